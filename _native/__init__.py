@@ -1,0 +1,1 @@
+"""The data plane: Cython extensions that run without the GIL."""

@@ -1,0 +1,1 @@
+"""The broker's brain: sans-I/O cores and thin asyncio shells."""
