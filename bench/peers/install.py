@@ -1,0 +1,96 @@
+"""Brings Apache Kafka's jars from Maven Central, and compiles the small Java programs beside this file.
+
+Everything lands in `.peers/` at the top of the checkout, which git ignores.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+PEERS = ROOT / ".peers"
+POM = HERE / "pom.xml"
+JAVA_SOURCES = HERE / "java"
+
+# What kafka-run-class.sh passes to every JVM it starts.
+JVM_PERFORMANCE_OPTIONS = [
+    "-server",
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35",
+    "-XX:+ExplicitGCInvokesConcurrent",
+    "-Djava.awt.headless=true",
+]
+
+
+class PeerError(Exception):
+    """A peer or a tool could not be installed, started or driven; the message says what to do."""
+
+
+def kafka_version() -> str:
+    """The Apache Kafka version that pom.xml asks for."""
+    match = re.search(r"<kafka\.version>([^<]+)<", POM.read_text())
+    if match is None:
+        raise PeerError(f"{POM.name} has no <kafka.version>")
+    return match.group(1)
+
+
+def kafka_classpath() -> str:
+    """Class path of Kafka's broker and tools; installs them at the first call.
+
+    Raises:
+        PeerError: Java or Maven is missing, or Maven failed.
+    """
+    needed = hashlib.sha256(POM.read_bytes()).hexdigest()[:12]
+    home = PEERS / f"kafka-{kafka_version()}-{needed}"
+    if not (home / "complete").exists():
+        _install(home)
+    return f"{home / 'libs'}/*"
+
+
+def java_program(name: str) -> str:
+    """Class path holding `java/<name>.java`, compiled against Kafka's jars when its source has changed."""
+    source = JAVA_SOURCES / f"{name}.java"
+    digest = hashlib.sha256(source.read_bytes() + POM.read_bytes()).hexdigest()[:12]
+    classes = PEERS / "classes" / f"{name}-{digest}"
+    libraries = kafka_classpath()
+    if not (classes / f"{name}.class").exists():
+        _run(["javac", "-Xlint:all,-processing", "-cp", libraries, "-d", str(classes), str(source)])
+    return f"{classes}:{libraries}"
+
+
+def java_version() -> str:
+    """First line of `java -version`."""
+    _require("java")
+    output = subprocess.run(["java", "-version"], capture_output=True, text=True, check=True).stderr
+    return output.splitlines()[0]
+
+
+def _install(home: Path) -> None:
+    shutil.rmtree(home, ignore_errors=True)
+    libs = home / "libs"
+    goal = "dependency:copy-dependencies"
+    options = ["-DincludeScope=runtime", f"-DoutputDirectory={libs}"]
+    _run(["mvn", "--quiet", "--batch-mode", "--file", str(POM), goal, *options])
+    if not any(libs.glob("kafka_2.13-*.jar")):
+        raise PeerError(f"Maven put no kafka_2.13 jar into {libs}; remove {PEERS.name}/ and try again")
+    (home / "complete").touch()
+
+
+def _require(command: str) -> None:
+    if shutil.which(command) is None:
+        raise PeerError(
+            f"{command} is not installed; on Debian: apt-get install default-jdk-headless maven"
+        )
+
+
+def _run(command: list[str]) -> None:
+    _require(command[0])
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise PeerError(f"{command[0]} failed ({done.returncode}):\n{done.stdout}{done.stderr}".rstrip())

@@ -1,0 +1,173 @@
+"""A broker process under measurement: started, watched and stopped the same way whichever broker it is."""
+
+from __future__ import annotations
+
+import resource
+import signal
+import socket
+import subprocess
+import time
+from abc import ABC, abstractmethod
+from pathlib import Path
+from types import TracebackType
+from typing import ClassVar
+
+from bench.peers.install import PeerError
+from bench.peers.wire import Connection, wait_for_api_versions
+
+HOST = "127.0.0.1"
+STOP_TIMEOUT_SECONDS = 120.0
+
+# What both brokers are given; everything else is each one's default.
+COMMON_SETTINGS = {
+    # A lone consumer need not wait for others to join; the wait would only stretch the measured interval.
+    "group.initial.rebalance.delay.ms": "0",
+    # Deleted topics of earlier rounds leave the disk at once instead of while a later round is measured.
+    "log.segment.delete.delay.ms": "1000",
+}
+
+
+class Peer(ABC):
+    """One broker in a directory of its own; `with` starts and stops it.
+
+    Attributes:
+        name: what result rows call it.
+        start_seconds: from fork to the first answered ApiVersions, of the latest start.
+        stop_seconds: from SIGTERM to the process's end, of the latest stop.
+    """
+
+    name: ClassVar[str]
+
+    def __init__(self, work: Path):
+        self.work = work
+        self.data = work / "data"
+        self.log = work / "broker.log"
+        self.port = 0
+        self.start_seconds = 0.0
+        self.stop_seconds = 0.0
+        self._process: subprocess.Popen[bytes] | None = None
+        work.mkdir(parents=True, exist_ok=True)
+
+    @abstractmethod
+    def prepare(self) -> None:
+        """Whatever comes before the first start (installing, formatting, choosing ports); not timed."""
+
+    @abstractmethod
+    def command(self) -> list[str]:
+        """The command line that serves `data` on `port`."""
+
+    @abstractmethod
+    def version(self) -> str:
+        """The broker's name and version for the report."""
+
+    @property
+    def pid(self) -> int:
+        """Process id of the running broker."""
+        if self._process is None:
+            raise PeerError(f"{self.name} is not running")
+        return self._process.pid
+
+    @property
+    def bootstrap(self) -> str:
+        """`host:port` for clients."""
+        return f"{HOST}:{self.port}"
+
+    def start(self, timeout_seconds: float = 180.0) -> None:
+        """Starts the broker and returns when it has answered ApiVersions.
+
+        Raises:
+            PeerError: it ended or did not answer in time; the end of its log is in the message.
+        """
+        if self.port == 0:
+            self.prepare()
+        with self.log.open("ab") as log:
+            started = time.monotonic()
+            self._process = subprocess.Popen(
+                self.command(),
+                cwd=self.work,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                preexec_fn=_raise_file_limit,
+            )
+        deadline = started + timeout_seconds
+        # Short waits, so that a broker that dies at once is reported at once.
+        while not wait_for_api_versions(HOST, self.port, min(deadline, time.monotonic() + 1.0)):
+            ended = self._process.poll()
+            if ended is not None or time.monotonic() >= deadline:
+                self.kill()
+                reason = f"ended with {ended}" if ended is not None else "did not answer in time"
+                raise PeerError(f"{self.name} {reason}; its log ends:\n{self.log_tail()}")
+        self.start_seconds = time.monotonic() - started
+
+    def stop(self) -> None:
+        """Stops the broker by SIGTERM and waits for its end.
+
+        Raises:
+            PeerError: it had ended before, or had to be killed.
+        """
+        if self._process is None:
+            return
+        process, self._process = self._process, None
+        if process.poll() is not None:
+            raise PeerError(f"{self.name} ended by itself ({process.returncode}):\n{self.log_tail()}")
+        began = time.monotonic()
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(STOP_TIMEOUT_SECONDS)
+        except subprocess.TimeoutExpired as error:
+            process.kill()
+            process.wait()
+            raise PeerError(f"{self.name} did not stop on SIGTERM:\n{self.log_tail()}") from error
+        self.stop_seconds = time.monotonic() - began
+
+    def kill(self) -> None:
+        """Ends the broker at once, if it runs."""
+        if self._process is not None:
+            process, self._process = self._process, None
+            process.kill()
+            process.wait()
+
+    def connect(self) -> Connection:
+        """A raw connection to the broker."""
+        return Connection(HOST, self.port)
+
+    def log_tail(self, lines: int = 20) -> str:
+        """The last lines of the broker's own log."""
+        if not self.log.exists():
+            return "(no log)"
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+
+    def __enter__(self) -> Peer:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            self.stop()
+        else:
+            self.kill()
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of 127.0.0.1 that were free a moment ago, all different."""
+    sockets = [socket.create_server((HOST, 0)) for _ in range(count)]
+    try:
+        return [listener.getsockname()[1] for listener in sockets]
+    finally:
+        for listener in sockets:
+            listener.close()
+
+
+def write_properties(path: Path, settings: dict[str, str]) -> Path:
+    """Writes `settings` as a Java properties file and returns its path."""
+    path.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+    return path
+
+
+def _raise_file_limit() -> None:
+    # Ten thousand partitions hold ten thousand open files.
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -1,0 +1,218 @@
+"""The few requests a bench sends by itself, over a plain socket, so that it needs no client library.
+
+Only old, non-flexible versions are used; Kafka 4 still speaks them (its floors are CreateTopics 2,
+DeleteTopics 1, Metadata 0).
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+import time
+from dataclasses import dataclass
+
+API_METADATA = 3
+API_VERSIONS = 18
+API_CREATE_TOPICS = 19
+API_DELETE_TOPICS = 20
+CLIENT_ID = b"bowstring-bench"
+ERROR_NONE = 0
+ERROR_TOPIC_ALREADY_EXISTS = 36
+
+
+class WireError(Exception):
+    """The broker answered something else than what was asked for."""
+
+
+@dataclass(frozen=True)
+class TopicState:
+    """Partitions of one topic as Metadata sees them."""
+
+    partitions: int
+    ready_partitions: int
+
+
+class Connection:
+    """One blocking connection to a broker; requests are sent one at a time."""
+
+    def __init__(self, host: str, port: int, timeout_seconds: float = 120.0):
+        self._socket = socket.create_connection((host, port), timeout=timeout_seconds)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._correlation_id = 0
+
+    def __enter__(self) -> Connection:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self._socket.close()
+
+    def call(self, api_key: int, version: int, body: bytes) -> memoryview:
+        """Sends one request and returns the response's body (response header v0).
+
+        Raises:
+            ConnectionError: the broker closed the connection.
+            WireError: the reply belongs to another request.
+        """
+        self._correlation_id += 1
+        header = struct.pack(">hhih", api_key, version, self._correlation_id, len(CLIENT_ID)) + CLIENT_ID
+        self._socket.sendall(struct.pack(">i", len(header) + len(body)) + header + body)
+        (length,) = struct.unpack(">i", self._receive(4))
+        reply = self._receive(length)
+        (correlation_id,) = struct.unpack_from(">i", reply)
+        if correlation_id != self._correlation_id:
+            raise WireError(f"correlation id {correlation_id}, expected {self._correlation_id}")
+        return memoryview(reply)[4:]
+
+    def api_versions(self) -> int:
+        """Asks ApiVersions v0; the number of APIs the broker advertises."""
+        reply = self.call(API_VERSIONS, 0, b"")
+        error, count = struct.unpack_from(">hi", reply)
+        if error != ERROR_NONE:
+            raise WireError(f"ApiVersions answered error {error}")
+        return int(count)
+
+    def create_topics(self, names: list[str], partitions: int, timeout_ms: int = 60_000) -> None:
+        """Creates topics with `partitions` partitions each, in one CreateTopics v2; existing ones are fine.
+
+        Raises:
+            WireError: the broker refused one of them.
+        """
+        topics = b"".join(_string(name) + struct.pack(">ihii", partitions, 1, 0, 0) for name in names)
+        body = struct.pack(">i", len(names)) + topics + struct.pack(">i?", timeout_ms, False)
+        reply = _Reader(self.call(API_CREATE_TOPICS, 2, body))
+        reply.int32()  # throttle_time_ms
+        for _ in range(reply.int32()):
+            name, error, message = reply.string(), reply.int16(), reply.string()
+            if error not in (ERROR_NONE, ERROR_TOPIC_ALREADY_EXISTS):
+                raise WireError(f"creating topic {name} failed with error {error}: {message}")
+
+    def delete_topics(self, names: list[str], timeout_ms: int = 60_000) -> None:
+        """Deletes topics by DeleteTopics v1.
+
+        Raises:
+            WireError: the broker refused one of them.
+        """
+        body = struct.pack(">i", len(names)) + b"".join(map(_string, names)) + struct.pack(">i", timeout_ms)
+        reply = _Reader(self.call(API_DELETE_TOPICS, 1, body))
+        reply.int32()  # throttle_time_ms
+        for _ in range(reply.int32()):
+            name, error = reply.string(), reply.int16()
+            if error != ERROR_NONE:
+                raise WireError(f"deleting topic {name} failed with error {error}")
+
+    def topics(self, names: list[str] | None = None) -> dict[str, TopicState]:
+        """Metadata v1 of `names`, or of every topic: how many partitions have a leader."""
+        if names is None:
+            body = struct.pack(">i", -1)
+        else:
+            body = struct.pack(">i", len(names)) + b"".join(map(_string, names))
+        return _read_metadata(_Reader(self.call(API_METADATA, 1, body)))
+
+    def _receive(self, count: int) -> bytearray:
+        data = bytearray(count)
+        view = memoryview(data)
+        while view:
+            received = self._socket.recv_into(view)
+            if received == 0:
+                raise ConnectionError("the broker closed the connection")
+            view = view[received:]
+        return data
+
+
+def wait_for_api_versions(host: str, port: int, deadline: float, poll_ms: float = 1.0) -> bool:
+    """Tries a new connection every `poll_ms` until ApiVersions is answered; False once `deadline` is past.
+
+    `deadline` is on time.monotonic()'s clock.
+    """
+    while time.monotonic() < deadline:
+        try:
+            with Connection(host, port, timeout_seconds=5.0) as connection:
+                connection.api_versions()
+                return True
+        except OSError:
+            time.sleep(poll_ms / 1000)
+    return False
+
+
+def wait_for_partitions(
+    host: str, port: int, expected: int, deadline: float, names: list[str] | None = None
+) -> None:
+    """Returns when Metadata shows `expected` partitions with a leader (internal topics not counted).
+
+    Raises:
+        WireError: `deadline` (time.monotonic()'s clock) passed first.
+    """
+    ready = 0
+    while time.monotonic() < deadline:
+        with Connection(host, port) as connection:
+            states = connection.topics(names)
+        ready = sum(state.ready_partitions for name, state in states.items() if not name.startswith("__"))
+        if ready >= expected:
+            return
+        time.sleep(0.02)
+    raise WireError(f"only {ready} of {expected} partitions have a leader")
+
+
+def _string(text: str) -> bytes:
+    data = text.encode()
+    return struct.pack(">h", len(data)) + data
+
+
+class _Reader:
+    """Reads Kafka's fixed-width primitives from a reply."""
+
+    def __init__(self, data: memoryview):
+        self._data = data
+        self._position = 0
+
+    def _unpack(self, layout: struct.Struct) -> int:
+        (value,) = layout.unpack_from(self._data, self._position)
+        self._position += layout.size
+        return int(value)
+
+    def int8(self) -> int:
+        return self._unpack(_INT8)
+
+    def int16(self) -> int:
+        return self._unpack(_INT16)
+
+    def int32(self) -> int:
+        return self._unpack(_INT32)
+
+    def string(self) -> str | None:
+        length = self.int16()
+        if length < 0:
+            return None
+        start, self._position = self._position, self._position + length
+        return bytes(self._data[start : self._position]).decode()
+
+    def skip(self, count: int) -> None:
+        self._position += count
+
+
+_INT8, _INT16, _INT32 = struct.Struct(">b"), struct.Struct(">h"), struct.Struct(">i")
+
+
+def _read_metadata(reply: _Reader) -> dict[str, TopicState]:
+    for _ in range(reply.int32()):  # brokers
+        reply.int32()
+        reply.string()
+        reply.int32()
+        reply.string()
+    reply.int32()  # controller_id
+    topics = {}
+    for _ in range(reply.int32()):
+        reply.int16()
+        name = reply.string() or ""
+        reply.int8()  # is_internal
+        partitions = reply.int32()
+        ready = 0
+        for _ in range(partitions):
+            error = reply.int16()
+            reply.int32()  # partition_index
+            leader = reply.int32()
+            reply.skip(4 * reply.int32())  # replica_nodes
+            reply.skip(4 * reply.int32())  # isr_nodes
+            ready += error == ERROR_NONE and leader >= 0
+        topics[name] = TopicState(partitions, ready)
+    return topics
