@@ -26,7 +26,7 @@ test: ext
 	$(BIN)/python -m pytest
 
 bench: ext
-	$(BIN)/python -m bench.short
+	$(BIN)/python -m bench
 
 lint: ext
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .

@@ -84,9 +84,7 @@ def _install(home: Path) -> None:
 
 def _require(command: str) -> None:
     if shutil.which(command) is None:
-        raise PeerError(
-            f"{command} is not installed; on Debian: apt-get install default-jdk-headless maven"
-        )
+        raise PeerError(f"{command} is not installed; on Debian: apt-get install default-jdk-headless maven")
 
 
 def _run(command: list[str]) -> None:

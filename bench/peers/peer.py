@@ -72,6 +72,11 @@ class Peer(ABC):
         """`host:port` for clients."""
         return f"{HOST}:{self.port}"
 
+    @property
+    def alive(self) -> bool:
+        """True while the process runs."""
+        return self._process is not None and self._process.poll() is None
+
     def start(self, timeout_seconds: float = 180.0) -> None:
         """Starts the broker and returns when it has answered ApiVersions.
 

@@ -1,0 +1,115 @@
+"""`python -m bench`: measures Bowstring beside Apache Kafka and writes perf_reports/.
+
+`--short` (the default) takes about a quarter of an hour, `--full` some hours; `--smoke` runs every case in
+its smallest size against Bowstring alone, to see that the bench itself works.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from bench import machine, report
+from bench.bars import judge_all
+from bench.cases import footprint, latency
+from bench.cases.consume import FilledTopics, consume, produce_and_consume
+from bench.cases.produce import LARGE_BATCHES, MODERN_DEFAULTS, SMALL_BATCHES, produce
+from bench.cases.warmup import memory_under_load, warm_up
+from bench.lab import PEER_CLASSES, Lab, log
+from bench.results import CaseResult, Run
+from bench.sizes import SIZES, Size
+
+REPORTS = report.ROOT / "perf_reports"
+
+# A case by name; those under load share brokers that have been warmed up, the others start their own.
+Case = Callable[[Lab, FilledTopics, str], CaseResult]
+FRESH: dict[str, Case] = {
+    "start": lambda lab, _, name: footprint.start(lab, name, "Start"),
+    "idle": lambda lab, _, name: footprint.idle(lab, name, "Idle"),
+}
+LOADED: dict[str, Case] = {
+    "produce-small": lambda lab, _, name: produce(
+        lab, name, "Produce 100 B, acks=1, batch.size 8196", SMALL_BATCHES
+    ),
+    "produce-modern": lambda lab, _, name: produce(
+        lab, name, "Produce 100 B, modern defaults", MODERN_DEFAULTS
+    ),
+    "produce-large": lambda lab, _, name: produce(lab, name, "Produce 100 B, 64 KiB batches", LARGE_BATCHES),
+    "produce-3": lambda lab, _, name: produce(lab, name, "Three producers at once", SMALL_BATCHES, 3),
+    "consume": lambda lab, topics, name: consume(lab, topics, name, "Consume"),
+    "consume-3": lambda lab, topics, name: consume(lab, topics, name, "Three consumers at once", 3),
+    "both": lambda lab, _, name: produce_and_consume(lab, name, "Produce and consume at once"),
+    "latency": lambda lab, _, name: latency.end_to_end_latency(lab, name, "End-to-end latency"),
+    "memory": lambda lab, _, name: memory_under_load(lab, name, "Memory under load"),
+}
+LAST: dict[str, Case] = {
+    "partitions": lambda lab, _, name: footprint.many_partitions(lab, name, "Many idle partitions"),
+}
+ALL = FRESH | LOADED | LAST
+
+
+def measure(size: Size, work: Path, only: list[str]) -> Run:
+    """Runs the cases named in `only` (all when empty) in `work`."""
+    began = time.monotonic()
+    started = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())
+    peers = {name: PEER_CLASSES[name](work / name).version() for name in size.peers}
+    run = Run(size.name, started, machine.facts(), peers)
+    with Lab(work, size) as lab:
+        topics = FilledTopics(lab)
+        _run_cases(run, lab, topics, _chosen(FRESH, only))
+        if loaded := _chosen(LOADED, only):
+            warm_up(lab)
+            _run_cases(run, lab, topics, loaded)
+        lab.stop_peers()
+        _run_cases(run, lab, topics, _chosen(LAST, only))
+    run.duration_seconds = time.monotonic() - began
+    return run
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs the bench and prints where the report is; 1 when a case failed."""
+    options = _options(arguments)
+    size = SIZES[options.size]
+    if options.peers:
+        size = replace(size, peers=tuple(options.peers))
+    if options.rounds:
+        size = replace(size, rounds=options.rounds)
+    with tempfile.TemporaryDirectory(prefix="bowstring-bench-", dir=options.work) as directory:
+        work = Path(directory)
+        run = measure(size, work, options.only or [])
+        written = report.write(run, options.output, work)
+    log(report.summary(judge_all(run.cases)))
+    print(written / "report.md")
+    return 1 if any(case.failures for case in run.cases.values()) else 0
+
+
+def _chosen(cases: dict[str, Case], only: list[str]) -> dict[str, Case]:
+    return {name: case for name, case in cases.items() if not only or name in only}
+
+
+def _run_cases(run: Run, lab: Lab, topics: FilledTopics, cases: dict[str, Case]) -> None:
+    for name, case in cases.items():
+        run.cases[name] = case(lab, topics, name)
+
+
+def _options(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    group = parser.add_mutually_exclusive_group()
+    for name in SIZES:
+        group.add_argument(f"--{name}", dest="size", action="store_const", const=name)
+    parser.set_defaults(size="short")
+    parser.add_argument("--only", nargs="+", choices=list(ALL), metavar="CASE", help=", ".join(ALL))
+    parser.add_argument("--peers", nargs="+", choices=list(PEER_CLASSES), help="brokers, in turn order")
+    parser.add_argument("--rounds", type=int, help="instead of the size's own number of rounds")
+    parser.add_argument("--output", type=Path, default=REPORTS, help="where the report's directory goes")
+    parser.add_argument("--work", type=Path, help="a directory with 30 GB free; default: TMPDIR")
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,198 @@
+"""The bars: what Bowstring must reach, as ratios to Apache Kafka in the same run or as absolute figures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from bench.results import CaseResult
+
+KAFKA, BOWSTRING = "kafka", "bowstring"
+
+
+@dataclass(frozen=True)
+class Limit:
+    """One condition on Bowstring's median.
+
+    Attributes:
+        text: the condition as the report prints it.
+        excess: from (bowstring, kafka or None) how many times the limit was used: at most 1 is met. None
+            when the comparison needs a peer that was not measured.
+    """
+
+    text: str
+    excess: Callable[[float, float | None], float | None]
+
+
+def at_most(limit: float, unit: str) -> Limit:
+    """An absolute ceiling; a ceiling of 0 means what prints as 0.0."""
+
+    def excess(own: float, _peer: float | None) -> float:
+        return own / limit if limit > 0 else own / 0.05
+
+    return Limit(f"≤ {limit:g} {unit}" if limit else f"0.0 {unit}", excess)
+
+
+def at_most_share(divisor: float) -> Limit:
+    """At most 1/divisor of Kafka's figure."""
+
+    def excess(own: float, peer: float | None) -> float | None:
+        return own * divisor / peer if peer else None
+
+    return Limit(f"≤ 1/{divisor:g} of Kafka's", excess)
+
+
+def above() -> Limit:
+    """More than Kafka's figure."""
+
+    def excess(own: float, peer: float | None) -> float | None:
+        if peer is None:
+            return None
+        return peer / own if own else float("inf")
+
+    return Limit("above Kafka's", excess)
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One row of the table."""
+
+    figure: str
+    case: str
+    metric: str
+    unit: str
+    limits: tuple[Limit, ...]
+
+
+BARS = (
+    Bar(
+        "broker CPU, produce 100 B, acks=1, batch.size 8196",
+        "produce-small",
+        "cpu_seconds_per_gb",
+        "CPU-s/GB",
+        (at_most_share(8),),
+    ),
+    Bar(
+        "broker CPU, produce, modern defaults (acks=all, idempotent, 16 KiB, linger 5 ms)",
+        "produce-modern",
+        "cpu_seconds_per_gb",
+        "CPU-s/GB",
+        (at_most_share(8),),
+    ),
+    Bar(
+        "broker CPU, produce, 64 KiB batches",
+        "produce-large",
+        "cpu_seconds_per_gb",
+        "CPU-s/GB",
+        (at_most_share(5), at_most(0.5, "CPU-s/GB")),
+    ),
+    Bar(
+        "broker CPU, consume",
+        "consume",
+        "cpu_seconds_per_gb",
+        "CPU-s/GB",
+        (at_most_share(3), at_most(0.12, "CPU-s/GB")),
+    ),
+    Bar("throughput, 1 producer", "produce-small", "records_per_second", "rec/s", (above(),)),
+    Bar(
+        "throughput, 1 producer, modern defaults", "produce-modern", "records_per_second", "rec/s", (above(),)
+    ),
+    Bar("throughput, 1 producer, 64 KiB batches", "produce-large", "records_per_second", "rec/s", (above(),)),
+    Bar("throughput, 3 producers", "produce-3", "records_per_second", "rec/s", (above(),)),
+    Bar("throughput, 1 consumer", "consume", "records_per_second", "rec/s", (above(),)),
+    Bar("throughput, 3 consumers", "consume-3", "records_per_second", "rec/s", (above(),)),
+    Bar("throughput, both at once: the producer", "both", "produce_records_per_second", "rec/s", (above(),)),
+    Bar("throughput, both at once: the consumer", "both", "consume_records_per_second", "rec/s", (above(),)),
+    Bar("end-to-end latency, p50", "latency", "p50_ms", "ms", (at_most(0.25, "ms"),)),
+    Bar("end-to-end latency, p99", "latency", "p99_ms", "ms", (at_most(1, "ms"),)),
+    Bar("end-to-end latency, p99.9", "latency", "p999_ms", "ms", (at_most(3, "ms"),)),
+    Bar("process start to first ApiVersions", "start", "start_seconds", "s", (at_most(0.15, "s"),)),
+    Bar("idle memory", "idle", "rss_mib", "MiB", (at_most(40, "MiB"),)),
+    Bar("idle CPU", "idle", "cpu_percent", "%", (at_most(0, "%"),)),
+    Bar("memory under load", "memory", "rss_peak_mib", "MiB", (at_most(150, "MiB"),)),
+    Bar("10,000 partitions, restart", "partitions", "restart_seconds", "s", (at_most(2, "s"),)),
+    Bar(
+        "10,000 partitions, memory of an idle one",
+        "partitions",
+        "rss_kib_per_partition",
+        "KiB",
+        (at_most(5, "KiB"),),
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How a bar came out.
+
+    Attributes:
+        met: None when it could not be told.
+        text: `met`, `missed by 23 %: …` or `not measured: …`.
+    """
+
+    bar: Bar
+    kafka: float | None
+    bowstring: float | None
+    met: bool | None
+    text: str
+
+    @property
+    def ratio(self) -> float | None:
+        """Bowstring's figure over Kafka's."""
+        if self.bowstring is None or not self.kafka:
+            return None
+        return self.bowstring / self.kafka
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for report.json."""
+        return {
+            "figure": self.bar.figure,
+            "case": self.bar.case,
+            "metric": self.bar.metric,
+            "unit": self.bar.unit,
+            "limits": [limit.text for limit in self.bar.limits],
+            "kafka": self.kafka,
+            "bowstring": self.bowstring,
+            "ratio": self.ratio,
+            "met": self.met,
+            "verdict": self.text,
+        }
+
+
+def judge(bar: Bar, cases: dict[str, CaseResult]) -> Verdict:
+    """Holds the medians of a run against one bar."""
+    case = cases.get(bar.case)
+    if case is None:
+        return Verdict(bar, None, None, None, "not measured: the case was not run")
+    kafka, own = case.median(KAFKA, bar.metric), case.median(BOWSTRING, bar.metric)
+    if own is None:
+        return Verdict(bar, kafka, own, None, f"not measured: {_why_missing(case, BOWSTRING)}")
+    verdicts = [_judge_limit(limit, own, kafka, case) for limit in bar.limits]
+    failed = [text for met, text in verdicts if met is False]
+    unknown = [text for met, text in verdicts if met is None]
+    failure = case.failure(BOWSTRING)
+    if failure is not None:
+        unknown.append(f"failed in round {failure.round}, see below")
+    met = False if failed else None if unknown else True
+    return Verdict(bar, kafka, own, met, "; ".join(failed + unknown) or "met")
+
+
+def judge_all(cases: dict[str, CaseResult]) -> list[Verdict]:
+    """Every row of the table."""
+    return [judge(bar, cases) for bar in BARS]
+
+
+def _judge_limit(limit: Limit, own: float, kafka: float | None, case: CaseResult) -> tuple[bool | None, str]:
+    excess = limit.excess(own, kafka)
+    if excess is None:
+        return None, f"not compared ({limit.text}): Kafka {_why_missing(case, KAFKA)}"
+    if excess <= 1:
+        return True, "met"
+    how_much = f"{(excess - 1) * 100:.0f} %" if excess < 2 else f"{excess:.1f}×"
+    return False, f"missed by {how_much} ({limit.text})"
+
+
+def _why_missing(case: CaseResult, peer: str) -> str:
+    failure = case.failure(peer)
+    return "failed, see below" if failure is not None else "was not part of this run"

@@ -1,0 +1,1 @@
+"""The cases of the table of speed and size; each returns one or more CaseResults."""

@@ -1,0 +1,77 @@
+"""Producing: broker CPU per gigabyte and throughput, with ProducerPerformance as the client."""
+
+from __future__ import annotations
+
+from bench.lab import PARTITIONS, RECORD_BYTES, Lab, log
+from bench.peers.peer import Peer
+from bench.peers.tools import PRODUCER, finish_producer, producer_arguments
+from bench.procfs import Meter, memory
+from bench.results import CaseResult
+
+MIB = 1 << 20
+
+# Settings not named are the Java client's defaults; in 4.x that makes linger.ms 5.
+SMALL_BATCHES = {"acks": "1", "batch.size": "8196"}
+MODERN_DEFAULTS = {"acks": "all", "enable.idempotence": "true", "batch.size": "16384", "linger.ms": "5"}
+LARGE_BATCHES = {"acks": "1", "batch.size": "65536"}
+
+
+def produce(lab: Lab, name: str, title: str, settings: dict[str, str], producers: int = 1) -> CaseResult:
+    """Runs `producers` producers at once, each sending the size's number of records to one topic."""
+    facts = settings | {
+        "producers": str(producers),
+        "records per producer": f"{lab.size.produce_records:,}",
+        "record": f"{RECORD_BYTES} B value, no key",
+        "partitions": str(PARTITIONS),
+        "client": "ProducerPerformance in a warm JVM",
+    }
+    case = CaseResult(name, title, facts)
+    return lab.alternate(case, lambda peer: _measure(lab, lab.peer(peer), settings, producers))
+
+
+def fill(lab: Lab, peer: Peer, topic: str, records: int) -> None:
+    """Produces `records` records to `topic` with modern defaults, unmeasured."""
+    (host,) = lab.hosts(1)
+    host.begin(PRODUCER, producer_arguments(peer.bootstrap, topic, records, RECORD_BYTES, MODERN_DEFAULTS))
+    finish_producer(host, records, limit_seconds(records))
+
+
+def limit_seconds(records: int) -> float:
+    """How long a tool may take for `records` records before its round counts as failed."""
+    return 60 + records / 50_000
+
+
+def _measure(lab: Lab, peer: Peer, settings: dict[str, str], producers: int) -> dict[str, float]:
+    records = lab.size.produce_records
+    topic = lab.new_topic(peer)
+    hosts = lab.hosts(producers)
+    with Meter(peer.pid) as meter:
+        for host in hosts:
+            host.begin(PRODUCER, producer_arguments(peer.bootstrap, topic, records, RECORD_BYTES, settings))
+        outcomes = [finish_producer(host, records, limit_seconds(records * producers)) for host in hosts]
+    total = records * producers
+    payload_gb = total * RECORD_BYTES / 1e9
+    stored_bytes = _stored_bytes(peer, topic)
+    lab.delete_topic(peer, topic)
+    values = {
+        "cpu_seconds_per_gb": meter.cpu_seconds / payload_gb,
+        "records_per_second": sum(outcome.records_per_second for outcome in outcomes),
+        "wall_records_per_second": total / meter.wall_seconds,
+        "client_and_system_cpu_seconds_per_gb": meter.other_cpu_seconds / payload_gb,
+        "rss_peak_mib": meter.rss_peak_bytes / MIB,
+        "rss_anon_mib": memory(peer.pid).rss_anon_bytes / MIB,
+        "send_p50_ms": max(outcome.p50_ms for outcome in outcomes),
+        "send_p99_ms": max(outcome.p99_ms for outcome in outcomes),
+        "stolen_seconds": meter.stolen_seconds,
+    }
+    if stored_bytes:
+        values["cpu_seconds_per_stored_gb"] = meter.cpu_seconds / (stored_bytes / 1e9)
+        values["stored_bytes_per_record"] = stored_bytes / total
+    else:
+        log(f"{peer.name}: no segment files of {topic} found; figures per stored byte are left out")
+    return values
+
+
+def _stored_bytes(peer: Peer, topic: str) -> int:
+    """Size of the topic's segments: what went over the wire less the request headers."""
+    return sum(path.stat().st_size for path in peer.data.glob(f"{topic}-*/*.log"))

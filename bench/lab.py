@@ -1,0 +1,155 @@
+"""The place where cases run: brokers side by side, warm JVMs, and rounds that take the peers in turn."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from bench.peers.bowstring import Bowstring
+from bench.peers.install import PeerError
+from bench.peers.kafka import Kafka
+from bench.peers.peer import HOST, Peer
+from bench.peers.toolhost import ToolHost
+from bench.peers.wire import WireError, wait_for_partitions
+from bench.procfs import machine_cpu_seconds
+from bench.results import CaseResult, Failure, Sample
+from bench.sizes import Size
+
+PEER_CLASSES: dict[str, type[Peer]] = {Kafka.name: Kafka, Bowstring.name: Bowstring}
+RECORD_BYTES = 100
+# As many as the 2014 test of Kafka used; its figures are what these are compared with.
+PARTITIONS = 6
+CALM_TIMEOUT_SECONDS = 15.0
+
+# What can go wrong with a broker or a tool; anything else is a bug of the bench and ends the run.
+EXPECTED_FAILURES = (PeerError, WireError, OSError)
+
+
+class Lab:
+    """Owns the brokers' directories and the JVMs; everything it started ends with its `with` block.
+
+    Args:
+        work: an empty directory that may be filled with some 20 GB in a short run.
+        size: how much to do.
+    """
+
+    def __init__(self, work: Path, size: Size):
+        self.work = work
+        self.size = size
+        self._peers: dict[str, Peer] = {}
+        self._hosts: list[ToolHost] = []
+        self._numbers = itertools.count(1)
+
+    def __enter__(self) -> Lab:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        for host in self._hosts:
+            host.close()
+        for peer in self._peers.values():
+            peer.kill()
+
+    def new_peer(self, name: str) -> Peer:
+        """A broker in a fresh directory, not started; the caller stops it."""
+        return PEER_CLASSES[name](self.work / f"{name}-{next(self._numbers)}")
+
+    def peer(self, name: str) -> Peer:
+        """The broker of this name that serves the load cases; started at first use, or after its death.
+
+        Raises:
+            PeerError: it does not start.
+        """
+        peer = self._peers.get(name)
+        if peer is not None and peer.alive:
+            return peer
+        peer = self._peers[name] = self.new_peer(name)
+        peer.start()
+        return peer
+
+    def stop_peers(self) -> None:
+        """Stops the brokers of the load cases."""
+        peers, self._peers = self._peers, {}
+        for peer in peers.values():
+            try:
+                peer.stop()
+            except PeerError as error:
+                log(f"{peer.name}: {error}")
+
+    def hosts(self, count: int) -> list[ToolHost]:
+        """`count` warm JVMs; the same ones at every call, but for those that died."""
+        self._hosts = [host for host in self._hosts if host.alive]
+        while len(self._hosts) < count:
+            self._hosts.append(ToolHost(self.work / "tools", f"jvm-{next(self._numbers)}"))
+        return self._hosts[:count]
+
+    def new_topic(self, peer: Peer, partitions: int = PARTITIONS) -> str:
+        """Creates a topic with a name of its own and waits until its partitions have leaders."""
+        topic = f"bench-{next(self._numbers)}"
+        with peer.connect() as connection:
+            connection.create_topics([topic], partitions)
+        wait_for_partitions(HOST, peer.port, partitions, time.monotonic() + 30, [topic])
+        return topic
+
+    def delete_topic(self, peer: Peer, topic: str) -> None:
+        """Deletes a topic; its files follow a second later."""
+        with peer.connect() as connection:
+            connection.delete_topics([topic])
+
+    def alternate(
+        self,
+        case: CaseResult,
+        measure: Callable[[str], dict[str, float]],
+        rounds: int | None = None,
+    ) -> CaseResult:
+        """Measures each peer once a round, A B A B.
+
+        A peer that fails is left out of the case's later rounds; its failure is kept.
+        """
+        for number in range(1, (rounds or self.size.rounds) + 1):
+            for name in self.size.peers:
+                if case.failure(name) is not None:
+                    continue
+                wait_until_calm()
+                try:
+                    values = measure(name)
+                except EXPECTED_FAILURES as error:
+                    message = self._clean_up_after(name, error)
+                    case.failures.append(Failure(name, number, message))
+                    log(f"{case.name} {number} {name}: FAILED {message}")
+                else:
+                    case.samples.append(Sample(name, number, values))
+                    figures = " ".join(f"{key}={value:.4g}" for key, value in values.items())
+                    log(f"{case.name} {number} {name}: {figures}")
+        return case
+
+    def _clean_up_after(self, name: str, error: Exception) -> str:
+        """Ends what a failed round left running; the failure's message, with the log of a dead broker."""
+        for host in self._hosts:
+            if host.busy:
+                host.close()
+        message = f"{type(error).__name__}: {error}"
+        peer = self._peers.get(name)
+        if peer is not None and not peer.alive:
+            message += f"\n{name} is dead; its log ends:\n{peer.log_tail()}"
+        return message
+
+
+def wait_until_calm() -> None:
+    """Writes dirty pages out, then waits until the machine does little (or CALM_TIMEOUT_SECONDS)."""
+    os.sync()
+    deadline = time.monotonic() + CALM_TIMEOUT_SECONDS
+    while time.monotonic() < deadline:
+        before, _ = machine_cpu_seconds()
+        time.sleep(0.25)
+        after, _ = machine_cpu_seconds()
+        if (after - before) / 0.25 < 0.2:
+            return
+
+
+def log(line: str) -> None:
+    """Progress goes to standard error; results go to the report."""
+    print(f"[{time.strftime('%H:%M:%S')}] {line}", file=sys.stderr, flush=True)

@@ -1,0 +1,160 @@
+"""Writes perf_reports/<date>-<machine>/: report.md, report.json and the pictures, all from one Run."""
+
+from __future__ import annotations
+
+import json
+import re
+import statistics
+from pathlib import Path
+
+from bench import machine, plots
+from bench.bars import BOWSTRING, KAFKA, Verdict, judge_all
+from bench.results import CaseResult, Run
+
+ROOT = Path(__file__).resolve().parents[1]
+PEER_TITLES = {KAFKA: "Apache Kafka", BOWSTRING: "Bowstring"}
+
+
+def write(run: Run, parent: Path, work: Path) -> Path:
+    """Writes the report of `run` below `parent` and returns its directory.
+
+    Args:
+        run: what was measured.
+        parent: usually perf_reports/.
+        work: the run's working directory, whose path is taken out of error messages.
+    """
+    name = f"{run.started[:10]}-{machine.slug(run.machine)}"
+    directory = parent / (name if run.size == "short" else f"{name}-{run.size}")
+    directory.mkdir(parents=True, exist_ok=True)
+    for stale in directory.glob("*.svg"):
+        stale.unlink()
+    verdicts = judge_all(run.cases)
+    pictures = plots.draw(run.cases, directory)
+    data = run.to_json() | {"bars": [verdict.to_json() for verdict in verdicts]}
+    text = json.dumps(data, indent=1, ensure_ascii=False)
+    (directory / "report.json").write_text(_without_paths(text, work) + "\n")
+    (directory / "report.md").write_text(_without_paths(_markdown(run, verdicts, pictures), work))
+    return directory
+
+
+def summary(verdicts: list[Verdict]) -> str:
+    """One line: how many bars are met, missed and not measured."""
+    met = sum(verdict.met is True for verdict in verdicts)
+    missed = sum(verdict.met is False for verdict in verdicts)
+    return f"{met} bars met, {missed} missed, {len(verdicts) - met - missed} not told"
+
+
+def number(value: float | None) -> str:
+    """Three significant digits, thousands grouped."""
+    if value is None:
+        return "–"
+    if abs(value) >= 1000:
+        return f"{value:,.0f}"
+    if value != 0 and abs(value) < 0.001:
+        return f"{value:.1e}"
+    return f"{value:.3g}"
+
+
+def _markdown(run: Run, verdicts: list[Verdict], pictures: list[tuple[str, str]]) -> str:
+    parts = [
+        f"# Speed and size, {run.started[:10]}",
+        f"A {run.size} run of `python -m bench`: {run.duration_seconds / 60:.1f} minutes from {run.started}. "
+        f"{summary(verdicts)}.",
+        _table(["fact", "value"], [[key, value] for key, value in (run.machine | run.peers).items()]),
+        _method(run),
+        "A figure is the median of its rounds, with the least and "
+        "the greatest in brackets. GB is 10⁹ bytes of record values. Both brokers acknowledge from the page "
+        "cache.",
+        "## Against the bars",
+        _bars_table(run, verdicts),
+        *[f"![{title}]({file_name})" for file_name, title in pictures],
+        _failures(run),
+        "## Every case",
+        *[_case(run, case) for case in run.cases.values()],
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _method(run: Run) -> str:
+    if len(run.peers) == 1:
+        return "One broker was measured, with its default settings, by warm Java clients."
+    return (
+        "Both brokers stood on this machine at the same time with their default settings, and the same warm "
+        "Java clients took them in turn, A B A B."
+    )
+
+
+def _bars_table(run: Run, verdicts: list[Verdict]) -> str:
+    rows = []
+    for verdict in verdicts:
+        bar = verdict.bar
+        case = run.cases.get(bar.case)
+        rows.append(
+            [
+                f"{bar.figure}, {bar.unit}",
+                _spread(case, KAFKA, bar.metric),
+                _spread(case, BOWSTRING, bar.metric),
+                _ratio(verdict),
+                ", ".join(limit.text for limit in bar.limits),
+                f"**{verdict.text}**" if verdict.met is not True else verdict.text,
+            ]
+        )
+    return _table(["figure", "Apache Kafka", "Bowstring", "ratio", "bar", "result"], rows)
+
+
+def _ratio(verdict: Verdict) -> str:
+    if verdict.ratio is None:
+        return "–"
+    if 0 < verdict.ratio < 0.5:
+        return f"1/{1 / verdict.ratio:.1f}"
+    return f"{verdict.ratio:.2f}×"
+
+
+def _failures(run: Run) -> str:
+    failures = [(case, failure) for case in run.cases.values() for failure in case.failures]
+    if not failures:
+        return ""
+    lines = ["## What failed"]
+    for case, failure in failures:
+        message = failure.message.replace("```", "'''")
+        peer = PEER_TITLES.get(failure.peer, failure.peer)
+        lines.append(f"**{case.name}**, {peer}, round {failure.round}:\n\n```\n{message}\n```")
+    return "\n\n".join(lines)
+
+
+def _case(run: Run, case: CaseResult) -> str:
+    peers = [peer for peer in PEER_TITLES if any(sample.peer == peer for sample in case.samples)]
+    settings = "; ".join(f"{key} {value}" for key, value in case.settings.items())
+    parts = [f"### {case.title} (`{case.name}`)", settings + "."]
+    if peers:
+        rows = [
+            [metric.replace("_", " "), *[_spread(case, peer, metric) for peer in peers]]
+            for metric in case.metrics()
+        ]
+        parts.append(_table(["figure", *[PEER_TITLES[peer] for peer in peers]], rows))
+    else:
+        parts.append("**Nothing was measured; see what failed.**")
+    return "\n\n".join(parts)
+
+
+def _spread(case: CaseResult | None, peer: str, metric: str) -> str:
+    values = case.values(peer, metric) if case is not None else []
+    if not values:
+        return "–"
+    median = number(statistics.median(values))
+    if len(values) == 1:
+        return median
+    return f"{median} [{number(min(values))} – {number(max(values))}]"
+
+
+def _table(head: list[str], rows: list[list[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+
+
+def _without_paths(text: str, work: Path) -> str:
+    """Reports are published: names of directories stay on the machine."""
+    for path, name in ((str(work), "<work>"), (str(ROOT), "<checkout>"), (str(Path.home()), "<home>")):
+        if len(path) > 1:
+            text = text.replace(path, name)
+    return re.sub(r"/tmp/[\w.-]+", "<tmp>", text)

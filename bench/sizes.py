@@ -1,0 +1,84 @@
+"""How much each kind of run does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Size:
+    """Amounts of one kind of run.
+
+    Attributes:
+        peers: names of the brokers, in the order in which each round takes them.
+        warm_up_seconds: load before the first measured round; Kafka's JIT needs 20 to 30 s of it.
+        produce_records: records each producer sends.
+        consume_records: records each consumer reads.
+    """
+
+    name: str
+    peers: tuple[str, ...]
+    rounds: int
+    warm_up_seconds: float
+    produce_records: int
+    consume_records: int
+    latency_warm_up: int
+    latency_records: int
+    starts: int
+    settle_seconds: float
+    idle_seconds: float
+    topics: int
+    partitions_per_topic: int
+
+
+BOTH = ("kafka", "bowstring")
+
+SMOKE = Size(
+    name="smoke",
+    peers=("bowstring",),
+    rounds=1,
+    warm_up_seconds=0.0,
+    produce_records=20_000,
+    consume_records=20_000,
+    latency_warm_up=50,
+    latency_records=200,
+    starts=1,
+    settle_seconds=0.2,
+    idle_seconds=0.5,
+    topics=20,
+    partitions_per_topic=5,
+)
+
+SHORT = Size(
+    name="short",
+    peers=BOTH,
+    rounds=3,
+    warm_up_seconds=30.0,
+    produce_records=5_000_000,
+    consume_records=10_000_000,
+    latency_warm_up=10_000,
+    latency_records=20_000,
+    starts=3,
+    settle_seconds=5.0,
+    idle_seconds=20.0,
+    topics=1_000,
+    partitions_per_topic=10,
+)
+
+FULL = Size(
+    name="full",
+    peers=BOTH,
+    rounds=7,
+    warm_up_seconds=60.0,
+    produce_records=20_000_000,
+    consume_records=40_000_000,
+    latency_warm_up=20_000,
+    latency_records=100_000,
+    starts=9,
+    settle_seconds=10.0,
+    idle_seconds=20.0,
+    topics=1_000,
+    partitions_per_topic=10,
+)
+
+SIZES = {size.name: size for size in (SMOKE, SHORT, FULL)}
