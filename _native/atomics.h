@@ -9,3 +9,5 @@ static inline void store_i32(int32_t *p, int32_t v) { __atomic_store_n(p, v, __A
 static inline int32_t add_i32(int32_t *p, int32_t v) { return __atomic_add_fetch(p, v, __ATOMIC_ACQ_REL); }
 /* A counter with one writer: readers may see it late, never torn. */
 static inline void bump_i64(int64_t *p, int64_t v) { __atomic_store_n(p, __atomic_load_n(p, __ATOMIC_RELAXED) + v, __ATOMIC_RELAXED); }
+/* Orders a store before a later load of something else (publish, then look for waiters). */
+static inline void full_fence(void) { __atomic_thread_fence(__ATOMIC_SEQ_CST); }

@@ -1,0 +1,30 @@
+"""Connections: receive buffers, reply order, sending."""
+from libc.stdint cimport int32_t, int64_t, uint8_t
+from bowstring._native.log cimport SegmentFile
+from bowstring._native.plane cimport Chunk, Connection, Plane, Reactor
+
+# Receive buffers
+cdef bint connection_borrow_buffer(Connection *c) noexcept nogil
+cdef void connection_settle_buffer(Connection *c) noexcept nogil
+cdef void buffer_pool_free(Reactor *reactor) noexcept nogil
+
+# Reply order: a slot for each request, in order of arrival
+cdef int64_t connection_open_slot(Connection *c) noexcept nogil
+cdef void connection_answer(Connection *c, int64_t slot, Chunk *head) noexcept nogil
+cdef void connection_answer_bytes(Connection *c, int64_t slot, const void *data, int64_t n) noexcept nogil
+cdef Connection *connection_find(Reactor *reactor, int64_t id) noexcept nogil
+
+# Replies
+cdef Chunk *chunk_bytes(int64_t capacity) noexcept nogil
+cdef Chunk *chunk_file(SegmentFile *file, int64_t position, int64_t size) noexcept nogil
+cdef void chunks_free(Chunk *head) noexcept nogil
+
+# Life
+cdef Connection *connection_open(Reactor *reactor, int fd, int32_t listener) noexcept nogil
+cdef void connection_close(Connection *c) noexcept nogil
+cdef bint connection_send(Connection *c) noexcept nogil
+cdef void connection_watch(Connection *c) noexcept nogil
+cdef void connection_fail(Connection *c, const char *event, const char *detail) noexcept nogil
+
+# One line for the broker's log, written by the control thread
+cdef void plane_event(Plane *plane, int level, const char *name, const char *detail) noexcept nogil

@@ -1,0 +1,476 @@
+"""Connections: receive buffers, reply order, sending. All of it runs on the owning reactor's thread.
+
+A connection holds a receive buffer only while unread bytes are in it, so ten thousand idle ones cost no
+buffers. Replies leave in the order the requests came; a request that must wait leaves its slot unready and
+those behind it queue up, without holding back their own work.
+"""
+from libc.errno cimport EAGAIN, EINTR, errno
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.stdio cimport snprintf
+from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.string cimport memcpy, memmove
+from posix.unistd cimport close
+from bowstring._native.clock cimport monotonic_ms
+from bowstring._native.idtable cimport id_add, id_find, id_remove
+from bowstring._native.log cimport SegmentFile, segment_file_release
+from bowstring._native.mailbox cimport pthread_mutex_lock, pthread_mutex_unlock, wake
+from bowstring._native.plane cimport (
+    BufferPool, Chunk, Connection, Plane, PlaneEvent, Reactor, RECEIVE_BUFFER_BYTES, Slot)
+
+cdef extern from *:
+    """
+    #include <sys/epoll.h>
+    #include <sys/mman.h>
+    #include <sys/sendfile.h>
+    #include <sys/socket.h>
+    #include <sys/uio.h>
+    #include <netinet/in.h>
+    #include <netinet/tcp.h>
+    #include <arpa/inet.h>
+    #include <stdio.h>
+
+    static void name_peer(int fd, char *out, size_t size) {
+        struct sockaddr_storage a;
+        socklen_t n = sizeof a;
+        char host[INET6_ADDRSTRLEN] = "?";
+        int port = 0;
+        if (getpeername(fd, (struct sockaddr *)&a, &n) == 0) {
+            if (a.ss_family == AF_INET) {
+                struct sockaddr_in *v4 = (struct sockaddr_in *)&a;
+                inet_ntop(AF_INET, &v4->sin_addr, host, sizeof host);
+                port = ntohs(v4->sin_port);
+            } else if (a.ss_family == AF_INET6) {
+                struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)&a;
+                inet_ntop(AF_INET6, &v6->sin6_addr, host, sizeof host);
+                port = ntohs(v6->sin6_port);
+            }
+        }
+        snprintf(out, size, "%s:%d", host, port);
+    }
+    static void set_nodelay(int fd) {
+        int one = 1;
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    }
+    static int epoll_set(int epoll_fd, int op, int fd, uint32_t events, void *item) {
+        struct epoll_event e;
+        e.events = events;
+        e.data.ptr = item;
+        return epoll_ctl(epoll_fd, op, fd, &e);
+    }
+    """
+    void name_peer(int fd, char *out, size_t size) nogil
+    void set_nodelay(int fd) nogil
+    int epoll_set(int epoll_fd, int op, int fd, uint32_t events, void *item) nogil
+    int EPOLL_CTL_ADD, EPOLL_CTL_MOD, EPOLL_CTL_DEL
+    uint32_t EPOLLIN, EPOLLOUT
+    cdef struct iovec:
+        void *iov_base
+        size_t iov_len
+    cdef struct msghdr:
+        iovec *msg_iov
+        size_t msg_iovlen
+    ssize_t sendmsg(int fd, const msghdr *m, int flags) nogil
+    ssize_t sendfile(int out_fd, int in_fd, int64_t *offset, size_t n) nogil
+    int MSG_NOSIGNAL, MSG_MORE, MSG_DONTWAIT
+    void *mmap(void *addr, size_t n, int prot, int flags, int fd, int64_t offset) nogil
+    int munmap(void *addr, size_t n) nogil
+    int PROT_READ, PROT_WRITE, MAP_PRIVATE, MAP_ANONYMOUS
+    void *MAP_FAILED
+
+cdef enum:
+    POOL_CLASSES = 10
+    POOL_KEEP_BYTES = 4 * 1024 * 1024   # of each size class
+    CHUNK_BYTES = 4000
+    SLOTS_MAX = 1024                    # unanswered requests after which a connection is not read from
+    OUT_BYTES_MAX = 8 * 1024 * 1024     # queued reply bytes after which it is not read from
+    IOVECS = 32
+
+# ---------------------------------------------------------------- receive buffers
+
+
+cdef int buffer_class(int64_t n) noexcept nogil:
+    cdef int k = 0
+    while (<int64_t>RECEIVE_BUFFER_BYTES << k) < n and k < POOL_CLASSES - 1:
+        k += 1
+    return k
+
+
+cdef uint8_t *buffer_take(BufferPool *pool, int64_t n, int64_t *capacity) noexcept nogil:
+    """A buffer of at least `n` bytes (frames beyond the largest class get one of their own size)."""
+    cdef int k = buffer_class(n)
+    cdef void *data
+    capacity[0] = <int64_t>RECEIVE_BUFFER_BYTES << k
+    if capacity[0] < n:
+        capacity[0] = (n + 4095) & ~<int64_t>4095
+    elif pool.count[k] > 0:
+        pool.count[k] -= 1
+        return pool.free[k][pool.count[k]]
+    data = mmap(NULL, capacity[0], PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
+    return NULL if data == MAP_FAILED else <uint8_t *>data
+
+
+cdef void buffer_give(BufferPool *pool, uint8_t *data, int64_t capacity) noexcept nogil:
+    cdef int k = buffer_class(capacity)
+    cdef int64_t keep = POOL_KEEP_BYTES // (<int64_t>RECEIVE_BUFFER_BYTES << k)
+    if (<int64_t>RECEIVE_BUFFER_BYTES << k) == capacity and pool.count[k] < (keep if keep < 16 else 16):
+        pool.free[k][pool.count[k]] = data
+        pool.count[k] += 1
+    else:
+        munmap(data, capacity)
+
+
+cdef void buffer_pool_free(Reactor *reactor) noexcept nogil:
+    cdef int k
+    for k in range(POOL_CLASSES):
+        while reactor.pool.count[k] > 0:
+            reactor.pool.count[k] -= 1
+            munmap(reactor.pool.free[k][reactor.pool.count[k]], <int64_t>RECEIVE_BUFFER_BYTES << k)
+
+
+cdef bint connection_borrow_buffer(Connection *c) noexcept nogil:
+    """Makes sure there is a buffer to receive into; False when memory ran out."""
+    if c.buffer == NULL:
+        c.buffer = buffer_take(&c.reactor.pool, RECEIVE_BUFFER_BYTES, &c.capacity)
+        c.start = c.end = 0
+    return c.buffer != NULL
+
+
+cdef void connection_settle_buffer(Connection *c) noexcept nogil:
+    """After the pass's batches are written: gives an empty buffer back, makes room for a frame cut short."""
+    cdef int64_t have = c.end - c.start, need = 4, capacity
+    cdef uint8_t *data
+    cdef const uint8_t *at = c.buffer + c.start
+    if c.buffer == NULL:
+        return
+    if have == 0:
+        buffer_give(&c.reactor.pool, c.buffer, c.capacity)
+        c.buffer = NULL
+        c.capacity = c.start = c.end = 0
+        return
+    if have >= 4:
+        need = 4 + ((<int64_t>at[0] << 24) | (at[1] << 16) | (at[2] << 8) | at[3])
+    if need > c.capacity:
+        data = buffer_take(&c.reactor.pool, need, &capacity)
+        if data == NULL:
+            c.closing = True
+            return
+        memcpy(data, at, have)
+        buffer_give(&c.reactor.pool, c.buffer, c.capacity)
+        c.buffer = data
+        c.capacity = capacity
+    elif c.start + need > c.capacity or c.capacity - c.end < c.capacity // 4:
+        memmove(c.buffer, at, have)
+    else:
+        return
+    c.start = 0
+    c.end = have
+
+# ---------------------------------------------------------------- replies
+
+
+cdef Chunk *chunk_bytes(int64_t capacity) noexcept nogil:
+    cdef Chunk *chunk = <Chunk *>malloc(sizeof(Chunk) + capacity)
+    if chunk == NULL:
+        return NULL
+    chunk.next = NULL
+    chunk.file = NULL
+    chunk.position = chunk.end = 0
+    chunk.capacity = capacity
+    chunk.data = <uint8_t *>(chunk + 1)
+    return chunk
+
+
+cdef Chunk *chunk_file(SegmentFile *file, int64_t position, int64_t size) noexcept nogil:
+    """Takes over the caller's reference to `file`."""
+    cdef Chunk *chunk = chunk_bytes(0)
+    if chunk == NULL:
+        return NULL
+    chunk.file = file
+    chunk.position = position
+    chunk.end = position + size
+    return chunk
+
+
+cdef void chunk_drop(Chunk *chunk) noexcept nogil:
+    if chunk.file != NULL:
+        segment_file_release(chunk.file)
+    free(chunk)
+
+
+cdef void chunks_free(Chunk *head) noexcept nogil:
+    cdef Chunk *following
+    while head != NULL:
+        following = head.next
+        chunk_drop(head)
+        head = following
+
+# ---------------------------------------------------------------- reply order
+
+
+cdef int64_t connection_open_slot(Connection *c) noexcept nogil:
+    """The place of the request just read among the replies; -1 when memory ran out."""
+    cdef int64_t capacity, i
+    cdef Slot *slots
+    if c.tail_slot - c.head_slot == c.slot_capacity:
+        capacity = c.slot_capacity * 2 if c.slot_capacity > 0 else 8
+        slots = <Slot *>calloc(capacity, sizeof(Slot))
+        if slots == NULL:
+            return -1
+        for i in range(c.head_slot, c.tail_slot):
+            slots[i & (capacity - 1)] = c.slots[i & (c.slot_capacity - 1)]
+        free(c.slots)
+        c.slots = slots
+        c.slot_capacity = capacity
+    i = c.tail_slot
+    c.tail_slot += 1
+    c.slots[i & (c.slot_capacity - 1)] = Slot(0, NULL, NULL)
+    c.requests += 1
+    return i
+
+
+cdef void want_flush(Connection *c) noexcept nogil:
+    cdef Reactor *r = c.reactor
+    cdef Connection **grown
+    if c.in_flush_list or c.writing:
+        return
+    if r.to_flush_count == r.to_flush_capacity:
+        grown = <Connection **>realloc(r.to_flush, (r.to_flush_capacity * 2 + 64) * sizeof(Connection *))
+        if grown == NULL:
+            c.closing = True
+            return
+        r.to_flush = grown
+        r.to_flush_capacity = r.to_flush_capacity * 2 + 64
+    r.to_flush[r.to_flush_count] = c
+    r.to_flush_count += 1
+    c.in_flush_list = True
+
+
+cdef void queue_out(Connection *c, Chunk *head) noexcept nogil:
+    cdef Chunk *chunk = head
+    if head == NULL:
+        return
+    if c.out_tail == NULL:
+        c.out_head = head
+    else:
+        c.out_tail.next = head
+    while True:
+        c.out_bytes += chunk.capacity
+        if chunk.next == NULL:
+            break
+        chunk = chunk.next
+    c.out_tail = chunk
+    want_flush(c)
+
+
+cdef void release_ready(Connection *c) noexcept nogil:
+    cdef Slot *slot
+    while c.head_slot < c.tail_slot:
+        slot = &c.slots[c.head_slot & (c.slot_capacity - 1)]
+        if not slot.ready:
+            return
+        queue_out(c, slot.head)
+        c.head_slot += 1
+
+
+cdef void connection_answer(Connection *c, int64_t slot, Chunk *head) noexcept nogil:
+    """Gives the reply of one slot (NULL: this request has none) and sends on what is now in order."""
+    cdef Slot *s
+    if slot < c.head_slot or slot >= c.tail_slot:
+        chunks_free(head)
+        return
+    s = &c.slots[slot & (c.slot_capacity - 1)]
+    s.ready = True
+    s.head = head
+    release_ready(c)
+
+
+cdef void connection_answer_bytes(Connection *c, int64_t slot, const void *data, int64_t n) noexcept nogil:
+    """The same for a short reply: in order, it is copied behind the one before it."""
+    cdef Chunk *tail = c.out_tail
+    cdef Chunk *chunk
+    if slot == c.head_slot and tail != NULL and tail.file == NULL and tail.capacity - tail.end >= n:
+        memcpy(tail.data + tail.end, data, n)
+        tail.end += n
+        c.slots[slot & (c.slot_capacity - 1)].ready = True
+        c.slots[slot & (c.slot_capacity - 1)].head = NULL
+        want_flush(c)
+        release_ready(c)
+        return
+    chunk = chunk_bytes(n if n > CHUNK_BYTES or slot != c.head_slot else CHUNK_BYTES)
+    if chunk == NULL:
+        c.closing = True
+        return
+    memcpy(chunk.data, data, n)
+    chunk.end = n
+    connection_answer(c, slot, chunk)
+
+
+cdef Connection *connection_find(Reactor *reactor, int64_t id) noexcept nogil:
+    return <Connection *>id_find(&reactor.connections, id)
+
+# ---------------------------------------------------------------- sending
+
+
+cdef bint send_bytes(Connection *c) noexcept nogil:
+    """Sends the byte chunks at the head of the queue. False: the socket is full (or failed: closing)."""
+    cdef iovec parts[IOVECS]
+    cdef msghdr message
+    cdef Chunk *chunk = c.out_head
+    cdef size_t n = 0
+    cdef ssize_t sent
+    cdef int64_t total = 0, part
+    while chunk != NULL and chunk.file == NULL and n < IOVECS:
+        parts[n].iov_base = chunk.data + chunk.position
+        parts[n].iov_len = chunk.end - chunk.position
+        total += chunk.end - chunk.position
+        n += 1
+        chunk = chunk.next
+    clear_message(&message)
+    message.msg_iov = parts
+    message.msg_iovlen = n
+    sent = sendmsg(c.fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT | (MSG_MORE if chunk != NULL else 0))
+    if sent < 0:
+        if errno != EAGAIN and errno != EINTR:
+            c.closing = True
+        return False
+    c.reactor.sent_bytes += sent
+    total -= sent
+    while sent > 0 or (c.out_head != NULL and c.out_head.file == NULL
+                       and c.out_head.position == c.out_head.end):
+        chunk = c.out_head
+        part = chunk.end - chunk.position
+        if part > sent:
+            chunk.position += sent
+            break
+        sent -= part
+        pop_out(c)
+    return total == 0
+
+
+cdef extern from *:
+    """
+    static void clear_message(struct msghdr *m) { memset(m, 0, sizeof *m); }
+    """
+    void clear_message(msghdr *m) nogil
+
+
+cdef void pop_out(Connection *c) noexcept nogil:
+    cdef Chunk *chunk = c.out_head
+    c.out_head = chunk.next
+    if c.out_head == NULL:
+        c.out_tail = NULL
+    c.out_bytes -= chunk.capacity
+    chunk_drop(chunk)
+
+
+cdef bint send_file(Connection *c) noexcept nogil:
+    cdef Chunk *chunk = c.out_head
+    cdef int64_t offset
+    cdef ssize_t sent
+    while chunk.position < chunk.end:
+        offset = chunk.position
+        sent = sendfile(c.fd, chunk.file.fd, &offset, chunk.end - chunk.position)
+        if sent > 0:
+            chunk.position += sent
+            c.reactor.sent_bytes += sent
+        elif sent == 0:
+            connection_fail(c, b"segment-truncated", b"a segment ended below the range promised to a fetch")
+            return False
+        elif errno != EINTR:
+            if errno != EAGAIN:
+                c.closing = True
+            return False
+    pop_out(c)
+    return True
+
+
+cdef bint connection_send(Connection *c) noexcept nogil:
+    """Sends what is queued until the socket is full. False once the connection is to be closed."""
+    while c.out_head != NULL and not c.closing:
+        if c.out_head.file != NULL:
+            if not send_file(c):
+                break
+        elif not send_bytes(c):
+            break
+    connection_watch(c)
+    return not c.closing
+
+
+cdef void connection_watch(Connection *c) noexcept nogil:
+    """Tells epoll what is wanted: a client that does not read its replies is not read from either."""
+    cdef bint reading = (not c.closing and c.tail_slot - c.head_slot < SLOTS_MAX
+                         and c.out_bytes < OUT_BYTES_MAX)
+    cdef bint writing = c.out_head != NULL and not c.closing
+    if reading != c.reading or writing != c.writing:
+        c.reading = reading
+        c.writing = writing
+        epoll_set(c.reactor.epoll_fd, EPOLL_CTL_MOD, c.fd,
+                  (EPOLLIN if reading else 0) | (EPOLLOUT if writing else 0), c)
+
+# ---------------------------------------------------------------- life
+
+
+cdef Connection *connection_open(Reactor *reactor, int fd, int32_t listener) noexcept nogil:
+    """Takes over `fd`; NULL (and fd closed) when memory ran out."""
+    cdef Connection *c = <Connection *>calloc(1, sizeof(Connection))
+    if c == NULL:
+        close(fd)
+        return NULL
+    c.fd = fd
+    c.reactor = reactor
+    c.listener = listener
+    c.id = id_add(&reactor.connections, c)
+    if c.id < 0:
+        close(fd)
+        free(c)
+        return NULL
+    c.reading = True
+    c.last_active_ms = reactor.now_ms
+    set_nodelay(fd)
+    name_peer(fd, c.peer, sizeof(c.peer))
+    epoll_set(reactor.epoll_fd, EPOLL_CTL_ADD, fd, EPOLLIN, c)
+    reactor.connections_open += 1
+    reactor.connections_accepted += 1
+    return c
+
+
+cdef void connection_close(Connection *c) noexcept nogil:
+    """Frees everything but waiting fetches, which fetch.pyx has taken off before."""
+    cdef int64_t i
+    cdef Reactor *r = c.reactor
+    id_remove(&r.connections, c.id)
+    close(c.fd)
+    for i in range(c.head_slot, c.tail_slot):
+        if c.slots[i & (c.slot_capacity - 1)].ready:
+            chunks_free(c.slots[i & (c.slot_capacity - 1)].head)
+    chunks_free(c.out_head)
+    if c.buffer != NULL:
+        buffer_give(&r.pool, c.buffer, c.capacity)
+    free(c.slots)
+    free(c)
+    r.connections_open -= 1
+
+
+cdef void connection_fail(Connection *c, const char *event, const char *detail) noexcept nogil:
+    """Marks the connection for closing and leaves one line for the log."""
+    cdef char text[160]
+    if c.closing:
+        return
+    c.closing = True
+    snprintf(text, sizeof(text), b"%s: %s", c.peer, detail)
+    plane_event(c.reactor.plane, 1, event, text)
+
+
+cdef void plane_event(Plane *plane, int level, const char *name, const char *detail) noexcept nogil:
+    cdef PlaneEvent *event
+    pthread_mutex_lock(&plane.control_lock)
+    if plane.event_count < 64:
+        event = &plane.events[plane.event_count]
+        event.level = level
+        snprintf(event.name, sizeof(event.name), b"%s", name)
+        snprintf(event.detail, sizeof(event.detail), b"%s", detail)
+        plane.event_count += 1
+    else:
+        plane.events_dropped += 1
+    pthread_mutex_unlock(&plane.control_lock)
+    wake(plane.control_fd)

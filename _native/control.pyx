@@ -1,0 +1,72 @@
+"""What reactors hand to the control thread: requests of every API but Produce and Fetch, and slow batches."""
+from libc.stdint cimport int64_t, uint8_t
+from libc.stdlib cimport malloc
+from libc.string cimport memcpy, memset
+from bowstring._native.clock cimport monotonic_ns
+from bowstring._native.mailbox cimport pthread_mutex_lock, pthread_mutex_unlock, wake
+from bowstring._native.plane cimport Connection, ControlMessage, Plane, ProducePart, Reactor, RequestHeader
+
+
+cdef ControlMessage *message_new(int64_t client_id_bytes, const uint8_t *body, int64_t n) noexcept nogil:
+    """One block: the message, room for the client id, the body."""
+    cdef ControlMessage *m = <ControlMessage *>malloc(sizeof(ControlMessage) + client_id_bytes + n)
+    if m == NULL:
+        return NULL
+    memset(m, 0, sizeof(ControlMessage))
+    m.body = <uint8_t *>(m + 1) + client_id_bytes
+    m.body_bytes = n
+    m.received_ns = monotonic_ns()
+    memcpy(m.body, body, n)
+    return m
+
+
+cdef void enqueue(Plane *plane, ControlMessage *m) noexcept nogil:
+    cdef bint first
+    pthread_mutex_lock(&plane.control_lock)
+    first = plane.control_head == NULL
+    if first:
+        plane.control_head = m
+    else:
+        plane.control_tail.next = m
+    plane.control_tail = m
+    pthread_mutex_unlock(&plane.control_lock)
+    if first:
+        wake(plane.control_fd)
+
+
+cdef bint control_send_request(
+    Connection *c, const RequestHeader *header, int64_t slot, const uint8_t *body, int64_t n) noexcept nogil:
+    """Copies the request; False when memory ran out."""
+    cdef int64_t id_bytes = header.client_id_length if header.client_id_length > 0 else 0
+    cdef ControlMessage *m = message_new(id_bytes, body, n)
+    if m == NULL:
+        return False
+    m.connection_id = (<int64_t>c.reactor.index << 48) | c.id
+    m.slot = slot
+    m.header = header[0]
+    m.listener = c.listener
+    memcpy(m.peer, c.peer, sizeof(m.peer))
+    memcpy(m + 1, header.client_id, id_bytes)
+    m.header.client_id = <uint8_t *>(m + 1)
+    enqueue(c.reactor.plane, m)
+    return True
+
+
+cdef bint control_send_batch(Reactor *r, ProducePart *part, const uint8_t *batch, int64_t n) noexcept nogil:
+    """Copies the batch; the answer comes as MAIL_SLOW_BATCH. False when memory ran out."""
+    cdef ControlMessage *m = message_new(0, batch, n)
+    if m == NULL:
+        return False
+    m.part = part
+    enqueue(r.plane, m)
+    return True
+
+
+cdef ControlMessage *control_take_all(Plane *plane) noexcept nogil:
+    """The whole list, oldest first; the caller frees each."""
+    cdef ControlMessage *head
+    pthread_mutex_lock(&plane.control_lock)
+    head = plane.control_head
+    plane.control_head = plane.control_tail = NULL
+    pthread_mutex_unlock(&plane.control_lock)
+    return head

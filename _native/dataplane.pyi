@@ -1,0 +1,93 @@
+"""Types of the data plane's Python face; see dataplane.pyx."""
+
+from typing import TypedDict
+
+from bowstring._native.log import PartitionLog
+
+class ApiCounters(TypedDict):
+    requests: int
+    errors: int
+    total_us: int
+    latency_buckets: list[int]
+
+class Counters(TypedDict):
+    connections: int
+    accepted: int
+    received_bytes: int
+    sent_bytes: int
+    fetch_sessions: int
+    produce: ApiCounters
+    fetch: ApiCounters
+
+class ControlRequest:
+    connection_id: int
+    slot: int
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+    body: bytes
+    received_ns: int
+    peer: str
+    listener: int
+    principal: str
+
+class SlowBatch:
+    batch: bytes
+    topic: str
+    partition: int
+    codec: int
+    wanted_codec: int
+    key_required: bool
+
+class DataPlane:
+    control_fd: int
+    def __init__(
+        self,
+        *,
+        apis: dict[int, tuple[int, int, int]],
+        reactors: int = 1,
+        request_max_bytes: int = 104857600,
+        fetch_max_bytes: int = 57671680,
+        session_slots: int = 1000,
+        session_min_idle_ms: int = 120000,
+        connections_max_idle_ms: int = 600000,
+    ) -> None: ...
+    def listen(self, host: str, port: int) -> int: ...
+    def start(self) -> None: ...
+    def stop(self) -> None: ...
+    def take_requests(self) -> list[ControlRequest | SlowBatch]: ...
+    def reply(self, connection_id: int, slot: int, payload: bytes | None) -> None: ...
+    def disconnect(self, connection_id: int) -> None: ...
+    def finish_batch(self, slow: SlowBatch, batch: bytes | None = None, error: int = 0) -> None: ...
+    def take_events(self) -> list[tuple[str, str, str]]: ...
+    def add_partition(
+        self,
+        topic: str,
+        topic_id: bytes,
+        partition: int,
+        log: PartitionLog,
+        *,
+        leader_epoch: int = 0,
+        min_insync_replicas: int = 1,
+        in_sync_replicas: int = 1,
+        is_leader: bool = True,
+        replicated: bool = False,
+    ) -> None: ...
+    def update_partition(
+        self,
+        topic: str,
+        partition: int,
+        *,
+        leader_epoch: int | None = None,
+        min_insync_replicas: int | None = None,
+        in_sync_replicas: int | None = None,
+        is_leader: bool | None = None,
+        replicated: bool | None = None,
+    ) -> None: ...
+    def notify(self, topic: str, partition: int, appended_bytes: int = 0) -> None: ...
+    def remove_topic(self, topic: str) -> None: ...
+    def counters(self) -> Counters: ...
+    def partition_counters(self, topic: str, partition: int) -> tuple[int, int, int, int, int]: ...
+
+def raise_file_limit() -> int: ...

@@ -1,0 +1,537 @@
+"""The reactors' Python face: what the control thread starts, feeds and reads.
+
+Every method is for the control thread; the reactors run beside it and never take the GIL.
+"""
+import resource
+import socket
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_DECREF, Py_INCREF
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint64_t
+from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport memcpy, memset
+from posix.unistd cimport close, read
+from bowstring._native.atomics cimport add_i32, load_i32, load_i64, store_i32
+from bowstring._native.batch cimport ATTR_COMPRESSION_MASK, BatchRules, batch_validate
+from bowstring._native.connection cimport chunk_bytes
+from bowstring._native.control cimport control_take_all
+from bowstring._native.log cimport PartitionLog
+from bowstring._native.mailbox cimport post, pthread_mutex_lock, pthread_mutex_unlock, wake
+from bowstring._native.partition cimport (
+    partition_advanced, partition_free, partition_new, topic_add, topic_by_name, topic_partition, topic_remove,
+    topic_set_partition)
+from bowstring._native.plane cimport (
+    ApiCounters, Chunk, ControlMessage, LATENCY_BUCKETS, MAIL_CLOSE, MAIL_REPLY, MAIL_SLOW_BATCH, MAX_API_KEY,
+    MAX_REACTORS, Partition, Plane, ProducePart, pthread_mutex_t, pthread_rwlock_t, Reactor, Topic)
+from bowstring._native.reactor cimport reactor_free, reactor_init, reactor_start, reactor_stop
+
+cdef extern from *:
+    """
+    #ifndef _GNU_SOURCE
+    #define _GNU_SOURCE
+    #endif
+    #include <pthread.h>
+    #include <sys/eventfd.h>
+    static int new_control_fd(void) { return eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC); }
+    /* A writer that waits goes before readers that come later: reactors take the lock again at once. */
+    static void init_table_lock(pthread_rwlock_t *lock) {
+        pthread_rwlockattr_t a;
+        pthread_rwlockattr_init(&a);
+        pthread_rwlockattr_setkind_np(&a, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
+        pthread_rwlock_init(lock, &a);
+        pthread_rwlockattr_destroy(&a);
+    }
+    """
+    int new_control_fd()
+    void init_table_lock(pthread_rwlock_t *lock)
+    int pthread_rwlock_wrlock(pthread_rwlock_t *lock) nogil
+    int pthread_rwlock_unlock(pthread_rwlock_t *lock) nogil
+    int pthread_rwlock_destroy(pthread_rwlock_t *lock) nogil
+    int pthread_mutex_init(pthread_mutex_t *m, void *attributes) nogil
+    int pthread_mutex_destroy(pthread_mutex_t *m) nogil
+
+cdef enum:
+    REACTOR_SHIFT = 48              # a connection id carries its reactor's index above this bit
+
+
+cdef class ControlRequest:
+    """One request for the control thread."""
+
+    cdef readonly int64_t connection_id
+    cdef readonly int64_t slot
+    cdef readonly int api_key
+    cdef readonly int api_version
+    cdef readonly int correlation_id
+    cdef readonly str client_id
+    cdef readonly bytes body
+    cdef readonly int64_t received_ns
+    cdef readonly str peer
+    cdef readonly int listener
+    cdef readonly str principal
+
+    def __repr__(self):
+        return (f"ControlRequest(api_key={self.api_key}, api_version={self.api_version}, "
+                f"correlation_id={self.correlation_id}, peer={self.peer!r}, body={len(self.body)} bytes)")
+
+
+cdef class SlowBatch:
+    """A produced batch that Python must look into: recompress it, or check keys inside compressed data."""
+
+    cdef readonly bytes batch
+    cdef readonly str topic
+    cdef readonly int partition
+    cdef readonly int codec                 # the batch's
+    cdef readonly int wanted_codec          # the topic's; -1: as the producer sent it
+    cdef readonly bint key_required
+    cdef ProducePart *part
+
+cdef object _new_request(ControlMessage *m):
+    cdef ControlRequest request = ControlRequest.__new__(ControlRequest)
+    request.connection_id = m.connection_id
+    request.slot = m.slot
+    request.api_key = m.header.api_key
+    request.api_version = m.header.api_version
+    request.correlation_id = m.header.correlation_id
+    if m.header.client_id_length >= 0:
+        request.client_id = (<char *>m.header.client_id)[:m.header.client_id_length].decode("utf-8", "replace")
+    request.body = PyBytes_FromStringAndSize(<char *>m.body, m.body_bytes)
+    request.received_ns = m.received_ns
+    request.peer = (<bytes>m.peer).decode("ascii")
+    request.listener = m.listener
+    request.principal = "User:ANONYMOUS"
+    return request
+
+
+cdef object _new_slow_batch(ControlMessage *m):
+    cdef SlowBatch slow = SlowBatch.__new__(SlowBatch)
+    cdef Partition *p = m.part.partition
+    slow.batch = PyBytes_FromStringAndSize(<char *>m.body, m.body_bytes)
+    slow.part = m.part
+    slow.codec = m.part.entry.info.attributes & ATTR_COMPRESSION_MASK
+    slow.wanted_codec = p.log.config.compression
+    slow.key_required = p.log.config.compacted
+    slow.partition = p.index
+    slow.topic = "" if load_i32(&p.deleted) else (<char *>p.topic.name)[:p.topic.name_length].decode()
+    return slow
+
+
+cdef dict _api_counters(ApiCounters *total):
+    cdef int i
+    return {
+        "requests": total.requests,
+        "errors": total.errors,
+        "total_us": total.total_us,
+        "latency_buckets": [total.buckets[i] for i in range(LATENCY_BUCKETS)],
+    }
+
+
+cdef void _add_counters(ApiCounters *total, ApiCounters *more):
+    cdef int i
+    total.requests += load_i64(&more.requests)
+    total.errors += load_i64(&more.errors)
+    total.total_us += load_i64(&more.total_us)
+    for i in range(LATENCY_BUCKETS):
+        total.buckets[i] += load_i64(&more.buckets[i])
+
+
+cdef class DataPlane:
+    """Reactor threads, their listeners, and the partitions they serve.
+
+    Args:
+        apis: ``{api key: (lowest version, highest version, first flexible version)}`` of what is offered.
+        reactors: Number of threads, 1 to 16.
+        request_max_bytes: ``socket.request.max.bytes``.
+        fetch_max_bytes: ``fetch.max.bytes`` of the broker.
+        session_slots: ``max.incremental.fetch.session.cache.slots``, shared out among the reactors.
+        session_min_idle_ms: How long a fetch session stays before another may take its place.
+        connections_max_idle_ms: ``connections.max.idle.ms``; 0 or less keeps idle connections for ever.
+
+    Raises:
+        ValueError: A setting out of range.
+        OSError: The kernel refused a descriptor.
+    """
+
+    cdef Plane plane
+    cdef list sockets
+    cdef bint started
+    cdef bint stopped
+
+    def __cinit__(self):
+        memset(&self.plane, 0, sizeof(Plane))
+        self.plane.control_fd = -1
+
+    def __init__(self, *, apis, int reactors=1, int64_t request_max_bytes=104857600,
+                 int64_t fetch_max_bytes=57671680, int session_slots=1000, int64_t session_min_idle_ms=120000,
+                 int64_t connections_max_idle_ms=600000):
+        cdef int i
+        if not 1 <= reactors <= MAX_REACTORS:
+            raise ValueError(f"num.network.threads must be 1 to {MAX_REACTORS}, not {reactors}")
+        for i in range(MAX_API_KEY):
+            self.plane.apis[i].highest = -1
+        for key, (lowest, highest, flexible_from) in apis.items():
+            if not 0 <= key < MAX_API_KEY:
+                raise ValueError(f"api key {key} is not 0 to {MAX_API_KEY - 1}")
+            self.plane.apis[key].lowest = lowest
+            self.plane.apis[key].highest = highest
+            self.plane.apis[key].flexible_from = flexible_from
+        self.sockets = []
+        self.plane.request_max_bytes = request_max_bytes
+        self.plane.fetch_max_bytes = fetch_max_bytes
+        self.plane.session_slots = max(1, session_slots // reactors)
+        self.plane.session_min_idle_ms = session_min_idle_ms
+        self.plane.connections_max_idle_ms = connections_max_idle_ms
+        init_table_lock(&self.plane.table_lock)
+        pthread_mutex_init(&self.plane.control_lock, NULL)
+        self.plane.control_fd = new_control_fd()
+        self.plane.reactors = <Reactor *>calloc(reactors, sizeof(Reactor))
+        if self.plane.reactors == NULL or self.plane.control_fd < 0:
+            raise OSError("no memory or file descriptor for the data plane; raise ulimit -n")
+        self.plane.reactor_count = reactors
+        for i in range(reactors):
+            if not reactor_init(&self.plane.reactors[i], &self.plane, i):
+                raise OSError("no file descriptor for a reactor thread; raise ulimit -n")
+
+    def __dealloc__(self):
+        cdef int i
+        if self.plane.reactors != NULL:
+            self._stop_threads()
+            for i in range(self.plane.reactor_count):
+                reactor_free(&self.plane.reactors[i])
+            free(self.plane.reactors)
+        self._free_table()
+        free(self.plane.listeners)
+        if self.plane.control_fd >= 0:
+            close(self.plane.control_fd)
+            pthread_mutex_destroy(&self.plane.control_lock)
+            pthread_rwlock_destroy(&self.plane.table_lock)
+
+    cdef void _free_table(self):
+        cdef ControlMessage *m = control_take_all(&self.plane) if self.plane.control_fd >= 0 else NULL
+        cdef ControlMessage *following
+        while m != NULL:
+            following = m.next
+            free(m)
+            m = following
+        if self.plane.table.by_name != NULL:
+            for i in range(self.plane.table.mask + 1):
+                while self.plane.table.by_name[i] != NULL:
+                    self._bury(self.plane.table.by_name[i])
+            free(self.plane.table.by_name)
+            free(self.plane.table.by_id)
+        self._sweep(True)
+
+    # ------------------------------------------------------------ life
+
+    @property
+    def control_fd(self):
+        """eventfd that is readable when :meth:`take_requests` or :meth:`take_events` has something."""
+        return self.plane.control_fd
+
+    def listen(self, str host, int port):
+        """Binds a TCP listener and returns its port (``port`` 0: one the kernel picks). Before :meth:`start`.
+
+        Raises:
+            OSError: The address is in use or not this machine's; the message names it.
+        """
+        if self.started:
+            raise RuntimeError("listen() comes before start()")
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        try:
+            # Name resolution only where a name was given: it costs milliseconds.
+            bound = socket.create_server((host, port), family=family, backlog=1024)
+        except OSError as error:
+            raise OSError(error.errno, f"cannot listen on {host}:{port}: {error.strerror or error}") from error
+        bound.setblocking(False)
+        self.sockets.append(bound)
+        return bound.getsockname()[1]
+
+    def start(self):
+        """Starts the reactor threads; connections are accepted from now on."""
+        cdef int i
+        self.plane.listeners = <int *>malloc((len(self.sockets) + 1) * sizeof(int))
+        if self.plane.listeners == NULL:
+            raise MemoryError
+        for i, bound in enumerate(self.sockets):
+            self.plane.listeners[i] = bound.fileno()
+        self.plane.listener_count = len(self.sockets)
+        self.started = True
+        for i in range(self.plane.reactor_count):
+            if not reactor_start(&self.plane.reactors[i]):
+                raise OSError("cannot start a reactor thread; is the limit on threads reached?")
+
+    cdef void _stop_threads(self):
+        cdef int i
+        if not self.started or self.stopped:
+            return
+        self.stopped = True
+        for i in range(self.plane.reactor_count):
+            with nogil:
+                reactor_stop(&self.plane.reactors[i])
+
+    def stop(self):
+        """Stops accepting and ends the threads after the pass at hand; then no log is touched any more."""
+        self._stop_threads()
+        for bound in self.sockets:
+            bound.close()
+
+    # ------------------------------------------------------------ requests and replies
+
+    def take_requests(self):
+        """Everything that came since the last call: a list of :class:`ControlRequest` and :class:`SlowBatch`."""
+        cdef uint64_t count
+        cdef ControlMessage *m
+        cdef ControlMessage *following
+        cdef list requests = []
+        read(self.plane.control_fd, &count, 8)
+        m = control_take_all(&self.plane)
+        while m != NULL:
+            following = m.next
+            requests.append(_new_request(m) if m.part == NULL else _new_slow_batch(m))
+            free(m)
+            m = following
+        if self.plane.dead != NULL:
+            self._sweep(False)
+        return requests
+
+    def reply(self, int64_t connection_id, int64_t slot, bytes payload):
+        """Answers a request: ``payload`` is response header and body, without the length. None closes."""
+        cdef Reactor *r = &self.plane.reactors[(connection_id >> REACTOR_SHIFT) % self.plane.reactor_count]
+        cdef int64_t id = connection_id & ((<int64_t>1 << REACTOR_SHIFT) - 1)
+        cdef int64_t n
+        cdef Chunk *chunk = NULL
+        if payload is not None:
+            n = PyBytes_GET_SIZE(payload)
+            chunk = chunk_bytes(n + 4)
+            if chunk == NULL:
+                raise MemoryError
+            chunk.data[0] = <uint8_t>(n >> 24)
+            chunk.data[1] = <uint8_t>(n >> 16)
+            chunk.data[2] = <uint8_t>(n >> 8)
+            chunk.data[3] = <uint8_t>n
+            memcpy(chunk.data + 4, PyBytes_AS_STRING(payload), n)
+            chunk.end = n + 4
+        if not post(&r.mailbox, MAIL_REPLY, id, slot, chunk):
+            free(chunk)
+            raise MemoryError
+
+    def disconnect(self, int64_t connection_id):
+        """Closes a connection."""
+        cdef Reactor *r = &self.plane.reactors[(connection_id >> REACTOR_SHIFT) % self.plane.reactor_count]
+        post(&r.mailbox, MAIL_CLOSE, connection_id & ((<int64_t>1 << REACTOR_SHIFT) - 1), 0, NULL)
+
+    def finish_batch(self, SlowBatch slow, bytes batch=None, int error=0):
+        """Answers a :class:`SlowBatch`, once: with the batch to append, or a Kafka error code.
+
+        Raises:
+            ValueError: The batch does not pass the broker's own checks (a bug in whatever made it).
+        """
+        cdef ProducePart *part = slow.part
+        cdef BatchRules rules
+        cdef const char *reason = NULL
+        cdef int32_t bad_record = -1
+        cdef Py_ssize_t n
+        cdef bint refused = False
+        if part == NULL:
+            raise ValueError("this batch was answered already")
+        slow.part = NULL
+        if error == 0:
+            n = PyBytes_GET_SIZE(batch)
+            memset(&rules, 0, sizeof(rules))
+            rules.max_message_bytes = 0x7FFFFFFF
+            rules.log_append_time = True                 # timestamps were checked when it came
+            part.owned = <uint8_t *>malloc(n)
+            if part.owned == NULL:
+                error = 56
+            else:
+                memcpy(part.owned, PyBytes_AS_STRING(batch), n)
+                refused = batch_validate(part.owned, n, &rules, 0, &part.entry.info, &reason, &bad_record) != 0
+                part.entry.data = part.owned
+                error = 87 if refused else 0
+        part.error = <int16_t>error
+        post(&part.request.reactor.mailbox, MAIL_SLOW_BATCH, 0, 0, part)
+        if refused:
+            raise ValueError(f"recompressed batch is not valid: {reason.decode() if reason != NULL else error}")
+
+    def take_events(self):
+        """What reactors have to say since the last call: a list of ``(level, event, detail)``."""
+        cdef int i
+        cdef list events = []
+        cdef int64_t dropped
+        pthread_mutex_lock(&self.plane.control_lock)
+        for i in range(self.plane.event_count):
+            events.append((("info", "warning", "error")[self.plane.events[i].level],
+                           (<bytes>self.plane.events[i].name).decode(),
+                           (<bytes>self.plane.events[i].detail).decode("utf-8", "replace")))
+        dropped = self.plane.events_dropped
+        self.plane.event_count = 0
+        self.plane.events_dropped = 0
+        pthread_mutex_unlock(&self.plane.control_lock)
+        if dropped:
+            events.append(("warning", "events-dropped", f"{dropped} more like these came too fast to be written"))
+        return events
+
+    # ------------------------------------------------------------ partitions
+
+    def add_partition(self, str topic, bytes topic_id, int partition, PartitionLog log not None, *,
+                      int leader_epoch=0, int min_insync_replicas=1, int in_sync_replicas=1, bint is_leader=True,
+                      bint replicated=False):
+        """Begins to serve a partition. ``replicated``: the high watermark moves only by :meth:`notify`'s caller.
+
+        Raises:
+            ValueError: Topic id of the wrong size, or the partition is there already.
+        """
+        cdef bytes name = topic.encode()
+        cdef Topic *found
+        cdef Partition *p
+        if len(topic_id) != 16 or partition < 0:
+            raise ValueError("a topic id has 16 bytes and a partition index is not negative")
+        found = topic_by_name(&self.plane.table, <uint8_t *>PyBytes_AS_STRING(name), <int32_t>len(name))
+        if topic_partition(found, partition) != NULL:
+            raise ValueError(f"{topic}-{partition} is served already")
+        with nogil:
+            pthread_rwlock_wrlock(&self.plane.table_lock)
+        if found == NULL:
+            found = topic_add(&self.plane.table, <uint8_t *>PyBytes_AS_STRING(name), <int32_t>len(name),
+                              <uint8_t *>PyBytes_AS_STRING(topic_id))
+        p = partition_new(found, partition, self.plane.reactor_count) if found != NULL else NULL
+        if p != NULL:
+            p.log = log.log
+            p.log_owner = <PyObject *>log
+            p.leader_epoch = leader_epoch
+            p.min_insync_replicas = min_insync_replicas
+            p.in_sync_replicas = in_sync_replicas
+            p.is_leader = is_leader
+            p.replicated = replicated
+            Py_INCREF(log)
+            if not topic_set_partition(found, partition, p):
+                Py_DECREF(log)
+                partition_free(p)
+                p = NULL
+        pthread_rwlock_unlock(&self.plane.table_lock)
+        if p == NULL:
+            raise MemoryError
+
+    cdef Partition *_find(self, str topic, int partition) except NULL:
+        cdef bytes name = topic.encode()
+        cdef Partition *p = topic_partition(
+            topic_by_name(&self.plane.table, <uint8_t *>PyBytes_AS_STRING(name), <int32_t>len(name)), partition)
+        if p == NULL:
+            raise KeyError(f"{topic}-{partition} is not served here")
+        return p
+
+    def update_partition(self, str topic, int partition, *, leader_epoch=None, min_insync_replicas=None,
+                         in_sync_replicas=None, is_leader=None, replicated=None):
+        """Changes what is given.
+
+        Raises:
+            KeyError: The partition is not served here.
+        """
+        cdef Partition *p = self._find(topic, partition)
+        if leader_epoch is not None:
+            store_i32(&p.leader_epoch, leader_epoch)
+        if min_insync_replicas is not None:
+            store_i32(&p.min_insync_replicas, min_insync_replicas)
+        if in_sync_replicas is not None:
+            store_i32(&p.in_sync_replicas, in_sync_replicas)
+        if is_leader is not None:
+            store_i32(&p.is_leader, is_leader)
+        if replicated is not None:
+            store_i32(&p.replicated, replicated)
+        partition_advanced(p, 0, NULL)
+
+    def notify(self, str topic, int partition, int64_t appended_bytes=0):
+        """Tells waiting fetches and acks that the control thread appended, or moved the high watermark."""
+        partition_advanced(self._find(topic, partition), appended_bytes, NULL)
+
+    def remove_topic(self, str topic):
+        """Ends service of a topic; on return no reactor touches its logs, and those who waited are answered.
+
+        Raises:
+            KeyError: No such topic here.
+        """
+        cdef bytes name = topic.encode()
+        cdef Topic *found = topic_by_name(&self.plane.table, <uint8_t *>PyBytes_AS_STRING(name), <int32_t>len(name))
+        if found == NULL:
+            raise KeyError(f"topic {topic} is not served here")
+        self._bury(found)
+        self._sweep(False)
+
+    cdef void _bury(self, Topic *topic):
+        cdef int i, n = topic.partition_count
+        cdef Partition *p
+        cdef Partition *first = NULL
+        with nogil:
+            pthread_rwlock_wrlock(&self.plane.table_lock)
+        for i in range(n):
+            p = topic.partitions[i]
+            if p != NULL:
+                store_i32(&p.deleted, 1)
+                p.next_dead = first
+                first = p
+        topic_remove(&self.plane.table, topic)
+        pthread_rwlock_unlock(&self.plane.table_lock)
+        while first != NULL:
+            p = first
+            first = p.next_dead
+            partition_advanced(p, 0, NULL)
+            p.next_dead = self.plane.dead
+            self.plane.dead = p
+            add_i32(&p.refs, -1)
+
+    cdef void _sweep(self, bint all):
+        """Frees dead partitions nobody holds any more (all of them once the threads have ended)."""
+        cdef Partition **at = &self.plane.dead
+        cdef Partition *p
+        while at[0] != NULL:
+            p = at[0]
+            if load_i32(&p.refs) == 0 or all:
+                at[0] = p.next_dead
+                Py_DECREF(<object>p.log_owner)
+                partition_free(p)
+            else:
+                at = &p.next_dead
+
+    # ------------------------------------------------------------ counters
+
+    def counters(self):
+        """Totals over the reactors, read without locks.
+
+        Returns:
+            dict: ``connections`` (open now), ``accepted``, ``received_bytes``, ``sent_bytes``,
+            ``fetch_sessions``, and for ``produce`` and ``fetch`` a dict of ``requests``, ``errors``,
+            ``total_us`` and ``latency_buckets`` (count below 2**i microseconds).
+        """
+        cdef int i
+        cdef Reactor *r
+        cdef ApiCounters produce, fetch
+        cdef int64_t connections = 0, accepted = 0, received = 0, sent = 0, sessions = 0
+        memset(&produce, 0, sizeof(produce))
+        memset(&fetch, 0, sizeof(fetch))
+        for i in range(self.plane.reactor_count):
+            r = &self.plane.reactors[i]
+            connections += load_i64(&r.connections_open)
+            accepted += load_i64(&r.connections_accepted)
+            received += load_i64(&r.received_bytes)
+            sent += load_i64(&r.sent_bytes)
+            sessions += load_i32(&r.session_count)
+            _add_counters(&produce, &r.produce)
+            _add_counters(&fetch, &r.fetch)
+        return {
+            "connections": connections, "accepted": accepted, "received_bytes": received, "sent_bytes": sent,
+            "fetch_sessions": sessions, "produce": _api_counters(&produce), "fetch": _api_counters(&fetch),
+        }
+
+    def partition_counters(self, str topic, int partition):
+        """``(appended_records, appended_bytes, fetched_bytes, failed_produces, failed_fetches)`` since start."""
+        cdef Partition *p = self._find(topic, partition)
+        return (load_i64(&p.log.appended_records), load_i64(&p.log.appended_bytes), load_i64(&p.fetched_bytes),
+                load_i64(&p.failed_produces), load_i64(&p.failed_fetches))
+
+
+def raise_file_limit():
+    """Raises the soft limit on open files to the hard one and returns it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return hard

@@ -1,0 +1,232 @@
+"""The reply to a Fetch, as a list of chunks: headers in memory, records as ranges of segment files."""
+from libc.errno cimport EINTR, errno
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t
+from libc.string cimport memcpy
+from bowstring._native.atomics cimport bump_i64
+from bowstring._native.connection cimport (
+    chunk_bytes, chunk_file, chunks_free, connection_answer, connection_fail, connection_find)
+from bowstring._native.log cimport log_aborted_transactions, segment_file_release
+from bowstring._native.metrics cimport count_request
+from bowstring._native.plane cimport (
+    Chunk, Connection, FetchPart, FetchRequest, FetchSet, Reactor, SENDFILE_MIN_BYTES)
+from bowstring._native.wire cimport (
+    Writer, grow, patch_i32, put_count, put_i16, put_i32, put_i64, put_raw, put_string, put_tags, put_uvarint)
+
+cdef extern from "unistd.h" nogil:
+    ssize_t pread(int fd, void *data, size_t n, int64_t offset)
+
+cdef enum:
+    ABORTED_MAX = 4096              # aborted transactions told of in one reply's partition
+
+
+cdef struct Reply:
+    # Under construction: chunks finished, and the bytes (reactor.scratch) that follow them.
+    Chunk *head
+    Chunk *tail
+    Writer *bytes
+    int64_t size                    # of the finished chunks
+    bint failed
+
+
+cdef void release_slices(FetchSet *s) noexcept nogil:
+    cdef int32_t i
+    for i in range(s.part_count):
+        if s.parts[i].slice.file != NULL:
+            segment_file_release(s.parts[i].slice.file)
+            s.parts[i].slice.file = NULL
+
+
+cdef void link(Reply *reply, Chunk *chunk) noexcept nogil:
+    if chunk == NULL:
+        reply.failed = True
+        return
+    if reply.tail == NULL:
+        reply.head = chunk
+    else:
+        reply.tail.next = chunk
+    reply.tail = chunk
+    reply.size += chunk.end - chunk.position
+
+
+cdef void close_bytes(Reply *reply) noexcept nogil:
+    """Turns the bytes written so far into a chunk."""
+    cdef Chunk *chunk
+    if reply.bytes.failed:
+        reply.failed = True
+    if reply.failed or reply.bytes.size == 0:
+        return
+    chunk = chunk_bytes(reply.bytes.size)
+    if chunk != NULL:
+        memcpy(chunk.data, reply.bytes.data, reply.bytes.size)
+        chunk.end = reply.bytes.size
+    link(reply, chunk)
+    reply.bytes.size = 0
+
+
+cdef bint worth_telling(FetchPart *part) noexcept nogil:
+    """What an incremental reply carries (KIP-227): records, errors, offsets that moved."""
+    return (part.slice.size_bytes > 0 or part.error != 0 or part.diverging_epoch >= 0
+            or part.high_watermark != part.sent_high_watermark
+            or part.log_start_offset != part.sent_log_start_offset)
+
+
+cdef void choose(FetchRequest *request, FetchSet *s) noexcept nogil:
+    cdef int32_t i
+    cdef FetchPart *part
+    for i in range(s.part_count):
+        part = &s.parts[i]
+        part.included = not request.incremental or worth_telling(part)
+        if part.included:
+            part.sent_high_watermark = -1 if part.error != 0 else part.high_watermark
+            part.sent_log_start_offset = part.log_start_offset
+
+
+cdef int32_t run_length(FetchSet *s, int32_t k, int32_t *included) noexcept nogil:
+    """Neighbours from place k (counted from s.first) that share a topic; how many of them are included."""
+    cdef int32_t n = s.part_count, i, topic = s.parts[(s.first + k) % n].topic, length = 0
+    included[0] = 0
+    while k + length < n:
+        i = (s.first + k + length) % n
+        if s.parts[i].topic != topic:
+            break
+        included[0] += s.parts[i].included
+        length += 1
+    return length
+
+
+cdef void fetch_answer(Reactor *r, FetchRequest *request, FetchSet *s) noexcept nogil:
+    """Encodes and queues the reply; takes over the slices' references to their files."""
+    cdef Reply reply
+    cdef bint flexible = request.version >= 12
+    cdef Connection *c = connection_find(r, request.connection_id)
+    cdef int64_t size
+    reply.head = reply.tail = NULL
+    reply.size = 0
+    reply.failed = False
+    reply.bytes = &r.scratch
+    r.scratch.size = 0
+    choose(request, s)
+    put_i32(&r.scratch, 0)                               # length, patched below
+    put_i32(&r.scratch, request.correlation_id)
+    put_tags(&r.scratch, flexible)
+    put_i32(&r.scratch, 0)                               # throttle time
+    if request.version >= 7:
+        put_i16(&r.scratch, request.error)
+        put_i32(&r.scratch, request.session_id)
+    put_topics(&reply, request, s)
+    put_tags(&r.scratch, flexible)
+    close_bytes(&reply)
+    release_slices(s)                                    # those that went into no chunk
+    r.scratch.failed = False
+    count_request(&r.fetch, request.started_ns, request.error != 0)
+    size = reply.size - 4
+    if reply.failed or c == NULL or size > 0x7FFFFFFF:
+        chunks_free(reply.head)
+        if c != NULL:
+            connection_fail(c, b"fetch-failed", b"a fetch reply could not be built; the client will ask again")
+        return
+    patch_i32(reply.head.data, <int32_t>size)
+    connection_answer(c, request.slot, reply.head)
+
+
+cdef void put_topics(Reply *reply, FetchRequest *request, FetchSet *s) noexcept nogil:
+    cdef Writer *w = reply.bytes
+    cdef bint flexible = request.version >= 12
+    cdef int32_t k = 0, j, n = s.part_count, length, included, topics = 0, topic
+    while k < n:
+        k += run_length(s, k, &included)
+        topics += 1 if included > 0 else 0
+    put_count(w, flexible, topics)
+    k = 0
+    while k < n:
+        length = run_length(s, k, &included)
+        if included > 0:
+            topic = s.parts[(s.first + k) % n].topic
+            if request.version >= 13:
+                put_raw(w, s.topics[topic].id, 16)
+            else:
+                put_string(w, flexible, s.topics[topic].name, s.topics[topic].name_length)
+            put_count(w, flexible, included)
+            for j in range(k, k + length):
+                if s.parts[(s.first + j) % n].included:
+                    put_part(reply, request, &s.parts[(s.first + j) % n])
+            put_tags(w, flexible)
+        k += length
+
+
+cdef void put_part(Reply *reply, FetchRequest *request, FetchPart *part) noexcept nogil:
+    cdef Writer *w = reply.bytes
+    cdef bint flexible = request.version >= 12
+    put_i32(w, part.index)
+    put_i16(w, part.error)
+    put_i64(w, part.high_watermark)
+    put_i64(w, part.last_stable_offset)
+    if request.version >= 5:
+        put_i64(w, part.log_start_offset)
+    put_aborted(w, request, part)
+    if request.version >= 11:
+        put_i32(w, -1)                                   # preferred read replica: this one
+    if flexible:
+        put_uvarint(w, <int32_t>part.slice.size_bytes + 1)
+    else:
+        put_i32(w, <int32_t>part.slice.size_bytes)
+    if part.slice.size_bytes > 0:
+        bump_i64(&part.partition.fetched_bytes, part.slice.size_bytes)
+        put_records(reply, part)
+    if flexible:
+        if part.diverging_epoch >= 0:
+            put_uvarint(w, 1)                            # one tagged field: 0, DivergingEpoch
+            put_uvarint(w, 0)
+            put_uvarint(w, 13)
+            put_i32(w, part.diverging_epoch)
+            put_i64(w, part.diverging_end_offset)
+        put_tags(w, flexible)
+
+
+cdef void put_aborted(Writer *w, FetchRequest *request, FetchPart *part) noexcept nogil:
+    """AbortedTransactions: null under read_uncommitted."""
+    cdef bint flexible = request.version >= 12
+    cdef int64_t pairs[2 * ABORTED_MAX]
+    cdef int32_t n, i
+    cdef int64_t to_offset
+    if not request.isolation:
+        put_count(w, flexible, -1)
+        return
+    n = 0
+    if part.slice.size_bytes > 0:
+        to_offset = part.slice.next_offset if part.slice.next_offset >= 0 else part.last_stable_offset
+        n = log_aborted_transactions(part.partition.log, part.fetch_offset, to_offset, pairs, ABORTED_MAX)
+        if n > ABORTED_MAX:
+            n = ABORTED_MAX
+    put_count(w, flexible, n)
+    for i in range(n):
+        put_i64(w, pairs[2 * i])
+        put_i64(w, pairs[2 * i + 1])
+        put_tags(w, flexible)
+
+
+cdef void put_records(Reply *reply, FetchPart *part) noexcept nogil:
+    """Large ranges leave by sendfile; small ones are copied, which saves a system call."""
+    cdef uint8_t *at
+    cdef int64_t done = 0
+    cdef ssize_t n
+    cdef Chunk *chunk
+    if part.slice.size_bytes >= SENDFILE_MIN_BYTES:
+        close_bytes(reply)
+        chunk = chunk_file(part.slice.file, part.slice.position, part.slice.size_bytes)
+        if chunk != NULL:
+            part.slice.file = NULL                       # the chunk holds it now
+        link(reply, chunk)
+        return
+    at = grow(reply.bytes, part.slice.size_bytes)
+    if at == NULL:
+        reply.failed = True
+        return
+    while done < part.slice.size_bytes:
+        n = pread(part.slice.file.fd, at + done, part.slice.size_bytes - done, part.slice.position + done)
+        if n <= 0:
+            if n < 0 and errno == EINTR:
+                continue
+            reply.failed = True
+            return
+        done += n

@@ -1,0 +1,435 @@
+"""Produce: parsed, checked, gathered per partition, written, answered.
+
+A request's batches stay in the connection's receive buffer. They are validated as they are read, linked
+to their partition, and written when FLUSH_BYTES have gathered or the pass ends: one log write per
+partition, however many frames and connections they came from. Batches that need Python (another
+compression.type, or keys to be checked inside compressed data) take a detour over the control thread; those
+behind them for the same partition follow, so that order is kept.
+"""
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t
+from libc.stdlib cimport free, malloc, realloc
+from libc.string cimport memcpy, memset, strlen
+from bowstring._native.atomics cimport add_i32, bump_i64, load_i32, load_i64
+from bowstring._native.batch cimport (
+    ATTR_COMPRESSION_MASK, ATTR_TRANSACTIONAL, BatchRules, batch_validate)
+from bowstring._native.clock cimport monotonic_ns
+from bowstring._native.connection cimport connection_answer, connection_answer_bytes, connection_fail, connection_find
+from bowstring._native.control cimport control_send_batch
+from bowstring._native.idtable cimport id_add, id_remove
+from bowstring._native.log cimport AppendEntry, log_advance_high_watermark, log_append
+from bowstring._native.metrics cimport count_request
+from bowstring._native.partition cimport (
+    ack_waiter_add, ack_waiter_remove, partition_advanced, partition_release, partition_retain, topic_by_id,
+    topic_by_name, topic_partition)
+from bowstring._native.plane cimport (
+    Connection, FLUSH_BYTES, INVALID_RECORD, INVALID_REQUIRED_ACKS, INVALID_TOPIC_EXCEPTION, INVALID_TXN_STATE,
+    NOT_ENOUGH_REPLICAS, NOT_LEADER_OR_FOLLOWER, Partition, PendingList, ProducePart, ProduceRequest, ProduceTopic,
+    Reactor, REQUEST_TIMED_OUT, RequestHeader, Topic, UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION)
+from bowstring._native.timers cimport timer_add
+from bowstring._native.wire cimport (
+    Reader, Writer, patch_i32, put_count, put_i16, put_i32, put_i64, put_raw, put_string, put_tags, read_bytes,
+    read_count, read_i16, read_i32, read_string, skip_tags, take)
+
+cdef struct Shape:
+    # What one look over the request finds, so that it is allocated in one piece.
+    int32_t topics
+    int32_t parts
+    int64_t name_bytes
+
+# ---------------------------------------------------------------- parsing
+
+
+cdef bint measure(Reader r, int16_t version, Shape *shape) noexcept nogil:
+    """Walks the topic array without keeping anything; False when it is malformed."""
+    cdef bint flexible = version >= 9
+    cdef const uint8_t *at
+    cdef int32_t topics = read_count(&r, flexible), parts, i, j, n
+    memset(shape, 0, sizeof(Shape))
+    for i in range(topics):
+        if version >= 13:
+            take(&r, 16)
+        else:
+            n = read_string(&r, flexible, &at)
+            if n < 0:
+                return False
+            shape.name_bytes += n
+        parts = read_count(&r, flexible)
+        if parts < 0 or r.bad:
+            return False
+        for j in range(parts):
+            read_i32(&r)
+            read_bytes(&r, flexible, &at)
+            if flexible:
+                skip_tags(&r)
+            if r.bad:
+                return False
+        if flexible:
+            skip_tags(&r)
+        shape.topics += 1
+        shape.parts += parts
+    return not r.bad and topics >= 0
+
+
+cdef ProduceRequest *allocate(const Shape *shape) noexcept nogil:
+    """The request, its topics, its parts and its topic names in one block; freed by free()."""
+    cdef int64_t size = (sizeof(ProduceRequest) + shape.topics * <int64_t>sizeof(ProduceTopic)
+                         + shape.parts * <int64_t>sizeof(ProducePart) + shape.name_bytes)
+    cdef ProduceRequest *request = <ProduceRequest *>malloc(size)
+    if request == NULL:
+        return NULL
+    memset(request, 0, sizeof(ProduceRequest))
+    request.parts = <ProducePart *>(request + 1)
+    request.topics = <ProduceTopic *>(request.parts + shape.parts)
+    request.names = <uint8_t *>(request.topics + shape.topics)
+    return request
+
+
+cdef bint produce_receive(Reactor *r, Connection *c, const RequestHeader *header, Reader *body) noexcept nogil:
+    """Takes one Produce request off the wire; False when it is malformed (the caller closes)."""
+    cdef int16_t version = header.api_version
+    cdef bint flexible = version >= 9
+    cdef const uint8_t *at
+    cdef Shape shape
+    cdef ProduceRequest *request
+    cdef int16_t acks
+    cdef int32_t timeout_ms
+    read_string(body, flexible, &at)                     # transactional id: transactions are not there yet
+    acks = read_i16(body)
+    timeout_ms = read_i32(body)
+    if body.bad or not measure(body[0], version, &shape):
+        return False
+    request = allocate(&shape)
+    if request == NULL:
+        return False
+    request.reactor = r
+    request.connection_id = c.id
+    request.slot = c.tail_slot - 1
+    request.correlation_id = header.correlation_id
+    request.version = version
+    request.acks = acks
+    request.timeout_ms = timeout_ms
+    request.started_ns = monotonic_ns()
+    request.timer_id = -1
+    request.topic_count = shape.topics
+    request.part_count = shape.parts
+    request.remaining = shape.parts + 1                  # one for this function
+    read_parts(r, request, body)
+    finish(r, request)
+    return True
+
+
+cdef void read_parts(Reactor *r, ProduceRequest *request, Reader *body) noexcept nogil:
+    cdef bint flexible = request.version >= 9
+    cdef const uint8_t *at
+    cdef uint8_t *names = request.names
+    cdef ProducePart *part = request.parts
+    cdef ProduceTopic *topic
+    cdef Topic *known
+    cdef int32_t i, j
+    cdef int64_t n
+    read_count(body, flexible)
+    for i in range(request.topic_count):
+        topic = &request.topics[i]
+        if request.version >= 13:
+            memcpy(topic.id, take(body, 16), 16)
+            topic.name = NULL
+            topic.name_length = 0
+            known = topic_by_id(&r.plane.table, topic.id)
+        else:
+            topic.name_length = read_string(body, flexible, &at)
+            memcpy(names, at, topic.name_length)
+            topic.name = names
+            names += topic.name_length
+            known = topic_by_name(&r.plane.table, topic.name, topic.name_length)
+        topic.part_count = read_count(body, flexible)
+        for j in range(topic.part_count):
+            memset(part, 0, sizeof(ProducePart))
+            part.request = request
+            part.bad_record = -1
+            part.index = read_i32(body)
+            n = read_bytes(body, flexible, &at)
+            if flexible:
+                skip_tags(body)
+            part.error = admit(r, request, part, known, <uint8_t *>at, n)
+            if part.error != 0:
+                request.remaining -= 1
+            part += 1
+        if flexible:
+            skip_tags(body)
+
+
+cdef int16_t admit(Reactor *r, ProduceRequest *request, ProducePart *part, Topic *topic, uint8_t *data,
+                   int64_t n) noexcept nogil:
+    """Checks one batch and puts it on its way to the log; an error code when it goes no further."""
+    cdef Partition *p = topic_partition(topic, part.index)
+    cdef BatchRules rules
+    cdef int16_t error
+    if request.acks < -1 or request.acks > 1:
+        return INVALID_REQUIRED_ACKS
+    if p == NULL:
+        return UNKNOWN_TOPIC_ID if request.version >= 13 and topic == NULL else UNKNOWN_TOPIC_OR_PARTITION
+    if topic.internal:
+        part.reason = b"Clients may not produce to an internal topic."
+        return INVALID_TOPIC_EXCEPTION
+    if not p.is_leader:
+        return NOT_LEADER_OR_FOLLOWER
+    if request.acks == -1 and p.in_sync_replicas < p.min_insync_replicas:
+        return NOT_ENOUGH_REPLICAS
+    if n < 0:
+        part.reason = b"A produce request must carry exactly one record batch for each partition."
+        return INVALID_RECORD
+    rules.max_message_bytes = p.log.config.max_message_bytes
+    rules.key_required = p.log.config.compacted
+    rules.log_append_time = p.log.config.log_append_time
+    rules.timestamp_before_max_ms = p.log.config.timestamp_before_max_ms
+    rules.timestamp_after_max_ms = p.log.config.timestamp_after_max_ms
+    error = batch_validate(data, n, &rules, r.wall_ms, &part.entry.info, &part.reason, &part.bad_record)
+    if error != 0:
+        bump_i64(&p.failed_produces, 1)
+        return error
+    if part.entry.info.attributes & ATTR_TRANSACTIONAL:
+        part.reason = b"This broker has no transactions yet: produce without a transactional id."
+        return INVALID_TXN_STATE
+    part.entry.data = data
+    part.partition = p
+    partition_retain(p)
+    if needs_control_thread(p, part.entry.info.attributes & ATTR_COMPRESSION_MASK):
+        part.slow = True
+        add_i32(&p.slow_batches, 1)
+        if not control_send_batch(r, part, data, n):
+            add_i32(&p.slow_batches, -1)
+            partition_release(p)
+            part.partition = NULL
+            return REQUEST_TIMED_OUT
+        return 0
+    return 0 if enqueue(r, p, part) else REQUEST_TIMED_OUT
+
+
+cdef bint needs_control_thread(Partition *p, int codec) noexcept nogil:
+    return ((p.log.config.compression >= 0 and p.log.config.compression != codec)
+            or (p.log.config.compacted and codec != 0)
+            or load_i32(&p.slow_batches) > 0)
+
+
+cdef bint enqueue(Reactor *r, Partition *p, ProducePart *part) noexcept nogil:
+    """Adds a checked batch to its partition's list for this pass; False when memory ran out."""
+    cdef PendingList *pending = &p.pending[r.index]
+    cdef Partition **grown
+    if pending.count == 0:
+        if r.dirty_count == r.dirty_capacity:
+            grown = <Partition **>realloc(r.dirty, (r.dirty_capacity * 2 + 64) * sizeof(Partition *))
+            if grown == NULL:
+                return False
+            r.dirty = grown
+            r.dirty_capacity = r.dirty_capacity * 2 + 64
+        r.dirty[r.dirty_count] = p
+        r.dirty_count += 1
+        pending.head = part
+    else:
+        pending.tail.next = part
+    part.next = NULL
+    pending.tail = part
+    pending.count += 1
+    r.pending_bytes += part.entry.info.size_bytes
+    return True
+
+# ---------------------------------------------------------------- writing
+
+
+cdef void produce_flush(Reactor *r) noexcept nogil:
+    """Writes everything gathered in this pass, one log_append per partition, and answers what is done."""
+    cdef int32_t i
+    for i in range(r.dirty_count):
+        flush_partition(r, r.dirty[i])
+    r.dirty_count = 0
+    r.pending_bytes = 0
+
+
+cdef bint entries_reserve(Reactor *r, int32_t n) noexcept nogil:
+    cdef AppendEntry **grown
+    if n > r.entries_capacity:
+        grown = <AppendEntry **>realloc(r.entries, n * 2 * sizeof(AppendEntry *))
+        if grown == NULL:
+            return False
+        r.entries = grown
+        r.entries_capacity = n * 2
+    return True
+
+
+cdef void flush_partition(Reactor *r, Partition *p) noexcept nogil:
+    cdef PendingList *pending = &p.pending[r.index]
+    cdef ProducePart *part = pending.head
+    cdef ProducePart *following
+    cdef int32_t n = 0
+    cdef int64_t before = p.log.appended_bytes
+    if not entries_reserve(r, pending.count):
+        while part != NULL:                              # out of memory: nothing written, retriable
+            following = part.next
+            part.error = REQUEST_TIMED_OUT
+            settle(r, p, part)
+            part = following
+        pending[0] = PendingList(NULL, NULL, 0)
+        return
+    while part != NULL:
+        r.entries[n] = &part.entry
+        n += 1
+        part = part.next
+    log_append(p.log, r.entries, n, p.leader_epoch, r.wall_ms)
+    if not p.replicated:
+        log_advance_high_watermark(p.log, load_i64(&p.log.log_end_offset))
+    part = pending.head
+    pending[0] = PendingList(NULL, NULL, 0)
+    while part != NULL:
+        following = part.next
+        part.error = part.entry.error
+        settle(r, p, part)
+        part = following
+    partition_advanced(p, load_i64(&p.log.appended_bytes) - before, r)
+
+
+cdef void settle(Reactor *r, Partition *p, ProducePart *part) noexcept nogil:
+    """The batch is in the log or refused: answers it, or waits for the high watermark."""
+    part.next = NULL
+    if part.error != 0:
+        bump_i64(&p.failed_produces, 1)
+    else:
+        part.log_start_offset = load_i64(&p.log.log_start_offset)
+        if part.request.acks == -1:
+            part.required_offset = part.entry.base_offset + part.entry.info.last_offset_delta + 1
+            if load_i64(&p.log.high_watermark) < part.required_offset and ack_waiter_add(part):
+                arm_timeout(r, part.request)
+                return
+    part_done(r, part)
+
+
+cdef void arm_timeout(Reactor *r, ProduceRequest *request) noexcept nogil:
+    if request.timer_id < 0:
+        request.timer_id = id_add(&r.produces, request)
+        if request.timer_id >= 0:
+            timer_add(&r.timers, r.now_ms + (request.timeout_ms if request.timeout_ms > 0 else 0),
+                      -request.timer_id)
+
+
+cdef void part_done(Reactor *r, ProducePart *part) noexcept nogil:
+    if part.partition != NULL:
+        partition_release(part.partition)
+        part.partition = NULL
+    if part.owned != NULL:
+        free(part.owned)
+        part.owned = NULL
+    finish(r, part.request)
+
+
+cdef void produce_acknowledged(Reactor *r, ProducePart *part) noexcept nogil:
+    """MAIL_ACK: the high watermark has passed the batch, or its partition is gone."""
+    if load_i32(&part.partition.deleted):
+        part.error = UNKNOWN_TOPIC_OR_PARTITION
+    part_done(r, part)
+
+
+cdef void produce_slow_batch_done(Reactor *r, ProducePart *part) noexcept nogil:
+    """MAIL_SLOW_BATCH: the control thread has set part.error, or part.owned and part.entry."""
+    cdef Partition *p = part.partition
+    add_i32(&p.slow_batches, -1)
+    if part.error == 0 and load_i32(&p.deleted):
+        part.error = UNKNOWN_TOPIC_OR_PARTITION
+    if part.error == 0 and enqueue(r, p, part):
+        return
+    if part.error == 0:
+        part.error = REQUEST_TIMED_OUT
+    part_done(r, part)
+
+
+cdef void produce_timed_out(Reactor *r, void *found) noexcept nogil:
+    """timeout.ms is over: what still waits for replicas is answered REQUEST_TIMED_OUT; it stays in the log."""
+    cdef ProduceRequest *request = <ProduceRequest *>found
+    cdef ProducePart *part
+    cdef int32_t i
+    request.remaining += 1                               # keeps the request while its parts are walked
+    for i in range(request.part_count):
+        part = &request.parts[i]
+        if part.partition != NULL and part.listed and ack_waiter_remove(part):
+            part.error = REQUEST_TIMED_OUT
+            part_done(r, part)
+    finish(r, request)
+
+# ---------------------------------------------------------------- answering
+
+
+cdef void finish(Reactor *r, ProduceRequest *request) noexcept nogil:
+    """One part (or the parser) is done; the last one answers and frees the request."""
+    cdef Connection *c
+    cdef int32_t i
+    cdef int failed = 0
+    request.remaining -= 1
+    if request.remaining > 0:
+        return
+    if request.timer_id >= 0:
+        id_remove(&r.produces, request.timer_id)
+    for i in range(request.part_count):
+        if request.parts[i].error != 0:
+            failed = 1
+    count_request(&r.produce, request.started_ns, failed)
+    c = connection_find(r, request.connection_id)
+    if c != NULL and request.acks == 0:
+        connection_answer(c, request.slot, NULL)
+        if failed:                                       # the only way to tell a client that wants no reply
+            connection_fail(c, b"produce-failed", b"a batch sent with acks=0 was refused; closing tells the producer")
+    elif c != NULL:
+        r.scratch.size = 0
+        encode(&r.scratch, request)
+        if r.scratch.failed:
+            r.scratch.failed = False
+            c.closing = True
+        else:
+            connection_answer_bytes(c, request.slot, r.scratch.data, r.scratch.size)
+    free(request)
+
+
+cdef void encode(Writer *w, const ProduceRequest *request) noexcept nogil:
+    cdef bint flexible = request.version >= 9
+    cdef const ProducePart *part = request.parts
+    cdef const ProduceTopic *topic
+    cdef int32_t i, j
+    put_i32(w, 0)                                        # length, patched below
+    put_i32(w, request.correlation_id)
+    put_tags(w, flexible)
+    put_count(w, flexible, request.topic_count)
+    for i in range(request.topic_count):
+        topic = &request.topics[i]
+        if request.version >= 13:
+            put_raw(w, topic.id, 16)
+        else:
+            put_string(w, flexible, topic.name, topic.name_length)
+        put_count(w, flexible, topic.part_count)
+        for j in range(topic.part_count):
+            encode_part(w, request.version, part)
+            part += 1
+        put_tags(w, flexible)
+    put_i32(w, 0)                                        # throttle time
+    put_tags(w, flexible)
+    if not w.failed:
+        patch_i32(w.data, <int32_t>(w.size - 4))
+
+
+cdef void encode_part(Writer *w, int16_t version, const ProducePart *part) noexcept nogil:
+    cdef bint flexible = version >= 9
+    cdef int32_t reason_length = -1
+    if part.reason != NULL and part.error != 0:
+        reason_length = <int32_t>strlen(part.reason)
+    put_i32(w, part.index)
+    put_i16(w, part.error)
+    put_i64(w, part.entry.base_offset if part.error == 0 else -1)
+    put_i64(w, part.entry.log_append_time_ms if part.error == 0 else -1)
+    if version >= 5:
+        put_i64(w, part.log_start_offset if part.error == 0 else -1)
+    if version >= 8:
+        if part.error != 0 and part.bad_record >= 0:
+            put_count(w, flexible, 1)
+            put_i32(w, part.bad_record)
+            put_string(w, flexible, part.reason, reason_length)
+            put_tags(w, flexible)
+        else:
+            put_count(w, flexible, 0)
+        put_string(w, flexible, part.reason, reason_length)
+    put_tags(w, flexible)

@@ -1,0 +1,507 @@
+"""The reactor's loop: epoll, frames, dispatch, mail, timers.
+
+One pass: receive from every ready socket, cut frames, handle them; write the batches gathered; answer the
+fetches that were waiting for them; send replies; settle buffers. The table lock is held through a pass and
+never while sleeping.
+"""
+from libc.errno cimport EAGAIN, EINTR, EMFILE, ENFILE, errno
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdio cimport snprintf
+from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.string cimport memset
+from posix.unistd cimport close, read
+from bowstring._native.clock cimport monotonic_ms, wall_clock_ms
+from bowstring._native.connection cimport (
+    buffer_pool_free, connection_answer, connection_borrow_buffer, connection_close, connection_fail, connection_find,
+    connection_open, connection_open_slot, connection_send, connection_settle_buffer, connection_watch, chunks_free,
+    plane_event)
+from bowstring._native.control cimport control_send_request
+from bowstring._native.fetch cimport (
+    fetch_connection_closed, fetch_receive, fetch_serve_ready, fetch_timed_out, fetch_woken)
+from bowstring._native.fetch_session cimport session_remove
+from bowstring._native.idtable cimport id_find
+from bowstring._native.mailbox cimport post, pthread_mutex_lock, pthread_mutex_unlock
+from bowstring._native.plane cimport (
+    Chunk, Connection, FetchRequest, FetchSession, FLUSH_BYTES, Mail, MAIL_ACK, MAIL_CLOSE, MAIL_CONNECTION,
+    MAIL_REPLY, MAIL_SLOW_BATCH, MAIL_STOP, MAIL_WAKE_FETCH, MAX_API_KEY, Plane, ProducePart, pthread_mutex_t,
+    pthread_rwlock_t, pthread_t, Reactor, RequestHeader, Timer)
+from bowstring._native.produce cimport (
+    produce_acknowledged, produce_flush, produce_receive, produce_slow_batch_done, produce_timed_out)
+from bowstring._native.timers cimport timer_pop
+from bowstring._native.wire cimport Reader, read_i16, read_i32, read_string, skip_tags, writer_free
+
+cdef extern from *:
+    """
+    #include <pthread.h>
+    #include <signal.h>
+    #include <sys/epoll.h>
+    #include <sys/eventfd.h>
+    #include <sys/socket.h>
+
+    static int epoll_add(int epoll_fd, int fd, void *item) {
+        struct epoll_event e;
+        e.events = EPOLLIN;
+        e.data.ptr = item;
+        return epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &e);
+    }
+    static int accept_connection(int fd) { return accept4(fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC); }
+    static int new_eventfd(void) { return eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC); }
+    static int new_epoll(void) { return epoll_create1(EPOLL_CLOEXEC); }
+    /* Signals are for the Python thread. */
+    static int start_thread(pthread_t *thread, void *(*run)(void *), void *argument, const char *name) {
+        sigset_t all, old;
+        int error;
+        sigfillset(&all);
+        pthread_sigmask(SIG_SETMASK, &all, &old);
+        error = pthread_create(thread, NULL, run, argument);
+        pthread_sigmask(SIG_SETMASK, &old, NULL);
+        if (!error)
+            pthread_setname_np(*thread, name);
+        return error;
+    }
+    """
+    cdef union epoll_data_t:
+        void *ptr
+    cdef struct epoll_event:
+        uint32_t events
+        epoll_data_t data
+    int epoll_wait(int epoll_fd, epoll_event *events, int n, int timeout_ms) nogil
+    int epoll_add(int epoll_fd, int fd, void *item) nogil
+    uint32_t EPOLLIN, EPOLLOUT, EPOLLERR, EPOLLHUP
+    int accept_connection(int fd) nogil
+    int new_eventfd() nogil
+    int new_epoll() nogil
+    ssize_t recv(int fd, void *data, size_t n, int flags) nogil
+    int start_thread(pthread_t *thread, void *(*run)(void *) noexcept nogil, void *argument, const char *name) nogil
+    int pthread_join(pthread_t thread, void **result) nogil
+    int pthread_mutex_init(pthread_mutex_t *m, void *attributes) nogil
+    int pthread_mutex_destroy(pthread_mutex_t *m) nogil
+    int pthread_rwlock_rdlock(pthread_rwlock_t *l) nogil
+    int pthread_rwlock_unlock(pthread_rwlock_t *l) nogil
+
+cdef enum:
+    EVENTS = 256
+    LISTENER_TAG = 1                # listeners are known to epoll as (index << 1) | 1, the mailbox as NULL
+    API_PRODUCE = 0
+    API_FETCH = 1
+    API_API_VERSIONS = 18
+    EXACT_MIN_BYTES = 32768         # a frame's rest of this size is received without what follows it
+    IDLE_CHECK_MS = 10000
+
+# ---------------------------------------------------------------- frames
+
+
+cdef void refuse_size(Connection *c, int64_t size) noexcept nogil:
+    cdef char text[120]
+    cdef uint32_t top = <uint32_t>size >> 8
+    if top >> 8 == 0x1603 or top == 0x160301 or top == 0x160303:
+        connection_fail(c, b"tls-on-plaintext",
+                        b"a TLS handshake came in on a PLAINTEXT listener; set security.protocol=PLAINTEXT in the client")
+        return
+    snprintf(text, sizeof(text), b"frame of %lld bytes; between 10 and socket.request.max.bytes=%lld are taken",
+             <long long>size, <long long>c.reactor.plane.request_max_bytes)
+    connection_fail(c, b"bad-frame-size", text)
+
+
+cdef void refuse(Connection *c, const char *what, int api_key, int api_version) noexcept nogil:
+    cdef char text[120]
+    snprintf(text, sizeof(text), b"%s (api key %d, version %d)", what, api_key, api_version)
+    connection_fail(c, b"bad-request", text)
+
+
+cdef void handle_frame(Reactor *r, Connection *c, const uint8_t *frame, int64_t size) noexcept nogil:
+    """One request: header, then the handler its API key names."""
+    cdef Reader body
+    cdef RequestHeader header
+    cdef Plane *plane = r.plane
+    cdef int64_t slot
+    cdef bint offered, ok
+    body.at = frame
+    body.end = frame + size
+    body.bad = False
+    header.api_key = read_i16(&body)
+    header.api_version = read_i16(&body)
+    header.correlation_id = read_i32(&body)
+    header.client_id_length = read_string(&body, False, &header.client_id)
+    if body.bad:
+        refuse(c, b"request header cut short", header.api_key, header.api_version)
+        return
+    offered = (0 <= header.api_key < MAX_API_KEY and plane.apis[header.api_key].highest >= 0
+               and plane.apis[header.api_key].lowest <= header.api_version <= plane.apis[header.api_key].highest)
+    if offered:
+        if header.api_version >= plane.apis[header.api_key].flexible_from:
+            skip_tags(&body)
+        if body.bad:
+            refuse(c, b"request header cut short", header.api_key, header.api_version)
+            return
+    elif header.api_key != API_API_VERSIONS:              # a version too new gets an answer, in version 0
+        refuse(c, b"API or version not offered", header.api_key, header.api_version)
+        return
+    slot = connection_open_slot(c)
+    if slot < 0:
+        c.closing = True
+    elif header.api_key == API_PRODUCE:
+        ok = produce_receive(r, c, &header, &body)
+        if not ok:
+            refuse(c, b"malformed request", header.api_key, header.api_version)
+    elif header.api_key == API_FETCH:
+        ok = fetch_receive(r, c, &header, &body)
+        if not ok:
+            refuse(c, b"malformed request", header.api_key, header.api_version)
+    elif not control_send_request(c, &header, slot, body.at, body.end - body.at):
+        c.closing = True
+
+
+cdef void cut_frames(Reactor *r, Connection *c) noexcept nogil:
+    """Handles every whole frame in the receive buffer."""
+    cdef Reader head
+    cdef int64_t size
+    while c.end - c.start >= 4 and not c.closing:
+        head.at = c.buffer + c.start
+        head.end = head.at + 4
+        head.bad = False
+        size = read_i32(&head)
+        if size < 10 or size > r.plane.request_max_bytes:
+            refuse_size(c, size)
+            return
+        if c.end - c.start < 4 + size:
+            return
+        handle_frame(r, c, c.buffer + c.start + 4, size)
+        c.start += 4 + size
+
+
+cdef void receive(Reactor *r, Connection *c) noexcept nogil:
+    """One recv: up to the buffer's end, or just the rest of a large frame."""
+    cdef int64_t room, have, need
+    cdef ssize_t n
+    cdef Connection **grown
+    cdef const uint8_t *at
+    if not connection_borrow_buffer(c):
+        c.closing = True
+        touch(r, c)
+        return
+    touch(r, c)
+    room = c.capacity - c.end
+    have = c.end - c.start
+    if have >= 4:
+        at = c.buffer + c.start
+        need = 4 + ((<int64_t>at[0] << 24) | (at[1] << 16) | (at[2] << 8) | at[3]) - have
+        if EXACT_MIN_BYTES <= need < room:
+            room = need
+    n = recv(c.fd, c.buffer + c.end, room, 0)
+    if n <= 0:
+        if n == 0 or (errno != EAGAIN and errno != EINTR):
+            c.closing = True
+        return
+    c.end += n
+    c.last_active_ms = r.now_ms
+    r.received_bytes += n
+    cut_frames(r, c)
+
+
+cdef void touch(Reactor *r, Connection *c) noexcept nogil:
+    cdef Connection **grown
+    if c.touched:
+        return
+    if r.touched_count == r.touched_capacity:
+        grown = <Connection **>realloc(r.touched, (r.touched_capacity * 2 + EVENTS) * sizeof(Connection *))
+        if grown == NULL:
+            c.closing = True
+            return
+        r.touched = grown
+        r.touched_capacity = r.touched_capacity * 2 + EVENTS
+    r.touched[r.touched_count] = c
+    r.touched_count += 1
+    c.touched = True
+
+# ---------------------------------------------------------------- accepting
+
+
+cdef void accept_all(Reactor *r, int32_t listener) noexcept nogil:
+    """Reactor 0 accepts for all and deals in turn."""
+    cdef Plane *plane = r.plane
+    cdef Reactor *to
+    cdef int fd
+    while True:
+        fd = accept_connection(plane.listeners[listener])
+        if fd < 0:
+            if errno == EMFILE or errno == ENFILE:
+                plane_event(plane, 2, b"out-of-files", b"no file descriptor left for a new connection; raise ulimit -n")
+                shed(plane.listeners[listener])
+            return
+        to = &plane.reactors[plane.next_reactor]
+        plane.next_reactor = (plane.next_reactor + 1) % plane.reactor_count
+        if to == r:
+            connection_open(r, fd, listener)
+        elif not post(&to.mailbox, MAIL_CONNECTION, fd, listener, NULL):
+            close(fd)
+
+
+cdef extern from *:
+    """
+    #include <fcntl.h>
+    #include <unistd.h>
+    /* Out of descriptors, a level-triggered listener would spin: give one up to accept and drop the caller. */
+    static int spare_fd = -1;
+    static void shed(int listener) {
+        int fd;
+        if (spare_fd >= 0)
+            close(spare_fd);
+        fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+        if (fd >= 0)
+            close(fd);
+        spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    }
+    static void keep_spare(void) { if (spare_fd < 0) spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC); }
+    """
+    void shed(int listener) nogil
+    void keep_spare() nogil
+
+# ---------------------------------------------------------------- mail and timers
+
+
+cdef void handle_mail(Reactor *r, Mail *mail) noexcept nogil:
+    cdef Connection *c
+    if mail.kind == MAIL_CONNECTION:
+        connection_open(r, <int>mail.a, <int32_t>mail.b)
+    elif mail.kind == MAIL_REPLY:
+        c = connection_find(r, mail.a)
+        if c == NULL:
+            chunks_free(<Chunk *>mail.data)
+        elif mail.data == NULL:
+            c.closing = True
+            touch(r, c)
+        else:
+            connection_answer(c, mail.b, <Chunk *>mail.data)
+    elif mail.kind == MAIL_CLOSE:
+        c = connection_find(r, mail.a)
+        if c != NULL:
+            c.closing = True
+            touch(r, c)
+    elif mail.kind == MAIL_WAKE_FETCH:
+        fetch_woken(r, mail.a, mail.b)
+    elif mail.kind == MAIL_ACK:
+        produce_acknowledged(r, <ProducePart *>mail.data)
+    elif mail.kind == MAIL_SLOW_BATCH:
+        produce_slow_batch_done(r, <ProducePart *>mail.data)
+    elif mail.kind == MAIL_STOP:
+        r.running = False
+
+
+cdef void open_mailbox(Reactor *r) noexcept nogil:
+    cdef uint64_t count
+    cdef Mail *mails
+    cdef int32_t n, i
+    read(r.mailbox.event_fd, &count, 8)
+    pthread_mutex_lock(&r.mailbox.lock)
+    mails = r.mailbox.mails
+    n = r.mailbox.count
+    r.mailbox.mails = NULL
+    r.mailbox.count = r.mailbox.capacity = 0
+    pthread_mutex_unlock(&r.mailbox.lock)
+    for i in range(n):
+        handle_mail(r, &mails[i])
+    free(mails)
+
+
+cdef void run_timers(Reactor *r) noexcept nogil:
+    cdef Timer timer
+    cdef void *found
+    while r.timers.count > 0 and r.timers.items[0].due_ms <= r.now_ms:
+        timer = timer_pop(&r.timers)
+        if timer.id > 0:
+            found = id_find(&r.fetches, timer.id)
+            if found != NULL:
+                fetch_timed_out(r, <FetchRequest *>found)
+        else:
+            found = id_find(&r.produces, -timer.id)
+            if found != NULL:
+                produce_timed_out(r, found)
+
+
+cdef void close_idle(Reactor *r) noexcept nogil:
+    """connections.max.idle.ms: connections with nothing in flight and nothing heard are closed."""
+    cdef int32_t i
+    cdef Connection *c
+    for i in range(r.connections.used):
+        c = <Connection *>r.connections.items[i]
+        if (c != NULL and r.now_ms - c.last_active_ms > r.plane.connections_max_idle_ms
+                and c.head_slot == c.tail_slot):
+            c.closing = True
+            touch(r, c)
+    r.idle_check_due_ms = r.now_ms + IDLE_CHECK_MS
+
+
+cdef int sleep_ms(Reactor *r) noexcept nogil:
+    """Until the next timer; for ever when there is nothing to wait for but sockets."""
+    cdef int64_t due = -1
+    if r.timers.count > 0:
+        due = r.timers.items[0].due_ms
+    if r.connections_open > 0 and r.plane.connections_max_idle_ms > 0:
+        if r.idle_check_due_ms < r.now_ms:
+            r.idle_check_due_ms = r.now_ms + IDLE_CHECK_MS
+        if due < 0 or r.idle_check_due_ms < due:
+            due = r.idle_check_due_ms
+    if due < 0:
+        return -1
+    due -= r.now_ms
+    return <int>(due if due > 0 else 0)
+
+# ---------------------------------------------------------------- the loop
+
+
+cdef void settle(Reactor *r, bint last) noexcept nogil:
+    """Write, answer, send; then buffers may move. Connections go only at the end of the pass (`last`): until
+    then events still to be handled may point to them."""
+    cdef int32_t i, kept = 0
+    cdef Connection *c
+    produce_flush(r)
+    fetch_serve_ready(r)
+    for i in range(r.to_flush_count):
+        c = r.to_flush[i]
+        c.in_flush_list = False
+        connection_send(c)
+        if c.closing:
+            touch(r, c)
+    r.to_flush_count = 0
+    for i in range(r.touched_count):
+        c = r.touched[i]
+        if not c.closing:
+            connection_settle_buffer(c)
+            connection_watch(c)
+        if not c.closing:
+            c.touched = False
+        elif last:
+            fetch_connection_closed(c)
+            connection_close(c)
+        else:
+            r.touched[kept] = c
+            kept += 1
+    r.touched_count = kept
+
+
+cdef void one_pass(Reactor *r, epoll_event *events, int n) noexcept nogil:
+    cdef int i
+    cdef uint64_t tag
+    cdef Connection *c
+    cdef bint mail = False
+    for i in range(n):
+        tag = <uint64_t>events[i].data.ptr
+        if tag == 0:
+            mail = True
+        elif tag & LISTENER_TAG:
+            accept_all(r, <int32_t>(tag >> 1))
+        else:
+            c = <Connection *>events[i].data.ptr
+            if events[i].events & EPOLLOUT:
+                connection_send(c)
+            if events[i].events & EPOLLIN:
+                receive(r, c)
+            elif events[i].events & (EPOLLERR | EPOLLHUP):
+                c.closing = True
+            if c.closing:
+                touch(r, c)
+            if r.pending_bytes >= FLUSH_BYTES:
+                settle(r, False)
+    if mail:
+        open_mailbox(r)
+    run_timers(r)
+    if r.idle_check_due_ms > 0 and r.now_ms >= r.idle_check_due_ms:
+        close_idle(r)
+    settle(r, True)
+
+
+cdef void *run(void *argument) noexcept nogil:
+    cdef Reactor *r = <Reactor *>argument
+    cdef epoll_event events[EVENTS]
+    cdef int n
+    while r.running:
+        r.now_ms = monotonic_ms()
+        n = epoll_wait(r.epoll_fd, events, EVENTS, sleep_ms(r))
+        if n < 0:
+            n = 0
+        pthread_rwlock_rdlock(&r.plane.table_lock)
+        r.now_ms = monotonic_ms()
+        r.wall_ms = wall_clock_ms()
+        one_pass(r, events, n)
+        pthread_rwlock_unlock(&r.plane.table_lock)
+    return NULL
+
+# ---------------------------------------------------------------- life
+
+
+cdef bint reactor_init(Reactor *r, Plane *plane, int index) noexcept nogil:
+    """False (errno set) when the kernel refused a descriptor."""
+    memset(r, 0, sizeof(Reactor))
+    r.plane = plane
+    r.index = index
+    r.now_ms = monotonic_ms()
+    r.wall_ms = wall_clock_ms()
+    r.session_seed = <uint32_t>(r.wall_ms * 2654435761u) ^ <uint32_t>index
+    pthread_mutex_init(&r.mailbox.lock, NULL)
+    keep_spare()
+    r.epoll_fd = new_epoll()
+    r.mailbox.event_fd = new_eventfd()
+    if r.epoll_fd < 0 or r.mailbox.event_fd < 0:
+        return False
+    return epoll_add(r.epoll_fd, r.mailbox.event_fd, NULL) == 0
+
+
+cdef bint reactor_start(Reactor *r) noexcept nogil:
+    cdef char name[16]
+    cdef int32_t i
+    if r.index == 0:
+        for i in range(r.plane.listener_count):
+            if epoll_add(r.epoll_fd, r.plane.listeners[i], <void *>(<uint64_t>i << 1 | LISTENER_TAG)) != 0:
+                return False
+    r.running = True
+    snprintf(name, sizeof(name), b"reactor-%d", r.index)
+    if start_thread(&r.thread, run, r, name) != 0:
+        r.running = False
+        return False
+    return True
+
+
+cdef void reactor_stop(Reactor *r) noexcept nogil:
+    """Ends the loop after the pass at hand and waits for the thread."""
+    if r.thread != 0:
+        post(&r.mailbox, MAIL_STOP, 0, 0, NULL)
+        pthread_join(r.thread, NULL)
+        r.thread = 0
+
+
+cdef void reactor_free(Reactor *r) noexcept nogil:
+    """Closes what is open; the thread has ended."""
+    cdef int32_t i
+    cdef Connection *c
+    cdef FetchSession *session
+    for i in range(r.connections.used):
+        c = <Connection *>r.connections.items[i]
+        if c != NULL:
+            fetch_connection_closed(c)
+            connection_close(c)
+    if r.sessions != NULL:
+        for i in range(1024):
+            while r.sessions[i] != NULL:
+                session_remove(r, r.sessions[i])
+        free(r.sessions)
+    buffer_pool_free(r)
+    close(r.epoll_fd)
+    close(r.mailbox.event_fd)
+    pthread_mutex_destroy(&r.mailbox.lock)
+    free(r.mailbox.mails)
+    free(r.connections.items)
+    free(r.connections.generations)
+    free(r.connections.free)
+    free(r.fetches.items)
+    free(r.fetches.generations)
+    free(r.fetches.free)
+    free(r.produces.items)
+    free(r.produces.generations)
+    free(r.produces.free)
+    free(r.timers.items)
+    free(r.dirty)
+    free(r.entries)
+    free(r.touched)
+    free(r.to_flush)
+    writer_free(&r.scratch)

@@ -1,0 +1,49 @@
+"""A binary heap of due times. An entry is not cancelled: its id finds nothing when it comes due."""
+from libc.stdint cimport int32_t, int64_t
+from libc.stdlib cimport realloc
+from bowstring._native.plane cimport Timer, TimerHeap
+
+
+cdef inline bint timer_add(TimerHeap *h, int64_t due_ms, int64_t id) noexcept nogil:
+    cdef int32_t i, parent, capacity
+    cdef Timer *items
+    if h.count == h.capacity:
+        capacity = h.capacity * 2 if h.capacity > 0 else 64
+        items = <Timer *>realloc(h.items, capacity * sizeof(Timer))
+        if items == NULL:
+            return False
+        h.items = items
+        h.capacity = capacity
+    i = h.count
+    h.count += 1
+    while i > 0:
+        parent = (i - 1) // 2
+        if h.items[parent].due_ms <= due_ms:
+            break
+        h.items[i] = h.items[parent]
+        i = parent
+    h.items[i].due_ms = due_ms
+    h.items[i].id = id
+    return True
+
+
+cdef inline Timer timer_pop(TimerHeap *h) noexcept nogil:
+    """The earliest entry; the heap must not be empty."""
+    cdef Timer top = h.items[0]
+    cdef Timer last
+    cdef int32_t i = 0, child
+    h.count -= 1
+    last = h.items[h.count]
+    while True:
+        child = 2 * i + 1
+        if child >= h.count:
+            break
+        if child + 1 < h.count and h.items[child + 1].due_ms < h.items[child].due_ms:
+            child += 1
+        if h.items[child].due_ms >= last.due_ms:
+            break
+        h.items[i] = h.items[child]
+        i = child
+    if h.count > 0:
+        h.items[i] = last
+    return top
