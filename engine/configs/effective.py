@@ -1,0 +1,198 @@
+"""The values in force: dynamic over static over default, and what topics inherit from the broker."""
+
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import Any, Final, NamedTuple
+
+from bowstring.engine.configs.definition import PASSWORD, ConfigError, ConfigKey
+from bowstring.engine.configs.synonyms import TOPIC_SYNONYMS, broker_synonyms
+from bowstring.engine.configs.table import BROKER_CONFIGS, TOPIC_CONFIGS, broker_key
+
+_CODECS: Final = {"producer": -1, "uncompressed": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
+
+
+class ConfigSource(IntEnum):
+    """Where a value comes from; the numbers are those of DescribeConfigs."""
+
+    TOPIC_CONFIG = 1
+    DYNAMIC_BROKER_CONFIG = 2
+    DYNAMIC_DEFAULT_BROKER_CONFIG = 3
+    STATIC_BROKER_CONFIG = 4
+    DEFAULT_CONFIG = 5
+
+
+class Origin(NamedTuple):
+    """One of the places a value could have come from; the first of several is the one in force."""
+
+    name: str
+    text: str
+    source: ConfigSource
+
+
+class BrokerConfigs:
+    """A broker's configs in layers, and the topic defaults that follow from them.
+
+    `static` is what the configuration file and the command line said; the two dynamic layers are replaced
+    whole by `set_dynamic` when the metadata log says so.
+    """
+
+    def __init__(self, static: Mapping[str, str] | None = None) -> None:
+        self.static: dict[str, str] = dict(static or {})
+        for name, text in self.static.items():
+            broker_key(name).parse(text)
+        self.dynamic_broker: dict[str, str] = {}
+        self.dynamic_default: dict[str, str] = {}
+        self._values: dict[str, Any] = {}
+        self._topic_texts: dict[str, str | None] = {}
+        self._log_defaults: dict[str, int] | None = None
+
+    def set_dynamic(self, broker: Mapping[str, str], default: Mapping[str, str]) -> None:
+        """Puts the dynamic layers in force: this broker's own and the cluster's default."""
+        self.dynamic_broker = dict(broker)
+        self.dynamic_default = dict(default)
+        self._values.clear()
+        self._topic_texts.clear()
+        self._log_defaults = None
+
+    def origins(self, name: str) -> list[Origin]:
+        """Every place that gives broker config `name` or a synonym a value, the one in force first."""
+        names = broker_synonyms(name)
+        found = [
+            Origin(each, layer[each], source)
+            for layer, source in (
+                (self.dynamic_broker, ConfigSource.DYNAMIC_BROKER_CONFIG),
+                (self.dynamic_default, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG),
+                (self.static, ConfigSource.STATIC_BROKER_CONFIG),
+            )
+            for each in names
+            if each in layer
+        ]
+        for each in names:
+            key = BROKER_CONFIGS.get(each)
+            if key is not None and key.default is not None:
+                found.append(Origin(each, key.default, ConfigSource.DEFAULT_CONFIG))
+        return found
+
+    def text(self, name: str) -> str | None:
+        """The value in force of one config name, without its synonyms; None when it has none."""
+        for layer in (self.dynamic_broker, self.dynamic_default, self.static):
+            if name in layer:
+                return layer[name]
+        return broker_key(name).default
+
+    def value(self, name: str) -> Any:
+        """The typed value in force of one config name, without its synonyms; None when it has none."""
+        try:
+            return self._values[name]
+        except KeyError:
+            text = self.text(name)
+            value = None if text is None else broker_key(name).parse(text)
+            self._values[name] = value
+            return value
+
+    # ------------------------------------------------------------ topics
+
+    def topic_origins(self, name: str) -> list[Origin]:
+        """Every broker config that gives topics a default for `name`, the one in force first."""
+        synonyms = TOPIC_SYNONYMS.get(name)
+        return self.origins(synonyms[0][0]) if synonyms else []
+
+    def topic_default(self, name: str) -> str | None:
+        """What a topic has for `name` when it sets nothing itself."""
+        try:
+            return self._topic_texts[name]
+        except KeyError:
+            text = self._inherited(name)
+            self._topic_texts[name] = text
+            return text
+
+    def _inherited(self, name: str) -> str | None:
+        origins = self.topic_origins(name)
+        if not origins:
+            return TOPIC_CONFIGS[name].default
+        factor = dict(TOPIC_SYNONYMS[name]).get(origins[0].name, 1)
+        if factor == 1:
+            return origins[0].text
+        value = int(origins[0].text)
+        return "-1" if value < 0 else str(value * factor)
+
+    def topic_value(self, name: str, overrides: Mapping[str, str]) -> Any:
+        """The typed value in force of a topic config, given what the topic sets itself."""
+        text = overrides.get(name)
+        if text is None:
+            text = self.topic_default(name)
+        return None if text is None else TOPIC_CONFIGS[name].parse(text)
+
+    def log_config(self, overrides: Mapping[str, str]) -> dict[str, int]:
+        """The settings a PartitionLog obeys. Topics without settings of their own share one dict."""
+        if overrides:
+            return self._log_config(overrides)
+        if self._log_defaults is None:
+            self._log_defaults = self._log_config({})
+        return self._log_defaults
+
+    def _log_config(self, overrides: Mapping[str, str]) -> dict[str, int]:
+        def value(name: str) -> Any:
+            return self.topic_value(name, overrides)
+
+        policies = value("cleanup.policy")
+        internal_segment_bytes = value("internal.segment.bytes")
+        return {
+            "segment_bytes": internal_segment_bytes or value("segment.bytes"),
+            "segment_ms": value("segment.ms"),
+            "segment_jitter_ms": value("segment.jitter.ms"),
+            "segment_index_bytes": value("segment.index.bytes"),
+            "index_interval_bytes": value("index.interval.bytes"),
+            "max_message_bytes": value("max.message.bytes"),
+            "retention_ms": value("retention.ms"),
+            "retention_bytes": value("retention.bytes"),
+            "file_delete_delay_ms": value("file.delete.delay.ms"),
+            "timestamp_before_max_ms": value("message.timestamp.before.max.ms"),
+            "timestamp_after_max_ms": value("message.timestamp.after.max.ms"),
+            "producer_id_expiration_ms": self.value("producer.id.expiration.ms"),
+            "flush_messages": value("flush.messages"),
+            "flush_ms": value("flush.ms"),
+            "log_append_time": int(value("message.timestamp.type") == "LogAppendTime"),
+            "compacted": int("compact" in policies),
+            "delete_enabled": int("delete" in policies),
+            "compression": _CODECS[value("compression.type")],
+        }
+
+    # ------------------------------------------------------------ checks
+
+    def without_effect(self) -> list[str]:
+        """Names set in the static layer to something else than their default that nothing acts on yet."""
+        return sorted(
+            name
+            for name, text in self.static.items()
+            if not (key := broker_key(name)).applied and text.strip() != (key.default or "")
+        )
+
+
+def validate_topic_configs(overrides: Mapping[str, str], configs: BrokerConfigs) -> None:
+    """Refuses unknown topic configs, invalid values, and values that contradict each other.
+
+    Raises ConfigError, whose message names the config.
+    """
+    for name, text in overrides.items():
+        key = TOPIC_CONFIGS.get(name)
+        if key is None:
+            raise ConfigError(f"Unknown topic config name: {name}")
+        key.parse(text)
+    shortest = configs.topic_value("min.compaction.lag.ms", overrides)
+    longest = configs.topic_value("max.compaction.lag.ms", overrides)
+    if shortest > longest:
+        raise ConfigError(
+            "conflict topic config setting min.compaction.lag.ms "
+            f"({shortest}) > max.compaction.lag.ms ({longest})"
+        )
+    if configs.topic_value("remote.storage.enable", overrides):
+        raise ConfigError(
+            "Tiered Storage functionality is disabled in the broker. "
+            "Topic cannot be configured with remote log storage."
+        )
+
+
+def shown(key: ConfigKey, text: str | None) -> str | None:
+    """The value as it may be shown to a client or in a log."""
+    return None if key.type is PASSWORD else text

@@ -1,0 +1,117 @@
+"""Configuration files: Kafka's server.properties as it stands, or TOML with the same keys."""
+
+from pathlib import Path
+from typing import Any
+
+from bowstring.engine.configs.definition import ConfigError
+from bowstring.engine.configs.table import broker_key
+
+_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+
+
+def load(path: str | Path) -> dict[str, str]:
+    """The settings in a file: TOML when its name ends in .toml, Java properties otherwise.
+
+    Raises ConfigError naming the file, the line where there is one, and every key that is not known with the
+    nearest that is; OSError when the file cannot be read.
+    """
+    path = Path(path)
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".toml":
+        entries = [(name, value, 0) for name, value in parse_toml(text, path)]
+    else:
+        entries = parse_properties(text)
+    settings: dict[str, str] = {}
+    problems = []
+    for name, value, line in entries:
+        where = f"{path}:{line}" if line else str(path)
+        try:
+            broker_key(name).parse(value)
+        except ConfigError as error:
+            problems.append(f"{where}: {error}")
+        settings[name] = value
+    if problems:
+        raise ConfigError("\n".join(problems))
+    return settings
+
+
+def parse_properties(text: str) -> list[tuple[str, str, int]]:
+    """(key, value, line number) of each entry, read as java.util.Properties reads them."""
+    entries = []
+    logical, first_line = "", 0
+    for number, line in enumerate(text.splitlines(), 1):
+        stripped = line.lstrip(" \t\f")
+        if not logical:
+            if not stripped or stripped[0] in "#!":
+                continue
+            first_line = number
+        logical += stripped
+        if _odd_backslashes(logical):
+            logical = logical[:-1]
+            continue
+        entries.append((*_split_entry(logical), first_line))
+        logical = ""
+    if logical:
+        entries.append((*_split_entry(logical), first_line))
+    return entries
+
+
+def _odd_backslashes(line: str) -> bool:
+    return (len(line) - len(line.rstrip("\\"))) % 2 == 1
+
+
+def _split_entry(line: str) -> tuple[str, str]:
+    end = 0
+    while end < len(line) and line[end] not in "=: \t\f":
+        end += 2 if line[end] == "\\" else 1
+    rest = line[end:].lstrip(" \t\f")
+    if rest[:1] in ("=", ":"):
+        rest = rest[1:].lstrip(" \t\f")
+    return _unescape(line[:end]), _unescape(rest).strip()
+
+
+def _unescape(text: str) -> str:
+    if "\\" not in text:
+        return text
+    out = []
+    i = 0
+    while i < len(text):
+        char = text[i]
+        if char == "\\" and i + 1 < len(text):
+            i += 1
+            char = text[i]
+            if char == "u" and len(text) >= i + 5:
+                char = chr(int(text[i + 1 : i + 5], 16))
+                i += 4
+            else:
+                char = _ESCAPES.get(char, char)
+        out.append(char)
+        i += 1
+    return "".join(out)
+
+
+def parse_toml(text: str, path: Path) -> list[tuple[str, str]]:
+    """(key, value) of each entry; tables and dotted keys are joined with dots, lists with commas."""
+    import tomllib  # noqa: PLC0415 - server.properties needs no TOML parser
+
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: not valid TOML: {error}") from None
+    entries: list[tuple[str, str]] = []
+    _flatten("", document, entries)
+    return entries
+
+
+def _flatten(prefix: str, value: Any, entries: list[tuple[str, str]]) -> None:
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            _flatten(f"{prefix}.{name}" if prefix else name, inner, entries)
+    elif isinstance(value, list):
+        entries.append((prefix, ",".join(_scalar(item) for item in value)))
+    else:
+        entries.append((prefix, _scalar(value)))
+
+
+def _scalar(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
