@@ -1,0 +1,66 @@
+"""The native code once more, built with AddressSanitizer and UndefinedBehaviorSanitizer."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = ROOT / ".sanitize"
+SUBJECTS = [
+    "tests/unit/batch",
+    "tests/unit/log",
+    "tests/unit/dataplane",
+    "tests/unit/protocol/test_codec.py",
+    "tests/fuzz",
+]
+
+
+def runtime(name: str) -> str:
+    """Path of a sanitizer's runtime: it must be loaded before Python's own allocations."""
+    found = subprocess.run(["gcc", f"-print-file-name={name}"], capture_output=True, text=True, check=True)
+    path = Path(found.stdout.strip())
+    assert path.is_absolute(), f"gcc has no {name}; install its sanitizer runtimes (Debian: libgcc-12-dev)"
+    return str(path.resolve())
+
+
+@pytest.fixture(scope="module")
+def sanitized():
+    environment = os.environ | {"BOWSTRING_SANITIZE": "1"}
+    command = [
+        sys.executable, "setup.py", "--quiet", "build", "--build-base", str(BUILD), "--build-lib", str(BUILD / "lib"),
+        "--build-temp", str(BUILD / "temp"), "--parallel", str(os.cpu_count() or 1),
+    ]  # fmt: skip
+    ran = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=900, check=False
+    )
+    assert ran.returncode == 0, ran.stdout[-2000:] + ran.stderr[-4000:]
+    yield environment | {
+        "LD_PRELOAD": f"{runtime('libasan.so')} {runtime('libubsan.so')}",
+        # Python keeps what it allocates at start; leaks are looked for by the flat-memory tests.
+        "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=1:allocator_may_return_null=1",
+        "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
+        "PYTHONPATH": str(BUILD / "lib"),
+        "PYTHONMALLOC": "malloc",
+        "BOWSTRING_FUZZ_SECONDS": "10",
+        "HYPOTHESIS_PROFILE": "quick",
+    }
+    shutil.rmtree(BUILD / "temp", ignore_errors=True)
+
+
+@pytest.mark.timeout(1500)
+def test_native_code_under_sanitizers(sanitized):
+    probe = subprocess.run(
+        [sys.executable, "-c", "import bowstring._native.log as m; print(m.__file__)"],
+        env=sanitized, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert str(BUILD) in probe.stdout, probe.stdout + probe.stderr
+    subjects = [subject for subject in SUBJECTS if (ROOT / subject).exists()]
+    ran = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *subjects],
+        cwd=ROOT, env=sanitized, capture_output=True, text=True, timeout=1200, check=False,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stdout[-6000:] + ran.stderr[-6000:]
