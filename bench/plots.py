@@ -19,7 +19,7 @@ PLOTS: list[tuple[str, str, str, Groups]] = [
     (
         "cpu_per_gb.svg",
         "Broker CPU-seconds per GB of payload",
-        "CPU-s/GB, log scale",
+        "CPU-s/GB",
         [
             ("produce\nacks=1, 8 KB", "produce-small", "cpu_seconds_per_gb"),
             ("produce\nmodern defaults", "produce-modern", "cpu_seconds_per_gb"),
@@ -30,7 +30,7 @@ PLOTS: list[tuple[str, str, str, Groups]] = [
     (
         "throughput.svg",
         "Throughput with the Java clients",
-        "records/s, log scale",
+        "records/s",
         [
             ("1 producer", "produce-small", "records_per_second"),
             ("1 producer\nmodern", "produce-modern", "records_per_second"),
@@ -44,7 +44,7 @@ PLOTS: list[tuple[str, str, str, Groups]] = [
     (
         "latency.svg",
         "End-to-end latency, one record at a time",
-        "ms, log scale",
+        "ms",
         [
             ("p50", "latency", "p50_ms"),
             ("p99", "latency", "p99_ms"),
@@ -54,7 +54,7 @@ PLOTS: list[tuple[str, str, str, Groups]] = [
     (
         "memory.svg",
         "Resident memory",
-        "MiB, log scale",
+        "MiB",
         [
             ("idle", "idle", "rss_mib"),
             ("under load, peak", "memory", "rss_peak_mib"),
@@ -102,8 +102,7 @@ def _draw_one(cases: dict[str, CaseResult], groups: Groups, title: str, unit: st
                 positions, medians, width, yerr=[below, over], capsize=3, color=colour, label=LABELS[peer]
             )
             axes.bar_label(bars, [_short(value) for value in medians], padding=3, fontsize=8)
-    axes.set_yscale("log")
-    axes.margins(y=0.15)
+    axes.margins(y=0.12)
     axes.set_xticks(range(len(groups)), [group[0] for group in groups])
     axes.set_ylabel(unit)
     axes.set_title(title)

@@ -64,8 +64,8 @@ def many_partitions(lab: Lab, name: str, title: str) -> CaseResult:
     facts = {
         "topics": f"{size.topics:,}",
         "partitions per topic": str(size.partitions_per_topic),
-        "create": f"{TOPICS_PER_REQUEST} topics a request, until Metadata shows a leader for every partition",
-        "restart": "clean stop; fork until Metadata shows a leader for every partition",
+        "create": f"{TOPICS_PER_REQUEST} topics a request, until every partition answers ListOffsets",
+        "restart": "clean stop; fork until every partition answers ListOffsets",
         "memory": "resident memory after restart, less that of the same broker without topics, by partition",
     }
     case = CaseResult(name, title, facts)

@@ -1,7 +1,7 @@
 """The few requests a bench sends by itself, over a plain socket, so that it needs no client library.
 
 Only old, non-flexible versions are used; Kafka 4 still speaks them (its floors are CreateTopics 2,
-DeleteTopics 1, Metadata 0).
+DeleteTopics 1, ListOffsets 1, Metadata 0).
 """
 
 from __future__ import annotations
@@ -11,11 +11,13 @@ import struct
 import time
 from dataclasses import dataclass
 
+API_LIST_OFFSETS = 2
 API_METADATA = 3
 API_VERSIONS = 18
 API_CREATE_TOPICS = 19
 API_DELETE_TOPICS = 20
 CLIENT_ID = b"bowstring-bench"
+LATEST = -1
 ERROR_NONE = 0
 ERROR_TOPIC_ALREADY_EXISTS = 36
 
@@ -108,6 +110,22 @@ class Connection:
             body = struct.pack(">i", len(names)) + b"".join(map(_string, names))
         return _read_metadata(_Reader(self.call(API_METADATA, 1, body)))
 
+    def readable_partitions(self, partitions: dict[str, int]) -> int:
+        """How many of the partitions (topic: count) answer ListOffsets v1 with their latest offset."""
+        body = struct.pack(">ii", -1, len(partitions))
+        for name, count in partitions.items():
+            body += _string(name) + struct.pack(">i", count)
+            body += b"".join(struct.pack(">iq", index, LATEST) for index in range(count))
+        reply = _Reader(self.call(API_LIST_OFFSETS, 1, body))
+        readable = 0
+        for _ in range(reply.int32()):
+            reply.string()
+            for _ in range(reply.int32()):
+                reply.int32()  # partition_index
+                readable += reply.int16() == ERROR_NONE
+                reply.skip(16)  # timestamp, offset
+        return readable
+
     def _receive(self, count: int) -> bytearray:
         data = bytearray(count)
         view = memoryview(data)
@@ -137,20 +155,25 @@ def wait_for_api_versions(host: str, port: int, deadline: float, poll_ms: float 
 def wait_for_partitions(
     host: str, port: int, expected: int, deadline: float, names: list[str] | None = None
 ) -> None:
-    """Returns when Metadata shows `expected` partitions with a leader (internal topics not counted).
+    """Returns when `expected` partitions (internal topics not counted) can be used.
+
+    Metadata must show a leader for each and each must answer ListOffsets: Kafka publishes a leader a moment
+    before it opens the log, and an idempotent producer that writes into that gap may lose its sequence.
 
     Raises:
         WireError: `deadline` (time.monotonic()'s clock) passed first.
     """
     ready = 0
-    while time.monotonic() < deadline:
-        with Connection(host, port) as connection:
-            states = connection.topics(names)
-        ready = sum(state.ready_partitions for name, state in states.items() if not name.startswith("__"))
-        if ready >= expected:
-            return
-        time.sleep(0.02)
-    raise WireError(f"only {ready} of {expected} partitions have a leader")
+    with Connection(host, port) as connection:
+        while time.monotonic() < deadline:
+            states = {n: s for n, s in connection.topics(names).items() if not n.startswith("__")}
+            ready = sum(state.ready_partitions for state in states.values())
+            if ready >= expected:
+                ready = connection.readable_partitions({n: s.partitions for n, s in states.items()})
+                if ready >= expected:
+                    return
+            time.sleep(0.02)
+    raise WireError(f"only {ready} of {expected} partitions can be used")
 
 
 def _string(text: str) -> bytes:
