@@ -1,0 +1,37 @@
+"""Kafka's protocol, each API and record declared once. See schema.py for how, messages/ for what."""
+
+from bowstring._native.codec import ProtocolError, decode, decode_prefix, encode
+from bowstring.engine.protocol.frames import (
+    DecodedHeader,
+    decode_request,
+    decode_request_header,
+    decode_response,
+    encode_request,
+    encode_response,
+)
+from bowstring.engine.protocol.ids import ZERO_UUID, format_uuid, parse_uuid, random_uuid
+from bowstring.engine.protocol.schema import Message, Request, Response, Struct
+from bowstring.engine.protocol.versions import API_VERSIONS, Api
+
+__all__ = [
+    "API_VERSIONS",
+    "ZERO_UUID",
+    "Api",
+    "DecodedHeader",
+    "Message",
+    "ProtocolError",
+    "Request",
+    "Response",
+    "Struct",
+    "decode",
+    "decode_prefix",
+    "decode_request",
+    "decode_request_header",
+    "decode_response",
+    "encode",
+    "encode_request",
+    "encode_response",
+    "format_uuid",
+    "parse_uuid",
+    "random_uuid",
+]

@@ -1,0 +1,51 @@
+"""Kafka's 16-byte ids (topics, directories, members): bytes in memory, URL-safe base64 as text."""
+
+from __future__ import annotations
+
+import base64
+import os
+from collections.abc import Callable
+
+ZERO_UUID = bytes(16)
+"""No id."""
+
+_RESERVED_HIGHEST = 100
+"""Kafka keeps the ids 0 to 100 for itself, such as 1 for the metadata topic (KIP-595)."""
+
+
+def format_uuid(value: bytes) -> str:
+    """The 22 characters Kafka prints, such as ``AAAAAAAAAAAAAAAAAAAAAA`` for the zero id.
+
+    Raises:
+        ValueError: `value` has not 16 bytes.
+    """
+    if len(value) != 16:
+        raise ValueError(f"an id has 16 bytes, this one {len(value)}")
+    return base64.urlsafe_b64encode(value)[:22].decode("ascii")
+
+
+def parse_uuid(text: str) -> bytes:
+    """The id `text` stands for.
+
+    Raises:
+        ValueError: `text` is not the base64 of 16 bytes.
+    """
+    try:
+        value = base64.b64decode(text.rstrip("=") + "==", altchars=b"-_", validate=True)
+    except ValueError as error:
+        raise ValueError(f"{text!r} is no Kafka id: 22 characters of URL-safe base64 are needed") from error
+    if len(value) != 16:
+        raise ValueError(f"{text!r} is no Kafka id: it stands for {len(value)} bytes, 16 are needed")
+    return value
+
+
+def random_uuid(random_bytes: Callable[[int], bytes] = os.urandom) -> bytes:
+    """A random (version 4) id as Kafka makes them: none of the reserved, and none whose text begins with a
+    dash, which command lines would take for an option.
+    """
+    while True:
+        value = bytearray(random_bytes(16))
+        value[6] = value[6] & 0x0F | 0x40
+        value[8] = value[8] & 0x3F | 0x80
+        if int.from_bytes(value, "big") > _RESERVED_HIGHEST and format_uuid(bytes(value))[0] != "-":
+            return bytes(value)
