@@ -18,6 +18,7 @@ from bench import machine, report
 from bench.bars import judge_all
 from bench.cases import footprint, latency
 from bench.cases.consume import FilledTopics, consume, produce_and_consume
+from bench.cases.micro import micro
 from bench.cases.produce import LARGE_BATCHES, MODERN_DEFAULTS, SMALL_BATCHES, produce
 from bench.cases.warmup import memory_under_load, warm_up
 from bench.lab import PEER_CLASSES, Lab, log
@@ -31,6 +32,7 @@ Case = Callable[[Lab, FilledTopics, str], CaseResult]
 FRESH: dict[str, Case] = {
     "start": lambda lab, _, name: footprint.start(lab, name, "Start"),
     "idle": lambda lab, _, name: footprint.idle(lab, name, "Idle"),
+    "micro": lambda lab, _, name: micro(lab, name, "Micro benches of the native code"),
 }
 LOADED: dict[str, Case] = {
     "produce-small": lambda lab, _, name: produce(

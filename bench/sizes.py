@@ -29,6 +29,7 @@ class Size:
     idle_seconds: float
     topics: int
     partitions_per_topic: int
+    micro_seconds: float
 
 
 BOTH = ("kafka", "bowstring")
@@ -47,6 +48,7 @@ SMOKE = Size(
     idle_seconds=0.5,
     topics=20,
     partitions_per_topic=5,
+    micro_seconds=0.001,
 )
 
 SHORT = Size(
@@ -63,6 +65,7 @@ SHORT = Size(
     idle_seconds=20.0,
     topics=1_000,
     partitions_per_topic=10,
+    micro_seconds=0.1,
 )
 
 FULL = Size(
@@ -79,6 +82,7 @@ FULL = Size(
     idle_seconds=20.0,
     topics=1_000,
     partitions_per_topic=10,
+    micro_seconds=0.1,
 )
 
 SIZES = {size.name: size for size in (SMOKE, SHORT, FULL)}

@@ -1,0 +1,13 @@
+"""The micro benches under pytest-benchmark: `python -m pytest bench/test_micro.py`."""
+
+import pytest
+
+from bench.catalogue import MicroBench, micro_benches
+
+
+@pytest.mark.parametrize("micro", micro_benches(), ids=lambda micro: micro.name)
+def test_micro(benchmark, micro: MicroBench):
+    """Times one call of one suite."""
+    benchmark.group = f"{micro.suite.__module__.rpartition('.')[2]}.{micro.suite.__name__}"
+    with micro.ready() as call:
+        benchmark(call)
