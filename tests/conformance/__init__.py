@@ -1,0 +1,1 @@
+"""Conformance: unmodified Kafka clients against a broker that they must not be able to tell from Kafka."""
