@@ -1,0 +1,182 @@
+"""What admin clients ask: ListGroups, DescribeGroups and DeleteGroups; and what expires by itself."""
+
+from collections.abc import Iterable
+from functools import partial
+
+from bowstring.engine.errors import Error, Errors
+from bowstring.engine.groups import records
+from bowstring.engine.groups.append_errors import append_error_of_group
+from bowstring.engine.groups.classic_group import ClassicGroup, GroupState, Member
+from bowstring.engine.groups.effects import Record
+from bowstring.engine.groups.group import Group
+from bowstring.engine.groups.offset_store import NO_EXPIRY, ZERO_TOPIC_ID, CommittedOffset, OffsetKey
+from bowstring.engine.groups.rebalance import join_timer, session_timer, sync_timer
+from bowstring.engine.groups.state import ShardState
+from bowstring.engine.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsResponse
+from bowstring.engine.protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
+from bowstring.engine.protocol.messages.list_groups import ListedGroup
+
+GROUP_ID_NOT_FOUND_VERSION = 6
+
+
+def list_groups(state: ShardState, states: Iterable[str], types: Iterable[str]) -> list[ListedGroup]:
+    """Groups in one of `states` (KIP-518) and of one of `types` (KIP-848), where given, in any case."""
+    wanted_states = {name.strip().lower() for name in states}
+    wanted_types = {name.lower() for name in types}
+    return [
+        ListedGroup(
+            group_id=group.group_id,
+            protocol_type=group.protocol_type or "",
+            group_state=str(group.state),
+            group_type=group.group_type,
+        )
+        for group in state.groups.values()
+        if (not wanted_states or group.state.lower() in wanted_states)
+        and (not wanted_types or group.group_type in wanted_types)
+    ]
+
+
+def describe_group(state: ShardState, group_id: str, api_version: int) -> DescribedGroup:
+    """A classic group and its members; groups of other types have describe APIs of their own."""
+    group = state.groups.get(group_id)
+    if not isinstance(group, ClassicGroup):
+        described = DescribedGroup(group_id=group_id, group_state=str(GroupState.DEAD))
+        if api_version >= GROUP_ID_NOT_FOUND_VERSION:
+            described.error_code = Errors.GROUP_ID_NOT_FOUND.code
+            what = "not found" if group is None else "is not a classic group"
+            described.error_message = f"Group {group_id} {what}."
+        return described
+    # metadata belongs to the protocol, and only a stable group is sure to have one
+    protocol = group.protocol_name if group.state is GroupState.STABLE else None
+    return DescribedGroup(
+        group_id=group_id,
+        group_state=str(group.state),
+        protocol_type=group.protocol_type or "",
+        protocol_data=protocol or "",
+        members=[_described_member(member, protocol) for member in group.members.values()],
+    )
+
+
+def _described_member(member: Member, protocol: str | None) -> DescribedGroupMember:
+    return DescribedGroupMember(
+        member_id=member.member_id,
+        group_instance_id=member.group_instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        member_metadata=b"" if protocol is None else member.metadata(protocol),
+        member_assignment=member.assignment,
+    )
+
+
+def delete_groups(state: ShardState, group_ids: list[str], token: object) -> None:
+    """Deletes empty groups with their offsets, all in one append; answers with a DeleteGroupsResponse."""
+    results = []
+    groups: list[Group] = []
+    for group_id in group_ids:
+        group = state.groups.get(group_id)
+        error = Errors.GROUP_ID_NOT_FOUND if group is None else group.check_delete()
+        results.append(DeletableGroupResult(group_id=group_id, error_code=error.code))
+        if group is not None and not error:
+            groups.append(group)
+    if not groups:
+        return state.respond(token, DeleteGroupsResponse(results=results))
+    tombstones: list[Record] = []
+    doomed: list[OffsetKey] = []
+    for group in groups:
+        held = state.offsets.of_group(group.group_id)
+        keys = {(topic, index) for topic, partitions in held.items() for index in partitions}
+        keys.update(state.offsets.open_partitions(group.group_id))
+        of_group = [(group.group_id, *key) for key in sorted(keys)]
+        doomed += of_group
+        tombstones += [records.offset_tombstone(*key) for key in of_group]
+        tombstones.append(records.group_tombstone(group.group_id))
+        cancel_timers(state, group)
+    return state.append(
+        tombstones,
+        written=partial(_forget, state, doomed, groups),
+        finished=partial(_answer_delete, state, token, results),
+    )
+
+
+def cancel_timers(state: ShardState, group: Group) -> None:
+    """Stops everything that could still happen to a group that is about to go."""
+    if isinstance(group, ClassicGroup):
+        for member_id in group.pending_join_members:
+            state.cancel_timer(session_timer(group.group_id, member_id))
+        state.cancel_timer(join_timer(group.group_id))
+        state.cancel_timer(sync_timer(group.group_id))
+
+
+def _forget(state: ShardState, offsets: list[OffsetKey], groups: list[Group], base_offset: int) -> None:
+    for key in offsets:
+        state.offsets.remove(*key)
+    for group in groups:
+        state.groups.pop(group.group_id, None)
+
+
+def _answer_delete(
+    state: ShardState,
+    token: object,
+    results: list[DeletableGroupResult],
+    error: Error,
+    now_ms: int,
+) -> None:
+    if error:
+        for result in results:
+            result.error_code = result.error_code or append_error_of_group(error).code
+    state.respond(token, DeleteGroupsResponse(results=results))
+
+
+def expire(state: ShardState, now_ms: int) -> None:
+    """Deletes offsets older than offsets.retention.minutes of topics nobody reads, and empty groups without
+    offsets (KIP-211)."""
+    doomed: list[OffsetKey] = []
+    gone: list[Group] = []
+    for group in state.groups.values():
+        held = state.offsets.of_group(group.group_id)
+        expired = [
+            (group.group_id, topic, index)
+            for topic, partitions in held.items()
+            if not group.is_subscribed_to(topic)
+            for index, offset in partitions.items()
+            if _is_expired(state, group, offset, now_ms)
+            and not state.offsets.is_unstable(group.group_id, topic, index)
+        ]
+        doomed += expired
+        keeps_offsets = len(expired) < sum(map(len, held.values()))
+        busy = keeps_offsets or state.offsets.has_open_transactions(group.group_id)
+        if (
+            not busy
+            and group.is_empty
+            and not (isinstance(group, ClassicGroup) and group.pending_join_members)
+        ):
+            gone.append(group)
+            cancel_timers(state, group)
+    if not doomed and not gone:
+        return
+    state.note(f"retention: deleting {len(doomed)} offsets and {len(gone)} groups")
+    tombstones = [records.offset_tombstone(*key) for key in doomed]
+    tombstones += [records.group_tombstone(group.group_id) for group in gone]
+    state.append(tombstones, written=partial(_forget, state, doomed, gone), atomic=False)
+
+
+def _is_expired(state: ShardState, group: Group, offset: CommittedOffset, now_ms: int) -> bool:
+    base_ms = group.offset_expiry_base_ms(offset.commit_timestamp_ms)
+    if base_ms is None:
+        return False
+    if offset.expire_timestamp_ms != NO_EXPIRY:
+        return now_ms >= offset.expire_timestamp_ms
+    return now_ms - base_ms >= state.config.offsets_retention_ms
+
+
+def delete_topic_offsets(state: ShardState, topic: str, topic_id: bytes) -> None:
+    """A topic is gone: so are its offsets, in every group, unless they are of a later topic of that name."""
+    doomed: list[OffsetKey] = [
+        (group_id, topic, index)
+        for group_id, topics in state.offsets
+        for index, offset in topics.get(topic, {}).items()
+        if offset.topic_id in (ZERO_TOPIC_ID, topic_id)
+    ]
+    if doomed:
+        tombstones = [records.offset_tombstone(*key) for key in doomed]
+        state.append(tombstones, written=partial(_forget, state, doomed, []), atomic=False)

@@ -1,0 +1,31 @@
+"""The broker settings that the group coordinator obeys."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+# Kafka's: how long a JoinGroup of a member without an id stays parked before it counts as gone
+NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
+
+
+@dataclass(frozen=True, slots=True)
+class GroupConfig:
+    """Values of Kafka's broker configs of the same names."""
+
+    group_initial_rebalance_delay_ms: int = 3_000
+    group_min_session_timeout_ms: int = 6_000
+    group_max_session_timeout_ms: int = 1_800_000
+    group_max_size: int = 2**31 - 1
+    offset_metadata_max_bytes: int = 4_096
+    offsets_retention_minutes: int = 7 * 24 * 60
+    offsets_retention_check_interval_ms: int = 600_000
+
+    @classmethod
+    def from_configs(cls, configs: Mapping[str, Any]) -> "GroupConfig":
+        """Takes each setting from `configs` under its Kafka name (``group.max.size``), all present."""
+        return cls(**{field.name: int(configs[field.name.replace("_", ".")]) for field in fields(cls)})
+
+    @property
+    def offsets_retention_ms(self) -> int:
+        """Age at which the offsets of an unused group expire."""
+        return self.offsets_retention_minutes * 60_000

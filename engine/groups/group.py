@@ -1,0 +1,48 @@
+"""What every kind of group offers the parts of the coordinator that do not care which kind it is.
+
+`ClassicGroup` is the one kind so far. Consumer (KIP-848), share (KIP-932) and streams (KIP-1071) groups stand
+beside it: a class with these methods, and rows in `replay.APPLY` for its record types.
+"""
+
+from typing import Protocol
+
+from bowstring.engine.errors import Error
+
+
+class Group(Protocol):
+    """A group of any type, as offsets and administration see it."""
+
+    group_type: str
+    group_id: str
+
+    @property
+    def is_empty(self) -> bool:
+        """No members."""
+
+    @property
+    def state(self) -> str:
+        """The state's name."""
+
+    @property
+    def protocol_type(self) -> str | None:
+        """Protocol type for ListGroups."""
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        """Whether a member reads `topic`."""
+
+    def check_offset_commit(
+        self, member_id: str, instance_id: str | None, generation: int, *, transactional: bool = False
+    ) -> Error:
+        """Whether this member may commit at this generation or member epoch."""
+
+    def check_offset_fetch(self, member_id: str | None, member_epoch: int) -> Error:
+        """Whether this member may read offsets."""
+
+    def check_offset_delete(self) -> Error:
+        """Whether offsets may be deleted by an admin client."""
+
+    def check_delete(self) -> Error:
+        """Whether the group may be deleted."""
+
+    def offset_expiry_base_ms(self, commit_timestamp_ms: int) -> int | None:
+        """From when retention counts for an offset committed then; None while it must be kept."""

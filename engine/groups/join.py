@@ -1,0 +1,288 @@
+"""JoinGroup (KIP-394 member ids first, KIP-345 static members, KIP-814 skip assignment, KIP-800 reasons)."""
+
+from dataclasses import dataclass
+from functools import partial
+
+from bowstring.engine.errors import Error, Errors
+from bowstring.engine.groups import records
+from bowstring.engine.groups.append_errors import append_error_of_group
+from bowstring.engine.groups.classic_group import UNKNOWN_MEMBER_ID, ClassicGroup, GroupState, Member
+from bowstring.engine.groups.config import NEW_MEMBER_JOIN_TIMEOUT_MS
+from bowstring.engine.groups.rebalance import (
+    answer_join,
+    complete_join_if_all_joined,
+    join_timer,
+    joined_response,
+    prepare_rebalance,
+    rebalance_or_complete_join,
+    restart_session,
+    session_timer,
+)
+from bowstring.engine.groups.state import RequestContext, ShardState
+from bowstring.engine.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from bowstring.engine.protocol.messages.sync_group import SyncGroupResponse
+
+MEMBER_ID_REQUIRED_VERSION = 4
+SKIP_ASSIGNMENT_VERSION = 9
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One JoinGroup request on its way through."""
+
+    state: ShardState
+    request: JoinGroupRequest
+    context: RequestContext
+    token: object
+    now_ms: int
+
+    @property
+    def protocols(self) -> list[tuple[str, bytes]]:
+        """Name and metadata, most preferred first."""
+        return [(protocol.name, bytes(protocol.metadata)) for protocol in self.request.protocols]
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        """Version 0 has none: the session timeout serves."""
+        if self.context.api_version == 0:
+            return self.request.session_timeout_ms
+        return self.request.rebalance_timeout_ms
+
+    def reason(self, what: str) -> str:
+        """Why the group rebalances, for the log, with what the client says of it (KIP-800)."""
+        return f"{what}; client reason: {self.request.reason or 'not provided'}"
+
+    def fits(self, group: ClassicGroup) -> bool:
+        """Whether the group has a protocol in common with the member."""
+        names = [protocol.name for protocol in self.request.protocols]
+        return group.supports_protocols(self.request.protocol_type, names)
+
+    def refuse(self, error: Error, member_id: str = UNKNOWN_MEMBER_ID) -> None:
+        """Answers with an error."""
+        self.state.respond(self.token, JoinGroupResponse(error_code=error.code, member_id=member_id))
+
+
+def join(
+    state: ShardState, request: JoinGroupRequest, context: RequestContext, token: object, now_ms: int
+) -> None:
+    """Answers at once, or parks the request until the join phase is over."""
+    attempt = Attempt(state, request, context, token, now_ms)
+    known = state.groups.get(request.group_id)
+    error = _check_request(state, request)
+    if error:
+        return attempt.refuse(error, request.member_id)
+    if known is not None and not isinstance(known, ClassicGroup):
+        return attempt.refuse(Errors.INCONSISTENT_GROUP_PROTOCOL)
+    if known is None and request.member_id != UNKNOWN_MEMBER_ID:
+        return attempt.refuse(Errors.UNKNOWN_MEMBER_ID, request.member_id)
+    if known is not None:
+        return _join_group(attempt, known)
+    group = ClassicGroup(request.group_id, now_ms)
+    state.groups[request.group_id] = group
+    _join_group(attempt, group)
+    # the log must know of the group before anything else of it is written
+    return state.append([records.empty_group(group)], finished=partial(_discard_unwritten, state, group))
+
+
+def _check_request(state: ShardState, request: JoinGroupRequest) -> Error:
+    if not request.group_id:
+        return Errors.INVALID_GROUP_ID
+    config = state.config
+    timeout_ms = request.session_timeout_ms
+    if not config.group_min_session_timeout_ms <= timeout_ms <= config.group_max_session_timeout_ms:
+        return Errors.INVALID_SESSION_TIMEOUT
+    return Errors.NONE
+
+
+def _join_group(attempt: Attempt, group: ClassicGroup) -> None:
+    member_id = attempt.request.member_id
+    if group.state is GroupState.DEAD:
+        attempt.refuse(Errors.COORDINATOR_NOT_AVAILABLE, member_id)
+    elif not _has_room(attempt.state, group, member_id):
+        group.remove(member_id)
+        attempt.refuse(Errors.GROUP_MAX_SIZE_REACHED)
+    elif not attempt.fits(group):
+        attempt.refuse(Errors.INCONSISTENT_GROUP_PROTOCOL, member_id)
+    elif member_id == UNKNOWN_MEMBER_ID:
+        _join_new(attempt, group)
+    else:
+        _join_known(attempt, group)
+
+
+def _discard_unwritten(state: ShardState, group: ClassicGroup, error: Error, now_ms: int) -> None:
+    """The log could not take a new group: it never was. Its first members start over."""
+    if not error or state.groups.get(group.group_id) is not group:
+        return
+    refusal = append_error_of_group(error).code
+    for member in group.members.values():
+        answer_join(state, group, member, JoinGroupResponse(error_code=refusal, member_id=UNKNOWN_MEMBER_ID))
+        state.cancel_timer(session_timer(group.group_id, member.member_id))
+    for member_id in group.pending_join_members:
+        state.cancel_timer(session_timer(group.group_id, member_id))
+    state.cancel_timer(join_timer(group.group_id))
+    del state.groups[group.group_id]
+
+
+def _has_room(state: ShardState, group: ClassicGroup, member_id: str) -> bool:
+    """group.max.size. In the join phase those who wait are counted: the last to rejoin are turned away."""
+    member = group.members.get(member_id)
+    if group.state is GroupState.PREPARING_REBALANCE:
+        waits = member is not None and member.join_token is not None
+        return waits or group.awaiting_join < state.config.group_max_size
+    if group.state in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE):
+        return member is not None or len(group.members) < state.config.group_max_size
+    return True
+
+
+# ---- members without an id
+
+
+def _join_new(attempt: Attempt, group: ClassicGroup) -> None:
+    state, request, context = attempt.state, attempt.request, attempt.context
+    instance_id = request.group_instance_id
+    new_id = f"{context.client_id if instance_id is None else instance_id}-{state.new_uuid()}"
+    if instance_id in group.static_members:
+        _replace_static(attempt, group, group.static_members[instance_id], new_id)
+    elif instance_id is None and context.api_version >= MEMBER_ID_REQUIRED_VERSION:
+        # KIP-394: clients that never come back must not leave members behind
+        group.pending_join_members.add(new_id)
+        state.set_timer(session_timer(group.group_id, new_id), request.session_timeout_ms)
+        attempt.refuse(Errors.MEMBER_ID_REQUIRED, new_id)
+    else:
+        _add_member(attempt, group, new_id)
+
+
+def _add_member(attempt: Attempt, group: ClassicGroup, member_id: str) -> None:
+    state, request, context = attempt.state, attempt.request, attempt.context
+    member = Member(
+        member_id,
+        request.group_instance_id,
+        context.client_id,
+        context.client_host,
+        attempt.rebalance_timeout_ms,
+        request.session_timeout_ms,
+        request.protocol_type,
+        attempt.protocols,
+        is_new=True,
+    )
+    if group.state is GroupState.PREPARING_REBALANCE and group.previous_state is GroupState.EMPTY:
+        group.new_member_added = True
+    group.add(member, attempt.token)
+    # parked for longer than any session: a client that went away while parked must not stay for ever
+    state.set_timer(session_timer(group.group_id, member_id), NEW_MEMBER_JOIN_TIMEOUT_MS)
+    instance = "" if request.group_instance_id is None else f" (instance {request.group_instance_id})"
+    reason = attempt.reason(f"member {member_id}{instance} joins")
+    rebalance_or_complete_join(state, group, reason, attempt.now_ms)
+
+
+# ---- members with an id
+
+
+def _join_known(attempt: Attempt, group: ClassicGroup) -> None:
+    state, request = attempt.state, attempt.request
+    member_id = request.member_id
+    if member_id in group.pending_join_members and request.group_instance_id is None:
+        return _add_member(attempt, group, member_id)
+    error = group.check_member(member_id, request.group_instance_id)
+    if error:
+        return attempt.refuse(error, member_id)
+    assert not group.is_empty, group
+    member = group.members[member_id]
+    if not _needs_rebalance(group, member, attempt.protocols):
+        # nothing changed: the present generation again, so that the member can sync
+        return state.respond(attempt.token, joined_response(group, member_id))
+    if member.join_token is not None:
+        # the client gave up on its parked request and sent another: the first answer will not be read
+        lost = JoinGroupResponse(error_code=Errors.REBALANCE_IN_PROGRESS.code, member_id=member_id)
+        answer_join(state, group, member, lost)
+    group.update(
+        member, attempt.protocols, attempt.rebalance_timeout_ms, request.session_timeout_ms, attempt.token
+    )
+    reason = attempt.reason(f"member {member_id} rejoins")
+    return rebalance_or_complete_join(state, group, reason, attempt.now_ms)
+
+
+def _needs_rebalance(group: ClassicGroup, member: Member, protocols: list[tuple[str, bytes]]) -> bool:
+    """Changed metadata, a join phase to take part in, or a leader that wants partitions assigned anew."""
+    if group.state is GroupState.PREPARING_REBALANCE or member.protocols != protocols:
+        return True
+    return group.state is GroupState.STABLE and group.is_leader(member.member_id)
+
+
+# ---- static members that come back without their id
+
+
+def _replace_static(attempt: Attempt, group: ClassicGroup, old_id: str, new_id: str) -> None:
+    """The instance restarted: its old id is fenced and the new one takes over place and assignment."""
+    state, request = attempt.state, attempt.request
+    instance_id = request.group_instance_id
+    assert instance_id is not None
+    previous_leader = group.leader_id or UNKNOWN_MEMBER_ID
+    _fence(state, group, group.members[old_id])
+    member = group.replace_static_member(instance_id, old_id, new_id)
+    state.cancel_timer(session_timer(group.group_id, old_id))
+    restart_session(state, group, member)
+    before = (member.protocols, member.rebalance_timeout_ms, member.session_timeout_ms)
+    group.update(
+        member, attempt.protocols, attempt.rebalance_timeout_ms, request.session_timeout_ms, attempt.token
+    )
+    state.note(f"group {group.group_id}: instance {instance_id} is now member {new_id}, was {old_id}")
+    reason = attempt.reason(f"static member {new_id} replaces {old_id}")
+    if group.state is GroupState.PREPARING_REBALANCE:
+        return complete_join_if_all_joined(state, group, attempt.now_ms)
+    # in CompletingRebalance the leader may be assigning to the old id already
+    if group.state is GroupState.COMPLETING_REBALANCE or group.select_protocol() != group.protocol_name:
+        return prepare_rebalance(state, group, reason, attempt.now_ms)
+    # no rebalance: the assignment stands, the log learns the new id
+    assignments = {each.member_id: each.assignment for each in group.members.values()}
+    replaced = Replaced(group, member, old_id, previous_leader, before)
+    return state.append(
+        [records.group_metadata(group, assignments)], finished=partial(_static_replaced, attempt, replaced)
+    )
+
+
+def _fence(state: ShardState, group: ClassicGroup, member: Member) -> None:
+    """Tells whoever still uses the old id."""
+    code = Errors.FENCED_INSTANCE_ID.code
+    answer_join(state, group, member, JoinGroupResponse(error_code=code, member_id=member.member_id))
+    if member.sync_token is not None:
+        state.respond(member.sync_token, SyncGroupResponse(error_code=code))
+        member.sync_token = None
+
+
+@dataclass(slots=True)
+class Replaced:
+    """A static member's replacement that the log is still to learn, and what it takes to undo it."""
+
+    group: ClassicGroup
+    member: Member
+    old_id: str
+    previous_leader: str
+    # protocols, rebalance timeout, session timeout
+    before: tuple[list[tuple[str, bytes]], int, int]
+
+
+def _static_replaced(attempt: Attempt, replaced: Replaced, error: Error, now_ms: int) -> None:
+    """The new id is in the log, or could not be written and the old one returns."""
+    group, member, state = replaced.group, replaced.member, attempt.state
+    if group.members.get(member.member_id) is not member:
+        return
+    skips = attempt.context.api_version >= SKIP_ASSIGNMENT_VERSION and not error
+    response = joined_response(
+        group, member.member_id, skip_assignment=skips and group.is_leader(member.member_id)
+    )
+    if not skips:
+        # Without skip_assignment (KIP-814) a leader told of its leadership would assign anew and its
+        # SyncGroup be ignored; naming the old leader makes it a follower for this generation.
+        response.leader = replaced.previous_leader
+        response.members = []
+    if error:
+        response.error_code = append_error_of_group(error).code
+        response.member_id = UNKNOWN_MEMBER_ID
+    answer_join(state, group, member, response)
+    if error:
+        group.update(member, *replaced.before, None)
+        assert member.group_instance_id is not None
+        old = group.replace_static_member(member.group_instance_id, member.member_id, replaced.old_id)
+        state.cancel_timer(session_timer(group.group_id, member.member_id))
+        restart_session(state, group, old)

@@ -1,0 +1,236 @@
+"""OffsetCommit, OffsetFetch and OffsetDelete, for one group each. Topics have names here; the API layer
+turns topic ids into names and back, and refuses topics that do not exist.
+"""
+
+from functools import partial
+
+from bowstring.engine.errors import Error, Errors
+from bowstring.engine.groups import records
+from bowstring.engine.groups.append_errors import append_error_of_group
+from bowstring.engine.groups.classic_group import ClassicGroup
+from bowstring.engine.groups.effects import Record
+from bowstring.engine.groups.group import Group
+from bowstring.engine.groups.offset_store import NO_EXPIRY, CommittedOffset, OffsetKey
+from bowstring.engine.groups.rebalance import restart_session
+from bowstring.engine.groups.state import RequestContext, ShardState
+from bowstring.engine.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from bowstring.engine.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+from bowstring.engine.protocol.messages.offset_fetch import (
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopics,
+)
+
+GROUP_ID_NOT_FOUND_VERSION = 9
+NO_RETENTION_TIME = -1
+NO_OFFSET = -1
+
+
+# ---- OffsetCommit
+
+
+def commit(
+    state: ShardState, request: OffsetCommitRequest, context: RequestContext, token: object, now_ms: int
+) -> None:
+    """Writes the offsets; members' commits count as heartbeats."""
+    error = _check_commit(state, request, context, now_ms)
+    if error:
+        return state.respond(token, commit_error(request, error))
+    expire_ms = (
+        NO_EXPIRY if request.retention_time_ms == NO_RETENTION_TIME else now_ms + request.retention_time_ms
+    )
+    offsets: list[tuple[OffsetKey, CommittedOffset]] = []
+    topics = []
+    for topic in request.topics:
+        answers = []
+        for part in topic.partitions:
+            metadata = part.committed_metadata or ""
+            too_large = _utf16_length(metadata) > state.config.offset_metadata_max_bytes
+            code = Errors.OFFSET_METADATA_TOO_LARGE.code if too_large else 0
+            answers.append(
+                OffsetCommitResponsePartition(partition_index=part.partition_index, error_code=code)
+            )
+            if not too_large:
+                offset = CommittedOffset(
+                    part.committed_offset,
+                    part.committed_leader_epoch,
+                    metadata,
+                    now_ms,
+                    expire_ms,
+                    topic.topic_id,
+                    -1,
+                )
+                offsets.append(((request.group_id, topic.name, part.partition_index), offset))
+        topics.append(OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=answers))
+    response = OffsetCommitResponse(topics=topics)
+    if not offsets:
+        return state.respond(token, response)
+    return state.append(
+        [records.offset_commit(*key, offset) for key, offset in offsets],
+        written=partial(_apply_commit, state, offsets),
+        finished=lambda error, now_ms: state.respond(
+            token, commit_error(request, append_error_of_group(error)) if error else response
+        ),
+    )
+
+
+def _check_commit(
+    state: ShardState, request: OffsetCommitRequest, context: RequestContext, now_ms: int
+) -> Error:
+    group = state.groups.get(request.group_id)
+    generation = request.generation_id_or_member_epoch
+    if group is None:
+        if generation >= 0:
+            late = context.api_version >= GROUP_ID_NOT_FOUND_VERSION
+            return Errors.GROUP_ID_NOT_FOUND if late else Errors.ILLEGAL_GENERATION
+        # a consumer that assigns itself partitions, or an admin client: a group that only holds offsets
+        group = state.groups[request.group_id] = ClassicGroup(request.group_id, now_ms)
+    error = group.check_offset_commit(request.member_id, request.group_instance_id, generation)
+    if not error and isinstance(group, ClassicGroup) and not group.is_empty:
+        restart_session(state, group, group.members[request.member_id])
+    return error
+
+
+def _utf16_length(text: str) -> int:
+    """Length as Java counts it."""
+    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+
+def _apply_commit(
+    state: ShardState, offsets: list[tuple[OffsetKey, CommittedOffset]], base_offset: int
+) -> None:
+    for index, (key, offset) in enumerate(offsets):
+        state.offsets.put(*key, offset._replace(record_offset=base_offset + index))
+
+
+def commit_error(request: OffsetCommitRequest, error: Error) -> OffsetCommitResponse:
+    """The same error for every partition of the request."""
+    return OffsetCommitResponse(
+        topics=[
+            OffsetCommitResponseTopic(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partitions=[
+                    OffsetCommitResponsePartition(partition_index=part.partition_index, error_code=error.code)
+                    for part in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+# ---- OffsetFetch
+
+
+def fetch(
+    state: ShardState, request: OffsetFetchRequestGroup, *, require_stable: bool
+) -> OffsetFetchResponseGroup:
+    """The group's offsets for the topics asked for, or for all; -1 where there is none.
+
+    With `require_stable` a partition with an offset in an open transaction answers UNSTABLE_OFFSET_COMMIT.
+    """
+    group = state.groups.get(request.group_id)
+    error = Errors.GROUP_ID_NOT_FOUND
+    if group is not None:
+        error = group.check_offset_fetch(request.member_id, request.member_epoch)
+    if error and error is not Errors.GROUP_ID_NOT_FOUND:
+        return OffsetFetchResponseGroup(group_id=request.group_id, error_code=error.code)
+    found = {} if error else state.offsets.of_group(request.group_id)
+    wanted = request.topics
+    if wanted is None:
+        wanted = [
+            OffsetFetchRequestTopics(name=name, partition_indexes=list(partitions))
+            for name, partitions in found.items()
+        ]
+    topics = []
+    for topic in wanted:
+        partitions = found.get(topic.name, {})
+        answers = []
+        for index in topic.partition_indexes:
+            offset = partitions.get(index)
+            if require_stable and state.offsets.is_unstable(request.group_id, topic.name, index):
+                answers.append(_no_offset(index, Errors.UNSTABLE_OFFSET_COMMIT.code))
+            elif offset is None or not offset.is_of_topic(topic.topic_id):
+                answers.append(_no_offset(index, 0))
+            else:
+                answers.append(
+                    OffsetFetchResponsePartitions(
+                        partition_index=index,
+                        committed_offset=offset.offset,
+                        committed_leader_epoch=offset.leader_epoch,
+                        metadata=offset.metadata,
+                    )
+                )
+        topics.append(OffsetFetchResponseTopics(name=topic.name, topic_id=topic.topic_id, partitions=answers))
+    return OffsetFetchResponseGroup(group_id=request.group_id, topics=topics)
+
+
+def _no_offset(index: int, error_code: int) -> OffsetFetchResponsePartitions:
+    return OffsetFetchResponsePartitions(
+        partition_index=index,
+        committed_offset=NO_OFFSET,
+        committed_leader_epoch=-1,
+        metadata="",
+        error_code=error_code,
+    )
+
+
+# ---- OffsetDelete (KIP-496)
+
+
+def delete(state: ShardState, request: OffsetDeleteRequest, token: object) -> None:
+    """Deletes offsets of topics that no member of the group reads."""
+    group = state.groups.get(request.group_id)
+    error = _check_delete(group, request)
+    if error or group is None:
+        return state.respond(token, OffsetDeleteResponse(error_code=error.code))
+    doomed: list[OffsetKey] = []
+    topics = []
+    for topic in request.topics:
+        subscribed = group.is_subscribed_to(topic.name)
+        code = Errors.GROUP_SUBSCRIBED_TO_TOPIC.code if subscribed else 0
+        answers = []
+        for part in topic.partitions:
+            key = (request.group_id, topic.name, part.partition_index)
+            answers.append(
+                OffsetDeleteResponsePartition(partition_index=part.partition_index, error_code=code)
+            )
+            held = state.offsets.get(*key) is not None or state.offsets.is_unstable(*key)
+            if held and not subscribed:
+                doomed.append(key)
+        topics.append(OffsetDeleteResponseTopic(name=topic.name, partitions=answers))
+    response = OffsetDeleteResponse(topics=topics)
+    if not doomed:
+        return state.respond(token, response)
+    tombstones: list[Record] = [records.offset_tombstone(*key) for key in doomed]
+    return state.append(
+        tombstones,
+        written=partial(_apply_delete, state, doomed),
+        finished=lambda error, now_ms: state.respond(
+            token, OffsetDeleteResponse(error_code=append_error_of_group(error).code) if error else response
+        ),
+    )
+
+
+def _check_delete(group: Group | None, request: OffsetDeleteRequest) -> Error:
+    if not request.group_id:
+        return Errors.INVALID_GROUP_ID
+    return Errors.GROUP_ID_NOT_FOUND if group is None else group.check_offset_delete()
+
+
+def _apply_delete(state: ShardState, doomed: list[OffsetKey], base_offset: int) -> None:
+    for key in doomed:
+        state.offsets.remove(*key)

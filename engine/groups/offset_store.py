@@ -1,0 +1,123 @@
+"""Committed offsets by group, topic and partition, and those of transactions still open."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+ZERO_TOPIC_ID = bytes(16)
+NO_EXPIRY = -1
+
+
+class CommittedOffset(NamedTuple):
+    """One committed offset. A tuple, because a broker holds very many."""
+
+    offset: int
+    leader_epoch: int
+    metadata: str
+    commit_timestamp_ms: int
+    # explicit expiry of OffsetCommit 2-4's retention time; NO_EXPIRY: the broker's retention applies
+    expire_timestamp_ms: int
+    topic_id: bytes
+    # where in the partition's log it was written; decides between it and a transaction that commits late
+    record_offset: int
+
+    def is_of_topic(self, topic_id: bytes) -> bool:
+        """False only when both ids are known and differ: the topic was deleted and created anew."""
+        return ZERO_TOPIC_ID in (self.topic_id, topic_id) or self.topic_id == topic_id
+
+
+PartitionOffsets = dict[int, CommittedOffset]
+TopicOffsets = dict[str, PartitionOffsets]
+# group id, topic, partition
+OffsetKey = tuple[str, str, int]
+
+
+class OffsetStore:
+    """The offsets of one shard. Knows nothing of groups."""
+
+    def __init__(self) -> None:
+        self._groups: dict[str, TopicOffsets] = {}
+        # by producer id: offsets whose transaction has not ended (KIP-98), last write of each key
+        self._pending: dict[int, dict[OffsetKey, CommittedOffset]] = {}
+        # how many open transactions hold an offset of the key; by group, so that a group is checked fast
+        self._open: dict[str, dict[tuple[str, int], int]] = {}
+
+    # ---- reading
+
+    def get(self, group_id: str, topic: str, partition: int) -> CommittedOffset | None:
+        """The offset last committed for the partition."""
+        return self._groups.get(group_id, {}).get(topic, {}).get(partition)
+
+    def of_group(self, group_id: str) -> TopicOffsets:
+        """All offsets of the group, by topic and partition; not to be changed."""
+        return self._groups.get(group_id, {})
+
+    def is_unstable(self, group_id: str, topic: str, partition: int) -> bool:
+        """Whether an open transaction holds an offset for the partition (KIP-447)."""
+        return (topic, partition) in self._open.get(group_id, {})
+
+    def has_open_transactions(self, group_id: str) -> bool:
+        """Whether any open transaction holds offsets of the group."""
+        return group_id in self._open
+
+    def open_partitions(self, group_id: str) -> list[tuple[str, int]]:
+        """Topic and partition of every offset that an open transaction holds for the group."""
+        return list(self._open.get(group_id, {}))
+
+    def __iter__(self) -> Iterator[tuple[str, TopicOffsets]]:
+        return iter(self._groups.items())
+
+    def __len__(self) -> int:
+        return sum(len(partitions) for topics in self._groups.values() for partitions in topics.values())
+
+    # ---- writing
+
+    def put(self, group_id: str, topic: str, partition: int, offset: CommittedOffset) -> None:
+        """Sets a committed offset."""
+        topics = self._groups.get(group_id)
+        if topics is None:
+            topics = self._groups[group_id] = {}
+        partitions = topics.get(topic)
+        if partitions is None:
+            partitions = topics[topic] = {}
+        partitions[partition] = offset
+
+    def remove(self, group_id: str, topic: str, partition: int) -> None:
+        """A tombstone: forgets the committed offset, and those of open transactions."""
+        topics = self._groups.get(group_id)
+        if topics is not None and topic in topics:
+            topics[topic].pop(partition, None)
+            if not topics[topic]:
+                del topics[topic]
+            if not topics:
+                del self._groups[group_id]
+        if self.is_unstable(group_id, topic, partition):
+            key = (group_id, topic, partition)
+            for offsets in self._pending.values():
+                if offsets.pop(key, None) is not None:
+                    self._close(key)
+
+    def put_pending(self, producer_id: int, key: OffsetKey, offset: CommittedOffset) -> None:
+        """Sets an offset that counts once `producer_id`'s transaction commits."""
+        offsets = self._pending.setdefault(producer_id, {})
+        if key not in offsets:
+            counts = self._open.setdefault(key[0], {})
+            counts[key[1:]] = counts.get(key[1:], 0) + 1
+        offsets[key] = offset
+
+    def end_transaction(self, producer_id: int, *, commit: bool) -> None:
+        """Makes the producer's pending offsets count, or drops them. A newer plain commit stands."""
+        for key, offset in self._pending.pop(producer_id, {}).items():
+            self._close(key)
+            standing = self.get(*key)
+            if commit and (standing is None or offset.record_offset > standing.record_offset):
+                self.put(*key, offset)
+
+    def _close(self, key: OffsetKey) -> None:
+        counts = self._open[key[0]]
+        counts[key[1:]] -= 1
+        if not counts[key[1:]]:
+            del counts[key[1:]]
+        if not counts:
+            del self._open[key[0]]

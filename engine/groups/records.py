@@ -1,0 +1,95 @@
+"""The coordinator's records: what a key and a value of ``__consumer_offsets`` look like in bytes.
+
+A key starts with two bytes that name its record type, a value with two bytes that give its version; the
+bodies are declared in engine/protocol.
+"""
+
+from bowstring._native.codec import encode
+from bowstring.engine.groups.classic_group import ClassicGroup
+from bowstring.engine.groups.effects import Record
+from bowstring.engine.groups.offset_store import NO_EXPIRY, CommittedOffset
+from bowstring.engine.protocol.records.classic_group import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    MemberMetadata,
+)
+from bowstring.engine.protocol.records.offsets import OffsetCommitKey, OffsetCommitValue
+from bowstring.engine.protocol.schema import Message
+
+LEGACY_OFFSET_COMMIT = 0
+OFFSET_COMMIT = 1
+GROUP_METADATA = 2
+
+# What Kafka 4.3 writes: 4 carries the topic id, only 1 an expiry; group metadata stays readable by Kafka 2.3
+OFFSET_COMMIT_VALUE_VERSION = 4
+OFFSET_COMMIT_EXPIRY_VERSION = 1
+GROUP_METADATA_VALUE_VERSION = 3
+
+
+def _key(record_type: int, key: Message) -> bytes:
+    return record_type.to_bytes(2, "big") + encode(key, 0)
+
+
+def _value(version: int, value: Message) -> bytes:
+    return version.to_bytes(2, "big") + encode(value, version)
+
+
+def offset_commit(group_id: str, topic: str, partition: int, offset: CommittedOffset) -> Record:
+    """A committed offset. The record's own place in the log is not part of it."""
+    expires = offset.expire_timestamp_ms != NO_EXPIRY
+    value = OffsetCommitValue(
+        offset=offset.offset,
+        leader_epoch=offset.leader_epoch,
+        metadata=offset.metadata,
+        commit_timestamp=offset.commit_timestamp_ms,
+        expire_timestamp=offset.expire_timestamp_ms,
+        topic_id=offset.topic_id,
+    )
+    version = OFFSET_COMMIT_EXPIRY_VERSION if expires else OFFSET_COMMIT_VALUE_VERSION
+    return offset_tombstone(group_id, topic, partition)[0], _value(version, value)
+
+
+def offset_tombstone(group_id: str, topic: str, partition: int) -> Record:
+    """Deletes a committed offset."""
+    return _key(OFFSET_COMMIT, OffsetCommitKey(group=group_id, topic=topic, partition=partition)), None
+
+
+def group_metadata(group: ClassicGroup, assignments: dict[str, bytes]) -> Record:
+    """The group's present generation with the given assignment by member id."""
+    members = [
+        MemberMetadata(
+            member_id=member.member_id,
+            group_instance_id=member.group_instance_id,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            rebalance_timeout=member.rebalance_timeout_ms,
+            session_timeout=member.session_timeout_ms,
+            subscription=member.metadata(group.protocol_name or ""),
+            assignment=assignments[member.member_id],
+        )
+        for member in group.members.values()
+    ]
+    value = GroupMetadataValue(
+        protocol_type=group.protocol_type or "",
+        generation=group.generation,
+        protocol=group.protocol_name,
+        leader=group.leader_id,
+        current_state_timestamp=_timestamp(group),
+        members=members,
+    )
+    return group_tombstone(group.group_id)[0], _value(GROUP_METADATA_VALUE_VERSION, value)
+
+
+def empty_group(group: ClassicGroup) -> Record:
+    """A group that has just been made: no generation yet."""
+    value = GroupMetadataValue(protocol=None, leader=None, current_state_timestamp=_timestamp(group))
+    return group_tombstone(group.group_id)[0], _value(GROUP_METADATA_VALUE_VERSION, value)
+
+
+def group_tombstone(group_id: str) -> Record:
+    """Deletes a group."""
+    return _key(GROUP_METADATA, GroupMetadataKey(group=group_id)), None
+
+
+def _timestamp(group: ClassicGroup) -> int:
+    return -1 if group.state_timestamp_ms is None else group.state_timestamp_ms

@@ -1,0 +1,174 @@
+"""From the log back to the state: what each record type does when a partition is loaded."""
+
+from collections.abc import Callable, Iterable
+
+from bowstring._native.codec import ProtocolError, decode
+from bowstring.engine.groups.classic_group import ClassicGroup, GroupState, Member
+from bowstring.engine.groups.offset_store import NO_EXPIRY, CommittedOffset
+from bowstring.engine.groups.rebalance import prepare_rebalance, restart_session
+from bowstring.engine.groups.records import GROUP_METADATA, LEGACY_OFFSET_COMMIT, OFFSET_COMMIT
+from bowstring.engine.groups.state import ShardState
+from bowstring.engine.protocol.records.classic_group import GroupMetadataKey, GroupMetadataValue
+from bowstring.engine.protocol.records.offsets import (
+    LegacyOffsetCommitKey,
+    LegacyOffsetCommitValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
+
+NO_PRODUCER = -1
+
+
+class Replay:
+    """Applies a partition's records to an empty state.
+
+    Outside transactions only the last value of a key counts, so keys are first collected in one dict, at no
+    Python call per record, and only what survives is decoded. That is sound because records of different keys
+    do not depend on each other's order.
+    """
+
+    def __init__(self, state: ShardState) -> None:
+        self._state = state
+        self._latest: dict[bytes, tuple[int, bytes | None]] = {}
+
+    def add(
+        self,
+        offsets: Iterable[int],
+        keys: Iterable[bytes],
+        values: Iterable[bytes | None],
+        producer_id: int = NO_PRODUCER,
+    ) -> None:
+        """The records of a batch, in order. `producer_id` is set when the batch is transactional."""
+        if producer_id == NO_PRODUCER:
+            self._latest.update(zip(keys, zip(offsets, values, strict=True), strict=True))
+            return
+        self._flush()
+        for offset, key, value in zip(offsets, keys, values, strict=True):
+            self._apply(key, value, offset, producer_id)
+
+    def end_transaction(self, producer_id: int, *, commit: bool) -> None:
+        """A control batch: the producer's transaction ended."""
+        self._flush()
+        self._state.offsets.end_transaction(producer_id, commit=commit)
+
+    def finish(self, now_ms: int) -> None:
+        """The log's end is reached: members' sessions start, as if each had just been heard of."""
+        self._flush()
+        state = self._state
+        for group in list(state.groups.values()):
+            if not isinstance(group, ClassicGroup):
+                continue
+            for member in group.members.values():
+                restart_session(state, group, member)
+            size = len(group.members)
+            if size > state.config.group_max_size:
+                prepare_rebalance(state, group, f"{size} members exceed group.max.size", now_ms)
+
+    def _flush(self) -> None:
+        for key, (offset, value) in self._latest.items():
+            self._apply(key, value, offset, NO_PRODUCER)
+        self._latest.clear()
+
+    def _apply(self, key: bytes, value: bytes | None, offset: int, producer_id: int) -> None:
+        record_type = int.from_bytes(key[:2], "big")
+        apply = APPLY.get(record_type)
+        if apply is None:
+            self._state.note(f"record {offset} of unknown type {record_type} in the group log is passed over")
+            return
+        try:
+            apply(self._state, key, value, offset, producer_id)
+        except ProtocolError as error:
+            self._state.note(f"record {offset} in the group log is passed over, it cannot be read: {error}")
+
+
+def _offset_commit(
+    state: ShardState, key: bytes, value: bytes | None, record_offset: int, producer_id: int
+) -> None:
+    name = decode(OffsetCommitKey, 0, key, 2)
+    if value is None:
+        state.offsets.remove(name.group, name.topic, name.partition)
+        return
+    body = decode(OffsetCommitValue, _version(value), value, 2)
+    offset = CommittedOffset(
+        body.offset,
+        body.leader_epoch,
+        body.metadata,
+        body.commit_timestamp,
+        body.expire_timestamp,
+        body.topic_id,
+        record_offset,
+    )
+    _put(state, (name.group, name.topic, name.partition), offset, producer_id)
+
+
+def _legacy_offset_commit(
+    state: ShardState, key: bytes, value: bytes | None, record_offset: int, producer_id: int
+) -> None:
+    """As Kafka 0.8.2 wrote them."""
+    name = decode(LegacyOffsetCommitKey, 0, key, 2)
+    if value is None:
+        state.offsets.remove(name.group, name.topic, name.partition)
+        return
+    body = decode(LegacyOffsetCommitValue, _version(value), value, 2)
+    offset = CommittedOffset(
+        body.offset, -1, body.metadata, body.commit_timestamp, NO_EXPIRY, bytes(16), record_offset
+    )
+    _put(state, (name.group, name.topic, name.partition), offset, producer_id)
+
+
+def _put(state: ShardState, key: tuple[str, str, int], offset: CommittedOffset, producer_id: int) -> None:
+    if key[0] not in state.groups:
+        # the group's own record may follow; without one it is a group that only holds offsets
+        state.groups[key[0]] = ClassicGroup(key[0], offset.commit_timestamp_ms)
+    if producer_id == NO_PRODUCER:
+        state.offsets.put(*key, offset)
+    else:
+        state.offsets.put_pending(producer_id, key, offset)
+
+
+def _group_metadata(
+    state: ShardState, key: bytes, value: bytes | None, record_offset: int, producer_id: int
+) -> None:
+    group_id = decode(GroupMetadataKey, 0, key, 2).group
+    if value is None:
+        if not state.offsets.of_group(group_id):
+            state.groups.pop(group_id, None)
+        return
+    body = decode(GroupMetadataValue, _version(value), value, 2)
+    timestamp_ms = body.current_state_timestamp
+    group = ClassicGroup(group_id, None if timestamp_ms == -1 else timestamp_ms)
+    group.generation = body.generation
+    group.protocol_type = body.protocol_type or None
+    group.protocol_name = body.protocol
+    group.leader_id = body.leader
+    for member in body.members:
+        rebalance_ms = member.rebalance_timeout
+        group.add(
+            Member(
+                member.member_id,
+                member.group_instance_id,
+                member.client_id,
+                member.client_host,
+                member.session_timeout if rebalance_ms == -1 else rebalance_ms,
+                member.session_timeout,
+                body.protocol_type,
+                [(body.protocol or "", member.subscription)],
+                member.assignment,
+            )
+        )
+    if group.members:
+        group.state = GroupState.STABLE
+    group.refresh_subscribed_topics()
+    state.groups[group_id] = group
+
+
+def _version(value: bytes) -> int:
+    return int.from_bytes(value[:2], "big")
+
+
+APPLY: dict[int, Callable[[ShardState, bytes, bytes | None, int, int], None]] = {
+    LEGACY_OFFSET_COMMIT: _legacy_offset_commit,
+    OFFSET_COMMIT: _offset_commit,
+    GROUP_METADATA: _group_metadata,
+}
+"""By record type, the first two bytes of a key: (state, key, value, record offset, producer id)."""

@@ -1,0 +1,175 @@
+"""The coordinator of one partition of ``__consumer_offsets``: events in, effects out."""
+
+from collections.abc import Callable, Iterable
+
+from bowstring.engine.errors import Error, Errors
+from bowstring.engine.groups import administration, join, membership, offset_requests, rebalance, sync
+from bowstring.engine.groups.classic_group import ClassicGroup, GroupState
+from bowstring.engine.groups.config import GroupConfig
+from bowstring.engine.groups.effects import Effect, TimerKey
+from bowstring.engine.groups.offset_store import OffsetStore
+from bowstring.engine.groups.replay import Replay
+from bowstring.engine.groups.state import RequestContext, ShardState
+from bowstring.engine.protocol.messages.describe_groups import DescribedGroup
+from bowstring.engine.protocol.messages.heartbeat import HeartbeatRequest
+from bowstring.engine.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from bowstring.engine.protocol.messages.leave_group import LeaveGroupRequest
+from bowstring.engine.protocol.messages.list_groups import ListedGroup
+from bowstring.engine.protocol.messages.offset_commit import OffsetCommitRequest
+from bowstring.engine.protocol.messages.offset_delete import OffsetDeleteRequest
+from bowstring.engine.protocol.messages.offset_fetch import OffsetFetchRequestGroup
+from bowstring.engine.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+
+class GroupShard:
+    """Each event returns the effects that follow from it; see `effects` for what the shell owes in return.
+
+    `now_ms` is wall-clock time in ms; it dates commits and state changes. Timers run on the shell's
+    steady clock.
+    `token` stands for a request and comes back in one `Respond`. Not thread-safe.
+    """
+
+    def __init__(self, config: GroupConfig, new_uuid: Callable[[], str]) -> None:
+        self.state = ShardState(config, new_uuid)
+        self._replay: Replay | None = Replay(self.state)
+
+    # ---- the log
+
+    @property
+    def loading(self) -> bool:
+        """Whether the log is still being read; until it is, requests get COORDINATOR_LOAD_IN_PROGRESS."""
+        return self._replay is not None
+
+    @property
+    def replay(self) -> Replay:
+        """Takes the partition's records while `loading`."""
+        assert self._replay is not None, "the shard has been loaded"
+        return self._replay
+
+    def loaded(self, now_ms: int) -> list[Effect]:
+        """The log has been read to its end."""
+        self.replay.finish(now_ms)
+        self._replay = None
+        return self.state.take_effects()
+
+    def append_written(self, append_id: int, base_offset: int) -> None:
+        """The records are in the log from `base_offset` on."""
+        written = self.state.pending_appends[append_id].written
+        if written is not None:
+            written(base_offset)
+
+    def append_finished(self, append_id: int, error: Error, now_ms: int) -> list[Effect]:
+        """The records are below the high watermark (`error` is NONE), or `error` kept them from the log."""
+        finished = self.state.pending_appends.pop(append_id).finished
+        if finished is not None:
+            finished(error, now_ms)
+        return self.state.take_effects()
+
+    def timer_fired(self, key: TimerKey, now_ms: int) -> list[Effect]:
+        """A timer of `SetTimer` is due."""
+        group = self.state.classic(key[1])
+        if group is None or group.state is GroupState.DEAD:
+            return []
+        if key[0] == "session":
+            membership.session_timer_fired(self.state, group, key[2], now_ms)
+        elif key[0] == "join":
+            rebalance.join_timer_fired(self.state, group, now_ms)
+        else:
+            assert key[0] == "sync", key
+            sync.sync_timer_fired(self.state, group, now_ms)
+        return self.state.take_effects()
+
+    def unload(self, now_ms: int) -> list[Effect]:
+        """The partition is coordinated elsewhere, or the broker stops: parked requests learn of it."""
+        code = Errors.NOT_COORDINATOR.code
+        for group in self.state.groups.values():
+            if not isinstance(group, ClassicGroup):
+                continue
+            group.transition_to(GroupState.DEAD, now_ms)
+            for member in group.members.values():
+                answer = JoinGroupResponse(error_code=code, member_id=member.member_id)
+                rebalance.answer_join(self.state, group, member, answer)
+                if member.sync_token is not None:
+                    self.state.respond(member.sync_token, SyncGroupResponse(error_code=code))
+                    member.sync_token = None
+        for pending in self.state.pending_appends.values():
+            if pending.finished is not None:
+                pending.finished(Errors.NOT_COORDINATOR, now_ms)
+        self.state.pending_appends.clear()
+        return self.state.take_effects()
+
+    # ---- requests of members
+
+    def join(
+        self, request: JoinGroupRequest, context: RequestContext, token: object, now_ms: int
+    ) -> list[Effect]:
+        """JoinGroup; answered with a JoinGroupResponse when the join phase is over."""
+        join.join(self.state, request, context, token, now_ms)
+        return self.state.take_effects()
+
+    def sync(self, request: SyncGroupRequest, token: object, now_ms: int) -> list[Effect]:
+        """SyncGroup; answered with a SyncGroupResponse when the leader's assignment is committed."""
+        sync.sync(self.state, request, token, now_ms)
+        return self.state.take_effects()
+
+    def heartbeat(self, request: HeartbeatRequest, token: object) -> list[Effect]:
+        """Heartbeat; answered with a HeartbeatResponse."""
+        membership.heartbeat(self.state, request, token)
+        return self.state.take_effects()
+
+    def leave(self, request: LeaveGroupRequest, token: object, now_ms: int) -> list[Effect]:
+        """LeaveGroup in the form of version 3, a list of members; answered with a LeaveGroupResponse."""
+        membership.leave(self.state, request, token, now_ms)
+        return self.state.take_effects()
+
+    # ---- offsets
+
+    def commit_offsets(
+        self, request: OffsetCommitRequest, context: RequestContext, token: object, now_ms: int
+    ) -> list[Effect]:
+        """OffsetCommit with names and ids of topics that exist; answered with an OffsetCommitResponse."""
+        offset_requests.commit(self.state, request, context, token, now_ms)
+        return self.state.take_effects()
+
+    def fetch_offsets(
+        self, request: OffsetFetchRequestGroup, token: object, *, require_stable: bool
+    ) -> list[Effect]:
+        """OffsetFetch of one group, topics by name; answered with an OffsetFetchResponseGroup."""
+        body = offset_requests.fetch(self.state, request, require_stable=require_stable)
+        self.state.respond(token, body)
+        return self.state.take_effects()
+
+    def delete_offsets(self, request: OffsetDeleteRequest, token: object) -> list[Effect]:
+        """OffsetDelete of topics that exist; answered with an OffsetDeleteResponse."""
+        offset_requests.delete(self.state, request, token)
+        return self.state.take_effects()
+
+    @property
+    def offsets(self) -> OffsetStore:
+        """The committed offsets; to be read only."""
+        return self.state.offsets
+
+    # ---- administration
+
+    def list_groups(self, states: Iterable[str], types: Iterable[str]) -> list[ListedGroup]:
+        """Groups in one of `states` and of one of `types`, where given."""
+        return administration.list_groups(self.state, states, types)
+
+    def describe_group(self, group_id: str, api_version: int) -> DescribedGroup:
+        """State and members of a classic group."""
+        return administration.describe_group(self.state, group_id, api_version)
+
+    def delete_groups(self, group_ids: list[str], token: object) -> list[Effect]:
+        """DeleteGroups; answered with a DeleteGroupsResponse."""
+        administration.delete_groups(self.state, group_ids, token)
+        return self.state.take_effects()
+
+    def expire(self, now_ms: int) -> list[Effect]:
+        """Every offsets.retention.check.interval.ms: drops what offsets.retention.minutes has passed for."""
+        administration.expire(self.state, now_ms)
+        return self.state.take_effects()
+
+    def topic_deleted(self, topic: str, topic_id: bytes) -> list[Effect]:
+        """A topic is gone, and with it the offsets committed for it."""
+        administration.delete_topic_offsets(self.state, topic, topic_id)
+        return self.state.take_effects()

@@ -1,0 +1,67 @@
+"""Timers by key, on a clock that the caller reads."""
+
+import heapq
+
+from bowstring.engine.groups.effects import TimerKey
+
+
+class TimerQueue:
+    """Deadlines by key. Moving a deadline later, as every heartbeat does, costs one dict store.
+
+    Each key has at most one live heap entry (`_entries` says which). An entry that comes up before its
+    key's deadline was overtaken by a later deadline and is put back; one whose key was cancelled is dropped.
+    """
+
+    __slots__ = ("_deadlines", "_entries", "_heap")
+
+    def __init__(self) -> None:
+        self._deadlines: dict[TimerKey, int] = {}
+        self._entries: dict[TimerKey, int] = {}
+        self._heap: list[tuple[int, TimerKey]] = []
+
+    def __len__(self) -> int:
+        return len(self._deadlines)
+
+    def __contains__(self, key: TimerKey) -> bool:
+        return key in self._deadlines
+
+    def deadline_ms(self, key: TimerKey) -> int | None:
+        """When `key` is due, or None."""
+        return self._deadlines.get(key)
+
+    def set(self, key: TimerKey, deadline_ms: int) -> None:
+        """Adds the timer, or moves it."""
+        self._deadlines[key] = deadline_ms
+        entry_ms = self._entries.get(key)
+        if entry_ms is None or deadline_ms < entry_ms:
+            self._entries[key] = deadline_ms
+            heapq.heappush(self._heap, (deadline_ms, key))
+
+    def cancel(self, key: TimerKey) -> None:
+        """Removes the timer if there is one."""
+        self._deadlines.pop(key, None)
+        if not self._deadlines:
+            self._heap.clear()
+            self._entries.clear()
+
+    def next_deadline_ms(self) -> int | None:
+        """No timer is due before this; None when there are none."""
+        return self._heap[0][0] if self._heap else None
+
+    def pop_due(self, now_ms: int) -> list[TimerKey]:
+        """Removes and returns the keys that are due, earliest first."""
+        due: list[TimerKey] = []
+        while self._heap and self._heap[0][0] <= now_ms:
+            entry_ms, key = heapq.heappop(self._heap)
+            if self._entries.get(key) != entry_ms:
+                continue
+            deadline_ms = self._deadlines.get(key)
+            if deadline_ms is not None and deadline_ms > now_ms:
+                self._entries[key] = deadline_ms
+                heapq.heappush(self._heap, (deadline_ms, key))
+                continue
+            del self._entries[key]
+            if deadline_ms is not None:
+                del self._deadlines[key]
+                due.append(key)
+        return due
