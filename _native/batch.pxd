@@ -59,7 +59,8 @@ cdef int16_t batch_parse(const uint8_t *data, int64_t size, BatchInfo *info) noe
 # Everything Kafka's LogValidator checks on a produced batch that holds for its bytes alone: header,
 # CRC-32C, counts, timestamps, and for uncompressed data the framing of every record. Returns 0 or a
 # Kafka error code; *reason is then a static C string for the log and for ProduceResponse.ErrorMessage;
-# *bad_record is the index of the record at fault, or -1.
+# *bad_record is the index of the record at fault, or -1. info.max_timestamp is then the greatest timestamp of
+# the records themselves (uncompressed data): batch_correct writes it where the producer's header says otherwise.
 cdef int16_t batch_validate(
     const uint8_t *data, int64_t size, const BatchRules *rules, int64_t now_ms,
     BatchInfo *info, const char **reason, int32_t *bad_record) noexcept nogil
@@ -72,3 +73,7 @@ cdef void batch_stamp(uint8_t *data, int64_t size, int64_t append_time_ms) noexc
 
 # Recomputed CRC-32C equals the stored one.
 cdef bint batch_crc_ok(const uint8_t *data, int64_t size) noexcept nogil
+
+# Kafka does not refuse a header whose max timestamp is not that of its records, it corrects it: after
+# batch_validate, writes info.max_timestamp and a new CRC when the header differs. Costs a compare otherwise.
+cdef void batch_correct(uint8_t *data, int64_t size, const BatchInfo *info) noexcept nogil

@@ -1,0 +1,12 @@
+from typing_extensions import Buffer
+
+def validate(
+    data: Buffer,
+    *,
+    now_ms: int,
+    max_message_bytes: int = 1048588,
+    key_required: bool = False,
+    log_append_time: bool = False,
+    timestamp_before_max_ms: int = ...,
+    timestamp_after_max_ms: int = 3600000,
+) -> tuple[int, str | None, int]: ...

@@ -1,0 +1,55 @@
+"""CRC-32C (Castagnoli), see crc32c.h; the Python face is for tests, tools and benches."""
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from libc.stdint cimport int64_t, uint8_t, uint32_t
+
+cdef extern from "crc32c.h" nogil:
+    ctypedef uint32_t (*crc32c_kernel_fn)(uint32_t remainder, const uint8_t *data, size_t size) noexcept nogil
+    ctypedef struct Kernel "typeof(crc32c_kernels[0])":
+        const char *name
+        crc32c_kernel_fn kernel
+        int (*supported)() noexcept nogil
+    const Kernel crc32c_kernels[]
+    int CRC32C_KERNELS
+    uint32_t crc32c_extend(uint32_t crc, const uint8_t *data, size_t size)
+
+
+cdef uint32_t crc32c_update(uint32_t crc, const uint8_t *data, int64_t size) noexcept nogil:
+    return crc32c_extend(crc, data, <size_t>size)
+
+
+cdef uint32_t of_buffer(crc32c_kernel_fn kernel, object data, uint32_t crc) except? 0:
+    """By `kernel`, or by the chosen one when it is NULL. The GIL is released: buffers can be large."""
+    cdef Py_buffer view
+    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+    try:
+        with nogil:
+            if kernel == NULL:
+                crc = crc32c_extend(crc, <const uint8_t *>view.buf, <size_t>view.len)
+            else:
+                crc = <uint32_t>~kernel(~crc, <const uint8_t *>view.buf, <size_t>view.len)
+    finally:
+        PyBuffer_Release(&view)
+    return crc
+
+
+def crc32c(data, uint32_t crc=0):
+    """CRC-32C of bytes-like `data`, continuing from `crc`, that of the bytes before it.
+
+    >>> hex(crc32c(b"123456789"))
+    '0xe3069283'
+    """
+    return of_buffer(NULL, data, crc)
+
+
+def implementations():
+    """Names of the kernels this processor can run, slowest first; the last one is in use."""
+    return [crc32c_kernels[i].name.decode() for i in range(CRC32C_KERNELS) if crc32c_kernels[i].supported()]
+
+
+def crc32c_by(str name not None, data, uint32_t crc=0):
+    """crc32c() by the kernel called `name`, one of implementations(); ValueError for any other."""
+    cdef int i
+    for i in range(CRC32C_KERNELS):
+        if crc32c_kernels[i].name.decode() == name and crc32c_kernels[i].supported():
+            return of_buffer(crc32c_kernels[i].kernel, data, crc)
+    raise ValueError(f"no CRC-32C kernel {name!r} here; there are {', '.join(implementations())}")
