@@ -1,0 +1,1 @@
+"""The handlers: one file for each API, or tight family of APIs, that the control thread answers."""

@@ -1,0 +1,79 @@
+"""Small files of a data directory that are replaced whole: offset checkpoints and the like.
+
+An offset checkpoint is text: a version line (0), a line with the number of entries, and one line
+``topic partition offset`` for each, as Kafka writes them.
+"""
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final
+
+RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
+LOG_START_OFFSETS: Final = "log-start-offset-checkpoint"
+HIGH_WATERMARKS: Final = "replication-offset-checkpoint"
+
+PartitionKey = tuple[str, int]
+
+
+class CheckpointError(Exception):
+    """A checkpoint file that is not as Kafka writes them; the message names the file and the line."""
+
+
+def replace_file(path: Path, content: str | bytes) -> None:
+    """Puts `content` at `path` so that a crash leaves the old file or the new one, never a part."""
+    data = content.encode() if isinstance(content, str) else content
+    temporary = f"{path}.tmp"
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(fd, view) :]
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+    os.replace(temporary, path)
+    sync_directory(path.parent)
+
+
+def sync_directory(path: str | Path) -> None:
+    """Makes the names in a directory durable."""
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def write_offsets(
+    path: Path, offsets: Mapping[PartitionKey, int] | Iterable[tuple[PartitionKey, int]]
+) -> None:
+    """Writes an offset checkpoint."""
+    entries = offsets.items() if isinstance(offsets, Mapping) else offsets
+    lines = [f"{topic} {partition} {offset}\n" for (topic, partition), offset in entries]
+    replace_file(path, f"0\n{len(lines)}\n{''.join(lines)}")
+
+
+def read_offsets(path: Path) -> dict[PartitionKey, int]:
+    """The entries of an offset checkpoint; none when there is no such file.
+
+    Raises:
+        CheckpointError: The file is malformed.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        return {}
+    if len(lines) < 2 or lines[0].strip() != "0":
+        raise CheckpointError(f"{path}:1: expected version 0")
+    offsets: dict[PartitionKey, int] = {}
+    for number, line in enumerate(lines[2:], 3):
+        parts = line.split()
+        try:
+            topic, partition, offset = parts
+            offsets[(topic, int(partition))] = int(offset)
+        except ValueError:
+            raise CheckpointError(f"{path}:{number}: expected 'topic partition offset'") from None
+    if lines[1].strip() != str(len(offsets)):
+        raise CheckpointError(f"{path}:2: says {lines[1].strip()} entries, has {len(offsets)}")
+    return offsets

@@ -1,0 +1,200 @@
+"""A data directory: its lock, its identity, and what lies in it. File for file as Kafka has it."""
+
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from bowstring.engine.broker.checkpoints import replace_file
+from bowstring.engine.configs.files import parse_properties
+from bowstring.engine.protocol.ids import format_uuid, parse_uuid, random_uuid
+
+LOCK_FILE: Final = ".lock"
+META_PROPERTIES: Final = "meta.properties"
+CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
+PARTITION_METADATA: Final = "partition.metadata"
+METADATA_TOPIC: Final = "__cluster_metadata"
+METADATA_PARTITION_DIRECTORY: Final = "__cluster_metadata-0"
+DELETED_SUFFIX: Final = "-delete"
+STRAY_SUFFIX: Final = "-stray"
+
+
+class DataDirectoryError(Exception):
+    """A data directory that cannot be used; the message names the file and says what to do."""
+
+
+def partition_directory(topic: str, partition: int) -> str:
+    """Name of a partition's directory."""
+    return f"{topic}-{partition}"
+
+
+class DataDirectory:
+    """One data directory, locked for this process from `open` to `close`.
+
+    Attributes:
+        path: The directory.
+        cluster_id: The cluster it belongs to, in text form.
+        node_id: The node it belongs to.
+        directory_id: Its own id, 16 bytes.
+        is_new: Whether `open` found it without identity and gave it one.
+        was_clean: Whether the last broker on it shut down cleanly.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(os.path.abspath(path))
+        self.cluster_id = ""
+        self.node_id = -1
+        self.directory_id = b""
+        self.is_new = False
+        self.was_clean = False
+        self._lock_fd = -1
+
+    def open(self, node_id: int) -> None:
+        """Locks the directory, makes it if need be, and checks whose it is.
+
+        Raises:
+            DataDirectoryError: In use by another broker, not writable, or another node's.
+        """
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            self._lock()
+        except OSError as error:
+            raise DataDirectoryError(
+                f"cannot use the data directory {self.path}: {error.strerror}; "
+                "check that it is a directory this user may write to, or name another with --data"
+            ) from error
+        try:
+            self._load_identity(node_id)
+            # A marker is good for one start: gone before anything is written (Kafka does the same).
+            marker = self.path / CLEAN_SHUTDOWN
+            self.was_clean = marker.exists() or self.is_new
+            marker.unlink(missing_ok=True)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Gives the lock up."""
+        if self._lock_fd >= 0:
+            os.close(self._lock_fd)
+            self._lock_fd = -1
+
+    def mark_clean(self, broker_epoch: int) -> None:
+        """Leaves the marker that spares the next start its recovery. The last thing before `close`."""
+        replace_file(self.path / CLEAN_SHUTDOWN, f'{{"version":0,"brokerEpoch":{broker_epoch}}}')
+
+    # ------------------------------------------------------------ identity
+
+    def _lock(self) -> None:
+        fd = os.open(self.path / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            # Both kinds: flock is what says no to a second broker in this very process, and the POSIX
+            # lock is the one that Apache Kafka takes.
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(fd)
+            raise DataDirectoryError(
+                f"the data directory {self.path} is in use by another broker ({LOCK_FILE} is locked); "
+                "stop that one, or name another directory with --data"
+            ) from None
+        self._lock_fd = fd
+
+    def _load_identity(self, node_id: int) -> None:
+        path = self.path / META_PROPERTIES
+        try:
+            text = path.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            self._give_identity(path, node_id)
+            return
+        facts = {name: value for name, value, _ in parse_properties(text)}
+        try:
+            found = int(facts.get("node.id") or facts["broker.id"])
+            self.cluster_id = facts["cluster.id"]
+            self.directory_id = parse_uuid(facts["directory.id"]) if "directory.id" in facts else b""
+        except (KeyError, ValueError) as error:
+            raise DataDirectoryError(
+                f"{path} is damaged ({error}); restore it: version=1, cluster.id, node.id and directory.id "
+                "as they were"
+            ) from error
+        if found != node_id:
+            raise DataDirectoryError(
+                f"{path} belongs to node {found}, but this broker's node.id is {node_id}; "
+                f"set node.id={found} or name another directory with --data"
+            )
+        self.node_id = found
+        if not self.directory_id:
+            self.directory_id = random_uuid()
+            self._write_identity(path)
+
+    def _give_identity(self, path: Path, node_id: int) -> None:
+        occupied = next(self.partition_directories(), None)
+        if occupied is not None:
+            raise DataDirectoryError(
+                f"{path} is missing, but {self.path} holds partitions ({occupied}); "
+                "restore the file, or name another directory with --data"
+            )
+        self.is_new = True
+        self.node_id = node_id
+        self.cluster_id = format_uuid(random_uuid())
+        self.directory_id = random_uuid()
+        self._write_identity(path)
+
+    def _write_identity(self, path: Path) -> None:
+        replace_file(
+            path,
+            f"#\n#{time.strftime('%a %b %d %H:%M:%S UTC %Y', time.gmtime())}\n"
+            f"cluster.id={self.cluster_id}\ndirectory.id={format_uuid(self.directory_id)}\n"
+            f"node.id={self.node_id}\nversion=1\n",
+        )
+
+    # ------------------------------------------------------------ partitions
+
+    def partition_directories(self) -> Iterator[str]:
+        """Names of the directories of partitions, live ones only."""
+        for entry in os.scandir(self.path):
+            topic, dash, partition = entry.name.rpartition("-")
+            if dash and topic and partition.isdigit() and entry.is_dir():
+                yield entry.name
+
+    def deleted_directories(self) -> list[str]:
+        """Names of the directories of deleted partitions that are still to be unlinked."""
+        return [entry.name for entry in os.scandir(self.path) if entry.name.endswith(DELETED_SUFFIX)]
+
+    def retired_name(self, topic: str, partition: int, suffix: str) -> str:
+        """The name a partition's directory takes when it is deleted or found to belong to no topic."""
+        unique = random_uuid().hex()
+        # Kafka shortens the topic so that the whole name fits 255 bytes.
+        room = 255 - len(f"-{partition}.{unique}{suffix}")
+        return f"{topic[:room]}-{partition}.{unique}{suffix}"
+
+    def write_partition_metadata(self, directory: str, topic_id: bytes) -> None:
+        """Writes partition.metadata, which ties a directory to its topic's id (KIP-516).
+
+        Not synced: the metadata log says the same, and a missing file is written again at start.
+        """
+        with open(self.path / directory / PARTITION_METADATA, "w", encoding="utf-8") as file:
+            file.write(f"version: 0\ntopic_id: {format_uuid(topic_id)}\n")
+
+    def read_partition_metadata(self, directory: str) -> bytes | None:
+        """The topic id a partition's directory belongs to; None when the file is missing or empty.
+
+        Raises:
+            DataDirectoryError: The file is malformed.
+        """
+        path = self.path / directory / PARTITION_METADATA
+        try:
+            text = path.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return None
+        if not text:
+            return None
+        facts = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
+        try:
+            return parse_uuid(facts["topic_id"].strip())
+        except (KeyError, ValueError):
+            raise DataDirectoryError(
+                f"{path} is damaged; delete it and the broker writes it again from its metadata log"
+            ) from None

@@ -1,0 +1,74 @@
+"""The broker's own log on standard error: one line for each event, as text or as JSON."""
+
+import json
+import logging
+import sys
+import time
+from typing import Any, Final
+
+LOGGER: Final = logging.getLogger("bowstring")
+
+
+class TextFormatter(logging.Formatter):
+    """``2026-01-31 12:00:00,123 INFO message key=value``."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One line; a traceback follows on lines of its own."""
+        stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(record.created))
+        line = f"{stamp},{int(record.msecs):03d} {record.levelname} {record.getMessage()}"
+        facts = getattr(record, "facts", None)
+        if facts:
+            line += "".join(f" {name}={_quoted(value)}" for name, value in facts.items())
+        if record.exc_info:
+            line += "\n" + self.formatException(record.exc_info)
+        return line
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object a line: time (seconds since 1970), level, message, and the event's facts."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One line, whatever the event holds."""
+        entry: dict[str, Any] = {
+            "time": round(record.created, 6),
+            "level": record.levelname.lower(),
+            "message": record.getMessage(),
+            **(getattr(record, "facts", None) or {}),
+        }
+        if record.exc_info:
+            entry["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(entry, default=str, ensure_ascii=False)
+
+
+def _quoted(value: object) -> str:
+    text = str(value)
+    return json.dumps(text, ensure_ascii=False) if not text or " " in text or "\n" in text else text
+
+
+def log(level: int, message: str, /, **facts: object) -> None:
+    """Writes one line with its facts."""
+    LOGGER.log(level, message, extra={"facts": facts})
+
+
+def info(message: str, /, **facts: object) -> None:
+    """Something worth knowing."""
+    log(logging.INFO, message, **facts)
+
+
+def warning(message: str, /, **facts: object) -> None:
+    """Something an operator should look at."""
+    log(logging.WARNING, message, **facts)
+
+
+def error(message: str, /, *, traceback: bool = False, **facts: object) -> None:
+    """Something went wrong; with the traceback of the exception at hand when asked for."""
+    LOGGER.error(message, exc_info=traceback, extra={"facts": facts})
+
+
+def log_to_stderr(form: str, level: str) -> None:
+    """Sends the broker's log to standard error: `form` is text or json."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonFormatter() if form == "json" else TextFormatter())
+    LOGGER.handlers[:] = [handler]
+    LOGGER.setLevel(level.upper())
+    LOGGER.propagate = False

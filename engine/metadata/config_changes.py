@@ -1,0 +1,201 @@
+"""What changes configs: a wish checked against an image, and the ConfigRecords that fulfil it."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from bowstring.engine.configs import (
+    TOPIC_CONFIGS,
+    BrokerConfigs,
+    ConfigError,
+    ConfigKey,
+    ConfigType,
+    broker_key,
+    validate_topic_configs,
+)
+from bowstring.engine.configs.definition import PER_BROKER, READ_ONLY
+from bowstring.engine.errors import Errors, KafkaError
+from bowstring.engine.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, ClusterImage
+from bowstring.engine.protocol.records.cluster_metadata.settings import ConfigRecord
+
+SET: Final = 0
+DELETE: Final = 1
+APPEND: Final = 2
+SUBTRACT: Final = 3
+
+_OPERATION_NAMES: Final = {APPEND: "APPEND", SUBTRACT: "SUBTRACT"}
+_MAX_VALUE: Final = 0x7FFF
+
+
+class Change(NamedTuple):
+    """One operation of IncrementalAlterConfigs on one config (KIP-339)."""
+
+    name: str
+    operation: int
+    value: str | None
+
+
+def alter_incrementally(
+    image: ClusterImage,
+    configs: BrokerConfigs,
+    node_id: int,
+    resource: tuple[int, str],
+    changes: Sequence[Change],
+) -> list[ConfigRecord]:
+    """The records that put `changes` of one resource in force: all of them or none.
+
+    Raises:
+        KafkaError: As IncrementalAlterConfigs answers it.
+    """
+    _check_duplicates([change.name for change in changes])
+    nulls = [change.name for change in changes if change.operation != DELETE and change.value is None]
+    if nulls:
+        raise KafkaError(Errors.INVALID_REQUEST, f"Null value not supported for : {', '.join(nulls)}")
+    _check_resource(image, node_id, resource)
+    result = dict(image.resource_configs(*resource))
+    wanted: dict[str, str | None] = {}
+    for change in changes:
+        value = _apply_operation(resource[0], configs, result.get(change.name), change)
+        wanted[change.name] = value
+        if value is None:
+            result.pop(change.name, None)
+        else:
+            result[change.name] = value
+    _check_result(configs, resource, result, wanted)
+    return _records(image, resource, wanted)
+
+
+def replace(
+    image: ClusterImage,
+    configs: BrokerConfigs,
+    node_id: int,
+    resource: tuple[int, str],
+    wanted: Sequence[tuple[str, str | None]],
+) -> list[ConfigRecord]:
+    """The records that leave a resource with exactly the configs `wanted`, as AlterConfigs has it.
+
+    Raises:
+        KafkaError: As AlterConfigs answers it.
+    """
+    _check_duplicates([name for name, _ in wanted])
+    nulls = [name for name, value in wanted if value is None]
+    if nulls:
+        raise KafkaError(Errors.INVALID_REQUEST, f"Null value not supported for : {', '.join(nulls)}")
+    _check_resource(image, node_id, resource)
+    result = {name: value for name, value in wanted if value is not None}
+    _check_result(configs, resource, result, result)
+    gone = {name: None for name in image.resource_configs(*resource) if name not in result}
+    return _records(image, resource, {**result, **gone})
+
+
+def _check_duplicates(names: Sequence[str]) -> None:
+    if len(set(names)) != len(names):
+        raise KafkaError(Errors.INVALID_REQUEST, "Error due to duplicate config keys")
+
+
+def _check_resource(image: ClusterImage, node_id: int, resource: tuple[int, str]) -> None:
+    kind, name = resource
+    if kind == TOPIC_RESOURCE:
+        if name not in image.topics:
+            raise KafkaError(Errors.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+    elif kind == BROKER_RESOURCE:
+        if name and not name.isdigit():
+            raise KafkaError(Errors.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}")
+        if name and int(name) != node_id:
+            raise KafkaError(
+                Errors.INVALID_REQUEST, f"Unexpected broker id, expected {node_id}, but received {name}"
+            )
+    else:
+        raise KafkaError(Errors.INVALID_REQUEST, f"Unknown resource type {kind}")
+
+
+def _key(kind: int, name: str) -> ConfigKey:
+    if kind == TOPIC_RESOURCE:
+        key = TOPIC_CONFIGS.get(name)
+        if key is None:
+            raise KafkaError(Errors.INVALID_CONFIG, f"Unknown topic config name: {name}")
+        return key
+    try:
+        return broker_key(name)
+    except ConfigError as error:
+        raise KafkaError(Errors.INVALID_REQUEST, str(error)) from None
+
+
+def _apply_operation(kind: int, configs: BrokerConfigs, current: str | None, change: Change) -> str | None:
+    if change.operation == SET:
+        return change.value
+    if change.operation == DELETE:
+        return None
+    if change.operation not in _OPERATION_NAMES:
+        raise KafkaError(Errors.INVALID_REQUEST, f"Unknown operations type {change.operation}")
+    key = _key(kind, change.name)
+    if key.type is not ConfigType.LIST:
+        raise KafkaError(
+            Errors.INVALID_CONFIG,
+            f"Can't {_OPERATION_NAMES[change.operation]} to key {change.name} because its type is not LIST.",
+        )
+    if current is None:
+        # What is appended to is the value in force, not the empty list.
+        inherited = configs.topic_default if kind == TOPIC_RESOURCE else configs.text
+        current = inherited(change.name)
+    items = [item for item in (current or "").split(",") if item]
+    for item in (change.value or "").split(","):
+        if change.operation == APPEND and item not in items:
+            items.append(item)
+        elif change.operation == SUBTRACT and item in items:
+            items.remove(item)
+    return ",".join(items)
+
+
+def _check_result(
+    configs: BrokerConfigs,
+    resource: tuple[int, str],
+    result: Mapping[str, str],
+    changed: Mapping[str, str | None],
+) -> None:
+    for name, value in changed.items():
+        if value is not None and len(value) > _MAX_VALUE:
+            raise KafkaError(
+                Errors.INVALID_CONFIG, f"The value of {name} is longer than {_MAX_VALUE} characters."
+            )
+    kind, name = resource
+    if kind == BROKER_RESOURCE:
+        _check_broker_result(result, changed, per_broker=bool(name))
+        return
+    try:
+        validate_topic_configs(result, configs)
+    except ConfigError as error:
+        raise KafkaError(Errors.INVALID_CONFIG, str(error)) from None
+
+
+def _check_broker_result(
+    result: Mapping[str, str], changed: Mapping[str, str | None], *, per_broker: bool
+) -> None:
+    keys = {name: _key(BROKER_RESOURCE, name) for name in (*result, *changed)}
+    fixed = sorted(name for name, key in keys.items() if key.update_mode == READ_ONLY)
+    if fixed:
+        raise KafkaError(
+            Errors.INVALID_REQUEST, f"Cannot update these configs dynamically: {', '.join(fixed)}"
+        )
+    own = sorted(name for name, key in keys.items() if key.update_mode == PER_BROKER)
+    if own and not per_broker:
+        raise KafkaError(
+            Errors.INVALID_REQUEST,
+            "Cannot update these configs at default cluster level, broker id must be specified: "
+            + ", ".join(own),
+        )
+    try:
+        for name, value in result.items():
+            keys[name].parse(value)
+    except ConfigError as error:
+        raise KafkaError(Errors.INVALID_REQUEST, str(error)) from None
+
+
+def _records(
+    image: ClusterImage, resource: tuple[int, str], wanted: Mapping[str, str | None]
+) -> list[ConfigRecord]:
+    current = image.resource_configs(*resource)
+    return [
+        ConfigRecord(resource_type=resource[0], resource_name=resource[1], name=name, value=value)
+        for name, value in wanted.items()
+        if current.get(name) != value
+    ]

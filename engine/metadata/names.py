@@ -1,0 +1,32 @@
+"""What a topic may be called."""
+
+from typing import Final
+
+MAX_TOPIC_NAME: Final = 249
+METADATA_TOPIC: Final = "__cluster_metadata"
+INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+
+_LEGAL: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
+
+
+def topic_name_problem(name: str) -> str | None:
+    """Why `name` cannot be a topic's name, or None when it can."""
+    if not name:
+        return "the empty string is not allowed"
+    if name in (".", ".."):
+        return f"'{name}' is not allowed"
+    if len(name) > MAX_TOPIC_NAME:
+        return f"the length of '{name}' is longer than the max allowed length {MAX_TOPIC_NAME}"
+    if not _LEGAL.issuperset(name):
+        return f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
+    return None
+
+
+def unified(name: str) -> str:
+    """The name with what metric names cannot tell apart made equal: two topics must not share it."""
+    return name.replace(".", "_")
+
+
+def is_internal(name: str) -> bool:
+    """Whether the topic belongs to a coordinator."""
+    return name in INTERNAL_TOPICS
