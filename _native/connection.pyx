@@ -247,6 +247,7 @@ cdef void want_flush(Connection *c) noexcept nogil:
 
 cdef void queue_out(Connection *c, Chunk *head) noexcept nogil:
     cdef Chunk *chunk = head
+    want_flush(c)                                        # also without bytes: reading may be taken up again
     if head == NULL:
         return
     if c.out_tail == NULL:
@@ -259,7 +260,6 @@ cdef void queue_out(Connection *c, Chunk *head) noexcept nogil:
             break
         chunk = chunk.next
     c.out_tail = chunk
-    want_flush(c)
 
 
 cdef void release_ready(Connection *c) noexcept nogil:

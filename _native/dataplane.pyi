@@ -2,6 +2,7 @@
 
 from typing import TypedDict
 
+from bowstring._native.control_request import ControlRequest, SlowBatch
 from bowstring._native.log import PartitionLog
 
 class ApiCounters(TypedDict):
@@ -18,27 +19,6 @@ class Counters(TypedDict):
     fetch_sessions: int
     produce: ApiCounters
     fetch: ApiCounters
-
-class ControlRequest:
-    connection_id: int
-    slot: int
-    api_key: int
-    api_version: int
-    correlation_id: int
-    client_id: str | None
-    body: bytes
-    received_ns: int
-    peer: str
-    listener: int
-    principal: str
-
-class SlowBatch:
-    batch: bytes
-    topic: str
-    partition: int
-    codec: int
-    wanted_codec: int
-    key_required: bool
 
 class DataPlane:
     control_fd: int

@@ -5,7 +5,7 @@ Every method is for the control thread; the reactors run beside it and never tak
 import resource
 import socket
 
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint64_t
@@ -13,9 +13,10 @@ from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 from posix.unistd cimport close, read
 from bowstring._native.atomics cimport add_i32, load_i32, load_i64, store_i32
-from bowstring._native.batch cimport ATTR_COMPRESSION_MASK, BatchRules, batch_validate
+from bowstring._native.batch cimport BatchRules, batch_validate
 from bowstring._native.connection cimport chunk_bytes
 from bowstring._native.control cimport control_take_all
+from bowstring._native.control_request cimport new_request, new_slow_batch, SlowBatch
 from bowstring._native.log cimport PartitionLog
 from bowstring._native.mailbox cimport post, pthread_mutex_lock, pthread_mutex_unlock, wake
 from bowstring._native.partition cimport (
@@ -53,67 +54,6 @@ cdef extern from *:
 
 cdef enum:
     REACTOR_SHIFT = 48              # a connection id carries its reactor's index above this bit
-
-
-cdef class ControlRequest:
-    """One request for the control thread."""
-
-    cdef readonly int64_t connection_id
-    cdef readonly int64_t slot
-    cdef readonly int api_key
-    cdef readonly int api_version
-    cdef readonly int correlation_id
-    cdef readonly str client_id
-    cdef readonly bytes body
-    cdef readonly int64_t received_ns
-    cdef readonly str peer
-    cdef readonly int listener
-    cdef readonly str principal
-
-    def __repr__(self):
-        return (f"ControlRequest(api_key={self.api_key}, api_version={self.api_version}, "
-                f"correlation_id={self.correlation_id}, peer={self.peer!r}, body={len(self.body)} bytes)")
-
-
-cdef class SlowBatch:
-    """A produced batch that Python must look into: recompress it, or check keys inside compressed data."""
-
-    cdef readonly bytes batch
-    cdef readonly str topic
-    cdef readonly int partition
-    cdef readonly int codec                 # the batch's
-    cdef readonly int wanted_codec          # the topic's; -1: as the producer sent it
-    cdef readonly bint key_required
-    cdef ProducePart *part
-
-cdef object _new_request(ControlMessage *m):
-    cdef ControlRequest request = ControlRequest.__new__(ControlRequest)
-    request.connection_id = m.connection_id
-    request.slot = m.slot
-    request.api_key = m.header.api_key
-    request.api_version = m.header.api_version
-    request.correlation_id = m.header.correlation_id
-    if m.header.client_id_length >= 0:
-        request.client_id = (<char *>m.header.client_id)[:m.header.client_id_length].decode("utf-8", "replace")
-    request.body = PyBytes_FromStringAndSize(<char *>m.body, m.body_bytes)
-    request.received_ns = m.received_ns
-    request.peer = (<bytes>m.peer).decode("ascii")
-    request.listener = m.listener
-    request.principal = "User:ANONYMOUS"
-    return request
-
-
-cdef object _new_slow_batch(ControlMessage *m):
-    cdef SlowBatch slow = SlowBatch.__new__(SlowBatch)
-    cdef Partition *p = m.part.partition
-    slow.batch = PyBytes_FromStringAndSize(<char *>m.body, m.body_bytes)
-    slow.part = m.part
-    slow.codec = m.part.entry.info.attributes & ATTR_COMPRESSION_MASK
-    slow.wanted_codec = p.log.config.compression
-    slow.key_required = p.log.config.compacted
-    slow.partition = p.index
-    slow.topic = "" if load_i32(&p.deleted) else (<char *>p.topic.name)[:p.topic.name_length].decode()
-    return slow
 
 
 cdef dict _api_counters(ApiCounters *total):
@@ -287,7 +227,7 @@ cdef class DataPlane:
         m = control_take_all(&self.plane)
         while m != NULL:
             following = m.next
-            requests.append(_new_request(m) if m.part == NULL else _new_slow_batch(m))
+            requests.append(new_request(m) if m.part == NULL else new_slow_batch(m))
             free(m)
             m = following
         if self.plane.dead != NULL:

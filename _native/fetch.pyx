@@ -59,6 +59,8 @@ cdef bint fetch_receive(Reactor *r, Connection *c, const RequestHeader *header, 
     else:
         ok = read_incremental(r, request, body, session_id, epoch)
     if not ok or not read_tail(request, body):
+        if request.session != NULL:
+            request.session.waiting = NULL
         set_free(&request.own)
         free(request)
         return False
@@ -118,8 +120,6 @@ cdef bint read_incremental(Reactor *r, FetchRequest *request, Reader *body, int3
         request.incremental = True
     if (not set_read_topics(contents, body, request.version, True)
             or not set_read_forgotten(contents, body, request.version)):
-        if request.session != NULL:
-            session.waiting = NULL
         return False
     if request.error != 0:
         set_free(&request.own)
