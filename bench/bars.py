@@ -119,6 +119,20 @@ BARS = (
         "KiB",
         (at_most(5, "KiB"),),
     ),
+    Bar(
+        "codec, Metadata v13 of 10,000 partitions, encode",
+        "micro",
+        "metadata.Metadata.time_encode[13, 10000] us",
+        "µs",
+        (at_most(5000, "µs"),),
+    ),
+    Bar(
+        "codec, Metadata v13 of 10,000 partitions, decode",
+        "micro",
+        "metadata.Metadata.time_decode[13, 10000] us",
+        "µs",
+        (at_most(5000, "µs"),),
+    ),
 )
 
 

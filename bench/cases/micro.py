@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-import time
+import timeit
 from collections.abc import Callable
 
 from bench.bars import BOWSTRING
@@ -35,15 +35,9 @@ def metric(micro_name: str) -> str:
 
 
 def _microseconds(call: Callable[[], object], seconds: float) -> float:
-    call()  # lazy plans, page faults
-    began = time.perf_counter()
-    call()
-    once = time.perf_counter() - began
+    # timeit switches the garbage collector off, as asv's timings do.
+    timer = timeit.Timer(call)
+    timer.timeit(1)  # lazy plans, page faults
+    once = timer.timeit(1)
     count = max(1, int(seconds / max(once, 1e-7)))
-    repeats = []
-    for _ in range(REPEATS):
-        began = time.perf_counter()
-        for _ in range(count):
-            call()
-        repeats.append((time.perf_counter() - began) / count * 1e6)
-    return statistics.median(repeats)
+    return statistics.median(timer.repeat(REPEATS, count)) / count * 1e6

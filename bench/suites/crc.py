@@ -1,0 +1,23 @@
+"""CRC-32C, the checksum of every record batch."""
+
+from __future__ import annotations
+
+import os
+from typing import ClassVar
+
+from bowstring._native.crc import crc32c
+
+
+class Crc32c:
+    """The kernel in use, over sizes from one small record to a full produce request."""
+
+    param_names: ClassVar = ["size_bytes"]
+    params: ClassVar = [64, 1024, 8196, 65536, 1 << 20]
+
+    def setup(self, size_bytes: int) -> None:
+        """Random bytes; the kernels' time does not depend on them."""
+        self.data = os.urandom(size_bytes)
+
+    def time_crc32c(self, size_bytes: int) -> None:
+        """One checksum, the call from Python included."""
+        crc32c(self.data)
