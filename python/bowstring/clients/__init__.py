@@ -1,0 +1,1 @@
+"""Clients for Bowstring and Apache Kafka: Producer, Consumer and Admin."""

@@ -1,0 +1,337 @@
+"""One non-blocking socket to one broker: frames, what is in flight, and the versions both sides know.
+
+A connection first asks for ApiVersions (KIP-35, KIP-511); what is sent before the answer waits, and every
+request is encoded for the newest version both sides know.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import struct
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from bowstring.clients import wire
+from bowstring.clients.errors import (
+    BrokerUnreachableError,
+    ClientError,
+    ProtocolError,
+    UnsupportedApiError,
+)
+from bowstring.clients.records import Node
+from bowstring.engine.protocol.messages.api_versions import ApiVersionsRequest
+from bowstring.engine.protocol.schema import Request
+
+# A request, or what makes one for the version that was agreed on.
+Body = Request | Callable[[int], Request]
+Api = type[Request]
+
+RECEIVE_BUFFER_BYTES = 65536
+FRAME_BYTES_MAX = 2**31 - 1
+BUFFERS_PER_SENDMSG = 64
+
+CONNECTING, NEGOTIATING, READY, CLOSED = range(4)
+_IN_PROGRESS = (errno.EINPROGRESS, errno.EWOULDBLOCK)
+
+
+class Pending:
+    """A request on its way. `done` turns true inside `NetworkClient.poll`, then `response` or `error` is set."""
+
+    __slots__ = (
+        "api",
+        "body",
+        "callback",
+        "correlation_id",
+        "deadline",
+        "done",
+        "error",
+        "expects_reply",
+        "node",
+        "response",
+        "timeout_s",
+        "version",
+    )
+
+    def __init__(
+        self,
+        node: Node,
+        api: Api,
+        body: Body,
+        timeout_s: float,
+        callback: Callable[[Pending], None] | None,
+        expects_reply: bool,
+    ):
+        self.node = node
+        self.api = api
+        self.body: Body | None = body
+        self.timeout_s = timeout_s
+        self.deadline = time.monotonic() + timeout_s
+        self.callback = callback
+        self.expects_reply = expects_reply
+        self.correlation_id = -1
+        self.version = -1
+        self.done = False
+        self.response: Any = None
+        self.error: ClientError | None = None
+
+    def complete(self, response: Any, error: ClientError | None) -> None:
+        """Sets the outcome once and runs the callback."""
+        if self.done:
+            return
+        self.done = True
+        self.response = response
+        self.error = error
+        self.body = None
+        if self.callback is not None:
+            self.callback(self)
+
+    def result(self) -> Any:
+        """The response; raises the error instead when there is one."""
+        if self.error is not None:
+            raise self.error
+        assert self.done, "result() of a request that is not done"
+        return self.response
+
+
+class Connection:
+    """One socket to one broker and what is in flight on it."""
+
+    def __init__(self, node: Node, client_id: str, connect_timeout_s: float):
+        self.node = node
+        self.versions: dict[int, tuple[int, int]] = {}
+        self.state = CONNECTING
+        self.waiting: deque[Pending] = deque()
+        self.in_flight: deque[Pending] = deque()
+        self.deadline = time.monotonic() + connect_timeout_s
+        self._client_id = client_id
+        self._correlation_id = 0
+        self._out: deque[memoryview] = deque()
+        self._small = bytearray(RECEIVE_BUFFER_BYTES)
+        self._small_view = memoryview(self._small)
+        self._small_bytes = 0
+        self._large: memoryview | None = None
+        self._large_bytes = 0
+        self._negotiation: Pending | None = None
+        self._addresses: deque[tuple[Any, ...]] = deque()
+        self.socket: socket.socket | None = None
+        self.last_used = time.monotonic()
+
+    @property
+    def wants_write(self) -> bool:
+        """Whether the selector should wait for room in the send buffer."""
+        return self.state == CONNECTING or bool(self._out)
+
+    @property
+    def ready(self) -> bool:
+        """Whether the broker's API versions are known."""
+        return self.state == READY
+
+    def connect(self) -> None:
+        """Starts connecting to the first address the name resolves to.
+
+        Raises:
+            BrokerUnreachableError: the name does not resolve, or every address refuses at once.
+        """
+        try:
+            found = socket.getaddrinfo(self.node.host, self.node.port, type=socket.SOCK_STREAM)
+        except OSError as error:
+            raise BrokerUnreachableError(
+                self.node, f"the name does not resolve ({error.strerror})"
+            ) from error
+        self._addresses = deque(found)
+        self._try_next_address(None)
+
+    def _try_next_address(self, failure: OSError | None) -> None:
+        while self._addresses:
+            family, kind, protocol, _, address = self._addresses.popleft()
+            try:
+                attempt = socket.socket(family, kind, protocol)
+            except OSError as error:  # e.g. no IPv6 on this machine
+                failure = error
+                continue
+            attempt.setblocking(False)
+            attempt.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            attempt.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            code = attempt.connect_ex(address)
+            if code == 0 or code in _IN_PROGRESS:
+                self.socket = attempt
+                return
+            attempt.close()
+            failure = OSError(code, os.strerror(code))
+        assert failure is not None
+        raise BrokerUnreachableError(self.node, failure.strerror or str(failure)) from failure
+
+    def finish_connect(self) -> bool:
+        """After the socket turned writable: true when connected, false when the next address is tried."""
+        assert self.socket is not None
+        code = self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if code != 0:
+            self.socket.close()
+            self.socket = None
+            self._try_next_address(OSError(code, os.strerror(code)))
+            return False
+        self.state = NEGOTIATING
+        self._negotiate(wire.API_VERSIONS_HIGHEST)
+        return True
+
+    def _negotiate(self, version: int) -> None:
+        timeout_s = max(0.001, self.deadline - time.monotonic())
+        pending = Pending(
+            self.node, ApiVersionsRequest, wire.api_versions_body(version), timeout_s, None, True
+        )
+        self._negotiation = pending
+        self._write(pending, version)
+
+    def send(self, pending: Pending) -> None:
+        """Queues a request; it is encoded once the broker's versions are known."""
+        if self.state == READY:
+            self._encode(pending)
+        else:
+            self.waiting.append(pending)
+
+    def _encode(self, pending: Pending) -> None:
+        try:
+            version = wire.choose_version(pending.api, self.versions)
+        except UnsupportedApiError as error:
+            pending.complete(None, error)
+            return
+        self._write(pending, version)
+
+    def _write(self, pending: Pending, version: int) -> None:
+        body = pending.body
+        assert body is not None
+        self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
+        pending.correlation_id = self._correlation_id
+        pending.version = version
+        request = body if isinstance(body, Request) else body(version)
+        buffers = wire.encode_request(request, version, pending.correlation_id, self._client_id)
+        self._out.extend(buffers)
+        pending.body = None
+        if pending.expects_reply:
+            self.in_flight.append(pending)
+        self.flush()
+        if not pending.expects_reply:
+            pending.complete(None, None)
+
+    def flush(self) -> None:
+        """Sends what the socket takes now. Raises OSError when the connection is gone."""
+        out = self._out
+        self.last_used = time.monotonic()
+        while out:
+            buffers = [out[i] for i in range(min(len(out), BUFFERS_PER_SENDMSG))]
+            assert self.socket is not None
+            try:
+                sent = self.socket.sendmsg(buffers)
+            except (BlockingIOError, InterruptedError):
+                return
+            while sent:
+                first = out[0]
+                if sent < len(first):
+                    out[0] = first[sent:]
+                    break
+                sent -= len(first)
+                out.popleft()
+
+    def receive(self) -> list[tuple[Pending, memoryview]]:
+        """Takes what has arrived; whole replies come back with the request they answer.
+
+        A reply owns its memory: views into it stay valid for as long as they are kept.
+
+        Raises:
+            OSError, EOFError: the connection is gone.
+            ProtocolError: the bytes are not Kafka's protocol.
+        """
+        assert self.socket is not None
+        replies: list[tuple[Pending, memoryview]] = []
+        while True:
+            try:
+                if self._large is not None:
+                    received = self.socket.recv_into(self._large[self._large_bytes :])
+                    full = received == len(self._large) - self._large_bytes
+                else:
+                    received = self.socket.recv_into(self._small_view[self._small_bytes :])
+                    full = received == RECEIVE_BUFFER_BYTES - self._small_bytes
+            except (BlockingIOError, InterruptedError):
+                return replies
+            if received == 0:
+                raise EOFError
+            if self._large is not None:
+                self._large_bytes += received
+                if full:
+                    replies.append(self._match(self._large))
+                    self._large = None
+            else:
+                self._small_bytes += received
+                self._cut(replies)
+            if not full and self._large is None:
+                return replies
+
+    def _cut(self, replies: list[tuple[Pending, memoryview]]) -> None:
+        """Cuts whole frames out of the small buffer; the rest of a larger one gets its own memory."""
+        at, end, view = 0, self._small_bytes, self._small_view
+        while end - at >= 4:
+            (size,) = struct.unpack_from(">i", self._small, at)
+            if size < 4:
+                raise ProtocolError(
+                    f"{self.node} sent a frame of {size} bytes: is it a Kafka listener, and without TLS?"
+                )
+            have = end - at - 4
+            if have < size:
+                if size + 4 <= RECEIVE_BUFFER_BYTES // 2:
+                    break
+                frame = memoryview(bytearray(size))
+                frame[:have] = view[at + 4 : end]
+                self._large, self._large_bytes = frame, have
+                at = end
+                break
+            replies.append(self._match(memoryview(bytes(view[at + 4 : at + 4 + size]))))
+            at += 4 + size
+        if at:
+            self._small[: end - at] = self._small[at:end]
+            self._small_bytes = end - at
+
+    def _match(self, frame: memoryview) -> tuple[Pending, memoryview]:
+        (correlation_id,) = struct.unpack_from(">i", frame, 0)
+        if not self.in_flight or self.in_flight[0].correlation_id != correlation_id:
+            raise ProtocolError(
+                f"{self.node} answered request {correlation_id}, which was not the next in line"
+            )
+        return self.in_flight.popleft(), frame
+
+    def finish(self, pending: Pending, frame: memoryview) -> None:
+        """Decodes a reply and completes its request."""
+        if pending is self._negotiation:
+            self._finish_negotiation(pending, frame)
+            return
+        pending.complete(wire.decode_response(pending.api, pending.version, frame), None)
+
+    def _finish_negotiation(self, pending: Pending, frame: memoryview) -> None:
+        versions, retry_version = wire.decode_api_versions(pending.version, frame)
+        if retry_version is not None:
+            self._negotiate(retry_version)
+            return
+        pending.complete(None, None)
+        self._negotiation = None
+        self.versions = versions
+        self.state = READY
+        waiting, self.waiting = self.waiting, deque()
+        for request in waiting:
+            if not request.done:
+                self._encode(request)
+
+    def close(self, error: ClientError) -> None:
+        """Closes the socket; whatever waits for an answer fails with `error`."""
+        self.state = CLOSED
+        if self.socket is not None:
+            self.socket.close()
+            self.socket = None
+        self._out.clear()
+        failed = [*self.in_flight, *self.waiting]
+        self.in_flight.clear()
+        self.waiting.clear()
+        for pending in failed:
+            pending.complete(None, error)

@@ -1,0 +1,210 @@
+"""What can go wrong in a client, each with what to do about it.
+
+Every exception is a `ClientError`. One that a broker answered is a `BrokerError`: `error` is its row of
+Kafka's error table, and the common ones have classes of their own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bowstring.engine.errors import Errors
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from bowstring.clients.records import Node, TopicPartition
+
+
+class ClientError(Exception):
+    """Base of all errors raised by the clients.
+
+    Attributes:
+        retriable: the same request may succeed when sent again.
+    """
+
+    retriable = False
+
+
+class BrokerUnreachableError(ClientError):
+    """A connection could not be opened."""
+
+    retriable = True
+
+    def __init__(self, node: Node, reason: str):
+        super().__init__(
+            f"cannot reach a broker at {node.host}:{node.port}: {reason}. "
+            "Check that it is running, that host and port are right, and that no firewall is between"
+        )
+        self.node = node
+        self.reason = reason
+
+
+class NoBrokerError(ClientError):
+    """None of the known brokers answered in time."""
+
+    retriable = True
+
+    def __init__(self, failures: Iterable[tuple[Node, str]], waited_s: float):
+        tried = "; ".join(f"{node.host}:{node.port}: {reason}" for node, reason in failures) or "none known"
+        super().__init__(
+            f"no broker could be reached within {waited_s:g} s ({tried}). "
+            "Check that one is running (`bowstring serve`) and that the bootstrap servers are right"
+        )
+
+
+class ConnectionLostError(ClientError):
+    """An open connection broke with requests in flight."""
+
+    retriable = True
+
+    def __init__(self, node: Node, reason: str):
+        super().__init__(f"lost the connection to {node}: {reason}")
+        self.node = node
+
+
+class RequestTimedOutError(ClientError):
+    """A broker did not answer a request in time."""
+
+    retriable = True
+
+    def __init__(self, api: str, node: Node, timeout_s: float):
+        super().__init__(
+            f"{node} did not answer {api} within {timeout_s:g} s: it may be overloaded or unreachable; "
+            "a longer request_timeout_ms waits longer"
+        )
+
+
+class ClientTimeoutError(ClientError):
+    """What was waited for did not come in time. The message says what, and which setting bounds the wait."""
+
+
+class ProtocolError(ClientError):
+    """The other side does not speak Kafka's protocol, or spoke it wrongly."""
+
+
+class UnsupportedApiError(ClientError):
+    """The broker does not offer an API in any version this client knows."""
+
+
+class ConfigError(ClientError):
+    """A client was asked for something that makes no sense; the message names the argument."""
+
+
+class ClosedError(ClientError):
+    """The client was used after close()."""
+
+
+class BufferFullError(ClientError):
+    """The producer's memory stayed full for max_block_ms: the brokers take records slower than they come."""
+
+    retriable = True
+
+
+class NoOffsetError(ClientError):
+    """A partition has no committed offset and auto_offset_reset is `none`."""
+
+    def __init__(self, partition: TopicPartition):
+        super().__init__(
+            f"no offset is known for {partition}: commit one, call seek(), or set auto_offset_reset"
+        )
+        self.partition = partition
+
+
+class CorruptBatchError(ClientError):
+    """Fetched bytes are not valid record batches."""
+
+
+class BrokerError(ClientError):
+    """A broker answered with an error of Kafka's table.
+
+    Attributes:
+        code: Kafka's error code.
+        name: its name, e.g. TOPIC_ALREADY_EXISTS.
+    """
+
+    def __init__(self, code: int, context: str = "", detail: str | None = None):
+        row = Errors.of(code)
+        self.code = code
+        self.name: str = row.name
+        self.retriable: bool = row.retriable
+        text = detail or row.message
+        advice = ADVICE.get(self.name)
+        message = f"{context}: {text}" if context else text
+        if self.name not in message:
+            message = f"{message.rstrip('.')} [{self.name}]"
+        super().__init__(f"{message}. {advice}" if advice else message)
+
+
+class UnknownTopicError(BrokerError):
+    """The topic or partition does not exist."""
+
+
+class TopicExistsError(BrokerError):
+    """The topic to be created is there already."""
+
+
+class RecordTooLargeError(BrokerError):
+    """A record or batch is larger than the topic's max.message.bytes."""
+
+
+class OffsetOutOfRangeError(BrokerError):
+    """The offset asked for is not in the log, and auto_offset_reset is `none`."""
+
+
+class GroupError(BrokerError):
+    """The group coordinator refused: the member was fenced, is unknown, or the group is rebalancing."""
+
+
+class CommitFailedError(GroupError):
+    """Offsets were not committed, because the group gave the partitions to somebody else meanwhile."""
+
+
+class FencedError(BrokerError):
+    """Another producer or member with the same identity took over."""
+
+
+class AuthorizationError(BrokerError):
+    """The principal may not do this."""
+
+
+ADVICE: dict[str, str] = {
+    "UNKNOWN_TOPIC_OR_PARTITION": "Check the name, or create it with `bowstring topics create`",
+    "MESSAGE_TOO_LARGE": "Raise max.message.bytes on the topic, or send smaller batches",
+    "RECORD_LIST_TOO_LARGE": "Raise segment.bytes on the topic, or send smaller batches",
+    "NOT_ENOUGH_REPLICAS": "Wait for replicas to come back, or lower min.insync.replicas",
+    "NON_EMPTY_GROUP": "Stop the group's consumers first",
+    "INVALID_REPLICATION_FACTOR": "Ask for no more replicas than there are brokers",
+    "UNSUPPORTED_COMPRESSION_TYPE": "Use a codec that this broker knows",
+}
+
+_CLASSES: dict[str, type[BrokerError]] = {
+    "UNKNOWN_TOPIC_OR_PARTITION": UnknownTopicError,
+    "UNKNOWN_TOPIC_ID": UnknownTopicError,
+    "INVALID_TOPIC_EXCEPTION": UnknownTopicError,
+    "TOPIC_ALREADY_EXISTS": TopicExistsError,
+    "MESSAGE_TOO_LARGE": RecordTooLargeError,
+    "RECORD_LIST_TOO_LARGE": RecordTooLargeError,
+    "OFFSET_OUT_OF_RANGE": OffsetOutOfRangeError,
+    "UNKNOWN_MEMBER_ID": GroupError,
+    "ILLEGAL_GENERATION": GroupError,
+    "REBALANCE_IN_PROGRESS": GroupError,
+    "INCONSISTENT_GROUP_PROTOCOL": GroupError,
+    "INVALID_GROUP_ID": GroupError,
+    "GROUP_ID_NOT_FOUND": GroupError,
+    "NON_EMPTY_GROUP": GroupError,
+    "INVALID_SESSION_TIMEOUT": GroupError,
+    "GROUP_MAX_SIZE_REACHED": GroupError,
+    "FENCED_INSTANCE_ID": FencedError,
+    "PRODUCER_FENCED": FencedError,
+    "INVALID_PRODUCER_EPOCH": FencedError,
+    "TOPIC_AUTHORIZATION_FAILED": AuthorizationError,
+    "GROUP_AUTHORIZATION_FAILED": AuthorizationError,
+    "CLUSTER_AUTHORIZATION_FAILED": AuthorizationError,
+}
+
+
+def broker_error(code: int, context: str = "", detail: str | None = None) -> BrokerError:
+    """The exception for Kafka's error `code`; `context` says what was being done, `detail` is the broker's text."""
+    name: str = Errors.of(code).name
+    return _CLASSES.get(name, BrokerError)(code, context, detail)

@@ -1,0 +1,313 @@
+"""Fetches ahead of the reader: one request in flight per broker, in incremental sessions (KIP-227)."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from bowstring.clients import batches
+from bowstring.clients.cluster import Cluster
+from bowstring.clients.connection import Pending
+from bowstring.clients.errors import ClientError, NoOffsetError, broker_error
+from bowstring.clients.network import NetworkClient
+from bowstring.clients.offsets import list_offsets_request
+from bowstring.clients.positions import RESET_TIMESTAMPS, Chunk, Positions
+from bowstring.clients.records import Node, TopicPartition
+from bowstring.engine.errors import Errors
+from bowstring.engine.protocol.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    ForgottenTopic,
+    PartitionData,
+)
+from bowstring.engine.protocol.messages.list_offsets import ListOffsetsRequest
+
+RETRY_PAUSE_S = 0.1
+
+_LEADER_ERRORS = (
+    Errors.NOT_LEADER_OR_FOLLOWER.code,
+    Errors.FENCED_LEADER_EPOCH.code,
+    Errors.UNKNOWN_LEADER_EPOCH.code,
+    Errors.UNKNOWN_TOPIC_OR_PARTITION.code,
+    Errors.UNKNOWN_TOPIC_ID.code,
+    Errors.INCONSISTENT_TOPIC_ID.code,
+    Errors.KAFKA_STORAGE_ERROR.code,
+    Errors.REPLICA_NOT_AVAILABLE.code,
+    Errors.OFFSET_NOT_AVAILABLE.code,
+    Errors.LEADER_NOT_AVAILABLE.code,
+)
+_SESSION_ERRORS = (
+    Errors.FETCH_SESSION_ID_NOT_FOUND.code,
+    Errors.INVALID_FETCH_SESSION_EPOCH.code,
+    Errors.FETCH_SESSION_TOPIC_ID_ERROR.code,
+)
+
+
+@dataclass(slots=True)
+class FetchConfig:
+    """What the consumer was asked for."""
+
+    min_bytes: int
+    max_bytes: int
+    partition_max_bytes: int
+    max_wait_ms: int
+    read_committed: bool
+    check_crcs: bool
+    reset_policy: str
+    request_timeout_s: float
+
+
+Asked = tuple[int, int, bytes]  # fetch offset, leader epoch, topic id
+
+
+class FetchSession:
+    """What one broker remembers of our fetches, so that a request names only what changed."""
+
+    def __init__(self) -> None:
+        self.id = 0
+        self.epoch = 0
+        self.asked: dict[TopicPartition, Asked] = {}
+        self.names: dict[bytes, str] = {}
+
+    def restart(self) -> None:
+        """The next request is a full one that replaces whatever the broker remembers."""
+        self.epoch = 0
+        self.asked = {}
+
+    def advance(self, session_id: int) -> None:
+        """After an answer: the broker gave `session_id`, 0 when it keeps no session."""
+        self.id = session_id
+        self.epoch = 0 if session_id == 0 else (self.epoch % 0x7FFFFFFF) + 1
+        if session_id == 0:
+            self.asked = {}
+
+    def changes(
+        self, wanted: dict[TopicPartition, Asked]
+    ) -> tuple[dict[TopicPartition, Asked], list[TopicPartition]]:
+        """What has to be named, and what the broker shall forget."""
+        if self.epoch == 0:
+            return wanted, []
+        changed = {p: asked for p, asked in wanted.items() if self.asked.get(p) != asked}
+        return changed, [p for p in self.asked if p not in wanted]
+
+
+class Fetcher:
+    """Owned by the consumer's thread: `start` sends what can be asked for, answers arrive during polls."""
+
+    def __init__(self, client: NetworkClient, cluster: Cluster, positions: Positions, config: FetchConfig):
+        self._client = client
+        self._cluster = cluster
+        self._positions = positions
+        self._config = config
+        self._sessions: dict[int, FetchSession] = {}
+        self._busy: set[int] = set()
+        self._looking_up: set[TopicPartition] = set()
+        self._retry_at = 0.0
+        self.error: ClientError | None = None
+        """What the next poll has to raise."""
+
+    # ------------------------------------------------------------ asking
+
+    def start(self) -> float:
+        """Sends fetches to brokers that are idle and look-ups for unknown positions; seconds until more is due."""
+        now = time.monotonic()
+        if now < self._retry_at:
+            return self._retry_at - now
+        self._look_up_positions()
+        wanted: dict[Node, dict[TopicPartition, Asked]] = {}
+        room = self._config.partition_max_bytes
+        for partition, state in self._positions.items():
+            if state.position is None or state.paused or state.buffered_bytes >= room:
+                continue
+            node = self._cluster.leader(*partition)
+            if node is None:
+                self._cluster.want(partition.topic)
+                self._cluster.invalidate()
+                self._pause()
+                continue
+            if node.id in self._busy:
+                continue
+            state.leader_epoch = self._cluster.leader_epoch(*partition)
+            asked = (state.fetch_offset, state.leader_epoch, self._cluster.topic_id(partition.topic))
+            wanted.setdefault(node, {})[partition] = asked
+        for node, partitions in wanted.items():
+            self._fetch(node, partitions)
+        return 3600.0 if now >= self._retry_at else self._retry_at - now
+
+    def _pause(self) -> None:
+        self._retry_at = time.monotonic() + RETRY_PAUSE_S
+
+    def _fetch(self, node: Node, wanted: dict[TopicPartition, Asked]) -> None:
+        if self._client.backing_off(node):
+            self._cluster.invalidate()
+            self._pause()
+            return
+        session = self._sessions.setdefault(node.id, FetchSession())
+        named, forgotten = session.changes(wanted)
+        session.asked = dict(wanted)
+        self._busy.add(node.id)
+        self._client.send(
+            node,
+            FetchRequest,
+            lambda version: self._request(version, session, named, forgotten),
+            timeout_s=self._config.request_timeout_s + self._config.max_wait_ms / 1000,
+            callback=lambda pending: self._answered(pending, session, wanted),
+        )
+
+    def _request(
+        self,
+        version: int,
+        session: FetchSession,
+        named: dict[TopicPartition, Asked],
+        forgotten: list[TopicPartition],
+    ) -> FetchRequest:
+        config = self._config
+        by_topic: dict[str, list[FetchPartition]] = {}
+        for partition, (offset, epoch, topic_id) in named.items():
+            session.names[topic_id] = partition.topic
+            part = FetchPartition(
+                partition=partition.partition,
+                fetch_offset=offset,
+                current_leader_epoch=epoch,
+                partition_max_bytes=config.partition_max_bytes,
+            )
+            by_topic.setdefault(partition.topic, []).append(part)
+        gone: dict[str, list[int]] = {}
+        for partition in forgotten:
+            gone.setdefault(partition.topic, []).append(partition.partition)
+        ids = {name: self._cluster.topic_id(name) for name in (*by_topic, *gone)}
+        if version >= 13:
+            topics = [FetchTopic(topic_id=ids[name], partitions=parts) for name, parts in by_topic.items()]
+            forget = [ForgottenTopic(topic_id=ids[name], partitions=parts) for name, parts in gone.items()]
+        else:
+            topics = [FetchTopic(topic=name, partitions=parts) for name, parts in by_topic.items()]
+            forget = [ForgottenTopic(topic=name, partitions=parts) for name, parts in gone.items()]
+        return FetchRequest(
+            max_wait_ms=config.max_wait_ms,
+            min_bytes=config.min_bytes,
+            max_bytes=config.max_bytes,
+            isolation_level=1 if config.read_committed else 0,
+            session_id=session.id if version >= 7 else 0,
+            session_epoch=session.epoch if version >= 7 else -1,
+            topics=topics,
+            forgotten_topics_data=forget if version >= 7 else [],
+        )
+
+    # ------------------------------------------------------------ answers
+
+    def _answered(self, pending: Pending, session: FetchSession, wanted: dict[TopicPartition, Asked]) -> None:
+        self._busy.discard(pending.node.id)
+        if pending.error is not None:
+            session.restart()
+            if not pending.error.retriable:
+                self.error = pending.error
+            self._cluster.invalidate()
+            self._pause()
+            return
+        response: FetchResponse = pending.response
+        if response.error_code:
+            session.id = 0 if response.error_code in _SESSION_ERRORS else session.id
+            session.restart()
+            if response.error_code not in _SESSION_ERRORS:
+                self._cluster.invalidate()
+                self._pause()
+            return
+        session.advance(response.session_id)
+        for topic in response.responses:
+            name = topic.topic or session.names.get(topic.topic_id)
+            for part in topic.partitions:
+                if name is not None:
+                    partition = TopicPartition(name, part.partition_index)
+                    self._take(partition, part, wanted.get(partition) or session.asked.get(partition))
+
+    def _take(self, partition: TopicPartition, part: PartitionData, asked: Asked | None) -> None:
+        state = self._positions.get(partition)
+        if state is None or asked is None or state.position is None or state.fetch_offset != asked[0]:
+            return  # revoked or sought elsewhere while the request was on its way
+        if part.error_code:
+            self._refused(partition, part.error_code, asked[0])
+            return
+        state.high_watermark = part.high_watermark
+        state.last_stable_offset = part.last_stable_offset
+        state.log_start_offset = part.log_start_offset
+        if not part.records:
+            return
+        data = memoryview(part.records)
+        size, next_offset, record_count = batches.scan(data, self._config.check_crcs, partition)
+        aborted = tuple((a.producer_id, a.first_offset) for a in part.aborted_transactions or ())
+        state.buffer(Chunk(data[:size], asked[0], next_offset, record_count, aborted))
+
+    def _refused(self, partition: TopicPartition, code: int, offset: int) -> None:
+        state = self._positions[partition]
+        if code == Errors.OFFSET_OUT_OF_RANGE.code:
+            if self._config.reset_policy == "none":
+                self.error = broker_error(
+                    code,
+                    f"reading {partition}",
+                    f"offset {offset} is not in the log; seek() or set auto_offset_reset",
+                )
+            elif not state.has_buffered:
+                state.reset(RESET_TIMESTAMPS[self._config.reset_policy])
+            return
+        if code in _LEADER_ERRORS:
+            self._cluster.invalidate()
+            self._pause()
+            return
+        error = broker_error(code, f"reading {partition} at offset {offset}")
+        if error.retriable:
+            self._pause()
+        else:
+            self.error = error
+
+    # ------------------------------------------------------------ positions
+
+    def reset_by_policy(self, partition: TopicPartition) -> None:
+        """A partition without a committed offset starts where auto_offset_reset says."""
+        timestamp = RESET_TIMESTAMPS.get(self._config.reset_policy)
+        if timestamp is None:
+            self.error = NoOffsetError(partition)
+        else:
+            self._positions[partition].reset(timestamp)
+
+    def _look_up_positions(self) -> None:
+        by_leader: dict[Node, dict[TopicPartition, int]] = {}
+        for partition, state in self._positions.items():
+            if state.reset_timestamp is None or partition in self._looking_up:
+                continue
+            node = self._cluster.leader(*partition)
+            if node is None or self._client.backing_off(node):
+                self._cluster.want(partition.topic)
+                self._cluster.invalidate()
+                self._pause()
+                continue
+            by_leader.setdefault(node, {})[partition] = state.reset_timestamp
+        for node, timestamps in by_leader.items():
+            self._looking_up |= timestamps.keys()
+            self._client.send(
+                node,
+                ListOffsetsRequest,
+                list_offsets_request(timestamps, self._config.read_committed),
+                callback=lambda pending, asked=timestamps: self._looked_up(pending, asked),  # type: ignore[misc]
+            )
+
+    def _looked_up(self, pending: Pending, asked: dict[TopicPartition, int]) -> None:
+        self._looking_up -= asked.keys()
+        if pending.error is not None:
+            if not pending.error.retriable:
+                self.error = pending.error
+            self._cluster.invalidate()
+            self._pause()
+            return
+        for topic in pending.response.topics:
+            for part in topic.partitions:
+                partition = TopicPartition(topic.name, part.partition_index)
+                state = self._positions.get(partition)
+                if part.error_code in _LEADER_ERRORS:
+                    self._cluster.invalidate()
+                    self._pause()
+                elif part.error_code:
+                    self.error = broker_error(part.error_code, f"looking up offsets of {partition}")
+                elif state is not None and state.reset_timestamp == asked.get(partition):
+                    state.seek(part.offset)

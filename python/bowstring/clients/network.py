@@ -1,0 +1,263 @@
+"""Requests and replies over the connections to one cluster, many in flight on each.
+
+`NetworkClient` belongs to one thread at a time: its owner sends, then polls until what it waits for is done.
+Replies complete `Pending` objects inside `poll`.
+"""
+
+from __future__ import annotations
+
+import selectors
+import socket
+import time
+from collections.abc import Callable
+from typing import Any
+
+from bowstring.clients import wire
+from bowstring.clients.connection import CLOSED, CONNECTING, Api, Body, Connection, Pending
+from bowstring.clients.errors import (
+    BrokerUnreachableError,
+    ClientError,
+    ConnectionLostError,
+    RequestTimedOutError,
+)
+from bowstring.clients.records import Node
+
+
+class NetworkClient:
+    """Connections to the brokers of one cluster.
+
+    Args:
+        client_id: name sent with every request; brokers log it and quotas go by it.
+        connect_timeout_ms: connecting and learning the broker's versions must be done by then.
+        request_timeout_ms: an unanswered request fails after this, and its connection is closed.
+        reconnect_backoff_ms, reconnect_backoff_max_ms: pause before a broker that refused is tried again.
+    """
+
+    def __init__(
+        self,
+        client_id: str,
+        *,
+        connect_timeout_ms: int = 10_000,
+        request_timeout_ms: int = 30_000,
+        reconnect_backoff_ms: int = 50,
+        reconnect_backoff_max_ms: int = 1_000,
+    ):
+        self.client_id = client_id
+        self.request_timeout_s = request_timeout_ms / 1000
+        self._connect_timeout_s = connect_timeout_ms / 1000
+        self._backoff_s = reconnect_backoff_ms / 1000
+        self._backoff_max_s = reconnect_backoff_max_ms / 1000
+        self._selector = selectors.DefaultSelector()
+        self._connections: dict[tuple[str, int], Connection] = {}
+        self._interest: dict[Connection, int] = {}
+        self._failures: dict[tuple[str, int], tuple[int, float, ClientError]] = {}
+        self._wake_reader, self._wake_writer = socket.socketpair()
+        self._wake_reader.setblocking(False)
+        self._wake_writer.setblocking(False)
+        self._selector.register(self._wake_reader, selectors.EVENT_READ)
+        self._closed = False
+
+    # ------------------------------------------------------------ asking
+
+    def send(
+        self,
+        node: Node,
+        api: Api,
+        body: Body,
+        *,
+        timeout_s: float | None = None,
+        callback: Callable[[Pending], None] | None = None,
+        expects_reply: bool = True,
+    ) -> Pending:
+        """Sends a request as soon as its connection allows; never blocks and never raises for the network."""
+        if self._closed:
+            raise ClientError("this client is closed")
+        pending = Pending(node, api, body, timeout_s or self.request_timeout_s, callback, expects_reply)
+        try:
+            connection = self._connection(node)
+        except BrokerUnreachableError as error:
+            pending.complete(None, error)
+            return pending
+        self._guarded(connection, connection.send, pending)
+        return pending
+
+    def poll(self, timeout_s: float) -> None:
+        """Sends and receives until something happened or the time is over; completes what was answered."""
+        timeout_s = max(0.0, min(timeout_s, self._until_deadline()))
+        for key, events in self._selector.select(timeout_s):
+            if key.fileobj is self._wake_reader:
+                self._drain_wakeups()
+            else:
+                self._serve(key.data, events)
+        self._expire()
+
+    def wait(self, pending: Pending, timeout_s: float | None = None) -> Any:
+        """Polls until `pending` is done; its response, or its error raised."""
+        deadline = pending.deadline if timeout_s is None else time.monotonic() + timeout_s
+        while not pending.done:
+            left = deadline - time.monotonic()
+            if left <= 0 and timeout_s is not None:
+                raise RequestTimedOutError(wire.api_name(pending.api), pending.node, timeout_s)
+            self.poll(max(left, 0.001))
+        return pending.result()
+
+    def wakeup(self) -> None:
+        """Makes a poll in another thread return. The only method that other threads may call."""
+        try:
+            self._wake_writer.send(b"\0")
+        except OSError:
+            return  # the pipe is full, so a wake-up is already on its way; or the client is closed
+
+    def in_flight(self, node: Node) -> int:
+        """Requests to `node` that are sent or wait to be."""
+        connection = self._connections.get((node.host, node.port))
+        return len(connection.in_flight) + len(connection.waiting) if connection else 0
+
+    def versions(self, node: Node) -> dict[int, tuple[int, int]]:
+        """The versions `node` told, empty before the connection is ready."""
+        connection = self._connections.get((node.host, node.port))
+        return connection.versions if connection else {}
+
+    def backing_off(self, node: Node) -> bool:
+        """Whether the broker refused lately and is left alone for a moment."""
+        failure = self._failures.get((node.host, node.port))
+        return failure is not None and time.monotonic() < failure[1]
+
+    def last_failure(self, node: Node) -> ClientError | None:
+        """Why the last connection to `node` failed, None when it did not."""
+        failure = self._failures.get((node.host, node.port))
+        return failure[2] if failure else None
+
+    def close(self) -> None:
+        """Closes every connection; requests in flight fail."""
+        if self._closed:
+            return
+        self._closed = True
+        for connection in list(self._connections.values()):
+            self._drop(connection, ClientError("the client was closed with requests in flight"))
+        self._selector.close()
+        self._wake_reader.close()
+        self._wake_writer.close()
+
+    # ------------------------------------------------------------ connections
+
+    def _connection(self, node: Node) -> Connection:
+        address = (node.host, node.port)
+        connection = self._connections.get(address)
+        if connection is not None:
+            return connection
+        failure = self._failures.get(address)
+        if failure is not None and time.monotonic() < failure[1]:
+            raise failure[2]
+        connection = Connection(node, self.client_id, self._connect_timeout_s)
+        try:
+            connection.connect()
+        except BrokerUnreachableError as error:
+            self._note_failure(address, error)
+            raise
+        self._connections[address] = connection
+        self._watch(connection)
+        return connection
+
+    def _note_failure(self, address: tuple[str, int], error: ClientError) -> None:
+        count = self._failures[address][0] + 1 if address in self._failures else 1
+        pause_s = min(self._backoff_max_s, self._backoff_s * 2 ** min(count - 1, 10))
+        self._failures[address] = (count, time.monotonic() + pause_s, error)
+
+    def _watch(self, connection: Connection) -> None:
+        assert connection.socket is not None
+        interest = selectors.EVENT_READ | (selectors.EVENT_WRITE if connection.wants_write else 0)
+        known = self._interest.get(connection)
+        if known is None:
+            self._selector.register(connection.socket, interest, connection)
+        elif known != interest:
+            self._selector.modify(connection.socket, interest, connection)
+        self._interest[connection] = interest
+
+    def _unwatch(self, connection: Connection) -> None:
+        if self._interest.pop(connection, None) is not None and connection.socket is not None:
+            self._selector.unregister(connection.socket)
+
+    def _serve(self, connection: Connection, events: int) -> None:
+        if connection.state == CLOSED:
+            return  # by what an earlier event of the same poll led to
+        if connection.state == CONNECTING:
+            self._guarded(connection, self._finish_connect, connection)
+            return
+        if events & selectors.EVENT_WRITE:
+            self._guarded(connection, connection.flush)
+        if events & selectors.EVENT_READ and connection.state != CLOSED:
+            self._guarded(connection, self._receive, connection)
+
+    def _finish_connect(self, connection: Connection) -> None:
+        old = connection.socket
+        assert old is not None
+        self._selector.unregister(old)
+        del self._interest[connection]
+        connection.finish_connect()
+
+    def _receive(self, connection: Connection) -> None:
+        for pending, frame in connection.receive():
+            connection.finish(pending, frame)
+        if connection.ready:
+            self._failures.pop((connection.node.host, connection.node.port), None)
+
+    def _guarded(self, connection: Connection, action: Callable[..., None], *args: Any) -> None:
+        """Runs `action`; a failing connection is dropped and its requests fail, nobody else's."""
+        connecting = not connection.ready
+        try:
+            action(*args)
+        except (OSError, EOFError) as error:
+            reason = (
+                "it closed the connection" if isinstance(error, EOFError) else error.strerror or str(error)
+            )
+            if connecting:
+                self._drop(connection, BrokerUnreachableError(connection.node, reason))
+            else:
+                self._drop(connection, ConnectionLostError(connection.node, reason))
+        except ClientError as error:
+            self._drop(connection, error)
+        else:
+            if connection.state != CLOSED:
+                self._watch(connection)
+
+    def _drop(self, connection: Connection, error: ClientError) -> None:
+        address = (connection.node.host, connection.node.port)
+        self._unwatch(connection)
+        if self._connections.get(address) is connection:
+            del self._connections[address]
+        self._note_failure(address, error)
+        connection.close(error)
+
+    def _drain_wakeups(self) -> None:
+        try:
+            while len(self._wake_reader.recv(4096)) == 4096:
+                pass
+        except BlockingIOError:
+            return
+
+    # ------------------------------------------------------------ time
+
+    def _until_deadline(self) -> float:
+        now = time.monotonic()
+        nearest = 3600.0
+        for connection in self._connections.values():
+            if not connection.ready:
+                nearest = min(nearest, connection.deadline - now)
+            elif connection.in_flight:
+                nearest = min(nearest, min(p.deadline for p in connection.in_flight) - now)
+        return nearest
+
+    def _expire(self) -> None:
+        now = time.monotonic()
+        for connection in list(self._connections.values()):
+            if not connection.ready:
+                if now >= connection.deadline:
+                    reason = f"no answer within {self._connect_timeout_s:g} s"
+                    self._drop(connection, BrokerUnreachableError(connection.node, reason))
+            else:
+                late = next((p for p in connection.in_flight if now >= p.deadline), None)
+                if late is not None:
+                    self._drop(
+                        connection, RequestTimedOutError(wire.api_name(late.api), late.node, late.timeout_s)
+                    )

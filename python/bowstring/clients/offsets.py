@@ -1,0 +1,150 @@
+"""Offsets on the wire, committed ones and those of the log, for consumers and Admin alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from bowstring.clients.consumer_protocol import by_topic
+from bowstring.clients.errors import broker_error
+from bowstring.clients.records import OffsetAndMetadata, TopicPartition
+from bowstring.engine.protocol.messages.find_coordinator import FindCoordinatorRequest
+from bowstring.engine.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from bowstring.engine.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from bowstring.engine.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+)
+
+# Version from which FindCoordinator takes several keys (KIP-699).
+COORDINATOR_KEYS_VERSION = 4
+
+# Version from which one request may ask for several groups (KIP-709).
+GROUPS_VERSION = 8
+
+# OffsetFetch asks for every partition of the group from this version on.
+ALL_PARTITIONS_VERSION = 2
+
+
+def commit_request(
+    group: str,
+    offsets: Mapping[TopicPartition, OffsetAndMetadata],
+    *,
+    generation: int = -1,
+    member_id: str = "",
+    group_instance_id: str | None = None,
+) -> Callable[[int], OffsetCommitRequest]:
+    """Stores `offsets`; generation -1 does so from outside the group, which must be empty then."""
+    topics: dict[str, list[OffsetCommitRequestPartition]] = {}
+    for (topic, partition), committed in offsets.items():
+        topics.setdefault(topic, []).append(
+            OffsetCommitRequestPartition(
+                partition_index=partition,
+                committed_offset=committed.offset,
+                committed_leader_epoch=committed.leader_epoch,
+                committed_metadata=committed.metadata,
+            )
+        )
+
+    def build(version: int) -> OffsetCommitRequest:
+        return OffsetCommitRequest(
+            group_id=group,
+            generation_id_or_member_epoch=generation,
+            member_id=member_id,
+            group_instance_id=group_instance_id if version >= 7 else None,
+            topics=[OffsetCommitRequestTopic(name=name, partitions=parts) for name, parts in topics.items()],
+        )
+
+    return build
+
+
+def commit_results(response: OffsetCommitResponse) -> dict[TopicPartition, int]:
+    """Error code by partition, 0 where the offset was stored."""
+    return {
+        TopicPartition(topic.name, part.partition_index): part.error_code
+        for topic in response.topics
+        for part in topic.partitions
+    }
+
+
+def fetch_request(
+    group: str, partitions: Iterable[TopicPartition] | None, *, require_stable: bool = False
+) -> Callable[[int], OffsetFetchRequest]:
+    """Asks for the committed offsets of `partitions`, or of all when None."""
+    wanted = None if partitions is None else by_topic(partitions)
+
+    def build(version: int) -> OffsetFetchRequest:
+        stable = require_stable and version >= 7
+        if version >= GROUPS_VERSION:
+            topics = None
+            if wanted is not None:
+                topics = [OffsetFetchRequestTopics(name=n, partition_indexes=p) for n, p in wanted.items()]
+            asked = OffsetFetchRequestGroup(group_id=group, topics=topics)
+            return OffsetFetchRequest(groups=[asked], require_stable=stable)
+        old = None
+        if wanted is not None:
+            old = [OffsetFetchRequestTopic(name=n, partition_indexes=p) for n, p in wanted.items()]
+        return OffsetFetchRequest(group_id=group, topics=old, require_stable=stable)
+
+    return build
+
+
+def fetched_offsets(group: str, response: OffsetFetchResponse) -> dict[TopicPartition, OffsetAndMetadata]:
+    """What is committed; partitions without an offset are left out.
+
+    Raises:
+        BrokerError: the coordinator refused, for the group or for a partition.
+    """
+    code = response.error_code
+    topics: Iterable[object] = response.topics
+    for answer in response.groups:
+        code, topics = answer.error_code, answer.topics
+    if code:
+        raise broker_error(code, f"group {group!r}")
+    found = {}
+    for topic in topics:
+        for part in topic.partitions:  # type: ignore[attr-defined]
+            partition = TopicPartition(topic.name, part.partition_index)  # type: ignore[attr-defined]
+            if part.error_code:
+                raise broker_error(part.error_code, f"committed offset of {partition} in group {group!r}")
+            if part.committed_offset >= 0:
+                found[partition] = OffsetAndMetadata(
+                    part.committed_offset, part.committed_leader_epoch, part.metadata or ""
+                )
+    return found
+
+
+def coordinator_request(group: str) -> Callable[[int], FindCoordinatorRequest]:
+    """Asks who coordinates `group`."""
+
+    def build(version: int) -> FindCoordinatorRequest:
+        if version >= COORDINATOR_KEYS_VERSION:
+            return FindCoordinatorRequest(coordinator_keys=[group])
+        return FindCoordinatorRequest(key=group)
+
+    return build
+
+
+def list_offsets_request(timestamps: dict[TopicPartition, int], read_committed: bool) -> ListOffsetsRequest:
+    """Asks for the offsets at `timestamps`."""
+    topics: dict[str, list[ListOffsetsPartition]] = {}
+    for (topic, partition), timestamp in timestamps.items():
+        topics.setdefault(topic, []).append(
+            ListOffsetsPartition(partition_index=partition, timestamp=timestamp)
+        )
+    return ListOffsetsRequest(
+        replica_id=-1,
+        isolation_level=1 if read_committed else 0,
+        topics=[ListOffsetsTopic(name=name, partitions=parts) for name, parts in topics.items()],
+    )
