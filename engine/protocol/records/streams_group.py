@@ -31,7 +31,7 @@ class StreamsGroupMetadataValue(CoordinatorValue, record_type=17, versions="0", 
     metadata_hash: int = int64("0+")
     validated_topology_epoch: int = int32("0+", default=-1, tag=0)
     last_assignment_configs: list[LastAssignmentConfig] | None = array(
-        LastAssignmentConfig, "0+", nullable="0+", default=None, tag=1
+        LastAssignmentConfig, "0+", nullable="0+", tag=1
     )
 
 
@@ -103,7 +103,7 @@ class StreamsGroupCurrentMemberAssignmentKey(CoordinatorKey, record_type=22, ver
 class StreamsGroupCurrentMemberAssignmentValueTaskIds(Struct):
     subtopology_id: str = string("0+")
     partitions: list[int] = array(int32, "0+")
-    assignment_epochs: list[int] | None = array(int32, "0+", nullable="0+", default=None, tag=0)
+    assignment_epochs: list[int] | None = array(int32, "0+", nullable="0+", tag=0)
 
 
 class StreamsGroupCurrentMemberAssignmentValue(CoordinatorValue, record_type=22, versions="0", flexible="0+"):

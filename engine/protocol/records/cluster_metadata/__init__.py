@@ -1,0 +1,1 @@
+"""The records of __cluster_metadata, by subject."""
