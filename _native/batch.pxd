@@ -77,3 +77,17 @@ cdef bint batch_crc_ok(const uint8_t *data, int64_t size) noexcept nogil
 # Kafka does not refuse a header whose max timestamp is not that of its records, it corrects it: after
 # batch_validate, writes info.max_timestamp and a new CRC when the header differs. Costs a compare otherwise.
 cdef void batch_correct(uint8_t *data, int64_t size, const BatchInfo *info) noexcept nogil
+
+# The part of batch_validate that concerns the records, for data that had to be decompressed first: [at, end)
+# are the records themselves, `info` the header they came under.
+cdef int16_t batch_check_records(
+    const uint8_t *at, const uint8_t *end, const BatchRules *rules, int64_t now_ms,
+    BatchInfo *info, const char **reason, int32_t *bad_record) noexcept nogil
+
+# Writes the BATCH_HEADER_BYTES at `data` from `info`, magic and CRC included; the rest of the info.size_bytes
+# is already there.
+cdef void batch_seal(uint8_t *data, const BatchInfo *info) noexcept nogil
+
+# Size of the batch at `data`, for walking batches that lie one after the other: its prefix's length plus 12, or
+# 0 when the `size` bytes left do not hold all of it, or -1 when what is there cannot be a batch of magic 2.
+cdef int64_t batch_extent(const uint8_t *data, int64_t size) noexcept nogil

@@ -131,7 +131,6 @@ cdef int16_t batch_validate(
         const uint8_t *data, int64_t size, const BatchRules *rules, int64_t now_ms,
         BatchInfo *info, const char **reason, int32_t *bad_record) noexcept nogil:
     cdef RecordRules each
-    cdef RecordsFound found
     cdef int16_t error
     reason[0] = NULL
     bad_record[0] = -1
@@ -150,10 +149,20 @@ cdef int16_t batch_validate(
     error = check_fields(info, reason)
     if error != 0:
         return error
-    record_rules(info, rules, now_ms, &each)
     if info.attributes & ATTR_COMPRESSION_MASK:
+        record_rules(info, rules, now_ms, &each)
         return check_compressed_times(info, &each, reason)
-    error = records_check(data + BATCH_HEADER_BYTES, data + size, info.record_count, &each, &found)
+    return batch_check_records(data + BATCH_HEADER_BYTES, data + size, rules, now_ms, info, reason, bad_record)
+
+
+cdef int16_t batch_check_records(
+        const uint8_t *at, const uint8_t *end, const BatchRules *rules, int64_t now_ms,
+        BatchInfo *info, const char **reason, int32_t *bad_record) noexcept nogil:
+    cdef RecordRules each
+    cdef RecordsFound found
+    cdef int16_t error
+    record_rules(info, rules, now_ms, &each)
+    error = records_check(at, end, info.record_count, &each, &found)
     reason[0] = found.reason
     bad_record[0] = found.bad_record
     if error == 0:
@@ -176,6 +185,33 @@ cdef void batch_correct(uint8_t *data, int64_t size, const BatchInfo *info) noex
     if load_be64(data + BATCH_MAX_TIMESTAMP) != info.max_timestamp:
         store_be64(data + BATCH_MAX_TIMESTAMP, info.max_timestamp)
         write_crc(data, size)
+
+
+cdef void batch_seal(uint8_t *data, const BatchInfo *info) noexcept nogil:
+    store_be64(data + BATCH_BASE_OFFSET, info.base_offset)
+    store_be32(data + BATCH_LENGTH, info.size_bytes - BATCH_LENGTH_PREFIX_BYTES)
+    store_be32(data + BATCH_LEADER_EPOCH, info.leader_epoch)
+    data[BATCH_MAGIC] = MAGIC_V2
+    store_be16(data + BATCH_ATTRIBUTES, info.attributes)
+    store_be32(data + BATCH_LAST_OFFSET_DELTA, info.last_offset_delta)
+    store_be64(data + BATCH_BASE_TIMESTAMP, info.base_timestamp)
+    store_be64(data + BATCH_MAX_TIMESTAMP, info.max_timestamp)
+    store_be64(data + BATCH_PRODUCER_ID, info.producer_id)
+    store_be16(data + BATCH_PRODUCER_EPOCH, info.producer_epoch)
+    store_be32(data + BATCH_BASE_SEQUENCE, info.base_sequence)
+    store_be32(data + BATCH_RECORD_COUNT, info.record_count)
+    write_crc(data, info.size_bytes)
+
+
+cdef int64_t batch_extent(const uint8_t *data, int64_t size) noexcept nogil:
+    cdef int64_t length
+    if size <= BATCH_MAGIC:
+        return 0
+    length = load_be32(data + BATCH_LENGTH)
+    if data[BATCH_MAGIC] != MAGIC_V2 or length < BATCH_HEADER_BYTES - BATCH_LENGTH_PREFIX_BYTES:
+        return -1
+    length += BATCH_LENGTH_PREFIX_BYTES
+    return length if length <= size else 0
 
 
 # ---------------------------------------------------------------- Python's face

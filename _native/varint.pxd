@@ -48,13 +48,16 @@ cdef inline uint8_t *put_varint(uint8_t *at, int64_t v) noexcept nogil:
     return put_uvarint64(at, zigzag(v))
 
 
-cdef inline bint get_uvarint64(const uint8_t **at, const uint8_t *end, int max_bytes, uint64_t *v) noexcept nogil:
+# `roomy` promises that reading on for VARINT_MAX_BYTES or VARLONG_MAX_BYTES is harmless though `end` may come
+# sooner: no bound is then looked at. It is a constant at each call, so that compilers drop the other branch.
+
+cdef inline bint get_uvarint64(const uint8_t **at, const uint8_t *end, bint roomy, int max_bytes, uint64_t *v) noexcept nogil:
     cdef const uint8_t *p = at[0]
     cdef uint64_t value = 0
     cdef int shift = 0
     cdef uint8_t byte
     while shift < 7 * max_bytes:
-        if p >= end:
+        if not roomy and p >= end:
             return False
         byte = p[0]
         p += 1
@@ -67,33 +70,50 @@ cdef inline bint get_uvarint64(const uint8_t **at, const uint8_t *end, int max_b
     return False
 
 
-cdef inline bint get_varint(const uint8_t **at, const uint8_t *end, int32_t *v) noexcept nogil:
-    """An int32; lengths, counts and offset deltas mostly fit the one or two bytes tried first."""
+cdef inline bint get_uvarint(const uint8_t **at, const uint8_t *end, bint roomy, uint32_t *v) noexcept nogil:
+    """A uint32; lengths, counts and offset deltas mostly fit the one or two bytes tried first."""
     cdef const uint8_t *p = at[0]
-    cdef uint64_t raw
-    cdef uint32_t u
-    if likely(end - p >= 2, True):
-        if p[0] < 0x80:
-            u = p[0]
+    cdef uint64_t wide
+    if roomy or likely(end - p >= 2, True):
+        if likely(p[0] < 0x80, True):
+            v[0] = p[0]
             at[0] = p + 1
-            v[0] = <int32_t>((u >> 1) ^ (0 - (u & 1)))
             return True
-        if p[1] < 0x80:
-            u = (p[0] & 0x7F) | (<uint32_t>p[1] << 7)
+        if likely(p[1] < 0x80, True):
+            v[0] = (p[0] & 0x7F) | (<uint32_t>p[1] << 7)
             at[0] = p + 2
-            v[0] = <int32_t>((u >> 1) ^ (0 - (u & 1)))
             return True
-    if not get_uvarint64(at, end, VARINT_MAX_BYTES, &raw):
+    if not get_uvarint64(&p, end, roomy, VARINT_MAX_BYTES, &wide):
         return False
-    u = <uint32_t>raw
+    at[0] = p
+    v[0] = <uint32_t>wide
+    return True
+
+
+cdef inline bint get_varint(const uint8_t **at, const uint8_t *end, bint roomy, int32_t *v) noexcept nogil:
+    """An int32."""
+    cdef uint32_t u
+    if not get_uvarint(at, end, roomy, &u):
+        return False
     v[0] = <int32_t>((u >> 1) ^ (0 - (u & 1)))
     return True
 
 
-cdef inline bint get_varlong(const uint8_t **at, const uint8_t *end, int64_t *v) noexcept nogil:
-    """An int64."""
+cdef inline bint get_varlong(const uint8_t **at, const uint8_t *end, bint roomy, int64_t *v) noexcept nogil:
+    """An int64; timestamp deltas mostly fit the one or two bytes tried first."""
+    cdef const uint8_t *p = at[0]
     cdef uint64_t raw
-    if not get_uvarint64(at, end, VARLONG_MAX_BYTES, &raw):
+    if roomy or likely(end - p >= 2, True):
+        if likely(p[0] < 0x80, True):
+            at[0] = p + 1
+            v[0] = unzigzag(p[0])
+            return True
+        if likely(p[1] < 0x80, True):
+            at[0] = p + 2
+            v[0] = unzigzag((p[0] & 0x7F) | (<uint64_t>p[1] << 7))
+            return True
+    if not get_uvarint64(&p, end, roomy, VARLONG_MAX_BYTES, &raw):
         return False
+    at[0] = p
     v[0] = unzigzag(raw)
     return True

@@ -1,0 +1,393 @@
+"""Record batches (magic 2) from columns and from Python values.
+
+Sizes are known before anything is written: a record's length stands in front of it. The columnar path
+measures a span first and then writes straight into a buffer of exactly that size.
+"""
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from libc.stdint cimport INT32_MAX, int16_t, int32_t, int64_t, uint8_t, uint64_t
+from libc.string cimport memcpy, memset
+from bowstring._native.batch cimport (
+    ATTR_COMPRESSION_MASK, ATTR_CONTROL, ATTR_TRANSACTIONAL, BATCH_HEADER_BYTES, BatchInfo, batch_seal)
+from bowstring._native.varint cimport put_varint, varint_size
+from bowstring._native.wire cimport Writer, grow, writer_free
+
+cdef extern from "Python.h":
+    const char *PyUnicode_AsUTF8AndSize(object text, Py_ssize_t *size) except NULL
+
+# ---------------------------------------------------------------- one record
+
+
+cdef inline int64_t field_size(int64_t length) noexcept nogil:
+    return varint_size(length) + (length if length > 0 else 0)
+
+
+cdef inline int64_t body_size(
+        int64_t timestamp_delta, int32_t offset_delta, int64_t key_length, int64_t value_length,
+        int64_t headers_bytes) noexcept nogil:
+    return (1 + varint_size(timestamp_delta) + varint_size(offset_delta) + field_size(key_length)
+            + field_size(value_length) + headers_bytes)
+
+
+cdef inline uint8_t *put_field(uint8_t *at, const uint8_t *data, int64_t length) noexcept nogil:
+    at = put_varint(at, length)
+    if length > 0:
+        memcpy(at, data, length)
+        at += length
+    return at
+
+
+cdef inline uint8_t *put_record(
+        uint8_t *at, int64_t body_bytes, int64_t timestamp_delta, int32_t offset_delta, const uint8_t *key,
+        int64_t key_length, const uint8_t *value, int64_t value_length, const uint8_t *headers,
+        int64_t headers_bytes) noexcept nogil:
+    """`headers` NULL means none: a count of zero, one byte."""
+    at = put_varint(at, body_bytes)
+    at[0] = 0                                            # attributes
+    at = put_varint(at + 1, timestamp_delta)
+    at = put_varint(at, offset_delta)
+    at = put_field(at, key, key_length)
+    at = put_field(at, value, value_length)
+    if headers == NULL:
+        at[0] = 0
+    else:
+        memcpy(at, headers, headers_bytes)
+    return at + headers_bytes
+
+
+cdef inline int64_t delta(int64_t timestamp, int64_t base) noexcept nogil:
+    """Wraps, as readers do when they add it again."""
+    return <int64_t>(<uint64_t>timestamp - <uint64_t>base)
+
+# ---------------------------------------------------------------- columns
+
+
+cdef inline int64_t column_get(const BinaryColumn *c, int64_t row, const uint8_t **at) noexcept nogil:
+    """Length of a row, -1 for null, and where it is."""
+    cdef int64_t begin, end, bit
+    at[0] = NULL
+    if c.offsets == NULL:
+        return -1
+    if c.validity != NULL:
+        bit = c.validity_offset + row
+        if not (c.validity[bit >> 3] >> (bit & 7)) & 1:
+            return -1
+    if c.wide:
+        begin = (<const int64_t *>c.offsets)[row]
+        end = (<const int64_t *>c.offsets)[row + 1]
+    else:
+        begin = (<const int32_t *>c.offsets)[row]
+        end = (<const int32_t *>c.offsets)[row + 1]
+    at[0] = c.data + begin if end > begin else NULL
+    return end - begin
+
+
+cdef bint columns_measure(
+        const RecordColumns *columns, int64_t begin, int64_t end, int64_t max_bytes, RecordSpan *span) noexcept nogil:
+    cdef const uint8_t *at
+    cdef int64_t row, body, headers, timestamp, total = BATCH_HEADER_BYTES
+    cdef int64_t base = columns.timestamp if columns.timestamps == NULL else columns.timestamps[begin]
+    cdef int64_t newest = base
+    if max_bytes > INT32_MAX:
+        max_bytes = INT32_MAX
+    if end - begin > INT32_MAX:
+        end = begin + INT32_MAX
+    row = begin
+    while row < end:
+        timestamp = base if columns.timestamps == NULL else columns.timestamps[row]
+        headers = column_get(&columns.headers, row, &at)
+        body = body_size(delta(timestamp, base), <int32_t>(row - begin), column_get(&columns.key, row, &at),
+                         column_get(&columns.value, row, &at), 1 if headers <= 0 else headers)
+        body += varint_size(body)
+        if total + body > max_bytes:
+            if row > begin:
+                break
+            if total + body > INT32_MAX:
+                return False
+            max_bytes = total + body                     # the first row goes alone, however large
+        total += body
+        if timestamp > newest:
+            newest = timestamp
+        row += 1
+    span.begin = begin
+    span.rows = <int32_t>(row - begin)
+    span.size_bytes = <int32_t>total
+    span.base_timestamp = base
+    span.max_timestamp = newest
+    return True
+
+
+cdef void columns_write(const RecordColumns *columns, const RecordSpan *span, uint8_t *out) noexcept nogil:
+    cdef const uint8_t *key
+    cdef const uint8_t *value
+    cdef const uint8_t *headers
+    cdef int64_t row, key_length, value_length, headers_bytes, timestamp_delta
+    cdef int32_t i
+    for i in range(span.rows):
+        row = span.begin + i
+        timestamp_delta = 0 if columns.timestamps == NULL else delta(columns.timestamps[row], span.base_timestamp)
+        key_length = column_get(&columns.key, row, &key)
+        value_length = column_get(&columns.value, row, &value)
+        headers_bytes = column_get(&columns.headers, row, &headers)
+        if headers_bytes <= 0:
+            headers = NULL
+            headers_bytes = 1
+        out = put_record(out, body_size(timestamp_delta, i, key_length, value_length, headers_bytes),
+                         timestamp_delta, i, key, key_length, value, value_length, headers, headers_bytes)
+
+# ---------------------------------------------------------------- record by record
+
+
+cdef void batch_writer_clear(BatchWriter *w) noexcept nogil:
+    w.out.size = 0
+    w.out.failed = False
+    w.count = 0
+    w.base_timestamp = w.max_timestamp = -1
+
+
+cdef void batch_writer_free(BatchWriter *w) noexcept nogil:
+    writer_free(&w.out)
+    batch_writer_clear(w)
+
+
+cdef AppendResult batch_writer_append(
+        BatchWriter *w, const uint8_t *key, int64_t key_length, const uint8_t *value, int64_t value_length,
+        int64_t timestamp, const uint8_t *headers, int64_t headers_bytes, int64_t max_bytes) noexcept nogil:
+    cdef int64_t base = w.base_timestamp if w.count > 0 else timestamp
+    cdef int64_t before = w.out.size if w.count > 0 else BATCH_HEADER_BYTES
+    cdef int64_t body, total
+    cdef uint8_t *at
+    if headers == NULL:
+        headers_bytes = 1
+    body = body_size(delta(timestamp, base), w.count, key_length, value_length, headers_bytes)
+    total = before + body + varint_size(body)
+    if total > max_bytes and w.count > 0:
+        return APPEND_FULL
+    if total > INT32_MAX:
+        return APPEND_TOO_LARGE if w.count == 0 else APPEND_FULL
+    at = grow(&w.out, total - w.out.size)
+    if at == NULL:
+        w.out.failed = False
+        return APPEND_NO_MEMORY
+    put_record(w.out.data + before, body, delta(timestamp, base), w.count, key, key_length, value, value_length,
+               headers, headers_bytes)
+    if w.count == 0:
+        w.base_timestamp = w.max_timestamp = timestamp
+    elif timestamp > w.max_timestamp:
+        w.max_timestamp = timestamp
+    w.count += 1
+    return APPENDED
+
+# ---------------------------------------------------------------- Python's face
+
+
+cdef struct Lent:
+    # Bytes of a Python object; `view` holds a buffer to be released when `held`.
+    const uint8_t *at
+    int64_t length
+    bint held
+    Py_buffer view
+
+
+cdef inline int lend(object data, Lent *out) except -1:
+    out.held = False
+    if PyBytes_CheckExact(data):
+        out.at = <const uint8_t *>PyBytes_AS_STRING(data)
+        out.length = PyBytes_GET_SIZE(data)
+    elif data is None:
+        out.at = NULL
+        out.length = -1
+    elif isinstance(data, str):
+        raise TypeError("keys and values are bytes: encode text first, for example with .encode()")
+    else:
+        PyObject_GetBuffer(data, &out.view, PyBUF_SIMPLE)
+        out.held = True
+        out.at = <const uint8_t *>out.view.buf
+        out.length = out.view.len
+    return 0
+
+
+cdef inline void give_back(Lent *lent):
+    if lent.held:
+        PyBuffer_Release(&lent.view)
+
+
+cdef int put_lent(Writer *w, object data, bint nullable) except -1:
+    """Length and bytes of a header's key (text or bytes) or value."""
+    cdef Lent lent
+    cdef uint8_t *at
+    cdef Py_ssize_t size
+    if not nullable and isinstance(data, str):
+        lent.held = False
+        lent.at = <const uint8_t *>PyUnicode_AsUTF8AndSize(data, &size)
+        lent.length = size
+    else:
+        lend(data, &lent)
+    try:
+        if lent.length < 0 and not nullable:
+            raise TypeError("a header's key must not be None")
+        at = grow(w, field_size(lent.length))
+        if at == NULL:
+            raise MemoryError("no memory for the record's headers")
+        put_field(at, lent.at, lent.length)
+    finally:
+        give_back(&lent)
+    return 0
+
+
+cdef int put_headers(Writer *w, object headers) except -1:
+    cdef uint8_t *at
+    if isinstance(headers, dict):
+        headers = headers.items()
+    w.size = 0
+    w.failed = False
+    at = grow(w, varint_size(len(headers)))
+    if at == NULL:
+        raise MemoryError("no memory for the record's headers")
+    put_varint(at, len(headers))
+    for key, value in headers:
+        put_lent(w, key, False)
+        put_lent(w, value, True)
+    return 0
+
+
+def encode_headers(headers):
+    """Header pairs as they stand in a record, their count first: the form encode_columns() takes them in."""
+    cdef Writer w
+    memset(&w, 0, sizeof(Writer))
+    try:
+        put_headers(&w, headers)
+        return PyBytes_FromStringAndSize(<char *>w.data, w.size)
+    finally:
+        writer_free(&w)
+
+
+cdef void header_fields(
+        BatchInfo *info, int32_t rows, int64_t base_timestamp, int64_t max_timestamp, dict fields) except *:
+    """Fills all but size_bytes from the keyword arguments of build() and its like."""
+    info.base_offset = fields.pop("base_offset", 0)
+    info.leader_epoch = fields.pop("leader_epoch", -1)
+    info.attributes = 0
+    if fields.pop("transactional", False):
+        info.attributes |= ATTR_TRANSACTIONAL
+    if fields.pop("control", False):
+        info.attributes |= ATTR_CONTROL
+    info.last_offset_delta = rows - 1
+    info.base_timestamp = base_timestamp
+    info.max_timestamp = max_timestamp
+    info.producer_id = fields.pop("producer_id", -1)
+    info.producer_epoch = fields.pop("producer_epoch", -1)
+    info.base_sequence = fields.pop("base_sequence", -1)
+    info.record_count = rows
+    if fields:
+        raise TypeError(f"a record batch has no field {', '.join(map(repr, fields))}")
+
+
+cdef bytes seal_compressed(BatchInfo *info, const uint8_t *records, int64_t size, int codec, level):
+    """A batch whose records are compressed."""
+    from bowstring._native.compression import compress
+    cdef bytes packed = compress(codec, <bytes>PyBytes_FromStringAndSize(<const char *>records, size), level)
+    cdef bytes batch
+    if PyBytes_GET_SIZE(packed) > INT32_MAX - BATCH_HEADER_BYTES:
+        raise ValueError("the compressed records pass the 2 GiB a batch can hold")
+    info.attributes |= codec & ATTR_COMPRESSION_MASK
+    info.size_bytes = <int32_t>(BATCH_HEADER_BYTES + PyBytes_GET_SIZE(packed))
+    batch = PyBytes_FromStringAndSize(NULL, info.size_bytes)
+    memcpy(PyBytes_AS_STRING(batch) + BATCH_HEADER_BYTES, PyBytes_AS_STRING(packed), PyBytes_GET_SIZE(packed))
+    batch_seal(<uint8_t *>PyBytes_AS_STRING(batch), info)
+    return batch
+
+
+cdef class BatchBuilder:
+    """One record batch in the making.
+
+    `max_bytes` bounds the batch, uncompressed, header included; a first record larger than that is still
+    taken, for the broker to judge. Not for several threads at once.
+
+    >>> builder = BatchBuilder()
+    >>> builder.append(b"key", b"value", 1700000000000)
+    True
+    >>> len(builder.build())
+    77
+    """
+
+    def __cinit__(self, int64_t max_bytes=INT32_MAX):
+        memset(&self.writer, 0, sizeof(BatchWriter))
+        memset(&self.headers, 0, sizeof(Writer))
+        batch_writer_clear(&self.writer)
+        self.max_bytes = max_bytes
+
+    def __dealloc__(self):
+        batch_writer_free(&self.writer)
+        writer_free(&self.headers)
+
+    @property
+    def count(self):
+        """Records so far."""
+        return self.writer.count
+
+    @property
+    def size_bytes(self):
+        """Size of the batch so far, uncompressed, header included."""
+        return self.writer.out.size if self.writer.count > 0 else BATCH_HEADER_BYTES
+
+    def append(self, key, value, int64_t timestamp, headers=None):
+        """Adds a record; False, and nothing added, when the batch is full.
+
+        `key` and `value` are bytes-like or None, `timestamp` is in ms since the epoch, `headers` is a dict or
+        a sequence of (key, value) pairs. ValueError when no batch could hold the record (2 GiB).
+        """
+        cdef Lent k, v
+        cdef AppendResult result
+        cdef const uint8_t *packed = NULL
+        if headers:
+            put_headers(&self.headers, headers)
+            packed = self.headers.data
+        lend(key, &k)
+        try:
+            lend(value, &v)
+        except BaseException:
+            give_back(&k)
+            raise
+        result = batch_writer_append(&self.writer, k.at, k.length, v.at, v.length, timestamp,
+                                     packed, self.headers.size, self.max_bytes)
+        give_back(&k)
+        give_back(&v)
+        if result == APPENDED:
+            return True
+        if result == APPEND_FULL:
+            return False
+        if result == APPEND_NO_MEMORY:
+            raise MemoryError("no memory for the record")
+        raise ValueError("the record is larger than the 2 GiB a batch can hold")
+
+    def build(self, int codec=0, *, level=None, **fields):
+        """The batch as bytes; the builder keeps its records until clear().
+
+        `codec` is Kafka's number: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd; `level` is the codec's own. The
+        other fields: producer_id, producer_epoch, base_sequence, base_offset, leader_epoch, transactional,
+        control. ValueError when there are no records.
+        """
+        cdef BatchInfo info
+        cdef BatchWriter *w = &self.writer
+        if w.count == 0:
+            raise ValueError("a record batch needs at least one record: append() first")
+        header_fields(&info, w.count, w.base_timestamp, w.max_timestamp, fields)
+        if codec != 0:
+            return seal_compressed(&info, w.out.data + BATCH_HEADER_BYTES, w.out.size - BATCH_HEADER_BYTES, codec, level)
+        info.size_bytes = <int32_t>w.out.size
+        batch_seal(w.out.data, &info)
+        return PyBytes_FromStringAndSize(<char *>w.out.data, w.out.size)
+
+    def clear(self):
+        """Forgets the records and keeps the memory."""
+        batch_writer_clear(&self.writer)
+
+
+def encode_batch(records, int codec=0, *, level=None, **fields):
+    """(key, value, timestamp, headers) tuples as one batch; codec and fields as BatchBuilder.build() has them."""
+    builder = BatchBuilder()
+    for key, value, timestamp, headers in records:
+        if not builder.append(key, value, timestamp, headers):
+            raise ValueError("the records pass the 2 GiB a batch can hold; split them")
+    return builder.build(codec, level=level, **fields)
