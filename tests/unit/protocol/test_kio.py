@@ -1,0 +1,54 @@
+"""Byte for byte what the PyPI package kio reads and writes, for every class and version it has."""
+
+import importlib
+import io
+import random
+
+import pytest
+from bowstring.engine.errors import Errors
+from bowstring.engine.protocol import encode
+from bowstring.engine.protocol.examples import example
+from bowstring.engine.protocol.schema import Request, fields_of
+from declared_messages import name_of, requests_and_responses, structs_in, versions
+from kio.serial import entity_reader, entity_writer
+
+EXAMPLES = 4
+CODES = sorted(Errors.BY_CODE)
+LACKING = {("ApiVersionsRequest", 5), ("ApiVersionsResponse", 5)}
+"""What kio does not have: KIP-1242 is newer than it."""
+
+
+def kio_class(declared, version):
+    kind = "request" if issubclass(declared, Request) else "response"
+    module = declared.__module__.rpartition(".")[2]
+    return getattr(importlib.import_module(f"kio.schema.{module}.v{version}.{kind}"), declared.__name__)
+
+
+def keep_to_what_kio_has_types_for(instance):
+    """kio turns error codes into an enum, and durations and timestamps into Python's, which end earlier."""
+    for struct in structs_in(instance):
+        for field in fields_of(type(struct)):
+            value = getattr(struct, field.name)
+            if not isinstance(value, int) or isinstance(value, bool) or value == field.default:
+                continue
+            if field.name.endswith("error_code"):
+                setattr(struct, field.name, CODES[value % len(CODES)])
+            elif field.name.endswith("_ms") or "timestamp" in field.name:
+                setattr(struct, field.name, value % 10**9)
+    return instance
+
+
+@pytest.mark.parametrize("declared", requests_and_responses(), ids=name_of)
+def test_same_bytes(declared):
+    for version in versions(declared):
+        if (declared.__name__, version) in LACKING:
+            continue
+        theirs = kio_class(declared, version)
+        read, write = entity_reader(theirs), entity_writer(theirs)
+        for seed in range(EXAMPLES):
+            instance = keep_to_what_kio_has_types_for(example(declared, version, random.Random(seed)))
+            data = encode(instance, version)
+            entity, size = read(data, 0)
+            written = io.BytesIO()
+            write(written, entity)
+            assert (size, written.getvalue()) == (len(data), data), f"version {version}, seed {seed}"
