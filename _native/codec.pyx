@@ -18,8 +18,8 @@ from libc.string cimport memcpy, memmove
 
 from bowstring._native.layout cimport (
     KIND_ARRAY, KIND_BOOL, KIND_BYTES, KIND_INT8, KIND_INT16, KIND_INT32, KIND_INT64, KIND_RECORDS,
-    KIND_STRING, KIND_STRUCT, KIND_UINT16, KIND_UINT32, KIND_UUID, Op, Plan, StructBase, Trail, fail,
-    is_default, least_bytes, message_plan, new_default, place, store,
+    KIND_STRING, KIND_STRUCT, KIND_UINT16, KIND_UINT32, KIND_UUID, Op, Plan, StructBase, Trail,
+    describe, fail, is_default, least_bytes, message_plan, new_default, place, store,
 )
 from bowstring._native.layout import ProtocolError
 from bowstring._native.wire cimport (
@@ -58,10 +58,7 @@ def encode(StructBase message not None, int version, StructBase header=None, int
         ProtocolError: no such version; a value of the wrong type or size; None where the version has no
             null; a value other than its default in a field the version lacks and Kafka does not ignore.
     """
-    cdef Writer writer
-    writer.data = NULL
-    writer.size = writer.capacity = 0
-    writer.failed = False
+    cdef Writer writer = Writer(NULL, 0, 0, False)
     try:
         if header is not None:
             write_message(header, header_version, &writer)
@@ -236,7 +233,6 @@ cdef int write_tags(Plan plan, StructBase value, Writer *w, Trail *trail) except
     """The tagged-fields section (KIP-482): fields that differ from their default, by rising tag."""
     cdef uint64_t present = 0
     cdef int i, count = 0
-    cdef const Op *op
     cdef PyObject *item
     cdef dict unknown = value.unknown_tags
     for i in range(plan.tagged_count):
@@ -251,26 +247,20 @@ cdef int write_tags(Plan plan, StructBase value, Writer *w, Trail *trail) except
                 write_tagged(&plan.tagged[i], value, w, trail)
         return 0
     put_uvarint(w, count + len(unknown))
-    waiting = sorted(unknown.items())
-    for i in range(plan.tagged_count):
-        op = &plan.tagged[i]
-        while waiting and waiting[0][0] <= op.tag:
-            if waiting[0][0] == op.tag:
-                trail.ops[trail.depth] = op
-                fail(trail, f"tag {op.tag} is also among the unknown tags")
-            write_unknown(waiting.pop(0), w)
-        if present >> i & 1:
-            write_tagged(op, value, w, trail)
-    for pair in waiting:
-        write_unknown(pair, w)
-    return 0
-
-
-cdef int write_unknown(tuple pair, Writer *w) except -1:
-    cdef bytes data = pair[1]
-    put_uvarint(w, pair[0])
-    put_uvarint(w, <uint32_t>PyBytes_GET_SIZE(data))
-    put_raw(w, PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data))
+    known = {plan.tagged[i].tag: i for i in range(plan.tagged_count)}
+    for tag in sorted({*known, *unknown}):
+        if tag not in unknown:
+            i = known[tag]
+            if present >> i & 1:
+                write_tagged(&plan.tagged[i], value, w, trail)
+            continue
+        trail.ops[trail.depth] = NULL
+        if tag in known or not 0 <= tag <= UINT32_MAX:
+            fail(trail, f"unknown_tags has {tag}, which is no tag or a known one")
+        data = <bytes?>unknown[tag]
+        put_uvarint(w, tag)
+        put_uvarint(w, <uint32_t>PyBytes_GET_SIZE(data))
+        put_raw(w, PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data))
     return 0
 
 
@@ -301,11 +291,6 @@ cdef int write_tagged(const Op *op, object owner, Writer *w, Trail *trail) excep
     return 0
 
 
-cdef str describe(object value):
-    text = repr(value)
-    return f"{type(value).__name__} {text if len(text) <= 40 else text[:37] + '...'}"
-
-
 # ---------------------------------------------------------------- decoding
 
 def decode(cls, int version, data, Py_ssize_t start=0):
@@ -317,30 +302,33 @@ def decode(cls, int version, data, Py_ssize_t start=0):
         ProtocolError: no such version; truncated or trailing bytes; a length, count or varint out of
             bounds; a null where the version has none.
     """
-    message, end = decode_prefix(cls, version, data, start)
-    if end != len(data):
-        raise ProtocolError(cls.__name__, version, "", end, f"{len(data) - end} bytes follow the message")
-    return message
+    return read_message(cls, version, data, start, True)[0]
 
 
 def decode_prefix(cls, int version, data, Py_ssize_t start=0):
     """Like decode, for a message that more may follow: (message, offset of the byte after it)."""
+    return read_message(cls, version, data, start, False)
+
+
+cdef tuple read_message(object cls, int version, object data, Py_ssize_t start, bint whole):
     cdef Plan plan = message_plan(cls, version)
     cdef Py_buffer view
     cdef Reader reader
     cdef Trail trail
+    cdef Py_ssize_t end
     PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
     try:
         if start < 0 or start > view.len:
             raise ProtocolError(plan.layout.name, version, "", start, f"the buffer has {view.len} bytes")
-        reader.at = <const uint8_t *>view.buf + start
-        reader.end = <const uint8_t *>view.buf + view.len
-        reader.bad = False
+        reader = Reader(<const uint8_t *>view.buf + start, <const uint8_t *>view.buf + view.len, False)
         trail.plan = <PyObject *>plan
         trail.depth = -1
         trail.at = 0
         message = read_struct(plan, &reader, <const uint8_t *>view.buf, &trail)
-        return message, reader.at - <const uint8_t *>view.buf
+        end = reader.at - <const uint8_t *>view.buf
+        if whole and end != view.len:
+            raise ProtocolError(plan.layout.name, version, "", end, f"{view.len - end} bytes follow the message")
+        return message, end
     finally:
         PyBuffer_Release(&view)
 
@@ -381,10 +369,10 @@ cdef object read_value(const Op *op, int kind, Reader *r, const uint8_t *begin, 
     elif kind == KIND_STRUCT:
         if op.nullable and op.kind == KIND_STRUCT:
             bits = read_i8(r)
-            if r.bad:
-                truncated(r, begin, trail)
             if bits < 0:
                 return None
+            if r.bad:
+                fail(trail, "the message ends here")
         return read_struct(<Plan>op.plan, r, begin, trail)
     elif kind == KIND_INT16:
         value = read_i16(r)
@@ -406,12 +394,8 @@ cdef object read_value(const Op *op, int kind, Reader *r, const uint8_t *begin, 
         memcpy(&number, &bits, 8)
         value = number
     if r.bad:
-        truncated(r, begin, trail)
+        fail(trail, f"the message ends here, {r.end - begin - trail.at} bytes are left")
     return value
-
-
-cdef int truncated(Reader *r, const uint8_t *begin, Trail *trail) except -1:
-    return fail(trail, f"the message ends here, {r.end - begin - trail.at} bytes are left")
 
 
 cdef int64_t read_length(const Op *op, int kind, Reader *r, const uint8_t *begin, Trail *trail) except -2:
@@ -491,7 +475,11 @@ cdef int read_tags(Plan plan, StructBase made, Reader *r, const uint8_t *begin, 
                 op = &plan.tagged[i]
                 break
         if op == NULL:
-            read_unknown(made, tag, size, r, trail)
+            if made.unknown_tags is None:
+                made.unknown_tags = {}
+            if tag in made.unknown_tags:
+                fail(trail, f"tagged field {tag} comes twice")
+            made.unknown_tags[tag] = PyBytes_FromStringAndSize(<const char *>take(r, size), size)
             continue
         if seen >> i & 1:
             fail(trail, f"tagged field {tag} comes twice")
@@ -506,13 +494,4 @@ cdef int read_tags(Plan plan, StructBase made, Reader *r, const uint8_t *begin, 
         r.end = end
     if r.bad:
         fail(trail, "the tagged fields are cut short or hold a varint of more than 32 bits")
-    return 0
-
-
-cdef int read_unknown(StructBase made, uint32_t tag, uint32_t size, Reader *r, Trail *trail) except -1:
-    if made.unknown_tags is None:
-        made.unknown_tags = {}
-    if tag in made.unknown_tags:
-        fail(trail, f"tagged field {tag} comes twice")
-    made.unknown_tags[tag] = PyBytes_FromStringAndSize(<const char *>take(r, size), size)
     return 0

@@ -88,6 +88,7 @@ cdef bint is_default(const Slot *slot, object value) except -1
 cdef Plan plan_of(object cls, int version, bint flexible)
 cdef Plan message_plan(object cls, int version)
 cdef int fail(const Trail *trail, str reason) except -1
+cdef str describe(object value)
 
 
 cdef inline PyObject **place(object owner, const Slot *slot) noexcept:

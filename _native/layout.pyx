@@ -127,6 +127,11 @@ cdef class StructBase:
                 return False
         return (self.unknown_tags or None) == ((<StructBase>other).unknown_tags or None)
 
+    def __reduce__(self):
+        """For copy and pickle."""
+        values = {field.name: getattr(self, field.name) for field in layout_of(type(self)).fields}
+        return rebuild, (type(self), values, self.unknown_tags)
+
     def __repr__(self):
         layout = layout_of(type(self))
         changed = [
@@ -135,6 +140,13 @@ cdef class StructBase:
             if not is_default(&layout.slots[i], getattr(self, layout.fields[i].name))
         ]
         return f"{layout.name}({', '.join(changed)})"
+
+
+def rebuild(cls, dict values, dict unknown_tags):
+    """The instance that __reduce__ took apart."""
+    made = cls(**values)
+    made.unknown_tags = unknown_tags
+    return made
 
 
 cdef bint is_default(const Slot *slot, object value) except -1:
@@ -254,3 +266,8 @@ cdef int fail(const Trail *trail, str reason) except -1:
         if trail.index[i] >= 0:
             path += f"[{trail.index[i]}]"
     raise ProtocolError(plan.layout.name, plan.version, path, trail.at, reason)
+
+
+cdef str describe(object value):
+    text = repr(value)
+    return f"{type(value).__name__} {text if len(text) <= 40 else text[:37] + '...'}"
