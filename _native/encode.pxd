@@ -1,5 +1,6 @@
 """Record batches written: from columns without the GIL, or record by record into a growing buffer."""
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t
+from bowstring._native.batch cimport BatchInfo
 from bowstring._native.wire cimport Writer
 
 cdef struct BinaryColumn:
@@ -52,6 +53,13 @@ cdef void batch_writer_free(BatchWriter *w) noexcept nogil
 cdef AppendResult batch_writer_append(
     BatchWriter *w, const uint8_t *key, int64_t key_length, const uint8_t *value, int64_t value_length,
     int64_t timestamp, const uint8_t *headers, int64_t headers_bytes, int64_t max_bytes) noexcept nogil
+
+
+# For whoever ends a batch: everything of its header but size_bytes, from the keyword arguments that
+# BatchBuilder.build() documents; and a batch around records compressed by `codec`.
+cdef void batch_fields(
+    BatchInfo *info, int32_t rows, int64_t base_timestamp, int64_t max_timestamp, dict fields) except *
+cdef bytes seal_compressed(BatchInfo *info, const uint8_t *records, int64_t size, int codec, level)
 
 
 cdef class BatchBuilder:

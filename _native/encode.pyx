@@ -12,6 +12,8 @@ from bowstring._native.batch cimport (
 from bowstring._native.varint cimport put_varint, varint_size
 from bowstring._native.wire cimport Writer, grow, writer_free
 
+from bowstring._native.compression import compress
+
 cdef extern from "Python.h":
     const char *PyUnicode_AsUTF8AndSize(object text, Py_ssize_t *size) except NULL
 
@@ -262,7 +264,7 @@ def encode_headers(headers):
         writer_free(&w)
 
 
-cdef void header_fields(
+cdef void batch_fields(
         BatchInfo *info, int32_t rows, int64_t base_timestamp, int64_t max_timestamp, dict fields) except *:
     """Fills all but size_bytes from the keyword arguments of build() and its like."""
     info.base_offset = fields.pop("base_offset", 0)
@@ -285,7 +287,6 @@ cdef void header_fields(
 
 cdef bytes seal_compressed(BatchInfo *info, const uint8_t *records, int64_t size, int codec, level):
     """A batch whose records are compressed."""
-    from bowstring._native.compression import compress
     cdef bytes packed = compress(codec, <bytes>PyBytes_FromStringAndSize(<const char *>records, size), level)
     cdef bytes batch
     if PyBytes_GET_SIZE(packed) > INT32_MAX - BATCH_HEADER_BYTES:
@@ -372,7 +373,7 @@ cdef class BatchBuilder:
         cdef BatchWriter *w = &self.writer
         if w.count == 0:
             raise ValueError("a record batch needs at least one record: append() first")
-        header_fields(&info, w.count, w.base_timestamp, w.max_timestamp, fields)
+        batch_fields(&info, w.count, w.base_timestamp, w.max_timestamp, fields)
         if codec != 0:
             return seal_compressed(&info, w.out.data + BATCH_HEADER_BYTES, w.out.size - BATCH_HEADER_BYTES, codec, level)
         info.size_bytes = <int32_t>w.out.size

@@ -1,0 +1,149 @@
+"""Columns in Arrow's layout to record batches: the Python face of encode.pxd's columnar core.
+
+Nothing here knows pyarrow: a column is a tuple of buffers, and the bytes are written off the GIL straight
+into the batch that is returned.
+"""
+from cpython.buffer cimport PyBUF_FORMAT, PyBUF_ND, PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memset
+from bowstring._native.batch cimport BATCH_HEADER_BYTES, BatchInfo, batch_seal
+from bowstring._native.encode cimport (
+    BinaryColumn, RecordColumns, RecordSpan, batch_fields, columns_measure, columns_write, seal_compressed)
+
+
+cdef bint offsets_hold(const BinaryColumn *c, int64_t rows, int64_t data_bytes) noexcept nogil:
+    """Offsets never fall, and stay inside the data."""
+    cdef int64_t at, before, i
+    before = (<const int64_t *>c.offsets)[0] if c.wide else (<const int32_t *>c.offsets)[0]
+    if before < 0:
+        return False
+    for i in range(1, rows + 1):
+        at = (<const int64_t *>c.offsets)[i] if c.wide else (<const int32_t *>c.offsets)[i]
+        if at < before:
+            return False
+        before = at
+    return before <= data_bytes
+
+
+cdef class LentColumn:
+    """A BinaryColumn and the buffers it borrows, given back when the object goes."""
+    cdef BinaryColumn column
+    cdef Py_buffer views[3]
+    cdef int held
+    cdef int64_t rows                                    # -1: there is no column, every row is null
+
+    def __cinit__(self, str name not None, parts):
+        """`parts` is None, or (data, offsets) or (data, offsets, validity bitmap)."""
+        memset(&self.column, 0, sizeof(BinaryColumn))
+        self.held = 0
+        self.rows = -1
+        if parts is None:
+            return
+        if not 2 <= len(parts) <= 3:
+            raise ValueError(f"column {name!r} needs (data, offsets) or (data, offsets, validity)")
+        self.borrow(parts[0], PyBUF_SIMPLE)
+        self.borrow(parts[1], PyBUF_ND | PyBUF_FORMAT)
+        self.column.data = <const uint8_t *>self.views[0].buf
+        self.column.offsets = self.views[1].buf
+        if self.views[1].itemsize not in (4, 8) or self.views[1].len < self.views[1].itemsize:
+            raise ValueError(f"column {name!r}: offsets are rows + 1 integers of 4 or 8 bytes each")
+        self.column.wide = self.views[1].itemsize == 8
+        self.rows = self.views[1].len // self.views[1].itemsize - 1
+        if len(parts) == 3 and parts[2] is not None:
+            self.borrow(parts[2], PyBUF_SIMPLE)
+            self.column.validity = <const uint8_t *>self.views[2].buf
+            if self.views[2].len * 8 < self.rows:
+                raise ValueError(f"column {name!r}: the validity bitmap is shorter than {self.rows} rows")
+        if not offsets_hold(&self.column, self.rows, self.views[0].len):
+            raise ValueError(f"column {name!r}: offsets must not fall, and end within the data")
+
+    cdef int borrow(self, object part, int flags) except -1:
+        PyObject_GetBuffer(part, &self.views[self.held], flags)
+        self.held += 1
+        return 0
+
+    def __dealloc__(self):
+        cdef int i
+        for i in range(self.held):
+            PyBuffer_Release(&self.views[i])
+
+
+cdef bytes encode_span(const RecordColumns *columns, const RecordSpan *span, int codec, level, dict fields):
+    cdef BatchInfo info
+    cdef bytes batch
+    cdef uint8_t *out
+    cdef int64_t records_bytes = span.size_bytes - BATCH_HEADER_BYTES
+    batch_fields(&info, span.rows, span.base_timestamp, span.max_timestamp, fields)
+    info.size_bytes = span.size_bytes
+    if codec == 0:
+        batch = PyBytes_FromStringAndSize(NULL, span.size_bytes)
+        out = <uint8_t *>PyBytes_AS_STRING(batch)
+        with nogil:
+            columns_write(columns, span, out + BATCH_HEADER_BYTES)
+            batch_seal(out, &info)
+        return batch
+    out = <uint8_t *>malloc(records_bytes)
+    if out == NULL:
+        raise MemoryError("no memory for the records")
+    try:
+        with nogil:
+            columns_write(columns, span, out)
+        return seal_compressed(&info, out, records_bytes, codec, level)
+    finally:
+        free(out)
+
+
+def encode_columns(value, *, key=None, headers=None, timestamps=0, int64_t begin=0, end=None,
+                   int64_t max_bytes=1 << 20, int codec=0, level=None, **fields):
+    """Rows [begin, end) as record batches of at most `max_bytes` each before compression: a list of bytes.
+
+    `value`, `key` and `headers` are None (every row null) or (data, offsets[, validity]) as Arrow's binary
+    and large_binary arrays have them; a row of `headers` is what encode.encode_headers() makes. `timestamps`
+    is ms since the epoch, one int for all or a buffer of int64. Codec and other fields are
+    BatchBuilder.build()'s; base_sequence counts on from batch to batch. A row larger than `max_bytes` is a
+    batch of its own. ValueError when columns disagree or a row passes 2 GiB.
+    """
+    cdef LentColumn values = LentColumn("value", value)
+    cdef LentColumn keys = LentColumn("key", key)
+    cdef LentColumn packed = LentColumn("headers", headers)
+    cdef RecordColumns columns
+    cdef RecordSpan span
+    cdef Py_buffer times
+    cdef int64_t rows = max(values.rows, keys.rows), last
+    cdef int64_t sequence = fields.pop("base_sequence", -1)
+    cdef bint timed = not isinstance(timestamps, int), fits
+    if rows < 0:
+        raise ValueError("give at least one of the columns value and key")
+    memset(&columns, 0, sizeof(RecordColumns))
+    columns.value, columns.key, columns.headers = values.column, keys.column, packed.column
+    last = rows if end is None else end
+    batches = []
+    if timed:
+        PyObject_GetBuffer(timestamps, &times, PyBUF_ND | PyBUF_FORMAT)
+    try:
+        if timed:
+            columns.timestamps = <const int64_t *>times.buf
+        else:
+            columns.timestamp = timestamps
+        for name, have in (("value", values.rows), ("key", keys.rows), ("headers", packed.rows),
+                           ("timestamps", times.len // 8 if timed and times.itemsize == 8 else 0 if timed else -1)):
+            if have >= 0 and have != rows:
+                raise ValueError(f"column {name!r} has {have} rows of 8 bytes" if name == "timestamps" else
+                                 f"column {name!r} has {have} rows where another has {rows}")
+        if not 0 <= begin <= last <= rows:
+            raise ValueError(f"rows {begin} to {last} are not among the {rows} there are")
+        while begin < last:
+            with nogil:
+                fits = columns_measure(&columns, begin, last, max_bytes, &span)
+            if not fits:
+                raise ValueError(f"row {begin} is larger than the 2 GiB a batch can hold")
+            batches.append(encode_span(&columns, &span, codec, level, {**fields, "base_sequence": sequence}))
+            begin += span.rows
+            if sequence >= 0:                            # sequences wrap to 0 after 2**31 - 1 (KIP-98)
+                sequence = (sequence + span.rows) & INT32_MAX
+    finally:
+        if timed:
+            PyBuffer_Release(&times)
+    return batches
