@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from bowstring._native.encode import BatchBuilder
 from bowstring.clients import batches
 from bowstring.clients.errors import ClientTimeoutError
 from bowstring.clients.records import RecordMetadata, TopicPartition
@@ -49,7 +50,7 @@ class ProduceBatch:
         "size_bytes",
     )
 
-    def __init__(self, partition: TopicPartition, delivery_timeout_s: float, builder: Any = None):
+    def __init__(self, partition: TopicPartition, delivery_timeout_s: float, builder: BatchBuilder | None = None):
         self.partition = partition
         self.builder = builder
         self.encoded: bytes | None = None
@@ -70,18 +71,25 @@ class ProduceBatch:
         self._event: threading.Event | None = None
         self._lock = threading.Lock()
 
-    def seal(self, compression: int, level: int | None) -> None:
-        """Ends appending: the records become bytes, compressed when asked."""
-        if self.encoded is None:
-            self.encoded = self.builder.finish(compression, level)
-            self.builder = None
+    def encode(self, producer: tuple[int, int], base_sequence: int, codec: int, level: int | None) -> None:
+        """Ends appending: the records become bytes that carry the producer's identity (KIP-98).
 
-    def number(self, producer: tuple[int, int], base_sequence: int) -> None:
-        """Writes the producer's identity and sequence into the batch (KIP-98)."""
-        assert self.encoded is not None
+        Encoded bytes get another identity, and with it another CRC; compression is not repeated.
+        """
         self.producer = producer
         self.base_sequence = base_sequence
-        self.encoded = batches.with_producer(self.encoded, producer[0], producer[1], base_sequence)
+        if self.builder is not None:
+            self.encoded = self.builder.build(
+                codec,
+                level=level,
+                producer_id=producer[0],
+                producer_epoch=producer[1],
+                base_sequence=base_sequence,
+            )
+            self.builder = None
+        elif producer[0] >= 0:
+            assert self.encoded is not None
+            self.encoded = batches.with_producer(self.encoded, *producer, base_sequence)
 
     def finish(self, error: Exception | None, base_offset: int = -1, log_append_time_ms: int = -1) -> None:
         """Sets the outcome, wakes who waits and runs the callbacks."""
@@ -273,8 +281,11 @@ class PartitionQueue:
             at += 1
         self.waiting.insert(at, batch)
 
-    def number(self, batch: ProduceBatch, producer: tuple[int, int]) -> None:
-        """Gives a batch its sequence; after a gap all that is left starts again in the next epoch (KIP-360)."""
+    def sequence(self, batch: ProduceBatch, producer: tuple[int, int]) -> tuple[tuple[int, int], int]:
+        """Identity and sequence for a batch about to be sent.
+
+        After a gap all that is left starts again in the next epoch (KIP-360).
+        """
         if self.epoch_bump:  # due_in_s has seen to it that `batch` is alone
             self.producer = (self.producer[0], self.producer[1] + 1)
             self.next_sequence = 0
@@ -284,6 +295,8 @@ class PartitionQueue:
         if self.producer[0] != producer[0]:
             self.producer = producer
             self.next_sequence = 0
-        if batch.base_sequence < 0:
-            batch.number(self.producer, self.next_sequence)
-            self.next_sequence = (self.next_sequence + batch.record_count) & 0x7FFFFFFF
+        if batch.base_sequence >= 0:
+            return batch.producer, batch.base_sequence
+        base_sequence = self.next_sequence
+        self.next_sequence = (base_sequence + batch.record_count) & 0x7FFFFFFF
+        return self.producer, base_sequence

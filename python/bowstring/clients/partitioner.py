@@ -8,32 +8,7 @@ from __future__ import annotations
 
 import random
 
-MURMUR2_SEED = 0x9747B28C
-MURMUR2_M = 0x5BD1E995
-MASK32 = 0xFFFFFFFF
-
-# Keys repeat: remembering their hashes saves the Python loop below for all but the first of each.
-HASHES_REMEMBERED = 65536
-
-
-def murmur2(data: bytes) -> int:
-    """32-bit MurmurHash2 of `data` with the seed that Kafka uses, as an unsigned number."""
-    length = len(data)
-    h = MURMUR2_SEED ^ length
-    whole = length & ~3
-    for at in range(0, whole, 4):
-        k = int.from_bytes(data[at : at + 4], "little")
-        k = (k * MURMUR2_M) & MASK32
-        k ^= k >> 24
-        k = (k * MURMUR2_M) & MASK32
-        h = ((h * MURMUR2_M) & MASK32) ^ k
-    if length != whole:
-        h ^= int.from_bytes(data[whole:], "little")
-        h = (h * MURMUR2_M) & MASK32
-    h ^= h >> 13
-    h = (h * MURMUR2_M) & MASK32
-    return h ^ (h >> 15)
-
+from bowstring._native.client import murmur2
 
 class Partitioner:
     """Picks partitions for one topic. Not thread-safe: the producer calls it under its lock.
@@ -45,19 +20,12 @@ class Partitioner:
     def __init__(self, sticky_bytes: int, rng: random.Random | None = None):
         self._sticky_bytes = max(1, sticky_bytes)
         self._rng = rng or random.Random()
-        self._hashes: dict[bytes, int] = {}
         self._sticky = -1
         self._bytes = 0
 
     def for_key(self, key: bytes, partition_count: int) -> int:
         """The partition that Kafka's DefaultPartitioner gives `key`."""
-        hashes = self._hashes
-        value = hashes.get(key)
-        if value is None:
-            if len(hashes) >= HASHES_REMEMBERED:
-                hashes.clear()
-            value = hashes[key] = murmur2(key) & 0x7FFFFFFF
-        return value % partition_count
+        return (murmur2(key) & 0x7FFFFFFF) % partition_count
 
     def for_null_key(self, available: list[int], size_bytes: int) -> int:
         """The sticky partition for a record of `size_bytes`; `available` are those with a leader."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
+from bowstring._native.encode import BatchBuilder
 from bowstring.clients import batches
 from bowstring.clients.accumulator import BatchesFuture, PartitionQueue, ProduceBatch, RecordFuture
 from bowstring.clients.cluster import Cluster, parse_bootstrap
@@ -170,7 +171,7 @@ class Producer:
         pairs = _header_pairs(headers) if headers else ()
         if timestamp is None:
             timestamp = time.time_ns() // 1_000_000
-        size = batches.record_size(key, value, pairs)  # type: ignore[arg-type]
+        size = batches.RECORD_OVERHEAD_BYTES + (len(key) if key else 0) + (len(value) if value else 0)
         if size > self._config.request_bytes:
             raise broker_error(
                 Errors.MESSAGE_TOO_LARGE.code,
@@ -290,25 +291,26 @@ class Producer:
     ) -> tuple[ProduceBatch, int, bool]:
         """Puts the record into the partition's open batch; says whether the sender has to be woken."""
         sender = self._sender
-        wake = False
         batch = queue.waiting[-1] if queue.waiting else None
+        wake = batch is None
+        # A batch with `attempts` or without builder is on its way; a full one refuses the record.
         if (
             batch is None
             or batch.builder is None
             or batch.attempts
-            or batch.size_bytes + size > self._config.batch_bytes
+            or not batch.builder.append(key, value, timestamp, headers)
         ):
             wake = True
-            batch = ProduceBatch(queue.partition, self._config.delivery_timeout_s, batches.new_builder())
-            batch.size_bytes = batches.HEADER_BYTES
-            sender.buffered_bytes += batches.HEADER_BYTES
+            batch = ProduceBatch(
+                queue.partition, self._config.delivery_timeout_s, BatchBuilder(self._config.batch_bytes)
+            )
+            batch.builder.append(key, value, timestamp, headers)
             sender.enqueue(queue, batch)
         index = batch.record_count
-        batch.builder.append(timestamp, key, value, headers)
         batch.record_count = index + 1
         batch.size_bytes += size
         sender.buffered_bytes += size
-        return batch, index, wake or batch.size_bytes >= self._config.batch_bytes
+        return batch, index, wake
 
     def _route(self, known: _Topic, key: bytes | None, size: int, partition: int | None) -> PartitionQueue:
         info = known.info

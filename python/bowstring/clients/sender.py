@@ -193,10 +193,12 @@ class Sender:
     def _transmit(self, node: Node, taken: list[ProduceBatch]) -> None:
         config = self.config
         for batch in taken:
-            batch.seal(config.compression, config.compression_level)
             batch.attempts += 1
+            identity = ((-1, -1), -1)
             if config.idempotent:
-                self.queues[batch.partition].number(batch, self._producer)
+                identity = self.queues[batch.partition].sequence(batch, self._producer)
+            if batch.encoded is None or (batch.producer, batch.base_sequence) != identity:
+                batch.encode(*identity, config.compression, config.compression_level)
         self.client.send(
             node,
             ProduceRequest,

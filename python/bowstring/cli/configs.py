@@ -1,0 +1,101 @@
+"""`bowstring configs`: describe, alter."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from bowstring.cli.options import BOOTSTRAP_DEFAULT, TIMEOUT_DEFAULT_S, Bootstrap, Json, Timeout, pairs
+from bowstring.cli.output import console, print_json, print_note, print_table
+
+app = typer.Typer(help="Look at and change settings of topics, brokers and groups.", no_args_is_help=True)
+
+Topic = Annotated[str | None, typer.Option("--topic", "-t", help="Settings of this topic.")]
+Broker = Annotated[str | None, typer.Option("--broker", help="Settings of the broker with this id.")]
+Group = Annotated[str | None, typer.Option("--group", "-g", help="Settings of this group.")]
+
+
+def _resource(topic: str | None, broker: str | None, group: str | None) -> tuple[str, str]:
+    given = [
+        (kind, name) for kind, name in (("topic", topic), ("broker", broker), ("group", group)) if name is not None
+    ]
+    if len(given) != 1:
+        raise typer.BadParameter("give one of --topic, --broker and --group")
+    return given[0]
+
+
+@app.command()
+def describe(
+    topic: Topic = None,
+    broker: Broker = None,
+    group: Group = None,
+    everything: Annotated[bool, typer.Option("--all", "-a", help="Also what is at its default.")] = False,
+    documentation: Annotated[bool, typer.Option("--doc", help="With what each setting means.")] = False,
+    bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
+    timeout: Timeout = TIMEOUT_DEFAULT_S,
+    json: Json = False,
+) -> None:
+    """Show settings and where they come from."""
+    from bowstring.clients.admin import Admin
+
+    kind, name = _resource(topic, broker, group)
+    with Admin(bootstrap, timeout_ms=int(timeout * 1000), client_id="bowstring-cli") as admin:
+        entries = admin.describe_configs(kind, name, documentation=documentation)
+    shown = [entries[key] for key in sorted(entries) if everything or not entries[key].is_default]
+    if json:
+        print_json([entry._asdict() for entry in shown])
+        return
+    if not shown:
+        console().print(f"everything of {kind} {name} is at its default; --all shows it")
+        return
+    columns = ["name", "value", "source", "meaning"] if documentation else ["name", "value", "source"]
+    rows = []
+    for entry in shown:
+        row = [entry.name, "(hidden)" if entry.sensitive else entry.value, entry.source]
+        rows.append([*row, entry.documentation] if documentation else row)
+    print_table(columns, rows)
+
+
+@app.command()
+def alter(
+    topic: Topic = None,
+    broker: Broker = None,
+    group: Group = None,
+    set_: Annotated[
+        list[str], typer.Option("--set", "-s", metavar="NAME=VALUE", help="New value; may be repeated.")
+    ] = [],  # noqa: B006 - typer copies it
+    delete: Annotated[
+        list[str], typer.Option("--delete", "-d", metavar="NAME", help="Back to the default; may be repeated.")
+    ] = [],  # noqa: B006 - typer copies it
+    append: Annotated[
+        list[str], typer.Option("--append", metavar="NAME=VALUE", help="Adds to a list; may be repeated.")
+    ] = [],  # noqa: B006 - typer copies it
+    subtract: Annotated[
+        list[str], typer.Option("--subtract", metavar="NAME=VALUE", help="Takes out of a list; may be repeated.")
+    ] = [],  # noqa: B006 - typer copies it
+    validate_only: Annotated[bool, typer.Option("--validate-only", help="Check, but change nothing.")] = False,
+    bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
+    timeout: Timeout = TIMEOUT_DEFAULT_S,
+    json: Json = False,
+) -> None:
+    """Change single settings; the others stay as they are."""
+    from bowstring.clients.admin import Admin
+
+    kind, name = _resource(topic, broker, group)
+    if not (set_ or delete or append or subtract):
+        raise typer.BadParameter("nothing to change: give --set, --delete, --append or --subtract")
+    with Admin(bootstrap, timeout_ms=int(timeout * 1000), client_id="bowstring-cli") as admin:
+        admin.alter_configs(
+            kind,
+            name,
+            set=pairs(set_, "--set"),
+            delete=delete,
+            append=pairs(append, "--append"),
+            subtract=pairs(subtract, "--subtract"),
+            validate_only=validate_only,
+        )
+    if json:
+        print_json({"kind": kind, "name": name, "altered": not validate_only})
+    else:
+        print_note(f"{'valid for' if validate_only else 'changed'} {kind} {name or '(all)'}")

@@ -1,0 +1,84 @@
+"""Options that several commands take, each declared once; and what is read out of their values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Annotated
+
+import typer
+
+from bowstring.clients.records import TopicPartition
+
+Bootstrap = Annotated[
+    str,
+    typer.Option(
+        "--bootstrap-server",
+        "-b",
+        envvar="BOWSTRING_BOOTSTRAP_SERVERS",
+        metavar="HOST:PORT,…",
+        help="Brokers to ask first.",
+    ),
+]
+BOOTSTRAP_DEFAULT = "localhost:9092"
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text for people.")]
+
+Timeout = Annotated[
+    float, typer.Option("--timeout", metavar="SECONDS", min=0.1, help="How long to wait for brokers.")
+]
+TIMEOUT_DEFAULT_S = 10.0
+
+
+def pairs(values: Iterable[str], option: str) -> dict[str, str]:
+    """`name=value` strings as a dict.
+
+    Raises:
+        typer.BadParameter: one has no `=`.
+    """
+    found = {}
+    for value in values:
+        name, equals, rest = value.partition("=")
+        if not equals or not name:
+            raise typer.BadParameter(f"{value!r} is not name=value", param_hint=option)
+        found[name] = rest
+    return found
+
+
+def timestamp_ms(text: str, option: str) -> int:
+    """Milliseconds since the epoch of an ISO 8601 time (local time without a zone), or of `@seconds`.
+
+    Raises:
+        typer.BadParameter: it is neither.
+    """
+    try:
+        if text.startswith("@"):
+            return int(float(text[1:]) * 1000)
+        return int(datetime.fromisoformat(text).timestamp() * 1000)
+    except ValueError:
+        raise typer.BadParameter(
+            f"{text!r} is no time: give ISO 8601, such as 2013-01-01T05:15, or @seconds since the epoch",
+            param_hint=option,
+        ) from None
+
+
+def partitions(value: str, option: str) -> tuple[str, list[int] | None]:
+    """Topic and partition numbers of `topic` or `topic:0,1,2`.
+
+    Raises:
+        typer.BadParameter: a partition is not a number.
+    """
+    topic, colon, numbers = value.partition(":")
+    if not colon:
+        return topic, None
+    try:
+        return topic, [int(number) for number in numbers.split(",")]
+    except ValueError:
+        raise typer.BadParameter(
+            f"{value!r} is not topic or topic:0,1,2", param_hint=option
+        ) from None
+
+
+def all_of(topic: str, numbers: Iterable[int]) -> list[TopicPartition]:
+    """Partitions of a topic, in order."""
+    return [TopicPartition(topic, number) for number in sorted(numbers)]

@@ -1,0 +1,90 @@
+"""Record batches as the clients handle them: native loops, and errors that name the partition."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Sequence
+
+from bowstring._native import client as native
+from bowstring._native import compression
+from bowstring._native.encode_columns import encode_columns as native_encode_columns
+from bowstring._native.record_types import CorruptBatch
+from bowstring.clients.errors import ConfigError, CorruptBatchError
+from bowstring.clients.positions import Chunk
+from bowstring.clients.records import Record, TopicPartition
+
+# Room a record takes besides key and value, near enough for deciding when a buffer is full.
+RECORD_OVERHEAD_BYTES = 24
+_RECORD_COUNT_OFFSET = 57
+
+
+def codec_number(name: str) -> int:
+    """Kafka's number of a compression codec.
+
+    Raises:
+        ConfigError: there is none of this name.
+    """
+    try:
+        return compression.codec_number(name)
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+
+
+def scan(data: memoryview, verify_crc: bool, partition: TopicPartition) -> tuple[int, int, int]:
+    """Bytes of the whole batches, the offset after them, and how many records their headers tell.
+
+    Raises:
+        CorruptBatchError: a batch is malformed or fails its CRC-32C, or not even one is whole.
+    """
+    try:
+        found = native.scan(data, verify_crc=verify_crc)
+    except CorruptBatch as error:
+        raise CorruptBatchError(f"{partition}: {error}; seek() past it to go on") from error
+    if found[0] == 0:
+        raise CorruptBatchError(f"{partition}: {len(data)} bytes were fetched that hold no whole batch")
+    return found
+
+
+def decode(chunk: Chunk, partition: TopicPartition, read_committed: bool) -> list[Record]:
+    """The records of a chunk at or after its offset.
+
+    Raises:
+        CorruptBatchError: records are malformed or do not decompress.
+    """
+    aborted = chunk.aborted if read_committed else ()
+    try:
+        return native.decode_records(Record, *partition, chunk.data, chunk.offset, aborted=aborted)
+    except (CorruptBatch, compression.CompressionError) as error:
+        raise CorruptBatchError(
+            f"{partition} from offset {chunk.offset}: {error}; seek() past {chunk.next_offset - 1} to go on"
+        ) from error
+
+
+def encode_columns(
+    values: Sequence[bytes | None],
+    keys: Sequence[bytes | None] | None,
+    timestamps: Sequence[int] | None,
+    now_ms: int,
+    batch_bytes: int,
+    codec: int,
+) -> list[tuple[bytes, int]]:
+    """Batches of at most `batch_bytes` (before compression) with their record counts."""
+    times = now_ms if timestamps is None else memoryview(struct.pack(f"{len(timestamps)}q", *timestamps)).cast("q")
+    encoded = native_encode_columns(
+        native.binary_column(list(values)),
+        key=None if keys is None else native.binary_column(list(keys)),
+        timestamps=times,
+        max_bytes=batch_bytes,
+        codec=codec,
+    )
+    return with_counts(encoded)
+
+
+def with_counts(encoded: Iterable[bytes]) -> list[tuple[bytes, int]]:
+    """Encoded batches with the record counts of their headers."""
+    return [(batch, struct.unpack_from(">i", batch, _RECORD_COUNT_OFFSET)[0]) for batch in encoded]
+
+
+def with_producer(batch: bytes, producer_id: int, producer_epoch: int, base_sequence: int) -> bytes:
+    """The batch with this producer's identity (KIP-98)."""
+    return native.with_producer(batch, producer_id, producer_epoch, base_sequence)
