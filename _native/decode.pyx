@@ -59,10 +59,10 @@ cdef bint decode_rows(
 # ---------------------------------------------------------------- batches in a buffer
 
 
-cdef object header_of(const uint8_t *at, const BatchInfo *info, int64_t position):
+cdef object header_of(const uint8_t *at, const BatchInfo *info, int64_t position, crc_ok):
     return BatchHeader(
         position, info.size_bytes, info.base_offset, info.leader_epoch, <uint32_t>load_be32(at + BATCH_CRC),
-        bool(batch_crc_ok(at, info.size_bytes)), info.attributes, info.last_offset_delta, info.base_timestamp,
+        crc_ok, info.attributes, info.last_offset_delta, info.base_timestamp,
         info.max_timestamp, info.producer_id, info.producer_epoch, info.base_sequence, info.record_count)
 
 
@@ -87,7 +87,8 @@ def batch_headers(data):
     try:
         start = <const uint8_t *>view.buf
         while next_batch(start, view.len, position, &info):
-            headers.append(header_of(start + position, &info, position))
+            headers.append(header_of(start + position, &info, position,
+                                     bool(batch_crc_ok(start + position, info.size_bytes))))
             position += info.size_bytes
     finally:
         PyBuffer_Release(&view)
@@ -249,7 +250,7 @@ cdef int list_batches(RecordColumns columns, const uint8_t *data, int64_t size, 
         if info.record_count < 0 or info.record_count > plain_bytes // RECORD_MIN_BYTES:
             raise malformed(&info, position)
         columns.batches.append(BatchRows(
-            header_of(data + position, &info, position), 0 if unpacked is None else len(columns.sources), rows,
+            header_of(data + position, &info, position, True if verify_crc else None), 0 if unpacked is None else len(columns.sources), rows,
             info.record_count))
         if unpacked is not None:
             columns.sources.append(unpacked)

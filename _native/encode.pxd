@@ -26,13 +26,17 @@ cdef struct RecordSpan:
     int64_t base_timestamp
     int64_t max_timestamp
 
-# Finds how many rows from `begin`, before `end`, fit a batch of max_bytes (at least one, whatever its size).
-# False when the first row alone is beyond what a batch can hold (2 GiB).
-cdef bint columns_measure(
-    const RecordColumns *columns, int64_t begin, int64_t end, int64_t max_bytes, RecordSpan *span) noexcept nogil
+# Bytes of a batch that holds nothing but this row.
+cdef int64_t columns_row_bytes(const RecordColumns *columns, int64_t row) noexcept nogil
 
-# Writes the span's records at `out`, which has room for span.size_bytes - BATCH_HEADER_BYTES.
-cdef void columns_write(const RecordColumns *columns, const RecordSpan *span, uint8_t *out) noexcept nogil
+# Bytes that a batch of all rows in [begin, end) never passes.
+cdef int64_t columns_bound(const RecordColumns *columns, int64_t begin, int64_t end) noexcept nogil
+
+# Writes rows from `begin`, before `end`, as records behind a header's room at `out`, as many as `capacity` bytes
+# take, header included; span says how many those are, 0 when not even the first fits.
+cdef void columns_encode(
+    const RecordColumns *columns, int64_t begin, int64_t end, uint8_t *out, int64_t capacity,
+    RecordSpan *span) noexcept nogil
 
 cdef struct BatchWriter:
     # A batch growing record by record; the first BATCH_HEADER_BYTES of `out` are kept for its header.

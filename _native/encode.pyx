@@ -1,7 +1,7 @@
 """Record batches (magic 2) from columns and from Python values.
 
-Sizes are known before anything is written: a record's length stands in front of it. The columnar path
-measures a span first and then writes straight into a buffer of exactly that size.
+A record's length stands in front of it, so each is measured and then written, once; columns go straight into
+the batch that is handed out.
 """
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
@@ -9,6 +9,7 @@ from libc.stdint cimport INT32_MAX, int16_t, int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy, memset
 from bowstring._native.batch cimport (
     ATTR_COMPRESSION_MASK, ATTR_CONTROL, ATTR_TRANSACTIONAL, BATCH_HEADER_BYTES, BatchInfo, batch_seal)
+from bowstring._native.records cimport RECORD_FRAMING_MAX_BYTES
 from bowstring._native.varint cimport put_varint, varint_size
 from bowstring._native.wire cimport Writer, grow, writer_free
 
@@ -84,58 +85,59 @@ cdef inline int64_t column_get(const BinaryColumn *c, int64_t row, const uint8_t
     return end - begin
 
 
-cdef bint columns_measure(
-        const RecordColumns *columns, int64_t begin, int64_t end, int64_t max_bytes, RecordSpan *span) noexcept nogil:
+cdef inline int64_t column_bytes(const BinaryColumn *c, int64_t begin, int64_t end) noexcept nogil:
+    if c.offsets == NULL:
+        return 0
+    if c.wide:
+        return (<const int64_t *>c.offsets)[end] - (<const int64_t *>c.offsets)[begin]
+    return <int64_t>(<const int32_t *>c.offsets)[end] - (<const int32_t *>c.offsets)[begin]
+
+
+cdef int64_t columns_row_bytes(const RecordColumns *columns, int64_t row) noexcept nogil:
     cdef const uint8_t *at
-    cdef int64_t row, body, headers, timestamp, total = BATCH_HEADER_BYTES
-    cdef int64_t base = columns.timestamp if columns.timestamps == NULL else columns.timestamps[begin]
-    cdef int64_t newest = base
-    if max_bytes > INT32_MAX:
-        max_bytes = INT32_MAX
-    if end - begin > INT32_MAX:
-        end = begin + INT32_MAX
-    row = begin
-    while row < end:
-        timestamp = base if columns.timestamps == NULL else columns.timestamps[row]
-        headers = column_get(&columns.headers, row, &at)
-        body = body_size(delta(timestamp, base), <int32_t>(row - begin), column_get(&columns.key, row, &at),
-                         column_get(&columns.value, row, &at), 1 if headers <= 0 else headers)
-        body += varint_size(body)
-        if total + body > max_bytes:
-            if row > begin:
-                break
-            if total + body > INT32_MAX:
-                return False
-            max_bytes = total + body                     # the first row goes alone, however large
-        total += body
-        if timestamp > newest:
-            newest = timestamp
-        row += 1
-    span.begin = begin
-    span.rows = <int32_t>(row - begin)
-    span.size_bytes = <int32_t>total
-    span.base_timestamp = base
-    span.max_timestamp = newest
-    return True
+    cdef int64_t headers_bytes = column_get(&columns.headers, row, &at)
+    cdef int64_t body = body_size(0, 0, column_get(&columns.key, row, &at), column_get(&columns.value, row, &at),
+                                  1 if headers_bytes <= 0 else headers_bytes)
+    return BATCH_HEADER_BYTES + varint_size(body) + body
 
 
-cdef void columns_write(const RecordColumns *columns, const RecordSpan *span, uint8_t *out) noexcept nogil:
+cdef int64_t columns_bound(const RecordColumns *columns, int64_t begin, int64_t end) noexcept nogil:
+    return (BATCH_HEADER_BYTES + (end - begin) * RECORD_FRAMING_MAX_BYTES + column_bytes(&columns.key, begin, end)
+            + column_bytes(&columns.value, begin, end) + column_bytes(&columns.headers, begin, end))
+
+
+cdef void columns_encode(
+        const RecordColumns *columns, int64_t begin, int64_t end, uint8_t *out, int64_t capacity,
+        RecordSpan *span) noexcept nogil:
     cdef const uint8_t *key
     cdef const uint8_t *value
     cdef const uint8_t *headers
-    cdef int64_t row, key_length, value_length, headers_bytes, timestamp_delta
-    cdef int32_t i
-    for i in range(span.rows):
-        row = span.begin + i
-        timestamp_delta = 0 if columns.timestamps == NULL else delta(columns.timestamps[row], span.base_timestamp)
+    cdef int64_t key_length, value_length, headers_bytes, body, timestamp_delta = 0, row = begin
+    cdef int64_t base = columns.timestamp if columns.timestamps == NULL else columns.timestamps[begin]
+    cdef int64_t newest = base
+    cdef uint8_t *at = out + BATCH_HEADER_BYTES
+    cdef uint8_t *limit = out + (capacity if capacity < INT32_MAX else INT32_MAX)
+    while row < end:
+        if columns.timestamps != NULL:
+            timestamp_delta = delta(columns.timestamps[row], base)
+            newest = columns.timestamps[row] if columns.timestamps[row] > newest else newest
         key_length = column_get(&columns.key, row, &key)
         value_length = column_get(&columns.value, row, &value)
         headers_bytes = column_get(&columns.headers, row, &headers)
         if headers_bytes <= 0:
             headers = NULL
             headers_bytes = 1
-        out = put_record(out, body_size(timestamp_delta, i, key_length, value_length, headers_bytes),
-                         timestamp_delta, i, key, key_length, value, value_length, headers, headers_bytes)
+        body = body_size(timestamp_delta, <int32_t>(row - begin), key_length, value_length, headers_bytes)
+        if body + varint_size(body) > limit - at:
+            break
+        at = put_record(at, body, timestamp_delta, <int32_t>(row - begin), key, key_length, value, value_length,
+                        headers, headers_bytes)
+        span.max_timestamp = newest                      # not that of a row which does not fit
+        row += 1
+    span.begin = begin
+    span.rows = <int32_t>(row - begin)
+    span.size_bytes = <int32_t>(at - out)
+    span.base_timestamp = base
 
 # ---------------------------------------------------------------- record by record
 

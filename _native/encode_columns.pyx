@@ -4,13 +4,20 @@ Nothing here knows pyarrow: a column is a tuple of buffers, and the bytes are wr
 into the batch that is returned.
 """
 from cpython.buffer cimport PyBUF_FORMAT, PyBUF_ND, PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_XDECREF
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t
-from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 from bowstring._native.batch cimport BATCH_HEADER_BYTES, BatchInfo, batch_seal
 from bowstring._native.encode cimport (
-    BinaryColumn, RecordColumns, RecordSpan, batch_fields, columns_measure, columns_write, seal_compressed)
+    BinaryColumn, RecordColumns, RecordSpan, batch_fields, columns_bound, columns_encode, columns_row_bytes,
+    seal_compressed)
+
+cdef extern from "Python.h":
+    # With PyObject *: the bytes change size before anyone else sees them.
+    PyObject *PyBytes_FromStringAndSize(const char *data, Py_ssize_t size)
+    char *PyBytes_AS_STRING(PyObject *bytes)
+    int _PyBytes_Resize(PyObject **bytes, Py_ssize_t size) except -1
 
 
 cdef bint offsets_hold(const BinaryColumn *c, int64_t rows, int64_t data_bytes) noexcept nogil:
@@ -70,29 +77,35 @@ cdef class LentColumn:
             PyBuffer_Release(&self.views[i])
 
 
-cdef bytes encode_span(const RecordColumns *columns, const RecordSpan *span, int codec, level, dict fields):
+cdef object encode_one(
+        const RecordColumns *columns, int64_t begin, int64_t end, int64_t max_bytes, int codec, level, dict fields,
+        RecordSpan *span):
+    """One batch of the rows that fit, and what they are in `span`."""
     cdef BatchInfo info
-    cdef bytes batch
+    cdef int64_t alone = columns_row_bytes(columns, begin)
+    cdef int64_t capacity = max(alone, min(max_bytes, columns_bound(columns, begin, end)))
+    cdef PyObject *batch
     cdef uint8_t *out
-    cdef int64_t records_bytes = span.size_bytes - BATCH_HEADER_BYTES
-    batch_fields(&info, span.rows, span.base_timestamp, span.max_timestamp, fields)
-    info.size_bytes = span.size_bytes
-    if codec == 0:
-        batch = PyBytes_FromStringAndSize(NULL, span.size_bytes)
-        out = <uint8_t *>PyBytes_AS_STRING(batch)
-        with nogil:
-            columns_write(columns, span, out + BATCH_HEADER_BYTES)
-            batch_seal(out, &info)
-        return batch
-    out = <uint8_t *>malloc(records_bytes)
-    if out == NULL:
-        raise MemoryError("no memory for the records")
+    if alone > INT32_MAX:
+        raise ValueError(f"row {begin} is larger than the 2 GiB a batch can hold")
+    capacity = min(capacity, INT32_MAX)
+    batch = PyBytes_FromStringAndSize(NULL, capacity)
+    if batch == NULL:
+        raise MemoryError(f"no memory for a batch of {capacity} bytes")
+    out = <uint8_t *>PyBytes_AS_STRING(batch)
     try:
         with nogil:
-            columns_write(columns, span, out)
-        return seal_compressed(&info, out, records_bytes, codec, level)
+            columns_encode(columns, begin, end, out, capacity, span)
+        batch_fields(&info, span.rows, span.base_timestamp, span.max_timestamp, fields)
+        if codec != 0:
+            return seal_compressed(&info, out + BATCH_HEADER_BYTES, span.size_bytes - BATCH_HEADER_BYTES, codec, level)
+        info.size_bytes = span.size_bytes
+        with nogil:
+            batch_seal(out, &info)
+        _PyBytes_Resize(&batch, span.size_bytes)         # gives back what was not needed
+        return <object>batch
     finally:
-        free(out)
+        Py_XDECREF(batch)
 
 
 def encode_columns(value, *, key=None, headers=None, timestamps=0, int64_t begin=0, end=None,
@@ -113,7 +126,7 @@ def encode_columns(value, *, key=None, headers=None, timestamps=0, int64_t begin
     cdef Py_buffer times
     cdef int64_t rows = max(values.rows, keys.rows), last
     cdef int64_t sequence = fields.pop("base_sequence", -1)
-    cdef bint timed = not isinstance(timestamps, int), fits
+    cdef bint timed = not isinstance(timestamps, int)
     if rows < 0:
         raise ValueError("give at least one of the columns value and key")
     memset(&columns, 0, sizeof(RecordColumns))
@@ -135,11 +148,8 @@ def encode_columns(value, *, key=None, headers=None, timestamps=0, int64_t begin
         if not 0 <= begin <= last <= rows:
             raise ValueError(f"rows {begin} to {last} are not among the {rows} there are")
         while begin < last:
-            with nogil:
-                fits = columns_measure(&columns, begin, last, max_bytes, &span)
-            if not fits:
-                raise ValueError(f"row {begin} is larger than the 2 GiB a batch can hold")
-            batches.append(encode_span(&columns, &span, codec, level, {**fields, "base_sequence": sequence}))
+            batches.append(encode_one(&columns, begin, last, max_bytes, codec, level,
+                                      {**fields, "base_sequence": sequence}, &span))
             begin += span.rows
             if sequence >= 0:                            # sequences wrap to 0 after 2**31 - 1 (KIP-98)
                 sequence = (sequence + span.rows) & INT32_MAX

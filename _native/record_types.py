@@ -26,14 +26,15 @@ class Record(NamedTuple):
 
 
 class BatchHeader(NamedTuple):
-    """The header of one record batch of magic 2, and where it lies in the buffer it came from."""
+    """The header of one record batch of magic 2, and where it lies in the buffer it came from. `crc_ok` is None
+    where it was not computed."""
 
     position: int
     size_bytes: int
     base_offset: int
     leader_epoch: int
     crc: int
-    crc_ok: bool
+    crc_ok: bool | None
     attributes: int
     last_offset_delta: int
     base_timestamp: int

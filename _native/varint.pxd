@@ -25,6 +25,10 @@ cdef inline int64_t unzigzag(uint64_t v) noexcept nogil:
 
 cdef inline int32_t uvarint_size(uint64_t v) noexcept nogil:
     """Bytes that `v` takes: its bit length over 7, rounded up; 1 for 0."""
+    if likely(v < 0x80, True):
+        return 1
+    if likely(v < 0x4000, True):
+        return 2
     return ((63 - count_leading_zeros(v | 1)) * 9 + 73) >> 6
 
 
@@ -35,6 +39,13 @@ cdef inline int32_t varint_size(int64_t v) noexcept nogil:
 
 cdef inline uint8_t *put_uvarint64(uint8_t *at, uint64_t v) noexcept nogil:
     """Writes `v`; returns the byte after it. The caller has made room."""
+    if likely(v < 0x80, True):
+        at[0] = <uint8_t>v
+        return at + 1
+    if likely(v < 0x4000, True):
+        at[0] = <uint8_t>(v | 0x80)
+        at[1] = <uint8_t>(v >> 7)
+        return at + 2
     while v >= 0x80:
         at[0] = <uint8_t>(v | 0x80)
         at += 1
