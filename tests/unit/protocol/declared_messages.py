@@ -59,11 +59,12 @@ def name_of(declared):
     return declared.__name__
 
 
-def structs_in(instance):
-    """The instance itself and every struct inside it."""
+def structs_in(instance, version):
+    """The instance itself and every struct inside it that `version` has."""
     yield instance
     for field in fields_of(type(instance)):
-        value = getattr(instance, field.name)
-        for item in value if isinstance(value, list) else [value]:
-            if isinstance(item, Struct):
-                yield from structs_in(item)
+        if field.versions[0] <= version <= field.versions[1]:
+            value = getattr(instance, field.name)
+            for item in value if isinstance(value, list) else [value]:
+                if isinstance(item, Struct):
+                    yield from structs_in(item, version)

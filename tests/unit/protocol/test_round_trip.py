@@ -31,7 +31,7 @@ def test_defaults(declared):
         assert decode(declared, version, data) == declared()
 
 
-@quick
+@settings(quick, max_examples=300)
 @given(
     chance=st.randoms(use_true_random=False),
     declared=st.sampled_from(all_messages()),
@@ -42,7 +42,7 @@ def test_unknown_tags_are_kept(declared, chance, unknown):
         instance = example(declared, version, chance)
         lowest, highest = declared.__layout__.flexible
         if lowest <= version <= highest:
-            for inner in structs_in(instance):
+            for inner in structs_in(instance, version):
                 inner.unknown_tags = unknown or None
         data = encode(instance, version)
         assert data == reference_codec.encode(instance, version)
