@@ -1,11 +1,11 @@
 import uuid
 
 import pytest
-from tests.unit.dataplane.plane_client import PlaneClient
-
 from bowstring._native.dataplane import DataPlane
 from bowstring._native.log import PartitionLog
 from bowstring.engine.protocol import API_VERSIONS
+
+from tests.unit.dataplane.plane_client import PlaneClient
 
 TOPIC = "flights"
 TOPIC_ID = uuid.uuid5(uuid.NAMESPACE_DNS, TOPIC).bytes
@@ -37,7 +37,8 @@ class Served:
     def __init__(self, directory, reactors: int = 1, **settings):
         keys = (0, 1, 3, 18)
         apis = {
-            key: (API_VERSIONS[key].lowest, API_VERSIONS[key].highest, API_VERSIONS[key].flexible_from) for key in keys
+            key: (API_VERSIONS[key].lowest, API_VERSIONS[key].highest, API_VERSIONS[key].flexible_from)
+            for key in keys
         }
         self.directory = directory
         self.plane = DataPlane(apis=apis, reactors=reactors, **settings)

@@ -1,11 +1,11 @@
 """Short ways to say a batch, a Produce and a Fetch."""
 
-from tests.unit.dataplane.conftest import TOPIC, TOPIC_ID
-
 from bowstring._native.decode import decode_batches
 from bowstring._native.encode import encode_batch
 from bowstring.engine.protocol.messages import fetch as f
 from bowstring.engine.protocol.messages import produce as p
+
+from tests.unit.dataplane.conftest import TOPIC, TOPIC_ID
 
 
 def batch(*values: bytes, **options) -> bytes:
@@ -19,19 +19,26 @@ def records_of(records: bytes) -> list[tuple[int, bytes]]:
 
 def produce(records, version, *, topic=TOPIC, topic_id=TOPIC_ID, partition=0, acks=1, timeout_ms=5_000):
     named = {"topic_id": topic_id} if version >= 13 else {"name": topic}
-    data = p.TopicProduceData(**named, partition_data=[p.PartitionProduceData(index=partition, records=records)])
+    data = p.TopicProduceData(
+        **named, partition_data=[p.PartitionProduceData(index=partition, records=records)]
+    )
     return p.ProduceRequest(acks=acks, timeout_ms=timeout_ms, topic_data=[data])
 
 
 def fetch_topic(version, partitions, topic=TOPIC, topic_id=TOPIC_ID):
-    return f.FetchTopic(**({"topic_id": topic_id} if version >= 13 else {"topic": topic}), partitions=partitions)
+    return f.FetchTopic(
+        **({"topic_id": topic_id} if version >= 13 else {"topic": topic}), partitions=partitions
+    )
 
 
 def fetch(version, *, topic=TOPIC, topic_id=TOPIC_ID, partition=0, offset=0, max_wait_ms=0, min_bytes=1,
           max_bytes=50 << 20, partition_max_bytes=1 << 20, leader_epoch=-1, replica_id=-1, isolation=0,
           session_id=0, session_epoch=-1):  # fmt: skip
     part = f.FetchPartition(
-        partition=partition, fetch_offset=offset, partition_max_bytes=partition_max_bytes, current_leader_epoch=leader_epoch
+        partition=partition,
+        fetch_offset=offset,
+        partition_max_bytes=partition_max_bytes,
+        current_leader_epoch=leader_epoch,
     )
     return f.FetchRequest(
         replica_id=replica_id, max_wait_ms=max_wait_ms, min_bytes=min_bytes, max_bytes=max_bytes,

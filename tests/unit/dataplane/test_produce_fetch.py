@@ -4,10 +4,10 @@ import threading
 import time
 
 import pytest
+from bowstring.engine.protocol import API_VERSIONS
+
 from tests.unit.dataplane.conftest import TOPIC, TOPIC_ID
 from tests.unit.dataplane.requests_for_tests import batch, fetch, produce, records_of
-
-from bowstring.engine.protocol import API_VERSIONS
 
 PRODUCE = range(API_VERSIONS[0].lowest, API_VERSIONS[0].highest + 1)
 FETCH = range(API_VERSIONS[1].lowest, API_VERSIONS[1].highest + 1)
@@ -86,7 +86,7 @@ def test_min_bytes_are_waited_for(served, client):
     for _ in range(4):
         client.call(produce(batch(b"x" * 1_000), 9), 9)
     answer = fetched(reader.receive(1, 12))
-    assert 3_000 <= len(answer.records)
+    assert len(answer.records) >= 3_000
 
 
 def test_replies_keep_order_while_a_fetch_waits(served, client):
@@ -219,4 +219,7 @@ def test_produce_to_many_partitions_in_one_request(served, client):
     request.topic_data[0].partition_data += other
     (topic,) = client.call(request, 13).responses
     assert topic.topic_id == TOPIC_ID
-    assert [(p.index, p.error_code, p.base_offset) for p in topic.partition_responses] == [(0, 0, 0), (1, 0, 0)]
+    assert [(p.index, p.error_code, p.base_offset) for p in topic.partition_responses] == [
+        (0, 0, 0),
+        (1, 0, 0),
+    ]
