@@ -9,7 +9,7 @@ from collections.abc import Callable
 from bench.bars import BOWSTRING
 from bench.catalogue import micro_benches
 from bench.lab import Lab
-from bench.results import CaseResult, Sample
+from bench.results import CaseResult, Failure, Sample
 
 REPEATS = 5
 
@@ -23,8 +23,11 @@ def micro(lab: Lab, name: str, title: str) -> CaseResult:
     case = CaseResult(name, title, facts)
     values = {}
     for bench in micro_benches():
-        with bench.ready() as call:
-            values[metric(bench.name)] = _microseconds(call, lab.size.micro_seconds)
+        try:
+            with bench.ready() as call:
+                values[metric(bench.name)] = _microseconds(call, lab.size.micro_seconds)
+        except Exception as error:  # one broken suite must not take an hour's run with it; it is reported
+            case.failures.append(Failure(BOWSTRING, 1, f"{bench.name}: {type(error).__name__}: {error}"))
     case.samples.append(Sample(BOWSTRING, 1, values))
     return case
 
