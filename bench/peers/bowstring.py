@@ -6,7 +6,7 @@ import sys
 from importlib.metadata import version
 from pathlib import Path
 
-from bench.peers.peer import COMMON_SETTINGS, Peer, free_ports, write_properties
+from bench.peers.peer import COMMON_SETTINGS, HOST, Peer, free_ports, write_properties
 
 
 class Bowstring(Peer):
@@ -29,5 +29,6 @@ class Bowstring(Peer):
 
     def command(self) -> list[str]:
         """The same command a person would type."""
-        options = ["--data", str(self.data), "--port", str(self.port), "--config", str(self._settings)]
+        where = ["--host", HOST, "--port", str(self.port)]
+        options = [*where, "--data", str(self.data), "--config", str(self._settings)]
         return [sys.executable, "-m", "bowstring", "serve", *options]
