@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-
 from conformance.drivers import CLIENTS, Driver, Session
 from conformance.target import Broker, target_class
 

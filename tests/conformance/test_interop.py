@@ -3,7 +3,6 @@
 from collections.abc import Callable
 
 import pytest
-
 from conformance.drivers import CLIENTS, CODECS, Session
 
 

@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable
 
 import pytest
-
 from conformance.drivers import CODECS, DriverError, Json, Session, clients_with
 
 MIB = 1 << 20

@@ -224,16 +224,16 @@ func (m *saramaMember) Setup(session sarama.ConsumerGroupSession) error {
 	m.mu.Lock()
 	m.session = session
 	m.mu.Unlock()
-	m.state.assigned(session.Claims())
 	return nil
 }
 
-func (m *saramaMember) Cleanup(session sarama.ConsumerGroupSession) error {
-	m.state.revoked(session.Claims())
-	return nil
-}
+func (m *saramaMember) Cleanup(sarama.ConsumerGroupSession) error { return nil }
 
+// ConsumeClaim runs as long as the partition is owned: a cooperative rebalance ends the revoked claims alone.
 func (m *saramaMember) ConsumeClaim(session sarama.ConsumerGroupSession, claim sarama.ConsumerGroupClaim) error {
+	partition := map[string][]int32{claim.Topic(): {claim.Partition()}}
+	m.state.assigned(partition)
+	defer m.state.revoked(partition)
 	for message := range claim.Messages() {
 		m.state.record(message.Topic, message.Partition, message.Offset, message.Value)
 		session.MarkMessage(message, "")

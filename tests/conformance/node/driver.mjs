@@ -283,9 +283,12 @@ const ADMIN = {
       configEntries: Object.entries(args.configs).map(([name, value]) => ({ name, value })),
     }],
   }),
-  delete_records: (admin, args) => admin.deleteTopicRecords({
-    topic: args.topic, partitions: [{ partition: args.partition, offset: String(args.before) }],
-  }),
+  delete_records: async (admin, args) => {
+    // KafkaJS looks for the leader in metadata that it has, so something must have asked for it.
+    await admin.fetchTopicOffsets(args.topic)
+    const partitions = [{ partition: args.partition, offset: String(args.before) }]
+    await admin.deleteTopicRecords({ topic: args.topic, partitions })
+  },
   list_groups: async (admin) => ({ groups: (await admin.listGroups()).groups.map((each) => each.groupId) }),
   describe_group: async (admin, args) => {
     const { groups } = await admin.describeGroups([args.group])
@@ -315,8 +318,14 @@ for (const [name, operation] of Object.entries(ADMIN)) {
   operations[name] = (args) => withAdmin(args, (admin) => operation(admin, args))
 }
 
+// KafkaJS wraps what the broker said: in its retrier's error, and in one that lists topics, groups or partitions.
+function rootCause(error) {
+  const inner = error.errors?.[0] ?? error.groups?.[0]?.error ?? error.partitions?.[0]?.error ?? error.cause
+  return inner ? rootCause(inner) : error
+}
+
 function failure(error) {
-  const cause = error.errors?.[0] ?? error.cause ?? error
+  const cause = rootCause(error)
   const code = typeof cause.code === 'number' ? cause.code : null
   return { code, message: `${cause.name}: ${cause.message}` }
 }

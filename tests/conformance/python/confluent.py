@@ -12,7 +12,6 @@ from confluent_kafka.admin import (
     NewPartitions,
     NewTopic,
 )
-
 from conformance.python.loop import (
     ClientError,
     Collector,

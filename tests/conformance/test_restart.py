@@ -1,0 +1,139 @@
+"""A broker that stops and dies under its clients: idempotent producers lose and double nothing, groups go on."""
+
+import base64
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from conformance.drivers import CLIENTS, Driver, Json, Session, flooded, wait_until
+from conformance.target import Broker, target_class
+
+COUNT, RATE_PER_S, PARTITIONS = 5000, 1000, 2
+
+
+@dataclass
+class Aftermath:
+    """What is left after the broker was restarted under seven producers and seven groups."""
+
+    broker: Broker
+    floods: dict[str, Any] = field(default_factory=dict)
+    members: dict[str, str] = field(default_factory=dict)
+    read_before: dict[str, int] = field(default_factory=dict)
+
+
+def restart(broker: Broker, how: Callable[[], int], java: Session, *topics: str) -> None:
+    """Stops and starts the broker, and waits until it leads again what it led (Java's client retries; some do not)."""
+    how()
+    broker.start()
+    for topic in topics:
+        java.call("bounds", topic=topic, partition=0)
+
+
+@pytest.fixture(scope="module")
+def aftermath(
+    tmp_path_factory: pytest.TempPathFactory, drivers: Callable[[str], Driver]
+) -> Iterator[Aftermath]:
+    """All clients write (and hold a group) while the broker stops cleanly once and is killed once."""
+    broker = target_class()(tmp_path_factory.mktemp("restarted"))
+    broker.start()
+    left = Aftermath(broker)
+    sessions = {name: Session(drivers(name), broker.bootstrap) for name in CLIENTS}
+    for name, client in sessions.items():
+        client.call("create_topic", topic=f"flood-{name}", partitions=PARTITIONS)
+        client.call("create_topic", topic=f"group-{name}", partitions=PARTITIONS)
+        client.produce(f"group-{name}", numbered(0, 50))
+        left.members[name] = join(client, name)
+    for name, client in sessions.items():
+        wait_until(
+            lambda client=client: set(read(client, left)) == set(range(50)), f"{name} to read 50 records"
+        )
+        client.call("commit", handle=left.members[name])
+        left.read_before[name] = len(read(client, left))
+    handles = {name: client.open_producer(idempotent=True) for name, client in sessions.items()}
+    shape = {"partitions": PARTITIONS, "count": COUNT, "size": 100, "rate_per_s": RATE_PER_S}
+    for name, handle in handles.items():
+        args = {"bootstrap": broker.bootstrap, "handle": handle, "topic": f"flood-{name}", **shape}
+        left.floods[name] = drivers(name).submit("flood", **args)
+    topics = [f"{kind}-{name}" for kind in ("flood", "group") for name in CLIENTS]
+    watcher = Driver(CLIENTS["java"])
+    for how in (broker.stop, broker.kill):
+        time.sleep(1.5)
+        restart(broker, how, Session(watcher, broker.bootstrap), *topics)
+    watcher.close()
+    yield left
+    broker.kill()
+
+
+def numbered(start: int, count: int) -> list[Json]:
+    return [{"partition": i % PARTITIONS, "value": b"%d" % i} for i in range(start, start + count)]
+
+
+def join(client: Session, name: str) -> str:
+    handle = client.driver.handle()
+    topics, assignor = [f"group-{name}"], client.client.assignor
+    options = {"assignor": assignor, "session_timeout_ms": 10000}
+    client.call("join", handle=handle, group=f"of-{name}", topics=topics, **options)
+    return handle
+
+
+def read(client: Session, left: Aftermath) -> list[int]:
+    """The numbers that the client's member has read so far, in the order it read them."""
+    records = client.call("member", handle=left.members[client.name])["records"]
+    return [int(base64.b64decode(value)) for *_, value in records]
+
+
+@pytest.mark.parametrize("name", list(CLIENTS))
+def test_idempotent_producer_across_restarts(
+    name: str, aftermath: Aftermath, drivers: Callable[[str], Driver]
+) -> None:
+    assert aftermath.floods[name].result(60) == {"acked": COUNT}
+    client = Session(drivers(name), aftermath.broker.bootstrap)
+    bounds = [client.call("bounds", topic=f"flood-{name}", partition=each) for each in range(PARTITIONS)]
+    assert bounds == [{"earliest": 0, "latest": COUNT // PARTITIONS}] * PARTITIONS
+    assert client.summarize(f"flood-{name}", COUNT, PARTITIONS) == flooded(COUNT)
+
+
+@pytest.mark.parametrize("name", list(CLIENTS))
+def test_group_goes_on_after_restarts(
+    name: str, aftermath: Aftermath, drivers: Callable[[str], Driver]
+) -> None:
+    aftermath.floods[name].result(60)
+    client = Session(drivers(name), aftermath.broker.bootstrap)
+    committed = client.call("committed", group=f"of-{name}", topic=f"group-{name}", partitions=[0, 1])
+    assert committed["offsets"] == [25, 25]
+    client.produce(f"group-{name}", numbered(50, 50))
+    wait_until(lambda: set(read(client, aftermath)) == set(range(100)), "the member to go on", 40)
+    since = read(client, aftermath)[aftermath.read_before[name] :]
+    assert min(since) == 50, "what was committed came again"
+    client.call("commit", handle=aftermath.members[name])
+    client.call("leave", handle=aftermath.members[name])
+    client.produce(f"group-{name}", numbered(100, 10))
+    aftermath.members[name] = join(client, name)
+    wait_until(lambda: len(read(client, aftermath)) >= 10, "a new member to resume from the commit", 40)
+    assert set(read(client, aftermath)) == set(range(100, 110))
+    client.call("leave", handle=aftermath.members[name])
+
+
+def test_topics_configs_and_deletions_survive(aftermath: Aftermath, drivers: Callable[[str], Driver]) -> None:
+    java = Session(drivers("java"), aftermath.broker.bootstrap)
+    for each in aftermath.floods.values():
+        each.exception(60)
+    java.call("create_topic", topic="kept", partitions=3, configs={"retention.ms": "123456789"})
+    java.call("create_topic", topic="dropped", partitions=1)
+    java.call("alter_topic_configs", topic="kept", configs={"max.message.bytes": "54321"})
+    java.produce("kept", numbered(0, 10))
+    java.call("delete_records", topic="kept", partition=0, before=2)
+    java.call("delete_topic", topic="dropped")
+    before = java.call("describe_topic", topic="kept")
+    for how in (aftermath.broker.stop, aftermath.broker.kill):
+        restart(aftermath.broker, how, java, "kept")
+        topics = wait_until(lambda: java.call("list_topics")["topics"], "the topics")
+        assert topics["kept"] == 3
+        assert "dropped" not in topics
+        assert java.call("describe_topic", topic="kept") == before
+        configs = java.call("topic_configs", topic="kept")["configs"]
+        assert (configs["retention.ms"], configs["max.message.bytes"]) == ("123456789", "54321")
+        assert java.call("bounds", topic="kept", partition=0) == {"earliest": 2, "latest": 5}
+        assert len(java.consume("kept", 5, partitions=2, offset=2, timeout_ms=5000)) == 5
