@@ -1,6 +1,6 @@
 """The broker settings that the group coordinator obeys."""
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -21,9 +21,9 @@ class GroupConfig:
     offsets_retention_check_interval_ms: int = 600_000
 
     @classmethod
-    def from_configs(cls, configs: Mapping[str, Any]) -> "GroupConfig":
-        """Takes each setting from `configs` under its Kafka name (``group.max.size``), all present."""
-        return cls(**{field.name: int(configs[field.name.replace("_", ".")]) for field in fields(cls)})
+    def read(cls, value: Callable[[str], Any]) -> "GroupConfig":
+        """Takes each setting from `value`, which gives a config by its Kafka name (``group.max.size``)."""
+        return cls(**{field.name: int(value(field.name.replace("_", "."))) for field in fields(cls)})
 
     @property
     def offsets_retention_ms(self) -> int:

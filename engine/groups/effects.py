@@ -1,4 +1,5 @@
-"""What a shard asks its shell to do. Effects are carried out in the order in which they are listed.
+"""What a shard asks its shell to do. Effects are carried out in the order in which the shard gave them: those
+that come of an append's end follow whatever was listed with the append.
 
 The shell's contract:
 - `AppendRecords`: write the records as one batch, then call `GroupShard.append_written` at once, and

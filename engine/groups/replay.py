@@ -29,12 +29,12 @@ class Replay:
 
     def __init__(self, state: ShardState) -> None:
         self._state = state
-        self._latest: dict[bytes, tuple[int, bytes | None]] = {}
+        self._latest: dict[bytes | None, tuple[int, bytes | None]] = {}
 
     def add(
         self,
         offsets: Iterable[int],
-        keys: Iterable[bytes],
+        keys: Iterable[bytes | None],
         values: Iterable[bytes | None],
         producer_id: int = NO_PRODUCER,
     ) -> None:
@@ -69,11 +69,10 @@ class Replay:
             self._apply(key, value, offset, NO_PRODUCER)
         self._latest.clear()
 
-    def _apply(self, key: bytes, value: bytes | None, offset: int, producer_id: int) -> None:
-        record_type = int.from_bytes(key[:2], "big")
-        apply = APPLY.get(record_type)
-        if apply is None:
-            self._state.note(f"record {offset} of unknown type {record_type} in the group log is passed over")
+    def _apply(self, key: bytes | None, value: bytes | None, offset: int, producer_id: int) -> None:
+        apply = APPLY.get(int.from_bytes(key[:2], "big")) if key else None
+        if key is None or apply is None:
+            self._state.note(f"record {offset} in the group log is passed over, it is of an unknown type")
             return
         try:
             apply(self._state, key, value, offset, producer_id)

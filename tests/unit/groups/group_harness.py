@@ -387,7 +387,7 @@ def snapshot(shard: GroupShard) -> dict[str, Any]:
                     member.client_host,
                     member.rebalance_timeout_ms,
                     member.session_timeout_ms,
-                    member.metadata(group.protocol_name or ""),
+                    dict(member.protocols).get(group.protocol_name),
                     member.assignment,
                 )
                 for member in group.members.values()

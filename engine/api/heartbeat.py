@@ -1,0 +1,24 @@
+"""Heartbeat: keeps a member's session, and tells it when to rejoin."""
+
+from typing import TYPE_CHECKING
+
+from bowstring.engine.errors import Errors, KafkaError
+from bowstring.engine.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+
+if TYPE_CHECKING:
+    from bowstring.engine.broker.broker import Broker
+    from bowstring.engine.broker.request import Request
+
+
+async def handle(broker: "Broker", request: "Request") -> HeartbeatResponse:
+    """Answered without an error while the group is being read from the log: its sessions have not begun."""
+    body: HeartbeatRequest = request.body
+    try:
+        answer: HeartbeatResponse = await broker.groups.ask(
+            body.group_id, lambda shard, token, now_ms: shard.heartbeat(body, token)
+        )
+    except KafkaError as error:
+        if error.error is Errors.COORDINATOR_LOAD_IN_PROGRESS:
+            return HeartbeatResponse()
+        raise
+    return answer
