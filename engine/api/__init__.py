@@ -1,1 +1,45 @@
-"""The handlers: one file for each API, or tight family of APIs, that the control thread answers."""
+"""The handlers: one file for each API, or tight family of APIs, that the control thread answers.
+
+A module here has ``async def handle(broker, request)``, which returns the response's body. To add an API,
+write its module and add one row below; the row is what makes the broker offer it.
+"""
+
+from typing import Final
+
+HANDLERS: Final[dict[int, str]] = {
+    2: "list_offsets",
+    3: "metadata",
+    8: "offset_commit",
+    9: "offset_fetch",
+    10: "find_coordinator",
+    11: "join_group",
+    12: "heartbeat",
+    13: "leave_group",
+    14: "sync_group",
+    15: "describe_groups",
+    16: "list_groups",
+    18: "api_versions",
+    19: "create_topics",
+    20: "delete_topics",
+    21: "delete_records",
+    22: "init_producer_id",
+    23: "offset_for_leader_epoch",
+    32: "describe_configs",
+    33: "alter_configs",
+    35: "describe_log_dirs",
+    37: "create_partitions",
+    42: "delete_groups",
+    44: "incremental_alter_configs",
+    47: "offset_delete",
+    55: "describe_quorum",
+    60: "describe_cluster",
+    61: "describe_producers",
+    74: "list_config_resources",
+    75: "describe_topic_partitions",
+}
+"""Module by API key; a module is imported when its API is first asked for."""
+
+_NATIVE: Final = (0, 1)
+
+ADVERTISED: Final = tuple(sorted({*_NATIVE, *HANDLERS}))
+"""Every API this broker offers: Produce and Fetch are answered by the reactors."""

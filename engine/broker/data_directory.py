@@ -15,8 +15,9 @@ LOCK_FILE: Final = ".lock"
 META_PROPERTIES: Final = "meta.properties"
 CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
 PARTITION_METADATA: Final = "partition.metadata"
-METADATA_TOPIC: Final = "__cluster_metadata"
 METADATA_PARTITION_DIRECTORY: Final = "__cluster_metadata-0"
+# The id Kafka reserves for the metadata topic: 1.
+METADATA_TOPIC_ID: Final = bytes(15) + b"\x01"
 DELETED_SUFFIX: Final = "-delete"
 STRAY_SUFFIX: Final = "-stray"
 

@@ -70,7 +70,8 @@ def advertised_listeners(configs: BrokerConfigs, bound: list[Listener]) -> list[
     for text in configs.value("advertised.listeners") or []:
         name, host, port = parse_listener(text)
         given[name] = (host, port)
-    unknown = set(given) - {listener.name for listener in bound}
+    # Controllers are advertised too, in Kafka's own example file; here nobody asks for them.
+    unknown = set(given) - {parse_listener(text)[0] for text in configs.value("listeners")}
     if unknown:
         raise ConfigError(f"advertised.listeners: {sorted(unknown)[0]} is not among listeners")
     advertised = []
@@ -85,7 +86,7 @@ def advertised_listeners(configs: BrokerConfigs, bound: list[Listener]) -> list[
 
 
 def _own_name() -> str:
-    import socket  # noqa: PLC0415 - resolving costs milliseconds; only a listener without a host needs it
+    import socket
 
     name = socket.gethostname()
     try:

@@ -72,3 +72,7 @@ def log_to_stderr(form: str, level: str) -> None:
     LOGGER.handlers[:] = [handler]
     LOGGER.setLevel(level.upper())
     LOGGER.propagate = False
+
+
+LEVELS: Final = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+"""Levels by the names the data plane uses."""

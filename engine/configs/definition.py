@@ -141,7 +141,7 @@ def rows(table: Iterable[tuple[Any, ...]]) -> dict[str, ConfigKey]:
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """The known name most like `name`, or None when nothing comes near."""
-    import difflib  # noqa: PLC0415 - only a mistyped key needs it
+    import difflib
 
     matches = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
     return matches[0] if matches else None

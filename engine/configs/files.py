@@ -92,7 +92,7 @@ def _unescape(text: str) -> str:
 
 def parse_toml(text: str, path: Path) -> list[tuple[str, str]]:
     """(key, value) of each entry; tables and dotted keys are joined with dots, lists with commas."""
-    import tomllib  # noqa: PLC0415 - server.properties needs no TOML parser
+    import tomllib
 
     try:
         document = tomllib.loads(text)

@@ -71,7 +71,7 @@ SERVER = _rows((
      "Addresses to listen on, as NAME://host:port."),
     ("max.connection.creation.rate", INT, "2147483647", "0..", MEDIUM, CLUSTER_WIDE, STORED,
      "New connections accepted per second."),
-    ("max.connections", INT, "2147483647", "0..", MEDIUM, CLUSTER_WIDE, APPLIED,
+    ("max.connections", INT, "2147483647", "0..", MEDIUM, CLUSTER_WIDE, STORED,
      "Connections open at one time, over all listeners."),
     ("max.connections.per.ip", INT, "2147483647", "0..", MEDIUM, CLUSTER_WIDE, STORED,
      "Connections open at one time from one address."),

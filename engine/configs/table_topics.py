@@ -20,16 +20,16 @@ TOPICS = _rows((
     ("cleanup.policy", LIST, "delete", "compact|delete", MEDIUM, TOPIC, APPLIED,
      "What happens to old segments: `delete` drops them by age and size, `compact` keeps the newest "
      "record of each key, both together do both, an empty list keeps everything."),
-    ("compression.gzip.level", INT, "-1", "-1 or 1..9", MEDIUM, TOPIC, STORED,
+    ("compression.gzip.level", INT, "-1", "-1 or 1..9", MEDIUM, TOPIC, APPLIED,
      "Effort when the broker itself compresses with gzip; -1 is zlib's own default."),
-    ("compression.lz4.level", INT, "9", "1..17", MEDIUM, TOPIC, STORED,
+    ("compression.lz4.level", INT, "9", "1..17", MEDIUM, TOPIC, APPLIED,
      "Effort when the broker itself compresses with lz4."),
     ("compression.type", STRING,
      "producer",
      "uncompressed|zstd|lz4|snappy|gzip|producer", MEDIUM, TOPIC, APPLIED,
      "Codec of stored batches. `producer` keeps what the producer chose; any other value recompresses"
      " batches that differ."),
-    ("compression.zstd.level", INT, "3", "-131072..22", MEDIUM, TOPIC, STORED,
+    ("compression.zstd.level", INT, "3", "-131072..22", MEDIUM, TOPIC, APPLIED,
      "Effort when the broker itself compresses with zstd."),
     ("delete.retention.ms", LONG, "86400000", "0..", MEDIUM, TOPIC, STORED,
      "How long tombstones and transaction markers outlive compaction, so that a reader starting from "

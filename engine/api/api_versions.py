@@ -1,0 +1,79 @@
+"""ApiVersions: which APIs and versions this broker speaks, and which features."""
+
+from typing import TYPE_CHECKING, Final
+
+from bowstring.engine.api import ADVERTISED
+from bowstring.engine.errors import Errors
+from bowstring.engine.metadata.features import SUPPORTED_FEATURES
+from bowstring.engine.protocol import API_VERSIONS
+from bowstring.engine.protocol.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
+
+if TYPE_CHECKING:
+    from bowstring.engine.broker.broker import Broker
+    from bowstring.engine.broker.request import Request
+
+_API_VERSIONS_KEY: Final = 18
+_PRODUCE_KEY: Final = 0
+_NAME_CHARACTERS: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-.")
+
+
+async def handle(broker: "Broker", request: "Request") -> ApiVersionsResponse:
+    """Lists the APIs.
+
+    Behaviour: Produce is listed from version 0 on, which is not served but which librdkafka looks for
+    (KAFKA-18659). A version too new is answered in version 0 by `unsupported_version`.
+
+    Versions: 1 adds the throttle time. 3 adds the client's software name, which must be well formed
+    (KIP-511), and features (KIP-584). 4 lists features whose lowest level is 0 (KAFKA-17011). 5 refuses
+    a client that means another cluster or node (KIP-1242).
+    """
+    body: ApiVersionsRequest = request.body
+    if not _is_valid(body, request.version):
+        return ApiVersionsResponse(error_code=Errors.INVALID_REQUEST.code)
+    if body.cluster_id is not None and (body.cluster_id, body.node_id) != (broker.cluster_id, broker.node_id):
+        return ApiVersionsResponse(error_code=Errors.REBOOTSTRAP_REQUIRED.code)
+    return ApiVersionsResponse(
+        api_keys=[_offer(key) for key in ADVERTISED],
+        supported_features=[
+            SupportedFeatureKey(name=name, min_version=low, max_version=high)
+            for name, (low, high) in SUPPORTED_FEATURES.items()
+            if low > 0 or request.version >= 4
+        ],
+        finalized_features_epoch=broker.metadata.end_offset - 1,
+        finalized_features=[
+            FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
+            for name, level in broker.metadata.image.features.items()
+        ],
+    )
+
+
+def unsupported_version(broker: "Broker") -> ApiVersionsResponse:
+    """The answer, in version 0, to a version of ApiVersions that is not known here."""
+    return ApiVersionsResponse(
+        error_code=Errors.UNSUPPORTED_VERSION.code, api_keys=[_offer(_API_VERSIONS_KEY)]
+    )
+
+
+def _offer(key: int) -> ApiVersion:
+    api = API_VERSIONS[key]
+    lowest = 0 if key == _PRODUCE_KEY else api.lowest
+    return ApiVersion(api_key=key, min_version=lowest, max_version=api.highest)
+
+
+def _is_valid(body: ApiVersionsRequest, version: int) -> bool:
+    if version >= 5 and (body.cluster_id is None) != (body.node_id == -1):
+        return False
+    return version < 3 or (
+        _is_software_name(body.client_software_name) and _is_software_name(body.client_software_version)
+    )
+
+
+def _is_software_name(text: str) -> bool:
+    """Letters, digits, dots and dashes, with a letter or digit at both ends."""
+    return bool(text) and _NAME_CHARACTERS.issuperset(text) and text[0] not in "-." and text[-1] not in "-."

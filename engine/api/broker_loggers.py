@@ -1,0 +1,51 @@
+"""Log levels as a config resource (KIP-412): held in memory, gone at the next start."""
+
+import logging
+from collections.abc import Sequence
+from typing import Final
+
+from bowstring.engine.errors import Errors, KafkaError
+from bowstring.engine.metadata.config_changes import DELETE, SET, Change
+
+# Kafka's levels and ours; Python has no TRACE and no FATAL of its own.
+_LEVELS: Final = {
+    "TRACE": logging.DEBUG,
+    "DEBUG": logging.DEBUG,
+    "INFO": logging.INFO,
+    "WARN": logging.WARNING,
+    "ERROR": logging.ERROR,
+    "FATAL": logging.CRITICAL,
+}
+_NAMES: Final = {level: name for name, level in _LEVELS.items() if name != "TRACE"}
+_LOGGERS: Final = {"bowstring": "bowstring", "asyncio": "asyncio"}
+
+
+def levels() -> dict[str, str]:
+    """The level of each logger of the broker."""
+    return {
+        name: _NAMES.get(logging.getLogger(target).getEffectiveLevel(), "INFO")
+        for name, target in _LOGGERS.items()
+    }
+
+
+def alter(changes: Sequence[Change], *, validate_only: bool) -> None:
+    """Sets levels, or takes them back to the default; all of them or none.
+
+    Raises:
+        KafkaError: INVALID_CONFIG for an unknown logger or level, INVALID_REQUEST for another operation.
+    """
+    for change in changes:
+        if change.name not in _LOGGERS:
+            raise KafkaError(Errors.INVALID_CONFIG, f"Logger {change.name} does not exist!")
+        if change.operation not in (SET, DELETE):
+            raise KafkaError(Errors.INVALID_REQUEST, "The level of a logger can only be set or deleted.")
+        if change.operation == SET and change.value not in _LEVELS:
+            raise KafkaError(
+                Errors.INVALID_CONFIG,
+                f"Cannot set the log level of {change.name} to {change.value}: it is none of "
+                f"{', '.join(_LEVELS)}",
+            )
+    if not validate_only:
+        for change in changes:
+            level = _LEVELS[change.value or ""] if change.operation == SET else logging.INFO
+            logging.getLogger(_LOGGERS[change.name]).setLevel(level)

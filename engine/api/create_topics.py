@@ -1,0 +1,136 @@
+"""CreateTopics."""
+
+from typing import TYPE_CHECKING
+
+from bowstring.engine.configs import TOPIC_CONFIGS, BrokerConfigs, ConfigSource, shown
+from bowstring.engine.errors import Errors, KafkaError
+from bowstring.engine.metadata.names import METADATA_TOPIC, unified
+from bowstring.engine.metadata.topic_changes import MAX_PARTITIONS_PER_REQUEST, NewTopic, create_topic
+from bowstring.engine.protocol import random_uuid
+from bowstring.engine.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from bowstring.engine.protocol.records.cluster_metadata.topics import PartitionRecord
+from bowstring.engine.protocol.schema import MetadataRecord
+
+if TYPE_CHECKING:
+    from bowstring.engine.broker.broker import Broker
+    from bowstring.engine.broker.request import Request
+
+
+async def handle(broker: "Broker", request: "Request") -> CreateTopicsResponse:
+    """Creates topics: those that can be, each by itself; one commit for all of them.
+
+    Behaviour: a topic is there, and its leader known, when the answer comes. validate_only checks
+    everything and changes nothing.
+
+    Versions: 4 lets the counts be -1 for the broker's defaults (KIP-464); 5 returns the counts and the
+    configs in force (KIP-525); 7 the topic id.
+    """
+    body: CreateTopicsRequest = request.body
+    counts: dict[str, int] = {}
+    for topic in body.topics:
+        counts[topic.name] = counts.get(topic.name, 0) + 1
+    results: dict[str, CreatableTopicResult] = {}
+    async with broker.metadata.changing() as image:
+        records: list[MetadataRecord] = []
+        partitions = 0
+        unified_names: dict[str, str] = {}
+        for topic in body.topics:
+            if topic.name in results:
+                continue
+            try:
+                _check_in_request(topic.name, counts[topic.name], unified_names)
+                topic_id = random_uuid()
+                made = create_topic(image, broker.configs, _wanted(topic), topic_id)
+                partitions += sum(isinstance(record, PartitionRecord) for record in made)
+                if partitions > MAX_PARTITIONS_PER_REQUEST:
+                    raise KafkaError(
+                        Errors.POLICY_VIOLATION, "Excessively large number of partitions per request."
+                    )
+            except KafkaError as error:
+                results[topic.name] = CreatableTopicResult(
+                    name=topic.name,
+                    error_code=error.code,
+                    error_message=error.detail or error.error.message,
+                )
+                continue
+            records += made
+            unified_names[unified(topic.name)] = topic.name
+            results[topic.name] = _success(broker.configs, topic, topic_id, made)
+        if not body.validate_only:
+            await broker.changes.commit(records)
+    return CreateTopicsResponse(topics=list(results.values()))
+
+
+def _check_in_request(name: str, count: int, unified_names: dict[str, str]) -> None:
+    if count > 1:
+        raise KafkaError(Errors.INVALID_REQUEST, "Duplicate topic name.")
+    if name == METADATA_TOPIC:
+        raise KafkaError(
+            Errors.INVALID_REQUEST, f"Creation of internal topic {METADATA_TOPIC} is prohibited."
+        )
+    other = unified_names.get(unified(name))
+    if other is not None:
+        raise KafkaError(
+            Errors.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}"
+        )
+
+
+def _wanted(topic: CreatableTopic) -> NewTopic:
+    assignments: dict[int, list[int]] = {}
+    for assignment in topic.assignments:
+        if assignment.partition_index in assignments:
+            raise KafkaError(
+                Errors.INVALID_REPLICA_ASSIGNMENT,
+                f"Found multiple manual partition assignments for partition {assignment.partition_index}",
+            )
+        assignments[assignment.partition_index] = assignment.broker_ids
+    return NewTopic(
+        topic.name,
+        topic.num_partitions,
+        topic.replication_factor,
+        assignments,
+        {config.name: config.value for config in topic.configs},
+    )
+
+
+def _success(
+    configs: BrokerConfigs, topic: CreatableTopic, topic_id: bytes, made: list[MetadataRecord]
+) -> CreatableTopicResult:
+    partitions = [record for record in made if isinstance(record, PartitionRecord)]
+    return CreatableTopicResult(
+        name=topic.name,
+        topic_id=topic_id,
+        num_partitions=len(partitions),
+        replication_factor=len(partitions[0].replicas),
+        configs=_configs_in_force(configs, {config.name: config.value for config in topic.configs}),
+    )
+
+
+def _configs_in_force(
+    configs: BrokerConfigs, overrides: dict[str, str | None]
+) -> list[CreatableTopicConfigs]:
+    entries = []
+    for name in sorted(TOPIC_CONFIGS):
+        key = TOPIC_CONFIGS[name]
+        if key.internal and name not in overrides:
+            continue
+        origins = configs.topic_origins(name)
+        source = origins[0].source if origins else ConfigSource.DEFAULT_CONFIG
+        if name in overrides:
+            value, source = overrides[name], ConfigSource.TOPIC_CONFIG
+        else:
+            value = configs.topic_default(name)
+        entries.append(
+            CreatableTopicConfigs(
+                name=name,
+                value=shown(key, value),
+                config_source=source.value,
+            )
+        )
+    return entries

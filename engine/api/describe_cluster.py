@@ -1,0 +1,51 @@
+"""DescribeCluster (KIP-700)."""
+
+from typing import TYPE_CHECKING, Final
+
+from bowstring.engine.api.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED
+from bowstring.engine.errors import Errors
+from bowstring.engine.protocol.messages.describe_cluster import (
+    DescribeClusterBroker,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
+
+if TYPE_CHECKING:
+    from bowstring.engine.broker.broker import Broker
+    from bowstring.engine.broker.request import Request
+
+_BROKERS: Final = 1
+_CONTROLLERS: Final = 2
+
+
+async def handle(broker: "Broker", request: "Request") -> DescribeClusterResponse:
+    """Names the cluster and its brokers.
+
+    Behaviour: brokers without the listener the request came through are left out.
+
+    Versions: 1 adds the endpoint type; only brokers can be asked for here (KIP-919). 2 adds fenced brokers.
+    """
+    body: DescribeClusterRequest = request.body
+    if body.endpoint_type != _BROKERS:
+        known = body.endpoint_type == _CONTROLLERS
+        error = Errors.MISMATCHED_ENDPOINT_TYPE if known else Errors.UNSUPPORTED_ENDPOINT_TYPE
+        return DescribeClusterResponse(error_code=error.code, error_message=error.message)
+    asked = body.include_cluster_authorized_operations
+    return DescribeClusterResponse(
+        cluster_id=broker.cluster_id,
+        controller_id=broker.node_id,
+        brokers=[
+            DescribeClusterBroker(
+                broker_id=each.id,
+                host=endpoint.host,
+                port=endpoint.port,
+                rack=each.rack,
+                # Version 0 and 1 have no place for it, and no fenced brokers.
+                is_fenced=each.fenced and request.version >= 2,
+            )
+            for each in broker.metadata.image.brokers.values()
+            if (endpoint := each.endpoint(request.listener.name)) is not None
+            and (not each.fenced or body.include_fenced_brokers)
+        ],
+        cluster_authorized_operations=CLUSTER_OPERATIONS if asked else NOT_ASKED,
+    )

@@ -1,0 +1,78 @@
+"""DescribeQuorum: who votes on the metadata log and how far each has come (KIP-595)."""
+
+import time
+from typing import TYPE_CHECKING
+
+from bowstring.engine.errors import Errors
+from bowstring.engine.metadata.names import METADATA_TOPIC
+from bowstring.engine.protocol.messages.describe_quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+    DescribeQuorumResponsePartitionData,
+    DescribeQuorumResponseTopicData,
+    Listener,
+    Node,
+    ReplicaState,
+)
+
+if TYPE_CHECKING:
+    from bowstring.engine.broker.broker import Broker
+    from bowstring.engine.broker.request import Request
+
+
+async def handle(broker: "Broker", request: "Request") -> DescribeQuorumResponse:
+    """Describes a quorum of one: this node.
+
+    Behaviour: there is only __cluster_metadata-0; any other partition is unknown.
+
+    Versions: 1 adds the times of fetches (KIP-836); 2 error messages, directory ids and nodes (KIP-853).
+    """
+    body: DescribeQuorumRequest = request.body
+    return DescribeQuorumResponse(
+        error_message=None,
+        topics=[
+            DescribeQuorumResponseTopicData(
+                topic_name=topic.topic_name,
+                partitions=[
+                    _partition(broker, topic.topic_name, partition.partition_index)
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in body.topics
+        ],
+        # Versions below 2 have no place for nodes.
+        nodes=[_node(broker)] if request.version >= 2 else [],
+    )
+
+
+def _partition(broker: "Broker", topic: str, index: int) -> DescribeQuorumResponsePartitionData:
+    if (topic, index) != (METADATA_TOPIC, 0):
+        return DescribeQuorumResponsePartitionData(
+            partition_index=index,
+            error_code=Errors.UNKNOWN_TOPIC_OR_PARTITION.code,
+            error_message=Errors.UNKNOWN_TOPIC_OR_PARTITION.message,
+        )
+    now_ms = time.time_ns() // 1_000_000
+    end = broker.metadata.end_offset
+    return DescribeQuorumResponsePartitionData(
+        partition_index=index,
+        error_message=None,
+        leader_id=broker.node_id,
+        leader_epoch=broker.metadata.leader_epoch,
+        high_watermark=end,
+        current_voters=[
+            ReplicaState(
+                replica_id=broker.node_id,
+                log_end_offset=end,
+                last_fetch_timestamp=now_ms,
+                last_caught_up_timestamp=now_ms,
+            )
+        ],
+    )
+
+
+def _node(broker: "Broker") -> Node:
+    return Node(
+        node_id=broker.node_id,
+        listeners=[Listener(name=each.name, host=each.host, port=each.port) for each in broker.advertised],
+    )

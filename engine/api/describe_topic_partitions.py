@@ -1,0 +1,91 @@
+"""DescribeTopicPartitions: topics a page at a time (KIP-966)."""
+
+from typing import TYPE_CHECKING
+
+from bowstring.engine.api.authorized_operations import TOPIC_OPERATIONS
+from bowstring.engine.errors import Error, Errors
+from bowstring.engine.metadata.image import TopicImage
+from bowstring.engine.metadata.names import is_internal, topic_name_problem
+from bowstring.engine.protocol.messages.describe_topic_partitions import (
+    Cursor,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from bowstring.engine.broker.broker import Broker
+    from bowstring.engine.broker.request import Request
+
+
+async def handle(broker: "Broker", request: "Request") -> DescribeTopicPartitionsResponse:
+    """Describes topics in the order of their names, up to a number of partitions, and says where to go on.
+
+    Behaviour: no topics ask for all. The limit is the smaller of the client's and
+    max.request.partition.size.limit. A cursor must name one of the topics asked for.
+
+    Versions: 0 is all there is.
+    """
+    body: DescribeTopicPartitionsRequest = request.body
+    image = broker.metadata.image
+    cursor = body.cursor
+    asked = {topic.name for topic in body.topics}
+    if cursor is not None and (cursor.partition_index < 0 or (asked and cursor.topic_name not in asked)):
+        return DescribeTopicPartitionsResponse(
+            topics=[_missing(topic.name, Errors.INVALID_REQUEST) for topic in body.topics]
+        )
+    start = cursor.topic_name if cursor is not None else ""
+    limit = broker.configs.value("max.request.partition.size.limit")
+    remaining = max(1, min(limit, body.response_partition_limit))
+    response = DescribeTopicPartitionsResponse()
+    for name in sorted(name for name in (asked or image.topics) if name >= start):
+        if remaining == 0:
+            response.next_cursor = Cursor(topic_name=name, partition_index=0)
+            break
+        topic = image.topics.get(name)
+        if topic is None:
+            invalid = topic_name_problem(name) is not None
+            error = Errors.INVALID_TOPIC_EXCEPTION if invalid else Errors.UNKNOWN_TOPIC_OR_PARTITION
+            response.topics.append(_missing(name, error))
+            continue
+        first = cursor.partition_index if cursor is not None and name == start else 0
+        last = min(len(topic.partitions), first + remaining)
+        response.topics.append(_topic(topic, range(first, last)))
+        if last < len(topic.partitions):
+            response.next_cursor = Cursor(topic_name=name, partition_index=last)
+            break
+        remaining -= max(0, last - first)
+    return response
+
+
+def _missing(name: str, error: Error) -> DescribeTopicPartitionsResponseTopic:
+    return DescribeTopicPartitionsResponseTopic(
+        error_code=error.code,
+        name=name,
+        is_internal=is_internal(name),
+        topic_authorized_operations=TOPIC_OPERATIONS,
+    )
+
+
+def _topic(topic: TopicImage, indexes: range) -> DescribeTopicPartitionsResponseTopic:
+    return DescribeTopicPartitionsResponseTopic(
+        name=topic.name,
+        topic_id=topic.id,
+        is_internal=is_internal(topic.name),
+        topic_authorized_operations=TOPIC_OPERATIONS,
+        partitions=[
+            DescribeTopicPartitionsResponsePartition(
+                error_code=0 if partition.leader >= 0 else Errors.LEADER_NOT_AVAILABLE.code,
+                partition_index=index,
+                leader_id=partition.leader,
+                leader_epoch=partition.leader_epoch,
+                replica_nodes=list(partition.replicas),
+                isr_nodes=list(partition.in_sync),
+                eligible_leader_replicas=[],
+                last_known_elr=[],
+            )
+            for index in indexes
+            for partition in (topic.partitions[index],)
+        ],
+    )

@@ -1,0 +1,256 @@
+"""The broker: its parts, started in order and stopped in the reverse of it."""
+
+import asyncio
+import os
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from bowstring._native.dataplane import DataPlane, raise_file_limit
+from bowstring._native.log import PartitionLog
+from bowstring.engine.api import ADVERTISED
+from bowstring.engine.broker import log_lines
+from bowstring.engine.broker.cluster_changes import ClusterChanges
+from bowstring.engine.broker.data_directory import DataDirectory
+from bowstring.engine.broker.dispatch import Dispatcher
+from bowstring.engine.broker.group_shell import GroupShell
+from bowstring.engine.broker.housekeeping import Housekeeping
+from bowstring.engine.broker.listeners import Listener, advertised_listeners, client_listeners
+from bowstring.engine.broker.metadata_log import MetadataLog
+from bowstring.engine.broker.producer_ids import ProducerIds
+from bowstring.engine.broker.topic_logs import TopicLogs
+from bowstring.engine.configs import BrokerConfigs, ConfigError
+from bowstring.engine.errors import Errors, KafkaError
+from bowstring.engine.metadata.features import FINALIZED_FEATURES, SUPPORTED_FEATURES
+from bowstring.engine.protocol import API_VERSIONS, random_uuid
+from bowstring.engine.protocol.records.cluster_metadata.nodes import (
+    BrokerEndpoint,
+    BrokerFeature,
+    RegisterBrokerRecord,
+)
+from bowstring.engine.protocol.records.cluster_metadata.settings import FeatureLevelRecord
+from bowstring.engine.protocol.schema import MetadataRecord
+
+if TYPE_CHECKING:
+    from bowstring.engine.broker.metrics_server import MetricsServer
+
+_PLAINTEXT: Final = 0
+_MOST_REACTORS_BY_DEFAULT: Final = 4
+
+
+class Broker:
+    """A single-node broker on one data directory.
+
+    `open` does everything that needs no event loop; `start` begins to serve, on the control loop; `stop`
+    ends it cleanly. What handlers use:
+
+    Attributes:
+        configs: The configs in force.
+        metadata: The metadata log and its image.
+        logs: The partition logs.
+        plane: The native data plane.
+        changes: Commits changes to the cluster and carries them out.
+        producer_ids: Gives out producer ids.
+        groups: The group coordinator.
+        listeners: What is listened on, with the ports really bound.
+        advertised: What clients are told, in the same order.
+        node_id: This node.
+        dispatcher: Answers requests; has their counters.
+        control_writes: Appends that the control thread made itself, for housekeeping to see.
+    """
+
+    def __init__(self, settings: Mapping[str, str]) -> None:
+        self.configs = BrokerConfigs(settings)
+        self.node_id = self._node_id()
+        self.directory = DataDirectory(self._only_directory())
+        self.metadata = MetadataLog()
+        self.dispatcher = Dispatcher(self)
+        self.housekeeping = Housekeeping(self)
+        self.listeners: list[Listener] = []
+        self.advertised: list[Listener] = []
+        self.control_writes = 0
+        self._metrics: MetricsServer | None = None
+        self.plane: DataPlane
+        self.logs: TopicLogs
+        self.changes: ClusterChanges
+        self.producer_ids: ProducerIds
+        self.groups: GroupShell
+
+    @property
+    def cluster_id(self) -> str:
+        """The cluster's id, in text form."""
+        return self.directory.cluster_id
+
+    def _node_id(self) -> int:
+        old, new = self.configs.value("broker.id"), self.configs.value("node.id")
+        if "broker.id" in self.configs.static and old >= 0:
+            if "node.id" in self.configs.static and new != old:
+                raise ConfigError(
+                    f"node.id is {new} and broker.id is {old}; they are one thing, set only node.id"
+                )
+            self.configs.static["node.id"] = str(old)
+            return int(old)
+        return int(new)
+
+    def _only_directory(self) -> str:
+        directories = self.configs.value("log.dirs") or self.configs.value("log.dir")
+        if len(directories) != 1:
+            raise ConfigError(
+                f"log.dirs names {len(directories)} directories; several are not there yet, name exactly one"
+            )
+        return str(directories[0])
+
+    # ------------------------------------------------------------ start
+
+    def open(self) -> None:
+        """Locks and recovers the data directory, binds the listeners, opens every log.
+
+        Raises:
+            ConfigError, DataDirectoryError, OSError: What is wrong and what to do.
+        """
+        wanted = client_listeners(self.configs)
+        if "broker" not in self.configs.value("process.roles"):
+            raise ConfigError("process.roles must name broker: a controller of its own is not there yet")
+        raise_file_limit()
+        self.directory.open(self.node_id)
+        try:
+            self.metadata.open(self.directory, self.configs)
+            self.plane = self._make_plane()
+            self._listen(wanted)
+            self.logs = TopicLogs(self.directory, self.configs, self.plane, self.node_id)
+            self.changes = ClusterChanges(self.metadata, self.logs, self.configs, self.node_id)
+            self.producer_ids = ProducerIds(self.metadata, self.node_id)
+            self.groups = GroupShell(self)
+            self.changes.when_topic_deleted = self.groups.topic_deleted
+            self.metadata.commit_at_start(self._registration())
+            self.changes.load_dynamic_configs(self.metadata.image)
+            self.logs.open_all(self.metadata.image, self.configs.value("num.recovery.threads.per.data.dir"))
+        except BaseException:
+            self.metadata.close()
+            self.directory.close()
+            raise
+
+    def _make_plane(self) -> DataPlane:
+        value = self.configs.value
+        reactors = value("bowstring.reactor.threads") or max(
+            1, min(_MOST_REACTORS_BY_DEFAULT, (os.cpu_count() or 1) // 2)
+        )
+        return DataPlane(
+            apis={
+                key: (api.lowest, api.highest_declared, api.flexible_from)
+                for key in ADVERTISED
+                for api in (API_VERSIONS[key],)
+            },
+            reactors=reactors,
+            request_max_bytes=value("socket.request.max.bytes"),
+            fetch_max_bytes=value("fetch.max.bytes"),
+            session_slots=value("max.incremental.fetch.session.cache.slots"),
+            connections_max_idle_ms=value("connections.max.idle.ms"),
+        )
+
+    def _listen(self, wanted: list[Listener]) -> None:
+        self.listeners = [
+            listener._replace(port=self.plane.listen(listener.host, listener.port)) for listener in wanted
+        ]
+        self.advertised = advertised_listeners(self.configs, self.listeners)
+
+    def _registration(self) -> list[MetadataRecord]:
+        """What this start adds to the metadata log: features when they are new, and this broker."""
+        image = self.metadata.image
+        records: list[MetadataRecord] = [
+            FeatureLevelRecord(name=name, feature_level=level)
+            for name, level in FINALIZED_FEATURES.items()
+            if image.features.get(name) != level
+        ]
+        records.append(
+            RegisterBrokerRecord(
+                broker_id=self.node_id,
+                incarnation_id=random_uuid(),
+                # The offset of this very record, as Kafka's controller chooses it.
+                broker_epoch=self.metadata.end_offset + len(records),
+                end_points=[
+                    BrokerEndpoint(
+                        name=each.name, host=each.host, port=each.port, security_protocol=_PLAINTEXT
+                    )
+                    for each in self.advertised
+                ],
+                features=[
+                    BrokerFeature(name=name, min_supported_version=low, max_supported_version=high)
+                    for name, (low, high) in SUPPORTED_FEATURES.items()
+                ],
+                rack=self.configs.value("broker.rack"),
+                fenced=False,
+                log_dirs=[self.directory.directory_id],
+            )
+        )
+        return records
+
+    async def start(self) -> None:
+        """Begins to serve. On the control loop, after `open`."""
+        for name in self.configs.without_effect():
+            log_lines.warning("this config is accepted and reported, but has no effect yet", config=name)
+        self.groups.start()
+        self.dispatcher.start()
+        self.housekeeping.start()
+        if (port := self.configs.value("bowstring.metrics.port")) >= 0:
+            await self._start_metrics(port)
+        self.plane.start()
+
+    async def _start_metrics(self, port: int) -> None:
+        from bowstring.engine.broker.metrics_server import MetricsServer
+
+        self._metrics = MetricsServer(self)
+        await self._metrics.start(self.listeners[0].host or None, port)
+
+    @property
+    def metrics_port(self) -> int:
+        """Port on which metrics are served; -1 when they are not."""
+        return self._metrics.port if self._metrics is not None else -1
+
+    # ------------------------------------------------------------ for handlers
+
+    def leader_log(self, topic: str, partition: int, current_leader_epoch: int = -1) -> PartitionLog:
+        """The log of a partition that this broker leads, in the epoch the client believes in (-1: any).
+
+        Raises:
+            KafkaError: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH,
+                UNKNOWN_LEADER_EPOCH.
+        """
+        found = self.metadata.image.topics.get(topic)
+        if found is None or not 0 <= partition < len(found.partitions):
+            raise KafkaError(Errors.UNKNOWN_TOPIC_OR_PARTITION)
+        image = found.partitions[partition]
+        log = self.logs.get(topic, partition)
+        if image.leader != self.node_id or log is None:
+            raise KafkaError(Errors.NOT_LEADER_OR_FOLLOWER)
+        if current_leader_epoch >= 0 and current_leader_epoch != image.leader_epoch:
+            older = current_leader_epoch < image.leader_epoch
+            raise KafkaError(Errors.FENCED_LEADER_EPOCH if older else Errors.UNKNOWN_LEADER_EPOCH)
+        return log
+
+    def epoch_of(self, topic: str, partition: int, offset: int) -> int:
+        """The leader epoch in which `offset` was written, as near as the log says; -1 when it is empty."""
+        log = self.leader_log(topic, partition)
+        batch = log.read(offset, 1, "log_end") if offset < log.log_end_offset else b""
+        return int.from_bytes(batch[12:16], "big", signed=True) if batch else -1
+
+    # ------------------------------------------------------------ stop
+
+    async def stop(self) -> None:
+        """Stops accepting, ends what is being handled, syncs and closes the logs, marks the end clean."""
+        self.housekeeping.stop()
+        self.groups.stop()
+        await self.dispatcher.stop()
+        if self._metrics is not None:
+            await self._metrics.stop()
+        self.plane.stop()
+        started = time.monotonic()
+        await asyncio.get_running_loop().run_in_executor(None, self._close)
+        log_lines.info("stopped cleanly", seconds=round(time.monotonic() - started, 3))
+
+    def _close(self) -> None:
+        epoch = self.metadata.image.brokers[self.node_id].epoch
+        self.logs.close()
+        self.metadata.close()
+        self.directory.mark_clean(epoch)
+        self.directory.close()

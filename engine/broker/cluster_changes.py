@@ -1,0 +1,85 @@
+"""Carries out what a commit to the metadata log decided: logs made and retired, configs put in force."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from bowstring.engine.configs import BrokerConfigs
+from bowstring.engine.errors import Errors, KafkaError
+from bowstring.engine.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, ClusterImage
+from bowstring.engine.metadata.topic_changes import NewTopic, create_topic
+from bowstring.engine.protocol.ids import random_uuid
+from bowstring.engine.protocol.records.cluster_metadata.settings import ConfigRecord
+from bowstring.engine.protocol.records.cluster_metadata.topics import PartitionRecord, RemoveTopicRecord
+from bowstring.engine.protocol.schema import MetadataRecord
+
+if TYPE_CHECKING:
+    from bowstring.engine.broker.metadata_log import MetadataLog
+    from bowstring.engine.broker.topic_logs import TopicLogs
+
+
+class ClusterChanges:
+    """The one way in which handlers change the cluster: commit, then carry out."""
+
+    def __init__(
+        self, metadata: "MetadataLog", logs: "TopicLogs", configs: BrokerConfigs, node_id: int
+    ) -> None:
+        self._metadata = metadata
+        self._logs = logs
+        self._configs = configs
+        self._node_id = node_id
+        self.when_topic_deleted: Callable[[str, bytes], None] = lambda name, topic_id: None
+
+    async def commit(self, records: Sequence[MetadataRecord]) -> None:
+        """Commits records and carries them out. Inside ``metadata.changing()`` only.
+
+        Raises:
+            KafkaError: KAFKA_STORAGE_ERROR when the metadata log cannot be written.
+        """
+        image = self._metadata.image
+        removed = {
+            record.topic_id: image.topics_by_id[record.topic_id].name
+            for record in records
+            if isinstance(record, RemoveTopicRecord)
+        }
+        delays = {name: self._delete_delay_ms(image, name) for name in removed.values()}
+        try:
+            await self._metadata.commit(records)
+        except OSError as error:
+            raise KafkaError(
+                Errors.KAFKA_STORAGE_ERROR, f"the metadata log cannot be written: {error}"
+            ) from error
+        for topic_id, name in removed.items():
+            self._logs.remove(name, delays[name])
+            self.when_topic_deleted(name, topic_id)
+        for topic_id in {record.topic_id: None for record in records if isinstance(record, PartitionRecord)}:
+            await self._logs.open_new(image, image.topics_by_id[topic_id])
+        self._configure(image, [record for record in records if isinstance(record, ConfigRecord)])
+
+    def _delete_delay_ms(self, image: ClusterImage, topic: str) -> int:
+        return int(self._configs.topic_value("file.delete.delay.ms", image.topic_configs(topic)))
+
+    def _configure(self, image: ClusterImage, records: list[ConfigRecord]) -> None:
+        if any(record.resource_type == BROKER_RESOURCE for record in records):
+            self.load_dynamic_configs(image)
+            self._logs.configure_all(image)
+        for name in {record.resource_name for record in records if record.resource_type == TOPIC_RESOURCE}:
+            self._logs.configure(name, image.topic_configs(name))
+
+    def load_dynamic_configs(self, image: ClusterImage) -> None:
+        """Puts the broker configs of the image in force."""
+        own = image.resource_configs(BROKER_RESOURCE, str(self._node_id))
+        self._configs.set_dynamic(own, image.resource_configs(BROKER_RESOURCE, ""))
+
+    async def create_internal_topic(
+        self, name: str, partitions: int, replication_factor: int, configs: Mapping[str, str]
+    ) -> bool:
+        """Makes a coordinator's topic unless it is there; with no more replicas than there are brokers.
+
+        Returns whether it was made now.
+        """
+        async with self._metadata.changing() as image:
+            if name in image.topics:
+                return False
+            wanted = NewTopic(name, partitions, min(replication_factor, len(image.brokers)), None, configs)
+            await self.commit(create_topic(image, self._configs, wanted, random_uuid()))
+            return True

@@ -1,0 +1,182 @@
+"""What the broker does by the clock: retention, flushing, checkpoints, expiry, unlinking.
+
+Each task sleeps until it is due and looks for work only when something was written since it last ran; an
+idle broker wakes a few times a minute and does nothing.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from bowstring._native.log import PartitionLog
+from bowstring.engine.broker import log_lines
+from bowstring.engine.broker.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS
+
+if TYPE_CHECKING:
+    from bowstring.engine.broker.broker import Broker
+
+_NEVER_MS: Final = 1 << 62
+# A partition loop gives the control thread back after this many logs.
+_SLICE: Final = 256
+
+
+def flush_all(logs: list[PartitionLog]) -> None:
+    """Syncs logs, one after the other."""
+    for log in logs:
+        log.flush()
+
+
+def now_ms() -> int:
+    """Wall clock, milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+class Housekeeping:
+    """The broker's timers. `start` and `stop` on the control loop."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+        self._tasks: list[asyncio.Task[None]] = []
+        self._unlink_timer: asyncio.TimerHandle | None = None
+        self._seen: dict[str, int] = {}
+
+    def start(self) -> None:
+        """Starts the timers that the configs ask for."""
+        value = self._broker.configs.value
+        first_ms = value("log.initial.task.delay.ms")
+        for name, interval_ms, work in (
+            ("retention", value("log.retention.check.interval.ms"), self.apply_retention),
+            ("recovery points", value("log.flush.offset.checkpoint.interval.ms"), self.checkpoint_recovery),
+            ("log starts", value("log.flush.start.offset.checkpoint.interval.ms"), self.checkpoint_starts),
+            ("high watermarks", value("replica.high.watermark.checkpoint.interval.ms"), self.checkpoint_hw),
+            ("producer expiry", value("producer.id.expiration.check.interval.ms"), self.expire_producers),
+        ):
+            self._tasks.append(asyncio.create_task(self._every(name, first_ms, interval_ms, work)))
+        self.watch_flushes()
+        self.watch_unlinks()
+
+    def stop(self) -> None:
+        """Stops the timers."""
+        for task in self._tasks:
+            task.cancel()
+        self._tasks.clear()
+        if self._unlink_timer is not None:
+            self._unlink_timer.cancel()
+            self._unlink_timer = None
+
+    async def _every(self, name: str, first_ms: int, interval_ms: int, work: Callable[[], object]) -> None:
+        await asyncio.sleep(min(first_ms, interval_ms) / 1000)
+        while True:
+            try:
+                result = work()
+                if asyncio.iscoroutine(result):
+                    await result
+            except Exception:
+                log_lines.error("housekeeping failed; it will be tried again", traceback=True, task=name)
+            await asyncio.sleep(max(1, interval_ms) / 1000)
+
+    def _something_written(self, reader: str) -> bool:
+        """Whether anything was produced since `reader` last asked."""
+        writes = self._broker.plane.counters()["produce"]["requests"] + self._broker.control_writes
+        seen = self._seen.get(reader)
+        self._seen[reader] = writes
+        return seen != writes
+
+    # ------------------------------------------------------------ tasks
+
+    async def apply_retention(self) -> None:
+        """Retires segments that are too old, beyond the size limit, or below the log start offset."""
+        now = now_ms()
+        for count, (topic, index, log) in enumerate(list(self._broker.logs), 1):
+            for base_offset, reason in log.apply_retention(now):
+                log_lines.info(
+                    "segment deleted", partition=f"{topic}-{index}", base_offset=base_offset, reason=reason
+                )
+            log.delete_expired_files(now)
+            if count % _SLICE == 0:
+                await asyncio.sleep(0)
+
+    async def expire_producers(self) -> None:
+        """Forgets producers that have been idle for producer.id.expiration.ms."""
+        now = now_ms()
+        for count, (_, _, log) in enumerate(list(self._broker.logs), 1):
+            log.expire_producers(now)
+            if count % _SLICE == 0:
+                await asyncio.sleep(0)
+
+    def checkpoint_recovery(self) -> None:
+        """Writes recovery-point-offset-checkpoint."""
+        if self._something_written(RECOVERY_POINTS):
+            self._broker.logs.checkpoint(RECOVERY_POINTS)
+
+    def checkpoint_starts(self) -> None:
+        """Writes log-start-offset-checkpoint."""
+        self._broker.logs.checkpoint(LOG_START_OFFSETS)
+
+    def checkpoint_hw(self) -> None:
+        """Writes replication-offset-checkpoint."""
+        if self._something_written(HIGH_WATERMARKS):
+            self._broker.logs.checkpoint(HIGH_WATERMARKS)
+
+    # ------------------------------------------------------------ flush.ms
+
+    def flush_interval_ms(self) -> int:
+        """How often flush.ms must be looked after: the smallest one of any topic, or never."""
+        configs, image = self._broker.configs, self._broker.metadata.image
+        intervals = [configs.value("log.flush.scheduler.interval.ms")]
+        default = int(configs.topic_default("flush.ms") or _NEVER_MS)
+        intervals.append(default)
+        intervals += (
+            int(overrides["flush.ms"])
+            for (_, _), overrides in image.configs.items()
+            if "flush.ms" in overrides
+        )
+        return max(1, int(min(intervals)))
+
+    def watch_flushes(self) -> None:
+        """Starts the flush timer when some topic has a flush.ms. Called again when configs change."""
+        if self.flush_interval_ms() < _NEVER_MS and not any(
+            task.get_name() == "flush" and not task.done() for task in self._tasks
+        ):
+            self._tasks.append(asyncio.create_task(self._flush(), name="flush"))
+
+    async def _flush(self) -> None:
+        loop = asyncio.get_running_loop()
+        while (interval_ms := self.flush_interval_ms()) < _NEVER_MS:
+            await asyncio.sleep(interval_ms / 1000)
+            if not self._something_written("flush"):
+                continue
+            due = self._flush_due()
+            if due:
+                await loop.run_in_executor(None, flush_all, due)
+
+    def _flush_due(self) -> list[PartitionLog]:
+        configs, image = self._broker.configs, self._broker.metadata.image
+        due = []
+        for topic in image.topics:
+            flush_ms = configs.topic_value("flush.ms", image.topic_configs(topic))
+            if flush_ms < _NEVER_MS:
+                due += [
+                    log
+                    for log in self._broker.logs.of_topic(topic)
+                    if log is not None and log.recovery_point < log.log_end_offset
+                ]
+        return due
+
+    # ------------------------------------------------------------ delayed deletes
+
+    def watch_unlinks(self) -> None:
+        """Sets the timer for the next retired directory. Called again when a topic was deleted."""
+        due = self._broker.logs.next_unlink()
+        if self._unlink_timer is not None:
+            self._unlink_timer.cancel()
+            self._unlink_timer = None
+        if due is not None:
+            delay = max(0.0, due - time.monotonic())
+            self._unlink_timer = asyncio.get_running_loop().call_later(delay, self._unlink)
+
+    def _unlink(self) -> None:
+        loop = asyncio.get_running_loop()
+        done = loop.run_in_executor(None, self._broker.logs.unlink_retired, time.monotonic())
+        done.add_done_callback(lambda _: self.watch_unlinks())

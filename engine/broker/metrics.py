@@ -1,0 +1,148 @@
+"""What the broker measures, as Prometheus metrics. Imported at the first scrape: the library is heavy.
+
+Counters live in the data plane and the dispatcher; they are read here, never locked.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Final
+
+from bowstring.engine.broker.request_counters import LATENCY_BUCKETS
+from bowstring.engine.protocol import API_VERSIONS
+from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+if TYPE_CHECKING:
+    from bowstring.engine.broker.broker import Broker
+
+_NATIVE_APIS: Final = ("produce", "fetch")
+
+
+class BrokerCollector(Collector):
+    """Reads a broker's counters for each scrape."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+
+    def collect(self) -> Iterable[Metric]:
+        """Every metric of the broker."""
+        yield from self._requests()
+        yield from self._topics()
+        yield from self._connections()
+        yield from self._partitions()
+
+    def _requests(self) -> Iterator[Metric]:
+        requests = CounterMetricFamily("bowstring_requests", "Requests answered.", labels=["api"])
+        errors = CounterMetricFamily(
+            "bowstring_request_errors", "Requests answered with an error as a whole.", labels=["api"]
+        )
+        latency = HistogramMetricFamily(
+            "bowstring_request_seconds", "Time from a request's arrival to its answer.", labels=["api"]
+        )
+        for api, count, failed, total_us, buckets in self._request_counters():
+            requests.add_metric([api], count)
+            errors.add_metric([api], failed)
+            latency.add_metric([api], _cumulative(buckets), total_us / 1e6)
+        yield from (requests, errors, latency)
+
+    def _request_counters(self) -> Iterator[tuple[str, int, int, int, list[int]]]:
+        native = self._broker.plane.counters()
+        for name in _NATIVE_APIS:
+            counters = native["produce"] if name == "produce" else native["fetch"]
+            yield (
+                name.capitalize(),
+                counters["requests"],
+                counters["errors"],
+                counters["total_us"],
+                counters["latency_buckets"],
+            )
+        for key, each in sorted(self._broker.dispatcher.counters.items()):
+            yield API_VERSIONS[key].name, each.requests, each.errors, each.total_us, each.buckets
+
+    def _topics(self) -> Iterator[Metric]:
+        families = [
+            CounterMetricFamily("bowstring_topic_records_in", "Records appended.", labels=["topic"]),
+            CounterMetricFamily("bowstring_topic_bytes_in", "Bytes appended.", labels=["topic"]),
+            CounterMetricFamily("bowstring_topic_bytes_out", "Bytes fetched.", labels=["topic"]),
+            CounterMetricFamily(
+                "bowstring_topic_failed_produces",
+                "Batches refused.",
+                labels=["topic"],
+            ),
+            CounterMetricFamily(
+                "bowstring_topic_failed_fetches", "Partitions refused to fetches.", labels=["topic"]
+            ),
+        ]
+        sizes = GaugeMetricFamily("bowstring_log_size_bytes", "Size of the topic's logs.", labels=["topic"])
+        totals: dict[str, list[int]] = {}
+        for topic, index, log in self._broker.logs:
+            total = totals.setdefault(topic, [0] * (len(families) + 1))
+            for i, value in enumerate(self._broker.plane.partition_counters(topic, index)):
+                total[i] += value
+            total[-1] += log.size_bytes
+        for topic, total in totals.items():
+            for family, value in zip(families, total, strict=False):
+                family.add_metric([topic], value)
+            sizes.add_metric([topic], total[-1])
+        yield from (*families, sizes)
+
+    def _connections(self) -> Iterator[Metric]:
+        counters = self._broker.plane.counters()
+        yield GaugeMetricFamily("bowstring_connections", "Connections open.", counters["connections"])
+        yield GaugeMetricFamily(
+            "bowstring_fetch_sessions", "Fetch sessions remembered.", counters["fetch_sessions"]
+        )
+        for name, help_text, value in (
+            ("bowstring_connections_accepted", "Connections accepted.", counters["accepted"]),
+            ("bowstring_received_bytes", "Bytes received from clients.", counters["received_bytes"]),
+            ("bowstring_sent_bytes", "Bytes sent to clients.", counters["sent_bytes"]),
+        ):
+            yield CounterMetricFamily(name, help_text, value)
+
+    def _partitions(self) -> Iterator[Metric]:
+        image = self._broker.metadata.image
+        under_replicated = offline = 0
+        for topic in image.topics.values():
+            for partition in topic.partitions:
+                under_replicated += len(partition.in_sync) < len(partition.replicas)
+                offline += partition.leader < 0
+        failed = sum(1 for _, _, log in self._broker.logs if log.failed)
+        for name, help_text, value in (
+            ("bowstring_topics", "Topics.", len(image.topics)),
+            ("bowstring_partitions", "Partitions.", image.partition_count),
+            (
+                "bowstring_under_replicated_partitions",
+                "Partitions with fewer in-sync replicas than replicas.",
+                under_replicated,
+            ),
+            (
+                "bowstring_offline_partitions",
+                "Partitions without a leader, or on a failed disk.",
+                offline + failed,
+            ),
+        ):
+            yield GaugeMetricFamily(name, help_text, value)
+
+
+def _cumulative(buckets: list[int]) -> list[tuple[str, float]]:
+    """Prometheus's cumulative buckets from counts of less than 2**i microseconds."""
+    total = 0
+    found: list[tuple[str, float]] = []
+    for i, count in enumerate(buckets):
+        total += count
+        bound = "+Inf" if i == LATENCY_BUCKETS - 1 else repr(2**i / 1e6)
+        found.append((bound, total))
+    return found
+
+
+def registry(broker: "Broker") -> CollectorRegistry:
+    """The broker's metrics and the process's own."""
+    made = CollectorRegistry()
+    made.register(BrokerCollector(broker))
+    ProcessCollector(registry=made)
+    return made
+
+
+def text(metrics: CollectorRegistry) -> bytes:
+    """The metrics as Prometheus reads them."""
+    return generate_latest(metrics)

@@ -1,0 +1,42 @@
+"""Producer ids: handed out from blocks that the metadata log says are gone, so that none is given twice."""
+
+from typing import TYPE_CHECKING, Final
+
+from bowstring.engine.protocol.records.cluster_metadata.settings import ProducerIdsRecord
+
+if TYPE_CHECKING:
+    from bowstring.engine.broker.metadata_log import MetadataLog
+
+BLOCK_SIZE: Final = 1000
+"""Ids taken at a time (KIP-730)."""
+
+
+class ProducerIds:
+    """Gives out ids; what is left of a block is lost when the broker stops, as in Kafka."""
+
+    def __init__(self, metadata: "MetadataLog", node_id: int) -> None:
+        self._metadata = metadata
+        self._node_id = node_id
+        self._next = 0
+        self._end = 0
+
+    async def allocate(self) -> int:
+        """A producer id that no one ever had."""
+        while self._next >= self._end:
+            async with self._metadata.changing() as image:
+                if self._next < self._end:
+                    break  # another request took a block while this one waited
+                first = image.next_producer_id
+                broker = image.brokers[self._node_id]
+                await self._metadata.commit(
+                    [
+                        ProducerIdsRecord(
+                            broker_id=self._node_id,
+                            broker_epoch=broker.epoch,
+                            next_producer_id=first + BLOCK_SIZE,
+                        )
+                    ]
+                )
+                self._next, self._end = first, first + BLOCK_SIZE
+        self._next += 1
+        return self._next - 1

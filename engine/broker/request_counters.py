@@ -1,0 +1,26 @@
+"""Counters of the requests of one API, in the same buckets as the reactors' own."""
+
+from typing import Final
+
+LATENCY_BUCKETS: Final = 28
+"""Bucket i counts requests answered in less than 2**i microseconds; the last one counts all others."""
+
+
+class RequestCounters:
+    """Requests, errors and latencies of one API since the broker started."""
+
+    __slots__ = ("buckets", "errors", "requests", "total_us")
+
+    def __init__(self) -> None:
+        self.requests = 0
+        self.errors = 0
+        self.total_us = 0
+        self.buckets = [0] * LATENCY_BUCKETS
+
+    def count(self, elapsed_ns: int, *, failed: bool = False) -> None:
+        """Counts one answered request."""
+        elapsed_us = elapsed_ns // 1000
+        self.requests += 1
+        self.errors += failed
+        self.total_us += elapsed_us
+        self.buckets[min(elapsed_us.bit_length(), LATENCY_BUCKETS - 1)] += 1

@@ -1,0 +1,303 @@
+"""The partition logs of this broker: opened, served by the data plane, configured, retired."""
+
+import asyncio
+import os
+import shutil
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from bowstring._native.dataplane import DataPlane
+from bowstring._native.log import PartitionLog
+from bowstring.engine.broker import log_lines
+from bowstring.engine.broker.checkpoints import (
+    HIGH_WATERMARKS,
+    LOG_START_OFFSETS,
+    RECOVERY_POINTS,
+    PartitionKey,
+    read_offsets,
+    write_offsets,
+)
+from bowstring.engine.broker.data_directory import (
+    DELETED_SUFFIX,
+    METADATA_PARTITION_DIRECTORY,
+    STRAY_SUFFIX,
+    DataDirectory,
+    partition_directory,
+)
+from bowstring.engine.configs import BrokerConfigs
+from bowstring.engine.metadata.image import ClusterImage, TopicImage
+
+# Opening this many logs blocks the control thread for about a millisecond; more go to another thread.
+_INLINE_LOGS: Final = 4
+
+
+class TopicLogs:
+    """Every partition log of the broker, by topic and index.
+
+    Kept slim: an idle partition is its PartitionLog and one place in a list.
+    """
+
+    def __init__(
+        self, directory: DataDirectory, configs: BrokerConfigs, plane: DataPlane, node_id: int
+    ) -> None:
+        self._directory = directory
+        self._configs = configs
+        self._plane = plane
+        self._node_id = node_id
+        self._logs: dict[str, list[PartitionLog | None]] = {}
+        self._retired: dict[str, float] = {}
+        self._written: dict[str, dict[PartitionKey, int]] = {}
+
+    # ------------------------------------------------------------ lookup
+
+    def get(self, topic: str, partition: int) -> PartitionLog | None:
+        """The log of a partition, or None when it is not here."""
+        logs = self._logs.get(topic)
+        return logs[partition] if logs is not None and 0 <= partition < len(logs) else None
+
+    def of_topic(self, topic: str) -> list[PartitionLog | None]:
+        """The logs of a topic by index; None where a partition is not here."""
+        return self._logs.get(topic, [])
+
+    def __iter__(self) -> Iterator[tuple[str, int, PartitionLog]]:
+        for topic, logs in self._logs.items():
+            for index, log in enumerate(logs):
+                if log is not None:
+                    yield topic, index, log
+
+    # ------------------------------------------------------------ opening
+
+    def open_all(self, image: ClusterImage, threads: int) -> None:
+        """Opens every partition that the image gives this broker, and begins to serve it.
+
+        Raises:
+            OSError, LogError: A log could not be opened; the message names its directory.
+        """
+        recovery_points = read_offsets(self._directory.path / RECOVERY_POINTS)
+        log_starts = read_offsets(self._directory.path / LOG_START_OFFSETS)
+        self._retire_strays(image)
+        topics = list(image.topics.values())
+        for topic in topics:
+            self._logs[topic.name] = [None] * len(topic.partitions)
+        work = [(topic, index) for topic in topics for index in self._own(topic, 0)]
+        opener = _Opener(self, image, recovery_points, log_starts)
+        opener.run(work, min(threads, max(1, len(work) // 64)))
+        for topic in topics:
+            self._serve(topic, range(len(topic.partitions)), image)
+
+    async def open_new(self, image: ClusterImage, topic: TopicImage) -> None:
+        """Makes and serves the partitions of a topic that are not open yet."""
+        logs = self._logs.setdefault(topic.name, [])
+        first = len(logs)
+        logs.extend([None] * (len(topic.partitions) - first))
+        indexes = self._own(topic, first)
+        config = self._configs.log_config(image.topic_configs(topic.name))
+        if len(indexes) <= _INLINE_LOGS:
+            made = [self._make(topic, index, config) for index in indexes]
+        else:
+            made = await asyncio.get_running_loop().run_in_executor(
+                None, lambda: [self._make(topic, index, config) for index in indexes]
+            )
+        for index, log in zip(indexes, made, strict=True):
+            logs[index] = log
+        self._serve(topic, indexes, image)
+
+    def _own(self, topic: TopicImage, first: int) -> list[int]:
+        return [
+            first + i
+            for i, partition in enumerate(topic.partitions[first:])
+            if self._node_id in partition.replicas
+        ]
+
+    def _make(self, topic: TopicImage, index: int, config: Mapping[str, int]) -> PartitionLog:
+        name = partition_directory(topic.name, index)
+        path = self._directory.path / name
+        if path.exists():
+            # Left by a crash between the deletion of a topic and the renaming of its directories.
+            self._retire(topic.name, index, STRAY_SUFFIX)
+        path.mkdir()
+        self._directory.write_partition_metadata(name, topic.id)
+        return PartitionLog(str(path), config, recovery_point=0, clean_shutdown=True)
+
+    def open_existing(
+        self, topic: TopicImage, index: int, config: Mapping[str, int], recovery_point: int, log_start: int
+    ) -> None:
+        """Opens a partition found at start, or makes it when a crash came before its directory did."""
+        name = partition_directory(topic.name, index)
+        path = f"{self._directory.path}/{name}"
+        if not os.path.isdir(path):
+            log: PartitionLog = self._make(topic, index, config)
+        else:
+            log = PartitionLog(
+                path,
+                config,
+                recovery_point=recovery_point,
+                clean_shutdown=self._directory.was_clean,
+                log_start_offset=log_start,
+            )
+        self._logs[topic.name][index] = log
+
+    def _retire_strays(self, image: ClusterImage) -> None:
+        for name in list(self._directory.partition_directories()):
+            if name == METADATA_PARTITION_DIRECTORY:
+                continue
+            topic_name, _, index = name.rpartition("-")
+            topic = image.topics.get(topic_name)
+            found_id = self._directory.read_partition_metadata(name) if topic is None else None
+            if topic is not None and int(index) < len(topic.partitions):
+                continue
+            log_lines.warning(
+                "a partition directory belongs to no topic; it is set aside",
+                directory=name,
+                topic_id=found_id.hex() if found_id else "unknown",
+            )
+            self._retire(topic_name, int(index), STRAY_SUFFIX)
+        now = time.monotonic()
+        for name in self._directory.deleted_directories():
+            self._retired[str(self._directory.path / name)] = now
+
+    def _serve(self, topic: TopicImage, indexes: Iterable[int], image: ClusterImage) -> None:
+        min_insync = self._configs.topic_value("min.insync.replicas", image.topic_configs(topic.name))
+        logs = self._logs[topic.name]
+        for index in indexes:
+            log = logs[index]
+            if log is None:
+                continue
+            partition = topic.partitions[index]
+            if log.leader_epoch < partition.leader_epoch:
+                log.assign_epoch(partition.leader_epoch, log.log_end_offset)
+            log.advance_high_watermark(log.log_end_offset)
+            self._plane.add_partition(
+                topic.name,
+                topic.id,
+                index,
+                log,
+                leader_epoch=partition.leader_epoch,
+                min_insync_replicas=min_insync,
+                in_sync_replicas=len(partition.in_sync),
+                is_leader=partition.leader == self._node_id,
+            )
+
+    # ------------------------------------------------------------ changes
+
+    def configure(self, topic: str, overrides: Mapping[str, str]) -> None:
+        """Puts a topic's configs in force in its logs."""
+        config = self._configs.log_config(overrides)
+        min_insync = self._configs.topic_value("min.insync.replicas", overrides)
+        for index, log in enumerate(self.of_topic(topic)):
+            if log is not None:
+                log.configure(config)
+                self._plane.update_partition(topic, index, min_insync_replicas=min_insync)
+
+    def configure_all(self, image: ClusterImage) -> None:
+        """The same for every topic, after a broker config changed."""
+        for name in self._logs:
+            self.configure(name, image.topic_configs(name))
+
+    def remove(self, topic: str, delete_delay_ms: int) -> None:
+        """Ends service of a topic and renames its directories; they are unlinked after the delay."""
+        logs = self._logs.pop(topic)
+        self._plane.remove_topic(topic)
+        due = time.monotonic() + delete_delay_ms / 1000
+        for index, log in enumerate(logs):
+            if log is not None:
+                log.close()
+                self._retired[self._retire(topic, index, DELETED_SUFFIX)] = due
+
+    def _retire(self, topic: str, index: int, suffix: str) -> str:
+        target = self._directory.path / self._directory.retired_name(topic, index, suffix)
+        os.rename(self._directory.path / partition_directory(topic, index), target)
+        return str(target)
+
+    def next_unlink(self) -> float | None:
+        """When (time.monotonic) the next retired directory may be unlinked; None when there is none."""
+        return min(self._retired.values(), default=None)
+
+    def unlink_retired(self, now: float) -> None:
+        """Unlinks retired directories whose time has come. Slow: not for the control thread."""
+        for path, due in list(self._retired.items()):
+            if due <= now:
+                del self._retired[path]
+                shutil.rmtree(path, ignore_errors=True)
+
+    # ------------------------------------------------------------ checkpoints and the end
+
+    def checkpoint(self, name: str) -> None:
+        """Writes one of the offset checkpoints, if it has changed since it was last written."""
+        value = _CHECKPOINTS[name]
+        offsets = {(topic, index): value(log) for topic, index, log in self}
+        if name == LOG_START_OFFSETS:
+            # Kafka leaves out what the first segment's name says already.
+            offsets = {key: offset for key, offset in offsets.items() if offset > 0}
+        if offsets != self._written.get(name):
+            write_offsets(self._directory.path / name, offsets)
+            self._written[name] = offsets
+
+    def close(self) -> None:
+        """Syncs and closes every log, with snapshots of producer state, and writes all checkpoints."""
+        for _, _, log in self:
+            log.flush()
+        for name in _CHECKPOINTS:
+            self.checkpoint(name)
+        for _, _, log in self:
+            log.close()
+        self._logs.clear()
+
+
+_CHECKPOINTS: Final = {
+    RECOVERY_POINTS: lambda log: int(log.recovery_point),
+    LOG_START_OFFSETS: lambda log: int(log.log_start_offset),
+    HIGH_WATERMARKS: lambda log: int(log.high_watermark),
+}
+
+
+class _Opener:
+    """Opens logs on several threads at start: most of it is system calls without the GIL."""
+
+    def __init__(
+        self,
+        logs: TopicLogs,
+        image: ClusterImage,
+        recovery_points: dict[PartitionKey, int],
+        log_starts: dict[PartitionKey, int],
+    ) -> None:
+        self._logs = logs
+        self._image = image
+        self._recovery_points = recovery_points
+        self._log_starts = log_starts
+        self._errors: list[BaseException] = []
+
+    def run(self, work: list[tuple[TopicImage, int]], threads: int) -> None:
+        """Opens every (topic, partition) of `work`; raises the first error."""
+        pending = iter(work)
+        lock = threading.Lock()
+        helpers = [threading.Thread(target=self._drain, args=(pending, lock)) for _ in range(threads - 1)]
+        for helper in helpers:
+            helper.start()
+        self._drain(pending, lock)
+        for helper in helpers:
+            helper.join()
+        if self._errors:
+            raise self._errors[0]
+
+    def _drain(self, pending: Iterator[tuple[TopicImage, int]], lock: threading.Lock) -> None:
+        configs = self._logs._configs
+        while not self._errors:
+            with lock:
+                item = next(pending, None)
+            if item is None:
+                return
+            topic, index = item
+            key = (topic.name, index)
+            try:
+                self._logs.open_existing(
+                    topic,
+                    index,
+                    configs.log_config(self._image.topic_configs(topic.name)),
+                    self._recovery_points.get(key, 0),
+                    self._log_starts.get(key, 0),
+                )
+            except BaseException as error:
+                self._errors.append(error)

@@ -1,0 +1,179 @@
+"""A broker inside this program: for tests, notebooks and tools."""
+
+import asyncio
+import atexit
+import shutil
+import tempfile
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from bowstring.engine.broker.broker import Broker as _Broker
+
+START_TIMEOUT_S = 60.0
+
+
+class Broker:
+    """A single-node broker on a thread of this process.
+
+    >>> with Broker() as broker:
+    ...     broker.bootstrap_servers.startswith("127.0.0.1:")
+    True
+
+    Args:
+        port: Where to listen; 0 takes a free port.
+        data_dir: Where to keep the data; by default a temporary directory that goes when the broker stops.
+        config: Broker configs by Kafka's names, such as ``{"num.partitions": 3}``.
+        host: Address to listen on.
+
+    Raises (from `start`):
+        ConfigError, DataDirectoryError, OSError: What is wrong and what to do.
+    """
+
+    def __init__(
+        self,
+        port: int = 0,
+        data_dir: str | Path | None = None,
+        config: Mapping[str, object] | None = None,
+        *,
+        host: str = "127.0.0.1",
+    ) -> None:
+        self._host = host
+        self._port = port
+        self._given_dir = None if data_dir is None else Path(data_dir)
+        self._config = dict(config or {})
+        self._temporary: Path | None = None
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stopping: asyncio.Event | None = None
+        self._started = threading.Event()
+        self._error: BaseException | None = None
+        self._broker: _Broker | None = None
+
+    # ------------------------------------------------------------ facts
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """``host:port`` for clients; the broker must be running."""
+        return f"{self._host}:{self.port}"
+
+    @property
+    def port(self) -> int:
+        """The port it listens on."""
+        return self._running().listeners[0].port
+
+    @property
+    def data_dir(self) -> Path:
+        """The data directory."""
+        return self._running().directory.path
+
+    @property
+    def cluster_id(self) -> str:
+        """The cluster's id, in Kafka's text form."""
+        return self._running().cluster_id
+
+    def _running(self) -> _Broker:
+        if self._broker is None:
+            raise RuntimeError("the broker is not running: call start(), or use it in a with statement")
+        return self._broker
+
+    # ------------------------------------------------------------ life
+
+    def start(self) -> Self:
+        """Starts the broker; it serves when this returns."""
+        if self._thread is not None:
+            raise RuntimeError("the broker is running already")
+        directory = self._given_dir
+        if directory is None:
+            directory = self._temporary = Path(tempfile.mkdtemp(prefix="bowstring-"))
+        self._started.clear()
+        self._error = None
+        # A daemon: a program that forgets stop() must end all the same; atexit stops it cleanly then.
+        self._thread = threading.Thread(
+            target=self._main, args=(self._settings(directory),), name="bowstring-control", daemon=True
+        )
+        self._thread.start()
+        if not self._started.wait(START_TIMEOUT_S):
+            raise TimeoutError(f"the broker did not start in {START_TIMEOUT_S} s")
+        if self._error is not None:
+            error, self._error = self._error, None
+            self._thread.join()
+            self._thread = None
+            self._remove_temporary()
+            raise error
+        atexit.register(self.stop)
+        return self
+
+    def stop(self) -> None:
+        """Stops the broker cleanly; no more than once does anything."""
+        thread, self._thread = self._thread, None
+        if thread is None or self._loop is None or self._stopping is None:
+            return
+        atexit.unregister(self.stop)
+        self._loop.call_soon_threadsafe(self._stopping.set)
+        thread.join()
+        self._broker = None
+        self._remove_temporary()
+        if self._error is not None:
+            error, self._error = self._error, None
+            raise error
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _remove_temporary(self) -> None:
+        if self._temporary is not None:
+            shutil.rmtree(self._temporary, ignore_errors=True)
+            self._temporary = None
+
+    def _settings(self, directory: Path) -> dict[str, str]:
+        settings = {
+            "listeners": f"PLAINTEXT://{self._host}:{self._port}",
+            # Nobody waits three seconds for a group in a test.
+            "group.initial.rebalance.delay.ms": "0",
+            "log.dirs": str(directory),
+        }
+        for name, value in self._config.items():
+            settings[name] = _text(value)
+        return settings
+
+    def _main(self, settings: dict[str, str]) -> None:
+        import uvloop
+
+        loop = self._loop = uvloop.new_event_loop()
+        try:
+            asyncio.set_event_loop(loop)
+            loop.run_until_complete(self._serve(settings))
+            loop.run_until_complete(loop.shutdown_default_executor())
+        except BaseException as error:
+            self._error = error
+            self._broker = None
+        finally:
+            asyncio.set_event_loop(None)
+            loop.close()
+            self._started.set()
+
+    async def _serve(self, settings: dict[str, str]) -> None:
+        self._stopping = asyncio.Event()
+        broker = _Broker(settings)
+        broker.open()
+        await broker.start()
+        self._broker = broker
+        self._started.set()
+        await self._stopping.wait()
+        await broker.stop()
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list | tuple):
+        return ",".join(_text(item) for item in value)
+    return str(value)

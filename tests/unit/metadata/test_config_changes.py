@@ -1,0 +1,112 @@
+"""Altering configs: operations, checks, and that a resource changes as a whole or not at all."""
+
+import pytest
+
+from bowstring.engine.configs import BrokerConfigs
+from bowstring.engine.errors import Errors, KafkaError
+from bowstring.engine.metadata.config_changes import (
+    APPEND,
+    DELETE,
+    SET,
+    SUBTRACT,
+    Change,
+    alter_incrementally,
+    replace,
+)
+from bowstring.engine.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, ClusterImage
+from bowstring.engine.protocol.records.cluster_metadata.settings import ConfigRecord
+from bowstring.engine.protocol.records.cluster_metadata.topics import TopicRecord
+
+NODE = 1
+TOPIC = (TOPIC_RESOURCE, "t")
+THIS_BROKER = (BROKER_RESOURCE, "1")
+ALL_BROKERS = (BROKER_RESOURCE, "")
+
+
+def image_with(**configs: str) -> ClusterImage:
+    image = ClusterImage()
+    image.apply(TopicRecord(name="t", topic_id=b"t" * 16))
+    for name, value in configs.items():
+        image.apply(
+            ConfigRecord(
+                resource_type=TOPIC_RESOURCE, resource_name="t", name=name.replace("_", "."), value=value
+            )
+        )
+    return image
+
+
+def alter(image: ClusterImage, resource, *changes: Change) -> dict[str, str | None]:
+    records = alter_incrementally(image, BrokerConfigs(), NODE, resource, changes)
+    return {record.name: record.value for record in records}
+
+
+def test_operations():
+    image = image_with(retention_ms="5", cleanup_policy="compact")
+    changes = alter(
+        image,
+        TOPIC,
+        Change("segment.ms", SET, "7"),
+        Change("retention.ms", DELETE, None),
+        Change("cleanup.policy", APPEND, "delete"),
+    )
+    assert changes == {"segment.ms": "7", "retention.ms": None, "cleanup.policy": "compact,delete"}
+    assert alter(image, TOPIC, Change("cleanup.policy", SUBTRACT, "compact")) == {"cleanup.policy": ""}
+
+
+def test_appending_begins_with_the_value_in_force():
+    assert alter(image_with(), TOPIC, Change("cleanup.policy", APPEND, "compact")) == {
+        "cleanup.policy": "delete,compact"
+    }
+
+
+def test_what_changes_nothing_writes_nothing():
+    assert alter(image_with(retention_ms="5"), TOPIC, Change("retention.ms", SET, "5")) == {}
+
+
+@pytest.mark.parametrize(
+    "resource, change, error",
+    [
+        (TOPIC, Change("retention", SET, "1"), Errors.INVALID_CONFIG),
+        (TOPIC, Change("retention.ms", SET, "x"), Errors.INVALID_CONFIG),
+        (TOPIC, Change("retention.ms", SET, None), Errors.INVALID_REQUEST),
+        (TOPIC, Change("retention.ms", APPEND, "1"), Errors.INVALID_CONFIG),
+        (TOPIC, Change("retention.ms", 9, "1"), Errors.INVALID_REQUEST),
+        (TOPIC, Change("segment.ms", SET, "1" * 40_000), Errors.INVALID_CONFIG),
+        ((TOPIC_RESOURCE, "gone"), Change("retention.ms", SET, "1"), Errors.UNKNOWN_TOPIC_OR_PARTITION),
+        ((BROKER_RESOURCE, "2"), Change("log.retention.ms", SET, "1"), Errors.INVALID_REQUEST),
+        ((BROKER_RESOURCE, "x"), Change("log.retention.ms", SET, "1"), Errors.INVALID_REQUEST),
+        (THIS_BROKER, Change("num.partitions", SET, "1"), Errors.INVALID_REQUEST),
+        (THIS_BROKER, Change("log.retenton.ms", SET, "1"), Errors.INVALID_REQUEST),
+        (ALL_BROKERS, Change("ssl.keystore.location", SET, "/k"), Errors.INVALID_REQUEST),
+        (ALL_BROKERS, Change("log.retention.ms", SET, "x"), Errors.INVALID_REQUEST),
+        ((99, "x"), Change("a", SET, "1"), Errors.INVALID_REQUEST),
+    ],
+)
+def test_what_cannot_be_is_refused(resource, change, error):
+    with pytest.raises(KafkaError) as caught:
+        alter(image_with(), resource, change)
+    assert caught.value.error is error
+
+
+def test_keys_named_twice_are_refused():
+    twice = Change("retention.ms", SET, "1")
+    with pytest.raises(KafkaError, match="duplicate config keys"):
+        alter(image_with(), TOPIC, twice, twice)
+
+
+def test_contradictions_with_what_is_set_already_are_refused():
+    with pytest.raises(KafkaError, match=r"min\.compaction\.lag\.ms"):
+        alter(image_with(max_compaction_lag_ms="5"), TOPIC, Change("min.compaction.lag.ms", SET, "6"))
+
+
+def test_broker_configs_change_at_both_levels():
+    assert alter(image_with(), THIS_BROKER, Change("log.retention.ms", SET, "9")) == {"log.retention.ms": "9"}
+    assert alter(image_with(), ALL_BROKERS, Change("log.cleanup.policy", APPEND, "compact")) == {
+        "log.cleanup.policy": "delete,compact"
+    }
+
+
+def test_replacing_drops_what_is_not_named():
+    image = image_with(retention_ms="5", segment_ms="6")
+    records = replace(image, BrokerConfigs(), NODE, TOPIC, [("segment.ms", "7")])
+    assert {record.name: record.value for record in records} == {"segment.ms": "7", "retention.ms": None}
