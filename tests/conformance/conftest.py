@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from conformance.drivers import CLIENTS, Driver, Session
 from conformance.target import Broker, target_class
+from conformance.wire import wait_for_leaders
 
 _numbers = itertools.count(1)
 
@@ -70,7 +71,7 @@ def topic_name(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def make_topic(session: Callable[[str], Session], topic_name: str) -> Callable[..., str]:
+def make_topic(session: Callable[[str], Session], topic_name: str, bootstrap: str) -> Callable[..., str]:
     """make_topic(partitions, **configs) creates topics through confluent-kafka; dots in config names as underscores."""
     counter = itertools.count(1)
 
@@ -78,6 +79,7 @@ def make_topic(session: Callable[[str], Session], topic_name: str) -> Callable[.
         name = f"{topic_name}-{next(counter)}"
         dotted = {key.replace("_", "."): value for key, value in configs.items()}
         session("confluent").call("create_topic", topic=name, partitions=partitions, configs=dotted)
+        wait_for_leaders(bootstrap, name, partitions)
         return name
 
     return make

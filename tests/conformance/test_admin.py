@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 from conformance.drivers import CLIENTS, DriverError, Session, clients_with, wait_until
+from conformance.wire import wait_for_leaders
 
 UNKNOWN_TOPIC_OR_PARTITION = 3
 OFFSET_OUT_OF_RANGE = 1
@@ -35,10 +36,10 @@ def test_topic_from_creation_to_deletion(client: Session, topic_name: str) -> No
     wait_until(lambda: topic_name not in client.call("list_topics")["topics"], "the topic to go")
 
 
-def test_deleted_topic_starts_anew(client: Session, topic_name: str) -> None:
+def test_deleted_topic_starts_anew(client: Session, topic_name: str, bootstrap: str) -> None:
     for turn in range(2):
         client.call("create_topic", topic=topic_name, partitions=1)
-        wait_until(lambda: topic_name in client.call("list_topics")["topics"], "the topic to appear")
+        wait_for_leaders(bootstrap, topic_name, 1)
         client.produce(topic_name, [{"partition": 0, "value": b"%d" % turn}] * 3)
         assert client.call("bounds", topic=topic_name, partition=0) == {"earliest": 0, "latest": 3}
         assert {each["value"] for each in client.consume(topic_name, 3)} == {b"%d" % turn}

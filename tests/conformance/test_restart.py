@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from conformance.drivers import CLIENTS, Driver, Json, Session, flooded, wait_until
 from conformance.target import Broker, target_class
+from conformance.wire import wait_for_leaders
 
 COUNT, RATE_PER_S, PARTITIONS = 5000, 1000, 2
 
@@ -23,12 +24,12 @@ class Aftermath:
     read_before: dict[str, int] = field(default_factory=dict)
 
 
-def restart(broker: Broker, how: Callable[[], int], java: Session, *topics: str) -> None:
-    """Stops and starts the broker, and waits until it leads again what it led (Java's client retries; some do not)."""
+def restart(broker: Broker, how: Callable[[], int], *topics: str) -> None:
+    """Stops and starts the broker, and waits until it leads again what it led."""
     how()
     broker.start()
     for topic in topics:
-        java.call("bounds", topic=topic, partition=0)
+        wait_for_leaders(broker.bootstrap, topic, PARTITIONS)
 
 
 @pytest.fixture(scope="module")
@@ -43,6 +44,8 @@ def aftermath(
     for name, client in sessions.items():
         client.call("create_topic", topic=f"flood-{name}", partitions=PARTITIONS)
         client.call("create_topic", topic=f"group-{name}", partitions=PARTITIONS)
+        for kind in ("flood", "group"):
+            wait_for_leaders(broker.bootstrap, f"{kind}-{name}", PARTITIONS)
         client.produce(f"group-{name}", numbered(0, 50))
         left.members[name] = join(client, name)
     for name, client in sessions.items():
@@ -57,11 +60,9 @@ def aftermath(
         args = {"bootstrap": broker.bootstrap, "handle": handle, "topic": f"flood-{name}", **shape}
         left.floods[name] = drivers(name).submit("flood", **args)
     topics = [f"{kind}-{name}" for kind in ("flood", "group") for name in CLIENTS]
-    watcher = Driver(CLIENTS["java"])
     for how in (broker.stop, broker.kill):
         time.sleep(1.5)
-        restart(broker, how, Session(watcher, broker.bootstrap), *topics)
-    watcher.close()
+        restart(broker, how, *topics)
     yield left
     broker.kill()
 
@@ -128,7 +129,7 @@ def test_topics_configs_and_deletions_survive(aftermath: Aftermath, drivers: Cal
     java.call("delete_topic", topic="dropped")
     before = java.call("describe_topic", topic="kept")
     for how in (aftermath.broker.stop, aftermath.broker.kill):
-        restart(aftermath.broker, how, java, "kept")
+        restart(aftermath.broker, how, "kept")
         topics = wait_until(lambda: java.call("list_topics")["topics"], "the topics")
         assert topics["kept"] == 3
         assert "dropped" not in topics

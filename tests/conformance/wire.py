@@ -5,6 +5,7 @@ Only what the tests need, in the oldest non-flexible versions that Kafka 4 speak
 
 import socket
 import struct
+import time
 from types import TracebackType
 
 PRODUCE, FETCH, LIST_OFFSETS, METADATA, OFFSET_COMMIT = 0, 1, 2, 3, 8
@@ -128,6 +129,40 @@ def create_topic(topic: str, partitions: int = 1) -> bytes:
     """A CreateTopics v2 frame."""
     body = struct.pack(">i", 1) + string(topic) + struct.pack(">ihii", partitions, 1, 0, 0)
     return request(CREATE_TOPICS, 2, body + struct.pack(">ib", 10000, 0))
+
+
+def list_offsets(topic: str, partition: int, timestamp: int) -> bytes:
+    """A ListOffsets v1 frame with one partition."""
+    body = struct.pack(">ii", -1, 1) + string(topic) + struct.pack(">iiq", 1, partition, timestamp)
+    return request(LIST_OFFSETS, 1, body)
+
+
+def list_offsets_answer(payload: bytes, topic: str) -> tuple[int, int]:
+    """(error code, offset) of a ListOffsets v1 response to `list_offsets`."""
+    code, _, offset = struct.unpack_from(">hqq", payload, 4 + 4 + 2 + len(topic) + 4 + 4)
+    return code, offset
+
+
+def wait_for_leaders(bootstrap: str, topic: str, partitions: int, timeout_s: float = 20.0) -> None:
+    """Waits until the broker answers as the leader of every partition.
+
+    Kafka's answer to CreateTopics comes before the broker takes up its partitions, and clients that retry a refused
+    produce may then write twice.
+    """
+    host, port = bootstrap.split(":")
+    deadline = time.monotonic() + timeout_s
+    with Wire(host, int(port)) as wire:
+        for partition in range(partitions):
+            while True:
+                answer = wire.ask(list_offsets(topic, partition, -1))
+                assert answer is not None, "the broker closed the connection"
+                code, _ = list_offsets_answer(answer, topic)
+                if code == 0:
+                    break
+                assert time.monotonic() < deadline, (
+                    f"{topic}-{partition}: error {code} after {timeout_s:.0f} s"
+                )
+                time.sleep(0.01)
 
 
 class Wire:

@@ -1,0 +1,179 @@
+"""Kafka's own command-line classes, run as they are against the broker and over its files."""
+
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from conformance import peers
+from conformance.drivers import CLIENTS, CODECS, Driver, Session
+from conformance.target import Broker
+from conformance.wire import wait_for_leaders
+
+TOOLS = "org.apache.kafka.tools"
+CONSOLE_PRODUCER = f"{TOOLS}.ConsoleProducer"
+CONSOLE_CONSUMER = f"{TOOLS}.consumer.ConsoleConsumer"
+TOPICS = f"{TOOLS}.TopicCommand"
+GROUPS = f"{TOOLS}.consumer.group.ConsumerGroupCommand"
+CONFIGS = "kafka.admin.ConfigCommand"
+
+
+def java_tool(name: str, *arguments: str, text: str = "") -> str:
+    """Runs one of Kafka's tools in a JVM of its own and returns what it printed; fails with its error."""
+    command = [*peers.java_command(), "-cp", peers.kafka_classpath(), name, *arguments]
+    done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=90, check=False)
+    assert done.returncode == 0, f"{name} {' '.join(arguments)}:\n{done.stdout}{done.stderr}"
+    return done.stdout
+
+
+@pytest.fixture
+def at(bootstrap: str) -> list[str]:
+    """The option every tool takes."""
+    return ["--bootstrap-server", bootstrap]
+
+
+def test_kafka_topics(at: list[str], topic_name: str) -> None:
+    create = ["--create", "--topic", topic_name, "--partitions", "3", "--replication-factor", "1"]
+    assert f"Created topic {topic_name}" in java_tool(TOPICS, *at, *create, "--config", "retention.ms=12345")
+    assert topic_name in java_tool(TOPICS, *at, "--list").split()
+    described = java_tool(TOPICS, *at, "--describe", "--topic", topic_name)
+    assert "PartitionCount: 3" in described
+    assert "retention.ms=12345" in described
+    assert len(re.findall(r"Partition: \d\tLeader: \d+\tReplicas: \d+\tIsr: \d+", described)) == 3
+    java_tool(TOPICS, *at, "--alter", "--topic", topic_name, "--partitions", "4")
+    assert "PartitionCount: 4" in java_tool(TOPICS, *at, "--describe", "--topic", topic_name)
+    java_tool(TOPICS, *at, "--delete", "--topic", topic_name)
+
+
+def test_kafka_configs(at: list[str], make_topic: Callable[..., str]) -> None:
+    topic = make_topic()
+    entity = ["--entity-type", "topics", "--entity-name", topic]
+    java_tool(
+        CONFIGS, *at, "--alter", *entity, "--add-config", "retention.ms=4242,cleanup.policy=[compact,delete]"
+    )
+    described = java_tool(CONFIGS, *at, "--describe", *entity)
+    assert "retention.ms=4242" in described
+    assert "cleanup.policy=compact,delete" in described
+    java_tool(CONFIGS, *at, "--alter", *entity, "--delete-config", "retention.ms")
+    assert "retention.ms" not in java_tool(CONFIGS, *at, "--describe", *entity)
+    broker = ["--entity-type", "brokers", "--entity-default"]
+    java_tool(CONFIGS, *at, "--alter", *broker, "--add-config", "log.cleaner.threads=2")
+    assert "log.cleaner.threads=2" in java_tool(CONFIGS, *at, "--describe", *broker)
+    java_tool(CONFIGS, *at, "--alter", *broker, "--delete-config", "log.cleaner.threads")
+
+
+def test_console_producer_and_consumer(at: list[str], make_topic: Callable[..., str]) -> None:
+    topic = make_topic()
+    keyed = ["--reader-property", "parse.key=true", "--reader-property", "key.separator=:"]
+    lines = [f"key{i}:value {i}" for i in range(50)]
+    written = "\n".join(lines) + "\n"
+    java_tool(CONSOLE_PRODUCER, *at, "--topic", topic, "--compression-codec", "zstd", *keyed, text=written)
+    shown = ["--formatter-property", "print.key=true", "--formatter-property", "key.separator=:"]
+    reading = ["--topic", topic, "--from-beginning", "--max-messages", "50", "--timeout-ms", "20000"]
+    assert java_tool(CONSOLE_CONSUMER, *at, *reading, *shown).splitlines() == lines
+
+
+def test_consumer_groups(at: list[str], make_topic: Callable[..., str], topic_name: str) -> None:
+    topic, group = make_topic(), f"group-{topic_name}"
+    java_tool(CONSOLE_PRODUCER, *at, "--topic", topic, text="".join(f"{i}\n" for i in range(10)))
+    reading = ["--topic", topic, "--from-beginning", "--max-messages", "6", "--timeout-ms", "20000"]
+    java_tool(CONSOLE_CONSUMER, *at, *reading, "--group", group)
+    assert group in java_tool(GROUPS, *at, "--list").split()
+    described = java_tool(GROUPS, *at, "--describe", "--group", group)
+    # GROUP TOPIC PARTITION LEADER-EPOCH CURRENT-OFFSET LOG-END-OFFSET LAG
+    (row,) = [line.split() for line in described.splitlines() if line.startswith(group)]
+    assert (row[1], row[2], row[-6:-3]) == (topic, "0", ["6", "10", "4"]), described
+    reset = ["--reset-offsets", "--group", group, "--topic", topic, "--to-earliest", "--execute"]
+    java_tool(GROUPS, *at, *reset)
+    again = java_tool(CONSOLE_CONSUMER, *at, "--topic", topic, "--group", group, "--max-messages", "10")
+    assert again.split() == [str(i) for i in range(10)]
+    java_tool(GROUPS, *at, "--delete", "--group", group)
+    assert group not in java_tool(GROUPS, *at, "--list").split()
+
+
+def test_offsets_records_and_log_dirs(at: list[str], make_topic: Callable[..., str], tmp_path: Path) -> None:
+    topic = make_topic(2)
+    java_tool(CONSOLE_PRODUCER, *at, "--topic", topic, text="".join(f"{i}\n" for i in range(20)))
+    latest = java_tool(f"{TOOLS}.GetOffsetShell", *at, "--topic", topic).split()
+    assert sum(int(line.rsplit(":", 1)[1]) for line in latest) == 20
+    where = max(latest, key=lambda line: int(line.rsplit(":", 1)[1]))
+    partition = where.split(":")[1]
+    request = tmp_path / "delete.json"
+    request.write_text(
+        f'{{"version": 1, "partitions": [{{"topic": "{topic}", "partition": {partition}, "offset": 3}}]}}'
+    )
+    deleted = java_tool(f"{TOOLS}.DeleteRecordsCommand", *at, "--offset-json-file", str(request))
+    assert "low_watermark: 3" in deleted
+    earliest = java_tool(f"{TOOLS}.GetOffsetShell", *at, "--topic", topic, "--time", "-2").split()
+    assert f"{topic}:{partition}:3" in earliest
+    described = java_tool(f"{TOOLS}.LogDirsCommand", *at, "--describe", "--topic-list", topic)
+    assert f'"partition":"{topic}-{partition}"' in described
+    versions = java_tool(f"{TOOLS}.BrokerApiVersionsCommand", *at)
+    assert re.search(r"Produce\(0\): 0 to 1[3-9]", versions), versions
+    assert re.search(r"Fetch\(1\): 4 to 1[89]", versions), versions
+
+
+def test_performance_tools(at: list[str], make_topic: Callable[..., str], bootstrap: str) -> None:
+    topic = make_topic(2)
+    load = ["--topic", topic, "--num-records", "20000", "--record-size", "100", "--throughput", "-1"]
+    produced = java_tool(f"{TOOLS}.ProducerPerformance", *load, *at)
+    assert "20000 records sent" in produced
+    consumed = java_tool(f"{TOOLS}.ConsumerPerformance", *at, "--topic", topic, "--num-records", "20000")
+    assert consumed.splitlines()[-1].split(", ")[4] == "20000", consumed
+    latency = java_tool(
+        f"{TOOLS}.EndToEndLatency", *at, "--topic", make_topic(), "--num-records", "200",
+        "--producer-acks", "all", "--record-size", "100",
+    )  # fmt: skip
+    assert re.search(r"Percentiles: 50th = \d+, 99th = \d+, 99\.9th = \d+", latency), latency
+
+
+def test_verifiable_producer_and_consumer(
+    at: list[str], make_topic: Callable[..., str], topic_name: str
+) -> None:
+    topic = make_topic()
+    produced = java_tool(f"{TOOLS}.VerifiableProducer", *at, "--topic", topic, "--max-messages", "500")
+    assert '"acked":500' in produced.replace(" ", ""), produced[-500:]
+    group = ["--group-id", topic_name, "--max-messages", "500"]
+    consumed = java_tool(f"{TOOLS}.VerifiableConsumer", *at, "--topic", topic, *group)
+    counted = re.findall(r'"name":"records_consumed".*?"count":(\d+)', consumed)
+    assert sum(map(int, counted)) == 500, consumed[-500:]
+
+
+def test_dump_log_segments_reads_our_files(own_broker: Broker, drivers: Callable[[str], Driver]) -> None:
+    sessions = {name: Session(drivers(name), own_broker.bootstrap) for name in CLIENTS}
+    java = sessions["java"]
+    java.call("create_topic", topic="mixed", partitions=1, configs={"segment.bytes": str(1 << 20)})
+    stamped = {"message.timestamp.type": "LogAppendTime", "segment.bytes": str(1 << 20)}
+    java.call("create_topic", topic="stamped", partitions=1, configs=stamped)
+    for topic in ("mixed", "stamped"):
+        wait_for_leaders(own_broker.bootstrap, topic, 1)
+        for client in sessions.values():
+            for codec in CODECS:
+                records = [{"partition": 0, "key": b"k", "value": b"v" * 500} for _ in range(20)]
+                client.produce(topic, records, compression=codec, idempotent=True)
+        java.flood(topic, 1, 20000, size=200)
+    total = 20 * len(CODECS) * len(CLIENTS) + 20000
+    assert java.call("bounds", topic="mixed", partition=0)["latest"] == total
+    assert own_broker.stop() in (0, 143)
+    for topic in ("mixed", "stamped"):
+        directory = own_broker.data / f"{topic}-0"
+        logs, indexes = sorted(directory.glob("*.log")), sorted(directory.glob("*.*index"))
+        assert len(logs) > 1, "the topic rolled"
+        files = ",".join(map(str, logs))
+        dumped = java_tool(f"{TOOLS}.DumpLogSegments", "--deep-iteration", "--files", files)
+        assert dumped.count("| offset: ") == total
+        assert dumped.count("isvalid: true") == dumped.count("baseOffset: ")
+        assert f"lastOffset: {total - 1} " in dumped
+        times = "LogAppendTime" if topic == "stamped" else "CreateTime"
+        assert f"{times}: " in dumped
+        checked = java_tool(
+            f"{TOOLS}.DumpLogSegments", "--index-sanity-check", "--files", ",".join(map(str, indexes))
+        )
+        complaints = [line for line in checked.splitlines() if "Found" in line or "Mismatch" in line]
+        assert not complaints, complaints
+        verified = java_tool(
+            f"{TOOLS}.DumpLogSegments", "--verify-index-only", "--files", ",".join(map(str, indexes))
+        )
+        complaints = [line for line in verified.splitlines() if "Found" in line or "Mismatch" in line]
+        assert not complaints, complaints
