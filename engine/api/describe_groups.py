@@ -3,8 +3,9 @@
 Versions: 3 authorized operations (KIP-430); 4 instance ids; 6 GROUP_ID_NOT_FOUND.
 """
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
+from bowstring.engine.api.authorized_operations import GROUP_OPERATIONS
 from bowstring.engine.errors import KafkaError
 from bowstring.engine.protocol.messages.describe_groups import (
     DescribedGroup,
@@ -15,9 +16,6 @@ from bowstring.engine.protocol.messages.describe_groups import (
 if TYPE_CHECKING:
     from bowstring.engine.broker.broker import Broker
     from bowstring.engine.broker.request import Request
-
-# ACL operations that exist for groups, as bits: READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS
-_GROUP_OPERATIONS: Final = sum(1 << operation for operation in (3, 6, 8, 10, 11))
 
 
 async def handle(broker: "Broker", request: "Request") -> DescribeGroupsResponse:
@@ -30,7 +28,6 @@ async def handle(broker: "Broker", request: "Request") -> DescribeGroupsResponse
         except KafkaError as error:
             described = DescribedGroup(group_id=group_id, error_code=error.code)
         if body.include_authorized_operations and not described.error_code:
-            # without an authorizer everyone may do everything
-            described.authorized_operations = _GROUP_OPERATIONS
+            described.authorized_operations = GROUP_OPERATIONS
         groups.append(described)
     return DescribeGroupsResponse(groups=groups)

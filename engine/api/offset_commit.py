@@ -45,7 +45,7 @@ async def handle(broker: "Broker", request: "Request") -> OffsetCommitResponse:
             )
         except KafkaError as error:
             answer = commit_error(body, error.error)
-    _merge(answer.topics, refused)
+    answer.topics = _merged(refused, answer.topics)
     return answer
 
 
@@ -80,12 +80,13 @@ def _known(
     return OffsetCommitRequestTopic(name=name, topic_id=topic_id, partitions=known)
 
 
-def _merge(topics: list[OffsetCommitResponseTopic], refused: list[OffsetCommitResponseTopic]) -> None:
-    """Adds refused partitions to their topics, each topic once."""
-    for each in refused:
-        same = (topic for topic in topics if (topic.name, topic.topic_id) == (each.name, each.topic_id))
-        topic = next(same, None)
-        if topic is None:
-            topics.append(each)
-        else:
-            topic.partitions += each.partitions
+def _merged(
+    refused: list[OffsetCommitResponseTopic], answered: list[OffsetCommitResponseTopic]
+) -> list[OffsetCommitResponseTopic]:
+    """Each topic once, what was refused first, as Kafka has it."""
+    topics = {(topic.name, topic.topic_id): topic for topic in refused}
+    for topic in answered:
+        known = topics.setdefault((topic.name, topic.topic_id), topic)
+        if known is not topic:
+            known.partitions += topic.partitions
+    return list(topics.values())

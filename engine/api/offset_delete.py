@@ -42,9 +42,10 @@ async def handle(broker: "Broker", request: "Request") -> OffsetDeleteResponse:
         body.group_id, lambda shard, token, now_ms: shard.delete_offsets(body, token)
     )
     if not answer.error_code:
+        # each topic once, what was refused first, as Kafka has it
         for answered in answer.topics:
-            answered.partitions += unknown.pop(answered.name, [])
-        answer.topics += [
+            unknown.setdefault(answered.name, []).extend(answered.partitions)
+        answer.topics = [
             OffsetDeleteResponseTopic(name=name, partitions=parts) for name, parts in unknown.items()
         ]
     return answer
