@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from conformance.drivers import CLIENTS, Driver, Session
-from conformance.target import Broker, target_class
-from conformance.wire import wait_for_leaders
+
+from tests.conformance.drivers import CLIENTS, Driver, Session
+from tests.conformance.target import Broker, target_class
+from tests.conformance.wire import wait_for_leaders
 
 _numbers = itertools.count(1)
 

@@ -35,7 +35,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
-from conformance import peers
+from tests.conformance import peers
 
 Json = dict[str, Any]
 CALL_TIMEOUT_S = 90.0
@@ -61,7 +61,7 @@ class Client:
 
 
 def _python(module: str) -> Callable[[], list[str]]:
-    return lambda: [sys.executable, "-m", f"conformance.python.{module}"]
+    return lambda: [sys.executable, "-m", f"tests.conformance.python.{module}"]
 
 
 # `lacks` holds limits of the clients, not of the broker:

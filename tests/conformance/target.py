@@ -12,7 +12,7 @@ import sys
 import time
 from pathlib import Path
 
-from conformance import peers
+from tests.conformance import peers
 
 START_TIMEOUT_S = 60.0
 

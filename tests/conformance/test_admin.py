@@ -3,8 +3,9 @@
 from collections.abc import Callable
 
 import pytest
-from conformance.drivers import CLIENTS, DriverError, Session, clients_with, wait_until
-from conformance.wire import wait_for_leaders
+
+from tests.conformance.drivers import CLIENTS, DriverError, Session, clients_with, wait_until
+from tests.conformance.wire import wait_for_leaders
 
 UNKNOWN_TOPIC_OR_PARTITION = 3
 OFFSET_OUT_OF_RANGE = 1

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
 import pytest
-from conformance.drivers import CLIENTS, Session
-from conformance.wire import Wire
+
+from tests.conformance.drivers import CLIENTS, Session
+from tests.conformance.wire import Wire
 
 CONNECTIONS = 1000
 # Each franz-go client holds two: one it asked for metadata, one it writes through.

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from conformance.drivers import CLIENTS, Driver, Json, Session, clients_with, wait_until
+
+from tests.conformance.drivers import CLIENTS, Driver, Json, Session, clients_with, wait_until
 
 SESSION_TIMEOUT_MS = 10000
 

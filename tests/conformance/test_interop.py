@@ -3,7 +3,8 @@
 from collections.abc import Callable
 
 import pytest
-from conformance.drivers import CLIENTS, CODECS, Session
+
+from tests.conformance.drivers import CLIENTS, CODECS, Session
 
 
 @pytest.mark.parametrize("writer", list(CLIENTS))

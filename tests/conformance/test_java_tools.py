@@ -6,10 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conformance import peers
-from conformance.drivers import CLIENTS, CODECS, Driver, Session
-from conformance.target import Broker
-from conformance.wire import wait_for_leaders
+
+from tests.conformance import peers
+from tests.conformance.drivers import CLIENTS, CODECS, Driver, Session
+from tests.conformance.target import Broker
+from tests.conformance.wire import wait_for_leaders
 
 TOOLS = "org.apache.kafka.tools"
 CONSOLE_PRODUCER = f"{TOOLS}.ConsoleProducer"

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 
 import pytest
-from conformance.drivers import CLIENTS, Session, flooded
+
+from tests.conformance.drivers import CLIENTS, Session, flooded
 
 LARGE = 200_000
 BASE_MS = 1_700_000_000_000

@@ -5,7 +5,8 @@ import time
 from collections.abc import Callable
 
 import pytest
-from conformance.drivers import CODECS, DriverError, Json, Session, clients_with
+
+from tests.conformance.drivers import CODECS, DriverError, Json, Session, clients_with
 
 MIB = 1 << 20
 MESSAGE_TOO_LARGE = 10

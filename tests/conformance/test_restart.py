@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from conformance.drivers import CLIENTS, Driver, Json, Session, flooded, wait_until
-from conformance.target import Broker, target_class
-from conformance.wire import wait_for_leaders
+
+from tests.conformance.drivers import CLIENTS, Driver, Json, Session, flooded, wait_until
+from tests.conformance.target import Broker, target_class
+from tests.conformance.wire import wait_for_leaders
 
 COUNT, RATE_PER_S, PARTITIONS = 5000, 1000, 2
 

@@ -11,7 +11,8 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from aiokafka.errors import for_code
-from conformance.python.loop import (
+
+from tests.conformance.python.loop import (
     ClientError,
     Collector,
     Json,

@@ -12,7 +12,8 @@ from confluent_kafka.admin import (
     NewPartitions,
     NewTopic,
 )
-from conformance.python.loop import (
+
+from tests.conformance.python.loop import (
     ClientError,
     Collector,
     Json,

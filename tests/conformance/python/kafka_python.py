@@ -4,7 +4,13 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-from conformance.python.loop import (
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.admin import ConfigResource
+from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
+from kafka.coordinator.assignors.range import RangePartitionAssignor
+from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+
+from tests.conformance.python.loop import (
     ClientError,
     Collector,
     Json,
@@ -15,11 +21,6 @@ from conformance.python.loop import (
     run,
     unpack,
 )
-from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
-from kafka.admin import ConfigResource
-from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
-from kafka.coordinator.assignors.range import RangePartitionAssignor
-from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 
 producers: dict[str, KafkaProducer] = {}
 TIMEOUT_S = 30.0
