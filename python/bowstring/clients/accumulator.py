@@ -181,14 +181,14 @@ class RecordFuture:
 class BatchesFuture:
     """The outcome of a bulk send: done when all of its batches are."""
 
-    __slots__ = ("_batches",)
+    __slots__ = ("batches",)
 
     def __init__(self, sent: Sequence[ProduceBatch]):
-        self._batches = sent
+        self.batches = sent
 
     def done(self) -> bool:
         """Whether every batch's outcome is known."""
-        return all(batch.done for batch in self._batches)
+        return all(batch.done for batch in self.batches)
 
     def result(self, timeout: float | None = None) -> list[RecordMetadata]:
         """First offset of each batch, in order; waits at most `timeout` seconds.
@@ -198,12 +198,12 @@ class BatchesFuture:
             ClientError: of the first batch that could not be delivered.
         """
         self.await_all(timeout)
-        for batch in self._batches:
+        for batch in self.batches:
             if batch.error is not None:
                 raise batch.error
         return [
             RecordMetadata(*batch.partition, batch.base_offset, batch.log_append_time_ms)
-            for batch in self._batches
+            for batch in self.batches
         ]
 
     def await_all(self, timeout: float | None = None) -> None:
@@ -213,7 +213,7 @@ class BatchesFuture:
             ClientTimeoutError: not within `timeout` seconds.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
-        for batch in self._batches:
+        for batch in self.batches:
             left = None if deadline is None else max(0.0, deadline - time.monotonic())
             if not batch.wait(left):
                 raise ClientTimeoutError(
@@ -222,7 +222,7 @@ class BatchesFuture:
 
     def add_done_callback(self, callback: Callable[[ProduceBatch], Any]) -> None:
         """Runs `callback` for each batch as it is done, in the sender's thread."""
-        for batch in self._batches:
+        for batch in self.batches:
             batch.when_done(callback)
 
 

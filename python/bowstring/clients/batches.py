@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from bowstring._native import client as native
 from bowstring._native import compression
-from bowstring._native.encode_columns import encode_columns as native_encode_columns
 from bowstring._native.record_types import CorruptBatch
 from bowstring.clients.errors import ConfigError, CorruptBatchError
 from bowstring.clients.positions import Chunk
@@ -58,26 +57,6 @@ def decode(chunk: Chunk, partition: TopicPartition, read_committed: bool) -> lis
         raise CorruptBatchError(
             f"{partition} from offset {chunk.offset}: {error}; seek() past {chunk.next_offset - 1} to go on"
         ) from error
-
-
-def encode_columns(
-    values: Sequence[bytes | None],
-    keys: Sequence[bytes | None] | None,
-    timestamps: Sequence[int] | None,
-    now_ms: int,
-    batch_bytes: int,
-    codec: int,
-) -> list[tuple[bytes, int]]:
-    """Batches of at most `batch_bytes` (before compression) with their record counts."""
-    times = now_ms if timestamps is None else memoryview(struct.pack(f"{len(timestamps)}q", *timestamps)).cast("q")
-    encoded = native_encode_columns(
-        native.binary_column(list(values)),
-        key=None if keys is None else native.binary_column(list(keys)),
-        timestamps=times,
-        max_bytes=batch_bytes,
-        codec=codec,
-    )
-    return with_counts(encoded)
 
 
 def with_counts(encoded: Iterable[bytes]) -> list[tuple[bytes, int]]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import struct
 import time
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
+from bowstring._native.client import binary_column
 from bowstring._native.encode import BatchBuilder
+from bowstring._native.encode_columns import encode_columns as native_encode_columns
 from bowstring.clients import batches
 from bowstring.clients.accumulator import BatchesFuture, PartitionQueue, ProduceBatch, RecordFuture
 from bowstring.clients.cluster import Cluster, parse_bootstrap
@@ -28,6 +31,7 @@ from bowstring.engine.errors import Errors
 Payload = bytes | bytearray | memoryview | str | None
 HeadersLike = Mapping[str, Payload] | Iterable[tuple[str, Payload]]
 Acks = int | str
+Column = tuple[Any, Any] | tuple[Any, Any, Any]
 
 # How long a topic the brokers say they do not have is asked for again: it may be about to be created.
 MISSING_TOPIC_GRACE_S = 5.0
@@ -210,11 +214,41 @@ class Producer:
         Args:
             timestamps: milliseconds since the epoch; default now for all.
         """
-        now_ms = time.time_ns() // 1_000_000
-        encoded = batches.encode_columns(
-            values, keys, timestamps, now_ms, self._config.batch_bytes, self._config.compression
+        times = None
+        if timestamps is not None:
+            times = memoryview(struct.pack(f"{len(timestamps)}q", *timestamps)).cast("q")
+        key_column = None if keys is None else binary_column(list(keys))
+        return self.send_arrow_columns(topic, partition, binary_column(list(values)), key_column, times)
+
+    def send_arrow_columns(
+        self,
+        topic: str,
+        partition: int,
+        values: Column,
+        keys: Column | None = None,
+        timestamps: memoryview | None = None,
+    ) -> BatchesFuture:
+        """Sends columns as Arrow lays them out: the bytes are read off the GIL and never become objects.
+
+        Args:
+            values, keys: (data, offsets) or (data, offsets, validity bitmap) of binary or large_binary.
+            timestamps: int64, milliseconds since the epoch; default now for all.
+        """
+        times: Any = time.time_ns() // 1_000_000 if timestamps is None else timestamps
+        encoded = native_encode_columns(
+            values,
+            key=keys,
+            timestamps=times,
+            max_bytes=self._config.batch_bytes,
+            codec=self._config.compression,
+            level=self._config.compression_level,
         )
-        return self.produce_batches(topic, partition, encoded)
+        return self.produce_batches(topic, partition, batches.with_counts(encoded))
+
+    @property
+    def batch_size(self) -> int:
+        """Bytes at which a batch is sent without waiting."""
+        return self._config.batch_bytes
 
     def produce_batches(
         self, topic: str, partition: int, encoded: Iterable[tuple[bytes, int]]

@@ -1,0 +1,23 @@
+"""`bowstring demo`: what `make run` runs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from bowstring.cli.options import Json
+
+
+def demo(
+    seconds: Annotated[float, typer.Option("--seconds", min=0.1, help="How long to push records.")] = 10,
+    flights: Annotated[
+        int | None, typer.Option("--flights", min=1, help="Replay only so many flights.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Replay 336,776 flights through an embedded broker, check them, then measure its speed."""
+    from bowstring.demo import run
+
+    if not run(push_seconds=seconds, flights_max=flights, json=json):
+        raise typer.Exit(1)

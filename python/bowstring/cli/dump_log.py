@@ -1,0 +1,319 @@
+"""`bowstring dump-log`: what Kafka's DumpLogSegments prints, line for line."""
+
+from __future__ import annotations
+
+import json as json_module
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from bowstring.cli.output import payload_json, print_error
+from bowstring.clients.errors import ConfigError
+
+if TYPE_CHECKING:
+    from bowstring._native.record_types import BatchHeader, Record
+
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+MAX_INT32 = 0x7FFFFFFF
+
+
+@dataclass(slots=True)
+class Options:
+    """What was asked for."""
+
+    print_data: bool
+    deep: bool
+    verify_only: bool
+    sanity_only: bool
+    skip_metadata: bool
+    max_bytes: int | None
+    decoder: str | None
+
+
+@dataclass(slots=True)
+class Line:
+    """One line of output: as text, and as fields for --json."""
+
+    text: str
+    fields: dict[str, Any]
+
+
+@dataclass(slots=True)
+class Findings:
+    """What is wrong with the files; each is printed to standard error in the end."""
+
+    problems: list[str] = field(default_factory=list)
+
+    def add(self, headline: str, *details: str) -> None:
+        """Notes one problem."""
+        self.problems += [headline, *(f"  {detail}" for detail in details)]
+
+
+def dump_log(
+    paths: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="FILE...", help="Segments, indexes, snapshots, checkpoints; or directories."),
+    ] = None,
+    files: Annotated[str | None, typer.Option("--files", help="The same, separated by commas.")] = None,
+    print_data_log: Annotated[bool, typer.Option("--print-data-log", help="Print keys and values.")] = False,
+    deep_iteration: Annotated[bool, typer.Option("--deep-iteration", help="Print each record.")] = False,
+    verify_index_only: Annotated[
+        bool, typer.Option("--verify-index-only", help="Check indexes against the log, print no entries.")
+    ] = False,
+    index_sanity_check: Annotated[
+        bool, typer.Option("--index-sanity-check", help="Only what a broker checks when it starts.")
+    ] = False,
+    max_bytes: Annotated[int | None, typer.Option("--max-bytes", help="Of each log, at most so many.")] = None,
+    skip_record_metadata: Annotated[
+        bool, typer.Option("--skip-record-metadata", help="With --print-data-log: keys and values alone.")
+    ] = False,
+    offsets_decoder: Annotated[
+        bool, typer.Option("--offsets-decoder", help="Records are those of __consumer_offsets.")
+    ] = False,
+    transaction_log_decoder: Annotated[
+        bool, typer.Option("--transaction-log-decoder", help="Records are those of __transaction_state.")
+    ] = False,
+    share_group_state_decoder: Annotated[
+        bool, typer.Option("--share-group-state-decoder", help="Records are those of __share_group_state.")
+    ] = False,
+    cluster_metadata_decoder: Annotated[
+        bool, typer.Option("--cluster-metadata-decoder", help="Records are those of __cluster_metadata.")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="A line of JSON for each entry.")] = False,
+) -> None:
+    """Print segments, indexes and snapshots as Kafka's DumpLogSegments does; 1 when something is wrong."""
+    decoders = {
+        "offsets": offsets_decoder,
+        "transaction-log": transaction_log_decoder,
+        "share-group-state": share_group_state_decoder,
+        "cluster-metadata": cluster_metadata_decoder,
+    }
+    chosen = [name for name, wanted in decoders.items() if wanted]
+    if len(chosen) > 1:
+        raise typer.BadParameter("give one decoder at most")
+    options = Options(
+        print_data=print_data_log or bool(chosen),
+        deep=deep_iteration or print_data_log or bool(chosen),
+        verify_only=verify_index_only,
+        sanity_only=index_sanity_check,
+        skip_metadata=skip_record_metadata,
+        max_bytes=max_bytes,
+        decoder=chosen[0] if chosen else None,
+    )
+    findings = Findings()
+    for path in _files(paths or [], files):
+        _dump(path, options, findings, json)
+    sys.stdout.flush()
+    for problem in findings.problems:
+        print(problem, file=sys.stderr)
+    if findings.problems:
+        raise typer.Exit(1)
+
+
+def _files(paths: list[Path], names: str | None) -> list[Path]:
+    given = [*paths, *(Path(name) for name in (names or "").split(",") if name)]
+    if not given:
+        raise ConfigError("give at least one file, as argument or with --files")
+    found: list[Path] = []
+    for path in given:
+        if not path.exists():
+            raise ConfigError(f"there is no file {path}")
+        found += sorted(p for p in path.iterdir() if p.is_file()) if path.is_dir() else [path]
+    return found
+
+
+def _dump(path: Path, options: Options, findings: Findings, json: bool) -> None:
+    from bowstring.cli.log_files import LogFileError, mapped
+
+    dumper = _dumper(path)
+    if not json:
+        print(f"Dumping {path}")
+    if dumper is None:
+        print_error(f"ignoring unknown file {path}")
+        return
+    try:
+        with mapped(path) as data:
+            for line in dumper(path, data, options, findings):
+                if json:
+                    print(json_module.dumps({"file": str(path), **line.fields}, ensure_ascii=False))
+                else:
+                    print(line.text)
+    except LogFileError as error:
+        findings.add(str(error))
+
+
+Dumper = Callable[[Path, memoryview, Options, Findings], Iterator[Line]]
+
+
+def _dumper(path: Path) -> Dumper | None:
+    from bowstring.cli import dump_indexes
+
+    if path.name.endswith("checkpoint") and not path.name.endswith(".checkpoint"):
+        return dump_indexes.checkpoint
+    return {
+        ".log": _log,
+        ".checkpoint": _log,
+        ".index": dump_indexes.offset_index,
+        ".timeindex": dump_indexes.time_index,
+        ".txnindex": dump_indexes.transaction_index,
+        ".snapshot": dump_indexes.snapshot,
+    }.get(path.suffix)
+
+
+# ---------------------------------------------------------------- segments
+
+
+def _log(path: Path, data: memoryview, options: Options, findings: Findings) -> Iterator[Line]:
+    from bowstring.cli.log_files import base_offset, batches
+
+    if path.suffix == ".log":
+        base = base_offset(path)
+        yield Line(f"Log starting offset: {base}", {"log_starting_offset": base})
+    else:
+        end, _, epoch = path.name.removesuffix(".checkpoint").partition("-")
+        if end.isdigit() and epoch.isdigit():
+            text = f"Snapshot end offset: {int(end)}, epoch: {int(epoch)}"
+        else:
+            text = "KRaft bootstrap snapshot"
+        yield Line(text, {"snapshot": path.name})
+    valid_bytes, last_offset = 0, -1
+    jumps: list[str] = []
+    for header in batches(data, options.max_bytes):
+        yield Line(batch_text(header), batch_fields(header))
+        valid_bytes += header.size_bytes
+        if not header.crc_ok:
+            findings.add(f"{path}: the batch at position {header.position} fails its CRC-32C")
+        if options.deep:
+            for record in _records(data, header, path, findings):
+                if last_offset >= 0 and record.offset != last_offset + 1:
+                    jumps.append(f"{last_offset} is followed by {record.offset}")
+                last_offset = record.offset
+                yield _record_line(header, record, options)
+    trailing = len(data) - valid_bytes
+    if trailing > 0 and options.max_bytes is None:
+        text = f"Found {trailing} invalid bytes at the end of {path.name}"
+        yield Line(text, {"invalid_bytes": trailing})
+    if jumps:
+        findings.add(f"Non-consecutive offsets in {path}", *jumps)
+
+
+def _records(data: memoryview, header: BatchHeader, path: Path, findings: Findings) -> list[Record]:
+    from bowstring._native.compression import CompressionError
+    from bowstring._native.decode import decode_batches
+    from bowstring._native.record_types import CorruptBatch
+
+    end = header.position + header.size_bytes
+    try:
+        return decode_batches(data[header.position : end], verify_crc=False)
+    except (CorruptBatch, CompressionError) as error:
+        findings.add(f"{path}: the batch at position {header.position} cannot be decoded: {error}")
+        return []
+
+
+def batch_text(header: BatchHeader) -> str:
+    """The line of one batch."""
+    f = batch_fields(header)
+    horizon = header.delete_horizon_ms
+    return (
+        f"baseOffset: {f['baseOffset']} lastOffset: {f['lastOffset']} count: {f['count']} "
+        f"baseSequence: {f['baseSequence']} lastSequence: {f['lastSequence']} "
+        f"producerId: {f['producerId']} producerEpoch: {f['producerEpoch']} "
+        f"partitionLeaderEpoch: {f['partitionLeaderEpoch']} "
+        f"isTransactional: {_java(f['isTransactional'])} isControl: {_java(f['isControl'])} "
+        f"deleteHorizonMs: {'OptionalLong.empty' if horizon is None else f'OptionalLong[{horizon}]'} "
+        f"position: {f['position']} {f['timestampType']}: {f['maxTimestamp']} size: {f['size']} "
+        f"magic: {f['magic']} compresscodec: {f['compresscodec']} crc: {f['crc']} isvalid: {_java(f['isvalid'])}"
+    )
+
+
+def batch_fields(header: BatchHeader) -> dict[str, Any]:
+    """A batch's fields, named as DumpLogSegments names them."""
+    return {
+        "baseOffset": header.base_offset,
+        "lastOffset": header.last_offset,
+        "count": header.record_count,
+        "baseSequence": header.base_sequence,
+        "lastSequence": _sequence(header, header.last_offset_delta),
+        "producerId": header.producer_id,
+        "producerEpoch": header.producer_epoch,
+        "partitionLeaderEpoch": header.leader_epoch,
+        "isTransactional": header.transactional,
+        "isControl": header.control,
+        "deleteHorizonMs": header.delete_horizon_ms,
+        "position": header.position,
+        "timestampType": _timestamp_type(header),
+        "maxTimestamp": header.max_timestamp,
+        "size": header.size_bytes,
+        "magic": 2,
+        "compresscodec": CODECS[header.codec] if header.codec < len(CODECS) else str(header.codec),
+        "crc": header.crc,
+        "isvalid": header.crc_ok,
+    }
+
+
+def _record_line(header: BatchHeader, record: Record, options: Options) -> Line:
+    parts = []
+    key_size = -1 if record.key is None else len(record.key)
+    value_size = -1 if record.value is None else len(record.value)
+    sequence = _sequence(header, record.offset - header.base_offset)
+    names = ",".join(name for name, _ in record.headers)
+    if not options.skip_metadata:
+        parts.append(
+            f"offset: {record.offset} {_timestamp_type(header)}: {record.timestamp} keySize: {key_size} "
+            f"valueSize: {value_size} sequence: {sequence} headerKeys: [{names}]"
+        )
+        if header.control:
+            from bowstring.cli.record_text import control_text
+
+            parts.append(control_text(record))
+    fields: dict[str, Any] = {
+        "offset": record.offset,
+        "timestamp": record.timestamp,
+        "keySize": key_size,
+        "valueSize": value_size,
+        "sequence": sequence,
+        "headers": [{"key": name, "value": payload_json(value)} for name, value in record.headers],
+    }
+    if options.print_data and not header.control:
+        key, payload = _payload(record, options.decoder)
+        if key is not None:
+            parts.append(f"key: {key}")
+        if payload is not None:
+            parts.append(f"payload: {payload}")
+        fields |= {"key": key, "payload": payload}
+    return Line("| " + " ".join(parts), fields)
+
+
+def _payload(record: Record, decoder: str | None) -> tuple[str | None, str | None]:
+    """Key and value as text, None for null."""
+    from bowstring._native.codec import ProtocolError
+    from bowstring.cli.record_text import COORDINATOR_TOPICS, coordinator_record, metadata_record
+
+    try:
+        if decoder in COORDINATOR_TOPICS:
+            return coordinator_record(COORDINATOR_TOPICS[decoder], record)
+        if decoder == "cluster-metadata":
+            return None, metadata_record(record)
+    except ProtocolError as error:
+        return None, f"Could not parse: {error}"
+    return (
+        None if record.key is None else record.key.decode("utf-8", "replace"),
+        None if record.value is None else record.value.decode("utf-8", "replace"),
+    )
+
+
+def _sequence(header: BatchHeader, delta: int) -> int:
+    """A record's sequence number; they wrap to 0 (KIP-98)."""
+    return -1 if header.base_sequence < 0 else (header.base_sequence + delta) & MAX_INT32
+
+
+def _timestamp_type(header: BatchHeader) -> str:
+    return "LogAppendTime" if header.timestamp_type else "CreateTime"
+
+
+def _java(value: bool) -> str:
+    return "true" if value else "false"

@@ -1,0 +1,199 @@
+"""The files of a partition's directory, read one entry at a time, as Kafka lays them out.
+
+Layouts: Kafka's OffsetIndex, TimeIndex, TransactionIndex, ProducerStateManager and checkpoint files.
+"""
+
+from __future__ import annotations
+
+import mmap
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from bowstring._native.crc import crc32c
+from bowstring._native.decode import batch_headers
+from bowstring._native.record_types import BatchHeader, CorruptBatch
+
+_BATCH_LENGTH = struct.Struct(">8xi")
+_OFFSET_ENTRY = struct.Struct(">ii")
+_TIME_ENTRY = struct.Struct(">qi")
+_TRANSACTION_ENTRY = struct.Struct(">hqqqq")
+_SNAPSHOT_HEAD = struct.Struct(">hIi")
+_SNAPSHOT_ENTRY = struct.Struct(">qhiqiqiq")
+_SNAPSHOT_CRC_END = 6
+_SNAPSHOT_VERSIONS = (1,)
+LENGTH_PREFIX_BYTES = 12
+
+
+class LogFileError(Exception):
+    """A file is not what its name says; the message names it and what is wrong."""
+
+
+class OffsetEntry(NamedTuple):
+    """The batch whose last offset is `offset` begins at byte `position`."""
+
+    offset: int
+    position: int
+
+
+class TimeEntry(NamedTuple):
+    """`timestamp` (ms) is the greatest up to `offset`."""
+
+    timestamp: int
+    offset: int
+
+
+class AbortedTransaction(NamedTuple):
+    """An entry of a transaction index."""
+
+    version: int
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+
+
+class ProducerSnapshot(NamedTuple):
+    """A producer as a snapshot remembers it; offsets are -1 for none."""
+
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+    timestamp: int
+    coordinator_epoch: int
+    current_txn_first_offset: int
+
+
+@contextmanager
+def mapped(path: Path) -> Iterator[memoryview]:
+    """The bytes of a file; empty files cannot be mapped, and are nothing."""
+    with path.open("rb") as file:
+        if path.stat().st_size == 0:
+            yield memoryview(b"")
+            return
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as map_, memoryview(map_) as view:
+            yield view
+
+
+def base_offset(path: Path) -> int:
+    """The offset a segment file is named for.
+
+    Raises:
+        LogFileError: its name is no offset.
+    """
+    name = path.name.split(".")[0].split("-")[0]
+    if not name.isdigit():
+        raise LogFileError(f"{path} is not named for an offset, such as 00000000000000000000{path.suffix}")
+    return int(name)
+
+
+def batch_at(data: memoryview, position: int) -> BatchHeader | None:
+    """The header of the batch that begins at `position`; None when there is no whole batch."""
+    if len(data) - position < LENGTH_PREFIX_BYTES:
+        return None
+    size = _BATCH_LENGTH.unpack_from(data, position)[0] + LENGTH_PREFIX_BYTES
+    if size <= LENGTH_PREFIX_BYTES or position + size > len(data):
+        return None
+    with data[position : position + size] as one:
+        try:
+            found = batch_headers(one)
+        except CorruptBatch:
+            return None
+    return found[0]._replace(position=position) if found else None
+
+
+def batches(data: memoryview, max_bytes: int | None = None) -> Iterator[BatchHeader]:
+    """Headers of the batches in a segment, in order, up to the first byte that begins none."""
+    position, end = 0, len(data) if max_bytes is None else min(len(data), max_bytes)
+    while position < end:
+        header = batch_at(data, position)
+        if header is None or position + header.size_bytes > end:
+            return
+        yield header
+        position += header.size_bytes
+
+
+def offset_entries(data: memoryview, base: int) -> Iterator[OffsetEntry]:
+    """Entries of an offset index; it is preallocated, so zeros after the first end it."""
+    for index in range(len(data) // _OFFSET_ENTRY.size):
+        relative, position = _OFFSET_ENTRY.unpack_from(data, index * _OFFSET_ENTRY.size)
+        if relative == 0 and index > 0:
+            return
+        yield OffsetEntry(base + relative, position)
+
+
+def time_entries(data: memoryview, base: int) -> Iterator[TimeEntry]:
+    """Entries of a time index; zeros after the first end it."""
+    for index in range(len(data) // _TIME_ENTRY.size):
+        timestamp, relative = _TIME_ENTRY.unpack_from(data, index * _TIME_ENTRY.size)
+        if relative == 0 and index > 0:
+            return
+        yield TimeEntry(timestamp, base + relative)
+
+
+def check_index(path: Path, data: memoryview, kind: str) -> None:
+    """What Kafka checks of an index before it trusts it, by its first and last entry.
+
+    The index of a segment that was not closed cleanly ends in zeros, and its time index does not pass.
+
+    Raises:
+        LogFileError: the index would be rebuilt.
+    """
+    entry = _OFFSET_ENTRY if kind == "offset" else _TIME_ENTRY
+    if len(data) % entry.size:
+        raise LogFileError(f"{path}: {len(data)} bytes are no whole number of {entry.size}-byte entries")
+    if not data:
+        return
+    first, last = entry.unpack_from(data), entry.unpack_from(data, len(data) - entry.size)
+    relative = last[0] if kind == "offset" else last[1]
+    if relative < 0:
+        raise LogFileError(f"{path}: the last offset is {-relative} below the base offset")
+    if kind == "time" and last[0] < first[0]:
+        raise LogFileError(f"{path}: the last timestamp {last[0]} is less than the first, {first[0]}")
+
+
+def transaction_entries(data: memoryview) -> Iterator[AbortedTransaction]:
+    """Entries of a transaction index."""
+    for index in range(len(data) // _TRANSACTION_ENTRY.size):
+        yield AbortedTransaction(*_TRANSACTION_ENTRY.unpack_from(data, index * _TRANSACTION_ENTRY.size))
+
+
+def snapshot_entries(path: Path, data: memoryview) -> list[ProducerSnapshot]:
+    """Producers of a snapshot file.
+
+    Raises:
+        LogFileError: it is cut short, of an unknown version, or fails its CRC-32C.
+    """
+    if len(data) < _SNAPSHOT_HEAD.size:
+        raise LogFileError(f"{path}: {len(data)} bytes are too few for a producer snapshot")
+    version, crc, count = _SNAPSHOT_HEAD.unpack_from(data)
+    if version not in _SNAPSHOT_VERSIONS:
+        raise LogFileError(f"{path}: producer snapshots of version {version} are not known")
+    with data[_SNAPSHOT_CRC_END:] as rest:
+        if crc32c(rest) != crc:
+            raise LogFileError(f"{path}: the snapshot is corrupt, its CRC-32C does not match")
+    if _SNAPSHOT_HEAD.size + count * _SNAPSHOT_ENTRY.size != len(data) or count < 0:
+        raise LogFileError(f"{path}: {count} producers do not fit {len(data)} bytes")
+    at = _SNAPSHOT_HEAD.size
+    return [
+        ProducerSnapshot(*_SNAPSHOT_ENTRY.unpack_from(data, at + i * _SNAPSHOT_ENTRY.size)) for i in range(count)
+    ]
+
+
+def checkpoint_entries(path: Path) -> list[list[str]]:
+    """Fields of each line of a checkpoint file of text (leader epochs, recovery points, log start offsets).
+
+    Raises:
+        LogFileError: the version is unknown, or the count of lines is not what the file says.
+    """
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    if len(lines) < 2 or lines[0].strip() != "0" or not lines[1].strip().isdigit():
+        raise LogFileError(f"{path}: a checkpoint begins with version 0 and the number of its entries")
+    entries = [line.split() for line in lines[2:] if line.strip()]
+    if len(entries) != int(lines[1]):
+        raise LogFileError(f"{path}: {len(entries)} entries where the second line says {lines[1].strip()}")
+    return entries
