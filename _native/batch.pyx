@@ -4,6 +4,7 @@ Which error each defect gets follows Kafka: the produce request's own check (exa
 then UnifiedLog's (base offset, size, CRC), then LogValidator's (counts, control, sequence, records).
 """
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytearray cimport PyByteArray_AS_STRING
 from libc.stdint cimport INT32_MAX, INT64_MAX, INT64_MIN, int16_t, int32_t, int64_t, uint8_t, uint32_t
 from bowstring._native.bigendian cimport load_be16, load_be32, load_be64, store_be16, store_be32, store_be64
 from bowstring._native.crc cimport crc32c_update
@@ -220,8 +221,10 @@ cdef int64_t batch_extent(const uint8_t *data, int64_t size) noexcept nogil:
 def validate(data, *, int64_t now_ms, int32_t max_message_bytes=1048588, bint key_required=False,
              bint log_append_time=False, int64_t timestamp_before_max_ms=INT64_MAX,
              int64_t timestamp_after_max_ms=3600000):
-    """batch_validate() on bytes-like `data`: (Kafka error code or 0, reason or None, index of the bad record or
-    -1). The defaults are Kafka's for a topic."""
+    """batch_validate() on bytes-like `data`: (Kafka error code or 0, reason or None, index of the bad record or -1).
+
+    The defaults are Kafka's for a topic.
+    """
     cdef BatchRules rules
     cdef BatchInfo info
     cdef Py_buffer view
@@ -240,3 +243,33 @@ def validate(data, *, int64_t now_ms, int32_t max_message_bytes=1048588, bint ke
     finally:
         PyBuffer_Release(&view)
     return error, None if reason == NULL else reason.decode(), bad_record
+
+
+cdef bytearray copy_of(data):
+    copy = bytearray(data)
+    if len(copy) < BATCH_HEADER_BYTES:
+        raise ValueError(f"{len(copy)} bytes are not a record batch: its header alone has {BATCH_HEADER_BYTES}")
+    return copy
+
+
+def assigned(data, int64_t base_offset, int32_t leader_epoch):
+    """The batch as a leader writes it: with its base offset and leader epoch, which the CRC does not cover."""
+    copy = copy_of(data)
+    batch_assign(<uint8_t *>PyByteArray_AS_STRING(copy), base_offset, leader_epoch)
+    return bytes(copy)
+
+
+def stamped(data, int64_t append_time_ms):
+    """The batch as a topic with LogAppendTime stores it."""
+    copy = copy_of(data)
+    batch_stamp(<uint8_t *>PyByteArray_AS_STRING(copy), len(copy), append_time_ms)
+    return bytes(copy)
+
+
+def corrected(data, int64_t max_timestamp):
+    """The batch with this max timestamp in its header, as the broker puts right what a producer got wrong."""
+    cdef BatchInfo info
+    copy = copy_of(data)
+    info.max_timestamp = max_timestamp
+    batch_correct(<uint8_t *>PyByteArray_AS_STRING(copy), len(copy), &info)
+    return bytes(copy)

@@ -26,8 +26,10 @@ class Record(NamedTuple):
 
 
 class BatchHeader(NamedTuple):
-    """The header of one record batch of magic 2, and where it lies in the buffer it came from. `crc_ok` is None
-    where it was not computed."""
+    """The header of one record batch of magic 2, and where it lies in the buffer it came from.
+
+    `crc_ok` is None where it was not computed.
+    """
 
     position: int
     size_bytes: int

@@ -1,0 +1,230 @@
+"""Seeded fuzzing of the batch validator and decoders against the slow reference.
+
+By hand: `python -m tests.fuzz.test_batch_fuzz --seconds 60 [--seed N]`. A failure prints the seed and the
+iteration that found it; the same seed repeats it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import random
+import struct
+import time
+from dataclasses import asdict, replace
+
+from bowstring._native import batch
+from bowstring._native.compression import CompressionError, compress
+from bowstring._native.decode import batch_headers, decode_batches, decode_columns
+from bowstring._native.encode import encode_batch
+from bowstring._native.record_types import CorruptBatch
+from bowstring._native.repack import recompress, validate_compressed
+from tests.unit.batch import reference_batch as reference
+from tests.unit.batch.reference_batch import Batch, Rules
+
+NOW_MS = 1_700_000_000_000
+HEADER_BYTES = reference.HEADER_BYTES
+# Values that have broken varint and length code before.
+EDGES = (-(1 << 63), -(1 << 31), -2, -1, 0, 1, 63, 64, 8191, 8192, (1 << 31) - 1, 1 << 31, (1 << 63) - 1)
+
+
+def some_bytes(rng: random.Random, most: int) -> bytes | None:
+    return None if rng.random() < 0.15 else rng.randbytes(rng.randrange(most))
+
+
+def some_batch(rng: random.Random) -> Batch:
+    def record(i: int):
+        headers = tuple((f"h{j}", some_bytes(rng, 20)) for j in range(rng.choice((0, 0, 0, 1, 3))))
+        timestamp = rng.choice((NOW_MS + i, NOW_MS - rng.randrange(10**10), -1, rng.choice(EDGES)))
+        return some_bytes(rng, 40), some_bytes(rng, rng.choice((10, 100, 300))), timestamp, headers
+
+    made = Batch(tuple(record(i) for i in range(rng.randint(1, 12))), leader_epoch=rng.randrange(-1, 100))
+    if rng.random() < 0.2:
+        made = replace(made, producer_id=rng.randrange(-1, 9), base_sequence=rng.randrange(-1, 9))
+    if rng.random() < 0.1:
+        name = rng.choice(("base_timestamp", "max_timestamp"))
+        made = replace(made, **{name: rng.choice(EDGES)})
+    return made
+
+
+def encode_wrapping(made: Batch) -> bytes:
+    """The reference's bytes; deltas that leave int64 wrap, as they do in every implementation."""
+    base = made.records[0][2] if made.base_timestamp is None else made.base_timestamp
+    wrap = ((1 << 63) - 1, 1 << 64)
+    payload = b"".join(
+        reference.encode_record(record, (record[2] - base + wrap[0] + 1) % wrap[1] - wrap[0] - 1, i)
+        for i, record in enumerate(made.records)
+    )
+    return reference.seal(made, payload)
+
+
+def mutate_once(rng: random.Random, data: bytearray) -> None:
+    """Flips, edges and splices, mostly among the records; some in the header."""
+    start = 0 if rng.random() < 0.2 else min(HEADER_BYTES, len(data) - 1)
+    at = rng.randrange(start, len(data))
+    kind = rng.randrange(6)
+    if kind == 0:
+        data[at] ^= 1 << rng.randrange(8)
+    elif kind == 1:
+        data[at] = rng.choice((0, 1, 2, 0x7F, 0x80, 0xFF))
+    elif kind == 2:
+        data[at : at + rng.randrange(3)] = reference.to_varint(rng.choice(EDGES))
+    elif kind == 3:
+        del data[at : at + rng.randrange(1, 20)]
+    elif kind == 4:
+        data[at:at] = rng.randbytes(rng.randrange(1, 12))
+    else:
+        begin = rng.randrange(start, len(data))
+        data[at:at] = data[begin : begin + rng.randrange(40)]
+
+
+def mend(rng: random.Random, data: bytearray) -> None:
+    """Makes length and CRC fit again, mostly: what lies behind them is to be reached."""
+    if len(data) < HEADER_BYTES:
+        return
+    if rng.random() < 0.95:
+        struct.pack_into(">i", data, 8, len(data) - 12)
+    if rng.random() < 0.95:
+        struct.pack_into(">I", data, 17, reference.crc32c(bytes(data[21:])))
+
+
+def some_rules(rng: random.Random) -> Rules:
+    return Rules(
+        max_message_bytes=rng.choice((200, 1048588)),
+        key_required=rng.random() < 0.3,
+        log_append_time=rng.random() < 0.3,
+        timestamp_before_max_ms=rng.choice((0, 10**9, (1 << 63) - 1)),
+        timestamp_after_max_ms=rng.choice((0, 3600000, (1 << 63) - 1)),
+    )
+
+
+def codec_of(data: bytes) -> int:
+    return struct.unpack_from(">h", data, 21)[0] & 7 if len(data) >= HEADER_BYTES else 0
+
+
+def check_plain(data: bytes, rules: Rules) -> bool:
+    """Native and slow verdicts agree; what is accepted decodes alike; nothing else escapes. True: accepted."""
+    error, reason, bad_record = batch.validate(data, now_ms=NOW_MS, **asdict(rules))
+    assert (reason is None) == (error == 0)
+    if not 0 < codec_of(data) <= 4:
+        assert (error, bad_record) == reference.validate(data, rules, NOW_MS)
+        if error == 0:
+            _, expected = reference.decode(data)
+            decoded = decode_batches(data)
+            assert [(r.offset, r.timestamp, r.key, r.value, r.headers) for r in decoded] == [
+                (r.offset_delta, r.timestamp, r.key, r.value, r.headers) for r in expected
+            ]
+            assert decode_columns(data).timestamps.tolist() == [r.timestamp for r in expected]
+    for verify_crc in (True, False):
+        outcomes = []
+        for decode in (decode_batches, decode_columns):
+            try:
+                outcomes.append(
+                    len(getattr(decoded := decode(data, verify_crc=verify_crc), "batches", decoded))
+                )
+            except (CorruptBatch, CompressionError) as refused:
+                outcomes.append(type(refused))
+        assert isinstance(outcomes[0], int) == isinstance(outcomes[1], int), outcomes
+    with contextlib.suppress(CorruptBatch):
+        batch_headers(data)
+    return error == 0
+
+
+def check_compressed(rng: random.Random, data: bytearray) -> None:
+    """Damaged compressed data, or damaged records behind sound compression, give a verdict, never more."""
+    codec = rng.randint(1, 4)
+    payload = bytes(data[HEADER_BYTES:])
+    packed = bytearray(compress(codec, payload))
+    if rng.random() < 0.5:
+        mutate_once(rng, packed)
+    header = bytearray(data[:HEADER_BYTES])
+    header[22] = header[22] & ~7 | codec
+    whole = header + packed
+    struct.pack_into(">i", whole, 8, len(whole) - 12)
+    struct.pack_into(">I", whole, 17, reference.crc32c(bytes(whole[21:])))
+    error, _, bad_record = validate_compressed(bytes(whole), now_ms=NOW_MS, limit=1 << 20)
+    count, base_timestamp = struct.unpack_from(">i", whole, 57)[0], struct.unpack_from(">q", whole, 27)[0]
+    if packed == compress(codec, payload) and whole[16] == 2:
+        expected = reference.validate_records(payload, count, base_timestamp, Rules(), NOW_MS)
+        assert (error, bad_record) == expected
+    with contextlib.suppress(CorruptBatch, CompressionError):
+        again = recompress(bytes(whole), rng.randrange(5), limit=1 << 20)
+        assert decode_columns(again).rows == max(count, 0)
+
+
+def fuzz(seed: int, seconds: float) -> tuple[int, int]:
+    """Runs for `seconds`; how many inputs there were, and how many of them were good batches."""
+    deadline = time.monotonic() + seconds
+    done = accepted = 0
+    while time.monotonic() < deadline:
+        rng = random.Random(f"{seed}/{done}")
+        try:
+            data = bytearray(encode_wrapping(some_batch(rng)))
+            for _ in range(rng.choice((0, 1, 1, 1, 2, 4))):
+                mutate_once(rng, data)
+            mend(rng, data)
+            accepted += check_plain(bytes(data), some_rules(rng))
+            if len(data) > HEADER_BYTES and done % 4 == 0:
+                check_compressed(rng, data)
+        except BaseException:
+            print(f"failed with seed {seed} at iteration {done}")
+            raise
+        done += 1
+    return done, accepted
+
+
+def test_the_validator_and_the_reference_agree():
+    seed = int(os.environ.get("BOWSTRING_FUZZ_SEED", random.SystemRandom().randrange(1 << 32)))
+    seconds = float(os.environ.get("BOWSTRING_FUZZ_SECONDS", "5"))
+    print(f"seed {seed}")
+    done, accepted = fuzz(seed, seconds)
+    assert done > 20 * min(seconds, 5)
+    assert 0 < accepted < done
+
+
+def test_random_bytes_are_no_batch():
+    rng = random.Random(4)
+    for _ in range(3000):
+        data = rng.randbytes(rng.randrange(200))
+        assert batch.validate(data, now_ms=NOW_MS)[0] != 0
+        with contextlib.suppress(CorruptBatch):
+            assert decode_batches(data) == []
+
+
+def test_refusing_leaks_nothing():
+    """The same bad input many times over: memory stays where it is."""
+    bad = bytearray(encode_batch([(b"k", b"v" * 100, NOW_MS, ())], 4))
+    bad[-1] ^= 1
+    struct.pack_into(">I", bad, 17, reference.crc32c(bytes(bad[21:])))
+
+    def round_of(times: int) -> None:
+        for _ in range(times):
+            validate_compressed(bad, now_ms=NOW_MS)
+            batch.validate(bad, now_ms=NOW_MS)
+            with contextlib.suppress(CorruptBatch, CompressionError):
+                decode_columns(bad)
+
+    def resident_kib() -> int:
+        with open("/proc/self/status") as status:
+            return next(int(line.split()[1]) for line in status if line.startswith("VmRSS"))
+
+    round_of(500)
+    before = resident_kib()
+    round_of(5000)
+    assert resident_kib() - before < 2048
+
+
+def main() -> None:
+    """Command line: prints the seed first, so that a crash can be repeated too."""
+    parser = argparse.ArgumentParser(description="Fuzz the batch validator and decoders.")
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
+    options = parser.parse_args()
+    print(f"seed {options.seed}", flush=True)
+    done, accepted = fuzz(options.seed, options.seconds)
+    print(f"{done} inputs, {accepted} of them good batches, no disagreement")
+
+
+if __name__ == "__main__":
+    main()
