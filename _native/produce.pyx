@@ -11,7 +11,7 @@ from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy, memset, strlen
 from bowstring._native.atomics cimport add_i32, bump_i64, load_i32, load_i64
 from bowstring._native.batch cimport (
-    ATTR_COMPRESSION_MASK, ATTR_TRANSACTIONAL, BatchRules, batch_validate)
+    ATTR_COMPRESSION_MASK, ATTR_TRANSACTIONAL, BatchRules, batch_correct, batch_validate)
 from bowstring._native.clock cimport monotonic_ns
 from bowstring._native.connection cimport connection_answer, connection_answer_bytes, connection_fail, connection_find
 from bowstring._native.control cimport control_send_batch
@@ -190,6 +190,7 @@ cdef int16_t admit(Reactor *r, ProduceRequest *request, ProducePart *part, Topic
     if part.entry.info.attributes & ATTR_TRANSACTIONAL:
         part.reason = b"This broker has no transactions yet: produce without a transactional id."
         return INVALID_TXN_STATE
+    batch_correct(data, n, &part.entry.info)
     part.entry.data = data
     part.partition = p
     partition_retain(p)
