@@ -6,8 +6,9 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from bowstring._native.dataplane import DataPlane, raise_file_limit
 from bowstring._native.log import PartitionLog
+
+from bowstring._native.dataplane import DataPlane, raise_file_limit
 from bowstring.engine.api import ADVERTISED
 from bowstring.engine.broker import log_lines
 from bowstring.engine.broker.cluster_changes import ClusterChanges
@@ -239,7 +240,7 @@ class Broker:
     async def stop(self) -> None:
         """Stops accepting, ends what is being handled, syncs and closes the logs, marks the end clean."""
         self.housekeeping.stop()
-        self.groups.stop()
+        await self.groups.stop()
         await self.dispatcher.stop()
         if self._metrics is not None:
             await self._metrics.stop()

@@ -4,16 +4,18 @@ What groups do is decided in engine/groups; here its effects are carried out, on
 """
 
 import asyncio
+import gc
 import time
 import uuid
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from typing import TYPE_CHECKING, Any, Final
+
+from bowstring._native.log import LogError, PartitionLog
 
 from bowstring._native.compression import CompressionError
 from bowstring._native.decode import batch_headers, decode_batches
 from bowstring._native.encode import encode_batch
-from bowstring._native.log import LogError, PartitionLog
 from bowstring._native.record_types import BatchHeader, CorruptBatch
 from bowstring._native.record_types import Record as BatchRecord
 from bowstring.engine.broker import log_lines
@@ -84,6 +86,10 @@ class GroupShell:
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_ms = 0
         self._tasks: set[asyncio.Task[None]] = set()
+        self._loading: asyncio.Task[None] | None = None
+        self._stopping = False
+        # partitions of the topic since it was taken up; groups do not move when it is given more
+        self._partitions = 0
         self._creating = asyncio.Lock()
 
     # ------------------------------------------------------------ life
@@ -93,11 +99,15 @@ class GroupShell:
         self._host()
         self._spawn(self._expire_for_ever())
 
-    def stop(self) -> None:
-        """Tells everyone who waits to look elsewhere, and ends the timers."""
+    async def stop(self) -> None:
+        """Tells everyone who waits to look elsewhere, ends the timers, and reads no log any more."""
+        self._stopping = True
         for task in self._tasks:
-            task.cancel()
+            if task is not self._loading:
+                task.cancel()
         self._drop()
+        if self._loading is not None:
+            await asyncio.wait([self._loading])
 
     async def ensure_topic(self) -> None:
         """Makes ``__consumer_offsets`` when a group is first asked for.
@@ -134,7 +144,9 @@ class GroupShell:
     def _host(self) -> None:
         at_once_bytes = _REPLAYED_AT_ONCE_BYTES
         later = []
-        for partition, log in enumerate(self._broker.logs.of_topic(TOPIC)):
+        logs = self._broker.logs.of_topic(TOPIC)
+        self._partitions = len(logs)
+        for partition, log in enumerate(logs):
             if log is None:
                 continue
             hosted = HostedShard(partition, GroupShard(self._config, lambda: str(uuid.uuid4())), log)
@@ -149,18 +161,28 @@ class GroupShell:
                     continue
             self._carry(hosted, hosted.shard.loaded(wall_ms()))
         if later:
-            self._spawn(self._load(later))
+            self._loading = self._spawn(self._load(later))
 
     async def _load(self, hosted_shards: list[HostedShard]) -> None:
         """Replays on another thread: the control thread answers in between."""
         loop = asyncio.get_running_loop()
         started = time.monotonic()
-        for hosted in hosted_shards:
-            whole = await loop.run_in_executor(None, self._replayed, hosted)
-            if whole:
-                self._carry(hosted, hosted.shard.loaded(wall_ms()))
-            elif self._hosted.get(hosted.partition) is hosted:
-                del self._hosted[hosted.partition]
+        # a million offsets are a million objects, which the collector need not walk while they only grow
+        collecting = gc.isenabled()
+        gc.disable()
+        try:
+            for hosted in hosted_shards:
+                whole = await loop.run_in_executor(None, self._replayed, hosted)
+                if self._hosted.get(hosted.partition) is not hosted:
+                    continue
+                if whole:
+                    self._carry(hosted, hosted.shard.loaded(wall_ms()))
+                else:
+                    del self._hosted[hosted.partition]
+        finally:
+            gc.freeze()
+            if collecting:
+                gc.enable()
         log_lines.info(
             "groups loaded",
             partitions=len(hosted_shards),
@@ -171,7 +193,7 @@ class GroupShell:
     def _replayed(self, hosted: HostedShard) -> bool:
         """Reads the log; without it the shard's groups have no coordinator, but the others do."""
         try:
-            replay_log(hosted.log, hosted.shard.replay)
+            replay_log(hosted.log, hosted.shard.replay, lambda: not self._stopping)
         except (CorruptBatch, CompressionError, LogError) as error:
             log_lines.error(
                 "groups cannot be read; restore the partition's directory, or delete it to begin anew",
@@ -182,7 +204,7 @@ class GroupShell:
         return True
 
     def _drop(self) -> None:
-        for hosted in list(self._hosted.values()):
+        for hosted in self._hosted.values():
             if hosted.shard.loading:
                 continue
             effects = hosted.shard.unload(wall_ms())
@@ -192,13 +214,15 @@ class GroupShell:
                 if isinstance(effect, Respond):
                     _answer(effect)
         self._hosted.clear()
+        self._partitions = 0
         self._timers = TimerQueue()
         self._arm()
 
-    def _spawn(self, work: Any) -> None:
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._task_ended)
+        return task
 
     def _task_ended(self, task: "asyncio.Task[None]") -> None:
         self._tasks.discard(task)
@@ -210,8 +234,7 @@ class GroupShell:
     @property
     def partitions(self) -> int:
         """Partitions of ``__consumer_offsets``, those it would have while it is not there."""
-        logs = self._broker.logs.of_topic(TOPIC)
-        return len(logs) or int(self._broker.configs.value("offsets.topic.num.partitions"))
+        return self._partitions or int(self._broker.configs.value("offsets.topic.num.partitions"))
 
     def partition_of(self, group_id: str) -> int:
         """The partition that coordinates a group."""
@@ -380,11 +403,11 @@ class GroupShell:
                     await asyncio.sleep(0)
 
 
-def replay_log(log: PartitionLog, replay: Replay) -> None:
-    """Gives the shard every record of its log. Safe on any thread while the shard is loading."""
+def replay_log(log: PartitionLog, replay: Replay, go_on: Callable[[], bool]) -> None:
+    """Gives the shard every record of its log, while it may `go_on`. On any thread: the shard is loading."""
     offset = log.log_start_offset
     end_offset = log.log_end_offset
-    while offset < end_offset:
+    while offset < end_offset and go_on():
         data = log.read(offset, _READ_BYTES, "log_end")
         headers = batch_headers(data)
         records = decode_batches(data)
@@ -394,6 +417,7 @@ def replay_log(log: PartitionLog, replay: Replay) -> None:
             offsets, _, _, keys, values, _, _ = zip(*records, strict=True)
             replay.add(offsets, keys, values)
         offset = headers[-1].last_offset + 1
+    replay.flush()
 
 
 def _replay_batch_by_batch(headers: list[BatchHeader], records: list[BatchRecord], replay: Replay) -> None:

@@ -42,18 +42,18 @@ class Replay:
         if producer_id == NO_PRODUCER:
             self._latest.update(zip(keys, zip(offsets, values, strict=True), strict=True))
             return
-        self._flush()
+        self.flush()
         for offset, key, value in zip(offsets, keys, values, strict=True):
             self._apply(key, value, offset, producer_id)
 
     def end_transaction(self, producer_id: int, *, commit: bool) -> None:
         """A control batch: the producer's transaction ended."""
-        self._flush()
+        self.flush()
         self._state.offsets.end_transaction(producer_id, commit=commit)
 
     def finish(self, now_ms: int) -> None:
         """The log's end is reached: members' sessions start, as if each had just been heard of."""
-        self._flush()
+        self.flush()
         state = self._state
         for group in list(state.groups.values()):
             if not isinstance(group, ClassicGroup):
@@ -64,7 +64,8 @@ class Replay:
             if size > state.config.group_max_size:
                 prepare_rebalance(state, group, f"{size} members exceed group.max.size", now_ms)
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Decodes what has been collected. What takes long is here; it may run on another thread."""
         for key, (offset, value) in self._latest.items():
             self._apply(key, value, offset, NO_PRODUCER)
         self._latest.clear()
