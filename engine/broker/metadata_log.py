@@ -10,9 +10,10 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Final
 
+from bowstring._native.log import PartitionLog
+
 from bowstring._native.decode import decode_batches
 from bowstring._native.encode import encode_batch
-from bowstring._native.log import PartitionLog
 from bowstring.engine.broker.data_directory import (
     METADATA_PARTITION_DIRECTORY,
     METADATA_TOPIC_ID,
@@ -78,7 +79,7 @@ class MetadataLog:
         )
         if is_new:
             directory.write_partition_metadata(METADATA_PARTITION_DIRECTORY, METADATA_TOPIC_ID)
-        # Recovered from its first byte whatever the marker says: it is small, and everything rests on it.
+        # After a crash recovered from its first byte: it is small, and everything rests on it.
         self._log = PartitionLog(self._path, config, recovery_point=0, clean_shutdown=directory.was_clean)
         self._replay()
         self.leader_epoch = max(self.log.leader_epoch, 0) + 1

@@ -8,8 +8,9 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from bowstring._native.dataplane import DataPlane
 from bowstring._native.log import PartitionLog
+
+from bowstring._native.dataplane import DataPlane
 from bowstring.engine.broker import log_lines
 from bowstring.engine.broker.checkpoints import (
     HIGH_WATERMARKS,
@@ -140,23 +141,26 @@ class TopicLogs:
         self._logs[topic.name][index] = log
 
     def _retire_strays(self, image: ClusterImage) -> None:
+        """Sets aside directories that belong to no partition of the image, and takes up deleted ones."""
         for name in list(self._directory.partition_directories()):
             if name == METADATA_PARTITION_DIRECTORY:
                 continue
             topic_name, _, index = name.rpartition("-")
-            topic = image.topics.get(topic_name)
-            found_id = self._directory.read_partition_metadata(name) if topic is None else None
-            if topic is not None and int(index) < len(topic.partitions):
-                continue
-            log_lines.warning(
-                "a partition directory belongs to no topic; it is set aside",
-                directory=name,
-                topic_id=found_id.hex() if found_id else "unknown",
-            )
-            self._retire(topic_name, int(index), STRAY_SUFFIX)
+            if not self._belongs(image.topics.get(topic_name), name, int(index)):
+                log_lines.warning("a directory belongs to no partition; it is set aside", directory=name)
+                self._retire(topic_name, int(index), STRAY_SUFFIX)
         now = time.monotonic()
         for name in self._directory.deleted_directories():
             self._retired[str(self._directory.path / name)] = now
+
+    def _belongs(self, topic: TopicImage | None, name: str, index: int) -> bool:
+        if topic is None or index >= len(topic.partitions):
+            return False
+        if self._directory.was_clean:
+            return True
+        # A crash may have come between the deletion of a topic of this name and the renaming.
+        found_id = self._directory.read_partition_metadata(name)
+        return found_id is None or found_id == topic.id
 
     def _serve(self, topic: TopicImage, indexes: Iterable[int], image: ClusterImage) -> None:
         min_insync = self._configs.topic_value("min.insync.replicas", image.topic_configs(topic.name))

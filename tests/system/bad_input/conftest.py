@@ -1,0 +1,98 @@
+"""One broker for the module; after every test it must still serve, and have said what it closed."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conformance.target import BowstringBroker, Broker, target_class
+from tests.conformance.wire import (
+    Wire,
+    batch,
+    create_topic,
+    fetch,
+    produce,
+    produce_answer,
+    record,
+    wait_for_leaders,
+)
+
+SOUND = batch(record(b"sound"), 1)
+
+
+class Victim:
+    """The broker that is sent bad input, with a topic of sound records that must outlive all of it."""
+
+    topic = "sound"
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        self.stored = 0
+        self.create(self.topic)
+
+    def connect(self, **options: float | int) -> Wire:
+        """A new connection."""
+        return Wire(self.broker.host, self.broker.port, **options)  # type: ignore[arg-type]
+
+    def create(self, topic: str) -> None:
+        """Creates a topic of one partition."""
+        with self.connect() as wire:
+            wire.ask(create_topic(topic))
+        wait_for_leaders(self.broker.bootstrap, topic, 1)
+
+    def still_serves(self) -> None:
+        """A normal client writes a record and reads back every record ever accepted."""
+        assert self.broker.alive(), self.broker.tail()
+        with self.connect() as wire:
+            answer = wire.ask(produce(self.topic, SOUND))
+            assert answer is not None
+            assert produce_answer(answer, self.topic) == (0, self.stored)
+            self.stored += 1
+            read = wire.ask(fetch(self.topic, 0, max_bytes=1 << 26))
+            assert read is not None
+            assert read.count(SOUND[21:]) == self.stored, (
+                "every sound batch, byte for byte from its attributes on"
+            )
+
+    def log_size(self) -> int:
+        """Lines logged so far."""
+        return len(self.broker.log_lines())
+
+    @property
+    def terse(self) -> bool:
+        """Whether one line for each closed connection is promised (Kafka prints stack traces)."""
+        return isinstance(self.broker, BowstringBroker)
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Victim]:
+    broker = target_class()(tmp_path_factory.mktemp("victim"), {"socket.request.max.bytes": str(8 << 20)})
+    broker.start()
+    yield Victim(broker)
+    assert broker.alive(), broker.tail()
+    assert broker.stop() in (0, 143), broker.tail()
+    assert "Traceback" not in broker.tail(1 << 20)
+
+
+@pytest.fixture
+def victim(running: Victim) -> Iterator[Victim]:
+    """The broker; after the test it still serves a normal client."""
+    yield running
+    running.still_serves()
+
+
+@pytest.fixture
+def own_victim(tmp_path: Path) -> Iterator[Callable[[dict[str, str]], Victim]]:
+    """Starts a broker with settings of the test's own."""
+    started: list[Victim] = []
+
+    def start(settings: dict[str, str]) -> Victim:
+        broker = target_class()(tmp_path / "victim", settings)
+        broker.start()
+        started.append(Victim(broker))
+        return started[-1]
+
+    yield start
+    for victim in started:
+        victim.still_serves()
+        victim.broker.stop()

@@ -1,0 +1,58 @@
+"""`bowstring serve` as a process."""
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+
+
+class Process:
+    """A broker process that logs JSON; its facts are those of its `ready` line."""
+
+    def __init__(self, *arguments: str, wait: bool = True, cwd=None) -> None:
+        self.lines: list[dict] = []
+        self.started = time.monotonic()
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "bowstring", "serve", "--log-format", "json", *arguments],
+            stderr=subprocess.PIPE,
+            stdin=subprocess.DEVNULL,
+            cwd=cwd,
+        )
+        self._rest = b""
+        self.facts = self.wait_for("ready") if wait else {}
+
+    @property
+    def port(self) -> int:
+        return int(self.facts["listeners"].rpartition(":")[2])
+
+    def wait_for(self, message: str, timeout_s: float = 30.0) -> dict:
+        """The next line that says `message`."""
+        deadline = time.monotonic() + timeout_s
+        while time.monotonic() < deadline:
+            for line in self._read(deadline - time.monotonic()):
+                if line["message"] == message:
+                    return line
+            assert self.process.poll() is None, (
+                f"exited {self.process.returncode}: {self.lines} {self._rest!r}"
+            )
+        raise AssertionError(f"no line {message!r} in {timeout_s} s: {self.lines}")
+
+    def _read(self, timeout_s: float) -> list[dict]:
+        readable, _, _ = select.select([self.process.stderr], [], [], max(0.0, timeout_s))
+        if not readable:
+            return []
+        *whole, self._rest = (self._rest + os.read(self.process.stderr.fileno(), 1 << 16)).split(b"\n")
+        found = [json.loads(line) for line in whole if line]
+        self.lines += found
+        return found
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        """Sends a signal and returns the exit status."""
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+        status = self.process.wait(timeout=30)
+        self.process.stderr.close()
+        return status

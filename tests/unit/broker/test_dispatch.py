@@ -1,0 +1,93 @@
+"""What a broker does with requests that are not right, and with bugs of its own."""
+
+import pytest
+
+from bowstring.engine.api import list_config_resources, list_offsets
+from bowstring.engine.broker.dispatch import error_response
+from bowstring.engine.broker.request_counters import RequestCounters
+from bowstring.engine.errors import Errors, KafkaError
+from bowstring.engine.protocol import API_VERSIONS, encode_request
+from bowstring.engine.protocol.messages import list_config_resources as lcr
+from bowstring.engine.protocol.messages import list_offsets as lo
+from bowstring.engine.protocol.messages import metadata as md
+from tests.unit.broker.conftest import Served
+
+
+def lines(caplog, word):
+    return [record for record in caplog.records if word in record.getMessage()]
+
+
+def test_a_malformed_body_closes_the_connection_with_one_line(served, caplog):
+    frame = encode_request(md.MetadataRequest(topics=None), 13, 1, "me")
+    served.client.send(frame[:-1] + b"\xff\xff\xff\xff\xff")
+    assert served.client.is_closed()
+    (line,) = lines(caplog, "malformed request")
+    assert line.facts["api"] == "Metadata"
+    assert line.facts["client"] == "me"
+
+
+def test_trailing_bytes_close_the_connection(served):
+    served.client.send(encode_request(md.MetadataRequest(topics=[]), 9, 1, None) + b"\x00")
+    assert served.client.is_closed()
+
+
+@pytest.mark.parametrize("key, version", [(3, 14), (3, -1), (24, 0), (68, 0), (99, 0), (-5, 0)])
+def test_what_is_not_offered_closes_the_connection(served, key, version):
+    header = key.to_bytes(2, "big", signed=True) + version.to_bytes(2, "big", signed=True)
+    served.client.send(header + bytes(12))
+    assert served.client.is_closed()
+    assert served.connect().ask(md.MetadataRequest(topics=[])).error_code == 0
+
+
+def test_a_bug_is_answered_with_unknown_server_error_and_its_traceback(served, caplog, monkeypatch):
+    async def broken(broker, request):
+        raise ZeroDivisionError("on purpose")
+
+    monkeypatch.setattr(list_config_resources, "handle", broken)
+    response = served.ask(lcr.ListConfigResourcesRequest())
+    assert Errors.of(response.error_code) is Errors.UNKNOWN_SERVER_ERROR
+    (line,) = lines(caplog, "bug")
+    assert "on purpose" in str(line.exc_info[1])
+    assert served.ask(md.MetadataRequest(topics=[])).error_code == 0
+
+
+def test_a_bug_in_an_api_without_a_place_for_an_error_closes_the_connection(served, monkeypatch):
+    async def broken(broker, request):
+        raise ZeroDivisionError("on purpose")
+
+    monkeypatch.setattr(list_offsets, "handle", broken)
+    served.client.send(encode_request(lo.ListOffsetsRequest(replica_id=-1), 11, 1, None))
+    assert served.client.is_closed()
+
+
+def test_an_error_response_has_the_error_where_the_version_has_a_place_for_it():
+    error = KafkaError(Errors.CLUSTER_AUTHORIZATION_FAILED, "why")
+    assert error_response(60, 2, error).error_message == "why"
+    assert error_response(3, 12, error) is None
+    assert error_response(3, 13, error).error_code == error.code
+    assert API_VERSIONS[3].highest == 13
+
+
+def test_replies_keep_the_order_of_requests(served):
+    for correlation_id in range(50):
+        request = md.MetadataRequest(topics=[]) if correlation_id % 2 else lcr.ListConfigResourcesRequest()
+        version = 9 if correlation_id % 2 else 1
+        served.client.send(encode_request(request, version, correlation_id, None))
+    answered = [int.from_bytes(served.client.receive()[:4], "big") for _ in range(50)]
+    assert answered == list(range(50))
+
+
+def test_counters_count():
+    counters = RequestCounters()
+    counters.count(900)
+    counters.count(1_500_000, failed=True)
+    assert (counters.requests, counters.errors, counters.total_us) == (2, 1, 1500)
+    assert counters.buckets[0] == 1
+    assert counters.buckets[11] == 1  # 1024 <= 1500 < 2048 microseconds
+
+
+def test_a_running_broker_says_what_is_wrong_with_a_second_start(served, tmp_path):
+    with pytest.raises(RuntimeError, match="running already"):
+        served.broker.start()
+    with pytest.raises(Exception, match="in use by another broker"):
+        Served(tmp_path / "data")

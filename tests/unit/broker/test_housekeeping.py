@@ -1,0 +1,110 @@
+"""Retention, flushing, checkpoints: by their own clock, here with a short one."""
+
+import time
+
+from bowstring._native.encode import encode_batch
+from bowstring.engine.broker.checkpoints import (
+    HIGH_WATERMARKS,
+    LOG_START_OFFSETS,
+    RECOVERY_POINTS,
+    read_offsets,
+)
+from bowstring.engine.protocol.messages import list_offsets as lo
+
+HOUR_MS = 3_600_000
+
+
+def batch(age_ms=0):
+    return encode_batch([(None, b"v" * 100, time.time_ns() // 1_000_000 - age_ms, [])])
+
+
+def earliest(served, topic="t"):
+    wanted = lo.ListOffsetsPartition(partition_index=0, timestamp=-2)
+    request = lo.ListOffsetsRequest(
+        replica_id=-1, topics=[lo.ListOffsetsTopic(name=topic, partitions=[wanted])]
+    )
+    return served.ask(request).topics[0].partitions[0].offset
+
+
+def wait_until(condition, timeout_s=10.0):
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_old_segments_go(serve):
+    served = serve(log_retention_check_interval_ms="50", log_retention_ms=str(HOUR_MS))
+    served.create_topic("t", file_delete_delay_ms="50")
+    for _ in range(3):
+        served.produce("t", batch(age_ms=2 * HOUR_MS))
+    wait_until(lambda: earliest(served) == 3)
+    wait_until(lambda: len(list((served.directory / "t-0").glob("*.log*"))) == 1)
+
+
+def test_segments_beyond_the_size_go(serve):
+    served = serve(log_retention_check_interval_ms="50")
+    served.create_topic("t", retention_bytes="500", internal_segment_bytes="300")
+    for _ in range(20):
+        served.produce("t", batch())
+    wait_until(lambda: earliest(served) > 0)
+
+
+def test_checkpoints_are_written_while_it_runs(serve):
+    served = serve(
+        log_flush_offset_checkpoint_interval_ms="50",
+        log_flush_start_offset_checkpoint_interval_ms="50",
+        replica_high_watermark_checkpoint_interval_ms="50",
+    )
+    served.create_topic("t", flush_messages="1")
+    served.produce("t", batch())
+    wait_until(lambda: read_offsets(served.directory / HIGH_WATERMARKS).get(("t", 0)) == 1)
+    wait_until(lambda: read_offsets(served.directory / RECOVERY_POINTS).get(("t", 0)) == 1)
+    assert read_offsets(served.directory / LOG_START_OFFSETS) == {}
+
+
+def test_flush_ms_syncs_by_time(serve):
+    served = serve(log_flush_offset_checkpoint_interval_ms="50")
+    served.create_topic("t", flush_ms="50")
+    served.create_topic("never")
+    served.produce("t", batch())
+    served.produce("never", batch())
+    wait_until(lambda: read_offsets(served.directory / RECOVERY_POINTS).get(("t", 0)) == 1)
+    assert read_offsets(served.directory / RECOVERY_POINTS).get(("never", 0)) == 0
+
+
+def test_a_clean_stop_leaves_every_checkpoint_and_the_marker(served):
+    served.create_topic("t")
+    served.produce("t", batch())
+    served.stop()
+    for name in (RECOVERY_POINTS, HIGH_WATERMARKS):
+        assert read_offsets(served.directory / name) == {("t", 0): 1}
+    assert (served.directory / ".kafka_cleanshutdown").exists()
+    served.start()
+    assert not (served.directory / ".kafka_cleanshutdown").exists()
+
+
+def test_a_topics_codec_is_given_to_batches_of_another(served):
+    from bowstring._native.decode import batch_headers, decode_batches
+
+    served.create_topic("t", compression_type="zstd")
+    for codec in (0, 1, 4):
+        records = [(None, b"v" * 1000, time.time_ns() // 1_000_000, [])]
+        assert served.produce("t", encode_batch(records, codec)).error_code == 0
+    served.stop()
+    data = (served.directory / "t-0" / "00000000000000000000.log").read_bytes()
+    assert [header.codec for header in batch_headers(data)] == [4, 4, 4]
+    assert [(record.offset, record.value) for record in decode_batches(data)] == [
+        (offset, b"v" * 1000) for offset in range(3)
+    ]
+    served.start()
+
+
+def test_a_compacted_topic_takes_no_compressed_record_without_key(served):
+    from bowstring.engine.errors import Errors
+
+    served.create_topic("t", cleanup_policy="compact")
+    now = time.time_ns() // 1_000_000
+    refused = served.produce("t", encode_batch([(None, b"v", now, [])], 1))
+    assert Errors.of(refused.error_code) is Errors.INVALID_RECORD
+    assert served.produce("t", encode_batch([(b"k", b"v", now, [])], 1)).error_code == 0
