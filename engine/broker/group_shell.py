@@ -317,6 +317,8 @@ class GroupShell:
         if hosted.log.high_watermark >= end_offset and not hosted.waiting:
             return hosted.shard.append_finished(effect.append_id, Errors.NONE, wall_ms())
         hosted.waiting.append((end_offset, effect.append_id))
+        timeout_ms = self._broker.configs.value("offsets.commit.timeout.ms")
+        asyncio.get_running_loop().call_later(timeout_ms / 1000, self._give_up, hosted, effect.append_id)
         return []
 
     def _batches(self, effect: AppendRecords) -> Iterator[list[Record]]:
@@ -368,6 +370,13 @@ class GroupShell:
                 _answer(item)
             else:
                 self._carry(hosted, hosted.shard.append_finished(item, Errors.NONE, wall_ms()))
+
+    def _give_up(self, hosted: HostedShard, append_id: int) -> None:
+        """The followers were too slow: the client is told to ask again, whatever becomes of the records."""
+        late = [item for item in hosted.waiting if item[1] == append_id]
+        for item in late:
+            hosted.waiting.remove(item)
+            self._carry(hosted, hosted.shard.append_finished(append_id, Errors.REQUEST_TIMED_OUT, wall_ms()))
 
     # ------------------------------------------------------------ time
 

@@ -1,10 +1,11 @@
 """ListGroups, DescribeGroups, DeleteGroups; restarts."""
 
 import pytest
+from group_harness import Shell, subscription
+
 from bowstring.engine.errors import Errors
 from bowstring.engine.groups.classic_group import GroupState
 from bowstring.engine.groups.timers import TimerQueue
-from group_harness import Shell, subscription
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,13 @@
 
 from collections import Counter
 
-from bowstring.engine.groups.classic_group import GroupState
-from bowstring.engine.groups.effects import Respond
 from group_harness import Shell, snapshot, subscription
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
+
+from bowstring.engine.groups.classic_group import GroupState
+from bowstring.engine.groups.effects import Respond
 
 GROUPS = st.sampled_from(["g", "h"])
 INSTANCES = st.sampled_from([None, None, "i1", "i2"])

@@ -1,12 +1,13 @@
 """OffsetCommit, OffsetFetch, OffsetDelete and retention."""
 
 import pytest
+from group_harness import START_MS, Shell, snapshot, subscription
+
 from bowstring.engine.errors import Errors
 from bowstring.engine.groups import records
 from bowstring.engine.groups.classic_group import GroupState
 from bowstring.engine.groups.offset_store import CommittedOffset, OffsetStore
 from bowstring.engine.groups.shard import GroupShard
-from group_harness import START_MS, Shell, snapshot, subscription
 
 WEEK_MS = 7 * 24 * 60 * 60 * 1000
 ID_A, ID_B = b"a" * 16, b"b" * 16

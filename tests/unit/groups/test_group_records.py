@@ -1,12 +1,13 @@
 """Records of ``__consumer_offsets``, byte for byte as Kafka 4.3.1's generated classes write them."""
 
 import pytest
+from group_harness import subscription
+
 from bowstring.engine.groups import records
 from bowstring.engine.groups.classic_group import ClassicGroup, Member
 from bowstring.engine.groups.consumer_protocol import subscribed_topics
 from bowstring.engine.groups.offset_store import CommittedOffset
 from bowstring.engine.groups.partitioning import coordinator_partition, java_string_hash
-from group_harness import subscription
 
 TOPIC_ID = (1).to_bytes(8, "big") + (2).to_bytes(8, "big")
 

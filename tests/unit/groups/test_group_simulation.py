@@ -3,9 +3,10 @@
 import random
 
 import pytest
+from group_harness import Shell, subscription
+
 from bowstring.engine.errors import Errors
 from bowstring.engine.groups.classic_group import GroupState
-from group_harness import Shell, subscription
 
 HEARTBEAT_MS = 3_000
 PARTITIONS = 60

@@ -1,9 +1,10 @@
 """JoinGroup: member ids, the initial rebalance, protocols, limits."""
 
 import pytest
+from group_harness import Shell, subscription
+
 from bowstring.engine.errors import Errors
 from bowstring.engine.groups.classic_group import GroupState
-from group_harness import Shell, subscription
 
 
 def test_new_member_is_given_an_id_first():
