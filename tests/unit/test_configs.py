@@ -1,6 +1,7 @@
 """The config table: parsing, validation, synonyms, files, and values in force."""
 
 import pytest
+
 from bowstring.engine.configs import (
     BROKER_CONFIGS,
     TOPIC_CONFIGS,
@@ -11,6 +12,7 @@ from bowstring.engine.configs import (
     validate_topic_configs,
 )
 from bowstring.engine.configs.files import load, parse_properties
+from bowstring.engine.configs.reference import render
 from bowstring.engine.configs.synonyms import TOPIC_SYNONYMS
 
 LONG_MAX = 2**63 - 1
@@ -155,3 +157,12 @@ def test_a_file_with_problems_names_every_one_with_its_line(tmp_path):
     first, second = str(caught.value).splitlines()
     assert first.endswith(':2: unknown config "num.partition"; did you mean "num.partitions"?')
     assert ":3: Invalid value soon for configuration log.retention.ms" in second
+
+
+def test_the_reference_page_has_a_row_for_each_config():
+    rows = [line for line in render().splitlines() if line.startswith("| `")]
+    public = [key for key in (*TOPIC_CONFIGS.values(), *BROKER_CONFIGS.values()) if not key.internal]
+    assert len(rows) == len(public)
+    assert {row.count(" | ") for row in rows} == {5}
+    retention = next(row for row in rows if row.startswith("| `retention.ms`"))
+    assert "Broker default: `log.retention.ms`, `log.retention.minutes`, `log.retention.hours`." in retention
