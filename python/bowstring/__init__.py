@@ -1,20 +1,66 @@
-"""Bowstring: an event-streaming broker that speaks Kafka's protocol."""
+"""Bowstring: an event-streaming broker that speaks Kafka's protocol.
 
-from importlib import import_module
+    with bowstring.Broker() as broker, bowstring.Producer(broker.bootstrap_servers) as producer:
+        producer.send("greetings", b"hello").result()
+
+Names are loaded when they are first used, so that `bowstring serve` pays for nothing it does not need.
+"""
+
+from __future__ import annotations
+
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from bowstring.broker import Broker
+    from bowstring.broker import Broker as Broker
+    from bowstring.clients.admin import Admin as Admin
+    from bowstring.clients.admin_results import NewTopic as NewTopic
+    from bowstring.clients.consumer import Consumer as Consumer
+    from bowstring.clients.errors import BrokerError as BrokerError
+    from bowstring.clients.errors import ClientError as ClientError
+    from bowstring.clients.producer import Producer as Producer
+    from bowstring.clients.records import OffsetAndMetadata as OffsetAndMetadata
+    from bowstring.clients.records import Record as Record
+    from bowstring.clients.records import TopicPartition as TopicPartition
 
 __version__ = "0.1.0"
 
-# Imported when first asked for: the broker's process and the command line need few of them.
-_MODULES = {"Broker": "bowstring.broker"}
-
-__all__ = ["Broker", "__version__"]
+_MODULES = {
+    "Admin": "clients.admin",
+    "Broker": "broker",
+    "BrokerError": "clients.errors",
+    "ClientError": "clients.errors",
+    "Consumer": "clients.consumer",
+    "NewTopic": "clients.admin_results",
+    "OffsetAndMetadata": "clients.records",
+    "Producer": "clients.producer",
+    "Record": "clients.records",
+    "TopicPartition": "clients.records",
+}
+__all__ = [
+    "Admin",
+    "Broker",
+    "BrokerError",
+    "ClientError",
+    "Consumer",
+    "NewTopic",
+    "OffsetAndMetadata",
+    "Producer",
+    "Record",
+    "TopicPartition",
+    "__version__",
+]
 
 
 def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return getattr(import_module(_MODULES[name]), name)
-    raise AttributeError(f"module 'bowstring' has no attribute {name!r}")
+    module = _MODULES.get(name)
+    if module is None:
+        raise AttributeError(f"module 'bowstring' has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(f"bowstring.{module}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_MODULES})

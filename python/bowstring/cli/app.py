@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import typer
 
-from bowstring.cli import configs, consume, demo, dump_log, groups, perf, produce, serve, topics, version
+from bowstring.cli.configs import app as configs
+from bowstring.cli.consume import consume
+from bowstring.cli.demo import demo
+from bowstring.cli.dump_log import dump_log
+from bowstring.cli.groups import app as groups
+from bowstring.cli.perf import app as perf
+from bowstring.cli.produce import produce
+from bowstring.cli.serve import serve
+from bowstring.cli.topics import app as topics
+from bowstring.cli.version import version
 
 HELP = """\
 An event-streaming broker that Kafka's clients cannot tell from Kafka, and tools for it.
@@ -21,13 +30,13 @@ app = typer.Typer(
 )
 BROKER, RECORDS, MANAGE = "Broker", "Records", "Manage"
 
-app.command("serve", rich_help_panel=BROKER)(serve.serve)
-app.command("demo", rich_help_panel=BROKER)(demo.demo)
-app.command("version", rich_help_panel=BROKER)(version.version)
-app.command("produce", rich_help_panel=RECORDS)(produce.produce)
-app.command("consume", rich_help_panel=RECORDS)(consume.consume)
-app.add_typer(perf.app, name="perf", rich_help_panel=RECORDS)
-app.add_typer(topics.app, name="topics", rich_help_panel=MANAGE)
-app.add_typer(configs.app, name="configs", rich_help_panel=MANAGE)
-app.add_typer(groups.app, name="groups", rich_help_panel=MANAGE)
-app.command("dump-log", rich_help_panel=MANAGE)(dump_log.dump_log)
+app.command("serve", rich_help_panel=BROKER)(serve)
+app.command("demo", rich_help_panel=BROKER)(demo)
+app.command("version", rich_help_panel=BROKER)(version)
+app.command("produce", rich_help_panel=RECORDS)(produce)
+app.command("consume", rich_help_panel=RECORDS)(consume)
+app.add_typer(perf, name="perf", rich_help_panel=RECORDS)
+app.add_typer(topics, name="topics", rich_help_panel=MANAGE)
+app.add_typer(configs, name="configs", rich_help_panel=MANAGE)
+app.add_typer(groups, name="groups", rich_help_panel=MANAGE)
+app.command("dump-log", rich_help_panel=MANAGE)(dump_log)

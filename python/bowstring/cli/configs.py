@@ -18,7 +18,9 @@ Group = Annotated[str | None, typer.Option("--group", "-g", help="Settings of th
 
 def _resource(topic: str | None, broker: str | None, group: str | None) -> tuple[str, str]:
     given = [
-        (kind, name) for kind, name in (("topic", topic), ("broker", broker), ("group", group)) if name is not None
+        (kind, name)
+        for kind, name in (("topic", topic), ("broker", broker), ("group", group))
+        if name is not None
     ]
     if len(given) != 1:
         raise typer.BadParameter("give one of --topic, --broker and --group")
@@ -66,15 +68,19 @@ def alter(
         list[str], typer.Option("--set", "-s", metavar="NAME=VALUE", help="New value; may be repeated.")
     ] = [],  # noqa: B006 - typer copies it
     delete: Annotated[
-        list[str], typer.Option("--delete", "-d", metavar="NAME", help="Back to the default; may be repeated.")
+        list[str],
+        typer.Option("--delete", "-d", metavar="NAME", help="Back to the default; may be repeated."),
     ] = [],  # noqa: B006 - typer copies it
     append: Annotated[
         list[str], typer.Option("--append", metavar="NAME=VALUE", help="Adds to a list; may be repeated.")
     ] = [],  # noqa: B006 - typer copies it
     subtract: Annotated[
-        list[str], typer.Option("--subtract", metavar="NAME=VALUE", help="Takes out of a list; may be repeated.")
+        list[str],
+        typer.Option("--subtract", metavar="NAME=VALUE", help="Takes out of a list; may be repeated."),
     ] = [],  # noqa: B006 - typer copies it
-    validate_only: Annotated[bool, typer.Option("--validate-only", help="Check, but change nothing.")] = False,
+    validate_only: Annotated[
+        bool, typer.Option("--validate-only", help="Check, but change nothing.")
+    ] = False,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
     timeout: Timeout = TIMEOUT_DEFAULT_S,
     json: Json = False,

@@ -40,7 +40,9 @@ def consume(
     ] = [],  # noqa: B006 - typer copies it
     count: Annotated[int | None, typer.Option("-n", "--count", min=1, help="Stop after so many.")] = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for more at the end.")] = False,
-    group: Annotated[str | None, typer.Option("--group", "-g", help="Read as a member of this group.")] = None,
+    group: Annotated[
+        str | None, typer.Option("--group", "-g", help="Read as a member of this group.")
+    ] = None,
     keys: Annotated[bool, typer.Option("--keys", "-k", help="Print keys.")] = False,
     headers: Annotated[bool, typer.Option("--headers", help="Print headers.")] = False,
     timestamps: Annotated[bool, typer.Option("--timestamps", help="Print timestamps.")] = False,
@@ -84,9 +86,7 @@ def consume(
         _print(records, show, count)
 
 
-def _start_offsets(
-    consumer: Consumer, wanted: list[TopicPartition], where: str
-) -> dict[TopicPartition, int]:
+def _start_offsets(consumer: Consumer, wanted: list[TopicPartition], where: str) -> dict[TopicPartition, int]:
     """Where to begin in each partition."""
     end = consumer.end_offsets(wanted)
     if where == "end":

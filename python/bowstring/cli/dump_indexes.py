@@ -23,7 +23,9 @@ from bowstring.cli.log_files import (
 def offset_index(path: Path, data: memoryview, options: Options, findings: Findings) -> Iterator[Line]:
     """Entries, each held against the batch it points at."""
     entries = list(offset_entries(data, base_offset(path)))
-    if not data or entries[0].offset == base_offset(path) and entries[0].position == 0 and len(entries) == 1:
+    if not data or (
+        entries[0].offset == base_offset(path) and entries[0].position == 0 and len(entries) == 1
+    ):
         yield Line(f"{path} is empty.", {"empty": True})
         return
     if options.sanity_only:
@@ -48,12 +50,8 @@ def time_index(path: Path, data: memoryview, options: Options, findings: Finding
         yield _sane(path, data, "time")
         return
     base = base_offset(path)
-    offsets_path = path.with_suffix(".index")
+    positions = _positions(path.with_suffix(".index"), base)
     with _segment(path) as log:
-        positions = {}
-        if offsets_path.exists():
-            with mapped(offsets_path) as offsets:
-                positions = {entry.offset: entry.position for entry in offset_entries(offsets, base)}
         position, before = 0, -1
         mismatched, unordered, missing = [], [], []
         for entry in time_entries(data, base):
@@ -73,7 +71,9 @@ def time_index(path: Path, data: memoryview, options: Options, findings: Finding
                         f"Index timestamp: {entry.timestamp}, log timestamp: {header.max_timestamp}"
                     )
                 if before >= entry.timestamp:
-                    unordered.append(f"Index timestamp: {entry.timestamp}, Previously indexed timestamp: {before}")
+                    unordered.append(
+                        f"Index timestamp: {entry.timestamp}, Previously indexed timestamp: {before}"
+                    )
             if not options.verify_only:
                 yield Line(f"timestamp: {entry.timestamp} offset: {entry.offset}", entry._asdict())
             before = entry.timestamp
@@ -83,6 +83,13 @@ def time_index(path: Path, data: memoryview, options: Options, findings: Finding
         findings.add(f"Found out of order timestamp in :{path.absolute()}", *unordered)
     if missing:
         findings.add("The following indexed offsets are not found in the log.", *missing)
+
+
+def _positions(index: Path, base: int) -> dict[int, int]:
+    if not index.exists():
+        return {}
+    with mapped(index) as data:
+        return {entry.offset: entry.position for entry in offset_entries(data, base)}
 
 
 def _sane(path: Path, data: memoryview, kind: str) -> Line:
@@ -121,7 +128,8 @@ def snapshot(path: Path, data: memoryview, options: Options, findings: Findings)
             first_sequence = (entry.last_sequence - entry.offset_delta) & MAX_INT32
             text += (
                 f" firstSequence: {first_sequence} lastSequence: {entry.last_sequence} "
-                f"lastOffset: {entry.last_offset} offsetDelta: {entry.offset_delta} timestamp: {entry.timestamp}"
+                f"lastOffset: {entry.last_offset} offsetDelta: {entry.offset_delta} "
+                f"timestamp: {entry.timestamp}"
             )
         yield Line(text, entry._asdict())
 
@@ -131,7 +139,9 @@ def checkpoint(path: Path, data: memoryview, options: Options, findings: Finding
     for fields in checkpoint_entries(path):
         if len(fields) == 2:
             epoch, offset = fields
-            yield Line(f"epoch: {epoch} startOffset: {offset}", {"epoch": int(epoch), "startOffset": int(offset)})
+            yield Line(
+                f"epoch: {epoch} startOffset: {offset}", {"epoch": int(epoch), "startOffset": int(offset)}
+            )
         elif len(fields) == 3:
             topic, partition, offset = fields
             yield Line(

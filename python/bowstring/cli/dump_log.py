@@ -67,7 +67,9 @@ def dump_log(
     index_sanity_check: Annotated[
         bool, typer.Option("--index-sanity-check", help="Only what a broker checks when it starts.")
     ] = False,
-    max_bytes: Annotated[int | None, typer.Option("--max-bytes", help="Of each log, at most so many.")] = None,
+    max_bytes: Annotated[
+        int | None, typer.Option("--max-bytes", help="Of each log, at most so many.")
+    ] = None,
     skip_record_metadata: Annotated[
         bool, typer.Option("--skip-record-metadata", help="With --print-data-log: keys and values alone.")
     ] = False,
@@ -226,7 +228,8 @@ def batch_text(header: BatchHeader) -> str:
         f"isTransactional: {_java(f['isTransactional'])} isControl: {_java(f['isControl'])} "
         f"deleteHorizonMs: {'OptionalLong.empty' if horizon is None else f'OptionalLong[{horizon}]'} "
         f"position: {f['position']} {f['timestampType']}: {f['maxTimestamp']} size: {f['size']} "
-        f"magic: {f['magic']} compresscodec: {f['compresscodec']} crc: {f['crc']} isvalid: {_java(f['isvalid'])}"
+        f"magic: {f['magic']} compresscodec: {f['compresscodec']} crc: {f['crc']} "
+        f"isvalid: {_java(f['isvalid'])}"
     )
 
 

@@ -180,7 +180,8 @@ def snapshot_entries(path: Path, data: memoryview) -> list[ProducerSnapshot]:
         raise LogFileError(f"{path}: {count} producers do not fit {len(data)} bytes")
     at = _SNAPSHOT_HEAD.size
     return [
-        ProducerSnapshot(*_SNAPSHOT_ENTRY.unpack_from(data, at + i * _SNAPSHOT_ENTRY.size)) for i in range(count)
+        ProducerSnapshot(*_SNAPSHOT_ENTRY.unpack_from(data, at + i * _SNAPSHOT_ENTRY.size))
+        for i in range(count)
     ]
 
 

@@ -74,9 +74,7 @@ def partitions(value: str, option: str) -> tuple[str, list[int] | None]:
     try:
         return topic, [int(number) for number in numbers.split(",")]
     except ValueError:
-        raise typer.BadParameter(
-            f"{value!r} is not topic or topic:0,1,2", param_hint=option
-        ) from None
+        raise typer.BadParameter(f"{value!r} is not topic or topic:0,1,2", param_hint=option) from None
 
 
 def all_of(topic: str, numbers: Iterable[int]) -> list[TopicPartition]:

@@ -16,7 +16,6 @@ from rich.markup import escape
 from rich.table import Table
 
 Cell = str | int | float | None
-NUMBER_COLUMNS = "right"
 
 
 @cache
@@ -62,7 +61,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[Cell]], title: str | N
     for index, column in enumerate(columns):
         values = [row[index] for row in cells]
         numbers = any(isinstance(value, int | float) for value in values)
-        made.add_column(column, justify=NUMBER_COLUMNS if numbers else "left", overflow="fold")
+        made.add_column(column, justify="right" if numbers else "left", overflow="fold")
     for row in cells:
         made.add_row(*[_text(value) for value in row])
     return made

@@ -89,10 +89,10 @@ def produce(
                 topic,
                 record.value,
                 record.key,
-                (*common, *record.headers),
-                record.timestamp,
-                partition if partition is not None else record.partition,
-                lambda future: _note(future, failures),
+                headers=(*common, *record.headers),
+                timestamp=record.timestamp,
+                partition=partition if partition is not None else record.partition,
+                on_delivery=lambda future: _note(future, failures),
             )
             count += 1
             if failures:
@@ -104,7 +104,11 @@ def produce(
     if json:
         print_json({"topic": topic, "records": count, "last": end._asdict() if end else None})
     else:
-        where = f", the last at {end.topic}-{end.partition} offset {end.offset}" if end and end.offset >= 0 else ""
+        where = (
+            f", the last at {end.topic}-{end.partition} offset {end.offset}"
+            if end and end.offset >= 0
+            else ""
+        )
         print_note(f"{count:,} records sent to {topic}{where}")
 
 
@@ -151,6 +155,5 @@ def _json_line(text: bytes, number: int) -> Line:
         )
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise ConfigError(
-            f"line {number} is no record in JSON, such as {{\"key\": \"k\", \"value\": \"v\"}}: {error}"
+            f'line {number} is no record in JSON, such as {{"key": "k", "value": "v"}}: {error}'
         ) from error
-

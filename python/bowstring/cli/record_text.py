@@ -15,6 +15,10 @@ from bowstring.engine.protocol.records import (
     TRANSACTION_STATE,
     CoordinatorRecords,
 )
+from bowstring.engine.protocol.records.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+)
 from bowstring.engine.protocol.records.control import (
     EndTxnMarker,
     KRaftVersionRecord,
@@ -23,11 +27,7 @@ from bowstring.engine.protocol.records.control import (
     SnapshotHeaderRecord,
     VotersRecord,
 )
-from bowstring.engine.protocol.records.consumer_protocol import (
-    ConsumerProtocolAssignment,
-    ConsumerProtocolSubscription,
-)
-from bowstring.engine.protocol.schema import UUID, Struct, fields_of
+from bowstring.engine.protocol.schema import UUID, Message, Struct, fields_of
 
 COORDINATOR_TOPICS = {
     "offsets": CONSUMER_OFFSETS,
@@ -36,7 +36,7 @@ COORDINATOR_TOPICS = {
 }
 
 # Control records by the type in their key: what DumpLogSegments calls them, and the value's class.
-_CONTROL_TYPES = {
+_CONTROL_TYPES: dict[int, tuple[str, type[Message]]] = {
     2: ("LeaderChange", LeaderChangeMessage),
     3: ("SnapshotHeader", SnapshotHeaderRecord),
     4: ("SnapshotFooter", SnapshotFooterRecord),
@@ -68,7 +68,7 @@ def as_json(value: Any, version: int) -> Any:
 
 def _field_json(value: Any, kind: int, version: int) -> Any:
     if isinstance(value, bytes):
-        if kind == UUID or len(value) == 16 and kind < 0:
+        if kind == UUID or (len(value) == 16 and kind < 0):
             return base64.urlsafe_b64encode(value).decode().rstrip("=")
         return base64.b64encode(value).decode()
     if isinstance(value, list):
@@ -120,7 +120,10 @@ def coordinator_record(topic: CoordinatorRecords, record: Record) -> tuple[str, 
 def _open_members(members: list[dict[str, Any]]) -> None:
     """What classic consumers put into their group's metadata, which the coordinator does not look into."""
     for member in members:
-        for name, cls in (("subscription", ConsumerProtocolSubscription), ("assignment", ConsumerProtocolAssignment)):
+        for name, cls in (
+            ("subscription", ConsumerProtocolSubscription),
+            ("assignment", ConsumerProtocolAssignment),
+        ):
             inside = base64.b64decode(member[name])
             version = int.from_bytes(inside[:2], "big", signed=True)
             message, _ = decode_prefix(cls, version, inside, 2)
@@ -128,7 +131,7 @@ def _open_members(members: list[dict[str, Any]]) -> None:
 
 
 def metadata_record(record: Record) -> str:
-    """A record of __cluster_metadata: frame version, record type and version as unsigned varints, then fields.
+    """A record of __cluster_metadata: frame version, type and version as unsigned varints, then its fields.
 
     Raises:
         ProtocolError: it is not what its frame says.

@@ -7,7 +7,15 @@ from uuid import UUID
 
 import typer
 
-from bowstring.cli.options import BOOTSTRAP_DEFAULT, TIMEOUT_DEFAULT_S, Bootstrap, Json, Timeout, all_of, pairs
+from bowstring.cli.options import (
+    BOOTSTRAP_DEFAULT,
+    TIMEOUT_DEFAULT_S,
+    Bootstrap,
+    Json,
+    Timeout,
+    all_of,
+    pairs,
+)
 from bowstring.cli.output import console, print_json, print_note, print_table
 from bowstring.clients.errors import TopicExistsError, UnknownTopicError
 
@@ -39,7 +47,9 @@ def create(
         int, typer.Option("--replication-factor", "-r", help="Copies; -1 for the broker's default.")
     ] = -1,
     config: Configs = [],  # noqa: B006 - typer copies it
-    if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="No failure if it is there.")] = False,
+    if_not_exists: Annotated[
+        bool, typer.Option("--if-not-exists", help="No failure if it is there.")
+    ] = False,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
     timeout: Timeout = TIMEOUT_DEFAULT_S,
     json: Json = False,
@@ -80,7 +90,7 @@ def list_topics(
             for log_dir in log_dirs:
                 for partition, replica in log_dir.replicas.items():
                     sizes[partition.topic] = sizes.get(partition.topic, 0) + replica.size_bytes
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "topic": name,
             "partitions": len(info.partitions),
@@ -136,7 +146,9 @@ def _described(admin: Admin, info: TopicInfo) -> dict[str, Any]:
                 "log_start_offset": first.get(partition, 0),
                 "log_end_offset": end.get(partition, 0),
             }
-            for partition, p in ((partition, info.partitions[partition.partition]) for partition in partitions)
+            for partition, p in (
+                (partition, info.partitions[partition.partition]) for partition in partitions
+            )
         ],
     }
 
@@ -167,7 +179,8 @@ def alter(
     partitions: Annotated[int | None, typer.Option("--partitions", "-p", help="New, higher number.")] = None,
     config: Configs = [],  # noqa: B006 - typer copies it
     delete_config: Annotated[
-        list[str], typer.Option("--delete-config", metavar="NAME", help="Back to the default; may be repeated.")
+        list[str],
+        typer.Option("--delete-config", metavar="NAME", help="Back to the default; may be repeated."),
     ] = [],  # noqa: B006 - typer copies it
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
     timeout: Timeout = TIMEOUT_DEFAULT_S,

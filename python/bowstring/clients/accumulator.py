@@ -50,7 +50,9 @@ class ProduceBatch:
         "size_bytes",
     )
 
-    def __init__(self, partition: TopicPartition, delivery_timeout_s: float, builder: BatchBuilder | None = None):
+    def __init__(
+        self, partition: TopicPartition, delivery_timeout_s: float, builder: BatchBuilder | None = None
+    ):
         self.partition = partition
         self.builder = builder
         self.encoded: bytes | None = None

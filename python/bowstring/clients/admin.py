@@ -57,8 +57,8 @@ class Admin(AdminConfigs, AdminGroups):
         timeout_ms: how long each call waits for an answer.
         client_id: name that brokers log.
 
-    Every method raises NoBrokerError when no broker can be reached in time, and a BrokerError (or the class of
-    the error at hand, e.g. TopicExistsError) when one refuses.
+    Every method raises NoBrokerError when no broker can be reached in time, and a BrokerError (or the class
+    of the error at hand, e.g. TopicExistsError) when one refuses.
 
     Example:
         >>> with Admin("localhost:9092") as admin:
@@ -191,7 +191,7 @@ class Admin(AdminConfigs, AdminGroups):
     def list_offsets(
         self, timestamps: Mapping[TopicPartition, int], *, read_committed: bool = False
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """First record at or after each timestamp (ms, or a special one of `records`); None where there is none."""
+        """First record at or after each timestamp (ms, or a special one of `records`); None without any."""
         with self._lock:
             return offset_queries.list_offsets(self._cluster, timestamps, read_committed, self._timeout_s)
 

@@ -51,12 +51,14 @@ class AdminGroups:
             self, group: str, api: Api, body: Body, check: Callable[[Any], None]
         ) -> Any: ...
 
-        def describe_cluster(self) -> ClusterDescription: ...
+        def describe_cluster(self) -> ClusterDescription: ...  # noqa: D102
 
-        def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]: ...
+        def end_offsets(  # noqa: D102
+            self, partitions: Iterable[TopicPartition]
+        ) -> dict[TopicPartition, int]: ...
 
     def list_groups(self, states: Iterable[str] = ()) -> list[GroupListing]:
-        """Groups of every broker, by name; only those in one of `states` (e.g. "Stable", "Empty") if given."""
+        """Groups of every broker, by name; only those in one of `states` (e.g. "Stable") if given."""
         wanted = {state.casefold() for state in states}
         found = {}
         for broker in self.describe_cluster().brokers:
@@ -82,7 +84,9 @@ class AdminGroups:
                 if answer.error_code:
                     raise broker_error(answer.error_code, f"group {group!r}", answer.error_message)
                 if answer.group_state == "Dead":
-                    raise broker_error(Errors.GROUP_ID_NOT_FOUND.code, f"group {group!r}", "there is no such group")
+                    raise broker_error(
+                        Errors.GROUP_ID_NOT_FOUND.code, f"group {group!r}", "there is no such group"
+                    )
 
         request = DescribeGroupsRequest(groups=[group])
         answer = self._coordinator_call(group, DescribeGroupsRequest, request, check).groups[0]
@@ -115,7 +119,9 @@ class AdminGroups:
                     if result.error_code:
                         raise broker_error(result.error_code, f"deleting group {group!r}")
 
-            self._coordinator_call(group, DeleteGroupsRequest, DeleteGroupsRequest(groups_names=[group]), check)
+            self._coordinator_call(
+                group, DeleteGroupsRequest, DeleteGroupsRequest(groups_names=[group]), check
+            )
 
     def committed_offsets(
         self, group: str, partitions: Iterable[TopicPartition] | None = None
@@ -131,14 +137,18 @@ class AdminGroups:
             GroupError: the group has members; stop them first.
         """
         committed = {
-            TopicPartition(*partition): value if isinstance(value, OffsetAndMetadata) else OffsetAndMetadata(value)
+            TopicPartition(*partition): value
+            if isinstance(value, OffsetAndMetadata)
+            else OffsetAndMetadata(value)
             for partition, value in offsets.items()
         }
 
         def check(response: Any) -> None:
             for partition, code in commit_results(response).items():
                 if code == Errors.UNKNOWN_MEMBER_ID.code:
-                    raise broker_error(Errors.NON_EMPTY_GROUP.code, f"group {group!r}", "the group has members")
+                    raise broker_error(
+                        Errors.NON_EMPTY_GROUP.code, f"group {group!r}", "the group has members"
+                    )
                 if code:
                     raise broker_error(code, f"storing the offset of {partition} in group {group!r}")
 

@@ -32,7 +32,7 @@ def parse_bootstrap(servers: str | Iterable[str]) -> list[Node]:
         ConfigError: no server is named, or a port is not a number.
     """
     parts = servers.split(",") if isinstance(servers, str) else list(servers)
-    nodes = []
+    nodes: list[Node] = []
     for part in (part.strip() for part in parts):
         if not part:
             continue
@@ -269,7 +269,7 @@ class Cluster:
 
     def unreachable(self, waited_s: float) -> NoBrokerError:
         """The error for an operation that found no broker."""
-        failures = []
+        failures: list[tuple[Node, str]] = []
         for node in [*self.brokers.values(), *self.bootstrap]:
             error = self.client.last_failure(node)
             if error is not None and all((node.host, node.port) != (n.host, n.port) for n, _ in failures):

@@ -39,7 +39,7 @@ _IN_PROGRESS = (errno.EINPROGRESS, errno.EWOULDBLOCK)
 
 
 class Pending:
-    """A request on its way. `done` turns true inside `NetworkClient.poll`, then `response` or `error` is set."""
+    """A request on its way. `done` turns true inside `NetworkClient.poll`, with `response` or `error` set."""
 
     __slots__ = (
         "api",
@@ -62,8 +62,9 @@ class Pending:
         api: Api,
         body: Body,
         timeout_s: float,
-        callback: Callable[[Pending], None] | None,
-        expects_reply: bool,
+        *,
+        callback: Callable[[Pending], None] | None = None,
+        expects_reply: bool = True,
     ):
         self.node = node
         self.api = api
@@ -180,9 +181,7 @@ class Connection:
 
     def _negotiate(self, version: int) -> None:
         timeout_s = max(0.001, self.deadline - time.monotonic())
-        pending = Pending(
-            self.node, ApiVersionsRequest, wire.api_versions_body(version), timeout_s, None, True
-        )
+        pending = Pending(self.node, ApiVersionsRequest, wire.api_versions_body(version), timeout_s)
         self._negotiation = pending
         self._write(pending, version)
 

@@ -205,6 +205,6 @@ _CLASSES: dict[str, type[BrokerError]] = {
 
 
 def broker_error(code: int, context: str = "", detail: str | None = None) -> BrokerError:
-    """The exception for Kafka's error `code`; `context` says what was being done, `detail` is the broker's text."""
+    """The exception for Kafka's error `code`; `context`: what was being done, `detail`: the broker's text."""
     name: str = Errors.of(code).name
     return _CLASSES.get(name, BrokerError)(code, context, detail)

@@ -111,7 +111,7 @@ class Fetcher:
     # ------------------------------------------------------------ asking
 
     def start(self) -> float:
-        """Sends fetches to brokers that are idle and look-ups for unknown positions; seconds until more is due."""
+        """Sends fetches to idle brokers and looks up unknown positions; seconds until more is due."""
         now = time.monotonic()
         if now < self._retry_at:
             return self._retry_at - now

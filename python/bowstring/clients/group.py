@@ -1,7 +1,7 @@
 """Membership of a classic consumer group: finds the coordinator, joins, shares out, commits.
 
-Driven by the consumer's thread through `tick`; answers arrive during its polls. Heartbeats have a thread and a
-connection of their own (heartbeat.py), because the consumer's thread may be busy with records for long.
+Driven by the consumer's thread through `tick`; answers arrive during its polls. Heartbeats have a thread and
+a connection of their own (heartbeat.py), because the consumer's thread may be busy with records for long.
 """
 
 from __future__ import annotations
@@ -140,18 +140,21 @@ class GroupMember:
             return self._retry_at - now
         if self._coordinator is None:
             self._find_coordinator()
-        elif not join:
-            return 3600.0
-        elif self.state is State.SHARING:
+        elif join:
+            return self._advance()
+        return 3600.0
+
+    def _advance(self) -> float:
+        """The next step of a member that knows its coordinator."""
+        if self.state is State.SHARING:
             return self._share_out()
-        elif self.state is State.ASSIGNED:
+        if self.state is State.ASSIGNED:
             self._take_in()
             return 0.0
-        elif self.state is State.STABLE and not self.rejoin:
+        if self.state is State.STABLE and not self.rejoin:
             self._watch_topics()
-            return 3600.0 if not self.rejoin else 0.0
-        else:
-            self._join()
+            return 0.0 if self.rejoin else 3600.0
+        self._join()
         return 3600.0 if self._pending is not None else RETRY_PAUSE_S
 
     def _hear_heartbeat(self) -> None:
@@ -442,8 +445,8 @@ class GroupMember:
             return CommitFailedError(
                 code,
                 f"offsets of group {self._config.group_id!r} were not committed",
-                "the group rebalanced and may have given the partitions to another member; poll() more often, "
-                "or raise max_poll_interval_ms",
+                "the group rebalanced and may have given the partitions to another member; poll() more "
+                "often, or raise max_poll_interval_ms",
             )
         if code in _COORDINATOR_ERRORS:
             self._coordinator = None

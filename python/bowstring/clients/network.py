@@ -72,7 +72,14 @@ class NetworkClient:
         """Sends a request as soon as its connection allows; never blocks and never raises for the network."""
         if self._closed:
             raise ClientError("this client is closed")
-        pending = Pending(node, api, body, timeout_s or self.request_timeout_s, callback, expects_reply)
+        pending = Pending(
+            node,
+            api,
+            body,
+            timeout_s or self.request_timeout_s,
+            callback=callback,
+            expects_reply=expects_reply,
+        )
         try:
             connection = self._connection(node)
         except BrokerUnreachableError as error:

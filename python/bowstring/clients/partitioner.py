@@ -10,6 +10,7 @@ import random
 
 from bowstring._native.client import murmur2
 
+
 class Partitioner:
     """Picks partitions for one topic. Not thread-safe: the producer calls it under its lock.
 

@@ -147,6 +147,7 @@ class Producer:
         topic: str,
         value: Payload = None,
         key: Payload = None,
+        *,
         headers: HeadersLike | None = None,
         timestamp: int | None = None,
         partition: int | None = None,
@@ -189,8 +190,8 @@ class Producer:
             if known is None or known.version != sender.cluster.version:
                 known = self._topic(topic)
             self._check_room(size)
-            queue = self._route(known, key, size, partition)  # type: ignore[arg-type]
-            batch, index, wake = self._append(queue, timestamp, key, value, pairs, size)
+            queue = self._route(known, key, size, partition)
+            batch, index, wake = self._append(queue, (key, value, timestamp, pairs), size)
         if wake:
             sender.wake()
         future = RecordFuture(batch, index, timestamp)
@@ -317,10 +318,7 @@ class Producer:
     def _append(
         self,
         queue: PartitionQueue,
-        timestamp: int,
-        key: Any,
-        value: Any,
-        headers: tuple[tuple[str, bytes | None], ...],
+        record: tuple[Any, Any, int, tuple[tuple[str, bytes | None], ...]],
         size: int,
     ) -> tuple[ProduceBatch, int, bool]:
         """Puts the record into the partition's open batch; says whether the sender has to be woken."""
@@ -328,17 +326,11 @@ class Producer:
         batch = queue.waiting[-1] if queue.waiting else None
         wake = batch is None
         # A batch with `attempts` or without builder is on its way; a full one refuses the record.
-        if (
-            batch is None
-            or batch.builder is None
-            or batch.attempts
-            or not batch.builder.append(key, value, timestamp, headers)
-        ):
+        if batch is None or batch.builder is None or batch.attempts or not batch.builder.append(*record):
             wake = True
-            batch = ProduceBatch(
-                queue.partition, self._config.delivery_timeout_s, BatchBuilder(self._config.batch_bytes)
-            )
-            batch.builder.append(key, value, timestamp, headers)
+            builder = BatchBuilder(self._config.batch_bytes)
+            builder.append(*record)
+            batch = ProduceBatch(queue.partition, self._config.delivery_timeout_s, builder)
             sender.enqueue(queue, batch)
         index = batch.record_count
         batch.record_count = index + 1

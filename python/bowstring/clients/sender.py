@@ -1,4 +1,4 @@
-"""The producer's thread: takes full or lingering batches, sends them to their leaders, settles the answers."""
+"""The producer's thread: takes full or lingering batches, sends them to their leaders, settles answers."""
 
 from __future__ import annotations
 
@@ -242,7 +242,7 @@ class Sender:
             for part in topic.partition_responses:
                 answers[(name, part.index)] = part
         for batch in taken:
-            part = answers.get(tuple(batch.partition))
+            part = answers.get((batch.partition.topic, batch.partition.partition))
             if part is None:
                 self._retry_or_fail(batch, ClientError(f"the answer does not mention {batch.partition}"))
             elif part.error_code in (0, Errors.DUPLICATE_SEQUENCE_NUMBER.code):
@@ -257,7 +257,7 @@ class Sender:
             self.cluster.invalidate()
         if part.error_code in _SEQUENCE_ERRORS and self.config.idempotent:
             earlier = any(other.order < batch.order for other in (*queue.in_flight, *queue.waiting))
-            # With an earlier batch still to come the gap closes by itself; else this producer's state is lost.
+            # With an earlier batch still to come the gap closes by itself; else the producer's state is lost.
             queue.epoch_bump = queue.epoch_bump or not earlier
             if queue.epoch_bump and queue.producer[1] >= EPOCH_MAX - 1:
                 self._producer = (-1, -1)
@@ -383,7 +383,7 @@ class Sender:
             self._done(batch, error)
 
     def stop(self, timeout_s: float | None) -> bool:
-        """Sends what is left and ends the thread; after `timeout_s` what is left fails. True when all was sent."""
+        """Sends what is left and ends the thread; after `timeout_s` the rest fails. True if all was sent."""
         with self.lock:
             self.closing = True
         self.wake()

@@ -8,6 +8,7 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+from bowstring._native.codec import ProtocolError as CodecError
 from bowstring.clients.errors import ProtocolError, UnsupportedApiError
 from bowstring.engine.errors import Errors
 from bowstring.engine.protocol import frames
@@ -73,7 +74,7 @@ def encode_request(body: Request, version: int, correlation_id: int, client_id: 
     """
     try:
         frame = frames.encode_request(body, version, correlation_id, client_id)
-    except frames.ProtocolError as error:
+    except CodecError as error:
         raise ProtocolError(f"cannot be sent: {error}") from error
     prefix = struct.pack(">i", len(frame))
     if len(frame) < 4096:
@@ -89,7 +90,7 @@ def decode_response(api: type[Request], version: int, frame: memoryview) -> Any:
     """
     try:
         return frames.decode_response(api.api_key, version, frame)[1]
-    except frames.ProtocolError as error:
+    except CodecError as error:
         raise ProtocolError(f"the broker's answer cannot be read: {error}") from error
 
 

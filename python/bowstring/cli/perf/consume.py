@@ -49,7 +49,8 @@ class Progress:
         line = (
             f"{_time(now)}, 0, {self.bytes / 2**20:.4f}, {1000 * size / elapsed:.4f}, {self.records}, "
             f"{1000 * records / elapsed:.4f}, {self.round_rebalance_ms:.0f}, {fetch_ms:.0f}, "
-            f"{1000 * size / fetch_ms if fetch_ms > 0 else 0:.4f}, {1000 * records / fetch_ms if fetch_ms > 0 else 0:.4f}"
+            f"{1000 * size / fetch_ms if fetch_ms > 0 else 0:.4f}, "
+            f"{1000 * records / fetch_ms if fetch_ms > 0 else 0:.4f}"
         )
         self.window_ms, self.window_records, self.window_bytes = now, self.records, self.bytes
         self.round_rebalance_ms = 0.0
@@ -83,14 +84,14 @@ def _time(milliseconds: float) -> str:
 
 def consume(
     topic: Annotated[str, typer.Option("--topic", help="Read this topic.")],
-    num_records: Annotated[
-        int, typer.Option("--num-records", "--messages", min=1, help="How many records.")
-    ],
+    num_records: Annotated[int, typer.Option("--num-records", "--messages", min=1, help="How many records.")],
     group: Annotated[str | None, typer.Option("--group", help="Default perf-consumer-<random>.")] = None,
     from_latest: Annotated[
         bool, typer.Option("--from-latest", help="Without a stored offset begin at the end.")
     ] = False,
-    fetch_size: Annotated[int, typer.Option("--fetch-size", help="Bytes per partition and fetch.")] = 1_048_576,
+    fetch_size: Annotated[
+        int, typer.Option("--fetch-size", help="Bytes per partition and fetch.")
+    ] = 1_048_576,
     timeout_ms: Annotated[
         int, typer.Option("--timeout", help="Milliseconds without a record after which to give up.")
     ] = 10_000,
@@ -105,7 +106,8 @@ def consume(
         list[str], typer.Option("--command-property", metavar="NAME=VALUE", help="E.g. check.crcs=false.")
     ] = [],  # noqa: B006 - typer copies it
     command_config: Annotated[
-        Path | None, typer.Option("--command-config", "--consumer.config", exists=True, help="Properties file.")
+        Path | None,
+        typer.Option("--command-config", "--consumer.config", exists=True, help="Properties file."),
     ] = None,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
     json: Json = False,
@@ -141,15 +143,21 @@ def consume(
                 last_ms = now
             elif (now - last_ms) * 1000 > timeout_ms:
                 break
-            if show_detailed_stats and time.time() * 1000 - progress.window_ms >= reporting_interval and not json:
+            if (
+                show_detailed_stats
+                and time.time() * 1000 - progress.window_ms >= reporting_interval
+                and not json
+            ):
                 print(progress.window_line(), flush=True)
         totals = progress.totals()
     if progress.records < num_records and not json:
         print(
-            f"WARNING: Exiting before consuming the expected number of records: timeout ({timeout_ms} ms) exceeded. "
-            "You can use the --timeout option to increase the timeout."
+            f"WARNING: Exiting before consuming the expected number of records: timeout ({timeout_ms} ms) "
+            "exceeded. You can use the --timeout option to increase the timeout."
         )
     if json:
         print_json(totals)
     elif not show_detailed_stats:
-        print(", ".join(f"{value:.4f}" if isinstance(value, float) else str(value) for value in totals.values()))
+        print(
+            ", ".join(f"{value:.4f}" if isinstance(value, float) else str(value) for value in totals.values())
+        )

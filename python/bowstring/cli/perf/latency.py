@@ -40,7 +40,9 @@ def latency(
     from bowstring.clients.producer import Producer
 
     if producer_acks not in ("1", "all"):
-        raise typer.BadParameter("latency needs acknowledgements: give 1 or all", param_hint="--producer-acks")
+        raise typer.BadParameter(
+            "latency needs acknowledgements: give 1 or all", param_hint="--producer-acks"
+        )
     common = client_arguments(PRODUCER | CONSUMER, command_config, [])
     _create(bootstrap, topic, json)
     with (

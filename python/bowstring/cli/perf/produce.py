@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from bowstring.clients.producer import Producer
 
 LETTERS = bytes(range(65, 91))
-# Random payloads are drawn once and used again at another place each time, as making them costs more than sending.
+# Random payloads are drawn once and used again, each time at another place: making them costs more than
+# sending them.
 POOL_BYTES = 4 << 20
 IN_FLIGHT_BATCHES_MAX = 256
 
@@ -66,8 +67,9 @@ class Statistics:
         self._window_started = now
         if not self._quiet:
             print(
-                f"{records} records sent, {records / elapsed:.1f} records/sec ({size / elapsed / 2**20:.2f} MB/sec), "
-                f"{total / records:.1f} ms avg latency, {longest:.1f} ms max latency.",
+                f"{records} records sent, {records / elapsed:.1f} records/sec "
+                f"({size / elapsed / 2**20:.2f} MB/sec), {total / records:.1f} ms avg latency, "
+                f"{longest:.1f} ms max latency.",
                 flush=True,
             )
 
@@ -124,7 +126,11 @@ class Payloads:
         if self._size is not None:
             count_bytes = count * self._size
             start = self._rng.randrange(max(1, len(self._pool) - count_bytes))
-            offsets = array("q", range(0, count_bytes + 1, self._size)) if self._size else array("q", [0] * (count + 1))
+            offsets = (
+                array("q", range(0, count_bytes + 1, self._size))
+                if self._size
+                else array("q", [0] * (count + 1))
+            )
             return self._pool[start : start + count_bytes], offsets
         if self._lines is not None:
             values = self._rng.choices(self._lines, k=count)
@@ -150,9 +156,12 @@ def produce(
     throughput: Annotated[
         float, typer.Option("--throughput", help="About so many records/s at most; -1 for no limit.")
     ] = -1,
-    record_size: Annotated[int | None, typer.Option("--record-size", min=0, help="Bytes of a record.")] = None,
+    record_size: Annotated[
+        int | None, typer.Option("--record-size", min=0, help="Bytes of a record.")
+    ] = None,
     payload_file: Annotated[
-        Path | None, typer.Option("--payload-file", exists=True, dir_okay=False, help="Values to choose from.")
+        Path | None,
+        typer.Option("--payload-file", exists=True, dir_okay=False, help="Values to choose from."),
     ] = None,
     payload_delimiter: Annotated[
         str, typer.Option("--payload-delimiter", help="What stands between values in --payload-file.")
@@ -162,7 +171,9 @@ def produce(
     ] = False,
     command_property: Annotated[
         list[str],
-        typer.Option("--command-property", "--producer-props", metavar="NAME=VALUE", help="E.g. linger.ms=10."),
+        typer.Option(
+            "--command-property", "--producer-props", metavar="NAME=VALUE", help="E.g. linger.ms=10."
+        ),
     ] = [],  # noqa: B006 - typer copies it
     command_config: Annotated[
         Path | None,
@@ -183,13 +194,14 @@ def produce(
 
     if (record_size is not None) + (payload_file is not None) + payload_monotonic != 1:
         raise typer.BadParameter("give one of --record-size, --payload-file and --payload-monotonic")
-    arguments = {"bootstrap_servers": bootstrap, "client_id": "perf-producer-client"}
+    arguments: dict[str, Any] = {"bootstrap_servers": bootstrap, "client_id": "perf-producer-client"}
     arguments |= client_arguments(PRODUCER, command_config, command_property)
     lines = _lines(payload_file, payload_delimiter, json) if payload_file is not None else None
     payloads = Payloads(record_size, lines)
     if warmup_records and not json:
         print(
-            f"Warmup first {warmup_records} records. Steady state results will print after the complete test summary."
+            f"Warmup first {warmup_records} records. "
+            "Steady state results will print after the complete test summary."
         )
     with Producer(**arguments) as producer:
         producer.partitions_for(topic)
@@ -252,7 +264,10 @@ def _push(
             window.acquire()
 
         def done(
-            batch: ProduceBatch, handed: float = handed, share: float = size_bytes / count, target: Any = target
+            batch: ProduceBatch,
+            handed: float = handed,
+            share: float = size_bytes / count,
+            target: Any = target,
         ) -> None:
             window.release()
             if batch.error is not None:

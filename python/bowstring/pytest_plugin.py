@@ -1,0 +1,48 @@
+"""Fixtures for programs that talk to Kafka: `bowstring_broker` for the session, `bowstring_topic` for a test.
+
+    def test_orders(bowstring_broker, bowstring_topic):
+        send_orders(bowstring_broker.bootstrap_servers, bowstring_topic)
+
+Nothing of Bowstring is loaded in sessions that do not use them.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from bowstring.broker import Broker
+
+TOPIC_NAME_MAX = 249
+
+
+@pytest.fixture(scope="session")
+def bowstring_broker() -> Iterator[Broker]:
+    """A broker inside the test process, on a free port, its data gone with it; one for the whole session."""
+    from bowstring.broker import Broker
+
+    with Broker() as broker:
+        yield broker
+
+
+@pytest.fixture
+def bowstring_topic(request: pytest.FixtureRequest, bowstring_broker: Broker) -> Iterator[str]:
+    """The name of a new, empty topic of one partition, named for the test and deleted after it."""
+    from bowstring.clients.admin import Admin
+    from bowstring.clients.errors import UnknownTopicError
+
+    test = re.sub(r"[^a-zA-Z0-9._-]+", "-", request.node.name).strip("-")
+    suffix = uuid.uuid4().hex[:8]
+    name = f"{test[: TOPIC_NAME_MAX - len(suffix) - 1]}-{suffix}"
+    with Admin(bowstring_broker.bootstrap_servers) as admin:
+        admin.create_topic(name, 1)
+        yield name
+        try:
+            admin.delete_topics([name])
+        except UnknownTopicError:
+            return  # the test has deleted it
