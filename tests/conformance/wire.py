@@ -219,6 +219,16 @@ class Wire:
         except TimeoutError:
             return False
 
+    def end(self) -> None:
+        """Says that nothing more follows, and reads until the broker closes its side too."""
+        try:
+            self.sock.shutdown(socket.SHUT_WR)
+        except OSError:
+            # Closed by the broker already.
+            return
+        while self.receive() is not None:
+            pass
+
     def send_api_versions(self) -> None:
         """ApiVersions v0."""
         self.send(request(API_VERSIONS, 0))

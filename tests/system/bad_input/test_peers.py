@@ -63,9 +63,7 @@ def test_half_closed_connection_is_let_go(victim: Victim) -> None:
     for _ in range(50):
         with victim.connect() as wire:
             wire.send(request(API_VERSIONS, 0))
-            wire.sock.shutdown(socket.SHUT_WR)
-            while wire.receive() is not None:
-                pass
+            wire.end()
     deadline = time.monotonic() + 10
     while victim.broker.open_files() > files + 5:
         assert time.monotonic() < deadline, "connections of peers that are gone stay open"
@@ -132,9 +130,7 @@ def test_random_bytes(victim: Victim) -> None:
         with victim.connect(timeout_s=5) as wire:
             noise = chance.randbytes(chance.randrange(1, 2000))
             wire.send(noise if chance.random() < 0.5 else frame(noise))
-            wire.sock.shutdown(socket.SHUT_WR)
-            while wire.receive() is not None:
-                pass
+            wire.end()
 
 
 def test_random_bodies_behind_sound_headers(victim: Victim) -> None:
@@ -148,9 +144,7 @@ def test_random_bodies_behind_sound_headers(victim: Victim) -> None:
             body = chance.randbytes(chance.randrange(0, 200))
             with victim.connect(timeout_s=5) as wire:
                 wire.send(request(api_key, version, body))
-                wire.sock.shutdown(socket.SHUT_WR)
-                while wire.receive() is not None:
-                    pass
+                wire.end()
 
 
 def test_reset_in_the_middle_of_an_answer(victim: Victim) -> None:
