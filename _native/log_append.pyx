@@ -1,0 +1,288 @@
+"""Appending to a log.
+
+Batches are staged first: offset, producer check, roll, index entry, place in the iovec. What is staged goes
+out with one pwritev, and only then does the log end move. State that staging has changed and a failed write
+has not earned is either put back (sizes, indexes) or never written to disk, because a failed log takes no
+snapshot and starts by recovery (producers, epochs).
+"""
+from libc.errno cimport EIO
+from libc.stdint cimport INT32_MAX, INT64_MAX, int32_t, int64_t, uint8_t
+from bowstring._native.atomics cimport bump_i64, store_i32, store_i64
+from bowstring._native.batch cimport ATTR_CONTROL, BatchInfo, batch_assign, batch_stamp
+from bowstring._native.log_aborted cimport aborted_append
+from bowstring._native.log_epochs cimport epochs_assign, epochs_newest
+from bowstring._native.log_files cimport file_ops, file_release, iovec, segment_file
+from bowstring._native.log_index cimport (
+    indexes_full, indexes_truncate, offset_index_append, time_index_append)
+from bowstring._native.log_producers cimport (
+    CompletedTransaction, Marker, marker_check, marker_read, producer_check, producer_end_transaction,
+    producer_update)
+from bowstring._native.log_roll cimport log_fail, log_roll, log_settle_stable, log_time_to_roll, state_of
+from bowstring._native.log_segment cimport active_segment, segment_activate, segment_floor
+from bowstring._native.log_types cimport (
+    KAFKA_STORAGE_ERROR, RECORD_LIST_TOO_LARGE, LogState, RememberedBatch, Segment, SegmentFile,
+    pthread_mutex_t)
+
+cdef extern from "pthread.h" nogil:
+    int pthread_mutex_lock(pthread_mutex_t *mutex)
+    int pthread_mutex_unlock(pthread_mutex_t *mutex)
+
+cdef enum:
+    STAGED_MAX = 256                # parts of one pwritev; the kernel takes 1,024
+
+cdef struct Staged:
+    # Batches that have their place in the active segment but are not written yet.
+    int64_t next_offset             # after the last staged batch
+    int64_t position                # where the first staged byte goes
+    int64_t size_bytes
+    int32_t first                   # entries[first:end) are staged, refused, or duplicates
+    int32_t parts_count
+    iovec[256] parts
+
+# ---------------------------------------------------------------- writing
+
+
+cdef int write_parts(int fd, Staged *staged, int64_t *written) noexcept nogil:
+    """All of it, going on after a short write; *written is what reached the file in any case."""
+    cdef iovec *part = staged.parts
+    cdef int left = staged.parts_count
+    cdef int64_t n
+    written[0] = 0
+    while written[0] < staged.size_bytes:
+        n = file_ops.pwritev(fd, part, left, staged.position + written[0])
+        if n <= 0:
+            return <int>n if n < 0 else -EIO
+        written[0] += n
+        while left > 0 and n >= <int64_t>part.iov_len:
+            n -= part.iov_len
+            part += 1
+            left -= 1
+        if left > 0:
+            part.iov_base = <uint8_t *>part.iov_base + n
+            part.iov_len -= n
+    return 0
+
+
+cdef void take_back(Log *log, Staged *staged, AppendEntry **entries, int32_t end, int64_t written) noexcept nogil:
+    """The write failed: keeps the batches that are whole in the file, refuses the others."""
+    cdef LogState *state = state_of(log)
+    cdef Segment *segment = active_segment(state)
+    cdef int64_t kept = 0
+    cdef int32_t i
+    cdef AppendEntry *entry
+    cdef int error = 0
+    cdef SegmentFile *file
+    staged.next_offset = log.log_end_offset
+    for i in range(staged.first, end):
+        entry = entries[i]
+        if entry.error != 0 or entry.duplicate:
+            continue
+        if kept + entry.info.size_bytes <= written:
+            kept += entry.info.size_bytes
+            staged.next_offset = entry.base_offset + entry.info.last_offset_delta + 1
+        else:
+            written = kept
+            entry.error = KAFKA_STORAGE_ERROR
+    staged.size_bytes = kept
+    segment.size_bytes = staged.position + kept
+    file = segment_file(state, segment, True, &error)
+    if file != NULL:
+        file_ops.truncate(file.fd, segment.size_bytes)   # if even that fails, recovery does it
+        file_release(file)
+    indexes_truncate(state, staged.next_offset)
+
+
+cdef void publish(Log *log, Staged *staged, AppendEntry **entries, int32_t end) noexcept nogil:
+    cdef int32_t i
+    cdef int64_t batches = 0, records = 0
+    for i in range(staged.first, end):
+        if entries[i].error == 0 and not entries[i].duplicate:
+            batches += 1
+            records += entries[i].info.record_count
+    state_of(log).producers.end_offset = staged.next_offset
+    bump_i64(&log.appended_batches, batches)
+    bump_i64(&log.appended_records, records)
+    bump_i64(&log.appended_bytes, staged.size_bytes)
+    store_i64(&log.size_bytes, log.size_bytes + staged.size_bytes)
+    store_i64(&log.log_end_offset, staged.next_offset)
+
+
+cdef void commit(Log *log, Staged *staged, AppendEntry **entries, int32_t end) noexcept nogil:
+    """Writes what is staged of entries[first:end) and makes it part of the log."""
+    cdef LogState *state = state_of(log)
+    cdef int64_t written = 0
+    cdef int error = 0
+    cdef SegmentFile *file
+    if staged.parts_count > 0:
+        file = segment_file(state, active_segment(state), True, &error)
+        if file != NULL:
+            error = write_parts(file.fd, staged, &written)
+            file_release(file)
+        if error != 0:
+            take_back(log, staged, entries, end, written)
+            log_fail(log, error, b"appending to the log")
+        publish(log, staged, entries, end)
+    staged.first = end
+    staged.parts_count = 0
+    staged.size_bytes = 0
+    staged.position = active_segment(state).size_bytes
+    staged.next_offset = log.log_end_offset
+
+# ---------------------------------------------------------------- staging
+
+
+cdef bint must_roll(Log *log, const BatchInfo *info, int64_t now_ms) noexcept nogil:
+    cdef LogState *state = state_of(log)
+    cdef Segment *segment = active_segment(state)
+    return (segment.size_bytes > log.config.segment_bytes - info.size_bytes
+            or log_time_to_roll(log, info.max_timestamp, now_ms)
+            or indexes_full(state, log.config.segment_index_bytes)
+            or info.base_offset + info.last_offset_delta - segment.base_offset > INT32_MAX)
+
+
+cdef int enter(Log *log, const BatchInfo *info) noexcept nogil:
+    """The segment's size, timestamps and indexes as they are with this batch (Kafka's LogSegment.append)."""
+    cdef LogState *state = state_of(log)
+    cdef Segment *segment = active_segment(state)
+    cdef int64_t last_offset = info.base_offset + info.last_offset_delta
+    cdef int error = 0
+    if segment.size_bytes == 0:
+        segment.first_timestamp = info.max_timestamp
+    if info.max_timestamp > segment.largest_timestamp:
+        segment.largest_timestamp = info.max_timestamp
+        segment.largest_timestamp_offset = last_offset
+    if state.bytes_since_index > log.config.index_interval_bytes:
+        error = offset_index_append(state, last_offset, segment.size_bytes)
+        if error == 0:
+            error = time_index_append(state, segment.largest_timestamp, segment.largest_timestamp_offset)
+        state.bytes_since_index = 0
+    state.bytes_since_index += info.size_bytes
+    segment.size_bytes += info.size_bytes
+    return error
+
+
+cdef void push(Staged *staged, uint8_t *data, int64_t size_bytes) noexcept nogil:
+    """Neighbours in memory become one part."""
+    cdef iovec *last = &staged.parts[staged.parts_count - 1]
+    if staged.parts_count > 0 and <uint8_t *>last.iov_base + last.iov_len == data:
+        last.iov_len += size_bytes
+    else:
+        staged.parts[staged.parts_count].iov_base = data
+        staged.parts[staged.parts_count].iov_len = <size_t>size_bytes
+        staged.parts_count += 1
+    staged.size_bytes += size_bytes
+
+
+cdef bint refused(Log *log, AppendEntry *entry, bint is_marker, const Marker *marker) noexcept nogil:
+    """Sets the entry's outcome when it does not go into the log: an error, or a duplicate's first offset."""
+    cdef LogState *state = state_of(log)
+    cdef const RememberedBatch *duplicate = NULL
+    if entry.info.size_bytes > log.config.segment_bytes:
+        entry.error = RECORD_LIST_TOO_LARGE
+    elif is_marker:
+        entry.error = marker_check(&state.producers, &entry.info, marker)
+    elif entry.info.producer_id >= 0:
+        entry.error = producer_check(&state.producers, &entry.info, &duplicate)
+        if duplicate != NULL:
+            entry.duplicate = True
+            entry.base_offset = duplicate.last_offset - duplicate.offset_delta
+            entry.log_append_time_ms = duplicate.timestamp
+    return entry.error != 0 or entry.duplicate
+
+
+cdef bint stage(Log *log, Staged *staged, AppendEntry **entries, int32_t i, int32_t leader_epoch,
+                int64_t now_ms) noexcept nogil:
+    """Gives entries[i] its place; False when the log has failed and the rest must be refused."""
+    cdef LogState *state = state_of(log)
+    cdef AppendEntry *entry = entries[i]
+    cdef Marker marker
+    cdef CompletedTransaction done
+    cdef bint is_marker = (entry.info.attributes & ATTR_CONTROL and entry.info.producer_id >= 0
+                           and marker_read(entry.data, &entry.info, &marker))
+    done.first_offset = -1
+    if refused(log, entry, is_marker, &marker):
+        return True
+    entry.info.base_offset = entry.base_offset = staged.next_offset
+    if log.config.log_append_time:
+        batch_stamp(entry.data, entry.info.size_bytes, now_ms)
+        entry.info.max_timestamp = entry.log_append_time_ms = now_ms
+    if staged.parts_count == STAGED_MAX:
+        commit(log, staged, entries, i)
+    if not log.failed and must_roll(log, &entry.info, now_ms):
+        commit(log, staged, entries, i)
+        if not log.failed and log_roll(log, now_ms) == 0:
+            staged.position = 0
+    if log.failed:
+        entry.error = KAFKA_STORAGE_ERROR
+        return False
+    if leader_epoch > epochs_newest(&state.epochs) and epochs_assign(&state.epochs, leader_epoch, entry.base_offset):
+        store_i32(&log.leader_epoch, leader_epoch)
+    batch_assign(entry.data, entry.base_offset, leader_epoch)
+    if is_marker:
+        producer_end_transaction(&state.producers, &entry.info, &marker, &done)
+    elif entry.info.producer_id >= 0 and not entry.info.attributes & ATTR_CONTROL:
+        producer_update(&state.producers, &entry.info)
+    push(staged, entry.data, entry.info.size_bytes)
+    if enter(log, &entry.info) != 0:
+        log_fail(log, -EIO, b"writing an index")         # the batch itself may still be written
+    staged.next_offset = entry.base_offset + entry.info.last_offset_delta + 1
+    if done.first_offset >= 0 and done.aborted:
+        commit(log, staged, entries, i + 1)
+        if entry.error == 0 and aborted_append(state, active_segment(state), &done) != 0:
+            log_fail(log, -EIO, b"writing a transaction index")
+    return not log.failed
+
+
+cdef void flush_by_count(Log *log) noexcept nogil:
+    """flush.messages: like Kafka, inside the append."""
+    cdef LogState *state = state_of(log)
+    cdef SegmentFile *file
+    cdef int32_t i = segment_floor(state, state.recovery_point)
+    cdef int error = 0
+    if log.log_end_offset - state.recovery_point < log.config.flush_messages:
+        return
+    for i in range(i if i > 0 else 0, state.segment_count):
+        file = segment_file(state, state.segments[i], i == state.segment_count - 1, &error)
+        if file != NULL:
+            error = file_ops.sync(file.fd)
+            file_release(file)
+        if error != 0:
+            log_fail(log, error, b"flushing the log")
+            return
+    state.recovery_point = log.log_end_offset
+
+
+cdef void append_entries(Log *log, AppendEntry **entries, int32_t n, int32_t leader_epoch,
+                         int64_t now_ms) noexcept nogil:
+    cdef LogState *state = state_of(log)
+    cdef Staged staged
+    cdef int32_t i
+    cdef int error
+    for i in range(n):
+        entries[i].error = 0
+        entries[i].duplicate = 0
+        entries[i].base_offset = -1
+        entries[i].log_append_time_ms = -1
+    pthread_mutex_lock(&log.lock)
+    if not log.failed and not state.closed and not state.activated:
+        error = segment_activate(state)
+        if error != 0:
+            log_fail(log, error, b"opening the active segment")
+    staged.first = staged.parts_count = 0
+    staged.size_bytes = 0
+    staged.position = active_segment(state).size_bytes
+    staged.next_offset = log.log_end_offset
+    i = 0
+    if not log.failed and not state.closed and not state.deleting:
+        while i < n:
+            i += 1
+            if not stage(log, &staged, entries, i - 1, leader_epoch, now_ms):
+                break
+        commit(log, &staged, entries, i)
+        log_settle_stable(log)
+        if log.config.flush_messages < INT64_MAX and not log.failed:
+            flush_by_count(log)
+    while i < n:
+        entries[i].error = KAFKA_STORAGE_ERROR
+        i += 1
+    pthread_mutex_unlock(&log.lock)

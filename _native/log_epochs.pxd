@@ -1,0 +1,20 @@
+"""The leader-epoch cache: where each leader epoch began in this log (KIP-101, KIP-279). With Log.lock held.
+
+Kept in memory and written to leader-epoch-checkpoint when the log is flushed or closed: what a crash loses
+of it is found again in the batches, each of which bears its epoch.
+"""
+from libc.stdint cimport int32_t, int64_t
+from bowstring._native.log_types cimport EpochCache, LogState
+
+cdef int epochs_load(LogState *state) noexcept nogil       # EBADMSG when the file makes no sense
+cdef int epochs_write(LogState *state, bint sync) noexcept nogil   # if anything changed
+# Enters an epoch unless the newest one says as much; entries it contradicts go. False without memory.
+cdef bint epochs_assign(EpochCache *cache, int32_t epoch, int64_t start_offset) noexcept nogil
+cdef int32_t epochs_newest(const EpochCache *cache) noexcept nogil
+cdef void epochs_truncate_end(EpochCache *cache, int64_t end_offset) noexcept nogil
+cdef void epochs_truncate_start(EpochCache *cache, int64_t start_offset) noexcept nogil
+cdef void epochs_clear(EpochCache *cache) noexcept nogil
+cdef void epochs_end_offset(
+    const EpochCache *cache, int32_t epoch, int64_t log_end_offset, int32_t *found_epoch,
+    int64_t *end_offset) noexcept nogil
+cdef int32_t epoch_at(const EpochCache *cache, int64_t offset) noexcept nogil   # -1: before the first

@@ -1,0 +1,341 @@
+"""Files of a log, see log_files.pxd."""
+from libc.errno cimport EINTR, EIO, ENOMEM, errno
+from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdio cimport rename as c_rename, snprintf
+from libc.stdlib cimport free, malloc
+from libc.string cimport strlen
+from posix.fcntl cimport O_CLOEXEC, O_CREAT, O_RDONLY, O_RDWR, O_TRUNC, open as c_open
+from posix.stat cimport fstat, stat as c_stat, struct_stat
+from posix.unistd cimport close as c_close, fdatasync, ftruncate, pread as c_pread, unlink as c_unlink
+from bowstring._native.atomics cimport add_i32, add_i64, load_i64, store_i64
+from bowstring._native.log_types cimport pthread_mutex_t
+
+cdef extern from "sys/uio.h" nogil:
+    ssize_t c_pwritev "pwritev" (int fd, const iovec *parts, int n, int64_t position)
+
+cdef extern from "pthread.h" nogil:
+    int pthread_mutex_init(pthread_mutex_t *mutex, void *attributes)
+    int pthread_mutex_lock(pthread_mutex_t *mutex)
+    int pthread_mutex_unlock(pthread_mutex_t *mutex)
+
+cdef extern from *:
+    """
+    #include <sys/stat.h>
+    static inline int64_t modified_ms_of(const struct stat *s) {
+        return (int64_t)s->st_mtim.tv_sec * 1000 + s->st_mtim.tv_nsec / 1000000;
+    }
+    """
+    int64_t modified_ms_of(const struct_stat *s) nogil
+
+# ---------------------------------------------------------------- the operations as they are
+
+
+cdef int real_open(const char *path, int flags) noexcept nogil:
+    cdef int fd
+    while True:
+        fd = c_open(path, flags | O_CLOEXEC, 0o644)
+        if fd >= 0:
+            return fd
+        if errno != EINTR:
+            return -errno
+
+
+cdef int real_close(int fd) noexcept nogil:
+    return 0 if c_close(fd) == 0 else -errno
+
+
+cdef int64_t real_pread(int fd, void *data, int64_t size_bytes, int64_t position) noexcept nogil:
+    cdef ssize_t n
+    while True:
+        n = c_pread(fd, data, <size_t>size_bytes, position)
+        if n >= 0:
+            return n
+        if errno != EINTR:
+            return -errno
+
+
+cdef int64_t real_pwritev(int fd, const iovec *parts, int n, int64_t position) noexcept nogil:
+    cdef ssize_t written
+    while True:
+        written = c_pwritev(fd, parts, n, position)
+        if written >= 0:
+            return written
+        if errno != EINTR:
+            return -errno
+
+
+cdef int real_truncate(int fd, int64_t size_bytes) noexcept nogil:
+    return 0 if ftruncate(fd, size_bytes) == 0 else -errno
+
+
+cdef int real_sync(int fd) noexcept nogil:
+    return 0 if fdatasync(fd) == 0 else -errno
+
+
+cdef int real_stat(int fd, int64_t *size_bytes, int64_t *modified_ms) noexcept nogil:
+    cdef struct_stat found
+    if fstat(fd, &found) != 0:
+        return -errno
+    size_bytes[0] = found.st_size
+    if modified_ms != NULL:
+        modified_ms[0] = modified_ms_of(&found)
+    return 0
+
+
+cdef int real_stat_path(const char *path, int64_t *size_bytes) noexcept nogil:
+    cdef struct_stat found
+    if c_stat(path, &found) != 0:
+        return -errno
+    size_bytes[0] = found.st_size
+    return 0
+
+
+cdef int real_rename(const char *old, const char *new) noexcept nogil:
+    return 0 if c_rename(old, new) == 0 else -errno
+
+
+cdef int real_unlink(const char *path) noexcept nogil:
+    return 0 if c_unlink(path) == 0 else -errno
+
+
+file_ops.open = real_open
+file_ops.close = real_close
+file_ops.pread = real_pread
+file_ops.pwritev = real_pwritev
+file_ops.truncate = real_truncate
+file_ops.sync = real_sync
+file_ops.stat = real_stat
+file_ops.stat_path = real_stat_path
+file_ops.rename = real_rename
+file_ops.unlink = real_unlink
+
+# ---------------------------------------------------------------- paths and small files
+
+
+cdef const char *segment_path(char *out, const LogState *state, int64_t base_offset, const char *suffix) noexcept nogil:
+    snprintf(out, PATH_BYTES, b"%s/%020lld%s", state.directory, <long long>base_offset, suffix)
+    return out
+
+
+cdef const char *directory_path(char *out, const LogState *state, const char *name) noexcept nogil:
+    snprintf(out, PATH_BYTES, b"%s/%s", state.directory, name)
+    return out
+
+
+cdef int64_t read_range(int fd, void *data, int64_t size_bytes, int64_t position) noexcept nogil:
+    cdef int64_t done = 0
+    cdef int64_t n
+    while done < size_bytes:
+        n = file_ops.pread(fd, <uint8_t *>data + done, size_bytes - done, position + done)
+        if n < 0:
+            return n
+        if n == 0:
+            break
+        done += n
+    return done
+
+
+cdef int write_range(int fd, const void *data, int64_t size_bytes, int64_t position) noexcept nogil:
+    cdef iovec part
+    cdef int64_t done = 0
+    cdef int64_t n
+    while done < size_bytes:
+        part.iov_base = <uint8_t *>data + done
+        part.iov_len = <size_t>(size_bytes - done)
+        n = file_ops.pwritev(fd, &part, 1, position + done)
+        if n <= 0:
+            return <int>n if n < 0 else -EIO
+        done += n
+    return 0
+
+
+cdef int64_t read_file(const char *path, uint8_t **data) noexcept nogil:
+    cdef int64_t size_bytes = 0
+    cdef int64_t n
+    cdef int fd = file_ops.open(path, O_RDONLY)
+    data[0] = NULL
+    if fd < 0:
+        return fd
+    n = file_ops.stat(fd, &size_bytes, NULL)
+    if n == 0:
+        data[0] = <uint8_t *>malloc(<size_t>size_bytes + 1)
+        n = -ENOMEM if data[0] == NULL else read_range(fd, data[0], size_bytes, 0)
+    file_ops.close(fd)
+    if n < 0:
+        free(data[0])
+        data[0] = NULL
+    return n
+
+
+cdef int replace_file(const char *path, const void *data, int64_t size_bytes, bint sync) noexcept nogil:
+    cdef char[4096] temporary
+    cdef int fd, error
+    snprintf(temporary, PATH_BYTES, b"%s.tmp", path)
+    fd = file_ops.open(temporary, O_RDWR | O_CREAT | O_TRUNC)
+    if fd < 0:
+        return fd
+    error = write_range(fd, data, size_bytes, 0)
+    if error == 0 and sync:
+        error = file_ops.sync(fd)
+    file_ops.close(fd)
+    if error == 0:
+        error = file_ops.rename(temporary, path)
+    if error != 0:
+        file_ops.unlink(temporary)
+    return error
+
+
+cdef int sync_path(const char *path) noexcept nogil:
+    """Works for a directory too: then the names in it survive power loss."""
+    cdef int error
+    cdef int fd = file_ops.open(path, O_RDONLY)
+    if fd < 0:
+        return fd
+    error = file_ops.sync(fd)
+    file_ops.close(fd)
+    return error
+
+# ---------------------------------------------------------------- open .log files
+
+cdef struct OpenFile:
+    SegmentFile file                # first: a SegmentFile * is an OpenFile *
+    Segment *owner                  # NULL once the segment has let go
+    OpenFile *newer
+    OpenFile *older
+    bint cached                     # on the list below, and may be closed to make room
+
+# Guarded by cache_lock, a leaf. The list holds segments that are not active, the newest use first.
+cdef pthread_mutex_t cache_lock
+cdef OpenFile *newest = NULL
+cdef OpenFile *oldest = NULL
+cdef int64_t cached_count = 0
+cdef int64_t cached_max = 1024
+cdef int64_t open_count = 0         # atomic
+pthread_mutex_init(&cache_lock, NULL)
+
+
+cdef void file_retain(SegmentFile *file) noexcept nogil:
+    add_i32(&file.refs, 1)
+
+
+cdef void file_release(SegmentFile *file) noexcept nogil:
+    if add_i32(&file.refs, -1) == 0:
+        file_ops.close(file.fd)
+        add_i64(&open_count, -1)
+        free(file)
+
+
+cdef int64_t files_open() noexcept nogil:
+    return load_i64(&open_count)
+
+
+cdef void files_open_max(int64_t n) noexcept nogil:
+    store_i64(&cached_max, n)
+
+
+cdef void unlink_from_cache(OpenFile *f) noexcept nogil:
+    global newest, oldest, cached_count
+    if f.newer != NULL:
+        f.newer.older = f.older
+    else:
+        newest = f.older
+    if f.older != NULL:
+        f.older.newer = f.newer
+    else:
+        oldest = f.newer
+    f.newer = f.older = NULL
+    f.cached = False
+    cached_count -= 1
+
+
+cdef void link_into_cache(OpenFile *f) noexcept nogil:
+    global newest, oldest, cached_count
+    f.newer = NULL
+    f.older = newest
+    if newest != NULL:
+        newest.newer = f
+    else:
+        oldest = f
+    newest = f
+    f.cached = True
+    cached_count += 1
+
+
+cdef OpenFile *open_file(const char *path, int *error) noexcept nogil:
+    cdef OpenFile *f = <OpenFile *>malloc(sizeof(OpenFile))
+    if f == NULL:
+        error[0] = -ENOMEM
+        return NULL
+    f.file.fd = file_ops.open(path, O_RDWR)
+    if f.file.fd < 0:
+        error[0] = f.file.fd
+        free(f)
+        return NULL
+    f.file.refs = 1
+    f.owner = NULL
+    f.newer = f.older = NULL
+    f.cached = False
+    add_i64(&open_count, 1)
+    return f
+
+
+cdef SegmentFile *segment_file(const LogState *state, Segment *segment, bint active, int *error) noexcept nogil:
+    cdef char[4096] path
+    cdef OpenFile *f
+    cdef OpenFile *evicted = NULL
+    if active:
+        if segment.file == NULL:
+            f = open_file(segment_path(path, state, segment.base_offset, b".log"), error)
+            if f == NULL:
+                return NULL
+            f.owner = segment
+            segment.file = &f.file
+        file_retain(segment.file)
+        return segment.file
+    pthread_mutex_lock(&cache_lock)
+    if segment.file != NULL:
+        f = <OpenFile *>segment.file
+        unlink_from_cache(f)
+        link_into_cache(f)
+        file_retain(&f.file)
+        pthread_mutex_unlock(&cache_lock)
+        return &f.file
+    pthread_mutex_unlock(&cache_lock)
+    f = open_file(segment_path(path, state, segment.base_offset, b".log"), error)
+    if f == NULL:
+        return NULL
+    file_retain(&f.file)
+    pthread_mutex_lock(&cache_lock)
+    if cached_count >= cached_max and oldest != NULL:
+        evicted = oldest
+        unlink_from_cache(evicted)
+        evicted.owner.file = NULL
+        evicted.owner = NULL
+    f.owner = segment
+    segment.file = &f.file
+    link_into_cache(f)
+    pthread_mutex_unlock(&cache_lock)
+    if evicted != NULL:
+        file_release(&evicted.file)
+    return &f.file
+
+
+cdef void segment_file_demote(Segment *segment) noexcept nogil:
+    if segment.file != NULL:
+        pthread_mutex_lock(&cache_lock)
+        link_into_cache(<OpenFile *>segment.file)
+        pthread_mutex_unlock(&cache_lock)
+
+
+cdef void segment_file_detach(Segment *segment) noexcept nogil:
+    cdef OpenFile *f
+    pthread_mutex_lock(&cache_lock)
+    f = <OpenFile *>segment.file
+    if f != NULL:
+        if f.cached:
+            unlink_from_cache(f)
+        f.owner = NULL
+        segment.file = NULL
+    pthread_mutex_unlock(&cache_lock)
+    if f != NULL:
+        file_release(&f.file)

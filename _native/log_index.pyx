@@ -1,0 +1,382 @@
+"""Offset and time indexes, see log_index.pxd."""
+from libc.errno cimport EIO, ENOMEM
+from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdlib cimport free, realloc
+from libc.string cimport memcpy
+from posix.fcntl cimport O_CREAT, O_RDONLY, O_RDWR
+from bowstring._native.bigendian cimport load_be32, load_be64, store_be32, store_be64
+from bowstring._native.log_files cimport file_ops, read_range, segment_path, write_range
+from bowstring._native.log_types cimport NO_TIMESTAMP, OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES
+
+cdef enum:
+    TAIL_MIN_ENTRIES = 16
+    TAIL_MAX_ENTRIES = 512
+    BLOCK_BYTES = 6144              # 512 time entries: the last steps of a search are made in memory
+
+cdef enum Field:
+    OFFSET                          # of an .index entry
+    POSITION
+    TIMESTAMP                       # of a .timeindex entry
+    TIME_OFFSET
+
+
+cdef int64_t field_of(const uint8_t *entry, Field field) noexcept nogil:
+    if field == TIMESTAMP:
+        return load_be64(entry)
+    if field == OFFSET:
+        return load_be32(entry)
+    return load_be32(entry + (4 if field == POSITION else 8))
+
+
+cdef const char *suffix_of(const Index *index) noexcept nogil:
+    return b".index" if index.entry_bytes == OFFSET_ENTRY_BYTES else b".timeindex"
+
+# ---------------------------------------------------------------- looking up
+
+
+cdef bint is_active(const LogState *state, const Segment *segment) noexcept nogil:
+    return segment == state.segments[state.segment_count - 1]
+
+
+cdef int view(const LogState *state, const Segment *segment, int32_t entry_bytes, Index *out) noexcept nogil:
+    """The index as it stands, tail included; the file open (its descriptor is returned) or a negated errno."""
+    cdef char[4096] path
+    cdef int64_t size_bytes = 0
+    cdef int fd, error
+    cdef bint held = state.activated and is_active(state, segment)
+    if held:
+        out[0] = state.offset_index if entry_bytes == OFFSET_ENTRY_BYTES else state.time_index
+        if out.filed == 0:
+            return -1
+    else:
+        out.tail_count = 0
+        out.entry_bytes = entry_bytes
+        out.filed = 0
+    fd = file_ops.open(segment_path(path, state, segment.base_offset, suffix_of(out)), O_RDONLY)
+    if fd < 0:
+        out.filed = 0
+        return fd
+    if not held:
+        error = file_ops.stat(fd, &size_bytes, NULL)
+        out.filed = <int32_t>(size_bytes // entry_bytes) if error == 0 else 0
+    return fd
+
+
+cdef int32_t search(const uint8_t *entries, int32_t n, int32_t entry_bytes, Field field, int64_t target) noexcept nogil:
+    """Slot of the last entry whose field <= target, or -1."""
+    cdef int32_t low = 0, high = n, middle
+    while low < high:
+        middle = low + (high - low) // 2
+        if field_of(entries + <int64_t>middle * entry_bytes, field) <= target:
+            low = middle + 1
+        else:
+            high = middle
+    return low - 1
+
+
+cdef bint floor_entry(const LogState *state, const Segment *segment, int32_t entry_bytes, Field field,
+                      int64_t target, uint8_t *entry) noexcept nogil:
+    """The last entry whose field <= target. A file that can't be read counts as empty: slower, not wrong."""
+    cdef uint8_t[6144] block
+    cdef Index index
+    cdef int fd = view(state, segment, entry_bytes, &index)
+    cdef int32_t low = 0, high = index.filed, middle, slot
+    cdef bint found = False
+    if index.tail_count > 0:
+        slot = search(index.tail, index.tail_count, entry_bytes, field, target)
+        if slot >= 0:
+            memcpy(entry, index.tail + <int64_t>slot * entry_bytes, entry_bytes)
+            found, high = True, 0
+    while (high - low) * entry_bytes > BLOCK_BYTES:      # low: the slot after one known to be <= target
+        middle = low + (high - low) // 2
+        if read_range(fd, block, entry_bytes, <int64_t>middle * entry_bytes) != entry_bytes:
+            low = high = 0
+        elif field_of(block, field) <= target:
+            low = middle + 1
+            memcpy(entry, block, entry_bytes)
+            found = True
+        else:
+            high = middle
+    if high > low and read_range(fd, block, (high - low) * entry_bytes, <int64_t>low * entry_bytes) \
+            == (high - low) * entry_bytes:
+        slot = search(block, high - low, entry_bytes, field, target)
+        if slot >= 0:
+            memcpy(entry, block + slot * entry_bytes, entry_bytes)
+            found = True
+    if fd >= 0:
+        file_ops.close(fd)
+    return found
+
+
+cdef int64_t offset_index_floor(const LogState *state, const Segment *segment, int64_t offset,
+                                int64_t *entry_offset) noexcept nogil:
+    cdef uint8_t[12] entry
+    if segment.index_unsound or not floor_entry(
+            state, segment, OFFSET_ENTRY_BYTES, OFFSET, offset - segment.base_offset, entry):
+        entry_offset[0] = -1
+        return 0
+    entry_offset[0] = segment.base_offset + field_of(entry, OFFSET)
+    return field_of(entry, POSITION)
+
+
+cdef int64_t offset_index_cut(const LogState *state, const Segment *segment, int64_t start,
+                              int64_t end) noexcept nogil:
+    cdef uint8_t[12] entry
+    cdef int64_t position
+    if segment.index_unsound or not floor_entry(state, segment, OFFSET_ENTRY_BYTES, POSITION, end, entry):
+        return -1
+    position = field_of(entry, POSITION)
+    return position if position > start else -1
+
+
+cdef bint time_index_floor(const LogState *state, const Segment *segment, int64_t timestamp,
+                           int64_t *entry_timestamp, int64_t *entry_offset) noexcept nogil:
+    cdef uint8_t[12] entry
+    if not floor_entry(state, segment, TIME_ENTRY_BYTES, TIMESTAMP, timestamp, entry):
+        return False
+    entry_timestamp[0] = field_of(entry, TIMESTAMP)
+    entry_offset[0] = segment.base_offset + field_of(entry, TIME_OFFSET)
+    return True
+
+
+cdef bint time_index_last(const LogState *state, const Segment *segment, int64_t *entry_timestamp,
+                          int64_t *entry_offset) noexcept nogil:
+    cdef uint8_t[12] entry
+    cdef Index index
+    cdef int fd = view(state, segment, TIME_ENTRY_BYTES, &index)
+    cdef bint found = False
+    if index.tail_count > 0:
+        memcpy(entry, index.tail + <int64_t>(index.tail_count - 1) * TIME_ENTRY_BYTES, TIME_ENTRY_BYTES)
+        found = True
+    elif index.filed > 0:
+        found = read_range(fd, entry, TIME_ENTRY_BYTES, <int64_t>(index.filed - 1) * TIME_ENTRY_BYTES) \
+            == TIME_ENTRY_BYTES
+    if fd >= 0:
+        file_ops.close(fd)
+    if found:
+        entry_timestamp[0] = field_of(entry, TIMESTAMP)
+        entry_offset[0] = segment.base_offset + field_of(entry, TIME_OFFSET)
+    return found
+
+# ---------------------------------------------------------------- the active segment's
+
+
+cdef Segment *active(const LogState *state) noexcept nogil:
+    return state.segments[state.segment_count - 1]
+
+
+cdef int open_file(const LogState *state, const Index *index) noexcept nogil:
+    cdef char[4096] path
+    return file_ops.open(segment_path(path, state, active(state).base_offset, suffix_of(index)), O_RDWR | O_CREAT)
+
+
+cdef void set_last(const LogState *state, Index *index, const uint8_t *entry) noexcept nogil:
+    """`entry` is the newest one, NULL when there is none."""
+    cdef int64_t base_offset = active(state).base_offset
+    if index.entry_bytes == OFFSET_ENTRY_BYTES:
+        index.last_key = base_offset + field_of(entry, OFFSET) if entry != NULL else -1
+        index.last_offset = index.last_key
+    else:
+        index.last_key = field_of(entry, TIMESTAMP) if entry != NULL else NO_TIMESTAMP
+        index.last_offset = base_offset + field_of(entry, TIME_OFFSET) if entry != NULL else -1
+
+
+cdef int load(const LogState *state, Index *index, int32_t entry_bytes) noexcept nogil:
+    cdef uint8_t[12] entry
+    cdef int64_t size_bytes = 0
+    cdef int fd, error
+    index.entry_bytes = entry_bytes
+    index.filed = index.tail_count = 0
+    set_last(state, index, NULL)
+    fd = open_file(state, index)
+    if fd < 0:
+        return fd
+    error = file_ops.stat(fd, &size_bytes, NULL)
+    if error == 0:
+        index.filed = <int32_t>(size_bytes // entry_bytes)
+        if index.filed > 0:
+            if read_range(fd, entry, entry_bytes, <int64_t>(index.filed - 1) * entry_bytes) == entry_bytes:
+                set_last(state, index, entry)
+            else:
+                error = -EIO
+    file_ops.close(fd)
+    return error
+
+
+cdef int indexes_load(LogState *state) noexcept nogil:
+    cdef int error = load(state, &state.offset_index, OFFSET_ENTRY_BYTES)
+    return error if error != 0 else load(state, &state.time_index, TIME_ENTRY_BYTES)
+
+
+cdef int write_tail(const LogState *state, Index *index) noexcept nogil:
+    cdef int fd, error
+    if index.tail_count == 0:
+        return 0
+    fd = open_file(state, index)
+    if fd < 0:
+        return fd
+    error = write_range(fd, index.tail, <int64_t>index.tail_count * index.entry_bytes,
+                        <int64_t>index.filed * index.entry_bytes)
+    file_ops.close(fd)
+    if error == 0:
+        index.filed += index.tail_count
+        index.tail_count = 0
+    return error
+
+
+cdef int reserve(const LogState *state, Index *index) noexcept nogil:
+    """Room for one more entry in the tail: grown up to its bound, then written out."""
+    cdef int32_t capacity
+    cdef uint8_t *grown
+    if index.tail_count < index.tail_capacity:
+        return 0
+    if index.tail_capacity >= TAIL_MAX_ENTRIES:
+        return write_tail(state, index)
+    capacity = index.tail_capacity * 2 if index.tail_capacity else TAIL_MIN_ENTRIES
+    grown = <uint8_t *>realloc(index.tail, capacity * index.entry_bytes)
+    if grown == NULL:
+        return -ENOMEM
+    index.tail = grown
+    index.tail_capacity = capacity
+    return 0
+
+
+cdef int offset_index_append(LogState *state, int64_t last_offset, int64_t position) noexcept nogil:
+    cdef Index *index = &state.offset_index
+    cdef int error = reserve(state, index)
+    cdef uint8_t *entry
+    if error != 0:
+        return error
+    entry = index.tail + <int64_t>index.tail_count * OFFSET_ENTRY_BYTES
+    store_be32(entry, <int32_t>(last_offset - active(state).base_offset))
+    store_be32(entry + 4, <int32_t>position)
+    index.tail_count += 1
+    index.last_key = index.last_offset = last_offset
+    return 0
+
+
+cdef int time_index_append(LogState *state, int64_t timestamp, int64_t offset) noexcept nogil:
+    """Only a timestamp beyond the last one is entered (Kafka's maybeAppend)."""
+    cdef Index *index = &state.time_index
+    cdef uint8_t *entry
+    cdef int error
+    if timestamp <= index.last_key or offset < index.last_offset:
+        return 0
+    error = reserve(state, index)
+    if error != 0:
+        return error
+    entry = index.tail + <int64_t>index.tail_count * TIME_ENTRY_BYTES
+    store_be64(entry, timestamp)
+    store_be32(entry + 8, <int32_t>(offset - active(state).base_offset))
+    index.tail_count += 1
+    index.last_key = timestamp
+    index.last_offset = offset
+    return 0
+
+
+cdef int indexes_write(LogState *state) noexcept nogil:
+    cdef int error = write_tail(state, &state.offset_index)
+    return error if error != 0 else write_tail(state, &state.time_index)
+
+
+cdef int cut(const LogState *state, Index *index, int32_t keep) noexcept nogil:
+    """Drops entries from slot `keep` on."""
+    cdef uint8_t[12] entry
+    cdef int fd, error = 0
+    if keep >= index.filed:
+        index.tail_count = keep - index.filed
+    else:
+        index.tail_count = 0
+        index.filed = keep
+        fd = open_file(state, index)
+        if fd < 0:
+            return fd
+        error = file_ops.truncate(fd, <int64_t>keep * index.entry_bytes)
+        if error == 0 and keep > 0 and read_range(
+                fd, entry, index.entry_bytes, <int64_t>(keep - 1) * index.entry_bytes) != index.entry_bytes:
+            error = -EIO
+        file_ops.close(fd)
+        set_last(state, index, entry if keep > 0 and error == 0 else NULL)
+        return error
+    if index.tail_count > 0:
+        set_last(state, index, index.tail + <int64_t>(index.tail_count - 1) * index.entry_bytes)
+        return 0
+    if index.filed == 0:
+        set_last(state, index, NULL)
+        return 0
+    fd = open_file(state, index)
+    if fd < 0:
+        return fd
+    if read_range(fd, entry, index.entry_bytes, <int64_t>(index.filed - 1) * index.entry_bytes) == index.entry_bytes:
+        set_last(state, index, entry)
+    else:
+        error = -EIO
+    file_ops.close(fd)
+    return error
+
+
+cdef int truncate_index(LogState *state, Index *index, Field field, int64_t relative) noexcept nogil:
+    cdef uint8_t[12] entry
+    cdef int32_t low = 0, high = index_entries(index), middle
+    cdef const uint8_t *at
+    cdef int error = 0
+    cdef int fd = open_file(state, index) if index.filed > 0 else -1
+    if index.filed > 0 and fd < 0:
+        return fd
+    while low < high and error == 0:
+        middle = low + (high - low) // 2
+        if middle >= index.filed:
+            at = index.tail + <int64_t>(middle - index.filed) * index.entry_bytes
+        else:
+            at = entry
+            if read_range(fd, entry, index.entry_bytes, <int64_t>middle * index.entry_bytes) != index.entry_bytes:
+                error = -EIO
+                break
+        if field_of(at, field) < relative:
+            low = middle + 1
+        else:
+            high = middle
+    if fd >= 0:
+        file_ops.close(fd)
+    return cut(state, index, low) if error == 0 else error
+
+
+cdef int indexes_truncate(LogState *state, int64_t offset) noexcept nogil:
+    cdef int64_t relative = offset - active(state).base_offset
+    cdef int error = truncate_index(state, &state.offset_index, OFFSET, relative)
+    return error if error != 0 else truncate_index(state, &state.time_index, TIME_OFFSET, relative)
+
+
+cdef int reset(LogState *state, Index *index, int32_t entry_bytes) noexcept nogil:
+    cdef int fd, error
+    index.entry_bytes = entry_bytes
+    index.filed = index.tail_count = 0
+    set_last(state, index, NULL)
+    fd = open_file(state, index)
+    if fd < 0:
+        return fd
+    error = file_ops.truncate(fd, 0)
+    file_ops.close(fd)
+    return error
+
+
+cdef int indexes_reset(LogState *state) noexcept nogil:
+    cdef int error = reset(state, &state.offset_index, OFFSET_ENTRY_BYTES)
+    return error if error != 0 else reset(state, &state.time_index, TIME_ENTRY_BYTES)
+
+
+cdef void forget(Index *index) noexcept nogil:
+    free(index.tail)
+    index.tail = NULL
+    index.tail_count = index.tail_capacity = 0
+
+
+cdef void indexes_forget(LogState *state) noexcept nogil:
+    forget(&state.offset_index)
+    forget(&state.time_index)
+
+
+cdef bint indexes_full(const LogState *state, int64_t index_bytes) noexcept nogil:
+    """The time index keeps one slot for the entry that closes the segment."""
+    return (index_entries(&state.offset_index) >= index_bytes // OFFSET_ENTRY_BYTES
+            or index_entries(&state.time_index) >= index_bytes // TIME_ENTRY_BYTES - 1)

@@ -1,0 +1,339 @@
+"""Opening a log, see log_open.pxd. Step by step as Kafka's LogLoader does it."""
+from libc.errno cimport EBADMSG, ENOENT, ENOMEM
+from libc.stdint cimport int32_t, int64_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport strlen, memcpy
+from bowstring._native.log_aborted cimport aborted_sound
+from bowstring._native.log_directory cimport (
+    ABORTED_FILE, INDEX_FILE, LOG_FILE, SNAPSHOT_FILE, TIME_INDEX_FILE, FoundSegment, Listing, finish_swaps,
+    listing_free, listing_read)
+from bowstring._native.log_epochs cimport (
+    epochs_clear, epochs_load, epochs_newest, epochs_truncate_end, epochs_truncate_start)
+from bowstring._native.log_files cimport file_ops, segment_path
+from bowstring._native.log_index cimport indexes_forget
+from bowstring._native.log_producers cimport (
+    producers_clear, producers_free, snapshot_forget, snapshot_known, snapshot_newest, snapshot_take)
+from bowstring._native.log_recovery cimport epochs_rebuild, producers_rebuild, segment_recover
+from bowstring._native.log_roll cimport log_settle_stable, roll_jitter_ms, state_of
+from bowstring._native.log_segment cimport (
+    active_segment, file_delete_later, segment_add, segment_create, segment_delete, segment_end_offset,
+    segment_free)
+from bowstring._native.log_types cimport DeletedFile, LogState, Segment, pthread_mutex_t
+
+cdef extern from "pthread.h" nogil:
+    int pthread_mutex_init(pthread_mutex_t *mutex, void *attributes)
+    int pthread_mutex_destroy(pthread_mutex_t *mutex)
+
+cdef struct Opening:
+    # What the steps of opening hand to each other.
+    int64_t recovery_point
+    bint clean_shutdown
+    int64_t now_ms
+    Listing listing
+    int64_t end_offset              # of the newest segment that is loaded
+    bint cut                        # a bad batch ended the log: later segments go
+    bint producers_stale            # the state does not cover the log up to the next segment
+    bint epochs_lost
+
+# ---------------------------------------------------------------- segments
+
+
+cdef int drop_files(LogState *state, const FoundSegment *found, Opening *opening, int64_t delay_ms) noexcept nogil:
+    """A segment beyond the cut, or index files without their .log."""
+    cdef int error = 0
+    if found.kinds & LOG_FILE:
+        state.dropped_segments += 1
+        error = file_delete_later(state, found.base_offset, b".log", opening.now_ms, delay_ms)
+    if error == 0 and found.kinds & INDEX_FILE:
+        error = file_delete_later(state, found.base_offset, b".index", opening.now_ms, delay_ms)
+    if error == 0 and found.kinds & TIME_INDEX_FILE:
+        error = file_delete_later(state, found.base_offset, b".timeindex", opening.now_ms, delay_ms)
+    if error == 0 and found.kinds & ABORTED_FILE:
+        error = file_delete_later(state, found.base_offset, b".txnindex", opening.now_ms, delay_ms)
+    return error
+
+
+cdef bint indexes_sound(const LogState *state, const Segment *segment, int32_t kinds) noexcept nogil:
+    """Present, and whole entries; an unclean shutdown may leave Kafka's preallocated ones, which recovery remakes."""
+    cdef char[4096] path
+    cdef int64_t size_bytes = 0
+    if not kinds & INDEX_FILE or not kinds & TIME_INDEX_FILE:
+        return False
+    if segment.size_bytes == 0:
+        return True
+    if file_ops.stat_path(segment_path(path, state, segment.base_offset, b".index"), &size_bytes) != 0 \
+            or size_bytes % 8 != 0:
+        return False
+    if file_ops.stat_path(segment_path(path, state, segment.base_offset, b".timeindex"), &size_bytes) != 0 \
+            or size_bytes % 12 != 0:
+        return False
+    return not kinds & ABORTED_FILE or aborted_sound(state, segment)
+
+
+cdef int recover(Log *log, Segment *segment, Opening *opening) noexcept nogil:
+    cdef LogState *state = state_of(log)
+    cdef int64_t truncated_bytes = 0
+    cdef int error = 0
+    if opening.producers_stale:
+        error = producers_rebuild(log, segment.base_offset, opening.now_ms)
+        opening.producers_stale = False
+    if error == 0:
+        error = segment_recover(log, segment, &opening.end_offset, &truncated_bytes)
+    state.truncated_bytes += truncated_bytes
+    opening.cut = truncated_bytes > 0
+    return error
+
+
+cdef int load_segment(Log *log, const FoundSegment *found, bint unflushed, Opening *opening) noexcept nogil:
+    cdef LogState *state = state_of(log)
+    cdef char[4096] path
+    cdef Segment *segment
+    cdef int64_t size_bytes = 0
+    cdef int error = file_ops.stat_path(segment_path(path, state, found.base_offset, b".log"), &size_bytes)
+    if error != 0:
+        return error
+    segment = segment_add(state, found.base_offset, size_bytes, opening.now_ms)
+    if segment == NULL:
+        return -ENOMEM
+    segment.has_aborted = found.kinds & ABORTED_FILE != 0
+    state.activated = False
+    opening.end_offset = -1
+    if unflushed:
+        return recover(log, segment, opening)
+    if not indexes_sound(state, segment, found.kinds):
+        state.rebuilt_indexes += 1
+        error = recover(log, segment, opening)
+        opening.cut = False                              # what follows was closed in order: it stays
+        return error
+    opening.producers_stale = True
+    return 0
+
+
+cdef int load_segments(Log *log, Opening *opening) noexcept nogil:
+    cdef LogState *state = state_of(log)
+    cdef Listing *listing = &opening.listing
+    cdef int64_t first_unflushed = 0
+    cdef int32_t i
+    cdef int error = 0
+    for i in range(listing.count):
+        if listing.found[i].kinds & LOG_FILE and listing.found[i].base_offset <= opening.recovery_point:
+            first_unflushed = listing.found[i].base_offset
+        if listing.found[i].kinds & SNAPSHOT_FILE and not snapshot_known(
+                &state.producers, listing.found[i].base_offset):
+            return -ENOMEM
+    for i in range(listing.count):
+        if opening.cut or not listing.found[i].kinds & LOG_FILE:
+            error = drop_files(state, &listing.found[i], opening, log.config.file_delete_delay_ms)
+        else:
+            error = load_segment(log, &listing.found[i], not opening.clean_shutdown
+                                 and listing.found[i].base_offset >= first_unflushed, opening)
+            log.size_bytes += active_segment(state).size_bytes if error == 0 else 0
+        if error != 0:
+            return error
+    return 0
+
+
+cdef int find_end(Log *log, Opening *opening) noexcept nogil:
+    """Recovery has found it already; else by the active segment's index and last headers."""
+    cdef LogState *state = state_of(log)
+    if state.segment_count > 0 and opening.end_offset < 0:
+        opening.end_offset = segment_end_offset(state, active_segment(state))
+        if opening.end_offset == -EBADMSG:               # the shutdown was not as clean as it was called
+            state.truncated_bytes = 0
+            opening.producers_stale = True
+            log.size_bytes -= active_segment(state).size_bytes
+            return recover_active(log, opening)
+        if opening.end_offset < 0:
+            return <int>opening.end_offset
+    return 0
+
+
+cdef int recover_active(Log *log, Opening *opening) noexcept nogil:
+    cdef int error = recover(log, active_segment(state_of(log)), opening)
+    log.size_bytes += active_segment(state_of(log)).size_bytes
+    return error
+
+
+cdef int start_over(Log *log, Opening *opening) noexcept nogil:
+    """The log start is above everything there is: the files were taken away or are another log's."""
+    cdef LogState *state = state_of(log)
+    cdef int error = 0
+    while state.segment_count > 0 and error == 0:
+        state.segment_count -= 1
+        state.dropped_segments += 1
+        error = segment_delete(state, state.segments[state.segment_count], opening.now_ms,
+                               log.config.file_delete_delay_ms)
+    log.size_bytes = 0
+    epochs_clear(&state.epochs)
+    producers_clear(&state.producers)
+    return error
+
+# ---------------------------------------------------------------- producers
+
+
+cdef int drop_stray_snapshots(LogState *state, int64_t end_offset) noexcept nogil:
+    """Only those at a segment's base and the newest are of use."""
+    cdef char[4096] path
+    cdef int32_t i = state.producers.snapshot_count
+    cdef int32_t k
+    cdef int64_t at
+    cdef bint wanted
+    while i > 0:
+        i -= 1
+        at = state.producers.snapshots[i]
+        wanted = at <= end_offset and (i == state.producers.snapshot_count - 1
+                                       and at >= active_segment(state).base_offset)
+        for k in range(state.segment_count):
+            wanted = wanted or state.segments[k].base_offset == at
+        if not wanted:
+            file_ops.unlink(segment_path(path, state, at, b".snapshot"))
+            snapshot_forget(&state.producers, at)
+    return 0
+
+
+cdef int load_producers(Log *log, Opening *opening) noexcept nogil:
+    cdef LogState *state = state_of(log)
+    cdef char[4096] path
+    cdef int64_t size_bytes = 0
+    cdef int error = 0
+    drop_stray_snapshots(state, opening.end_offset)
+    if state.producers.snapshot_count == 0 and opening.clean_shutdown:
+        state.producers.end_offset = opening.end_offset  # Kafka: a log from before there were producers
+    elif opening.producers_stale or state.producers.end_offset != opening.end_offset:
+        if snapshot_newest(&state.producers) == opening.end_offset and file_ops.stat_path(
+                segment_path(path, state, opening.end_offset, b".snapshot"), &size_bytes) == 0 \
+                and size_bytes == 10:                    # no producer at all: not worth opening
+            producers_clear(&state.producers)
+            state.producers.end_offset = opening.end_offset
+        else:
+            error = producers_rebuild(log, opening.end_offset, opening.now_ms)
+    if error == 0 and not opening.clean_shutdown:
+        error = snapshot_take(state)
+    return error
+
+# ---------------------------------------------------------------- the whole
+
+
+cdef int list_directory(LogState *state, Listing *listing) noexcept nogil:
+    cdef int error = listing_read(state, listing)
+    if error == 0 and listing.swapped:
+        state.failed_doing = b"completing an interrupted compaction"
+        listing_free(listing)
+        error = finish_swaps(state)
+        if error == 0:
+            error = listing_read(state, listing)
+    return error
+
+
+cdef int load(Log *log, Opening *opening) noexcept nogil:
+    """Each step names itself in failed_doing before it begins."""
+    cdef LogState *state = state_of(log)
+    cdef int error
+    state.failed_doing = b"listing the directory"
+    error = list_directory(state, &opening.listing)
+    if error != 0:
+        return error
+    state.failed_doing = b"reading leader-epoch-checkpoint"
+    error = epochs_load(state) if opening.listing.count > 0 else 0
+    opening.epochs_lost = error == -EBADMSG
+    if error != 0 and not opening.epochs_lost:
+        return error
+    state.failed_doing = b"loading the segments"
+    error = load_segments(log, opening)
+    if error == 0:
+        error = find_end(log, opening)
+    if error == 0 and state.segment_count > 0 and opening.end_offset < log.log_start_offset:
+        error = start_over(log, opening)
+    if error == 0 and state.segment_count == 0:
+        state.failed_doing = b"creating the first segment"
+        error = segment_create(state, log.log_start_offset, opening.now_ms)
+        opening.end_offset = log.log_start_offset
+    if error == 0 and opening.epochs_lost:
+        state.failed_doing = b"finding the leader epochs again"
+        error = epochs_rebuild(log)
+    if error != 0:
+        return error
+    if log.log_start_offset < state.segments[0].base_offset:
+        log.log_start_offset = state.segments[0].base_offset
+    log.log_end_offset = opening.end_offset
+    epochs_truncate_end(&state.epochs, opening.end_offset)
+    epochs_truncate_start(&state.epochs, log.log_start_offset)
+    state.failed_doing = b"loading the producer state"
+    return load_producers(log, opening)
+
+
+cdef Log *allocate(const char *directory) noexcept nogil:
+    cdef Log *log = <Log *>calloc(1, sizeof(Log))
+    cdef LogState *state = <LogState *>calloc(1, sizeof(LogState))
+    cdef size_t n = strlen(directory) + 1
+    cdef char *name = <char *>calloc(1, n)
+    if log == NULL or state == NULL or name == NULL:
+        free(log)
+        free(state)
+        free(name)
+        return NULL
+    memcpy(name, directory, n)
+    state.directory = name
+    state.limit_offset = -1
+    state.first_unstable_offset = -1
+    state.synced_segment = -1
+    state.quiet_since_offset = -1
+    state.offset_index.entry_bytes = 8
+    state.time_index.entry_bytes = 12
+    log.state = state
+    pthread_mutex_init(&log.lock, NULL)
+    return log
+
+
+cdef Log *log_open(const char *directory, const LogConfig *config, int64_t recovery_point, bint clean_shutdown,
+                   int64_t log_start_offset, int64_t now_ms, int *error) noexcept nogil:
+    cdef Log *log = allocate(directory)
+    cdef LogState *state
+    cdef Opening opening
+    error[0] = -ENOMEM
+    if log == NULL:
+        return NULL
+    state = state_of(log)
+    log.config = config[0]
+    log.log_start_offset = log_start_offset
+    opening.recovery_point = recovery_point
+    opening.clean_shutdown = clean_shutdown
+    opening.now_ms = now_ms
+    opening.listing.found = NULL
+    opening.end_offset = -1
+    opening.cut = False
+    opening.producers_stale = True
+    error[0] = load(log, &opening)
+    listing_free(&opening.listing)
+    if error[0] != 0:
+        state.failed_errno = -error[0]
+        log.failed = 1
+        return log
+    state.failed_doing = NULL
+    state.recovery_point = log.log_end_offset if clean_shutdown or recovery_point > log.log_end_offset else recovery_point
+    state.synced_segment = active_segment(state).base_offset if clean_shutdown else -1
+    state.roll_jitter_ms = roll_jitter_ms(log)
+    log.leader_epoch = epochs_newest(&state.epochs)
+    log.high_watermark = log.log_start_offset
+    log_settle_stable(log)
+    return log
+
+
+cdef void log_free(Log *log) noexcept nogil:
+    cdef LogState *state = state_of(log)
+    cdef DeletedFile *deleted
+    cdef int32_t i
+    for i in range(state.segment_count):
+        segment_free(state.segments[i])
+    while state.deleted != NULL:
+        deleted = state.deleted
+        state.deleted = deleted.next
+        free(deleted)
+    indexes_forget(state)
+    producers_free(&state.producers)
+    free(state.epochs.entries)
+    free(state.segments)
+    free(state.directory)
+    free(state)
+    pthread_mutex_destroy(&log.lock)
+    free(log)

@@ -1,0 +1,321 @@
+"""Reading a log's batches again, see log_recovery.pxd."""
+from libc.errno cimport EBADMSG, ENOENT, ENOMEM, EOPNOTSUPP
+from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t
+from libc.stdlib cimport free, malloc, realloc
+from bowstring._native.batch cimport (
+    ATTR_CONTROL, BATCH_HEADER_BYTES, BATCH_LENGTH, BATCH_LENGTH_PREFIX_BYTES, BATCH_MAGIC, BatchInfo,
+    batch_crc_ok, batch_parse)
+from bowstring._native.bigendian cimport load_be32
+from bowstring._native.log_aborted cimport aborted_append
+from bowstring._native.log_epochs cimport epochs_assign, epochs_clear, epochs_newest
+from bowstring._native.log_files cimport file_ops, file_release, read_range, segment_file, segment_path
+from bowstring._native.log_index cimport (
+    indexes_reset, indexes_write, offset_index_append, offset_index_floor, time_index_append, time_index_last)
+from bowstring._native.log_producers cimport (
+    CompletedTransaction, Marker, marker_read, producer_end_transaction, producer_update, producers_clear,
+    snapshot_forget, snapshot_load, snapshot_newest)
+from bowstring._native.log_roll cimport state_of
+from bowstring._native.log_segment cimport (
+    Walk, active_segment, last_offset_of, segment_locate, walk_peek, walk_start)
+from bowstring._native.log_types cimport NO_TIMESTAMP, LogState, SegmentFile
+
+cdef enum:
+    SCAN_BYTES = 1048576            # read at once; grows for a larger batch
+    LEGACY_MIN_BYTES = 26           # of a message of magic 0
+
+cdef struct Scan:
+    # Sequential reading of a .log: [data, data + filled) is the file from `position` on.
+    int fd
+    int64_t position
+    int64_t end
+    uint8_t *data
+    int64_t start                   # of the next batch inside data
+    int64_t filled
+    int64_t capacity
+
+
+cdef int scan_fill(Scan *scan, int64_t wanted) noexcept nogil:
+    """Makes `wanted` bytes at scan.start available; 0, ENOENT when the file ends before, or an errno, negated."""
+    cdef int64_t n
+    cdef uint8_t *grown
+    if scan.filled - scan.start >= wanted:
+        return 0
+    if scan.position + scan.start + wanted > scan.end:
+        return -ENOENT
+    if wanted > scan.capacity:
+        grown = <uint8_t *>realloc(scan.data, <size_t>wanted)
+        if grown == NULL:
+            return -ENOMEM
+        scan.data = grown
+        scan.capacity = wanted
+    scan.position += scan.start
+    scan.start = 0
+    n = scan.end - scan.position
+    n = read_range(scan.fd, scan.data, n if n < scan.capacity else scan.capacity, scan.position)
+    if n < 0:
+        return <int>n
+    scan.filled = n
+    return 0 if n >= wanted else -ENOENT
+
+
+cdef int scan_next(Scan *scan, BatchInfo *info) noexcept nogil:
+    """The batch at scan.start, whole and with a good CRC: 1, 0 when there is none, or a negated errno."""
+    cdef int64_t size_bytes
+    cdef const uint8_t *batch
+    cdef int error = scan_fill(scan, BATCH_HEADER_BYTES)
+    if error != 0:
+        return 0 if error == -ENOENT else error
+    batch = scan.data + scan.start
+    size_bytes = <int64_t>load_be32(batch + BATCH_LENGTH) + BATCH_LENGTH_PREFIX_BYTES
+    if batch[BATCH_MAGIC] < 2 and size_bytes >= LEGACY_MIN_BYTES and scan.position + scan.start == 0:
+        return -EOPNOTSUPP                               # magic 0 or 1, not damage: it must not be cut off
+    if size_bytes < BATCH_HEADER_BYTES:
+        return 0
+    error = scan_fill(scan, size_bytes)
+    if error != 0:
+        return 0 if error == -ENOENT else error
+    batch = scan.data + scan.start
+    return (batch_parse(batch, size_bytes, info) == 0 and info.last_offset_delta >= 0
+            and batch_crc_ok(batch, size_bytes))
+
+# ---------------------------------------------------------------- what a batch means for the log's state
+
+
+cdef int replay(Log *log, Segment *segment, const uint8_t *batch, const BatchInfo *info,
+                bint write_aborted) noexcept nogil:
+    """Producer state (and .txnindex) as they are after this batch."""
+    cdef LogState *state = state_of(log)
+    cdef Marker marker
+    cdef CompletedTransaction done
+    cdef bint fits = True
+    if info.base_offset < state.producers.end_offset:
+        return 0
+    done.first_offset = -1
+    if info.producer_id >= 0 and info.attributes & ATTR_CONTROL:
+        if marker_read(batch, info, &marker):
+            fits = producer_end_transaction(&state.producers, info, &marker, &done)
+    elif info.producer_id >= 0:
+        fits = producer_update(&state.producers, info)
+    state.producers.end_offset = last_offset_of(info) + 1
+    if not fits:
+        return -ENOMEM
+    if write_aborted and done.first_offset >= 0 and done.aborted:
+        return aborted_append(state, segment, &done)
+    return 0
+
+
+cdef int index_batch(Log *log, Segment *segment, const BatchInfo *info, int64_t position) noexcept nogil:
+    cdef LogState *state = state_of(log)
+    cdef int error = 0
+    if position == 0:
+        segment.first_timestamp = info.max_timestamp
+    if info.max_timestamp > segment.largest_timestamp:
+        segment.largest_timestamp = info.max_timestamp
+        segment.largest_timestamp_offset = last_offset_of(info)
+    if state.bytes_since_index > log.config.index_interval_bytes:
+        error = offset_index_append(state, last_offset_of(info), position)
+        if error == 0:
+            error = time_index_append(state, segment.largest_timestamp, segment.largest_timestamp_offset)
+        state.bytes_since_index = 0
+    state.bytes_since_index += info.size_bytes
+    return error
+
+
+cdef int recover_batches(Log *log, Segment *segment, Scan *scan, int64_t *end_offset) noexcept nogil:
+    cdef LogState *state = state_of(log)
+    cdef BatchInfo info
+    cdef int error
+    end_offset[0] = segment.base_offset
+    while True:
+        error = scan_next(scan, &info)
+        if error <= 0:
+            return error
+        if info.base_offset < end_offset[0] or last_offset_of(&info) - segment.base_offset > INT32_MAX:
+            return 0
+        error = index_batch(log, segment, &info, scan.position + scan.start)
+        if error == 0:
+            error = replay(log, segment, scan.data + scan.start, &info, True)
+        if error == 0 and info.leader_epoch > epochs_newest(&state.epochs) \
+                and not epochs_assign(&state.epochs, info.leader_epoch, info.base_offset):
+            error = -ENOMEM
+        if error != 0:
+            return error
+        end_offset[0] = last_offset_of(&info) + 1
+        scan.start += info.size_bytes
+
+
+cdef int segment_recover(Log *log, Segment *segment, int64_t *end_offset, int64_t *truncated_bytes) noexcept nogil:
+    cdef LogState *state = state_of(log)
+    cdef char[4096] path
+    cdef Scan scan
+    cdef int64_t valid_bytes
+    cdef int error = indexes_reset(state)
+    cdef SegmentFile *file
+    state.activated = True
+    state.bytes_since_index = 0
+    segment.index_unsound = False
+    segment.largest_timestamp = segment.first_timestamp = NO_TIMESTAMP
+    segment.largest_timestamp_offset = -1
+    if segment.has_aborted:
+        file_ops.unlink(segment_path(path, state, segment.base_offset, b".txnindex"))
+        segment.has_aborted = False
+    if error != 0:
+        return error
+    file = segment_file(state, segment, True, &error)
+    if file == NULL:
+        return error
+    scan.fd = file.fd
+    scan.position = scan.start = scan.filled = 0
+    scan.end = segment.size_bytes
+    scan.capacity = SCAN_BYTES if scan.end > SCAN_BYTES else (scan.end if scan.end > 0 else 1)
+    scan.data = <uint8_t *>malloc(<size_t>scan.capacity)
+    error = recover_batches(log, segment, &scan, end_offset) if scan.data != NULL else -ENOMEM
+    free(scan.data)
+    valid_bytes = scan.position + scan.start
+    truncated_bytes[0] = segment.size_bytes - valid_bytes
+    if error == 0 and truncated_bytes[0] > 0:
+        error = file_ops.truncate(file.fd, valid_bytes)
+        segment.size_bytes = valid_bytes
+    file_release(file)
+    if error == 0 and segment.largest_timestamp >= 0:
+        error = time_index_append(state, segment.largest_timestamp, segment.largest_timestamp_offset)
+    if error == 0:
+        error = indexes_write(state)
+    state.recovered_segments += 1
+    state.recovered_bytes += valid_bytes
+    return error
+
+# ---------------------------------------------------------------- producers
+
+
+cdef int replay_at(Log *log, Segment *segment, int fd, int64_t position, const BatchInfo *info) noexcept nogil:
+    """Only a control batch has to be read: what other batches mean is in their headers."""
+    cdef uint8_t *batch = NULL
+    cdef int error
+    if info.producer_id >= 0 and info.attributes & ATTR_CONTROL:
+        batch = <uint8_t *>malloc(<size_t>info.size_bytes)
+        if batch == NULL:
+            return -ENOMEM
+        if read_range(fd, batch, info.size_bytes, position) != info.size_bytes:
+            free(batch)
+            return -EBADMSG
+    error = replay(log, segment, batch, info, False)
+    free(batch)
+    return error
+
+
+cdef int replay_segment(Log *log, Segment *segment, int64_t to_offset) noexcept nogil:
+    cdef LogState *state = state_of(log)
+    cdef Walk walk
+    cdef BatchInfo info
+    cdef int64_t start = 0
+    cdef int error = 0
+    cdef int found
+    cdef SegmentFile *file
+    if state.producers.end_offset > segment.base_offset:
+        found = segment_locate(state, segment, state.producers.end_offset, segment.size_bytes, &start, &info)
+        if found <= 0:
+            return found
+    file = segment_file(state, segment, segment == active_segment(state), &error)
+    if file == NULL:
+        return error
+    walk_start(&walk, file.fd, start, segment.size_bytes)
+    found = walk_peek(&walk, &info)
+    while found > 0 and info.base_offset < to_offset and error == 0:
+        error = replay_at(log, segment, file.fd, walk.position, &info)
+        walk.position += info.size_bytes
+        found = walk_peek(&walk, &info)
+    file_release(file)
+    return error if error != 0 else (found if found < 0 else 0)
+
+
+cdef int producers_rebuild(Log *log, int64_t offset, int64_t now_ms) noexcept nogil:
+    cdef LogState *state = state_of(log)
+    cdef char[4096] path
+    cdef int32_t i
+    cdef int64_t at
+    cdef int error = -ENOENT
+    producers_clear(&state.producers)
+    state.producers.end_offset = log.log_start_offset
+    i = state.producers.snapshot_count
+    while i > 0 and error != 0:
+        i -= 1
+        at = state.producers.snapshots[i]
+        if at > offset or at < log.log_start_offset:
+            continue
+        error = snapshot_load(state, at, now_ms, log.config.producer_id_expiration_ms)
+        if error == -ENOMEM:
+            return error
+        if error != 0:
+            file_ops.unlink(segment_path(path, state, at, b".snapshot"))
+            snapshot_forget(&state.producers, at)
+            state.producers.end_offset = log.log_start_offset
+    for i in range(state.segment_count):
+        if i + 1 < state.segment_count and state.segments[i + 1].base_offset <= state.producers.end_offset:
+            continue
+        if state.segments[i].base_offset >= offset or state.producers.end_offset >= offset:
+            break
+        error = replay_segment(log, state.segments[i], offset)
+        if error != 0:
+            return error
+    state.producers.end_offset = offset
+    return 0
+
+# ---------------------------------------------------------------- epochs, timestamps
+
+
+cdef int epochs_rebuild(Log *log) noexcept nogil:
+    cdef LogState *state = state_of(log)
+    cdef Walk walk
+    cdef BatchInfo info
+    cdef SegmentFile *file
+    cdef int32_t i
+    cdef int found, error = 0
+    epochs_clear(&state.epochs)
+    for i in range(state.segment_count):
+        file = segment_file(state, state.segments[i], i == state.segment_count - 1, &error)
+        if file == NULL:
+            return error
+        walk_start(&walk, file.fd, 0, state.segments[i].size_bytes)
+        found = walk_peek(&walk, &info)
+        while found > 0:
+            if info.leader_epoch > epochs_newest(&state.epochs) \
+                    and not epochs_assign(&state.epochs, info.leader_epoch, info.base_offset):
+                found = -ENOMEM
+                break
+            walk.position += info.size_bytes
+            found = walk_peek(&walk, &info)
+        file_release(file)
+        if found < 0:
+            return found
+    state.epochs.dirty = True
+    return 0
+
+
+cdef int timestamps_rescan(Log *log) noexcept nogil:
+    """After a truncation: the last time entry, or what comes after it in the file."""
+    cdef LogState *state = state_of(log)
+    cdef Segment *segment = active_segment(state)
+    cdef Walk walk
+    cdef BatchInfo info
+    cdef int64_t timestamp = NO_TIMESTAMP, offset = segment.base_offset, unused = 0
+    cdef int found, error = 0
+    cdef SegmentFile *file
+    time_index_last(state, segment, &timestamp, &offset)
+    file = segment_file(state, segment, True, &error)
+    if file == NULL:
+        return error
+    walk_start(&walk, file.fd, offset_index_floor(state, segment, offset, &unused), segment.size_bytes)
+    found = walk_peek(&walk, &info)
+    while found > 0:
+        if info.max_timestamp > timestamp:
+            timestamp = info.max_timestamp
+            offset = last_offset_of(&info)
+        walk.position += info.size_bytes
+        found = walk_peek(&walk, &info)
+    file_release(file)
+    segment.largest_timestamp = timestamp
+    segment.largest_timestamp_offset = offset if timestamp >= 0 else -1
+    if segment.size_bytes == 0:
+        segment.first_timestamp = NO_TIMESTAMP
+    return found if found < 0 else 0

@@ -1,0 +1,239 @@
+"""Rolling, flushing and closing, see log_roll.pxd."""
+from libc.errno cimport ENOENT, ENOMEM
+from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint64_t
+from libc.stdlib cimport free, malloc
+from bowstring._native.atomics cimport load_i64, store_i32, store_i64
+from bowstring._native.log_epochs cimport epochs_write
+from bowstring._native.log_files cimport (
+    file_ops, file_release, segment_file, segment_file_demote, segment_file_detach, segment_path, sync_path)
+from bowstring._native.log_index cimport indexes_forget, indexes_write, time_index_append
+from bowstring._native.log_producers cimport first_unstable_offset, snapshot_take
+from bowstring._native.log_segment cimport (
+    active_segment, segment_create, segment_first_timestamp, segment_floor)
+from bowstring._native.log_types cimport SegmentFile, pthread_mutex_t
+
+cdef extern from "pthread.h" nogil:
+    int pthread_mutex_lock(pthread_mutex_t *mutex)
+    int pthread_mutex_unlock(pthread_mutex_t *mutex)
+
+
+cdef void log_fail(Log *log, int error, const char *doing) noexcept nogil:
+    cdef LogState *state = state_of(log)
+    if not log.failed:
+        state.failed_errno = -error
+        state.failed_doing = doing
+        store_i32(&log.failed, 1)
+
+
+cdef void log_settle_stable(Log *log) noexcept nogil:
+    cdef LogState *state = state_of(log)
+    cdef int64_t unstable = first_unstable_offset(&state.producers)
+    if 0 <= unstable < log.log_start_offset:
+        unstable = log.log_start_offset
+    state.first_unstable_offset = unstable
+    store_i64(&log.last_stable_offset,
+              unstable if 0 <= unstable < log.high_watermark else log.high_watermark)
+
+# ---------------------------------------------------------------- rolling
+
+
+cdef int32_t roll_jitter_ms(const Log *log) noexcept nogil:
+    cdef LogState *state = state_of(log)
+    cdef const char *at = state.directory
+    cdef uint64_t hash = 14695981039346656037ULL
+    cdef int64_t span = log.config.segment_jitter_ms
+    if span > log.config.segment_ms:
+        span = log.config.segment_ms
+    if span <= 0:
+        return 0
+    while at[0]:
+        hash = (hash ^ <uint8_t>at[0]) * 1099511628211ULL
+        at += 1
+    hash = (hash ^ <uint64_t>active_segment(state).base_offset) * 1099511628211ULL
+    return <int32_t>((hash >> 16) % <uint64_t>(span if span < 0x7FFFFFFF else 0x7FFFFFFF))
+
+
+cdef bint log_time_to_roll(Log *log, int64_t newest_timestamp, int64_t now_ms) noexcept nogil:
+    """By the span of batch timestamps; by the wall clock where batches have none."""
+    cdef LogState *state = state_of(log)
+    cdef Segment *segment = active_segment(state)
+    cdef int64_t first = segment_first_timestamp(state, segment)
+    cdef int64_t waited = newest_timestamp - first if first >= 0 else now_ms - segment.created_ms
+    return segment.size_bytes > 0 and waited > log.config.segment_ms - state.roll_jitter_ms
+
+
+cdef int log_roll(Log *log, int64_t now_ms) noexcept nogil:
+    """Closes the active segment and begins the next at the log end; an empty one just goes on."""
+    cdef LogState *state = state_of(log)
+    cdef Segment *segment = active_segment(state)
+    cdef int64_t base_offset = log.log_end_offset
+    cdef int error
+    if segment.base_offset == base_offset:
+        return 0
+    error = close_active(state)
+    if error == 0:
+        error = segment_create(state, base_offset, now_ms)
+    if error == 0:
+        segment_file_demote(segment)
+        state.roll_jitter_ms = roll_jitter_ms(log)
+        state.producers.end_offset = base_offset
+        error = snapshot_take(state)
+    if error != 0:
+        log_fail(log, error, b"rolling a segment")
+    return error
+
+
+cdef int close_active(LogState *state) noexcept nogil:
+    """A segment's time index ends with its largest timestamp; then the index files are whole."""
+    cdef Segment *segment = active_segment(state)
+    cdef int error = 0
+    if segment.largest_timestamp >= 0 and state.activated:
+        error = time_index_append(state, segment.largest_timestamp, segment.largest_timestamp_offset)
+    return error if error != 0 else indexes_write(state)
+
+# ---------------------------------------------------------------- flushing
+
+
+cdef int sync_of(const LogState *state, int64_t base_offset, const char *suffix) noexcept nogil:
+    cdef char[4096] path
+    cdef int error = sync_path(segment_path(path, state, base_offset, suffix))
+    return 0 if error == -ENOENT else error              # deleted meanwhile, or never there
+
+
+cdef int sync_segment(const LogState *state, int64_t base_offset, SegmentFile *file, bint active) noexcept nogil:
+    """The active segment's indexes are rebuilt after a crash, so only its batches need the device."""
+    cdef int error = file_ops.sync(file.fd)
+    if not active:
+        if error == 0:
+            error = sync_of(state, base_offset, b".index")
+        if error == 0:
+            error = sync_of(state, base_offset, b".timeindex")
+        if error == 0:
+            error = sync_of(state, base_offset, b".txnindex")
+    return error
+
+
+cdef struct FlushPlan:
+    int32_t n
+    SegmentFile **files
+    int64_t *base_offsets
+    int64_t end_offset
+    int64_t newest_base
+    bint names                      # the directory has names that are not synced
+
+
+cdef int plan_flush(Log *log, bint include_active, FlushPlan *plan) noexcept nogil:
+    """What to sync, held open; with the lock."""
+    cdef LogState *state = state_of(log)
+    cdef int32_t first = segment_floor(state, state.recovery_point)
+    cdef int32_t last = state.segment_count - (0 if include_active else 1)
+    cdef int32_t i
+    cdef int error = 0
+    if first < 0:
+        first = 0
+    plan.n = 0
+    plan.files = NULL
+    plan.base_offsets = NULL
+    plan.newest_base = active_segment(state).base_offset
+    plan.end_offset = log.log_end_offset if include_active else plan.newest_base
+    plan.names = state.synced_segment < plan.newest_base
+    if state.closed or state.deleting or log.failed:
+        plan.end_offset = state.recovery_point
+        plan.names = False
+        return 0
+    if plan.end_offset <= state.recovery_point or last <= first:
+        return 0
+    plan.files = <SegmentFile **>malloc((last - first) * sizeof(SegmentFile *))
+    plan.base_offsets = <int64_t *>malloc((last - first) * sizeof(int64_t))
+    if plan.files == NULL or plan.base_offsets == NULL:
+        return -ENOMEM
+    for i in range(first, last):
+        plan.files[plan.n] = segment_file(state, state.segments[i], i == state.segment_count - 1, &error)
+        if plan.files[plan.n] == NULL:
+            return error
+        plan.base_offsets[plan.n] = state.segments[i].base_offset
+        plan.n += 1
+    return 0
+
+
+cdef int log_flush(Log *log, bint include_active) noexcept nogil:
+    cdef LogState *state = state_of(log)
+    cdef FlushPlan plan
+    cdef int32_t i
+    cdef int error
+    pthread_mutex_lock(&log.lock)
+    error = plan_flush(log, include_active, &plan)
+    if error == 0 and not state.closed and not state.deleting:
+        error = epochs_write(state, True)
+    pthread_mutex_unlock(&log.lock)
+    for i in range(plan.n):
+        if error == 0:
+            error = sync_segment(state, plan.base_offsets[i], plan.files[i],
+                                 plan.base_offsets[i] == plan.newest_base)
+        file_release(plan.files[i])
+    if error == 0 and plan.names:
+        error = sync_of(state, plan.newest_base, b".snapshot")
+        if error == 0:
+            error = sync_path(state.directory)
+    free(plan.files)
+    free(plan.base_offsets)
+    pthread_mutex_lock(&log.lock)
+    if error != 0:
+        if not state.deleting and not state.closed:
+            log_fail(log, error, b"flushing the log")
+    else:
+        if plan.end_offset > state.recovery_point and plan.end_offset <= log.log_end_offset:
+            state.recovery_point = plan.end_offset
+        if plan.names and plan.newest_base > state.synced_segment:
+            state.synced_segment = plan.newest_base
+    pthread_mutex_unlock(&log.lock)
+    return error
+
+
+cdef int log_rest(Log *log) noexcept nogil:
+    cdef LogState *state = state_of(log)
+    cdef int error = 0
+    if state.quiet_since_offset == log.log_end_offset and state.offset_index.tail_capacity \
+            + state.time_index.tail_capacity > 0 and not log.failed:
+        error = indexes_write(state)
+        if error == 0:
+            indexes_forget(state)
+        else:
+            log_fail(log, error, b"writing an index")
+    state.quiet_since_offset = log.log_end_offset
+    return error
+
+
+cdef int log_close(Log *log, bint sync) noexcept nogil:
+    cdef LogState *state = state_of(log)
+    cdef Segment *segment
+    cdef int error = 0
+    cdef int32_t i
+    if sync:
+        error = log_flush(log, True)
+    pthread_mutex_lock(&log.lock)
+    if not state.closed and state.segment_count > 0:
+        segment = active_segment(state)
+        if not log.failed and not state.deleting:
+            error = close_active(state)
+            state.producers.end_offset = log.log_end_offset
+            if error == 0:
+                error = snapshot_take(state)
+            if error == 0:
+                error = epochs_write(state, sync)
+            if error == 0 and sync and state.activated:
+                error = sync_of(state, segment.base_offset, b".index")
+                if error == 0:
+                    error = sync_of(state, segment.base_offset, b".timeindex")
+                if error == 0:
+                    error = sync_of(state, log.log_end_offset, b".snapshot")
+                if error == 0:
+                    error = sync_path(state.directory)
+            if error != 0:
+                log_fail(log, error, b"closing the log")
+        for i in range(state.segment_count):
+            segment_file_detach(state.segments[i])
+        indexes_forget(state)
+        state.closed = True
+    pthread_mutex_unlock(&log.lock)
+    return error

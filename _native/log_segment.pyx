@@ -1,0 +1,275 @@
+"""Segments, see log_segment.pxd."""
+from libc.errno cimport EBADMSG, ENOENT, ENOMEM
+from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t
+from libc.stdio cimport snprintf
+from libc.stdlib cimport calloc, free, realloc
+from libc.string cimport memmove
+from posix.fcntl cimport O_CREAT, O_RDWR, O_TRUNC
+from bowstring._native.batch cimport BATCH_HEADER_BYTES, BATCH_LENGTH, BATCH_LENGTH_PREFIX_BYTES, batch_parse
+from bowstring._native.bigendian cimport load_be32
+from bowstring._native.log_files cimport (
+    directory_path, file_ops, file_release, read_range, segment_file, segment_file_detach, segment_path)
+from bowstring._native.log_index cimport (
+    indexes_load, offset_index_floor, time_index_last)
+from bowstring._native.log_types cimport NO_TIMESTAMP, UNREAD, DeletedFile, SegmentFile
+
+# ---------------------------------------------------------------- headers
+
+
+cdef void walk_start(Walk *walk, int fd, int64_t position, int64_t end) noexcept nogil:
+    walk.fd = fd
+    walk.position = position
+    walk.end = end
+    walk.window_start = 0
+    walk.window_bytes = 0
+
+
+cdef int walk_peek(Walk *walk, BatchInfo *info) noexcept nogil:
+    cdef int64_t inside = walk.position - walk.window_start
+    cdef int64_t n, size_bytes
+    cdef const uint8_t *header
+    if walk.position >= walk.end:
+        return 0
+    if walk.end - walk.position < BATCH_HEADER_BYTES:
+        return -EBADMSG
+    if inside < 0 or inside + BATCH_HEADER_BYTES > walk.window_bytes:
+        n = WALK_BYTES if walk.end - walk.position > WALK_BYTES else walk.end - walk.position
+        # The first look reads one header: most walks end there.
+        n = read_range(walk.fd, walk.window, BATCH_HEADER_BYTES if walk.window_bytes == 0 else n, walk.position)
+        if n < 0:
+            return <int>n
+        walk.window_start = walk.position
+        walk.window_bytes = n
+        inside = 0
+        if n < BATCH_HEADER_BYTES:
+            return -EBADMSG
+    header = walk.window + inside
+    size_bytes = <int64_t>load_be32(header + BATCH_LENGTH) + BATCH_LENGTH_PREFIX_BYTES
+    if batch_parse(header, size_bytes, info) != 0 or walk.position + size_bytes > walk.end \
+            or info.last_offset_delta < 0:
+        return -EBADMSG
+    return 1
+
+
+cdef int segment_locate(const LogState *state, Segment *segment, int64_t offset, int64_t end, int64_t *position,
+                        BatchInfo *info) noexcept nogil:
+    cdef Walk walk
+    cdef int64_t indexed = -1
+    cdef int64_t start = offset_index_floor(state, segment, offset, &indexed)
+    cdef int error = 0
+    cdef SegmentFile *file = segment_file(state, segment, segment == active_segment(state), &error)
+    if file == NULL:
+        return error
+    walk_start(&walk, file.fd, start, end)
+    error = walk_peek(&walk, info)
+    if start > 0 and (error < 0 or (error > 0 and last_offset_of(info) != indexed)):
+        segment.index_unsound = True                     # the index lies: search from the start
+        walk_start(&walk, file.fd, 0, end)
+        error = walk_peek(&walk, info)
+    while error > 0 and last_offset_of(info) < offset:
+        walk.position += info.size_bytes
+        error = walk_peek(&walk, info)
+    position[0] = walk.position
+    file_release(file)
+    return error
+
+
+cdef int64_t segment_end_offset(LogState *state, Segment *segment) noexcept nogil:
+    cdef Walk walk
+    cdef BatchInfo info
+    cdef int64_t indexed = -1
+    cdef int64_t end_offset = segment.base_offset
+    cdef int64_t start = offset_index_floor(state, segment, segment.base_offset + INT32_MAX, &indexed)
+    cdef int error = 0
+    cdef SegmentFile *file
+    if segment.size_bytes == 0:
+        return end_offset
+    file = segment_file(state, segment, segment == active_segment(state), &error)
+    if file == NULL:
+        return error
+    walk_start(&walk, file.fd, start, segment.size_bytes)
+    error = walk_peek(&walk, &info)
+    if start > 0 and (error <= 0 or last_offset_of(&info) != indexed):
+        segment.index_unsound = True
+        walk_start(&walk, file.fd, 0, segment.size_bytes)
+        error = walk_peek(&walk, &info)
+    while error > 0:
+        end_offset = last_offset_of(&info) + 1
+        walk.position += info.size_bytes
+        error = walk_peek(&walk, &info)
+    file_release(file)
+    return error if error < 0 else end_offset
+
+# ---------------------------------------------------------------- the list
+
+
+cdef int32_t segment_floor(const LogState *state, int64_t offset) noexcept nogil:
+    cdef int32_t low = 0, high = state.segment_count, middle
+    if high > 0 and state.segments[high - 1].base_offset <= offset:
+        return high - 1                                  # nearly always the active one
+    while low < high:
+        middle = (low + high) // 2
+        if state.segments[middle].base_offset <= offset:
+            low = middle + 1
+        else:
+            high = middle
+    return low - 1
+
+
+cdef Segment *segment_add(LogState *state, int64_t base_offset, int64_t size_bytes, int64_t now_ms) noexcept nogil:
+    cdef Segment *segment
+    cdef Segment **grown
+    cdef int32_t capacity
+    if state.segment_count == state.segment_capacity:
+        capacity = state.segment_capacity * 2 if state.segment_capacity else 2
+        grown = <Segment **>realloc(state.segments, capacity * sizeof(Segment *))
+        if grown == NULL:
+            return NULL
+        state.segments = grown
+        state.segment_capacity = capacity
+    segment = <Segment *>calloc(1, sizeof(Segment))
+    if segment == NULL:
+        return NULL
+    segment.base_offset = base_offset
+    segment.size_bytes = size_bytes
+    segment.largest_timestamp = UNREAD if size_bytes else NO_TIMESTAMP
+    segment.largest_timestamp_offset = -1
+    segment.first_timestamp = UNREAD if size_bytes else NO_TIMESTAMP
+    segment.created_ms = now_ms
+    state.segments[state.segment_count] = segment
+    state.segment_count += 1
+    return segment
+
+
+cdef int make_empty(const LogState *state, int64_t base_offset, const char *suffix) noexcept nogil:
+    cdef char[4096] path
+    cdef int fd = file_ops.open(segment_path(path, state, base_offset, suffix), O_RDWR | O_CREAT | O_TRUNC)
+    if fd < 0:
+        return fd
+    file_ops.close(fd)
+    return 0
+
+
+cdef int segment_create(LogState *state, int64_t base_offset, int64_t now_ms) noexcept nogil:
+    cdef int error = make_empty(state, base_offset, b".index")
+    if error == 0:
+        error = make_empty(state, base_offset, b".timeindex")
+    if error == 0:
+        error = make_empty(state, base_offset, b".log")
+    if error != 0:
+        return error
+    if segment_add(state, base_offset, 0, now_ms) == NULL:
+        return -ENOMEM
+    state.offset_index.filed = state.offset_index.tail_count = 0
+    state.offset_index.entry_bytes = 8
+    state.offset_index.last_key = state.offset_index.last_offset = -1
+    state.time_index.filed = state.time_index.tail_count = 0
+    state.time_index.entry_bytes = 12
+    state.time_index.last_key = NO_TIMESTAMP
+    state.time_index.last_offset = -1
+    state.bytes_since_index = 0
+    state.activated = True
+    return 0
+
+
+cdef void segment_free(Segment *segment) noexcept nogil:
+    segment_file_detach(segment)
+    free(segment)
+
+
+cdef void segments_remove(LogState *state, int32_t first, int32_t n) noexcept nogil:
+    memmove(state.segments + first, state.segments + first + n,
+            (state.segment_count - first - n) * sizeof(Segment *))
+    state.segment_count -= n
+
+# ---------------------------------------------------------------- timestamps
+
+
+cdef int64_t segment_largest_timestamp(LogState *state, Segment *segment) noexcept nogil:
+    """By the time index, which a segment that was closed in order ends with its largest."""
+    cdef int64_t timestamp = NO_TIMESTAMP, offset = -1
+    if segment.largest_timestamp == UNREAD:
+        time_index_last(state, segment, &timestamp, &offset)
+        segment.largest_timestamp = timestamp
+        segment.largest_timestamp_offset = offset
+    return segment.largest_timestamp
+
+
+cdef int64_t segment_age_timestamp(LogState *state, Segment *segment) noexcept nogil:
+    cdef int64_t timestamp = segment_largest_timestamp(state, segment)
+    cdef int64_t size_bytes = 0
+    cdef int error = 0
+    cdef SegmentFile *file
+    if timestamp >= 0:
+        return timestamp
+    file = segment_file(state, segment, segment == active_segment(state), &error)
+    if file == NULL:
+        return segment.created_ms
+    if file_ops.stat(file.fd, &size_bytes, &timestamp) != 0:
+        timestamp = segment.created_ms
+    file_release(file)
+    return timestamp
+
+
+cdef int64_t segment_first_timestamp(LogState *state, Segment *segment) noexcept nogil:
+    cdef Walk walk
+    cdef BatchInfo info
+    cdef int error = 0
+    cdef SegmentFile *file
+    if segment.first_timestamp == UNREAD:
+        segment.first_timestamp = NO_TIMESTAMP
+        file = segment_file(state, segment, segment == active_segment(state), &error)
+        if file != NULL:
+            walk_start(&walk, file.fd, 0, segment.size_bytes)
+            if walk_peek(&walk, &info) > 0:
+                segment.first_timestamp = info.max_timestamp
+            file_release(file)
+    return segment.first_timestamp
+
+
+cdef int segment_activate(LogState *state) noexcept nogil:
+    cdef Segment *segment = active_segment(state)
+    cdef int error = indexes_load(state)
+    if error != 0:
+        return error
+    state.activated = True
+    state.bytes_since_index = 0
+    segment_largest_timestamp(state, segment)
+    segment_first_timestamp(state, segment)
+    return 0
+
+# ---------------------------------------------------------------- deletion
+
+
+cdef int file_delete_later(LogState *state, int64_t base_offset, const char *suffix, int64_t now_ms,
+                           int64_t delay_ms) noexcept nogil:
+    cdef char[4096] old
+    cdef char[4096] new
+    cdef DeletedFile *deleted = <DeletedFile *>calloc(1, sizeof(DeletedFile))
+    cdef int error
+    if deleted == NULL:
+        return -ENOMEM
+    snprintf(deleted.name, sizeof(deleted.name), b"%020lld%s.deleted", <long long>base_offset, suffix)
+    error = file_ops.rename(segment_path(old, state, base_offset, suffix), directory_path(new, state, deleted.name))
+    if error != 0:
+        free(deleted)
+        return 0 if error == -ENOENT else error          # not every segment has every file
+    deleted.due_ms = now_ms + delay_ms
+    deleted.next = state.deleted
+    state.deleted = deleted
+    return 0
+
+
+cdef int segment_delete(LogState *state, Segment *segment, int64_t now_ms, int64_t delay_ms) noexcept nogil:
+    cdef int64_t base_offset = segment.base_offset
+    cdef bint has_aborted = segment.has_aborted
+    cdef int error
+    segment_free(segment)
+    error = file_delete_later(state, base_offset, b".log", now_ms, delay_ms)
+    if error == 0:
+        error = file_delete_later(state, base_offset, b".index", now_ms, delay_ms)
+    if error == 0:
+        error = file_delete_later(state, base_offset, b".timeindex", now_ms, delay_ms)
+    if error == 0 and has_aborted:
+        error = file_delete_later(state, base_offset, b".txnindex", now_ms, delay_ms)
+    return error
