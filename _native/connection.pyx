@@ -82,7 +82,7 @@ cdef enum:
     POOL_KEEP_BYTES = 4 * 1024 * 1024   # of each size class
     CHUNK_BYTES = 4000
     SLOTS_MAX = 1024                    # unanswered requests after which a connection is not read from
-    OUT_BYTES_MAX = 8 * 1024 * 1024     # queued reply bytes after which it is not read from
+    OUT_BYTES_MAX = 1024 * 1024         # memory of queued replies after which it is not read from
     IOVECS = 32
 
 # ---------------------------------------------------------------- receive buffers
@@ -255,7 +255,7 @@ cdef void queue_out(Connection *c, Chunk *head) noexcept nogil:
     else:
         c.out_tail.next = head
     while True:
-        c.out_bytes += chunk.capacity
+        c.out_bytes += sizeof(Chunk) + chunk.capacity
         if chunk.next == NULL:
             break
         chunk = chunk.next
@@ -359,7 +359,7 @@ cdef void pop_out(Connection *c) noexcept nogil:
     c.out_head = chunk.next
     if c.out_head == NULL:
         c.out_tail = NULL
-    c.out_bytes -= chunk.capacity
+    c.out_bytes -= sizeof(Chunk) + chunk.capacity
     chunk_drop(chunk)
 
 
