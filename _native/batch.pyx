@@ -8,14 +8,9 @@ from cpython.bytearray cimport PyByteArray_AS_STRING
 from libc.stdint cimport INT32_MAX, INT64_MAX, INT64_MIN, int16_t, int32_t, int64_t, uint8_t, uint32_t
 from bowstring._native.bigendian cimport load_be16, load_be32, load_be64, store_be16, store_be32, store_be64
 from bowstring._native.crc cimport crc32c_update
+from bowstring._native.error_codes cimport (
+    CORRUPT_MESSAGE, INVALID_RECORD, INVALID_TIMESTAMP, MESSAGE_TOO_LARGE, UNSUPPORTED_COMPRESSION_TYPE)
 from bowstring._native.records cimport RecordRules, RecordsFound, records_check
-
-cdef enum:
-    CORRUPT_MESSAGE = 2
-    MESSAGE_TOO_LARGE = 10
-    INVALID_TIMESTAMP = 32
-    UNSUPPORTED_COMPRESSION_TYPE = 76
-    INVALID_RECORD = 87
 
 cdef enum:
     MAGIC_V2 = 2

@@ -1,5 +1,6 @@
-from bowstring._native.record_types import BatchHeader, BatchRows, Record
 from typing_extensions import Buffer
+
+from bowstring._native.record_types import BatchHeader, BatchRows, Record
 
 class RecordColumns:
     @property

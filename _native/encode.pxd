@@ -33,7 +33,7 @@ cdef int64_t columns_row_bytes(const RecordColumns *columns, int64_t row) noexce
 cdef int64_t columns_bound(const RecordColumns *columns, int64_t begin, int64_t end) noexcept nogil
 
 # Writes rows from `begin`, before `end`, as records behind a header's room at `out`, as many as `capacity` bytes
-# take, header included; span says how many those are, 0 when not even the first fits.
+# take, header included; span says how many those are, 0 when not even the first fits. `out` NULL only measures.
 cdef void columns_encode(
     const RecordColumns *columns, int64_t begin, int64_t end, uint8_t *out, int64_t capacity,
     RecordSpan *span) noexcept nogil

@@ -115,8 +115,8 @@ cdef void columns_encode(
     cdef int64_t key_length, value_length, headers_bytes, body, timestamp_delta = 0, row = begin
     cdef int64_t base = columns.timestamp if columns.timestamps == NULL else columns.timestamps[begin]
     cdef int64_t newest = base
-    cdef uint8_t *at = out + BATCH_HEADER_BYTES
-    cdef uint8_t *limit = out + (capacity if capacity < INT32_MAX else INT32_MAX)
+    cdef int64_t used = BATCH_HEADER_BYTES
+    cdef int64_t limit = capacity if capacity < INT32_MAX else INT32_MAX
     while row < end:
         if columns.timestamps != NULL:
             timestamp_delta = delta(columns.timestamps[row], base)
@@ -128,15 +128,17 @@ cdef void columns_encode(
             headers = NULL
             headers_bytes = 1
         body = body_size(timestamp_delta, <int32_t>(row - begin), key_length, value_length, headers_bytes)
-        if body + varint_size(body) > limit - at:
+        if body + varint_size(body) > limit - used:
             break
-        at = put_record(at, body, timestamp_delta, <int32_t>(row - begin), key, key_length, value, value_length,
-                        headers, headers_bytes)
+        if out != NULL:
+            put_record(out + used, body, timestamp_delta, <int32_t>(row - begin), key, key_length, value, value_length,
+                       headers, headers_bytes)
+        used += body + varint_size(body)
         span.max_timestamp = newest                      # not that of a row which does not fit
         row += 1
     span.begin = begin
     span.rows = <int32_t>(row - begin)
-    span.size_bytes = <int32_t>(at - out)
+    span.size_bytes = <int32_t>used
     span.base_timestamp = base
 
 # ---------------------------------------------------------------- record by record

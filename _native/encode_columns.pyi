@@ -1,7 +1,8 @@
 from typing import Unpack
 
-from bowstring._native.encode import BatchFields
 from typing_extensions import Buffer
+
+from bowstring._native.encode import BatchFields
 
 Column = tuple[Buffer, Buffer] | tuple[Buffer, Buffer, Buffer | None]
 

@@ -19,6 +19,11 @@ cdef extern from "Python.h":
     char *PyBytes_AS_STRING(PyObject *bytes)
     int _PyBytes_Resize(PyObject **bytes, Py_ssize_t size) except -1
 
+cdef enum:
+    # Up to here a batch is written into memory of an estimated size, which is then cut. Larger ones are measured
+    # first: cutting a block that malloc has mapped makes it map, and the kernel clear, a new one every time.
+    ESTIMATED_MAX_BYTES = 65536 + 32768
+
 
 cdef bint offsets_hold(const BinaryColumn *c, int64_t rows, int64_t data_bytes) noexcept nogil:
     """Offsets never fall, and stay inside the data."""
@@ -89,6 +94,10 @@ cdef object encode_one(
     if alone > INT32_MAX:
         raise ValueError(f"row {begin} is larger than the 2 GiB a batch can hold")
     capacity = min(capacity, INT32_MAX)
+    if capacity > ESTIMATED_MAX_BYTES:
+        with nogil:
+            columns_encode(columns, begin, end, NULL, capacity, span)
+        capacity = span.size_bytes
     batch = PyBytes_FromStringAndSize(NULL, capacity)
     if batch == NULL:
         raise MemoryError(f"no memory for a batch of {capacity} bytes")

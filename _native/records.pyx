@@ -1,10 +1,7 @@
 """The loop that checks every record of a produced batch."""
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t
+from bowstring._native.error_codes cimport INVALID_RECORD, INVALID_TIMESTAMP
 from bowstring._native.varint cimport get_uvarint
-
-cdef enum:
-    INVALID_TIMESTAMP = 32
-    INVALID_RECORD = 87
 
 
 cdef bint record_read(const uint8_t **at, const uint8_t *end, Record *r) noexcept nogil:

@@ -7,15 +7,11 @@ from libc.string cimport memcpy
 from bowstring._native.batch cimport (
     ATTR_COMPRESSION_MASK, BATCH_HEADER_BYTES, BatchInfo, BatchRules, batch_check_records, batch_crc_ok, batch_parse,
     batch_seal)
+from bowstring._native.error_codes cimport CORRUPT_MESSAGE, INVALID_RECORD, MESSAGE_TOO_LARGE
 
 from bowstring._native.compression import (
     DECOMPRESSED_MAX_BYTES, CompressionError, DecompressedTooLarge, compress, decompress)
 from bowstring._native.record_types import CorruptBatch
-
-cdef enum:
-    CORRUPT_MESSAGE = 2
-    MESSAGE_TOO_LARGE = 10
-    INVALID_RECORD = 87
 
 
 cdef bytes unpack(const uint8_t *data, const BatchInfo *info, limit):

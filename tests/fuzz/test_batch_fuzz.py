@@ -13,6 +13,7 @@ import random
 import struct
 import time
 from dataclasses import asdict, replace
+from pathlib import Path
 
 from bowstring._native import batch
 from bowstring._native.compression import CompressionError, compress
@@ -206,13 +207,16 @@ def test_refusing_leaks_nothing():
                 decode_columns(bad)
 
     def resident_kib() -> int:
-        with open("/proc/self/status") as status:
-            return next(int(line.split()[1]) for line in status if line.startswith("VmRSS"))
+        status = Path("/proc/self/status").read_text()
+        return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS"))
+
+    # AddressSanitizer keeps freed memory back for a while, to catch its use.
+    growth_kib_max = 64 * 1024 if "libasan" in Path("/proc/self/maps").read_text() else 2048
 
     round_of(500)
     before = resident_kib()
     round_of(5000)
-    assert resident_kib() - before < 2048
+    assert resident_kib() - before < growth_kib_max
 
 
 def main() -> None:

@@ -123,6 +123,14 @@ def test_columns_split_into_batches_and_count_sequences_on():
         sequence = (sequence + header.record_count) % (1 << 31)
 
 
+def test_batches_too_large_to_be_estimated_are_measured():
+    values = [b"%0100d" % i for i in range(3000)]
+    rows = [(None, value, NOW_MS, ()) for value in values]
+    for codec in (0, 3):
+        (encoded,) = encode_columns(column(values), timestamps=NOW_MS, codec=codec)
+        assert encoded == encode_batch(rows, codec)
+
+
 def test_a_row_beyond_max_bytes_goes_alone():
     batches = encode_columns(column([b"a", b"b" * 5000, b"c"]), max_bytes=1000)
     assert [[r.value for r in decode_batches(encoded)] for encoded in batches] == [
