@@ -119,7 +119,8 @@ def test_pipelined_produces_and_acks_zero(served, client):
     ],
 )
 def test_produce_errors_are_per_partition(client, change, error):
-    assert only(client.call(produce(change.pop("records", batch(b"a")), 9, **change), 9)).error_code == error
+    request = produce(**({"records": batch(b"a"), "version": 9} | change))
+    assert only(client.call(request, 9)).error_code == error
 
 
 def test_unknown_topic_ids(client):
