@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -12,14 +11,12 @@ from typing import NamedTuple, Self
 from bowstring.clients import batches
 from bowstring.clients.assignors import ASSIGNORS
 from bowstring.clients.cluster import Cluster, parse_bootstrap
-from bowstring.clients.connection import Pending
-from bowstring.clients.errors import ClientError, ClientTimeoutError, ConfigError, NoBrokerError
+from bowstring.clients.errors import ClientTimeoutError, ConfigError
 from bowstring.clients.fetcher import FetchConfig, Fetcher
-from bowstring.clients.group import GroupConfig, GroupEvents, GroupMember
-from bowstring.clients.heartbeat import Heartbeat
+from bowstring.clients.heartbeat import GroupConfig, Heartbeat
+from bowstring.clients.membership import Listener, Membership
 from bowstring.clients.network import NetworkClient
-from bowstring.clients.offset_queries import committed_offsets, list_offsets
-from bowstring.clients.offsets import fetch_request, fetched_offsets
+from bowstring.clients.offset_queries import list_offsets
 from bowstring.clients.ownership import OneThread
 from bowstring.clients.positions import RESET_TIMESTAMPS, PartitionState, Positions
 from bowstring.clients.records import (
@@ -30,9 +27,6 @@ from bowstring.clients.records import (
     Record,
     TopicPartition,
 )
-from bowstring.engine.protocol.messages.offset_fetch import OffsetFetchRequest
-
-Listener = Callable[[list[TopicPartition]], object]
 
 ISOLATION_LEVELS = ("read_uncommitted", "read_committed")
 CLOSE_COMMIT_TIMEOUT_S = 5.0
@@ -92,7 +86,7 @@ class Consumer:
         auto_offset_reset: str = "latest",
         enable_auto_commit: bool = True,
         auto_commit_interval_ms: int = 5_000,
-        assignors: Iterable[str] = ("range", "cooperative-sticky"),
+        assignors: tuple[str, ...] = ("range", "cooperative-sticky"),
         session_timeout_ms: int = 45_000,
         heartbeat_interval_ms: int = 3_000,
         max_poll_interval_ms: int = 300_000,
@@ -108,15 +102,7 @@ class Consumer:
         metadata_max_age_ms: int = 300_000,
         allow_auto_create: bool = True,
     ):
-        if auto_offset_reset not in (*RESET_TIMESTAMPS, "none"):
-            raise ConfigError(
-                f'auto_offset_reset is {auto_offset_reset!r}, it must be "earliest", "latest" or "none"'
-            )
-        if isolation_level not in ISOLATION_LEVELS:
-            raise ConfigError(f"isolation_level is {isolation_level!r}, it must be one of {ISOLATION_LEVELS}")
-        unknown = [name for name in assignors if name not in ASSIGNORS]
-        if unknown:
-            raise ConfigError(f"assignor {unknown[0]!r} is unknown, there are {', '.join(ASSIGNORS)}")
+        _check(auto_offset_reset, isolation_level, assignors)
         self._read_committed = isolation_level == "read_committed"
         self._max_poll_records = max_poll_records
         self._timeout_s = default_timeout_ms / 1000
@@ -128,54 +114,34 @@ class Consumer:
             allow_auto_create=allow_auto_create,
         )
         self._positions = Positions()
-        fetch = FetchConfig(
-            min_bytes=fetch_min_bytes,
-            max_bytes=fetch_max_bytes,
-            partition_max_bytes=max_partition_fetch_bytes,
-            max_wait_ms=fetch_max_wait_ms,
-            read_committed=self._read_committed,
-            check_crcs=check_crcs,
-            reset_policy=auto_offset_reset,
-            request_timeout_s=request_timeout_ms / 1000,
+        config = FetchConfig(
+            fetch_min_bytes,
+            fetch_max_bytes,
+            max_partition_fetch_bytes,
+            fetch_max_wait_ms,
+            self._read_committed,
+            check_crcs,
+            auto_offset_reset,
         )
-        self._fetcher = Fetcher(self._client, self._cluster, self._positions, fetch)
+        self._fetcher = Fetcher(self._client, self._cluster, self._positions, config)
         self._owner = OneThread("Consumer")
-        self._topics: tuple[str, ...] = ()
-        self._pattern: re.Pattern[str] | None = None
-        self._listeners: tuple[Listener | None, Listener | None, Listener | None] = (None, None, None)
-        self._subscribed = False
-        self._loading: set[TopicPartition] = set()
-        self._group_id = group_id
-        self._auto_commit_s = auto_commit_interval_ms / 1000 if enable_auto_commit and group_id else None
-        self._commit_at = 0.0
-        self._commit_error: ClientError | None = None
-        self._heartbeat = Heartbeat(
-            client_id,
-            group_id or "",
-            interval_s=heartbeat_interval_ms / 1000,
-            session_timeout_s=session_timeout_ms / 1000,
-            max_poll_interval_s=max_poll_interval_ms / 1000,
-            on_news=self._client.wakeup,
-        )
-        self._member: GroupMember | None = None
+        self._group: Membership | None = None
+        self._finalizer: weakref.finalize[..., "Consumer"] = weakref.finalize(self, self._client.close)
         if group_id is not None:
-            config = GroupConfig(
-                group_id,
-                group_instance_id,
-                [ASSIGNORS[name] for name in assignors],
-                session_timeout_ms / 1000,
-                heartbeat_interval_ms / 1000,
-                max_poll_interval_ms / 1000,
+            chosen = [ASSIGNORS[name] for name in assignors]
+            times = (session_timeout_ms / 1000, heartbeat_interval_ms / 1000, max_poll_interval_ms / 1000)
+            self._join_group(
+                GroupConfig(group_id, group_instance_id, chosen, *times),
+                auto_commit_interval_ms / 1000 if enable_auto_commit else None,
             )
-            events = GroupEvents(
-                lambda: self._topics,
-                lambda: tuple(self._positions),
-                self._revoke,
-                self._assign_group,
-                self._lose,
-            )
-            self._member = GroupMember(self._client, self._cluster, config, events, self._heartbeat)
-        self._finalizer = weakref.finalize(self, _abandon, self._heartbeat, self._client)
+
+    def _join_group(self, config: GroupConfig, auto_commit_s: float | None) -> None:
+        heartbeat = Heartbeat(self._client.client_id, config, self._client.wakeup)
+        self._group = Membership(
+            self._fetcher, self._owner, config, heartbeat=heartbeat, auto_commit_s=auto_commit_s
+        )
+        self._finalizer.detach()
+        self._finalizer = weakref.finalize(self, _abandon, heartbeat, self._client)
 
     # ------------------------------------------------------------ what to read
 
@@ -197,26 +163,17 @@ class Consumer:
             ConfigError: there is no group_id, or neither or both of topics and pattern are given.
         """
         with self._owner:
-            if self._member is None:
+            if self._group is None:
                 raise ConfigError("subscribe() needs a group_id; without one use assign()")
             if (topics is None) == (pattern is None):
                 raise ConfigError("subscribe() takes either topics or a pattern")
             names = [topics] if isinstance(topics, str) else list(topics or ())
-            if not self._subscribed:
-                self._positions.replace([])
-            self._subscribed = True
-            self._listeners = (on_assigned, on_revoked, on_lost)
-            self._pattern = re.compile(pattern) if pattern is not None else None
-            self._cluster.want_all = pattern is not None
-            self._cluster.stale = self._cluster.stale or pattern is not None
-            self._topics = tuple(sorted(set(names)))
-            for name in self._topics:
-                self._cluster.want(name)
+            self._group.subscribe(names, pattern, (on_assigned, on_revoked, on_lost))
 
     def assign(self, partitions: Iterable[TopicPartition | tuple[str, int]]) -> None:
         """Reads exactly these partitions; the positions of those already read are kept."""
         with self._owner:
-            if self._subscribed:
+            if self._group is not None and self._group.subscribed:
                 raise ConfigError("assign() after subscribe(): unsubscribe() first")
             wanted = [TopicPartition(*partition) for partition in partitions]
             self._positions.replace(wanted)
@@ -226,13 +183,8 @@ class Consumer:
     def unsubscribe(self) -> None:
         """Reads nothing any more and leaves the group."""
         with self._owner:
-            if self._subscribed and self._member is not None:
-                self._commit_before_revoke()
-                self._member.leave(for_good=False)
-            self._subscribed = False
-            self._topics = ()
-            self._pattern = None
-            self._cluster.want_all = False
+            if self._group is not None:
+                self._group.unsubscribe()
             self._positions.replace([])
 
     def assignment(self) -> set[TopicPartition]:
@@ -241,7 +193,7 @@ class Consumer:
 
     def subscription(self) -> set[str]:
         """The topics subscribed to."""
-        return set(self._topics)
+        return set(self._group.topics) if self._group is not None else set()
 
     def partitions_for(self, topic: str, timeout: float | None = None) -> list[TopicPartition]:
         """Every partition of a topic.
@@ -314,26 +266,21 @@ class Consumer:
 
     def _step(self) -> float:
         """One turn of everything that is not reading; seconds until the next is due."""
-        self._heartbeat.last_poll = time.monotonic()
+        self._raise_errors()
         wait_s = self._cluster.maintain()
-        if self._pattern is not None:
-            pattern = self._pattern
-            self._topics = tuple(sorted(t for t in self._cluster.topics if pattern.fullmatch(t)))
+        if self._group is not None:
+            wait_s = min(wait_s, self._group.step())
+        else:
+            for partition in self._fetcher.without_position():
+                self._fetcher.reset_by_policy(partition)
         self._raise_errors()
-        if self._member is not None:
-            wait_s = min(wait_s, self._member.tick(join=self._subscribed))
-            self._raise_errors()
-        self._load_positions()
-        wait_s = min(wait_s, self._fetcher.start(), self._auto_commit())
-        self._raise_errors()
-        return wait_s
+        return min(wait_s, self._fetcher.start())
 
     def _raise_errors(self) -> None:
-        error = self._fetcher.error or (self._member.error if self._member else None) or self._commit_error
+        error, self._fetcher.error = self._fetcher.error, None
+        if error is None and self._group is not None:
+            error = self._group.take_error()
         if error is not None:
-            self._fetcher.error = self._commit_error = None
-            if self._member is not None:
-                self._member.error = None
             raise error
 
     def _take(self, limit: int, records: list[Record]) -> bool:
@@ -454,46 +401,6 @@ class Consumer:
     def _seconds(self, timeout: float | None) -> float:
         return self._timeout_s if timeout is None else timeout
 
-    def _load_positions(self) -> None:
-        """Finds where to begin in partitions that have no position yet."""
-        unknown = [
-            partition
-            for partition, state in self._positions.items()
-            if state.position is None and state.reset_timestamp is None and partition not in self._loading
-        ]
-        if not unknown:
-            return
-        if self._member is None:
-            for partition in unknown:
-                self._fetcher.reset_by_policy(partition)
-        elif self._member.coordinator is not None:
-            self._loading.update(unknown)
-            self._client.send(
-                self._member.coordinator,
-                OffsetFetchRequest,
-                fetch_request(self._group_id or "", unknown, require_stable=True),
-                callback=lambda pending: self._loaded(pending, unknown),
-            )
-
-    def _loaded(self, pending: Pending, asked: list[TopicPartition]) -> None:
-        self._loading.difference_update(asked)
-        try:
-            committed = fetched_offsets(self._group_id or "", pending.result())
-        except ClientError as error:
-            if not error.retriable:
-                self._fetcher.error = error
-            elif self._member is not None:
-                self._member.coordinator_lost()
-            return
-        for partition in asked:
-            state = self._positions.get(partition)
-            if state is None or state.position is not None or state.reset_timestamp is not None:
-                continue
-            if partition in committed:
-                state.seek(committed[partition].offset)
-            else:
-                self._fetcher.reset_by_policy(partition)
-
     # ------------------------------------------------------------ committing
 
     def commit(
@@ -513,10 +420,11 @@ class Consumer:
         """
         with self._owner:
             given = self._positions.consumed() if offsets is None else _with_metadata(offsets)
+            group = self._need_group()
             if asynchronous:
-                self._need_group().commit(given, self._note_commit_error)
+                group.commit_asynchronously(given)
             else:
-                self._commit(given, self._seconds(timeout))
+                group.commit(given, self._seconds(timeout))
 
     def committed(
         self, partitions: Iterable[TopicPartition], timeout: float | None = None
@@ -527,127 +435,28 @@ class Consumer:
             NoBrokerError, BrokerError: not answered within `timeout` seconds.
         """
         with self._owner:
-            self._need_group()
             asked = list(partitions)
-            found = committed_offsets(self._cluster, self._group_id or "", asked, self._seconds(timeout))
+            found = self._need_group().committed(asked, self._seconds(timeout))
             return {partition: found.get(partition) for partition in asked}
 
-    def _need_group(self) -> GroupMember:
-        if self._member is None:
+    def _need_group(self) -> Membership:
+        if self._group is None:
             raise ConfigError("committing needs a group_id")
-        return self._member
-
-    def _note_commit_error(self, error: ClientError | None) -> None:
-        if error is not None and not error.retriable:
-            self._commit_error = error
-
-    def _commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout_s: float) -> None:
-        member = self._need_group()
-        deadline = time.monotonic() + timeout_s
-        while offsets:
-            outcome: list[ClientError | None] = []
-            while member.coordinator is None and time.monotonic() < deadline:
-                wait_s = min(member.tick(join=False), self._cluster.maintain())
-                self._client.poll(min(wait_s, deadline - time.monotonic()))
-            if member.coordinator is None:
-                raise self._cluster.unreachable(timeout_s)
-            member.commit(offsets, outcome.append)
-            while not outcome:
-                self._client.poll(max(0.0, deadline - time.monotonic()))
-                if not outcome and time.monotonic() >= deadline:
-                    raise ClientTimeoutError(f"offsets were not committed within {timeout_s:g} s")
-            error = outcome[0]
-            if error is None:
-                return
-            if not error.retriable or time.monotonic() >= deadline:
-                raise error
-            self._client.poll(min(0.05, max(0.0, deadline - time.monotonic())))
-
-    def _auto_commit(self) -> float:
-        """Commits when it is time; seconds until it is."""
-        if self._auto_commit_s is None or self._member is None or not len(self._positions):
-            return 3600.0
-        now = time.monotonic()
-        if not self._commit_at:
-            self._commit_at = now + self._auto_commit_s
-        if now >= self._commit_at and self._member.coordinator is not None:
-            self._commit_at = now + self._auto_commit_s
-            offsets = self._positions.consumed()
-            if offsets:
-                self._member.commit(offsets, lambda _: None)  # the next one repeats what this one missed
-        return max(0.0, self._commit_at - now)
-
-    def _commit_before_revoke(self) -> None:
-        offsets = self._positions.consumed()
-        if self._auto_commit_s is None or not offsets or self._member is None or self._member.generation < 0:
-            return
-        try:
-            self._commit(offsets, CLOSE_COMMIT_TIMEOUT_S)
-        except (NoBrokerError, ClientTimeoutError):
-            return  # the partitions move all the same; their new owner reads from the last commit
-        except ClientError as error:
-            self._note_commit_error(error)
-
-    # ------------------------------------------------------------ the group's events
-
-    def _revoke(self, partitions: list[TopicPartition]) -> None:
-        self._commit_before_revoke()
-        on_revoked = self._listeners[1]
-        if on_revoked is not None:
-            with self._owner.lent():
-                on_revoked(partitions)
-        gone = set(partitions)
-        self._positions.replace([p for p in self._positions if p not in gone])
-
-    def _assign_group(self, partitions: list[TopicPartition]) -> None:
-        gained = [p for p in partitions if p not in self._positions]
-        self._positions.replace(partitions)
-        on_assigned = self._listeners[0]
-        if on_assigned is not None:
-            with self._owner.lent():
-                on_assigned(gained)
-
-    def _lose(self) -> None:
-        lost = sorted(self._positions)
-        self._positions.replace([])
-        _, on_revoked, on_lost = self._listeners
-        listener = on_lost or on_revoked
-        if lost and listener is not None:
-            with self._owner.lent():
-                listener(lost)
+        return self._group
 
     # ------------------------------------------------------------ the end
 
     def close(self) -> None:
         """Commits (with enable_auto_commit), leaves the group and closes the connections."""
-        if self._finalizer.detach() is None:
+        if self._owner.closed:
             return
         with self._owner:
             try:
-                if self._subscribed or self._auto_commit_s is not None:
-                    self._commit_on_close()
-                if self._member is not None:
-                    self._member.leave()
+                if self._group is not None:
+                    self._group.close()
             finally:
                 self._owner.closed = True
-                self._heartbeat.close()
-                self._client.close()
-        if self._commit_error is not None:
-            raise self._commit_error
-
-    def _commit_on_close(self) -> None:
-        if self._subscribed:
-            self._commit_before_revoke()
-            partitions = list(self._positions)
-            on_revoked = self._listeners[1]
-            if partitions and on_revoked is not None:
-                with self._owner.lent():
-                    on_revoked(partitions)
-        elif self._member is not None and self._positions.consumed():
-            try:
-                self._commit(self._positions.consumed(), CLOSE_COMMIT_TIMEOUT_S)
-            except ClientError as error:
-                self._note_commit_error(error)
+                self._finalizer()
 
     def __enter__(self) -> Self:
         return self
@@ -658,8 +467,21 @@ class Consumer:
         self.close()
 
 
+def _check(auto_offset_reset: str, isolation_level: str, assignors: Iterable[str]) -> None:
+    """Refuses words that mean nothing here."""
+    if auto_offset_reset not in (*RESET_TIMESTAMPS, "none"):
+        raise ConfigError(
+            f'auto_offset_reset is {auto_offset_reset!r}, it must be "earliest", "latest" or "none"'
+        )
+    if isolation_level not in ISOLATION_LEVELS:
+        raise ConfigError(f"isolation_level is {isolation_level!r}, it must be one of {ISOLATION_LEVELS}")
+    unknown = [name for name in assignors if name not in ASSIGNORS]
+    if unknown:
+        raise ConfigError(f"assignor {unknown[0]!r} is unknown, there are {', '.join(ASSIGNORS)}")
+
+
 def _abandon(heartbeat: Heartbeat, client: NetworkClient) -> None:
-    """A consumer that was forgotten: its threads and connections end, the group notices by its timeout."""
+    """Ends the threads and connections, also of a consumer that was forgotten."""
     heartbeat.close()
     client.close()
 

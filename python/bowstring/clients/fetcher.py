@@ -56,7 +56,6 @@ class FetchConfig:
     read_committed: bool
     check_crcs: bool
     reset_policy: str
-    request_timeout_s: float
 
 
 Asked = tuple[int, int, bytes]  # fetch offset, leader epoch, topic id
@@ -97,9 +96,9 @@ class Fetcher:
     """Owned by the consumer's thread: `start` sends what can be asked for, answers arrive during polls."""
 
     def __init__(self, client: NetworkClient, cluster: Cluster, positions: Positions, config: FetchConfig):
-        self._client = client
-        self._cluster = cluster
-        self._positions = positions
+        self.client = client
+        self.cluster = cluster
+        self.positions = positions
         self._config = config
         self._sessions: dict[int, FetchSession] = {}
         self._busy: set[int] = set()
@@ -118,19 +117,19 @@ class Fetcher:
         self._look_up_positions()
         wanted: dict[Node, dict[TopicPartition, Asked]] = {}
         room = self._config.partition_max_bytes
-        for partition, state in self._positions.items():
+        for partition, state in self.positions.items():
             if state.position is None or state.paused or state.buffered_bytes >= room:
                 continue
-            node = self._cluster.leader(*partition)
+            node = self.cluster.leader(*partition)
             if node is None:
-                self._cluster.want(partition.topic)
-                self._cluster.invalidate()
+                self.cluster.want(partition.topic)
+                self.cluster.invalidate()
                 self._pause()
                 continue
             if node.id in self._busy:
                 continue
-            state.leader_epoch = self._cluster.leader_epoch(*partition)
-            asked = (state.fetch_offset, state.leader_epoch, self._cluster.topic_id(partition.topic))
+            state.leader_epoch = self.cluster.leader_epoch(*partition)
+            asked = (state.fetch_offset, state.leader_epoch, self.cluster.topic_id(partition.topic))
             wanted.setdefault(node, {})[partition] = asked
         for node, partitions in wanted.items():
             self._fetch(node, partitions)
@@ -140,19 +139,19 @@ class Fetcher:
         self._retry_at = time.monotonic() + RETRY_PAUSE_S
 
     def _fetch(self, node: Node, wanted: dict[TopicPartition, Asked]) -> None:
-        if self._client.backing_off(node):
-            self._cluster.invalidate()
+        if self.client.backing_off(node):
+            self.cluster.invalidate()
             self._pause()
             return
         session = self._sessions.setdefault(node.id, FetchSession())
         named, forgotten = session.changes(wanted)
         session.asked = dict(wanted)
         self._busy.add(node.id)
-        self._client.send(
+        self.client.send(
             node,
             FetchRequest,
             lambda version: self._request(version, session, named, forgotten),
-            timeout_s=self._config.request_timeout_s + self._config.max_wait_ms / 1000,
+            timeout_s=self.client.request_timeout_s + self._config.max_wait_ms / 1000,
             callback=lambda pending: self._answered(pending, session, wanted),
         )
 
@@ -177,7 +176,7 @@ class Fetcher:
         gone: dict[str, list[int]] = {}
         for partition in forgotten:
             gone.setdefault(partition.topic, []).append(partition.partition)
-        ids = {name: self._cluster.topic_id(name) for name in (*by_topic, *gone)}
+        ids = {name: self.cluster.topic_id(name) for name in (*by_topic, *gone)}
         if version >= 13:
             topics = [FetchTopic(topic_id=ids[name], partitions=parts) for name, parts in by_topic.items()]
             forget = [ForgottenTopic(topic_id=ids[name], partitions=parts) for name, parts in gone.items()]
@@ -203,7 +202,7 @@ class Fetcher:
             session.restart()
             if not pending.error.retriable:
                 self.error = pending.error
-            self._cluster.invalidate()
+            self.cluster.invalidate()
             self._pause()
             return
         response: FetchResponse = pending.response
@@ -211,7 +210,7 @@ class Fetcher:
             session.id = 0 if response.error_code in _SESSION_ERRORS else session.id
             session.restart()
             if response.error_code not in _SESSION_ERRORS:
-                self._cluster.invalidate()
+                self.cluster.invalidate()
                 self._pause()
             return
         session.advance(response.session_id)
@@ -223,7 +222,7 @@ class Fetcher:
                     self._take(partition, part, wanted.get(partition) or session.asked.get(partition))
 
     def _take(self, partition: TopicPartition, part: PartitionData, asked: Asked | None) -> None:
-        state = self._positions.get(partition)
+        state = self.positions.get(partition)
         if state is None or asked is None or state.position is None or state.fetch_offset != asked[0]:
             return  # revoked or sought elsewhere while the request was on its way
         if part.error_code:
@@ -240,7 +239,7 @@ class Fetcher:
         state.buffer(Chunk(data[:size], asked[0], next_offset, record_count, aborted))
 
     def _refused(self, partition: TopicPartition, code: int, offset: int) -> None:
-        state = self._positions[partition]
+        state = self.positions[partition]
         if code == Errors.OFFSET_OUT_OF_RANGE.code:
             if self._config.reset_policy == "none":
                 self.error = broker_error(
@@ -252,7 +251,7 @@ class Fetcher:
                 state.reset(RESET_TIMESTAMPS[self._config.reset_policy])
             return
         if code in _LEADER_ERRORS:
-            self._cluster.invalidate()
+            self.cluster.invalidate()
             self._pause()
             return
         error = broker_error(code, f"reading {partition} at offset {offset}")
@@ -263,29 +262,37 @@ class Fetcher:
 
     # ------------------------------------------------------------ positions
 
+    def without_position(self) -> list[TopicPartition]:
+        """Partitions nobody has said where to begin in."""
+        return [
+            partition
+            for partition, state in self.positions.items()
+            if state.position is None and state.reset_timestamp is None
+        ]
+
     def reset_by_policy(self, partition: TopicPartition) -> None:
         """A partition without a committed offset starts where auto_offset_reset says."""
         timestamp = RESET_TIMESTAMPS.get(self._config.reset_policy)
         if timestamp is None:
             self.error = NoOffsetError(partition)
         else:
-            self._positions[partition].reset(timestamp)
+            self.positions[partition].reset(timestamp)
 
     def _look_up_positions(self) -> None:
         by_leader: dict[Node, dict[TopicPartition, int]] = {}
-        for partition, state in self._positions.items():
+        for partition, state in self.positions.items():
             if state.reset_timestamp is None or partition in self._looking_up:
                 continue
-            node = self._cluster.leader(*partition)
-            if node is None or self._client.backing_off(node):
-                self._cluster.want(partition.topic)
-                self._cluster.invalidate()
+            node = self.cluster.leader(*partition)
+            if node is None or self.client.backing_off(node):
+                self.cluster.want(partition.topic)
+                self.cluster.invalidate()
                 self._pause()
                 continue
             by_leader.setdefault(node, {})[partition] = state.reset_timestamp
         for node, timestamps in by_leader.items():
             self._looking_up |= timestamps.keys()
-            self._client.send(
+            self.client.send(
                 node,
                 ListOffsetsRequest,
                 list_offsets_request(timestamps, self._config.read_committed),
@@ -297,15 +304,15 @@ class Fetcher:
         if pending.error is not None:
             if not pending.error.retriable:
                 self.error = pending.error
-            self._cluster.invalidate()
+            self.cluster.invalidate()
             self._pause()
             return
         for topic in pending.response.topics:
             for part in topic.partitions:
                 partition = TopicPartition(topic.name, part.partition_index)
-                state = self._positions.get(partition)
+                state = self.positions.get(partition)
                 if part.error_code in _LEADER_ERRORS:
-                    self._cluster.invalidate()
+                    self.cluster.invalidate()
                     self._pause()
                 elif part.error_code:
                     self.error = broker_error(part.error_code, f"looking up offsets of {partition}")

@@ -21,7 +21,7 @@ from bowstring.clients.consumer_protocol import (
     encode_subscription,
 )
 from bowstring.clients.errors import ClientError, CommitFailedError, ConfigError, broker_error
-from bowstring.clients.heartbeat import Heartbeat, leave_request
+from bowstring.clients.heartbeat import GroupConfig, Heartbeat, leave_request
 from bowstring.clients.network import NetworkClient
 from bowstring.clients.offsets import commit_request, commit_results, coordinator_request
 from bowstring.clients.records import Node, OffsetAndMetadata, TopicPartition
@@ -48,18 +48,6 @@ _COORDINATOR_ERRORS = (
 )
 _MEMBER_LOST = (Errors.UNKNOWN_MEMBER_ID.code, Errors.ILLEGAL_GENERATION.code)
 _COMMIT_LOST = (*_MEMBER_LOST, Errors.REBALANCE_IN_PROGRESS.code, Errors.FENCED_INSTANCE_ID.code)
-
-
-@dataclass(slots=True)
-class GroupConfig:
-    """What the consumer was asked for."""
-
-    group_id: str
-    group_instance_id: str | None
-    assignors: list[Assignor]
-    session_timeout_s: float
-    heartbeat_interval_s: float
-    rebalance_timeout_s: float
 
 
 class State(Enum):
@@ -262,7 +250,7 @@ class GroupMember:
             return JoinGroupRequest(
                 group_id=config.group_id,
                 session_timeout_ms=int(config.session_timeout_s * 1000),
-                rebalance_timeout_ms=int(config.rebalance_timeout_s * 1000),
+                rebalance_timeout_ms=int(config.max_poll_interval_s * 1000),
                 member_id=self.member_id,
                 group_instance_id=config.group_instance_id if version >= 5 else None,
                 protocol_type="consumer",
@@ -271,7 +259,7 @@ class GroupMember:
                 ],
             )
 
-        self._ask(JoinGroupRequest, request, self._join_answered, config.rebalance_timeout_s + JOIN_GRACE_S)
+        self._ask(JoinGroupRequest, request, self._join_answered, config.max_poll_interval_s + JOIN_GRACE_S)
 
     def _join_answered(self, pending: Pending) -> None:
         if pending.error is not None:
@@ -344,7 +332,7 @@ class GroupMember:
                 assignments=assignments,
             )
 
-        self._ask(SyncGroupRequest, request, self._synced, config.rebalance_timeout_s + JOIN_GRACE_S)
+        self._ask(SyncGroupRequest, request, self._synced, config.max_poll_interval_s + JOIN_GRACE_S)
 
     def _synced(self, pending: Pending) -> None:
         if pending.error is not None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
+from bowstring.clients.assignors import Assignor
 from bowstring.clients.errors import ClientError
 from bowstring.clients.network import NetworkClient
 from bowstring.clients.records import Node
@@ -22,6 +24,18 @@ _LOST = (
 _COORDINATOR = (Errors.NOT_COORDINATOR.code, Errors.COORDINATOR_NOT_AVAILABLE.code)
 
 
+@dataclass(slots=True)
+class GroupConfig:
+    """What the consumer was asked for."""
+
+    group_id: str
+    group_instance_id: str | None
+    assignors: list[Assignor]
+    session_timeout_s: float
+    heartbeat_interval_s: float
+    max_poll_interval_s: float
+
+
 class Heartbeat:
     """Tells the coordinator that the member lives, as long as its consumer polls often enough.
 
@@ -30,21 +44,12 @@ class Heartbeat:
     `coordinator_moved`, and `overdue` (max_poll_interval_ms passed without a poll).
     """
 
-    def __init__(
-        self,
-        client_id: str,
-        group: str,
-        *,
-        interval_s: float,
-        session_timeout_s: float,
-        max_poll_interval_s: float,
-        on_news: Callable[[], None],
-    ):
+    def __init__(self, client_id: str, config: GroupConfig, on_news: Callable[[], None]):
         self._client_id = client_id
-        self._group = group
-        self._interval_s = interval_s
-        self._session_timeout_s = session_timeout_s
-        self._max_poll_interval_s = max_poll_interval_s
+        self._group = config.group_id
+        self._interval_s = config.heartbeat_interval_s
+        self._session_timeout_s = config.session_timeout_s
+        self._max_poll_interval_s = config.max_poll_interval_s
         self._on_news = on_news
         self._wake = threading.Condition()
         self._thread: threading.Thread | None = None
