@@ -30,7 +30,7 @@ bench: ext
 
 lint: ext
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .
-	$(BIN)/mypy python/bowstring engine
+	$(BIN)/mypy python/bowstring
 
 clean:
 	rm -rf build dist $(VENV) _native/*.c _native/*.so

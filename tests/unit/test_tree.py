@@ -105,7 +105,7 @@ def test_function_lengths():
     [
         ["ruff", "check", "."],
         ["ruff", "format", "--check", "."],
-        ["mypy", "python/bowstring", "engine"],
+        ["mypy", "python/bowstring"],
     ],
     ids=["ruff-check", "ruff-format", "mypy"],
 )
