@@ -6,6 +6,7 @@ was closed (`seal`) belongs to the sender thread until it is done; its outcome i
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections import deque
@@ -16,6 +17,9 @@ from bowstring._native.encode import BatchBuilder
 from bowstring.clients import batches
 from bowstring.clients.errors import ClientTimeoutError
 from bowstring.clients.records import RecordMetadata, TopicPartition
+
+
+_log = logging.getLogger("bowstring.producer")
 
 
 class ProduceBatch:
@@ -109,7 +113,14 @@ class ProduceBatch:
         if event is not None:
             event.set()
         for callback in callbacks:
+            self._call(callback)
+
+    def _call(self, callback: Callable[[ProduceBatch], None]) -> None:
+        """A caller's mistake must not end the producer's thread, which other callers need."""
+        try:
             callback(self)
+        except Exception:
+            _log.exception("a callback of a record for %s failed", self.partition)
 
     def when_done(self, callback: Callable[[ProduceBatch], None]) -> None:
         """Runs `callback` in the sender's thread, or here at once when it is done already."""
@@ -117,7 +128,7 @@ class ProduceBatch:
             if not self.done:
                 self._callbacks.append(callback)
                 return
-        callback(self)
+        self._call(callback)
 
     def wait(self, timeout_s: float | None) -> bool:
         """Waits until done; false when the time is over before that."""

@@ -27,6 +27,8 @@ PUSH_TOPIC = "push"
 LATENCY_TOPIC = "latency"
 PARTITIONS = 3
 
+# The flights are of 2013: by time they would be old enough to go at once.
+FLIGHTS_CONFIGS = {"retention.ms": "-1"}
 # Ten seconds of pushing may be gigabytes: the oldest segments go while new ones come.
 BROKER_CONFIG = {"log.retention.check.interval.ms": 1000}
 PUSH_CONFIGS = {
@@ -101,7 +103,7 @@ def _with_bars(
 
 def _replay(bars: Progress, bootstrap: str, data: Path, flights_max: int | None) -> replay.Ledger:
     with Admin(bootstrap) as admin:
-        admin.create_topic(FLIGHTS_TOPIC, PARTITIONS)
+        admin.create_topic(FLIGHTS_TOPIC, PARTITIONS, configs=FLIGHTS_CONFIGS)
     ledger = replay.Ledger()
     total = min(flights.FLIGHTS, flights_max or flights.FLIGHTS)
     events = (event for _, event in zip(range(total), flights.events(data), strict=False))
