@@ -11,11 +11,10 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from bowstring._native.log import LogError, PartitionLog
-
 from bowstring._native.compression import CompressionError
 from bowstring._native.decode import batch_headers, decode_batches
 from bowstring._native.encode import encode_batch
+from bowstring._native.log import LogError, PartitionLog
 from bowstring._native.record_types import BatchHeader, CorruptBatch
 from bowstring._native.record_types import Record as BatchRecord
 from bowstring.engine.broker import log_lines
@@ -46,6 +45,7 @@ _READ_BYTES: Final = 1 << 20
 # What a record costs in a batch beside key and value, at most
 _RECORD_OVERHEAD_BYTES: Final = 36
 
+_TRANSACTIONAL_OR_CONTROL: Final = 0x30
 # Types of control records: the third and fourth byte of their key
 _ABORT_MARKER: Final = 0
 _COMMIT_MARKER: Final = 1
@@ -420,7 +420,7 @@ def replay_log(log: PartitionLog, replay: Replay, go_on: Callable[[], bool]) -> 
         data = log.read(offset, _READ_BYTES, "log_end")
         headers = batch_headers(data)
         records = decode_batches(data)
-        if any(header.transactional or header.control for header in headers):
+        if any(header.attributes & _TRANSACTIONAL_OR_CONTROL for header in headers):
             _replay_batch_by_batch(headers, records, replay)
         elif records:
             offsets, _, _, keys, values, _, _ = zip(*records, strict=True)

@@ -234,6 +234,7 @@ def _replace_static(attempt: Attempt, group: ClassicGroup, old_id: str, new_id: 
     if group.state is GroupState.COMPLETING_REBALANCE or group.select_protocol() != group.protocol_name:
         return prepare_rebalance(state, group, reason, attempt.now_ms)
     # no rebalance: the assignment stands, the log learns the new id
+    group.refresh_subscribed_topics()
     assignments = {each.member_id: each.assignment for each in group.members.values()}
     replaced = Replaced(group, member, old_id, previous_leader, before)
     return state.append(
@@ -284,5 +285,6 @@ def _static_replaced(attempt: Attempt, replaced: Replaced, error: Error, now_ms:
         group.update(member, *replaced.before, None)
         assert member.group_instance_id is not None
         old = group.replace_static_member(member.group_instance_id, member.member_id, replaced.old_id)
+        group.refresh_subscribed_topics()
         state.cancel_timer(session_timer(group.group_id, member.member_id))
         restart_session(state, group, old)

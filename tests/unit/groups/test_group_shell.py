@@ -6,10 +6,10 @@ import struct
 from types import SimpleNamespace
 
 import pytest
-from bowstring._native.log import LogError
 
 from bowstring._native.decode import batch_headers, decode_batches
 from bowstring._native.encode import encode_batch
+from bowstring._native.log import LogError
 from bowstring.engine.broker import group_shell
 from bowstring.engine.broker.group_shell import TOPIC, GroupShell, replay_log
 from bowstring.engine.configs import BrokerConfigs

@@ -68,6 +68,16 @@ def test_the_log_learns_the_new_id():
     assert snapshot(shell.shard) == live
 
 
+def test_topics_that_the_restarted_instance_subscribes_to_are_in_use_at_once():
+    shell = Shell()
+    static_group(shell, "a", "b")
+    shell.join(instance="a", protocols=[("range", subscription("t", "u"))])
+    assert shell.group().subscribed_topics == {"t", "u"}
+    live = snapshot(shell.shard)
+    shell.restart()
+    assert snapshot(shell.shard) == live
+
+
 def test_the_answer_waits_for_the_log():
     shell = Shell()
     static_group(shell, "a")
