@@ -17,9 +17,10 @@ from bowstring._native.log cimport log_end_offset_for_epoch, log_read
 from bowstring._native.partition cimport (
     partition_retain, topic_by_id, topic_by_name, topic_partition, waiter_add, waiter_remove)
 from bowstring._native.plane cimport (
-    Connection, FENCED_LEADER_EPOCH, FETCH_SESSION_ID_NOT_FOUND, FETCH_SESSION_TOPIC_ID_ERROR, FetchPart, FetchRequest,
+    CODEC_ZSTD, Connection, FENCED_LEADER_EPOCH, FETCH_SESSION_ID_NOT_FOUND, FETCH_SESSION_TOPIC_ID_ERROR, FetchPart, FetchRequest,
     FetchSession, FetchSet, FetchTopic, INVALID_FETCH_SESSION_EPOCH, NOT_LEADER_OR_FOLLOWER, OFFSET_OUT_OF_RANGE,
-    Partition, Reactor, RequestHeader, Topic, UNKNOWN_LEADER_EPOCH, UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION)
+    Partition, Reactor, RequestHeader, Topic, UNKNOWN_LEADER_EPOCH, UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION,
+    UNSUPPORTED_COMPRESSION_TYPE, ZSTD_FETCH_VERSION)
 from bowstring._native.timers cimport timer_add
 from bowstring._native.wire cimport (
     Reader, read_count, read_i8, read_i16, read_i32, read_i64, read_string, read_uvarint, take)
@@ -179,6 +180,8 @@ cdef int16_t check_leadership(const FetchRequest *request, const FetchPart *part
             return FENCED_LEADER_EPOCH
         if part.current_leader_epoch > p.leader_epoch:
             return UNKNOWN_LEADER_EPOCH
+    if p.log.config.compression == CODEC_ZSTD and request.version < ZSTD_FETCH_VERSION:
+        return UNSUPPORTED_COMPRESSION_TYPE
     return 0
 
 

@@ -30,6 +30,11 @@ cdef enum:
     SENDFILE_MIN_BYTES = 16384      # below it one copy into the reply is cheaper than a second system call
     LATENCY_BUCKETS = 28            # bucket i counts requests that took < 2**i microseconds
 
+cdef enum:
+    CODEC_ZSTD = 4
+    ZSTD_PRODUCE_VERSION = 7        # KIP-110: older clients do not know the codec
+    ZSTD_FETCH_VERSION = 10
+
 cdef enum ErrorCode:
     OFFSET_OUT_OF_RANGE = 1
     CORRUPT_MESSAGE = 2
@@ -45,6 +50,7 @@ cdef enum ErrorCode:
     INVALID_FETCH_SESSION_EPOCH = 71
     FENCED_LEADER_EPOCH = 74
     UNKNOWN_LEADER_EPOCH = 75
+    UNSUPPORTED_COMPRESSION_TYPE = 76
     INVALID_RECORD = 87
     UNKNOWN_TOPIC_ID = 100
     INCONSISTENT_TOPIC_ID = 103

@@ -22,9 +22,10 @@ from bowstring._native.partition cimport (
     ack_waiter_add, ack_waiter_remove, partition_advanced, partition_release, partition_retain, topic_by_id,
     topic_by_name, topic_partition)
 from bowstring._native.plane cimport (
-    Connection, FLUSH_BYTES, INVALID_RECORD, INVALID_REQUIRED_ACKS, INVALID_TOPIC_EXCEPTION, INVALID_TXN_STATE,
+    CODEC_ZSTD, Connection, FLUSH_BYTES, INVALID_RECORD, INVALID_REQUIRED_ACKS, INVALID_TOPIC_EXCEPTION, INVALID_TXN_STATE,
     NOT_ENOUGH_REPLICAS, NOT_LEADER_OR_FOLLOWER, Partition, PendingList, ProducePart, ProduceRequest, ProduceTopic,
-    Reactor, REQUEST_TIMED_OUT, RequestHeader, Topic, UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION)
+    Reactor, REQUEST_TIMED_OUT, RequestHeader, Topic, UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION,
+    UNSUPPORTED_COMPRESSION_TYPE, ZSTD_PRODUCE_VERSION)
 from bowstring._native.timers cimport timer_add
 from bowstring._native.wire cimport (
     Reader, Writer, patch_i32, put_count, put_i16, put_i32, put_i64, put_raw, put_string, put_tags, read_bytes,
@@ -190,6 +191,9 @@ cdef int16_t admit(Reactor *r, ProduceRequest *request, ProducePart *part, Topic
     if part.entry.info.attributes & ATTR_TRANSACTIONAL:
         part.reason = b"This broker has no transactions yet: produce without a transactional id."
         return INVALID_TXN_STATE
+    if (part.entry.info.attributes & ATTR_COMPRESSION_MASK) == CODEC_ZSTD and request.version < ZSTD_PRODUCE_VERSION:
+        part.reason = b"Produce requests before version 7 may not carry zstd."
+        return UNSUPPORTED_COMPRESSION_TYPE
     batch_correct(data, n, &part.entry.info)
     part.entry.data = data
     part.partition = p

@@ -10,7 +10,8 @@ from tests.unit.dataplane.conftest import TOPIC, TOPIC_ID
 
 def batch(*values: bytes, **options) -> bytes:
     now = options.pop("timestamp", 1_700_000_000_000)
-    return encode_batch([(options.get("key"), value, now, []) for value in values])
+    codec = options.pop("codec", 0)
+    return encode_batch([(options.get("key"), value, now, []) for value in values], codec)
 
 
 def records_of(records: bytes) -> list[tuple[int, bytes]]:

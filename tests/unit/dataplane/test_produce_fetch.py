@@ -224,3 +224,13 @@ def test_produce_to_many_partitions_in_one_request(served, client):
         (0, 0, 0),
         (1, 0, 0),
     ]
+
+
+def test_zstd_is_kept_from_clients_too_old_for_it(served, client):
+    zstd = batch(b"a", codec=4)
+    answer = only(client.call(produce(zstd, 6), 6))
+    assert answer.error_code == 76
+    assert only(client.call(produce(zstd, 7), 7)).error_code == 0
+    served.add_topic("zipped", b"\7" * 16, 1, compression=4)
+    assert fetched(client.call(fetch(9, topic="zipped"), 9)).error_code == 76
+    assert fetched(client.call(fetch(10, topic="zipped"), 10)).error_code == 0
