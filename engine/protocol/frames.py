@@ -56,13 +56,15 @@ def decode_request_header(frame: Buffer) -> DecodedHeader:
 
 
 def decode_request(api_key: int, version: int, frame: Buffer, body_offset: int = 0) -> Request:
-    """The body of a request, from `body_offset` to the end of `frame`.
+    """The body of a request, from `body_offset` on. Bytes that follow it are ignored, as Kafka ignores them:
+    librdkafka's Metadata request for all topics ends in three of them.
 
     Raises:
         KeyError: the API key is not declared.
         ProtocolError: the version is not declared, or the bytes are no such request.
     """
-    return decode(API_VERSIONS[api_key].request, version, frame, body_offset)
+    body, _ = decode_prefix(API_VERSIONS[api_key].request, version, frame, body_offset)
+    return body
 
 
 def encode_response(api_key: int, version: int, correlation_id: int, body: StructBase) -> bytes:

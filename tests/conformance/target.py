@@ -137,11 +137,10 @@ class BowstringBroker(Broker):
 
     def command(self) -> list[str]:
         config = self.directory / "server.properties"
-        # The machine's own name need not resolve where tests run.
-        settings = {"advertised.listeners": f"PLAINTEXT://{self.bootstrap}", **self.settings}
-        config.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
-        where = ["--data", str(self.data), "--port", str(self.port), "--config", str(config)]
-        return [sys.executable, "-m", "bowstring", "serve", *where]
+        config.write_text("".join(f"{key}={value}\n" for key, value in self.settings.items()))
+        # The machine's own name need not resolve where tests run, so the loopback is named.
+        where = ["--data", str(self.data), "--host", self.host, "--port", str(self.port)]
+        return [sys.executable, "-m", "bowstring", "serve", *where, "--config", str(config)]
 
 
 class KafkaBroker(Broker):

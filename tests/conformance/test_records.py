@@ -11,6 +11,7 @@ from tests.conformance.drivers import CODECS, DriverError, Json, Session, client
 MIB = 1 << 20
 MESSAGE_TOO_LARGE = 10
 INVALID_TIMESTAMP = 32
+INVALID_RECORD = 87
 
 EMPTY: Json = {"key": None, "value": None}
 SHAPES: list[Json] = [
@@ -140,3 +141,15 @@ def test_topic_compression_type_recompresses(
     for name in ("java", "confluent"):
         got = session(name).consume(topic, len(records))
         assert [each["value"] for each in got] == [each["value"] for each in records]
+
+
+@pytest.mark.parametrize("codec", ["none", "zstd"])
+def test_compacted_topic_refuses_records_without_key(
+    codec: str, session: Callable[[str], Session], make_topic: Callable[..., str]
+) -> None:
+    topic, java = make_topic(cleanup_policy="compact"), session("java")
+    with pytest.raises(DriverError) as raised:
+        java.produce(topic, [{"partition": 0, "value": b"no key"}], compression=codec)
+    assert raised.value.code == INVALID_RECORD
+    java.produce(topic, [{"partition": 0, "key": b"k", "value": b"v"}], compression=codec)
+    assert [each["key"] for each in java.consume(topic, 1)] == [b"k"]

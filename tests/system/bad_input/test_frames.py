@@ -15,12 +15,16 @@ from tests.conformance.wire import (
     METADATA,
     OFFSET_COMMIT,
     PRODUCE,
+    fetch,
     frame,
+    list_offsets,
+    metadata,
+    produce,
     request,
     string,
     uvarint,
 )
-from tests.system.bad_input.conftest import Victim
+from tests.system.bad_input.conftest import SOUND, Victim
 
 UNSUPPORTED_VERSION = 35
 MAX_BYTES = 8 << 20
@@ -142,6 +146,17 @@ def test_frame_cut_off_by_the_end_of_the_connection(victim: Victim, cut: int) ->
     if victim.terse:
         time.sleep(0.05)
         assert victim.log_size() <= before + 1
+
+
+@pytest.mark.parametrize("tail", [b"\0", b"\x01\0\0", b"x" * 5000])
+def test_bytes_after_a_request_are_ignored(victim: Victim, tail: bytes) -> None:
+    """As Kafka does: librdkafka's Metadata request for all topics carries three bytes too many."""
+    offsets = list_offsets(victim.topic, 0, -1)[4:]
+    with victim.connect() as wire:
+        for sound in (metadata()[4:], offsets, produce(victim.topic, SOUND)[4:], fetch(victim.topic, 0)[4:]):
+            answer = wire.ask(frame(sound + tail))
+            assert answer is not None
+            assert struct.unpack_from(">i", answer) == (1,)
 
 
 def test_frame_that_arrives_byte_by_byte(victim: Victim) -> None:
