@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from bench.bars import BOWSTRING
 from bench.catalogue import micro_benches
-from bench.lab import Lab
+from bench.lab import Lab, log
 from bench.results import CaseResult, Failure, Sample
 
 REPEATS = 5
@@ -29,6 +29,7 @@ def micro(lab: Lab, name: str, title: str) -> CaseResult:
         except Exception as error:  # one broken suite must not take an hour's run with it; it is reported
             case.failures.append(Failure(BOWSTRING, 1, f"{bench.name}: {type(error).__name__}: {error}"))
     case.samples.append(Sample(BOWSTRING, 1, values))
+    log(f"{name}: {len(values)} micro benches measured, {len(case.failures)} failed")
     return case
 
 
