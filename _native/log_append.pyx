@@ -28,6 +28,8 @@ cdef extern from "pthread.h" nogil:
     int pthread_mutex_unlock(pthread_mutex_t *mutex)
 
 cdef enum:
+    RESERVE_MIN_BYTES = 1 << 20     # a segment this large is worth reserving blocks for
+    RESERVE_MAX_BYTES = 16 << 20
     STAGED_MAX = 256                # parts of one pwritev; the kernel takes 1,024
 
 cdef struct Staged:
@@ -63,6 +65,17 @@ cdef int write_parts(int fd, Staged *staged, int64_t *written) noexcept nogil:
     return 0
 
 
+cdef void reserve_ahead(LogState *state, int fd, int64_t end) noexcept nogil:
+    """Reserves blocks in steps, which spares ext4 a delayed allocation for every page (a quarter of the
+    write's CPU time). The size of the file stays what was written. That it fails is no error: the write tells.
+    """
+    cdef int64_t step = end if end < RESERVE_MAX_BYTES else RESERVE_MAX_BYTES
+    if end <= state.reserved_bytes or end < RESERVE_MIN_BYTES:
+        return
+    file_ops.reserve(fd, end, step)
+    state.reserved_bytes = end + step
+
+
 cdef void take_back(Log *log, Staged *staged, AppendEntry **entries, int32_t end, int64_t written) noexcept nogil:
     """The write failed: keeps the batches that are whole in the file, refuses the others."""
     cdef LogState *state = state_of(log)
@@ -88,6 +101,7 @@ cdef void take_back(Log *log, Staged *staged, AppendEntry **entries, int32_t end
     file = segment_file(state, segment, True, &error)
     if file != NULL:
         file_ops.truncate(file.fd, segment.size_bytes)   # if even that fails, recovery does it
+        state.reserved_bytes = 0
         file_release(file)
     indexes_truncate(state, staged.next_offset)
 
@@ -116,6 +130,7 @@ cdef void commit(Log *log, Staged *staged, AppendEntry **entries, int32_t end) n
     if staged.parts_count > 0:
         file = segment_file(state, active_segment(state), True, &error)
         if file != NULL:
+            reserve_ahead(state, file.fd, staged.position + staged.size_bytes)
             error = write_parts(file.fd, staged, &written)
             file_release(file)
         if error != 0:

@@ -14,6 +14,7 @@ cdef struct FileOps:
     int64_t (*pread)(int fd, void *data, int64_t size_bytes, int64_t position) noexcept nogil
     int64_t (*pwritev)(int fd, const iovec *parts, int n, int64_t position) noexcept nogil
     int (*truncate)(int fd, int64_t size_bytes) noexcept nogil
+    int (*reserve)(int fd, int64_t position, int64_t size_bytes) noexcept nogil  # blocks; the size stays
     int (*sync)(int fd) noexcept nogil
     int (*stat)(int fd, int64_t *size_bytes, int64_t *modified_ms) noexcept nogil
     int (*stat_path)(const char *path, int64_t *size_bytes) noexcept nogil

@@ -30,6 +30,17 @@ cdef extern from *:
 # ---------------------------------------------------------------- the operations as they are
 
 
+cdef extern from *:
+    """
+    #ifndef _GNU_SOURCE
+    #define _GNU_SOURCE
+    #endif
+    #include <fcntl.h>
+    """
+    int fallocate(int fd, int mode, int64_t position, int64_t size_bytes) nogil
+    int FALLOC_FL_KEEP_SIZE
+
+
 cdef int real_open(const char *path, int flags) noexcept nogil:
     cdef int fd
     while True:
@@ -68,6 +79,10 @@ cdef int real_truncate(int fd, int64_t size_bytes) noexcept nogil:
     return 0 if ftruncate(fd, size_bytes) == 0 else -errno
 
 
+cdef int real_reserve(int fd, int64_t position, int64_t size_bytes) noexcept nogil:
+    return 0 if fallocate(fd, FALLOC_FL_KEEP_SIZE, position, size_bytes) == 0 else -errno
+
+
 cdef int real_sync(int fd) noexcept nogil:
     return 0 if fdatasync(fd) == 0 else -errno
 
@@ -103,6 +118,7 @@ file_ops.close = real_close
 file_ops.pread = real_pread
 file_ops.pwritev = real_pwritev
 file_ops.truncate = real_truncate
+file_ops.reserve = real_reserve
 file_ops.sync = real_sync
 file_ops.stat = real_stat
 file_ops.stat_path = real_stat_path

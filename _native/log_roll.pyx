@@ -89,7 +89,21 @@ cdef int close_active(LogState *state) noexcept nogil:
     cdef int error = 0
     if segment.largest_timestamp >= 0 and state.activated:
         error = time_index_append(state, segment.largest_timestamp, segment.largest_timestamp_offset)
+    give_back_blocks(state)
     return error if error != 0 else indexes_write(state)
+
+
+cdef void give_back_blocks(LogState *state) noexcept nogil:
+    """Blocks reserved behind the end of the active segment; that it fails costs space, nothing else."""
+    cdef Segment *segment = active_segment(state)
+    cdef int error = 0
+    cdef SegmentFile *file
+    if state.reserved_bytes > segment.size_bytes:
+        file = segment_file(state, segment, True, &error)
+        if file != NULL:
+            file_ops.truncate(file.fd, segment.size_bytes)
+            file_release(file)
+    state.reserved_bytes = 0
 
 # ---------------------------------------------------------------- flushing
 
@@ -198,6 +212,7 @@ cdef int log_rest(Log *log) noexcept nogil:
         error = indexes_write(state)
         if error == 0:
             indexes_forget(state)
+            give_back_blocks(state)
         else:
             log_fail(log, error, b"writing an index")
     state.quiet_since_offset = log.log_end_offset

@@ -190,6 +190,7 @@ cdef struct LogState:
     int8_t closed
     int8_t deleting                 # the directory is marked for deletion: nothing is written any more
     int32_t roll_jitter_ms          # of the active segment
+    int64_t reserved_bytes          # blocks of the active segment's .log are reserved up to here; 0: none
     int64_t recovery_point          # what is below survives power loss
     int64_t synced_segment          # base offset of the newest segment whose name in the directory is synced
     int64_t quiet_since_offset      # log end when housekeeping last looked: still so, and the log is quiet
