@@ -232,7 +232,7 @@ cdef int first_at_or_after(LogState *state, Segment *segment, int64_t timestamp,
 
 
 cdef int batch_by_timestamp(Log *log, int64_t timestamp, int64_t from_offset, FoundBatch *out) noexcept nogil:
-    """Kafka's search: the first segment whose largest timestamp reaches it, and no further."""
+    """Looks into segments whose largest timestamp reaches it, as Kafka does, unless they lie below the log start."""
     cdef LogState *state = state_of(log)
     cdef int32_t i
     cdef int error
@@ -242,9 +242,12 @@ cdef int batch_by_timestamp(Log *log, int64_t timestamp, int64_t from_offset, Fo
     error = -EBADMSG if activate(log) != 0 else 0
     if error == 0:
         for i in range(state.segment_count):
+            if i + 1 < state.segment_count and state.segments[i + 1].base_offset <= out.first_offset:
+                continue
             if segment_age_timestamp(state, state.segments[i]) >= timestamp:
                 error = first_at_or_after(state, state.segments[i], timestamp, out.first_offset, out)
-                break
+                if error != 0 or out.data != NULL:
+                    break
     pthread_mutex_unlock(&log.lock)
     return error
 

@@ -62,7 +62,7 @@ cdef int scan_next(Scan *scan, BatchInfo *info) noexcept nogil:
     """The batch at scan.start, whole and with a good CRC: 1, 0 when there is none, or a negated errno."""
     cdef int64_t size_bytes
     cdef const uint8_t *batch
-    cdef int error = scan_fill(scan, BATCH_HEADER_BYTES)
+    cdef int error = scan_fill(scan, BATCH_MAGIC + 1)
     if error != 0:
         return 0 if error == -ENOENT else error
     batch = scan.data + scan.start
