@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 EXIT_FAILURE = 1
 EXIT_USAGE = 2
@@ -22,23 +23,44 @@ def run(arguments: Sequence[str] | None = None) -> int:
     Errors are one line on standard error.
     """
     from bowstring.cli.app import app
-    from bowstring.clients.errors import ClientError, ConfigError
 
     try:
-        app(args=list(arguments) if arguments is not None else None, prog_name="bowstring")
-    except SystemExit as ended:
-        return ended.code if isinstance(ended.code, int) else EXIT_FAILURE
-    except ConfigError as error:
-        return _fail(str(error), EXIT_USAGE)
-    except (ClientError, OSError) as error:
-        if isinstance(error, BrokenPipeError):
-            # Whoever read our output has seen enough; Python must not complain about it when it ends.
-            sys.stdout = None
-            return EXIT_FAILURE
-        return _fail(str(error), EXIT_FAILURE)
+        given = list(arguments) if arguments is not None else None
+        ended = app(args=given, prog_name="bowstring", standalone_mode=False)
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
-    return 0
+    except Exception as error:
+        return _ended_by(error)
+    return ended if isinstance(ended, int) else 0
+
+
+def _ended_by(error: Exception) -> int:
+    """Exit code of a command that raised; a bug is raised on."""
+    import typer
+
+    from bowstring.clients.errors import ClientError, ConfigError
+
+    # typer has a copy of click inside or uses an installed one: its UsageError is found through BadParameter.
+    if isinstance(error, typer.BadParameter.__mro__[1]):
+        return _wrong_usage(error)
+    if isinstance(error, typer.Abort):
+        return EXIT_INTERRUPTED
+    if isinstance(error, BrokenPipeError):
+        # Whoever read our output has seen enough; Python must not complain about it when it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_FAILURE
+    if isinstance(error, ClientError | OSError):
+        return _fail(str(error), EXIT_USAGE if isinstance(error, ConfigError) else EXIT_FAILURE)
+    raise error
+
+
+def _wrong_usage(error: Any) -> int:
+    """One line, and where to read more; a command without anything shows its help."""
+    if type(error).__name__ == "NoArgsIsHelpError":
+        error.show()
+        return EXIT_USAGE
+    path = error.ctx.command_path if error.ctx is not None else "bowstring"
+    return _fail(f"{error.format_message().rstrip('.')}; `{path} --help` tells more", EXIT_USAGE)
 
 
 def _fail(message: str, code: int) -> int:

@@ -24,7 +24,7 @@ POLL_RECORDS = 5_000
 
 
 def consume(
-    topic: Annotated[str, typer.Argument(help="What to read.")],
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="What to read.")],
     start: Annotated[
         str | None,
         typer.Option(
@@ -72,11 +72,7 @@ def consume(
         default_timeout_ms=int(timeout * 1000),
         allow_auto_create=False,
     ) as consumer:
-        every = consumer.partitions_for(topic)
-        wanted = [p for p in every if not partition or p.partition in partition]
-        missing = sorted(set(partition) - {p.partition for p in every})
-        if missing:
-            raise ConfigError(f"topic {topic!r} has partitions 0 to {len(every) - 1}, not {missing[0]}")
+        wanted = _wanted(consumer, topic, partition)
         if group is not None:
             consumer.subscribe([topic])
             records = _of_group(consumer, wanted, start, follow, timeout)
@@ -84,6 +80,14 @@ def consume(
             consumer.assign(wanted)
             records = _of_partitions(consumer, wanted, where, follow)
         _print(records, show, count)
+
+
+def _wanted(consumer: Consumer, topic: str, numbers: list[int]) -> list[TopicPartition]:
+    every = consumer.partitions_for(topic)
+    missing = sorted(set(numbers) - {p.partition for p in every})
+    if missing:
+        raise ConfigError(f"topic {topic!r} has partitions 0 to {len(every) - 1}, not {missing[0]}")
+    return [p for p in every if not numbers or p.partition in numbers]
 
 
 def _start_offsets(consumer: Consumer, wanted: list[TopicPartition], where: str) -> dict[TopicPartition, int]:

@@ -88,26 +88,34 @@ def dump_log(
     json: Annotated[bool, typer.Option("--json", help="A line of JSON for each entry.")] = False,
 ) -> None:
     """Print segments, indexes and snapshots as Kafka's DumpLogSegments does; 1 when something is wrong."""
-    decoders = {
-        "offsets": offsets_decoder,
-        "transaction-log": transaction_log_decoder,
-        "share-group-state": share_group_state_decoder,
-        "cluster-metadata": cluster_metadata_decoder,
-    }
-    chosen = [name for name, wanted in decoders.items() if wanted]
-    if len(chosen) > 1:
-        raise typer.BadParameter("give one decoder at most")
+    decoder = _decoder(
+        offsets=offsets_decoder,
+        transaction_log=transaction_log_decoder,
+        share_group_state=share_group_state_decoder,
+        cluster_metadata=cluster_metadata_decoder,
+    )
     options = Options(
-        print_data=print_data_log or bool(chosen),
-        deep=deep_iteration or print_data_log or bool(chosen),
+        print_data=print_data_log or decoder is not None,
+        deep=deep_iteration or print_data_log or decoder is not None,
         verify_only=verify_index_only,
         sanity_only=index_sanity_check,
         skip_metadata=skip_record_metadata,
         max_bytes=max_bytes,
-        decoder=chosen[0] if chosen else None,
+        decoder=decoder,
     )
+    _dump_all(_files(paths or [], files), options, json)
+
+
+def _decoder(**wanted: bool) -> str | None:
+    chosen = [name.replace("_", "-") for name, given in wanted.items() if given]
+    if len(chosen) > 1:
+        raise typer.BadParameter("give one decoder at most")
+    return chosen[0] if chosen else None
+
+
+def _dump_all(paths: list[Path], options: Options, json: bool) -> None:
     findings = Findings()
-    for path in _files(paths or [], files):
+    for path in paths:
         _dump(path, options, findings, json)
     sys.stdout.flush()
     for problem in findings.problems:
@@ -124,7 +132,7 @@ def _files(paths: list[Path], names: str | None) -> list[Path]:
     for path in given:
         if not path.exists():
             raise ConfigError(f"there is no file {path}")
-        found += sorted(p for p in path.iterdir() if p.is_file()) if path.is_dir() else [path]
+        found += sorted(p for p in path.iterdir() if _dumper(p)) if path.is_dir() else [path]
     return found
 
 

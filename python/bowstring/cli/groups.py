@@ -71,12 +71,15 @@ def describe(
         print_json(_described(found))
         return
     assignor = f", {found.assignor}" if found.assignor else ""
-    title = f"{found.group_id}  [dim]{found.state}{assignor}, coordinator {found.coordinator}[/]"
+    title = f"{found.group_id}  [not bold dim]{found.state}{assignor}, coordinator {found.coordinator}[/]"
     rows = [
         [m.client_id, m.group_instance_id, m.client_host, _assignment_text(m.assignment), m.member_id]
         for m in found.members
     ]
-    print_table(["client", "instance", "host", "reads", "member"], rows, title)
+    if rows:
+        print_table(["client", "instance", "host", "reads", "member"], rows, title)
+    else:
+        console().print(f"[bold]{title}[/]\nno members")
 
 
 def _described(group: GroupDescription) -> dict[str, Any]:
@@ -139,7 +142,7 @@ def lag(
         for row in rows
     ]
     total = sum(row.lag or 0 for row in rows)
-    print_table(columns, cells, f"{group}  [dim]{total:,} behind[/]")
+    print_table(columns, cells, f"{group}  [not bold dim]{total:,} behind[/]")
 
 
 def _lag_row(row: GroupLag) -> dict[str, Any]:

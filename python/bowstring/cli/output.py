@@ -46,13 +46,10 @@ def print_json(value: Any) -> None:
     print(json.dumps(value, indent=indent, ensure_ascii=False, default=str))
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[Cell]], title: str | None = None) -> Table:
+def table(columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> Table:
     """A table; numbers stand right, None is shown as a dash."""
     made = Table(
         box=box.SIMPLE_HEAD,
-        title=title,
-        title_justify="left",
-        title_style="bold",
         header_style="bold cyan",
         pad_edge=False,
         show_edge=False,
@@ -68,11 +65,13 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[Cell]], title: str | N
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[Cell]], title: str | None = None) -> None:
-    """Prints a table; wider than the terminal it folds its cells."""
-    made = table(columns, rows, title)
+    """Prints a table under its title, which is markup; wider than the terminal it folds its cells."""
+    made = table(columns, rows)
     out = console()
     if not sys.stdout.isatty():
         out = Console(highlight=False, width=max(80, Console(width=1000).measure(made).maximum))
+    if title is not None:
+        out.print(f"[bold]{title}[/]", soft_wrap=True)
     out.print(made)
 
 

@@ -2,33 +2,24 @@
 
 from __future__ import annotations
 
-import json as json_module
 import sys
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from bowstring.cli.lines import Line, LineFormat
 from bowstring.cli.options import BOOTSTRAP_DEFAULT, TIMEOUT_DEFAULT_S, Bootstrap, Json, Timeout
-from bowstring.cli.output import payload_from_json, print_json, print_note
-from bowstring.clients.errors import ConfigError
+from bowstring.cli.output import print_json, print_note
 
 if TYPE_CHECKING:
     from bowstring.clients.accumulator import RecordFuture
-
-
-class Line(NamedTuple):
-    """A record as one line of input says it."""
-
-    key: bytes | None
-    value: bytes | None
-    headers: tuple[tuple[str, bytes | None], ...]
-    timestamp: int | None
-    partition: int | None
+    from bowstring.clients.producer import Producer
 
 
 def produce(
-    topic: Annotated[str, typer.Argument(help="Where to.")],
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Where to.")],
     file: Annotated[
         Path | None, typer.Option("--file", "-f", exists=True, dir_okay=False, help="Read this, not stdin.")
     ] = None,
@@ -61,12 +52,10 @@ def produce(
     from bowstring.clients.producer import Producer
 
     common = tuple(_header(text) for text in header)
-    null = null_marker.encode() if null_marker is not None else None
-    source: BinaryIO = file.open("rb") if file is not None else sys.stdin.buffer
-    last: RecordFuture | None = None
-    count = 0
+    form = LineFormat(input_format == "json", _bytes(key), _bytes(key_separator), _bytes(null_marker))
+    milliseconds = int(timeout * 1000)
     with (
-        source,
+        file.open("rb") if file is not None else sys.stdin.buffer as source,
         Producer(
             bootstrap,
             client_id="bowstring-cli",
@@ -74,42 +63,57 @@ def produce(
             compression=compression,
             linger_ms=linger_ms,
             batch_size=batch_size,
-            delivery_timeout_ms=int(timeout * 1000),
-            max_block_ms=int(timeout * 1000),
+            delivery_timeout_ms=milliseconds,
+            max_block_ms=milliseconds,
         ) as producer,
     ):
-        failures: list[Exception] = []
-        for number, line in enumerate(source, start=1):
-            text = line.rstrip(b"\r\n")
-            if input_format == "json":
-                record = _json_line(text, number)
-            else:
-                record = _text_line(text, number, key, key_separator, null)
-            last = producer.send(
-                topic,
-                record.value,
-                record.key,
-                headers=(*common, *record.headers),
-                timestamp=record.timestamp,
-                partition=partition if partition is not None else record.partition,
-                on_delivery=lambda future: _note(future, failures),
-            )
-            count += 1
-            if failures:
-                break
-        producer.flush(timeout * 2)
-    if failures:
-        raise failures[0]
-    end = last.result(timeout) if last is not None else None
+        records = (form.read(line, number) for number, line in enumerate(source, start=1))
+        count, last = _send(producer, topic, records, common, partition)
+    end = last.result(0) if last is not None else None
     if json:
         print_json({"topic": topic, "records": count, "last": end._asdict() if end else None})
-    else:
-        where = (
-            f", the last at {end.topic}-{end.partition} offset {end.offset}"
-            if end and end.offset >= 0
-            else ""
+        return
+    known = end is not None and end.offset >= 0
+    where = f", the last at {end.topic}-{end.partition} offset {end.offset}" if end and known else ""
+    print_note(f"{count:,} records sent to {topic}{where}")
+
+
+def _send(
+    producer: Producer,
+    topic: str,
+    records: Iterable[Line],
+    common: tuple[tuple[str, bytes | None], ...],
+    partition: int | None,
+) -> tuple[int, RecordFuture | None]:
+    """Sends every record; how many they were, and the last one's future, which is done.
+
+    Raises:
+        ClientError: of the first that could not be delivered.
+    """
+    failures: list[Exception] = []
+    last: RecordFuture | None = None
+    count = 0
+    for record in records:
+        last = producer.send(
+            topic,
+            record.value,
+            record.key,
+            headers=(*common, *record.headers),
+            timestamp=record.timestamp,
+            partition=partition if partition is not None else record.partition,
+            on_delivery=lambda future: _note(future, failures),
         )
-        print_note(f"{count:,} records sent to {topic}{where}")
+        count += 1
+        if failures:
+            break
+    producer.flush()
+    if failures:
+        raise failures[0]
+    return count, last
+
+
+def _bytes(text: str | None) -> bytes | None:
+    return None if text is None else text.encode()
 
 
 def _note(future: RecordFuture, failures: list[Exception]) -> None:
@@ -123,37 +127,3 @@ def _header(text: str) -> tuple[str, bytes | None]:
     if not equals:
         raise typer.BadParameter(f"{text!r} is not name=value", param_hint="--header")
     return name, value.encode()
-
-
-def _text_line(
-    text: bytes, number: int, fixed_key: str | None, separator: str | None, null: bytes | None
-) -> Line:
-    key: bytes | None = fixed_key.encode() if fixed_key is not None else None
-    value: bytes | None = text
-    if separator is not None:
-        before, found, value = text.partition(separator.encode())
-        if not found:
-            raise ConfigError(f"line {number} has no key separator {separator!r}")
-        key = before
-    if null is not None:
-        key = None if key == null else key
-        value = None if value == null else value
-    return Line(key, value, (), None, None)
-
-
-def _json_line(text: bytes, number: int) -> Line:
-    try:
-        fields: dict[str, Any] = json_module.loads(text)
-        headers = fields.get("headers") or []
-        pairs = headers.items() if isinstance(headers, dict) else [(h["key"], h["value"]) for h in headers]
-        return Line(
-            payload_from_json(fields.get("key")),
-            payload_from_json(fields.get("value")),
-            tuple((str(name), payload_from_json(value)) for name, value in pairs),
-            fields.get("timestamp"),
-            fields.get("partition"),
-        )
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise ConfigError(
-            f'line {number} is no record in JSON, such as {{"key": "k", "value": "v"}}: {error}'
-        ) from error

@@ -155,7 +155,9 @@ def _described(admin: Admin, info: TopicInfo) -> dict[str, Any]:
 
 def _print_topic(topic: dict[str, Any]) -> None:
     settings = " ".join(f"{name}={value}" for name, value in sorted(topic["configs"].items()))
-    title = f"{topic['topic']}  [dim]{topic['id']}[/]" + (f"  {settings}" if settings else "")
+    title = f"{topic['topic']}  [not bold dim]{topic['id']}[/]"
+    if settings:
+        title += f"  [not bold]{settings}[/]"
     rows = [
         [
             str(p["partition"]),

@@ -6,15 +6,22 @@ import random
 import time
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from bowstring.cli.options import BOOTSTRAP_DEFAULT, Bootstrap, Json
 from bowstring.cli.output import print_json
 
+if TYPE_CHECKING:
+    from bowstring.clients.consumer import Consumer
+
 HEADER_TAIL = "data.consumed.in.MB, MB.sec, data.consumed.in.nMsg, nMsg.sec"
 FETCH_TAIL = ", rebalance.time.ms, fetch.time.ms, fetch.MB.sec, fetch.nMsg.sec"
+WARNING = (
+    "WARNING: Exiting before consuming the expected number of records: timeout ({} ms) exceeded. "
+    "You can use the --timeout option to increase the timeout."
+)
 POLL_S = 0.1
 
 
@@ -113,7 +120,6 @@ def consume(
     json: Json = False,
 ) -> None:
     """Consume records as fast as they come and print rates."""
-    from bowstring._native.client import payload_bytes
     from bowstring.cli.perf.properties import CONSUMER, client_arguments
     from bowstring.clients.consumer import Consumer
 
@@ -129,35 +135,38 @@ def consume(
         head = "time, threadId, " if show_detailed_stats else "start.time, end.time, "
         print(head + HEADER_TAIL + FETCH_TAIL, flush=True)
     progress = Progress()
+    line_every_ms = reporting_interval if show_detailed_stats and not json else None
     with Consumer(**arguments) as consumer:
         consumer.subscribe([topic], on_assigned=progress.assigned, on_revoked=progress.revoked)
-        last_ms = time.monotonic()
-        while progress.records < num_records:
-            taken = consumer.poll_batches(POLL_S)
-            now = time.monotonic()
-            for raw in taken:
-                records, size = payload_bytes(raw.data)
-                progress.records += records
-                progress.bytes += size
-            if taken:
-                last_ms = now
-            elif (now - last_ms) * 1000 > timeout_ms:
-                break
-            if (
-                show_detailed_stats
-                and time.time() * 1000 - progress.window_ms >= reporting_interval
-                and not json
-            ):
-                print(progress.window_line(), flush=True)
+        _read(consumer, progress, num_records, timeout_ms, line_every_ms)
         totals = progress.totals()
     if progress.records < num_records and not json:
-        print(
-            f"WARNING: Exiting before consuming the expected number of records: timeout ({timeout_ms} ms) "
-            "exceeded. You can use the --timeout option to increase the timeout."
-        )
+        print(WARNING.format(timeout_ms))
     if json:
         print_json(totals)
     elif not show_detailed_stats:
         print(
             ", ".join(f"{value:.4f}" if isinstance(value, float) else str(value) for value in totals.values())
         )
+
+
+def _read(
+    consumer: Consumer, progress: Progress, num_records: int, timeout_ms: int, line_every_ms: int | None
+) -> None:
+    """Reads until there are enough, or none came for `timeout_ms`."""
+    from bowstring._native.client import payload_bytes
+
+    last = time.monotonic()
+    while progress.records < num_records:
+        taken = consumer.poll_batches(POLL_S)
+        now = time.monotonic()
+        for raw in taken:
+            records, size = payload_bytes(raw.data)
+            progress.records += records
+            progress.bytes += size
+        if taken:
+            last = now
+        elif (now - last) * 1000 > timeout_ms:
+            return
+        if line_every_ms is not None and time.time() * 1000 - progress.window_ms >= line_every_ms:
+            print(progress.window_line(), flush=True)
