@@ -25,7 +25,8 @@ from bowstring._native.partition cimport (
 from bowstring._native.plane cimport (
     ApiCounters, Chunk, ControlMessage, LATENCY_BUCKETS, MAIL_CLOSE, MAIL_REPLY, MAIL_SLOW_BATCH, MAX_API_KEY,
     MAX_REACTORS, Partition, Plane, ProducePart, pthread_mutex_t, pthread_rwlock_t, Reactor, Topic)
-from bowstring._native.reactor cimport reactor_free, reactor_init, reactor_start, reactor_stop
+from bowstring._native.reactor cimport (
+    reactor_close_connections, reactor_free, reactor_init, reactor_start, reactor_stop)
 
 cdef extern from *:
     """
@@ -210,8 +211,12 @@ cdef class DataPlane:
                 reactor_stop(&self.plane.reactors[i])
 
     def stop(self):
-        """Stops accepting and ends the threads after the pass at hand; then no log is touched any more."""
+        """Stops accepting, ends the threads after the pass at hand and closes every connection; then no log is
+        touched any more."""
+        cdef int i
         self._stop_threads()
+        for i in range(self.plane.reactor_count):
+            reactor_close_connections(&self.plane.reactors[i])
         for bound in self.sockets:
             bound.close()
 

@@ -470,16 +470,21 @@ cdef void reactor_stop(Reactor *r) noexcept nogil:
         r.thread = 0
 
 
-cdef void reactor_free(Reactor *r) noexcept nogil:
-    """Closes what is open; the thread has ended."""
+cdef void reactor_close_connections(Reactor *r) noexcept nogil:
+    """Once the thread has ended: clients learn at once that nobody answers any more."""
     cdef int32_t i
     cdef Connection *c
-    cdef FetchSession *session
     for i in range(r.connections.used):
         c = <Connection *>r.connections.items[i]
         if c != NULL:
             fetch_connection_closed(c)
             connection_close(c)
+
+
+cdef void reactor_free(Reactor *r) noexcept nogil:
+    """The thread has ended."""
+    cdef int32_t i
+    reactor_close_connections(r)
     if r.sessions != NULL:
         for i in range(1024):
             while r.sessions[i] != NULL:

@@ -1,10 +1,10 @@
 import uuid
 
 import pytest
+
 from bowstring._native.dataplane import DataPlane
 from bowstring._native.log import PartitionLog
 from bowstring.engine.protocol import API_VERSIONS
-
 from tests.unit.dataplane.plane_client import PlaneClient
 
 TOPIC = "flights"

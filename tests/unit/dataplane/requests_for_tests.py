@@ -4,7 +4,6 @@ from bowstring._native.decode import decode_batches
 from bowstring._native.encode import encode_batch
 from bowstring.engine.protocol.messages import fetch as f
 from bowstring.engine.protocol.messages import produce as p
-
 from tests.unit.dataplane.conftest import TOPIC, TOPIC_ID
 
 

@@ -1,8 +1,8 @@
 """Incremental fetch sessions, KIP-227."""
 
 import pytest
-from bowstring.engine.protocol.messages import fetch as f
 
+from bowstring.engine.protocol.messages import fetch as f
 from tests.unit.dataplane.conftest import TOPIC_ID, Served
 from tests.unit.dataplane.requests_for_tests import batch, fetch, fetch_topic, produce, records_of
 

@@ -7,8 +7,9 @@ import struct
 import time
 
 import pytest
-from bowstring.engine.protocol import encode_request
 
+from bowstring.engine.protocol import encode_request
+from tests.unit.dataplane.conftest import Served
 from tests.unit.dataplane.requests_for_tests import batch, fetch, produce
 
 
@@ -124,8 +125,6 @@ def test_client_that_never_reads_is_not_read_from(served):
 
 
 def test_idle_connections_are_closed(tmp_path):
-    from tests.unit.dataplane.conftest import Served
-
     served = Served(tmp_path, connections_max_idle_ms=100)
     try:
         client = served.client()
@@ -159,3 +158,15 @@ def test_requests_for_the_control_thread(served):
         taken = served.plane.take_requests() or taken
     served.plane.reply(taken[0].connection_id, taken[0].slot, None)
     assert client.closed()
+
+
+def test_stop_closes_connections(tmp_path):
+    served = Served(tmp_path)
+    try:
+        client = served.client()
+        client.send(fetch(12, max_wait_ms=20_000), 12)
+        time.sleep(0.05)
+        served.plane.stop()
+        assert client.closed()
+    finally:
+        served.close()

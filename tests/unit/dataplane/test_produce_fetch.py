@@ -4,8 +4,8 @@ import threading
 import time
 
 import pytest
-from bowstring.engine.protocol import API_VERSIONS
 
+from bowstring.engine.protocol import API_VERSIONS
 from tests.unit.dataplane.conftest import TOPIC, TOPIC_ID
 from tests.unit.dataplane.requests_for_tests import batch, fetch, produce, records_of
 
