@@ -1,14 +1,12 @@
 """The broker: its parts, started in order and stopped in the reverse of it."""
 
-import asyncio
 import os
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from bowstring._native.log import PartitionLog
-
 from bowstring._native.dataplane import DataPlane, raise_file_limit
+from bowstring._native.log import PartitionLog
 from bowstring.engine.api import ADVERTISED
 from bowstring.engine.broker import log_lines
 from bowstring.engine.broker.cluster_changes import ClusterChanges
@@ -122,6 +120,7 @@ class Broker:
             self.changes = ClusterChanges(self.metadata, self.logs, self.configs, self.node_id)
             self.producer_ids = ProducerIds(self.metadata, self.node_id)
             self.groups = GroupShell(self)
+            self.changes.when_changed = self.housekeeping.cluster_changed
             self.changes.when_topic_deleted = self.groups.topic_deleted
             self.metadata.commit_at_start(self._registration())
             self.changes.load_dynamic_configs(self.metadata.image)
@@ -229,12 +228,6 @@ class Broker:
             raise KafkaError(Errors.FENCED_LEADER_EPOCH if older else Errors.UNKNOWN_LEADER_EPOCH)
         return log
 
-    def epoch_of(self, topic: str, partition: int, offset: int) -> int:
-        """The leader epoch in which `offset` was written, as near as the log says; -1 when it is empty."""
-        log = self.leader_log(topic, partition)
-        batch = log.read(offset, 1, "log_end") if offset < log.log_end_offset else b""
-        return int.from_bytes(batch[12:16], "big", signed=True) if batch else -1
-
     # ------------------------------------------------------------ stop
 
     async def stop(self) -> None:
@@ -246,7 +239,7 @@ class Broker:
             await self._metrics.stop()
         self.plane.stop()
         started = time.monotonic()
-        await asyncio.get_running_loop().run_in_executor(None, self._close)
+        self._close()  # nothing is left that the loop could serve meanwhile
         log_lines.info("stopped cleanly", seconds=round(time.monotonic() - started, 3))
 
     def _close(self) -> None:
