@@ -5,6 +5,7 @@ from typing_extensions import Buffer
 
 R = TypeVar("R", bound=tuple[object, ...])
 
+def empty_buffer(size: int) -> bytearray: ...
 def scan(data: Buffer, *, verify_crc: bool = True) -> tuple[int, int, int]: ...
 def decode_records(
     cls: type[R],

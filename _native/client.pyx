@@ -4,6 +4,7 @@ Batches lie one after the other in a buffer, as a fetch response has them; a las
 left out, because brokers stop at a byte limit.
 """
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytearray cimport PyByteArray_FromStringAndSize
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF
@@ -34,6 +35,11 @@ cdef enum:
     CONTROL_ABORT = 0             # type of an end-of-transaction marker, the second int16 of its key
     CONTROL_KEY_BYTES = 4
     FIELDS = 8                    # of the record class that decode_records() fills
+
+
+def empty_buffer(Py_ssize_t size):
+    """A bytearray of `size` bytes whose contents are undefined: for receiving into, without clearing it first."""
+    return PyByteArray_FromStringAndSize(NULL, size)
 
 # ---------------------------------------------------------------- walking batches
 

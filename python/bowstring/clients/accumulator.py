@@ -18,7 +18,6 @@ from bowstring.clients import batches
 from bowstring.clients.errors import ClientTimeoutError
 from bowstring.clients.records import RecordMetadata, TopicPartition
 
-
 _log = logging.getLogger("bowstring.producer")
 
 

@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from bowstring._native.client import empty_buffer
 from bowstring.clients import wire
 from bowstring.clients.errors import (
     BrokerUnreachableError,
@@ -31,7 +32,8 @@ Body = Request | Callable[[int], Request]
 Api = type[Request]
 
 RECEIVE_BUFFER_BYTES = 65536
-FRAME_BYTES_MAX = 2**31 - 1
+# The answer to ApiVersions is some hundred bytes; what claims to be more is not Kafka.
+NEGOTIATION_BYTES_MAX = 1 << 20
 BUFFERS_PER_SENDMSG = 64
 
 CONNECTING, NEGOTIATING, READY, CLOSED = range(4)
@@ -274,7 +276,7 @@ class Connection:
         at, end, view = 0, self._small_bytes, self._small_view
         while end - at >= 4:
             (size,) = struct.unpack_from(">i", self._small, at)
-            if size < 4:
+            if size < 4 or (self.state != READY and size > NEGOTIATION_BYTES_MAX):
                 raise ProtocolError(
                     f"{self.node} sent a frame of {size} bytes: is it a Kafka listener, and without TLS?"
                 )
@@ -282,7 +284,7 @@ class Connection:
             if have < size:
                 if size + 4 <= RECEIVE_BUFFER_BYTES // 2:
                     break
-                frame = memoryview(bytearray(size))
+                frame = memoryview(empty_buffer(size))
                 frame[:have] = view[at + 4 : end]
                 self._large, self._large_bytes = frame, have
                 at = end

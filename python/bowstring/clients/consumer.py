@@ -126,7 +126,7 @@ class Consumer:
         self._fetcher = Fetcher(self._client, self._cluster, self._positions, config)
         self._owner = OneThread("Consumer")
         self._group: Membership | None = None
-        self._finalizer: weakref.finalize[..., "Consumer"] = weakref.finalize(self, self._client.close)
+        self._finalizer: weakref.finalize[..., Consumer] = weakref.finalize(self, self._client.close)
         if group_id is not None:
             chosen = [ASSIGNORS[name] for name in assignors]
             times = (session_timeout_ms / 1000, heartbeat_interval_ms / 1000, max_poll_interval_ms / 1000)

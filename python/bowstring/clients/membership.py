@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping
 
 from bowstring.clients.cluster import Cluster
 from bowstring.clients.connection import Pending
-from bowstring.clients.errors import ClientError, ClientTimeoutError, NoBrokerError
+from bowstring.clients.errors import ClientError, ClientTimeoutError, CommitFailedError, NoBrokerError
 from bowstring.clients.fetcher import Fetcher
 from bowstring.clients.group import GroupEvents, GroupMember
 from bowstring.clients.heartbeat import GroupConfig, Heartbeat
@@ -25,6 +26,8 @@ Listeners = tuple[Listener | None, Listener | None, Listener | None]  # on assig
 
 CLOSE_COMMIT_TIMEOUT_S = 5.0
 RETRY_PAUSE_S = 0.05
+
+_log = logging.getLogger("bowstring.consumer")
 
 
 class Membership:
@@ -209,8 +212,9 @@ class Membership:
             return
         try:
             self.commit(offsets, CLOSE_COMMIT_TIMEOUT_S)
-        except (NoBrokerError, ClientTimeoutError):
-            return  # the partitions move all the same; their new owner reads from the last commit
+        except (NoBrokerError, ClientTimeoutError, CommitFailedError) as error:
+            # The partitions move all the same; their new owner reads on from the last commit.
+            _log.warning("automatic commit: %s", error)
         except ClientError as error:
             self._note_commit_error(error)
 

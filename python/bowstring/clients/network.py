@@ -82,7 +82,7 @@ class NetworkClient:
         )
         try:
             connection = self._connection(node)
-        except BrokerUnreachableError as error:
+        except ClientError as error:  # unreachable now, or lately
             pending.complete(None, error)
             return pending
         self._guarded(connection, connection.send, pending)

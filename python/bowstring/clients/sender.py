@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from bowstring.clients.accumulator import PartitionQueue, ProduceBatch
 from bowstring.clients.cluster import Cluster
 from bowstring.clients.connection import Pending
-from bowstring.clients.errors import BrokerError, ClientError, ClientTimeoutError, broker_error
+from bowstring.clients.errors import BrokerError, ClientError, ClientTimeoutError, ClosedError, broker_error
 from bowstring.clients.network import NetworkClient
 from bowstring.clients.records import Node, TopicPartition
 from bowstring.engine.errors import Errors
@@ -104,7 +104,7 @@ class Sender:
     # ------------------------------------------------------------ the loop
 
     def _run(self) -> None:
-        error: Exception = ClientError("the producer was closed before this record was acknowledged")
+        error: Exception = ClosedError("the producer was closed before this record was acknowledged")
         try:
             while not self._ended():
                 self._pass()

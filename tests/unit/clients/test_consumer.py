@@ -1,0 +1,249 @@
+"""Reading against a broker: positions, seeking, pausing, raw batches, errors."""
+
+import threading
+import time
+
+import pytest
+
+from bowstring._native.client import payload_bytes
+from bowstring.clients.consumer import Consumer
+from bowstring.clients.errors import (
+    ClientError,
+    ClosedError,
+    ConfigError,
+    NoBrokerError,
+    NoOffsetError,
+    OffsetOutOfRangeError,
+    UnknownTopicError,
+)
+from bowstring.clients.producer import Producer
+from bowstring.clients.records import TopicPartition
+
+
+def fill(bootstrap, topic, count, partitions=1, start=0, **options):
+    with Producer(bootstrap, **options) as producer:
+        for i in range(start, start + count):
+            producer.send(topic, b"%d" % i, partition=i % partitions, timestamp=1000 + i)
+
+
+def read(consumer, count, **options):
+    records = []
+    deadline = time.monotonic() + 15
+    while len(records) < count:
+        assert time.monotonic() < deadline, f"{len(records)} of {count} records came"
+        records += consumer.poll(timeout=5, **options)
+    return records
+
+
+@pytest.fixture
+def consumer_for(bootstrap):
+    made = []
+
+    def make(topic=None, **options):
+        consumer = Consumer(bootstrap, **{"auto_offset_reset": "earliest", **options})
+        made.append(consumer)
+        if topic is not None:
+            consumer.assign(consumer.partitions_for(topic))
+        return consumer
+
+    yield make
+    for consumer in made:
+        consumer.close()
+
+
+def test_order_and_limit(bootstrap, new_topic, consumer_for):
+    topic = new_topic(partitions=2)
+    fill(bootstrap, topic, 1000, 2)
+    consumer = consumer_for(topic)
+    polls = [consumer.poll(70, 5) for _ in range(3)]
+    assert all(0 < len(records) <= 70 for records in polls)
+    records = [r for records in polls for r in records] + read(consumer, 1000 - sum(map(len, polls)))
+    for partition in range(2):
+        mine = [r for r in records if r.partition == partition]
+        assert [r.offset for r in mine] == list(range(500))
+        assert [int(r.value) for r in mine] == list(range(partition, 1000, 2))
+    assert consumer.position((topic, 0)) == 500
+    assert consumer.lag(TopicPartition(topic, 0)) == 0
+    assert consumer.poll(timeout=0.1) == []
+
+
+def test_many_small_fetches_lose_nothing(bootstrap, new_topic, consumer_for):
+    topic = new_topic(partitions=3)
+    fill(bootstrap, topic, 3000, 3, batch_size=300)
+    consumer = consumer_for(topic, max_partition_fetch_bytes=500, fetch_max_bytes=1000)
+    assert sorted(int(r.value) for r in read(consumer, 3000)) == list(range(3000))
+
+
+def test_new_records_arrive_while_polling(bootstrap, new_topic, consumer_for):
+    topic = new_topic()
+    consumer = consumer_for(topic)
+    assert consumer.poll(timeout=0.2) == []
+    threading.Timer(0.2, fill, (bootstrap, topic, 5)).start()
+    assert [r.value for r in read(consumer, 5)] == [b"0", b"1", b"2", b"3", b"4"]
+
+
+def test_seeking(bootstrap, new_topic, consumer_for):
+    topic = new_topic()
+    fill(bootstrap, topic, 100)
+    p = TopicPartition(topic, 0)
+    consumer = consumer_for(topic)
+    read(consumer, 10, max_records=10)
+    consumer.seek(p, 42)
+    assert consumer.position(p) == 42
+    assert read(consumer, 1, max_records=1)[0].offset == 42
+    consumer.seek_to_beginning(p)
+    assert read(consumer, 1, max_records=1)[0].offset == 0
+    consumer.seek_to_end()
+    assert consumer.position(p) == 100
+    fill(bootstrap, topic, 1, start=100)
+    assert read(consumer, 1)[0].offset == 100
+    with pytest.raises(ConfigError, match="negative"):
+        consumer.seek(p, -1)
+    with pytest.raises(ConfigError, match="not assigned"):
+        consumer.seek((topic, 9), 0)
+
+
+def test_a_seek_inside_a_batch(bootstrap, new_topic, consumer_for):
+    topic = new_topic()
+    fill(bootstrap, topic, 50, linger_ms=200)
+    consumer = consumer_for(topic)
+    consumer.seek((topic, 0), 33)
+    assert [r.offset for r in read(consumer, 17)] == list(range(33, 50))
+
+
+def test_offsets_for_times_and_ends(bootstrap, new_topic, consumer_for):
+    topic = new_topic()
+    fill(bootstrap, topic, 20)
+    p = TopicPartition(topic, 0)
+    consumer = consumer_for()
+    found = consumer.offsets_for_times({p: 1007})[p]
+    assert (found.offset, found.timestamp) == (7, 1007)
+    assert consumer.offsets_for_times({p: 5000})[p] is None
+    assert consumer.beginning_offsets([p]) == {p: 0}
+    assert consumer.end_offsets([p]) == {p: 20}
+
+
+def test_latest_is_the_default(bootstrap, new_topic):
+    topic = new_topic()
+    fill(bootstrap, topic, 3)
+    with Consumer(bootstrap) as consumer:
+        consumer.assign([(topic, 0)])
+        assert consumer.position((topic, 0)) == 3
+
+
+def test_pausing(bootstrap, new_topic, consumer_for):
+    topic = new_topic(partitions=2)
+    fill(bootstrap, topic, 10, 2)
+    consumer = consumer_for(topic)
+    first = TopicPartition(topic, 0)
+    consumer.pause(first)
+    assert {r.partition for r in read(consumer, 5)} == {1}
+    assert consumer.poll(timeout=0.2) == [] and consumer.paused() == {first}
+    consumer.resume(first)
+    assert {r.partition for r in read(consumer, 5)} == {0}
+
+
+@pytest.mark.parametrize("compression", ["none", "zstd"])
+def test_raw_batches(bootstrap, new_topic, consumer_for, compression):
+    topic = new_topic()
+    fill(bootstrap, topic, 2000, compression=compression, batch_size=2000)
+    consumer = consumer_for(topic, max_partition_fetch_bytes=5000)
+    raw = []
+    while not raw or raw[-1].next_offset < 2000:
+        raw += consumer.poll_batches(5)
+    assert sum(batch.record_count for batch in raw) == 2000
+    assert [b.offset for b in raw] == [0] + [b.next_offset for b in raw[:-1]]
+    counted = [payload_bytes(batch.data) for batch in raw]
+    assert sum(records for records, _ in counted) == 2000
+    assert sum(size for _, size in counted) == sum(len(b"%d" % i) for i in range(2000))
+    assert consumer.position((topic, 0)) == 2000
+
+
+def test_iteration(bootstrap, new_topic, consumer_for):
+    topic = new_topic()
+    fill(bootstrap, topic, 10)
+    values = []
+    for record in consumer_for(topic):
+        values.append(int(record.value))
+        if len(values) == 10:
+            break
+    assert values == list(range(10))
+
+
+def test_what_retention_took_away(bootstrap, admin, new_topic, consumer_for):
+    topic = new_topic()
+    fill(bootstrap, topic, 10)
+    p = TopicPartition(topic, 0)
+    assert admin.delete_records({p: 5}) == {p: 5}
+    consumer = consumer_for(topic)
+    assert read(consumer, 5)[0].offset == 5
+    consumer.seek(p, 2)
+    assert read(consumer, 5)[0].offset == 5, "auto_offset_reset=earliest goes on at the first there is"
+    strict = consumer_for(topic, auto_offset_reset="none")
+    strict.seek(p, 2)
+    with pytest.raises(OffsetOutOfRangeError, match="offset 2 is not in the log"):
+        for _ in range(20):
+            strict.poll(timeout=0.5)
+
+
+def test_without_an_offset_and_without_a_policy(new_topic, consumer_for):
+    consumer = consumer_for(new_topic(), auto_offset_reset="none")
+    with pytest.raises(NoOffsetError, match="auto_offset_reset"):
+        consumer.poll(timeout=2)
+
+
+def test_a_topic_that_is_not_there(consumer_for):
+    consumer = consumer_for(allow_auto_create=False)
+    with pytest.raises(UnknownTopicError, match="nowhere"):
+        consumer.partitions_for("nowhere", timeout=0.3)
+    with pytest.raises(UnknownTopicError):
+        consumer.end_offsets([TopicPartition("nowhere", 0)], timeout=0.3)
+
+
+def test_a_partition_that_is_not_there(new_topic, consumer_for):
+    with pytest.raises(UnknownTopicError, match="partitions 0 to 0"):
+        consumer_for().end_offsets([TopicPartition(new_topic(), 7)], timeout=1)
+
+
+def test_no_broker(request):
+    with Consumer("127.0.0.1:1", default_timeout_ms=300) as consumer:
+        with pytest.raises(NoBrokerError, match="127.0.0.1:1"):
+            consumer.partitions_for("t")
+        consumer.assign([("t", 0)])
+        began = time.monotonic()
+        assert consumer.poll(timeout=0.3) == []
+        assert time.monotonic() - began < 2
+
+
+def test_a_closed_consumer(consumer_for):
+    consumer = consumer_for()
+    consumer.close()
+    consumer.close()
+    with pytest.raises(ClosedError):
+        consumer.poll()
+
+
+def test_two_threads_are_told(new_topic, consumer_for):
+    consumer = consumer_for(new_topic())
+    thread = threading.Thread(target=consumer.poll, kwargs={"timeout": 1.5})
+    thread.start()
+    time.sleep(0.3)
+    with pytest.raises(ClientError, match="another thread"):
+        consumer.poll(timeout=0.1)
+    thread.join()
+
+
+@pytest.mark.parametrize(
+    "options", [{"auto_offset_reset": "newest"}, {"isolation_level": "serial"}, {"assignors": ("best",)}]
+)
+def test_settings_that_make_no_sense(options):
+    with pytest.raises(ConfigError):
+        Consumer("127.0.0.1:1", **options)
+
+
+def test_group_calls_need_a_group(new_topic, consumer_for):
+    consumer = consumer_for(new_topic())
+    with pytest.raises(ConfigError, match="group_id"):
+        consumer.subscribe(["x"])
+    with pytest.raises(ConfigError, match="group_id"):
+        consumer.commit()

@@ -1,0 +1,182 @@
+"""Connections in trouble: every failure is a named error within its time, and nothing hangs."""
+
+import socket
+import threading
+import time
+
+import pytest
+
+from bowstring.clients.admin import Admin
+from bowstring.clients.cluster import parse_bootstrap
+from bowstring.clients.connection import Pending
+from bowstring.clients.errors import (
+    BrokerUnreachableError,
+    ConfigError,
+    ConnectionLostError,
+    NoBrokerError,
+    ProtocolError,
+    RequestTimedOutError,
+    UnsupportedApiError,
+)
+from bowstring.clients.network import NetworkClient
+from bowstring.clients.records import Node
+from bowstring.engine.protocol.messages.describe_quorum import DescribeQuorumRequest
+from bowstring.engine.protocol.messages.metadata import MetadataRequest
+from bowstring.engine.protocol.versions import API_VERSIONS
+from tests.unit.clients.fake_broker import CLOSE, SILENCE, FakeBroker
+
+
+@pytest.fixture
+def client():
+    made = NetworkClient("test", request_timeout_ms=3000)
+    yield made
+    made.close()
+
+
+def ask(client, broker, **options):
+    return client.wait(
+        client.send(Node(1, "127.0.0.1", broker.port), MetadataRequest, MetadataRequest(), **options)
+    )
+
+
+def test_requests_are_answered_in_the_newest_common_version(client):
+    with FakeBroker() as broker:
+        assert ask(client, broker).cluster_id == "fake"
+        assert client.versions(Node(1, "127.0.0.1", broker.port))[3] == (0, API_VERSIONS[3].highest)
+
+
+def test_an_old_broker_is_asked_again_for_its_versions(client):
+    with FakeBroker(api_versions_max=0) as broker:
+        assert ask(client, broker).cluster_id == "fake"
+
+
+def test_many_requests_travel_together_and_come_back_in_order(client):
+    with FakeBroker() as broker:
+        node, done = Node(1, "127.0.0.1", broker.port), []
+        sent = [
+            client.send(node, MetadataRequest, MetadataRequest(), callback=lambda p: done.append(p))
+            for _ in range(50)
+        ]
+        client.wait(sent[-1])
+        assert done == sent
+
+
+def test_nobody_listening_names_the_address(client):
+    with pytest.raises(BrokerUnreachableError, match=r"127\.0\.0\.1:1: .*refused.*Check that it is running"):
+        client.wait(client.send(Node(1, "127.0.0.1", 1), MetadataRequest, MetadataRequest()))
+    assert client.backing_off(Node(1, "127.0.0.1", 1))
+
+
+def test_a_name_that_does_not_resolve(client):
+    with pytest.raises(BrokerUnreachableError, match="does not resolve"):
+        client.wait(client.send(Node(1, "no.such.host.invalid", 1), MetadataRequest, MetadataRequest()))
+
+
+def test_a_closed_connection_fails_what_is_in_flight(client):
+    with FakeBroker() as broker:
+        ask(client, broker)
+        broker.handlers[MetadataRequest] = lambda version, request: CLOSE
+        with pytest.raises(ConnectionLostError):
+            ask(client, broker)
+
+
+def test_silence_ends_in_a_timeout(client):
+    with FakeBroker() as broker:
+        broker.handlers[MetadataRequest] = lambda version, request: SILENCE
+        began = time.monotonic()
+        with pytest.raises(RequestTimedOutError, match="Metadata within 0.3 s"):
+            ask(client, broker, timeout_s=0.3)
+        assert time.monotonic() - began < 2
+
+
+def test_a_listener_that_never_answers_is_unreachable():
+    client = NetworkClient("test", connect_timeout_ms=300)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        node = Node(1, "127.0.0.1", listener.getsockname()[1])
+        with pytest.raises(BrokerUnreachableError, match="no answer within 0.3 s"):
+            client.wait(client.send(node, MetadataRequest, MetadataRequest()))
+    client.close()
+
+
+@pytest.mark.parametrize(
+    "garbage", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\x00\x00\x00\x04\x7f\x7f\x7f\x7f", b"\xff" * 8]
+)
+def test_something_else_on_the_port(client, garbage):
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve():
+        connection, _ = listener.accept()
+        connection.recv(1000)
+        connection.sendall(garbage)
+        time.sleep(0.2)
+        connection.close()
+
+    threading.Thread(target=serve, daemon=True).start()
+    node = Node(1, "127.0.0.1", listener.getsockname()[1])
+    with pytest.raises((ProtocolError, BrokerUnreachableError)):
+        client.wait(client.send(node, MetadataRequest, MetadataRequest()), 2)
+    listener.close()
+
+
+def test_an_api_the_broker_lacks(client):
+    with FakeBroker() as broker:
+        whole = broker.api_versions
+
+        def without(version, request):
+            answer = whole(version, request)
+            answer.api_keys = [api for api in answer.api_keys if api.api_key != DescribeQuorumRequest.api_key]
+            return answer
+
+        broker.handlers = {type(r): h for r, h in ()} | broker.handlers
+        for cls in list(broker.handlers):
+            if cls.__name__ == "ApiVersionsRequest":
+                broker.handlers[cls] = without
+        node = Node(1, "127.0.0.1", broker.port)
+        with pytest.raises(UnsupportedApiError, match="DescribeQuorum"):
+            client.wait(client.send(node, DescribeQuorumRequest, DescribeQuorumRequest()))
+
+
+def test_closing_fails_what_is_in_flight():
+    client = NetworkClient("test")
+    with FakeBroker() as broker:
+        broker.handlers[MetadataRequest] = lambda version, request: SILENCE
+        pending = client.send(Node(1, "127.0.0.1", broker.port), MetadataRequest, MetadataRequest())
+        client.poll(0.1)
+        client.close()
+        assert isinstance(pending, Pending) and pending.done and "closed" in str(pending.error)
+
+
+def test_wakeup_from_another_thread_ends_a_poll(client):
+    threading.Timer(0.1, client.wakeup).start()
+    began = time.monotonic()
+    client.poll(5)
+    assert time.monotonic() - began < 2
+
+
+def test_no_broker_at_all_names_all_that_were_tried():
+    with Admin("127.0.0.1:1,localhost:2", timeout_ms=300) as admin:
+        with pytest.raises(NoBrokerError, match=r"127\.0\.0\.1:1: .*; localhost:2: .*bowstring serve"):
+            admin.topics()
+
+
+def test_one_live_broker_among_the_bootstrap_servers_is_enough():
+    with FakeBroker() as broker, Admin(f"127.0.0.1:1,{broker.bootstrap}", timeout_ms=5000) as admin:
+        assert admin.topics() == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "nodes"),
+    [
+        ("a:1,b:2", [("a", 1), ("b", 2)]),
+        (["a:1", " b "], [("a", 1), ("b", 9092)]),
+        ("PLAINTEXT://[::1]:7", [("::1", 7)]),
+    ],
+)
+def test_bootstrap_servers(text, nodes):
+    assert [(node.host, node.port) for node in parse_bootstrap(text)] == nodes
+
+
+@pytest.mark.parametrize("text", ["", "a:b", "a:0", "a:70000", ":9"])
+def test_bad_bootstrap_servers(text):
+    with pytest.raises(ConfigError, match="bootstrap"):
+        parse_bootstrap(text)

@@ -1,0 +1,249 @@
+"""What the producer does when brokers answer with trouble: retried in order, numbered right, never silent."""
+
+import struct
+import time
+
+import pytest
+
+from bowstring.clients.errors import (
+    AuthorizationError,
+    BufferFullError,
+    ClientError,
+    ClientTimeoutError,
+    ClosedError,
+    ConfigError,
+    NoBrokerError,
+    RecordTooLargeError,
+)
+from bowstring.clients.producer import Producer
+from bowstring.engine.errors import Errors
+from bowstring.engine.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from bowstring.engine.protocol.messages.metadata import MetadataRequest
+from bowstring.engine.protocol.messages.produce import ProduceRequest
+from tests.unit.clients.fake_broker import CLOSE, SILENCE, FakeBroker, batches_of, produced
+
+
+def identity(batch):
+    """Producer id, epoch, base sequence and record count of a batch."""
+    return struct.unpack_from(">qhii", batch, 43)
+
+
+class Log:
+    """Stores produced batches as a broker would, after the trouble the test asked for."""
+
+    def __init__(self, broker, trouble=()):
+        self.trouble = list(trouble)
+        self.stored = []
+        broker.handlers[ProduceRequest] = self.produce
+
+    def produce(self, version, request):
+        if self.trouble:
+            answer = self.trouble.pop(0)
+            if answer in (CLOSE, SILENCE):
+                return answer
+            if answer:
+                return produced(request, error=answer)
+        offset = sum(identity(batch)[3] for batch in self.stored)
+        self.stored += batches_of(request)
+        return produced(request, base_offset=offset)
+
+
+@pytest.fixture
+def broker():
+    with FakeBroker() as made:
+        yield made
+
+
+def producer_for(broker, **options):
+    options = {"linger_ms": 0, "retry_backoff_ms": 10, "request_timeout_ms": 1000, **options}
+    return Producer(broker.bootstrap, **options)
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        [Errors.NOT_LEADER_OR_FOLLOWER.code],
+        [Errors.NOT_ENOUGH_REPLICAS.code, Errors.REQUEST_TIMED_OUT.code],
+        [CLOSE],
+        [SILENCE],
+    ],
+)
+def test_what_may_be_repeated_is_repeated_with_the_same_sequence(broker, trouble):
+    log = Log(broker, trouble)
+    with producer_for(broker) as producer:
+        assert producer.send("t", b"x").result(10).offset == 0
+        assert producer.send("t", b"y").result(10).offset == 1
+    assert [identity(batch) for batch in log.stored] == [(7, 0, 0, 1), (7, 0, 1, 1)]
+
+
+def test_a_wrong_leader_makes_metadata_be_asked_again(broker):
+    Log(broker, [Errors.NOT_LEADER_OR_FOLLOWER.code])
+    with producer_for(broker) as producer:
+        producer.send("t", b"x").result(10)
+        assert len(broker.seen(MetadataRequest)) >= 2
+
+
+def test_order_survives_a_failure_with_more_in_flight(broker):
+    class Flaky(Log):
+        def produce(self, version, request):
+            first = identity(batches_of(request)[0])[2]
+            if first == 0 and not self.stored and len(broker.seen(ProduceRequest)) < 3:
+                return produced(request, error=Errors.REQUEST_TIMED_OUT.code)
+            expected = sum(identity(batch)[3] for batch in self.stored)
+            if first != expected:
+                return produced(request, error=Errors.OUT_OF_ORDER_SEQUENCE_NUMBER.code)
+            return super().produce(version, request)
+
+    log = Flaky(broker)
+    with producer_for(broker, batch_size=200) as producer:
+        futures = [producer.send("t", b"%03d" % i + b"." * 60) for i in range(40)]
+        offsets = [future.result(10).offset for future in futures]
+    assert offsets == list(range(40))
+    sequences = [identity(batch)[2] for batch in log.stored]
+    assert sequences == sorted(sequences) and all(identity(batch)[:2] == (7, 0) for batch in log.stored)
+
+
+def test_a_lost_producer_state_starts_the_next_epoch(broker):
+    log = Log(broker, [0, Errors.UNKNOWN_PRODUCER_ID.code])
+    with producer_for(broker) as producer:
+        producer.send("t", b"a").result(10)
+        assert producer.send("t", b"b").result(10).offset == 1
+    assert [identity(batch) for batch in log.stored] == [(7, 0, 0, 1), (7, 1, 0, 1)]
+
+
+def test_a_duplicate_counts_as_stored(broker):
+    Log(broker, [Errors.DUPLICATE_SEQUENCE_NUMBER.code])
+    with producer_for(broker) as producer:
+        assert producer.send("t", b"x").exception(10) is None
+
+
+def test_what_cannot_be_repeated_fails_at_once(broker):
+    Log(broker, [Errors.TOPIC_AUTHORIZATION_FAILED.code])
+    with producer_for(broker) as producer:
+        with pytest.raises(AuthorizationError, match="writing to t-0.*TOPIC_AUTHORIZATION_FAILED"):
+            producer.send("t", b"x").result(10)
+        assert producer.send("t", b"y").result(10).offset == 0, "the next records go on"
+
+
+def test_after_a_failed_batch_the_next_starts_a_new_epoch(broker):
+    log = Log(broker, [Errors.INVALID_RECORD.code])
+    with producer_for(broker) as producer:
+        assert producer.send("t", b"x").exception(10) is not None
+        producer.send("t", b"y").result(10)
+    assert identity(log.stored[0]) == (7, 1, 0, 1)
+
+
+def test_delivery_timeout_names_the_last_error(broker):
+    Log(broker, [Errors.NOT_ENOUGH_REPLICAS.code] * 1000)
+    with producer_for(broker, delivery_timeout_ms=300) as producer:
+        with pytest.raises((ClientTimeoutError, ClientError), match="NOT_ENOUGH_REPLICAS"):
+            producer.send("t", b"x").result(10)
+
+
+def test_a_broker_that_went_away(broker):
+    Log(broker, [CLOSE] * 1000)
+    producer = producer_for(broker, delivery_timeout_ms=500)
+    future = producer.send("t", b"x")
+    broker.__exit__()
+    assert future.exception(10) is not None
+    producer.close()
+
+
+def test_no_broker_at_all():
+    producer = Producer("127.0.0.1:1", max_block_ms=300)
+    began = time.monotonic()
+    with pytest.raises(NoBrokerError, match="127.0.0.1:1"):
+        producer.send("t", b"x")
+    assert time.monotonic() - began < 3
+    producer.close()
+
+
+def test_without_idempotence_no_id_is_asked_for(broker):
+    log = Log(broker)
+    with producer_for(broker, acks=1) as producer:
+        producer.send("t", b"x").result(10)
+    assert broker.seen(InitProducerIdRequest) == []
+    assert identity(log.stored[0]) == (-1, -1, -1, 1)
+
+
+def test_acks_0_expects_no_answer(broker):
+    broker.handlers[ProduceRequest] = lambda version, request: SILENCE
+    with producer_for(broker, acks=0) as producer:
+        assert producer.send("t", b"x").result(10).offset == -1
+
+
+def test_a_refused_producer_id_fails_everything(broker):
+    broker.handlers[InitProducerIdRequest] = lambda version, request: InitProducerIdResponse(
+        error_code=Errors.CLUSTER_AUTHORIZATION_FAILED.code
+    )
+    producer = producer_for(broker)
+    with pytest.raises(AuthorizationError):
+        producer.send("t", b"x").result(10)
+    with pytest.raises(ClientError, match="has failed"):
+        producer.send("t", b"y")
+    producer.close()
+
+
+def test_close_gives_up_after_its_timeout(broker):
+    broker.handlers[ProduceRequest] = lambda version, request: SILENCE
+    producer = producer_for(broker, request_timeout_ms=30_000)
+    future = producer.send("t", b"x")
+    began = time.monotonic()
+    producer.close(timeout=0.3)
+    assert time.monotonic() - began < 3
+    assert "closed" in str(future.exception(1))
+    with pytest.raises(ClosedError):
+        producer.send("t", b"y")
+
+
+def test_flush_has_a_timeout(broker):
+    broker.handlers[ProduceRequest] = lambda version, request: SILENCE
+    producer = producer_for(broker)
+    producer.send("t", b"x")
+    with pytest.raises(ClientTimeoutError):
+        producer.flush(0.2)
+    producer.close(timeout=0)
+
+
+def test_a_full_buffer_waits_and_then_says_so(broker):
+    broker.handlers[ProduceRequest] = lambda version, request: SILENCE
+    producer = producer_for(broker, buffer_memory=2000, max_block_ms=200)
+    with pytest.raises(BufferFullError, match="buffer_memory=2000"):
+        for _ in range(100):
+            producer.send("t", b"x" * 500)
+    producer.close(timeout=0)
+
+
+def test_a_record_above_the_limit_is_refused_before_it_is_sent(broker):
+    Log(broker)
+    with producer_for(broker, max_request_size=1000) as producer:
+        with pytest.raises(RecordTooLargeError, match="max_request_size=1000"):
+            producer.send("t", b"x" * 1000)
+
+
+def test_a_callback_that_fails_is_logged_and_nothing_else(broker, caplog):
+    Log(broker)
+    with producer_for(broker) as producer:
+        producer.send("t", b"x", on_delivery=lambda future: 1 / 0).result(10)
+        assert producer.send("t", b"y").result(10).offset == 1
+    assert "ZeroDivisionError" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "options", [{"acks": 2}, {"acks": 1, "idempotent": True}, {"compression": "brotli"}, {"max_in_flight": 6}]
+)
+def test_settings_that_make_no_sense(options):
+    with pytest.raises(ConfigError):
+        Producer("127.0.0.1:1", **options)
+
+
+@pytest.mark.parametrize("value", [1, 1.5, ["x"], object()])
+def test_values_are_bytes_or_text(broker, value):
+    with producer_for(broker) as producer, pytest.raises(ConfigError, match="give bytes, text or None"):
+        producer.send("t", value)
+
+
+def test_partition_that_is_not_there(broker):
+    Log(broker)
+    with producer_for(broker) as producer, pytest.raises(ConfigError, match="partitions 0 to 0, not 5"):
+        producer.send("t", b"x", partition=5)
