@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Final
 
+from bowstring._native.log import LogError
 from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.names import is_internal
 from bowstring.engine.protocol.messages.delete_records import (
@@ -61,4 +62,7 @@ def _delete(broker: "Broker", topic: str, partition: int, offset: int) -> int:
         raise KafkaError(Errors.OFFSET_OUT_OF_RANGE)
     if offset <= log.log_start_offset:
         return int(log.log_start_offset)
-    return int(log.delete_records(offset))
+    try:
+        return int(log.delete_records(offset))
+    except LogError as error:
+        raise KafkaError(Errors.of(error.code), error.message) from error

@@ -54,7 +54,6 @@ async def handle(broker: "Broker", request: "Request") -> DeleteTopicsResponse:
                 records.append(RemoveTopicRecord(topic_id=topic))
                 results.append(_result(image.topics_by_id[topic].name, topic, None))
         await broker.changes.commit(records)
-    broker.housekeeping.watch_unlinks()
     return DeleteTopicsResponse(responses=results)
 
 

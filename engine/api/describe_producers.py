@@ -50,13 +50,15 @@ def _producers(broker: "Broker", topic: str, index: int) -> PartitionResponse:
         partition_index=index,
         active_producers=[
             ProducerState(
-                producer_id=producer.producer_id,
-                producer_epoch=producer.producer_epoch,
-                last_sequence=producer.last_sequence,
-                last_timestamp=producer.last_timestamp_ms,
-                coordinator_epoch=producer.coordinator_epoch,
-                current_txn_start_offset=producer.first_offset_of_transaction,
+                producer_id=producer_id,
+                producer_epoch=epoch,
+                last_sequence=last_sequence,
+                last_timestamp=last_timestamp_ms,
+                coordinator_epoch=coordinator_epoch,
+                current_txn_start_offset=first_offset,
             )
-            for producer in log.active_producers()
+            for producer_id, epoch, last_sequence, last_timestamp_ms, coordinator_epoch, first_offset in (
+                log.active_producers()
+            )
         ],
     )

@@ -28,15 +28,15 @@ async def handle(broker: "Broker", request: "Request") -> DescribeQuorumResponse
     Versions: 1 adds the times of fetches (KIP-836); 2 error messages, directory ids and nodes (KIP-853).
     """
     body: DescribeQuorumRequest = request.body
+    asked = [(topic.topic_name, each.partition_index) for topic in body.topics for each in topic.partitions]
+    if asked != [(METADATA_TOPIC, 0)]:
+        return _unknown(body)
     return DescribeQuorumResponse(
         error_message=None,
         topics=[
             DescribeQuorumResponseTopicData(
                 topic_name=topic.topic_name,
-                partitions=[
-                    _partition(broker, topic.topic_name, partition.partition_index)
-                    for partition in topic.partitions
-                ],
+                partitions=[_partition(broker, partition.partition_index) for partition in topic.partitions],
             )
             for topic in body.topics
         ],
@@ -45,13 +45,28 @@ async def handle(broker: "Broker", request: "Request") -> DescribeQuorumResponse
     )
 
 
-def _partition(broker: "Broker", topic: str, index: int) -> DescribeQuorumResponsePartitionData:
-    if (topic, index) != (METADATA_TOPIC, 0):
-        return DescribeQuorumResponsePartitionData(
-            partition_index=index,
-            error_code=Errors.UNKNOWN_TOPIC_OR_PARTITION.code,
-            error_message=Errors.UNKNOWN_TOPIC_OR_PARTITION.message,
-        )
+def _unknown(body: DescribeQuorumRequest) -> DescribeQuorumResponse:
+    """What asks for anything but the one partition is answered as unknown as a whole."""
+    error = Errors.UNKNOWN_TOPIC_OR_PARTITION
+    return DescribeQuorumResponse(
+        topics=[
+            DescribeQuorumResponseTopicData(
+                topic_name=topic.topic_name,
+                partitions=[
+                    DescribeQuorumResponsePartitionData(
+                        partition_index=each.partition_index,
+                        error_code=error.code,
+                        error_message=error.message,
+                    )
+                    for each in topic.partitions
+                ],
+            )
+            for topic in body.topics
+        ],
+    )
+
+
+def _partition(broker: "Broker", index: int) -> DescribeQuorumResponsePartitionData:
     now_ms = time.time_ns() // 1_000_000
     end = broker.metadata.end_offset
     return DescribeQuorumResponsePartitionData(

@@ -33,7 +33,10 @@ async def handle(broker: "Broker", request: "Request") -> DescribeTopicPartition
     asked = {topic.name for topic in body.topics}
     if cursor is not None and (cursor.partition_index < 0 or (asked and cursor.topic_name not in asked)):
         return DescribeTopicPartitionsResponse(
-            topics=[_missing(topic.name, Errors.INVALID_REQUEST) for topic in body.topics]
+            topics=[
+                DescribeTopicPartitionsResponseTopic(error_code=Errors.INVALID_REQUEST.code, name=topic.name)
+                for topic in body.topics
+            ]
         )
     start = cursor.topic_name if cursor is not None else ""
     limit = broker.configs.value("max.request.partition.size.limit")

@@ -52,5 +52,4 @@ async def handle(broker: "Broker", request: "Request") -> IncrementalAlterConfig
                 response.error_message = error.detail or error.error.message
         if not body.validate_only:
             await broker.changes.commit(records)
-    broker.housekeeping.watch_flushes()
     return IncrementalAlterConfigsResponse(responses=responses)

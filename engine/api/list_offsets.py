@@ -108,8 +108,7 @@ def _find(broker: "Broker", body: ListOffsetsRequest, topic: str, wanted: ListOf
         epoch = broker.metadata.image.topics[topic].partitions[wanted.partition_index].leader_epoch
         return -1, end, epoch
     if wanted.timestamp in (EARLIEST, EARLIEST_LOCAL):
-        start = log.log_start_offset
-        return -1, start, broker.epoch_of(topic, wanted.partition_index, start)
+        return -1, log.log_start_offset, log.epoch_for_offset(log.log_start_offset)
     if wanted.timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return _NOWHERE
     if wanted.timestamp == MAX_TIMESTAMP:

@@ -3,10 +3,9 @@
 from typing import TYPE_CHECKING
 
 from bowstring.engine.api.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
-from bowstring.engine.broker.group_shell import TOPIC as GROUPS_TOPIC
 from bowstring.engine.errors import Error, Errors, KafkaError
 from bowstring.engine.metadata.image import TopicImage
-from bowstring.engine.metadata.names import is_internal, topic_name_problem
+from bowstring.engine.metadata.names import GROUPS_TOPIC, METADATA_TOPIC, is_internal, topic_name_problem
 from bowstring.engine.metadata.topic_changes import NewTopic, create_topic
 from bowstring.engine.protocol import ZERO_UUID, random_uuid
 from bowstring.engine.protocol.messages.metadata import (
@@ -27,7 +26,7 @@ async def handle(broker: "Broker", request: "Request") -> MetadataResponse:
 
     Behaviour: null topics (in version 0: none) ask for all topics, an empty list for none. A topic that is
     not there is created when the client and auto.create.topics.enable allow it; the answer is then
-    LEADER_NOT_AVAILABLE, as Kafka has it, and the client asks again. Topics asked for by id are never
+    UNKNOWN_TOPIC_OR_PARTITION, as Kafka has it, and the client asks again. Topics asked for by id are never
     created.
 
     Versions: 1 adds rack, controller and internal topics; 2 the cluster id; 4 allow_auto_topic_creation;
@@ -134,13 +133,15 @@ async def _create(broker: "Broker", name: str) -> Error:
     try:
         if name == GROUPS_TOPIC:
             await broker.groups.ensure_topic()
-        elif is_internal(name):
-            return Errors.UNKNOWN_TOPIC_OR_PARTITION  # its coordinator is not there yet
+        elif is_internal(name) or name == METADATA_TOPIC:
+            # Their coordinators are not there yet; the metadata log is never a topic.
+            return Errors.UNKNOWN_TOPIC_OR_PARTITION
         else:
             async with broker.metadata.changing() as image:
                 if name not in image.topics:
                     wanted = create_topic(image, broker.configs, NewTopic(name), random_uuid())
                     await broker.changes.commit(wanted)
     except KafkaError as error:
-        return error.error
-    return Errors.LEADER_NOT_AVAILABLE
+        # Kafka creates behind the answer, which hides every cause but a bad name.
+        return Errors.UNKNOWN_TOPIC_OR_PARTITION if topic_name_problem(name) is None else error.error
+    return Errors.UNKNOWN_TOPIC_OR_PARTITION

@@ -12,7 +12,6 @@ from bowstring.engine.broker import log_lines
 from bowstring.engine.broker.cluster_changes import ClusterChanges
 from bowstring.engine.broker.data_directory import DataDirectory
 from bowstring.engine.broker.dispatch import Dispatcher
-from bowstring.engine.broker.group_shell import GroupShell
 from bowstring.engine.broker.housekeeping import Housekeeping
 from bowstring.engine.broker.listeners import Listener, advertised_listeners, client_listeners
 from bowstring.engine.broker.metadata_log import MetadataLog
@@ -21,6 +20,7 @@ from bowstring.engine.broker.topic_logs import TopicLogs
 from bowstring.engine.configs import BrokerConfigs, ConfigError
 from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.features import FINALIZED_FEATURES, SUPPORTED_FEATURES
+from bowstring.engine.metadata.names import GROUPS_TOPIC
 from bowstring.engine.protocol import API_VERSIONS, random_uuid
 from bowstring.engine.protocol.records.cluster_metadata.nodes import (
     BrokerEndpoint,
@@ -31,6 +31,7 @@ from bowstring.engine.protocol.records.cluster_metadata.settings import FeatureL
 from bowstring.engine.protocol.schema import MetadataRecord
 
 if TYPE_CHECKING:
+    from bowstring.engine.broker.group_shell import GroupShell
     from bowstring.engine.broker.metrics_server import MetricsServer
 
 _PLAINTEXT: Final = 0
@@ -50,7 +51,6 @@ class Broker:
         plane: The native data plane.
         changes: Commits changes to the cluster and carries them out.
         producer_ids: Gives out producer ids.
-        groups: The group coordinator.
         listeners: What is listened on, with the ports really bound.
         advertised: What clients are told, in the same order.
         node_id: This node.
@@ -73,7 +73,7 @@ class Broker:
         self.logs: TopicLogs
         self.changes: ClusterChanges
         self.producer_ids: ProducerIds
-        self.groups: GroupShell
+        self._groups: GroupShell | None = None
 
     @property
     def cluster_id(self) -> str:
@@ -119,9 +119,8 @@ class Broker:
             self.logs = TopicLogs(self.directory, self.configs, self.plane, self.node_id)
             self.changes = ClusterChanges(self.metadata, self.logs, self.configs, self.node_id)
             self.producer_ids = ProducerIds(self.metadata, self.node_id)
-            self.groups = GroupShell(self)
             self.changes.when_changed = self.housekeeping.cluster_changed
-            self.changes.when_topic_deleted = self.groups.topic_deleted
+            self.changes.when_topic_deleted = self._topic_deleted
             self.metadata.commit_at_start(self._registration())
             self.changes.load_dynamic_configs(self.metadata.image)
             self.logs.open_all(self.metadata.image, self.configs.value("num.recovery.threads.per.data.dir"))
@@ -189,7 +188,8 @@ class Broker:
         """Begins to serve. On the control loop, after `open`."""
         for name in self.configs.without_effect():
             log_lines.warning("this config is accepted and reported, but has no effect yet", config=name)
-        self.groups.start()
+        if GROUPS_TOPIC in self.metadata.image.topics:
+            self.groups  # noqa: B018 - whose offsets are read before the first member asks
         self.dispatcher.start()
         self.housekeeping.start()
         if (port := self.configs.value("bowstring.metrics.port")) >= 0:
@@ -208,6 +208,20 @@ class Broker:
         return self._metrics.port if self._metrics is not None else -1
 
     # ------------------------------------------------------------ for handlers
+
+    @property
+    def groups(self) -> "GroupShell":
+        """The group coordinator; loaded and started when it is first needed, on the control loop."""
+        if self._groups is None:
+            from bowstring.engine.broker.group_shell import GroupShell
+
+            self._groups = GroupShell(self)
+            self._groups.start()
+        return self._groups
+
+    def _topic_deleted(self, name: str, topic_id: bytes) -> None:
+        if self._groups is not None:
+            self._groups.topic_deleted(name, topic_id)
 
     def leader_log(self, topic: str, partition: int, current_leader_epoch: int = -1) -> PartitionLog:
         """The log of a partition that this broker leads, in the epoch the client believes in (-1: any).
@@ -244,7 +258,7 @@ class Broker:
 
     def _close(self) -> None:
         epoch = self.metadata.image.brokers[self.node_id].epoch
-        self.logs.close()
+        self.logs.close(self.configs.value("num.recovery.threads.per.data.dir"))
         self.metadata.close()
         self.directory.mark_clean(epoch)
         self.directory.close()

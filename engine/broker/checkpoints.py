@@ -45,6 +45,23 @@ def sync_directory(path: str | Path) -> None:
         os.close(fd)
 
 
+def sync_file_system(path: str | Path) -> None:
+    """Makes everything written to the file system of `path` durable, with one call (syncfs).
+
+    Raises:
+        OSError: The kernel could not write something, perhaps of another program.
+    """
+    import ctypes  # a third of the time of a start, for something that only a stop needs
+
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        if ctypes.CDLL(None, use_errno=True).syncfs(fd) != 0:
+            code = ctypes.get_errno()
+            raise OSError(code, os.strerror(code), str(path))
+    finally:
+        os.close(fd)
+
+
 def write_offsets(
     path: Path, offsets: Mapping[PartitionKey, int] | Iterable[tuple[PartitionKey, int]]
 ) -> None:

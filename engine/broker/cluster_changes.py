@@ -3,9 +3,11 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from bowstring._native.log import LogError
+from bowstring.engine.broker import log_lines
 from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.errors import Errors, KafkaError
-from bowstring.engine.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, ClusterImage
+from bowstring.engine.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, ClusterImage, TopicImage
 from bowstring.engine.metadata.topic_changes import NewTopic, create_topic
 from bowstring.engine.protocol.ids import random_uuid
 from bowstring.engine.protocol.records.cluster_metadata.settings import ConfigRecord
@@ -27,6 +29,7 @@ class ClusterChanges:
         self._logs = logs
         self._configs = configs
         self._node_id = node_id
+        self.when_changed: Callable[[], None] = lambda: None
         self.when_topic_deleted: Callable[[str, bytes], None] = lambda name, topic_id: None
 
     async def commit(self, records: Sequence[MetadataRecord]) -> None:
@@ -44,7 +47,7 @@ class ClusterChanges:
         delays = {name: self._delete_delay_ms(image, name) for name in removed.values()}
         try:
             await self._metadata.commit(records)
-        except OSError as error:
+        except LogError as error:
             raise KafkaError(
                 Errors.KAFKA_STORAGE_ERROR, f"the metadata log cannot be written: {error}"
             ) from error
@@ -52,8 +55,17 @@ class ClusterChanges:
             self._logs.remove(name, delays[name])
             self.when_topic_deleted(name, topic_id)
         for topic_id in {record.topic_id: None for record in records if isinstance(record, PartitionRecord)}:
-            await self._logs.open_new(image, image.topics_by_id[topic_id])
+            await self._open(image, image.topics_by_id[topic_id])
         self._configure(image, [record for record in records if isinstance(record, ConfigRecord)])
+        self.when_changed()
+
+    async def _open(self, image: ClusterImage, topic: TopicImage) -> None:
+        try:
+            await self._logs.open_new(image, topic)
+        except (OSError, LogError) as error:
+            # The topic is there; its partitions are made at the next start that has the room for them.
+            log_lines.error("a partition cannot be made", topic=topic.name, detail=str(error))
+            raise KafkaError(Errors.KAFKA_STORAGE_ERROR, f"{topic.name} cannot be made: {error}") from error
 
     def _delete_delay_ms(self, image: ClusterImage, topic: str) -> int:
         return int(self._configs.topic_value("file.delete.delay.ms", image.topic_configs(topic)))

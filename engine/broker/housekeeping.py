@@ -40,6 +40,7 @@ class Housekeeping:
         self._tasks: list[asyncio.Task[None]] = []
         self._unlink_timer: asyncio.TimerHandle | None = None
         self._seen: dict[str, int] = {}
+        self._flushes = 0
 
     def start(self) -> None:
         """Starts the timers that the configs ask for."""
@@ -53,8 +54,12 @@ class Housekeeping:
             ("producer expiry", value("producer.id.expiration.check.interval.ms"), self.expire_producers),
         ):
             self._tasks.append(asyncio.create_task(self._every(name, first_ms, interval_ms, work)))
-        self.watch_flushes()
-        self.watch_unlinks()
+        self.cluster_changed()
+
+    def cluster_changed(self) -> None:
+        """Sees to flushes and unlinks that a change of topics or configs has made necessary."""
+        self._watch_flushes()
+        self._watch_unlinks()
 
     def stop(self) -> None:
         """Stops the timers."""
@@ -77,8 +82,9 @@ class Housekeeping:
             await asyncio.sleep(max(1, interval_ms) / 1000)
 
     def _something_written(self, reader: str) -> bool:
-        """Whether anything was produced since `reader` last asked."""
-        writes = self._broker.plane.counters()["produce"]["requests"] + self._broker.control_writes
+        """Whether anything was produced or synced since `reader` last asked."""
+        produced = self._broker.plane.counters()["produce"]["requests"]
+        writes = produced + self._broker.control_writes + self._flushes
         seen = self._seen.get(reader)
         self._seen[reader] = writes
         return seen != writes
@@ -134,8 +140,8 @@ class Housekeeping:
         )
         return max(1, int(min(intervals)))
 
-    def watch_flushes(self) -> None:
-        """Starts the flush timer when some topic has a flush.ms. Called again when configs change."""
+    def _watch_flushes(self) -> None:
+        """Starts the flush timer when some topic has a flush.ms."""
         if self.flush_interval_ms() < _NEVER_MS and not any(
             task.get_name() == "flush" and not task.done() for task in self._tasks
         ):
@@ -150,6 +156,7 @@ class Housekeeping:
             due = self._flush_due()
             if due:
                 await loop.run_in_executor(None, flush_all, due)
+                self._flushes += 1
 
     def _flush_due(self) -> list[PartitionLog]:
         configs, image = self._broker.configs, self._broker.metadata.image
@@ -166,8 +173,8 @@ class Housekeeping:
 
     # ------------------------------------------------------------ delayed deletes
 
-    def watch_unlinks(self) -> None:
-        """Sets the timer for the next retired directory. Called again when a topic was deleted."""
+    def _watch_unlinks(self) -> None:
+        """Sets the timer for the next retired directory."""
         due = self._broker.logs.next_unlink()
         if self._unlink_timer is not None:
             self._unlink_timer.cancel()
@@ -179,4 +186,4 @@ class Housekeeping:
     def _unlink(self) -> None:
         loop = asyncio.get_running_loop()
         done = loop.run_in_executor(None, self._broker.logs.unlink_retired, time.monotonic())
-        done.add_done_callback(lambda _: self.watch_unlinks())
+        done.add_done_callback(lambda _: self._watch_unlinks())

@@ -10,10 +10,9 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Final
 
-from bowstring._native.log import PartitionLog
-
 from bowstring._native.decode import decode_batches
 from bowstring._native.encode import encode_batch
+from bowstring._native.log import PartitionLog
 from bowstring.engine.broker.data_directory import (
     METADATA_PARTITION_DIRECTORY,
     METADATA_TOPIC_ID,

@@ -6,11 +6,12 @@ Counters live in the data plane and the dispatcher; they are read here, never lo
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
-from bowstring.engine.broker.request_counters import LATENCY_BUCKETS
-from bowstring.engine.protocol import API_VERSIONS
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
+
+from bowstring.engine.broker.request_counters import LATENCY_BUCKETS
+from bowstring.engine.protocol import API_VERSIONS
 
 if TYPE_CHECKING:
     from bowstring.engine.broker.broker import Broker

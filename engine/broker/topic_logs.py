@@ -5,12 +5,11 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Final
-
-from bowstring._native.log import PartitionLog
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Final, TypeVar
 
 from bowstring._native.dataplane import DataPlane
+from bowstring._native.log import PartitionLog
 from bowstring.engine.broker import log_lines
 from bowstring.engine.broker.checkpoints import (
     HIGH_WATERMARKS,
@@ -18,6 +17,7 @@ from bowstring.engine.broker.checkpoints import (
     RECOVERY_POINTS,
     PartitionKey,
     read_offsets,
+    sync_file_system,
     write_offsets,
 )
 from bowstring.engine.broker.data_directory import (
@@ -32,6 +32,9 @@ from bowstring.engine.metadata.image import ClusterImage, TopicImage
 
 # Opening this many logs blocks the control thread for about a millisecond; more go to another thread.
 _INLINE_LOGS: Final = 4
+_LOGS_PER_THREAD: Final = 64
+
+T = TypeVar("T")
 
 
 class TopicLogs:
@@ -83,8 +86,14 @@ class TopicLogs:
         for topic in topics:
             self._logs[topic.name] = [None] * len(topic.partitions)
         work = [(topic, index) for topic in topics for index in self._own(topic, 0)]
-        opener = _Opener(self, image, recovery_points, log_starts)
-        opener.run(work, min(threads, max(1, len(work) // 64)))
+
+        def open_one(item: tuple[TopicImage, int]) -> None:
+            topic, index = item
+            key = (topic.name, index)
+            config = self._configs.log_config(image.topic_configs(topic.name))
+            self._open(topic, index, config, recovery_points.get(key, 0), log_starts.get(key, 0))
+
+        run_on_threads(open_one, work, threads_for(len(work), threads))
         for topic in topics:
             self._serve(topic, range(len(topic.partitions)), image)
 
@@ -112,7 +121,7 @@ class TopicLogs:
             if self._node_id in partition.replicas
         ]
 
-    def _make(self, topic: TopicImage, index: int, config: Mapping[str, int]) -> PartitionLog:
+    def _make(self, topic: TopicImage, index: int, config: dict[str, int]) -> PartitionLog:
         name = partition_directory(topic.name, index)
         path = self._directory.path / name
         if path.exists():
@@ -122,8 +131,8 @@ class TopicLogs:
         self._directory.write_partition_metadata(name, topic.id)
         return PartitionLog(str(path), config, recovery_point=0, clean_shutdown=True)
 
-    def open_existing(
-        self, topic: TopicImage, index: int, config: Mapping[str, int], recovery_point: int, log_start: int
+    def _open(
+        self, topic: TopicImage, index: int, config: dict[str, int], recovery_point: int, log_start: int
     ) -> None:
         """Opens a partition found at start, or makes it when a crash came before its directory did."""
         name = partition_directory(topic.name, index)
@@ -207,8 +216,9 @@ class TopicLogs:
         due = time.monotonic() + delete_delay_ms / 1000
         for index, log in enumerate(logs):
             if log is not None:
-                log.close()
-                self._retired[self._retire(topic, index, DELETED_SUFFIX)] = due
+                path = self._retire(topic, index, DELETED_SUFFIX)
+                log.mark_deleted(path)
+                self._retired[path] = due
 
     def _retire(self, topic: str, index: int, suffix: str) -> str:
         target = self._directory.path / self._directory.retired_name(topic, index, suffix)
@@ -231,7 +241,9 @@ class TopicLogs:
     def checkpoint(self, name: str) -> None:
         """Writes one of the offset checkpoints, if it has changed since it was last written."""
         value = _CHECKPOINTS[name]
-        offsets = {(topic, index): value(log) for topic, index, log in self}
+        self._write_checkpoint(name, {(topic, index): value(log) for topic, index, log in self})
+
+    def _write_checkpoint(self, name: str, offsets: dict[PartitionKey, int]) -> None:
         if name == LOG_START_OFFSETS:
             # Kafka leaves out what the first segment's name says already.
             offsets = {key: offset for key, offset in offsets.items() if offset > 0}
@@ -239,69 +251,62 @@ class TopicLogs:
             write_offsets(self._directory.path / name, offsets)
             self._written[name] = offsets
 
-    def close(self) -> None:
-        """Syncs and closes every log, with snapshots of producer state, and writes all checkpoints."""
-        for _, _, log in self:
-            log.flush()
-        for name in _CHECKPOINTS:
-            self.checkpoint(name)
-        for _, _, log in self:
-            log.close()
+    def close(self, threads: int) -> None:
+        """Closes every log, with snapshots of producer state; then everything is on the medium.
+
+        Raises:
+            OSError, LogError: Something could not be written; the next start must recover.
+        """
+        each_log = [log for _, _, log in self]
+        ends = {(topic, index): int(log.log_end_offset) for topic, index, log in self}
+        run_on_threads(lambda log: log.close(sync=False), each_log, threads_for(len(each_log), threads))
+        # One sync of the file system instead of several for each of thousands of logs.
+        sync_file_system(self._directory.path)
+        self._write_checkpoint(RECOVERY_POINTS, ends)
+        self.checkpoint(LOG_START_OFFSETS)
+        self.checkpoint(HIGH_WATERMARKS)
         self._logs.clear()
 
 
-_CHECKPOINTS: Final = {
+_CHECKPOINTS: Final[dict[str, Callable[[PartitionLog], int]]] = {
     RECOVERY_POINTS: lambda log: int(log.recovery_point),
     LOG_START_OFFSETS: lambda log: int(log.log_start_offset),
     HIGH_WATERMARKS: lambda log: int(log.high_watermark),
 }
 
 
-class _Opener:
-    """Opens logs on several threads at start: most of it is system calls without the GIL."""
+def threads_for(logs: int, most: int) -> int:
+    """How many threads are worth their while for so many logs."""
+    return max(1, min(most, logs // _LOGS_PER_THREAD))
 
-    def __init__(
-        self,
-        logs: TopicLogs,
-        image: ClusterImage,
-        recovery_points: dict[PartitionKey, int],
-        log_starts: dict[PartitionKey, int],
-    ) -> None:
-        self._logs = logs
-        self._image = image
-        self._recovery_points = recovery_points
-        self._log_starts = log_starts
-        self._errors: list[BaseException] = []
 
-    def run(self, work: list[tuple[TopicImage, int]], threads: int) -> None:
-        """Opens every (topic, partition) of `work`; raises the first error."""
-        pending = iter(work)
-        lock = threading.Lock()
-        helpers = [threading.Thread(target=self._drain, args=(pending, lock)) for _ in range(threads - 1)]
-        for helper in helpers:
-            helper.start()
-        self._drain(pending, lock)
-        for helper in helpers:
-            helper.join()
-        if self._errors:
-            raise self._errors[0]
+def run_on_threads(work: Callable[[T], object], items: Sequence[T], threads: int) -> None:
+    """Does `work` for each item on several threads, this one among them; raises the first error."""
+    pending = iter(items)
+    lock = threading.Lock()
+    errors: list[BaseException] = []
 
-    def _drain(self, pending: Iterator[tuple[TopicImage, int]], lock: threading.Lock) -> None:
-        configs = self._logs._configs
-        while not self._errors:
+    def drain() -> None:
+        while not errors:
             with lock:
                 item = next(pending, None)
             if item is None:
                 return
-            topic, index = item
-            key = (topic.name, index)
             try:
-                self._logs.open_existing(
-                    topic,
-                    index,
-                    configs.log_config(self._image.topic_configs(topic.name)),
-                    self._recovery_points.get(key, 0),
-                    self._log_starts.get(key, 0),
-                )
+                work(item)
             except BaseException as error:
-                self._errors.append(error)
+                errors.append(error)
+
+    helpers = []
+    for _ in range(threads - 1):
+        helper = threading.Thread(target=drain)
+        try:
+            helper.start()
+        except RuntimeError:
+            break  # the interpreter is ending: this thread does it alone
+        helpers.append(helper)
+    drain()
+    for helper in helpers:
+        helper.join()
+    if errors:
+        raise errors[0]

@@ -4,7 +4,8 @@ from typing import Final
 
 MAX_TOPIC_NAME: Final = 249
 METADATA_TOPIC: Final = "__cluster_metadata"
-INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+GROUPS_TOPIC: Final = "__consumer_offsets"
+INTERNAL_TOPICS: Final = frozenset({GROUPS_TOPIC, "__transaction_state", "__share_group_state"})
 
 _LEGAL: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 

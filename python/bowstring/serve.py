@@ -11,6 +11,7 @@ from pathlib import Path
 import uvloop
 
 from bowstring import __version__
+from bowstring._native.log import LogError
 from bowstring.engine.broker import log_lines
 from bowstring.engine.broker.broker import Broker
 from bowstring.engine.broker.data_directory import DataDirectoryError
@@ -74,7 +75,7 @@ def main(argv: Sequence[str]) -> int:
             broker.configs.value("bowstring.log.format"), broker.configs.value("bowstring.log.level")
         )
         broker.open()
-    except (ConfigError, DataDirectoryError, OSError) as error:
+    except (ConfigError, DataDirectoryError, LogError, OSError) as error:
         print(f"bowstring: {error}", file=sys.stderr)
         return 1
     loop = uvloop.new_event_loop()

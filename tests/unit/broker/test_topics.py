@@ -192,7 +192,7 @@ def test_partitions_are_added(served):
 def test_a_topic_asked_for_is_created(serve):
     served = serve(num_partitions="4")
     (first,) = metadata(served, "auto").topics
-    assert Errors.of(first.error_code) is Errors.LEADER_NOT_AVAILABLE
+    assert Errors.of(first.error_code) is Errors.UNKNOWN_TOPIC_OR_PARTITION
     (second,) = metadata(served, "auto").topics
     assert (second.error_code, len(second.partitions)) == (0, 4)
 
