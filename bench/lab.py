@@ -24,6 +24,8 @@ RECORD_BYTES = 100
 # As many as the 2014 test of Kafka used; its figures are what these are compared with.
 PARTITIONS = 6
 CALM_TIMEOUT_SECONDS = 15.0
+CALM_CHECK_SECONDS = 0.25
+CALM_CORES = 0.2
 
 # What can go wrong with a broker or a tool; anything else is a bug of the bench and ends the run.
 EXPECTED_FAILURES = (PeerError, WireError, OSError)
@@ -113,7 +115,7 @@ class Lab:
             for name in self.size.peers:
                 if case.failure(name) is not None:
                     continue
-                wait_until_calm()
+                busy_cores = wait_until_calm()
                 try:
                     values = measure(name)
                 except EXPECTED_FAILURES as error:
@@ -121,7 +123,7 @@ class Lab:
                     case.failures.append(Failure(name, number, message))
                     log(f"{case.name} {number} {name}: FAILED {message}")
                 else:
-                    case.samples.append(Sample(name, number, values))
+                    case.samples.append(Sample(name, number, values, busy_cores))
                     figures = " ".join(f"{key}={value:.4g}" for key, value in values.items())
                     log(f"{case.name} {number} {name}: {figures}")
         return case
@@ -138,16 +140,23 @@ class Lab:
         return message
 
 
-def wait_until_calm() -> None:
-    """Writes dirty pages out, then waits until the machine does little (or CALM_TIMEOUT_SECONDS)."""
+def wait_until_calm() -> float:
+    """Writes dirty pages out, then waits until the machine does little, CALM_TIMEOUT_SECONDS at most.
+
+    Returns:
+        How many cores were busy at the end of the wait; below CALM_CORES unless others use the machine.
+    """
     os.sync()
     deadline = time.monotonic() + CALM_TIMEOUT_SECONDS
+    busy_cores = 0.0
     while time.monotonic() < deadline:
         before, _ = machine_cpu_seconds()
-        time.sleep(0.25)
+        time.sleep(CALM_CHECK_SECONDS)
         after, _ = machine_cpu_seconds()
-        if (after - before) / 0.25 < 0.2:
-            return
+        busy_cores = (after - before) / CALM_CHECK_SECONDS
+        if busy_cores < CALM_CORES:
+            break
+    return busy_cores
 
 
 def log(line: str) -> None:

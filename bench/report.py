@@ -9,6 +9,7 @@ from pathlib import Path
 
 from bench import machine, plots
 from bench.bars import BOWSTRING, KAFKA, Verdict, judge_all
+from bench.lab import CALM_CORES
 from bench.results import CaseResult, Run
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -62,6 +63,7 @@ def _markdown(run: Run, verdicts: list[Verdict], pictures: list[tuple[str, str]]
         f"{summary(verdicts)}.",
         _table(["fact", "value"], [[key, value] for key, value in (run.machine | run.peers).items()]),
         _method(run),
+        _noise(run),
         "A figure is the median of its rounds, with the least and "
         "the greatest in brackets. GB is 10⁹ bytes of record values. Both brokers acknowledge from the page "
         "cache.",
@@ -81,6 +83,17 @@ def _method(run: Run) -> str:
     return (
         "Both brokers stood on this machine at the same time with their default settings, and the same warm "
         "Java clients took them in turn, A B A B."
+    )
+
+
+def _noise(run: Run) -> str:
+    samples = [sample for case in run.cases.values() for sample in case.samples]
+    noisy = [sample.busy_cores_before for sample in samples if sample.busy_cores_before >= CALM_CORES]
+    if not noisy:
+        return ""
+    return (
+        f"**The machine was not quiet**: before {len(noisy)} of {len(samples)} rounds other processes kept "
+        f"up to {max(noisy):.1f} cores busy. Ratios suffer less from that than absolute figures do."
     )
 
 

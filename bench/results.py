@@ -9,11 +9,15 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Sample:
-    """One peer's figures in one round; each name ends in its unit."""
+    """One peer's figures in one round; each name ends in its unit.
+
+    `busy_cores_before` is what the rest of the machine used when the round began.
+    """
 
     peer: str
     round: int
     values: dict[str, float]
+    busy_cores_before: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -62,3 +62,12 @@ def test_machine_facts_name_no_host():
     facts = machine.facts()
     assert {"CPU", "cores", "memory", "kernel", "Python", "Java"} <= facts.keys()
     assert Path("/proc/sys/kernel/hostname").read_text().strip() not in facts.values()
+
+
+def test_a_machine_that_was_not_quiet_is_said(tmp_path):
+    case = produce_case()
+    quiet = (report.write(run_with(case), tmp_path, tmp_path / "work") / "report.md").read_text()
+    assert "not quiet" not in quiet
+    case.samples.append(Sample("kafka", 4, {"cpu_seconds_per_gb": 5.0}, busy_cores_before=1.5))
+    text = (report.write(run_with(case), tmp_path, tmp_path / "work") / "report.md").read_text()
+    assert "before 1 of 7 rounds other processes kept up to 1.5 cores busy" in text
