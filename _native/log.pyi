@@ -1,6 +1,5 @@
 """Types of the log's Python face; see log.pyx."""
 
-from collections.abc import Callable
 from os import PathLike
 from typing import Literal, TypedDict
 
@@ -8,7 +7,6 @@ from typing_extensions import Buffer
 
 def open_files() -> int: ...
 def open_files_max(n: int) -> None: ...
-def set_decompressor(function: Callable[[int, bytes], bytes] | None) -> None: ...
 
 class LogError(Exception):
     code: int
@@ -27,7 +25,8 @@ class LogStats(TypedDict):
     truncations: int
     # "*.deleted" files waiting for file.delete.delay.ms
     deleted_files: int
-    # what opening the log did: verified segments and their bytes, bytes cut off, indexes rebuilt, segments dropped
+    # what opening the log did: segments verified and their bytes, bytes cut off, indexes rebuilt, segments
+    # dropped
     recovered_segments: int
     recovered_bytes: int
     truncated_bytes: int

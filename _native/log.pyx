@@ -25,7 +25,6 @@ from bowstring._native.log_retention cimport (
 from bowstring._native.log_roll cimport (
     log_close, log_flush, log_roll, log_settle_stable, log_time_to_roll, roll_jitter_ms, state_of)
 from bowstring._native.log_search cimport search_max_timestamp, search_timestamp
-from bowstring._native.log_search import set_decompressor
 from bowstring._native.log_segment cimport active_segment, segment_activate
 from bowstring._native.log_types cimport KAFKA_STORAGE_ERROR, LogState
 from bowstring._native.log_values cimport (

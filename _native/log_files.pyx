@@ -277,6 +277,29 @@ cdef void link_into_cache(OpenFile *f) noexcept nogil:
     cached_count += 1
 
 
+cdef OpenFile *evict() noexcept nogil:
+    """Takes the least recently used files off the list until it is within bounds; they hang together by `newer`."""
+    cdef OpenFile *evicted = NULL
+    cdef OpenFile *f
+    while cached_count > load_i64(&cached_max) and oldest != newest:
+        f = oldest
+        unlink_from_cache(f)
+        f.owner.file = NULL
+        f.owner = NULL
+        f.newer = evicted
+        evicted = f
+    return evicted
+
+
+cdef void release_all(OpenFile *evicted) noexcept nogil:
+    """Outside the lock: closing a file may take its time."""
+    cdef OpenFile *following
+    while evicted != NULL:
+        following = evicted.newer
+        file_release(&evicted.file)
+        evicted = following
+
+
 cdef OpenFile *open_file(const char *path, int *error) noexcept nogil:
     cdef OpenFile *f = <OpenFile *>malloc(sizeof(OpenFile))
     if f == NULL:
@@ -298,7 +321,7 @@ cdef OpenFile *open_file(const char *path, int *error) noexcept nogil:
 cdef SegmentFile *segment_file(const LogState *state, Segment *segment, bint active, int *error) noexcept nogil:
     cdef char[4096] path
     cdef OpenFile *f
-    cdef OpenFile *evicted = NULL
+    cdef OpenFile *evicted
     if active:
         if segment.file == NULL:
             f = open_file(segment_path(path, state, segment.base_offset, b".log"), error)
@@ -321,26 +344,24 @@ cdef SegmentFile *segment_file(const LogState *state, Segment *segment, bint act
     if f == NULL:
         return NULL
     file_retain(&f.file)
-    pthread_mutex_lock(&cache_lock)
-    if cached_count >= cached_max and oldest != NULL:
-        evicted = oldest
-        unlink_from_cache(evicted)
-        evicted.owner.file = NULL
-        evicted.owner = NULL
     f.owner = segment
+    pthread_mutex_lock(&cache_lock)
     segment.file = &f.file
     link_into_cache(f)
+    evicted = evict()
     pthread_mutex_unlock(&cache_lock)
-    if evicted != NULL:
-        file_release(&evicted.file)
+    release_all(evicted)
     return &f.file
 
 
 cdef void segment_file_demote(Segment *segment) noexcept nogil:
+    cdef OpenFile *evicted = NULL
     if segment.file != NULL:
         pthread_mutex_lock(&cache_lock)
         link_into_cache(<OpenFile *>segment.file)
+        evicted = evict()
         pthread_mutex_unlock(&cache_lock)
+        release_all(evicted)
 
 
 cdef void segment_file_detach(Segment *segment) noexcept nogil:

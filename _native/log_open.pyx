@@ -9,7 +9,7 @@ from bowstring._native.log_directory cimport (
     listing_free, listing_read)
 from bowstring._native.log_epochs cimport (
     epochs_clear, epochs_load, epochs_newest, epochs_truncate_end, epochs_truncate_start)
-from bowstring._native.log_files cimport file_ops, segment_path
+from bowstring._native.log_files cimport file_ops, segment_file_detach, segment_path
 from bowstring._native.log_index cimport indexes_forget
 from bowstring._native.log_producers cimport (
     producers_clear, producers_free, snapshot_forget, snapshot_known, snapshot_newest, snapshot_take)
@@ -310,6 +310,8 @@ cdef Log *log_open(const char *directory, const LogConfig *config, int64_t recov
         log.failed = 1
         return log
     state.failed_doing = NULL
+    segment_file_detach(active_segment(state))           # an idle log holds no file and no index memory
+    indexes_forget(state)
     state.recovery_point = log.log_end_offset if clean_shutdown or recovery_point > log.log_end_offset else recovery_point
     state.synced_segment = active_segment(state).base_offset if clean_shutdown else -1
     state.roll_jitter_ms = roll_jitter_ms(log)

@@ -8,7 +8,8 @@ from bowstring._native.batch cimport (
 from bowstring._native.bigendian cimport load_be32
 from bowstring._native.log_aborted cimport aborted_append
 from bowstring._native.log_epochs cimport epochs_assign, epochs_clear, epochs_newest
-from bowstring._native.log_files cimport file_ops, file_release, read_range, segment_file, segment_path
+from bowstring._native.log_files cimport (
+    file_ops, file_release, read_range, segment_file, segment_file_detach, segment_path)
 from bowstring._native.log_index cimport (
     indexes_reset, indexes_write, offset_index_append, offset_index_floor, time_index_append, time_index_last)
 from bowstring._native.log_producers cimport (
@@ -177,6 +178,7 @@ cdef int segment_recover(Log *log, Segment *segment, int64_t *end_offset, int64_
         error = file_ops.truncate(file.fd, valid_bytes)
         segment.size_bytes = valid_bytes
     file_release(file)
+    segment_file_detach(segment)                         # the first append or read opens it again
     if error == 0 and segment.largest_timestamp >= 0:
         error = time_index_append(state, segment.largest_timestamp, segment.largest_timestamp_offset)
     if error == 0:

@@ -1,26 +1,16 @@
-"""Searches by timestamp, see log_search.pxd. Compressed batches are opened by a function Python sets."""
+"""Searches by timestamp, see log_search.pxd."""
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.stdlib cimport free
 from bowstring._native.batch cimport (
     ATTR_COMPRESSION_MASK, ATTR_LOG_APPEND_TIME, BATCH_HEADER_BYTES, BatchInfo, batch_parse)
 from bowstring._native.log_read cimport FoundBatch, batch_by_timestamp, batch_of_max_timestamp
-from bowstring._native.log_types cimport KAFKA_STORAGE_ERROR
 from bowstring._native.log_values cimport check
 from bowstring._native.log_values import LogError
 from bowstring._native.records cimport Record, record_read
 
 cdef enum:
     CORRUPT_MESSAGE = 2
-
-cdef object decompressor = None
-
-
-def set_decompressor(function):
-    """Sets ``function(codec: int, records: bytes) -> bytes``: searches by timestamp look into compressed batches."""
-    global decompressor
-    decompressor = function
-
 
 cdef bint find_record(const uint8_t *at, const uint8_t *end, const BatchInfo *info, int64_t timestamp,
                       int64_t first_offset, int64_t *found_timestamp, int64_t *found_offset) noexcept nogil:
@@ -48,10 +38,13 @@ cdef object search_batch(FoundBatch *batch, BatchInfo *info, int64_t timestamp):
     if batch_parse(batch.data, batch.size_bytes, info) != 0:
         raise LogError(CORRUPT_MESSAGE, "a batch found by timestamp has a bad header")
     if info.attributes & ATTR_COMPRESSION_MASK:
-        if decompressor is None:
-            raise LogError(KAFKA_STORAGE_ERROR, "compressed batches can be searched only after set_decompressor()")
-        records = decompressor(info.attributes & ATTR_COMPRESSION_MASK,
-                               PyBytes_FromStringAndSize(<char *>at, end - at))
+        from bowstring._native.compression import CompressionError, decompress   # loaded only where it is needed
+
+        try:
+            records = decompress(info.attributes & ATTR_COMPRESSION_MASK,
+                                 PyBytes_FromStringAndSize(<char *>at, end - at))
+        except CompressionError as error:
+            raise LogError(CORRUPT_MESSAGE, f"the batch at offset {info.base_offset}: {error}") from error
         at = <const uint8_t *>PyBytes_AS_STRING(records)
         end = at + len(records)
     with nogil:

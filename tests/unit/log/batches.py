@@ -53,7 +53,15 @@ def record(offset_delta: int, timestamp_delta: int, key: bytes | None, value: by
 
 
 def batch(
-    values=(b"v",), *, timestamp=NOW_MS, step_ms=1, producer_id=-1, epoch=-1, sequence=-1, attributes=0, keys=None
+    values=(b"v",),
+    *,
+    timestamp=NOW_MS,
+    step_ms=1,
+    producer_id=-1,
+    epoch=-1,
+    sequence=-1,
+    attributes=0,
+    keys=None,
 ) -> bytes:
     """A batch as a producer sends it: base offset 0, record i at timestamp + i * step_ms."""
     records = b"".join(
@@ -62,9 +70,7 @@ def batch(
     n = len(values)
     largest = max(timestamp, timestamp + (n - 1) * step_ms) if n else timestamp
     body = (
-        struct.pack(
-            ">hiqqqhii", attributes, n - 1, timestamp, largest, producer_id, epoch, sequence, n
-        )
+        struct.pack(">hiqqqhii", attributes, n - 1, timestamp, largest, producer_id, epoch, sequence, n)
         + records
     )
     return struct.pack(">qiibI", 0, len(body) + 9, -1, 2, crc32c(body)) + body

@@ -1,11 +1,24 @@
 """What goes in comes out: offsets, epochs, byte ranges, limits, and the index that finds them."""
 
-import pytest
-from bowstring._native.log import LogError
+import struct
 
+import pytest
+
+from bowstring._native.compression import compress
+from bowstring._native.crc import crc32c
+from bowstring._native.log import LogError
 from tests.unit.log.batches import (
-    NOW_MS, batch, fill, headers, index_entries, names, offsets, open_log, segment_name, time_entries,
-)  # fmt: skip
+    NOW_MS,
+    batch,
+    fill,
+    headers,
+    index_entries,
+    names,
+    offsets,
+    open_log,
+    segment_name,
+    time_entries,
+)
 
 
 @pytest.fixture
@@ -205,6 +218,17 @@ def test_timestamps_out_of_order(tmp_path):
     assert log.max_timestamp() == (400, 5, 0)
     log.close()
     assert time_entries(tmp_path, 0) == [(300, 1), (400, 5)]
+
+
+@pytest.mark.parametrize("codec", [1, 2, 3, 4])
+def test_timestamps_inside_compressed_batches(log, codec):
+    plain = batch([b"v%d" % i for i in range(20)], timestamp=NOW_MS, step_ms=10, attributes=codec)
+    body = plain[21:61] + compress(codec, plain[61:])
+    data = struct.pack(">qiibI", 0, len(body) + 9, -1, 2, crc32c(body)) + body
+    for _ in range(2):
+        log.append(data, 3, NOW_MS)
+    assert log.offset_for_timestamp(NOW_MS + 51) == (NOW_MS + 60, 6, 3)
+    assert log.max_timestamp() == (NOW_MS + 190, 19, 3)
 
 
 def test_settings_are_checked(tmp_path):

@@ -3,9 +3,9 @@
 import struct
 
 import pytest
+
 from bowstring._native.crc import crc32c
 from bowstring._native.log import LogError
-
 from tests.unit.log.batches import NOW_MS, batch, crash, fill, names, open_log, segment_name
 
 LAST = (1 << 31) - 1

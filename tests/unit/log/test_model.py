@@ -4,10 +4,11 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from bowstring._native.log import LogError
-from hypothesis import settings, strategies as st
+from hypothesis import settings
+from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from bowstring._native.log import LogError
 from tests.unit.log.batches import NOW_MS, batch, crash, headers, open_log
 
 CONFIG = {"segment_bytes": 700, "index_interval_bytes": 150, "segment_ms": 50_000}
@@ -44,7 +45,9 @@ class LogMachine(RuleBasedStateMachine):
         base = self.log.append(batch(values, timestamp=NOW_MS + at), self.epoch, NOW_MS)
         self.appended(base, values, NOW_MS + at)
 
-    @rule(producer=PRODUCERS, values=st.lists(st.binary(max_size=9), min_size=1, max_size=3), gap=st.booleans())
+    @rule(
+        producer=PRODUCERS, values=st.lists(st.binary(max_size=9), min_size=1, max_size=3), gap=st.booleans()
+    )
     def append_idempotent(self, producer, values, gap):
         epoch, sequence = self.sequences.get(producer, (0, 0))
         known = any(p[0] == producer for p in self.log.active_producers())

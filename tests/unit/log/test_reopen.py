@@ -4,11 +4,21 @@ import random
 import shutil
 
 import pytest
-from bowstring._native.log import LogError
 
+from bowstring._native.log import LogError
 from tests.unit.log.batches import (
-    NOW_MS, batch, crash, fill, headers, index_entries, names, offsets, open_log, segment_name, time_entries,
-)  # fmt: skip
+    NOW_MS,
+    batch,
+    crash,
+    fill,
+    headers,
+    index_entries,
+    names,
+    offsets,
+    open_log,
+    segment_name,
+    time_entries,
+)
 
 
 def made(directory):

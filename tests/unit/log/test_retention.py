@@ -1,8 +1,8 @@
 """What leaves a log: retention by time, size and log start, DeleteRecords, and files unlinked after their delay."""
 
 import pytest
-from bowstring._native.log import LogError, open_files
 
+from bowstring._native.log import LogError, open_files
 from tests.unit.log.batches import NOW_MS, batch, fill, names, offsets, open_log, segment_name
 
 DAY_MS = 86400000

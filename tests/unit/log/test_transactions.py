@@ -3,15 +3,25 @@
 import struct
 
 import pytest
-from bowstring._native.log import LogError
 
+from bowstring._native.log import LogError
 from tests.unit.log.batches import (
-    NOW_MS, TRANSACTIONAL, batch, crash, marker, names, offsets, open_log, segment_name,
-)  # fmt: skip
+    NOW_MS,
+    TRANSACTIONAL,
+    batch,
+    crash,
+    marker,
+    names,
+    offsets,
+    open_log,
+    segment_name,
+)
 
 
 def write(log, producer_id, sequence, *, records=1, epoch=0):
-    data = batch([b"t"] * records, producer_id=producer_id, epoch=epoch, sequence=sequence, attributes=TRANSACTIONAL)
+    data = batch(
+        [b"t"] * records, producer_id=producer_id, epoch=epoch, sequence=sequence, attributes=TRANSACTIONAL
+    )
     return log.append(data, 0, NOW_MS)
 
 

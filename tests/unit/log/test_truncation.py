@@ -102,7 +102,16 @@ def test_end_offset_for_epoch(tmp_path):
     assert log.end_offset_for_epoch(0) == (-1, -1)
     for epoch in (1, 3, 6):
         fill(log, 1, epoch=epoch)
-    answers = {-1: (-1, -1), 0: (0, 0), 1: (1, 10), 2: (1, 10), 3: (3, 20), 5: (3, 20), 6: (6, 30), 7: (-1, -1)}
+    answers = {
+        -1: (-1, -1),
+        0: (0, 0),
+        1: (1, 10),
+        2: (1, 10),
+        3: (3, 20),
+        5: (3, 20),
+        6: (6, 30),
+        7: (-1, -1),
+    }
     assert {epoch: log.end_offset_for_epoch(epoch) for epoch in answers} == answers
     assert [log.epoch_for_offset(offset) for offset in (0, 9, 10, 29, 30)] == [1, 1, 3, 6, 6]
 
