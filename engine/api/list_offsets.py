@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Final
 
+from bowstring._native.log import LogError
 from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.protocol.messages.list_offsets import (
     ListOffsetsPartition,
@@ -86,7 +87,7 @@ def _answer(
         if wanted.timestamp < 0 and request.version < _MIN_VERSION.get(wanted.timestamp, 0x7FFF):
             raise KafkaError(Errors.UNSUPPORTED_VERSION)
         timestamp, offset, epoch = _find(broker, request.body, topic, wanted)
-    except KafkaError as error:
+    except (KafkaError, LogError) as error:
         return ListOffsetsPartitionResponse(partition_index=index, error_code=error.code)
     return ListOffsetsPartitionResponse(
         partition_index=index,

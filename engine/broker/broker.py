@@ -247,7 +247,8 @@ class Broker:
     async def stop(self) -> None:
         """Stops accepting, ends what is being handled, syncs and closes the logs, marks the end clean."""
         self.housekeeping.stop()
-        await self.groups.stop()
+        if self._groups is not None:
+            await self._groups.stop()
         await self.dispatcher.stop()
         if self._metrics is not None:
             await self._metrics.stop()
@@ -257,8 +258,11 @@ class Broker:
         log_lines.info("stopped cleanly", seconds=round(time.monotonic() - started, 3))
 
     def _close(self) -> None:
-        epoch = self.metadata.image.brokers[self.node_id].epoch
-        self.logs.close(self.configs.value("num.recovery.threads.per.data.dir"))
-        self.metadata.close()
-        self.directory.mark_clean(epoch)
-        self.directory.close()
+        """Without the marker, and with the lock given up, when something cannot be written."""
+        try:
+            epoch = self.metadata.image.brokers[self.node_id].epoch
+            self.logs.close(self.configs.value("num.recovery.threads.per.data.dir"))
+            self.metadata.close()
+            self.directory.mark_clean(epoch)
+        finally:
+            self.directory.close()

@@ -27,25 +27,25 @@ class SlowBatches:
 
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
-        self._last: dict[tuple[str, int], asyncio.Future[Finished]] = {}
+        self._last: dict[tuple[str, int], asyncio.Future[None]] = {}
 
     async def finish(self, slow: SlowBatch) -> None:
         """Answers one slow batch; its codec runs on another thread, without the GIL."""
+        loop = asyncio.get_running_loop()
         key = (slow.topic, slow.partition)
         before = self._last.get(key)
-        work = self._last[key] = asyncio.get_running_loop().run_in_executor(
-            None, repack, slow, self._level(slow)
-        )
+        answered = self._last[key] = loop.create_future()
         finished: Finished = (None, Errors.UNKNOWN_SERVER_ERROR.code, None)
         try:
-            finished = await work
+            finished = await loop.run_in_executor(None, repack, slow, self._level(slow))
         finally:
-            if before is not None and not before.done():
-                await asyncio.wait([before])
-            if self._last.get(key) is work:
-                del self._last[key]
+            if before is not None:
+                await before
             batch, error, reason = finished
             self._broker.plane.finish_batch(slow, batch, error)
+            answered.set_result(None)
+            if self._last[key] is answered:
+                del self._last[key]
         if reason:
             log_lines.warning("batch refused", partition=f"{slow.topic}-{slow.partition}", detail=reason)
 

@@ -82,6 +82,9 @@ def main(argv: Sequence[str]) -> int:
     asyncio.set_event_loop(loop)
     try:
         loop.run_until_complete(run(broker))
+    except (LogError, OSError) as error:
+        log_lines.error("stopped, but not cleanly; the next start recovers", detail=str(error))
+        return 1
     finally:
         loop.run_until_complete(loop.shutdown_default_executor())
         loop.close()

@@ -82,29 +82,3 @@ def test_a_clean_stop_leaves_every_checkpoint_and_the_marker(served):
     assert (served.directory / ".kafka_cleanshutdown").exists()
     served.start()
     assert not (served.directory / ".kafka_cleanshutdown").exists()
-
-
-def test_a_topics_codec_is_given_to_batches_of_another(served):
-    from bowstring._native.decode import batch_headers, decode_batches
-
-    served.create_topic("t", compression_type="zstd")
-    for codec in (0, 1, 4):
-        records = [(None, b"v" * 1000, time.time_ns() // 1_000_000, [])]
-        assert served.produce("t", encode_batch(records, codec)).error_code == 0
-    served.stop()
-    data = (served.directory / "t-0" / "00000000000000000000.log").read_bytes()
-    assert [header.codec for header in batch_headers(data)] == [4, 4, 4]
-    assert [(record.offset, record.value) for record in decode_batches(data)] == [
-        (offset, b"v" * 1000) for offset in range(3)
-    ]
-    served.start()
-
-
-def test_a_compacted_topic_takes_no_compressed_record_without_key(served):
-    from bowstring.engine.errors import Errors
-
-    served.create_topic("t", cleanup_policy="compact")
-    now = time.time_ns() // 1_000_000
-    refused = served.produce("t", encode_batch([(None, b"v", now, [])], 1))
-    assert Errors.of(refused.error_code) is Errors.INVALID_RECORD
-    assert served.produce("t", encode_batch([(b"k", b"v", now, [])], 1)).error_code == 0

@@ -1,0 +1,85 @@
+"""`bowstring.Broker`: a broker inside a program."""
+
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from bowstring import Broker
+from bowstring.engine.broker.data_directory import DataDirectoryError
+from bowstring.engine.configs import ConfigError
+from bowstring.engine.protocol.messages.metadata import MetadataRequest
+from tests.unit.broker.wire_client import WireClient
+
+
+def test_a_broker_is_a_context():
+    with Broker() as broker:
+        host, _, port = broker.bootstrap_servers.partition(":")
+        assert (host, int(port)) == ("127.0.0.1", broker.port)
+        client = WireClient(broker.port)
+        assert client.ask(MetadataRequest(topics=[])).cluster_id == broker.cluster_id
+        directory = broker.data_dir
+        assert (directory / "meta.properties").exists()
+        client.close()
+    assert not directory.exists()
+    with pytest.raises(RuntimeError, match="not running"):
+        broker.bootstrap_servers  # noqa: B018
+
+
+def test_a_given_directory_stays(tmp_path):
+    with Broker(data_dir=tmp_path / "data") as broker:
+        cluster_id = broker.cluster_id
+    with Broker(data_dir=str(tmp_path / "data")) as broker:
+        assert broker.cluster_id == cluster_id
+
+
+def test_configs_are_plain_values():
+    config = {
+        "num.partitions": 3,
+        "auto.create.topics.enable": False,
+        "log.cleanup.policy": ["delete", "compact"],
+    }
+    with Broker(config=config) as broker:
+        configs = broker._running().configs
+        assert configs.value("num.partitions") == 3
+        assert configs.value("auto.create.topics.enable") is False
+        assert configs.value("log.cleanup.policy") == ["delete", "compact"]
+
+
+def test_what_is_wrong_is_raised_by_start(tmp_path):
+    before = threading.active_count()
+    with pytest.raises(ConfigError, match=r"did you mean \"num.partitions\""):
+        Broker(config={"num.partition": 3}).start()
+    with Broker(data_dir=tmp_path), pytest.raises(DataDirectoryError, match="in use"):
+        Broker(data_dir=tmp_path).start()
+    with Broker() as broker, pytest.raises(OSError, match=f"cannot listen on 127.0.0.1:{broker.port}"):
+        Broker(port=broker.port).start()
+    assert threading.active_count() == before
+
+
+def test_several_brokers_run_side_by_side():
+    with Broker() as one, Broker() as other:
+        assert one.port != other.port
+        assert one.cluster_id != other.cluster_id
+
+
+def test_a_broker_can_start_again():
+    broker = Broker()
+    for _ in range(3):
+        broker.start()
+        broker.stop()
+        broker.stop()
+
+
+def test_a_program_that_forgets_to_stop_ends_cleanly(tmp_path):
+    code = "import bowstring, sys; bowstring.Broker(data_dir=sys.argv[1]).start(); print('end')"
+    ran = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "data")],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "end\n", "")
+    assert (tmp_path / "data" / ".kafka_cleanshutdown").exists()
