@@ -34,31 +34,30 @@ cdef const char *suffix_of(const Index *index) noexcept nogil:
 # ---------------------------------------------------------------- looking up
 
 
-cdef bint is_active(const LogState *state, const Segment *segment) noexcept nogil:
-    return segment == state.segments[state.segment_count - 1]
+cdef const Index *held_index(const LogState *state, const Segment *segment, int32_t entry_bytes) noexcept nogil:
+    """What is in memory of the active segment's index; NULL of any other's, whose file says all."""
+    if not state.activated or segment != state.segments[state.segment_count - 1]:
+        return NULL
+    return &state.offset_index if entry_bytes == OFFSET_ENTRY_BYTES else &state.time_index
 
 
-cdef int view(const LogState *state, const Segment *segment, int32_t entry_bytes, Index *out) noexcept nogil:
-    """The index as it stands, tail included; the file open (its descriptor is returned) or a negated errno."""
+cdef int open_index(const LogState *state, const Segment *segment, int32_t entry_bytes, int32_t *entries) noexcept nogil:
+    """The index file, open: its descriptor or a negated errno, and how many entries of it count."""
     cdef char[4096] path
     cdef int64_t size_bytes = 0
-    cdef int fd, error
-    cdef bint held = state.activated and is_active(state, segment)
-    if held:
-        out[0] = state.offset_index if entry_bytes == OFFSET_ENTRY_BYTES else state.time_index
-        if out.filed == 0:
-            return -1
-    else:
-        out.tail_count = 0
-        out.entry_bytes = entry_bytes
-        out.filed = 0
-    fd = file_ops.open(segment_path(path, state, segment.base_offset, suffix_of(out)), O_RDONLY)
+    cdef const char *suffix = b".index" if entry_bytes == OFFSET_ENTRY_BYTES else b".timeindex"
+    cdef const Index *index = held_index(state, segment, entry_bytes)
+    cdef int fd
+    entries[0] = 0
+    if index != NULL and index.filed == 0:
+        return -1
+    fd = file_ops.open(segment_path(path, state, segment.base_offset, suffix), O_RDONLY)
     if fd < 0:
-        out.filed = 0
         return fd
-    if not held:
-        error = file_ops.stat(fd, &size_bytes, NULL)
-        out.filed = <int32_t>(size_bytes // entry_bytes) if error == 0 else 0
+    if index != NULL:
+        entries[0] = index.filed
+    elif file_ops.stat(fd, &size_bytes, NULL) == 0:
+        entries[0] = <int32_t>(size_bytes // entry_bytes)
     return fd
 
 
@@ -78,15 +77,16 @@ cdef bint floor_entry(const LogState *state, const Segment *segment, int32_t ent
                       int64_t target, uint8_t *entry) noexcept nogil:
     """The last entry whose field <= target. A file that can't be read counts as empty: slower, not wrong."""
     cdef uint8_t[6144] block
-    cdef Index index
-    cdef int fd = view(state, segment, entry_bytes, &index)
-    cdef int32_t low = 0, high = index.filed, middle, slot
+    cdef const Index *index = held_index(state, segment, entry_bytes)
+    cdef int32_t low = 0, high = 0, middle, slot
     cdef bint found = False
-    if index.tail_count > 0:
+    cdef int fd
+    if index != NULL and index.tail_count > 0:
         slot = search(index.tail, index.tail_count, entry_bytes, field, target)
         if slot >= 0:
             memcpy(entry, index.tail + <int64_t>slot * entry_bytes, entry_bytes)
-            found, high = True, 0
+            return True
+    fd = open_index(state, segment, entry_bytes, &high)
     while (high - low) * entry_bytes > BLOCK_BYTES:      # low: the slot after one known to be <= target
         middle = low + (high - low) // 2
         if read_range(fd, block, entry_bytes, <int64_t>middle * entry_bytes) != entry_bytes:
@@ -142,17 +142,19 @@ cdef bint time_index_floor(const LogState *state, const Segment *segment, int64_
 cdef bint time_index_last(const LogState *state, const Segment *segment, int64_t *entry_timestamp,
                           int64_t *entry_offset) noexcept nogil:
     cdef uint8_t[12] entry
-    cdef Index index
-    cdef int fd = view(state, segment, TIME_ENTRY_BYTES, &index)
+    cdef const Index *index = held_index(state, segment, TIME_ENTRY_BYTES)
+    cdef int32_t entries = 0
     cdef bint found = False
-    if index.tail_count > 0:
+    cdef int fd
+    if index != NULL and index.tail_count > 0:
         memcpy(entry, index.tail + <int64_t>(index.tail_count - 1) * TIME_ENTRY_BYTES, TIME_ENTRY_BYTES)
         found = True
-    elif index.filed > 0:
-        found = read_range(fd, entry, TIME_ENTRY_BYTES, <int64_t>(index.filed - 1) * TIME_ENTRY_BYTES) \
-            == TIME_ENTRY_BYTES
-    if fd >= 0:
-        file_ops.close(fd)
+    else:
+        fd = open_index(state, segment, TIME_ENTRY_BYTES, &entries)
+        if fd >= 0:
+            found = entries > 0 and read_range(
+                fd, entry, TIME_ENTRY_BYTES, <int64_t>(entries - 1) * TIME_ENTRY_BYTES) == TIME_ENTRY_BYTES
+            file_ops.close(fd)
     if found:
         entry_timestamp[0] = field_of(entry, TIMESTAMP)
         entry_offset[0] = segment.base_offset + field_of(entry, TIME_OFFSET)
