@@ -218,6 +218,7 @@ cdef int truncate_active(Log *log, int64_t offset) noexcept nogil:
         store_i64(&log.size_bytes, log.size_bytes - (segment.size_bytes - position))
         segment.size_bytes = position
         state.bytes_since_index = 0
+        state.reserved_bytes = 0
         error = timestamps_rescan(log)
     return error
 

@@ -168,6 +168,7 @@ cdef int segment_create(LogState *state, int64_t base_offset, int64_t now_ms) no
     state.time_index.last_key = NO_TIMESTAMP
     state.time_index.last_offset = -1
     state.bytes_since_index = 0
+    state.reserved_bytes = 0
     state.activated = True
     return 0
 
