@@ -11,10 +11,11 @@ from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy, memset, strlen
 from bowstring._native.atomics cimport add_i32, bump_i64, load_i32, load_i64
 from bowstring._native.batch cimport (
-    ATTR_COMPRESSION_MASK, ATTR_TRANSACTIONAL, BatchRules, batch_correct, batch_validate)
+    ATTR_COMPRESSION_MASK, ATTR_TRANSACTIONAL, BATCH_HEADER_BYTES, BatchRules, batch_correct, batch_validate)
 from bowstring._native.clock cimport monotonic_ns
 from bowstring._native.connection cimport connection_answer, connection_answer_bytes, connection_fail, connection_find
 from bowstring._native.control cimport control_send_batch
+from bowstring._native.framing cimport framing_ok
 from bowstring._native.idtable cimport id_add, id_remove
 from bowstring._native.log cimport AppendEntry, log_advance_high_watermark, log_append
 from bowstring._native.metrics cimport count_request
@@ -194,6 +195,10 @@ cdef int16_t admit(Reactor *r, ProduceRequest *request, ProducePart *part, Topic
     if (part.entry.info.attributes & ATTR_COMPRESSION_MASK) == CODEC_ZSTD and request.version < ZSTD_PRODUCE_VERSION:
         part.reason = b"Produce requests before version 7 may not carry zstd."
         return UNSUPPORTED_COMPRESSION_TYPE
+    if part.entry.info.attributes & ATTR_COMPRESSION_MASK and not framing_ok(
+            part.entry.info.attributes & ATTR_COMPRESSION_MASK, data + BATCH_HEADER_BYTES, n - BATCH_HEADER_BYTES):
+        part.reason = b"The records are not what the batch's compression codec writes."
+        return INVALID_RECORD
     batch_correct(data, n, &part.entry.info)
     part.entry.data = data
     part.partition = p
