@@ -21,6 +21,7 @@ from bowstring.engine.protocol.messages.metadata import (
 
 DEFAULT_PORT = 9092
 RETRY_PAUSE_S = 0.02
+RETRY_PAUSE_MAX_S = 1.0
 
 _MISSING = (Errors.UNKNOWN_TOPIC_OR_PARTITION.code, Errors.UNKNOWN_TOPIC_ID.code)
 
@@ -88,6 +89,7 @@ class Cluster:
         self._refreshed_at = 0.0
         self._pending: Pending | None = None
         self._retry_at = 0.0
+        self._pause_s = RETRY_PAUSE_S
         self._rng = random.Random()
 
     # ------------------------------------------------------------ looking up
@@ -171,11 +173,13 @@ class Cluster:
 
     def _refreshed(self, pending: Pending) -> None:
         self._pending = None
-        self._retry_at = time.monotonic() + RETRY_PAUSE_S
         if pending.error is not None:
             self.stale = True
-            return
-        self.update(pending.response)
+        else:
+            self.update(pending.response)
+        # What is not known yet is asked for again, ever more slowly.
+        self._pause_s = min(RETRY_PAUSE_MAX_S, self._pause_s * 2) if self.stale else RETRY_PAUSE_S
+        self._retry_at = time.monotonic() + self._pause_s
 
     def update(self, response: MetadataResponse) -> None:
         """Takes in a MetadataResponse."""
@@ -195,6 +199,7 @@ class Cluster:
     def _update_topic(self, name: str, topic: MetadataResponseTopic) -> None:
         if topic.error_code:
             self.topic_errors[name] = topic.error_code
+            self.stale = self.stale or Errors.of(topic.error_code).retriable
             if topic.error_code in _MISSING:
                 self.topics.pop(name, None)
             return

@@ -4,6 +4,7 @@ BOWSTRING_TEST_BOOTSTRAP  host:port of the running one.
 """
 
 import os
+import time
 import uuid
 
 import pytest
@@ -34,6 +35,8 @@ def new_topic(admin):
             name, partitions, configs={k.replace("_", "."): str(v) for k, v in configs.items()}
         )
         names.append(name)
+        while name not in admin.topics():  # Kafka's brokers learn of it a moment later
+            time.sleep(0.02)
         return name
 
     yield make

@@ -35,7 +35,7 @@ def test_scan_tells_bytes_next_offset_and_records():
 def test_scan_refuses_a_flipped_bit_unless_told_not_to_look():
     data = bytearray(batch([b"abc"]))
     data[-2] ^= 1
-    with pytest.raises(CorruptBatch, match="CRC"):
+    with pytest.raises(CorruptBatch, match=r"CRC"):
         native.scan(data)
     assert native.scan(data, verify_crc=False)[2] == 1
 
@@ -101,7 +101,7 @@ def test_binary_column_has_arrows_layout():
     data, offsets, validity = native.binary_column([b"ab", None, b"", b"c"])
     assert (data, list(offsets), validity) == (b"abc", [0, 2, 2, 2, 3], b"\x0d")
     assert native.binary_column([b"x"])[2] is None
-    with pytest.raises(TypeError, match="str"):
+    with pytest.raises(TypeError, match=r"str"):
         native.binary_column(["x"])
 
 
@@ -113,13 +113,13 @@ def test_record_class_must_be_a_tuple():
 def test_errors_name_the_partition():
     data = bytearray(batch([b"abc"]))
     data[-2] ^= 1
-    with pytest.raises(CorruptBatchError, match="t-1.*CRC.*seek"):
+    with pytest.raises(CorruptBatchError, match=r"t-1.*CRC.*seek"):
         batches.scan(memoryview(data), True, P)
-    with pytest.raises(CorruptBatchError, match="no whole batch"):
+    with pytest.raises(CorruptBatchError, match=r"no whole batch"):
         batches.scan(memoryview(bytes(batch([b"abc"])[:70])), True, P)
     broken = bytearray(batch([b"abc"]))
     broken[61] = 0x7F  # the record's length
-    with pytest.raises(CorruptBatchError, match="t-1 from offset 0"):
+    with pytest.raises(CorruptBatchError, match=r"t-1 from offset 0"):
         batches.decode(Chunk(memoryview(broken), 0, 1, 1, ()), P, False)
-    with pytest.raises(ConfigError, match="brotli"):
+    with pytest.raises(ConfigError, match=r"brotli"):
         batches.codec_number("brotli")

@@ -97,9 +97,9 @@ def test_seeking(bootstrap, new_topic, consumer_for):
     assert consumer.position(p) == 100
     fill(bootstrap, topic, 1, start=100)
     assert read(consumer, 1)[0].offset == 100
-    with pytest.raises(ConfigError, match="negative"):
+    with pytest.raises(ConfigError, match=r"negative"):
         consumer.seek(p, -1)
-    with pytest.raises(ConfigError, match="not assigned"):
+    with pytest.raises(ConfigError, match=r"not assigned"):
         consumer.seek((topic, 9), 0)
 
 
@@ -181,33 +181,33 @@ def test_what_retention_took_away(bootstrap, admin, new_topic, consumer_for):
     assert read(consumer, 5)[0].offset == 5, "auto_offset_reset=earliest goes on at the first there is"
     strict = consumer_for(topic, auto_offset_reset="none")
     strict.seek(p, 2)
-    with pytest.raises(OffsetOutOfRangeError, match="offset 2 is not in the log"):
+    with pytest.raises(OffsetOutOfRangeError, match=r"offset 2 is not in the log"):
         for _ in range(20):
             strict.poll(timeout=0.5)
 
 
 def test_without_an_offset_and_without_a_policy(new_topic, consumer_for):
     consumer = consumer_for(new_topic(), auto_offset_reset="none")
-    with pytest.raises(NoOffsetError, match="auto_offset_reset"):
+    with pytest.raises(NoOffsetError, match=r"auto_offset_reset"):
         consumer.poll(timeout=2)
 
 
 def test_a_topic_that_is_not_there(consumer_for):
     consumer = consumer_for(allow_auto_create=False)
-    with pytest.raises(UnknownTopicError, match="nowhere"):
+    with pytest.raises(UnknownTopicError, match=r"nowhere"):
         consumer.partitions_for("nowhere", timeout=0.3)
     with pytest.raises(UnknownTopicError):
         consumer.end_offsets([TopicPartition("nowhere", 0)], timeout=0.3)
 
 
 def test_a_partition_that_is_not_there(new_topic, consumer_for):
-    with pytest.raises(UnknownTopicError, match="partitions 0 to 0"):
+    with pytest.raises(UnknownTopicError, match=r"partitions 0 to 0"):
         consumer_for().end_offsets([TopicPartition(new_topic(), 7)], timeout=1)
 
 
 def test_no_broker(request):
     with Consumer("127.0.0.1:1", default_timeout_ms=300) as consumer:
-        with pytest.raises(NoBrokerError, match="127.0.0.1:1"):
+        with pytest.raises(NoBrokerError, match=r"127.0.0.1:1"):
             consumer.partitions_for("t")
         consumer.assign([("t", 0)])
         began = time.monotonic()
@@ -228,7 +228,7 @@ def test_two_threads_are_told(new_topic, consumer_for):
     thread = threading.Thread(target=consumer.poll, kwargs={"timeout": 1.5})
     thread.start()
     time.sleep(0.3)
-    with pytest.raises(ClientError, match="another thread"):
+    with pytest.raises(ClientError, match=r"another thread"):
         consumer.poll(timeout=0.1)
     thread.join()
 
@@ -243,7 +243,7 @@ def test_settings_that_make_no_sense(options):
 
 def test_group_calls_need_a_group(new_topic, consumer_for):
     consumer = consumer_for(new_topic())
-    with pytest.raises(ConfigError, match="group_id"):
+    with pytest.raises(ConfigError, match=r"group_id"):
         consumer.subscribe(["x"])
-    with pytest.raises(ConfigError, match="group_id"):
+    with pytest.raises(ConfigError, match=r"group_id"):
         consumer.commit()

@@ -29,5 +29,5 @@ def test_a_later_version_is_read_as_far_as_it_is_known():
 
 @pytest.mark.parametrize("data", [b"\0", b"\0\1", b"\0\1\0\0\0\7", b"\0\1\xff\xff\xff\xf0"])
 def test_nonsense_is_named(data):
-    with pytest.raises(ProtocolError, match="cannot be read|too few"):
+    with pytest.raises(ProtocolError, match=r"cannot be read|too few"):
         protocol.decode_subscription(data)

@@ -205,7 +205,7 @@ def test_a_commit_of_a_stale_generation_fails(bootstrap, new_topic, new_group):
         while not consumer.assignment():
             consumer.poll(timeout=0.2)
         consumer._group._member.generation += 5
-        with pytest.raises(CommitFailedError, match="max_poll_interval_ms"):
+        with pytest.raises(CommitFailedError, match=r"max_poll_interval_ms"):
             consumer.commit({TopicPartition(topic, 0): 1}, timeout=5)
 
 
@@ -220,7 +220,7 @@ def test_callbacks_may_use_the_consumer(bootstrap, new_topic, new_group):
 def test_assign_and_subscribe_exclude_each_other(bootstrap, new_topic, new_group):
     with Consumer(bootstrap, group_id=new_group, **FAST) as consumer:
         consumer.subscribe([new_topic()])
-        with pytest.raises(ConfigError, match="unsubscribe"):
+        with pytest.raises(ConfigError, match=r"unsubscribe"):
             consumer.assign([("x", 0)])
         consumer.unsubscribe()
         consumer.assign([])
@@ -237,9 +237,9 @@ def test_admin_sees_and_changes_groups(bootstrap, admin, new_topic, new_group):
         found = admin.describe_group(new_group)
         assert (found.state, found.members[0].client_id) == ("Stable", "seen")
         assert found.members[0].assignment == [first, TopicPartition(topic, 1)]
-        with pytest.raises(GroupError, match="NON_EMPTY_GROUP"):
+        with pytest.raises(GroupError, match=r"NON_EMPTY_GROUP"):
             admin.delete_groups([new_group])
-        with pytest.raises(GroupError, match="members"):
+        with pytest.raises(GroupError, match=r"members"):
             admin.alter_offsets(new_group, {first: 0})
     assert new_group in [group.group_id for group in admin.list_groups(["empty"])]
     admin.alter_offsets(new_group, {first: 2})
@@ -247,5 +247,20 @@ def test_admin_sees_and_changes_groups(bootstrap, admin, new_topic, new_group):
     admin.delete_offsets(new_group, [first])
     assert first not in admin.committed_offsets(new_group)
     admin.delete_groups([new_group])
-    with pytest.raises(GroupError, match="GROUP_ID_NOT_FOUND"):
+    with pytest.raises(GroupError, match=r"GROUP_ID_NOT_FOUND"):
         admin.describe_group(new_group)
+
+
+def test_a_topic_that_appears_later_is_read(bootstrap, admin, new_topic, new_group):
+    later = new_topic() + "-later"
+    with Consumer(bootstrap, group_id=new_group, allow_auto_create=False, **FAST) as consumer:
+        consumer.subscribe([later])
+        for _ in range(5):
+            consumer.poll(timeout=0.2)
+        assert consumer.assignment() == set()
+        admin.create_topic(later, 1)
+        deadline = time.monotonic() + 20
+        while not consumer.assignment():
+            consumer.poll(timeout=0.2)
+            assert time.monotonic() < deadline
+    admin.delete_topics([later])

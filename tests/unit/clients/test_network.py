@@ -68,7 +68,7 @@ def test_nobody_listening_names_the_address(client):
 
 
 def test_a_name_that_does_not_resolve(client):
-    with pytest.raises(BrokerUnreachableError, match="does not resolve"):
+    with pytest.raises(BrokerUnreachableError, match=r"does not resolve"):
         client.wait(client.send(Node(1, "no.such.host.invalid", 1), MetadataRequest, MetadataRequest()))
 
 
@@ -84,7 +84,7 @@ def test_silence_ends_in_a_timeout(client):
     with FakeBroker() as broker:
         broker.handlers[MetadataRequest] = lambda version, request: SILENCE
         began = time.monotonic()
-        with pytest.raises(RequestTimedOutError, match="Metadata within 0.3 s"):
+        with pytest.raises(RequestTimedOutError, match=r"Metadata within 0.3 s"):
             ask(client, broker, timeout_s=0.3)
         assert time.monotonic() - began < 2
 
@@ -93,7 +93,7 @@ def test_a_listener_that_never_answers_is_unreachable():
     client = NetworkClient("test", connect_timeout_ms=300)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         node = Node(1, "127.0.0.1", listener.getsockname()[1])
-        with pytest.raises(BrokerUnreachableError, match="no answer within 0.3 s"):
+        with pytest.raises(BrokerUnreachableError, match=r"no answer within 0.3 s"):
             client.wait(client.send(node, MetadataRequest, MetadataRequest()))
     client.close()
 
@@ -132,7 +132,7 @@ def test_an_api_the_broker_lacks(client):
             if cls.__name__ == "ApiVersionsRequest":
                 broker.handlers[cls] = without
         node = Node(1, "127.0.0.1", broker.port)
-        with pytest.raises(UnsupportedApiError, match="DescribeQuorum"):
+        with pytest.raises(UnsupportedApiError, match=r"DescribeQuorum"):
             client.wait(client.send(node, DescribeQuorumRequest, DescribeQuorumRequest()))
 
 
@@ -154,9 +154,11 @@ def test_wakeup_from_another_thread_ends_a_poll(client):
 
 
 def test_no_broker_at_all_names_all_that_were_tried():
-    with Admin("127.0.0.1:1,localhost:2", timeout_ms=300) as admin:
-        with pytest.raises(NoBrokerError, match=r"127\.0\.0\.1:1: .*; localhost:2: .*bowstring serve"):
-            admin.topics()
+    with (
+        Admin("127.0.0.1:1,localhost:2", timeout_ms=300) as admin,
+        pytest.raises(NoBrokerError, match=r"127\.0\.0\.1:1: .*; localhost:2: .*bowstring serve"),
+    ):
+        admin.topics()
 
 
 def test_one_live_broker_among_the_bootstrap_servers_is_enough():
@@ -178,5 +180,5 @@ def test_bootstrap_servers(text, nodes):
 
 @pytest.mark.parametrize("text", ["", "a:b", "a:0", "a:70000", ":9"])
 def test_bad_bootstrap_servers(text):
-    with pytest.raises(ConfigError, match="bootstrap"):
+    with pytest.raises(ConfigError, match=r"bootstrap"):
         parse_bootstrap(text)

@@ -89,7 +89,9 @@ def test_columns(bootstrap, new_topic):
         assert results[0].offset == 0 and len(results) > 1
         producer.send_arrow_columns(topic, 0, (b"abc", array("i", [0, 1, 1, 3]))).result(20)
     records = everything(bootstrap, topic)
-    assert [(r.key, r.value, r.timestamp) for r in records[:3000]] == list(zip(keys, values, range(3000)))
+    assert [(r.key, r.value, r.timestamp) for r in records[:3000]] == list(
+        zip(keys, values, range(3000), strict=False)
+    )
     assert [r.value for r in records[3000:]] == [b"a", b"", b"bc"]
 
 
@@ -119,9 +121,11 @@ def test_a_large_record(bootstrap, new_topic):
 
 def test_unknown_topic_that_nobody_creates(bootstrap, monkeypatch):
     monkeypatch.setattr("bowstring.clients.producer.MISSING_TOPIC_GRACE_S", 0.2)
-    with Producer(bootstrap, allow_auto_create=False) as producer:
-        with pytest.raises(UnknownTopicError, match="no-such-topic"):
-            producer.send("no-such-topic", b"x")
+    with (
+        Producer(bootstrap, allow_auto_create=False) as producer,
+        pytest.raises(UnknownTopicError, match=r"no-such-topic"),
+    ):
+        producer.send("no-such-topic", b"x")
 
 
 def test_a_forgotten_producer_sends_what_it_has(bootstrap, new_topic):

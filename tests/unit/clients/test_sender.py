@@ -120,7 +120,7 @@ def test_a_duplicate_counts_as_stored(broker):
 def test_what_cannot_be_repeated_fails_at_once(broker):
     Log(broker, [Errors.TOPIC_AUTHORIZATION_FAILED.code])
     with producer_for(broker) as producer:
-        with pytest.raises(AuthorizationError, match="writing to t-0.*TOPIC_AUTHORIZATION_FAILED"):
+        with pytest.raises(AuthorizationError, match=r"writing to t-0.*TOPIC_AUTHORIZATION_FAILED"):
             producer.send("t", b"x").result(10)
         assert producer.send("t", b"y").result(10).offset == 0, "the next records go on"
 
@@ -135,9 +135,11 @@ def test_after_a_failed_batch_the_next_starts_a_new_epoch(broker):
 
 def test_delivery_timeout_names_the_last_error(broker):
     Log(broker, [Errors.NOT_ENOUGH_REPLICAS.code] * 1000)
-    with producer_for(broker, delivery_timeout_ms=300) as producer:
-        with pytest.raises((ClientTimeoutError, ClientError), match="NOT_ENOUGH_REPLICAS"):
-            producer.send("t", b"x").result(10)
+    with (
+        producer_for(broker, delivery_timeout_ms=300) as producer,
+        pytest.raises((ClientTimeoutError, ClientError), match=r"NOT_ENOUGH_REPLICAS"),
+    ):
+        producer.send("t", b"x").result(10)
 
 
 def test_a_broker_that_went_away(broker):
@@ -152,7 +154,7 @@ def test_a_broker_that_went_away(broker):
 def test_no_broker_at_all():
     producer = Producer("127.0.0.1:1", max_block_ms=300)
     began = time.monotonic()
-    with pytest.raises(NoBrokerError, match="127.0.0.1:1"):
+    with pytest.raises(NoBrokerError, match=r"127.0.0.1:1"):
         producer.send("t", b"x")
     assert time.monotonic() - began < 3
     producer.close()
@@ -179,7 +181,7 @@ def test_a_refused_producer_id_fails_everything(broker):
     producer = producer_for(broker)
     with pytest.raises(AuthorizationError):
         producer.send("t", b"x").result(10)
-    with pytest.raises(ClientError, match="has failed"):
+    with pytest.raises(ClientError, match=r"has failed"):
         producer.send("t", b"y")
     producer.close()
 
@@ -208,7 +210,7 @@ def test_flush_has_a_timeout(broker):
 def test_a_full_buffer_waits_and_then_says_so(broker):
     broker.handlers[ProduceRequest] = lambda version, request: SILENCE
     producer = producer_for(broker, buffer_memory=2000, max_block_ms=200)
-    with pytest.raises(BufferFullError, match="buffer_memory=2000"):
+    with pytest.raises(BufferFullError, match=r"buffer_memory=2000"):
         for _ in range(100):
             producer.send("t", b"x" * 500)
     producer.close(timeout=0)
@@ -216,9 +218,11 @@ def test_a_full_buffer_waits_and_then_says_so(broker):
 
 def test_a_record_above_the_limit_is_refused_before_it_is_sent(broker):
     Log(broker)
-    with producer_for(broker, max_request_size=1000) as producer:
-        with pytest.raises(RecordTooLargeError, match="max_request_size=1000"):
-            producer.send("t", b"x" * 1000)
+    with (
+        producer_for(broker, max_request_size=1000) as producer,
+        pytest.raises(RecordTooLargeError, match=r"max_request_size=1000"),
+    ):
+        producer.send("t", b"x" * 1000)
 
 
 def test_a_callback_that_fails_is_logged_and_nothing_else(broker, caplog):
@@ -239,11 +243,11 @@ def test_settings_that_make_no_sense(options):
 
 @pytest.mark.parametrize("value", [1, 1.5, ["x"], object()])
 def test_values_are_bytes_or_text(broker, value):
-    with producer_for(broker) as producer, pytest.raises(ConfigError, match="give bytes, text or None"):
+    with producer_for(broker) as producer, pytest.raises(ConfigError, match=r"give bytes, text or None"):
         producer.send("t", value)
 
 
 def test_partition_that_is_not_there(broker):
     Log(broker)
-    with producer_for(broker) as producer, pytest.raises(ConfigError, match="partitions 0 to 0, not 5"):
+    with producer_for(broker) as producer, pytest.raises(ConfigError, match=r"partitions 0 to 0, not 5"):
         producer.send("t", b"x", partition=5)
