@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -14,10 +15,13 @@ def demo(
     flights: Annotated[
         int | None, typer.Option("--flights", min=1, help="Replay only so many flights.")
     ] = None,
+    picture: Annotated[
+        Path | None, typer.Option("--picture", metavar="FILE", help="Save what is printed as SVG.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Replay 336,776 flights through an embedded broker, check them, then measure its speed."""
     from bowstring.demo import run
 
-    if not run(push_seconds=seconds, flights_max=flights, json=json):
+    if not run(push_seconds=seconds, flights_max=flights, json=json, picture=picture):
         raise typer.Exit(1)

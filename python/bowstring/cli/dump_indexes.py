@@ -22,14 +22,12 @@ from bowstring.cli.log_files import (
 
 def offset_index(path: Path, data: memoryview, options: Options, findings: Findings) -> Iterator[Line]:
     """Entries, each held against the batch it points at."""
-    entries = list(offset_entries(data, base_offset(path)))
-    if not data or (
-        entries[0].offset == base_offset(path) and entries[0].position == 0 and len(entries) == 1
-    ):
-        yield Line(f"{path} is empty.", {"empty": True})
-        return
-    if options.sanity_only:
+    if options.sanity_only and data:
         yield _sane(path, data, "offset")
+        return
+    entries = list(offset_entries(data, base_offset(path)))
+    if not entries or entries == [(base_offset(path), 0)]:
+        yield Line(f"{path} is empty.", {"empty": True})
         return
     wrong = []
     with _segment(path) as log:

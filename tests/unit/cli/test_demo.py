@@ -1,0 +1,84 @@
+"""The demo's parts: the ledger that finds every kind of loss, the flights, a short run of the whole."""
+
+import json
+
+import pytest
+
+from bowstring.clients.errors import ConfigError
+from bowstring.clients.records import Record
+from bowstring.demo import flights
+from bowstring.demo.flights import Event
+from bowstring.demo.replay import Ledger
+
+EVENTS = [
+    Event(b"a", b"1", 1),
+    Event(b"b", b"2", 2),
+    Event(b"a", b"3", 3),
+    Event(None, b"4", 4),
+    Event(None, b"5", 5),
+]
+
+
+def record(event):
+    return Record("t", 0, 0, event.timestamp, 0, event.key, event.value, ())
+
+
+def verdict(read):
+    ledger = Ledger()
+    for event in EVENTS:
+        ledger.note_sent(event)
+    for event in read:
+        ledger.note_read(record(event))
+    return ledger.verdict()
+
+
+def test_all_is_well():
+    assert verdict(EVENTS) == []
+    a1, b2, a3, n4, n5 = EVENTS
+    assert verdict([n5, b2, a1, n4, a3]) == [], "order matters within a key only"
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        EVENTS[:-1],
+        [*EVENTS, EVENTS[0]],
+        [EVENTS[2], EVENTS[1], EVENTS[0], *EVENTS[3:]],
+        [Event(b"a", b"X", 1), *EVENTS[1:]],
+        [Event(b"a", b"1", 9), *EVENTS[1:]],
+        [*EVENTS[:3], Event(None, b"4", 4), Event(None, b"4", 4)],
+    ],
+    ids=["missing", "doubled", "reordered", "changed", "other time", "null key doubled"],
+)
+def test_what_is_wrong_is_found(read):
+    assert verdict(read)
+
+
+def test_flights():
+    events = list(flights.events(flights.data_file()))
+    assert len(events) == flights.FLIGHTS
+    first = events[0]
+    assert first.key == b"N14228" and first.timestamp == 1357035300000  # 2013-01-01 05:15 in New York
+    value = json.loads(first.value)
+    assert (
+        value["carrier"] == "UA"
+        and value["distance"] == 1400
+        and value["time_hour"] == "2013-01-01T10:00:00Z"
+    )
+    without = [event for event in events if event.key is None]
+    assert len(without) == 2512 and json.loads(without[0].value)["tailnum"] is None
+
+
+def test_flights_not_installed(monkeypatch):
+    monkeypatch.setattr(flights, "find_spec", lambda name: None)
+    with pytest.raises(ConfigError, match=r"pip install 'bowstring\[demo\]'"):
+        flights.data_file()
+
+
+def test_a_short_run(cli):
+    result = cli("demo", "--seconds", 0.3, "--flights", 3000, "--json", timeout=120)
+    assert result.code == 0, result.err
+    figures = result.json
+    assert figures["flights"] == figures["flights_read"] == 3000 and figures["problems"] == []
+    assert figures["produce"]["records"] == figures["consume"]["records"] > 0
+    assert figures["produce"]["broker_cpu_s_per_gb"] > 0 and figures["end_to_end"]["p50_ms"] > 0

@@ -1,0 +1,34 @@
+"""The fixtures that pip installs: a broker for the session, a topic for a test, and nothing for the others."""
+
+pytest_plugins = ["pytester"]
+
+
+def test_fixtures(pytester):
+    pytester.makepyfile(
+        """
+        from bowstring import Producer, TopicPartition, Admin
+
+        def test_one(bowstring_broker, bowstring_topic):
+            assert bowstring_topic.startswith("test_one-")
+            with Producer(bowstring_broker.bootstrap_servers) as producer:
+                assert producer.send(bowstring_topic, b"x").result(10).offset == 0
+
+        def test_two(bowstring_broker, bowstring_topic):
+            with Admin(bowstring_broker.bootstrap_servers) as admin:
+                assert list(admin.topics()) == [bowstring_topic]
+        """
+    )
+    pytester.runpytest_subprocess("-q", "-p", "no:cacheprovider").assert_outcomes(passed=2)
+
+
+def test_nothing_is_loaded_when_nothing_is_used(pytester):
+    pytester.makepyfile(
+        """
+        import sys
+
+        def test_none():
+            loaded = [name for name in sys.modules if name.startswith("bowstring.")]
+            assert loaded == ["bowstring.pytest_plugin"], loaded
+        """
+    )
+    pytester.runpytest_subprocess("-q", "-p", "no:cacheprovider").assert_outcomes(passed=1)
