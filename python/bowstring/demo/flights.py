@@ -15,7 +15,8 @@ from typing import NamedTuple
 from bowstring.clients.errors import ConfigError
 
 FLIGHTS = 336_776
-WORDS = ("carrier", "tailnum", "origin", "dest")
+WORDS = ("carrier", "tailnum", "origin", "dest", "time_hour")
+MISSING = ("NA", "")
 
 
 class Event(NamedTuple):
@@ -44,16 +45,18 @@ def events(path: Path) -> Iterator[Event]:
     with zipfile.ZipFile(path) as archive, archive.open(archive.namelist()[0]) as raw:
         rows = csv.reader(io.TextIOWrapper(raw, encoding="utf-8"))
         names = next(rows)
-        words = [name in WORDS or name == "time_hour" for name in names]
+        # A number stands in JSON as it stands in the file, so only words have to be quoted.
+        template = "{" + ",".join(f"{json.dumps(name)}:%s" for name in names) + "}"
+        words = [index for index, name in enumerate(names) if name in WORDS]
         minute, hour, tail = names.index("minute"), names.index("time_hour"), names.index("tailnum")
         for row in rows:
-            flight = {
-                name: None if text in ("NA", "") else text if word else int(float(text))
-                for name, text, word in zip(names, row, words, strict=True)
-            }
             start = hours.get(row[hour])
             if start is None:
                 start = hours[row[hour]] = int(datetime.fromisoformat(row[hour]).timestamp() * 1000)
-            key = None if flight["tailnum"] is None else row[tail].encode()
-            value = json.dumps(flight, separators=(",", ":")).encode()
-            yield Event(key, value, start + int(row[minute]) * 60_000)
+            timestamp = start + int(row[minute]) * 60_000
+            key = None if row[tail] in MISSING else row[tail].encode()
+            for index in words:
+                if row[index] not in MISSING:
+                    row[index] = json.dumps(row[index])
+            value = template % tuple(["null" if text in MISSING else text for text in row])
+            yield Event(key, value.encode(), timestamp)

@@ -81,6 +81,7 @@ def test_wrong_indexes(offline, segment):
     index.write_bytes(b"12345")
     assert "no whole number" in offline("dump-log", index, "--index-sanity-check").err
     segment.unlink()
+    index.write_bytes(struct.pack(">ii", 2, 0))
     assert "there is no" in offline("dump-log", index).err
 
 
