@@ -182,9 +182,18 @@ class Session:
         return self.driver.call(op, bootstrap=self.bootstrap, **args)
 
     def open_producer(
-        self, acks: str = "all", compression: str = "none", idempotent: bool = False, large: bool = False
+        self,
+        acks: str = "all",
+        compression: str = "none",
+        idempotent: bool | None = None,
+        large: bool = False,
     ) -> str:
-        """Opens a producer and returns its handle."""
+        """Opens a producer and returns its handle; idempotent where acks=all unless told otherwise.
+
+        Without idempotence clients may double or reorder records all by themselves: sarama's connection may be
+        closed by one of its partitions' goroutines while another's request is under way.
+        """
+        idempotent = acks == "all" if idempotent is None else idempotent
         handle = self.driver.handle()
         options = {"acks": acks, "compression": compression, "idempotent": idempotent, "large": large}
         self.call("produce_open", handle=handle, **options)

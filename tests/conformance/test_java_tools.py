@@ -152,7 +152,7 @@ def test_dump_log_segments_reads_our_files(own_broker: Broker, drivers: Callable
         for client in sessions.values():
             for codec in CODECS:
                 records = [{"partition": 0, "key": b"k", "value": b"v" * 500} for _ in range(20)]
-                client.produce(topic, records, compression=codec, idempotent=True)
+                client.produce(topic, records, compression=codec)
         java.flood(topic, 1, 20000, size=200)
     total = 20 * len(CODECS) * len(CLIENTS) + 20000
     assert java.call("bounds", topic="mixed", partition=0)["latest"] == total

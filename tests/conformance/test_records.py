@@ -63,10 +63,11 @@ def test_codec(client: Session, codec: str, make_topic: Callable[..., str]) -> N
     assert [plain(each) for each in got] == expected
 
 
-@pytest.mark.parametrize("acks", ["0", "1", "all"])
-def test_acks(client: Session, acks: str, make_topic: Callable[..., str]) -> None:
+@pytest.mark.parametrize(("acks", "idempotent"), [("0", False), ("1", False), ("all", False), ("all", True)])
+def test_acks(client: Session, acks: str, idempotent: bool, make_topic: Callable[..., str]) -> None:
     topic = make_topic()
-    client.produce(topic, [{"partition": 0, "value": b"%d" % i} for i in range(50)], acks=acks)
+    records = [{"partition": 0, "value": b"%d" % i} for i in range(50)]
+    client.produce(topic, records, acks=acks, idempotent=idempotent)
     got = client.consume(topic, 50)
     assert [each["value"] for each in got] == [b"%d" % i for i in range(50)]
 

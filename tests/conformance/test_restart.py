@@ -50,9 +50,7 @@ def aftermath(
         client.produce(f"group-{name}", numbered(0, 50))
         left.members[name] = join(client, name)
     for name, client in sessions.items():
-        wait_until(
-            lambda client=client: set(read(client, left)) == set(range(50)), f"{name} to read 50 records"
-        )
+        wait_for_reads(client, left, range(50))
         client.call("commit", handle=left.members[name])
         left.read_before[name] = len(read(client, left))
     handles = {name: client.open_producer(idempotent=True) for name, client in sessions.items()}
@@ -86,6 +84,22 @@ def read(client: Session, left: Aftermath) -> list[int]:
     return [int(base64.b64decode(value)) for *_, value in records]
 
 
+def wait_for_reads(client: Session, left: Aftermath, expected: range) -> None:
+    """Waits until the client's member has read these numbers and no others; fails with all that is known."""
+    deadline = time.monotonic() + 40
+    while set(read(client, left)) != set(expected):
+        if time.monotonic() > deadline:
+            name = client.name
+            group = {"group": f"of-{name}", "topic": f"group-{name}", "partitions": list(range(PARTITIONS))}
+            raise AssertionError(
+                f"{name} wanted {expected}, member {client.call('member', handle=left.members[name])}, "
+                f"committed {client.call('committed', **group)}, "
+                f"group {client.call('describe_group', group=f'of-{name}')}, "
+                f"ends {[client.call('bounds', topic=f'group-{name}', partition=p) for p in range(PARTITIONS)]}"
+            )
+        time.sleep(0.05)
+
+
 @pytest.mark.parametrize("name", list(CLIENTS))
 def test_idempotent_producer_across_restarts(
     name: str, aftermath: Aftermath, drivers: Callable[[str], Driver]
@@ -106,15 +120,14 @@ def test_group_goes_on_after_restarts(
     committed = client.call("committed", group=f"of-{name}", topic=f"group-{name}", partitions=[0, 1])
     assert committed["offsets"] == [25, 25]
     client.produce(f"group-{name}", numbered(50, 50))
-    wait_until(lambda: set(read(client, aftermath)) == set(range(100)), "the member to go on", 40)
+    wait_for_reads(client, aftermath, range(100))
     since = read(client, aftermath)[aftermath.read_before[name] :]
     assert min(since) == 50, "what was committed came again"
     client.call("commit", handle=aftermath.members[name])
     client.call("leave", handle=aftermath.members[name])
     client.produce(f"group-{name}", numbered(100, 10))
     aftermath.members[name] = join(client, name)
-    wait_until(lambda: len(read(client, aftermath)) >= 10, "a new member to resume from the commit", 40)
-    assert set(read(client, aftermath)) == set(range(100, 110))
+    wait_for_reads(client, aftermath, range(100, 110))
     client.call("leave", handle=aftermath.members[name])
 
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -212,12 +213,15 @@ func saramaConsume(a Args) (Answer, error) {
 
 // saramaMember is one group member; Consume is called again after every rebalance, as sarama asks.
 type saramaMember struct {
-	group   sarama.ConsumerGroup
-	state   *MemberState
-	cancel  context.CancelFunc
-	done    chan struct{}
-	mu      sync.Mutex
-	session sarama.ConsumerGroupSession
+	group  sarama.ConsumerGroup
+	state  *MemberState
+	cancel context.CancelFunc
+	done   chan struct{}
+	name   string
+
+	mu        sync.Mutex
+	session   sarama.ConsumerGroupSession
+	positions map[owned]int64
 }
 
 func (m *saramaMember) Setup(session sarama.ConsumerGroupSession) error {
@@ -233,10 +237,18 @@ func (m *saramaMember) Cleanup(sarama.ConsumerGroupSession) error { return nil }
 func (m *saramaMember) ConsumeClaim(session sarama.ConsumerGroupSession, claim sarama.ConsumerGroupClaim) error {
 	partition := map[string][]int32{claim.Topic(): {claim.Partition()}}
 	m.state.assigned(partition)
-	defer m.state.revoked(partition)
+	defer func() {
+		m.state.revoked(partition)
+		m.mu.Lock()
+		delete(m.positions, owned{claim.Topic(), claim.Partition()})
+		m.mu.Unlock()
+	}()
 	for message := range claim.Messages() {
 		m.state.record(message.Topic, message.Partition, message.Offset, message.Value)
 		session.MarkMessage(message, "")
+		m.mu.Lock()
+		m.positions[owned{message.Topic, message.Partition}] = message.Offset + 1
+		m.mu.Unlock()
 	}
 	return nil
 }
@@ -251,7 +263,10 @@ func saramaJoin(a Args) (Answer, error) {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	member := &saramaMember{group: group, state: newMemberState(), cancel: cancel, done: make(chan struct{})}
+	member := &saramaMember{
+		group: group, state: newMemberState(), cancel: cancel, done: make(chan struct{}),
+		name: a.Group, positions: map[owned]int64{},
+	}
 	saramaMembers[a.Handle] = member
 	go func() {
 		defer close(member.done)
@@ -267,12 +282,40 @@ func saramaJoin(a Args) (Answer, error) {
 
 func saramaMemberState(a Args) (Answer, error) { return saramaMembers[a.Handle].state.answer() }
 
+// saramaCommit commits until the broker has it: sarama's own Commit fails silently, as on a connection that a broker
+// restart has left dead.
 func saramaCommit(a Args) (Answer, error) {
 	member := saramaMembers[a.Handle]
-	member.mu.Lock()
-	defer member.mu.Unlock()
-	member.session.Commit()
-	return nil, nil
+	for deadline := time.Now().Add(timeout); ; time.Sleep(50 * time.Millisecond) {
+		member.mu.Lock()
+		session, positions := member.session, maps.Clone(member.positions)
+		member.mu.Unlock()
+		session.Commit()
+		missing, err := uncommitted(a, member.name, positions)
+		if err != nil || missing == 0 {
+			return nil, err
+		}
+		if time.Now().After(deadline) {
+			return nil, fmt.Errorf("%d partitions are not committed after %s", missing, timeout)
+		}
+	}
+}
+
+// uncommitted counts the partitions whose committed offset is not the position.
+func uncommitted(a Args, group string, positions map[owned]int64) (missing int, err error) {
+	_, err = saramaAdmin(a, func(admin sarama.ClusterAdmin) (Answer, error) {
+		for where, offset := range positions {
+			fetched, err := admin.ListConsumerGroupOffsets(group, map[string][]int32{where.topic: {where.partition}})
+			if err != nil {
+				return nil, err
+			}
+			if fetched.GetBlock(where.topic, where.partition).Offset != offset {
+				missing++
+			}
+		}
+		return nil, nil
+	})
+	return missing, err
 }
 
 func saramaLeave(a Args) (Answer, error) {

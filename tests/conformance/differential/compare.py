@@ -1,0 +1,119 @@
+"""Two transcripts side by side: what differs, and which of it is meant."""
+
+from collections.abc import Callable
+from fnmatch import fnmatchcase
+from itertools import zip_longest
+from typing import Any, NamedTuple
+
+import pytest
+
+from bowstring.engine.api import ADVERTISED
+from bowstring.engine.protocol import API_VERSIONS
+from tests.conformance.differential.deliberate import DELIBERATE
+from tests.conformance.differential.talk import API_KEYS, Talk
+from tests.conformance.target import Broker
+
+_ABSENT = "(absent)"
+
+
+class Difference(NamedTuple):
+    """One field whose values differ."""
+
+    where: str
+    step: str
+    path: str
+    kafka: Any
+    bowstring: Any
+
+    def __str__(self) -> str:
+        return f"{self.step} | {self.path}\n    kafka     {self.kafka!r:.600}\n    bowstring {self.bowstring!r:.600}"
+
+
+class Pair:
+    """Both brokers, and the rows of the table that were needed so far."""
+
+    def __init__(self, kafka: Broker, bowstring: Broker) -> None:
+        self.kafka, self.bowstring = kafka, bowstring
+        self.needed: set[int] = set()
+        self.modules: set[str] = set()
+
+    def hold(self, where: str, script: Callable[[Talk], None], version: int) -> None:
+        """Runs a script against both and fails on every difference that the table does not explain."""
+        prefix = where.split("::")[-1].removeprefix("test_").replace("[", "-").replace("]", "")
+        kafka = self._transcript(self.kafka, script, prefix, version)
+        bowstring = self._transcript(self.bowstring, script, prefix, version)
+        found = differences(where, kafka, bowstring)
+        unexplained = [each for each in found if not self._explained(each)]
+        assert not unexplained, f"{len(unexplained)} differences:\n" + "\n".join(map(str, unexplained))
+
+    def _transcript(
+        self, broker: Broker, script: Callable[[Talk], None], prefix: str, version: int
+    ) -> list[tuple[str, Any]]:
+        talk = Talk(broker.host, broker.port, prefix, version)
+        try:
+            script(talk)
+        except Exception as error:
+            raise AssertionError(
+                f"{type(broker).__name__}: {type(error).__name__}: {error}; last answers: {talk.transcript[-2:]}"
+            ) from error
+        finally:
+            talk.close()
+        return talk.transcript
+
+    def _explained(self, difference: Difference) -> bool:
+        rows = [number for number, row in enumerate(DELIBERATE) if row.covers(difference)]
+        self.needed.update(rows)
+        return bool(rows)
+
+
+def differences(
+    where: str, kafka: list[tuple[str, Any]], bowstring: list[tuple[str, Any]]
+) -> list[Difference]:
+    """Every field of every answer that differs, in order."""
+    found: list[Difference] = []
+    for number, (theirs, ours) in enumerate(zip_longest(kafka, bowstring, fillvalue=(_ABSENT, _ABSENT)), 1):
+        step = f"{where} step {number}: {theirs[0]}"
+        if theirs[0] != ours[0]:
+            found.append(Difference(where, step, "request", theirs[0], ours[0]))
+            break
+        _walk(where, step, "", theirs[1], ours[1], found)
+    return found
+
+
+def _walk(where: str, step: str, path: str, kafka: Any, bowstring: Any, found: list[Difference]) -> None:
+    if isinstance(kafka, dict) and isinstance(bowstring, dict):
+        for key in kafka | bowstring:
+            below = f"{path}.{key}" if path else str(key)
+            _walk(where, step, below, kafka.get(key, _ABSENT), bowstring.get(key, _ABSENT), found)
+    elif isinstance(kafka, list) and isinstance(bowstring, list):
+        for index, (theirs, ours) in enumerate(zip_longest(kafka, bowstring, fillvalue=_ABSENT)):
+            _walk(where, step, f"{path}.{index}", theirs, ours, found)
+    elif kafka != bowstring or type(kafka) is not type(bowstring):
+        found.append(Difference(where, step, path, kafka, bowstring))
+
+
+def versions(api: str, first: int = 0, last: int = 0x7FFF) -> range:
+    """The versions of an API that this broker offers, of those between `first` and `last`."""
+    key = API_KEYS[api]
+    assert key in ADVERTISED, f"{api} is not offered"
+    found = API_VERSIONS[key]
+    return range(max(first, found.lowest), min(last, found.highest) + 1)
+
+
+def matches(difference: Difference, where: str, path: str) -> bool:
+    """Whether a row's patterns fit a difference."""
+    return fnmatchcase(difference.where, where) and fnmatchcase(difference.path, path)
+
+
+def conversation(in_versions: range = range(1)) -> Callable[[Callable[[Talk], None]], Any]:
+    """Makes a test of a script: it runs against both brokers, once for each version, and the answers must agree."""
+
+    def decorate(script: Callable[[Talk], None]) -> Any:
+        def test(pair: Pair, request: pytest.FixtureRequest, version: int) -> None:
+            pair.hold(f"{request.node.path.stem}::{request.node.name}", script, version)
+
+        test.__name__ = script.__name__
+        test.__doc__ = script.__doc__
+        return pytest.mark.parametrize("version", in_versions)(test)
+
+    return decorate

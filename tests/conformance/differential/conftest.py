@@ -1,0 +1,42 @@
+"""Both brokers, started once from nothing with the same settings."""
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from tests.conformance.differential.compare import Pair
+from tests.conformance.differential.talk import Talk
+from tests.conformance.target import BowstringBroker, KafkaBroker
+
+SETTINGS = {
+    "node.id": "1",
+    "offsets.topic.num.partitions": "4",
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.num.partitions": "4",
+    # Two answers must not depend on how far a rebalance timer or a retention pass has come.
+    "group.initial.rebalance.delay.ms": "0",
+    "log.retention.check.interval.ms": "600000",
+}
+
+
+@pytest.fixture(scope="session")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    """Both brokers with a group coordinator that is ready."""
+    kafka = KafkaBroker(tmp_path_factory.mktemp("kafka"), SETTINGS)
+    bowstring = BowstringBroker(tmp_path_factory.mktemp("bowstring"), SETTINGS)
+    starting = threading.Thread(target=kafka.start)
+    starting.start()
+    bowstring.start()
+    starting.join()
+    try:
+        for broker in (kafka, bowstring):
+            talk = Talk(broker.host, broker.port, "warm-up", 0)
+            talk.until(lambda answer: answer.error_code == 0, "FindCoordinator", 0, key="any")
+            talk.until(lambda answer: answer.error_code == 69, "OffsetDelete", 0, group_id="any")
+            talk.close()
+        yield Pair(kafka, bowstring)
+    finally:
+        for broker in (kafka, bowstring):
+            if broker.alive():
+                broker.kill()

@@ -1,0 +1,211 @@
+"""One side of a conversation: requests made from the protocol's declarations, answers kept as plain values."""
+
+import time
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from bowstring.engine.protocol import API_VERSIONS, decode_response, encode_request
+from bowstring.engine.protocol.schema import ARRAY, STRUCT, Struct, fields_of
+from tests.conformance.differential.plain import Aliases, keyed, plain
+from tests.conformance.wire import Wire, frame
+
+API_KEYS = {API_VERSIONS[key].name: key for key in API_VERSIONS}
+
+CLOSED = "(closed the connection)"
+SILENT = "(no answer)"
+SETTLE_SECONDS = 15.0
+
+
+def build(declared: type[Struct], version: int, values: dict[str, Any]) -> Struct:
+    """A declared struct out of dicts and lists; fields that `version` lacks are left out."""
+    known = {field.name: field for field in fields_of(declared)}
+    unknown = set(values) - set(known)
+    if unknown:
+        raise TypeError(f"{declared.__name__} has no {', '.join(sorted(unknown))}")
+    made = {}
+    for name, value in values.items():
+        field = known[name]
+        if not field.versions[0] <= version <= field.versions[1]:
+            continue
+        if field.kind == STRUCT and value is not None:
+            assert field.struct is not None
+            made[name] = build(field.struct, version, value)
+        elif field.kind == ARRAY and field.element == STRUCT and value is not None:
+            made[name] = [build(field.struct, version, each) for each in value]  # type: ignore[arg-type]
+        else:
+            made[name] = value
+    return declared(**made)
+
+
+class Pending:
+    """A request that was sent and whose answer has not been read."""
+
+    def __init__(
+        self, talk: "Talk", wire: Wire, what: str, key: int, version: int, unordered: Mapping[str, str]
+    ) -> None:
+        self._talk, self._wire, self._what, self._unordered = talk, wire, what, unordered
+        self._key, self._version = key, version
+
+    def answer(self) -> Any:
+        """Waits for the answer and keeps it in the transcript; None where there was none."""
+        try:
+            payload = self._wire.receive()
+        except TimeoutError:
+            self._talk.note(self._what, SILENT)
+            return None
+        if payload is None:
+            self._talk.note(self._what, CLOSED)
+            self._talk.reconnect(self._wire)
+            return None
+        _, response = decode_response(self._key, self._version, payload)
+        found = plain(response, self._version, self._talk.aliases)
+        for name, key in self._unordered.items():
+            found[name] = keyed(found[name], key)
+        self._talk.note(self._what, found)
+        return response
+
+
+class Talk:
+    """A conversation with one broker.
+
+    Attributes:
+        version: the version under test, for scripts that run in each version of an API.
+        transcript: (what was asked, what came back) in order.
+    """
+
+    def __init__(self, host: str, port: int, prefix: str, version: int) -> None:
+        self.version = version
+        self.prefix = prefix
+        self.transcript: list[tuple[str, Any]] = []
+        self.aliases = Aliases()
+        self.topic_ids: dict[str, bytes] = {}
+        self._address = host, port
+        self._wires: dict[str, Wire] = {}
+
+    def name(self, short: str) -> str:
+        """A topic or group name no other conversation uses, the same with both brokers."""
+        return f"{self.prefix}.{short}"
+
+    def note(self, what: str, answer: Any) -> None:
+        """Adds to the transcript."""
+        self.transcript.append((what, answer))
+
+    def close(self) -> None:
+        """Closes every connection."""
+        for wire in self._wires.values():
+            wire.sock.close()
+
+    def reconnect(self, closed: Wire) -> None:
+        """Forgets a connection, so that the next request opens another."""
+        for name, wire in list(self._wires.items()):
+            if wire is closed:
+                wire.sock.close()
+                del self._wires[name]
+
+    # ------------------------------------------------------------ asking
+
+    def send(
+        self,
+        api: str,
+        version: int,
+        /,
+        *,
+        on: str = "",
+        note: str = "",
+        unordered: Mapping[str, str] = MappingProxyType({}),
+        **fields: Any,
+    ) -> Pending:
+        """Sends a request on the connection called `on`; `unordered` names lists to compare by a key."""
+        key = API_KEYS[api]
+        request = build(API_VERSIONS[key].request, version, fields)
+        wire = self.wire(on)
+        wire.send(frame(encode_request(request, version, 1, "differential")))  # type: ignore[arg-type]
+        what = f"{api} v{version}{' ' + note if note else ''}"
+        return Pending(self, wire, what, key, version, unordered)
+
+    def wire(self, on: str = "") -> Wire:
+        """The connection of that name, opened when it is not there."""
+        if on not in self._wires:
+            self._wires[on] = Wire(*self._address)
+        return self._wires[on]
+
+    def ask(self, api: str, version: int, /, **fields: Any) -> Any:
+        """Sends a request, keeps the answer in the transcript and returns it decoded."""
+        return self.send(api, version, **fields).answer()
+
+    def quietly(self, api: str, version: int, /, **fields: Any) -> Any:
+        """Asks without keeping the answer: what a script needs, but does not compare."""
+        before = len(self.transcript)
+        known = self.aliases.snapshot()
+        try:
+            return self.ask(api, version, **fields)
+        finally:
+            del self.transcript[before:]
+            self.aliases.restore(known)
+
+    def until(self, done: Callable[[Any], bool], api: str, version: int, /, **fields: Any) -> Any:
+        """Asks, without keeping the answers, until `done` says so: Kafka applies what it has acknowledged later."""
+        deadline = time.monotonic() + SETTLE_SECONDS
+        while True:
+            answer = self.quietly(api, version, **fields)
+            if answer is not None and done(answer):
+                return answer
+            assert time.monotonic() < deadline, f"{api} {fields} did not settle"
+            time.sleep(0.005)
+
+    # ------------------------------------------------------------ topics
+
+    def topic(self, short: str, partitions: int = 1, **configs: str) -> str:
+        """Creates a topic (underscores in configs for dots) and waits until its partitions have leaders."""
+        name = self.name(short)
+        wanted = [{"name": key.replace("_", "."), "value": value} for key, value in configs.items()]
+        made = self.quietly(
+            "CreateTopics",
+            7,
+            topics=[{"name": name, "num_partitions": partitions, "replication_factor": 1, "configs": wanted}],
+        )
+        assert made.topics[0].error_code == 0, made.topics[0].error_message
+        self.know(name, made.topics[0].topic_id)
+        self.led(name, partitions)
+        return name
+
+    def know(self, name: str, topic_id: bytes) -> bytes:
+        """Gives a topic id its name in the transcript."""
+        self.topic_ids[name] = topic_id
+        self.aliases.topics[topic_id] = name
+        return topic_id
+
+    def know_all(self) -> None:
+        """Gives the ids of all topics their names in the transcript."""
+        for topic in self.quietly("Metadata", 12, topics=None).topics:
+            self.know(topic.name, topic.topic_id)
+
+    def led(self, name: str, partitions: int = 1) -> None:
+        """Waits until the broker answers as the leader of every partition."""
+        wanted = [{"partition_index": index, "timestamp": -1} for index in range(partitions)]
+        self.until(
+            lambda answer: not any(each.error_code for each in answer.topics[0].partitions),
+            "ListOffsets",
+            1,
+            replica_id=-1,
+            topics=[{"name": name, "partitions": wanted}],
+        )
+
+    def gone(self, name: str) -> None:
+        """Waits until Metadata does not know the topic any more."""
+        self.until(
+            lambda answer: answer.topics[0].error_code == 3,
+            "Metadata",
+            8,
+            topics=[{"name": name}],
+            allow_auto_topic_creation=False,
+        )
+
+    def write(self, topic: str, records: bytes, partition: int = 0, acks: int = -1) -> Any:
+        """Produces without comparing, and expects success."""
+        data = [{"name": topic, "partition_data": [{"index": partition, "records": records}]}]
+        answer = self.quietly("Produce", 9, acks=acks, timeout_ms=10_000, topic_data=data)
+        part = answer.responses[0].partition_responses[0]
+        assert part.error_code == 0, part.error_code
+        return part
