@@ -106,6 +106,7 @@ def _success(
     return CreatableTopicResult(
         name=topic.name,
         topic_id=topic_id,
+        error_message=None,
         num_partitions=len(partitions),
         replication_factor=len(partitions[0].replicas),
         configs=_configs_in_force(configs, {config.name: config.value for config in topic.configs}),

@@ -1,5 +1,6 @@
 """DeleteTopics, by name or by id."""
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from bowstring.engine.errors import Errors, KafkaError
@@ -23,7 +24,8 @@ async def handle(broker: "Broker", request: "Request") -> DeleteTopicsResponse:
     """Deletes topics: those that can be, each by itself; one commit for all of them.
 
     Behaviour: clients find the topic gone when the answer comes; its directories are renamed at once and
-    unlinked after file.delete.delay.ms. A topic named twice, by name or id, is not deleted.
+    unlinked after file.delete.delay.ms. A topic named twice, by name or id, is not deleted, and
+    answered once.
 
     Versions: 5 adds error messages; 6 topic ids (KIP-516). With delete.topic.enable=false, INVALID_REQUEST
     before version 3 and TOPIC_DELETION_DISABLED since.
@@ -36,20 +38,25 @@ async def handle(broker: "Broker", request: "Request") -> DeleteTopicsResponse:
         return DeleteTopicsResponse(
             responses=[_result(name, topic_id, KafkaError(error)) for name, topic_id in wanted]
         )
+    counts = Counter(wanted)
     results = []
     async with broker.metadata.changing() as image:
         records = []
+        # Ids first: a name of a topic whose id was given too is what Kafka refuses, and both with it.
+        found = {each: _find(image, *each) for each in sorted(counts, key=lambda each: each[0] is not None)}
         seen: dict[bytes, int] = {}
-        found = [_find(image, name, topic_id) for name, topic_id in wanted]
-        for topic in found:
+        for (name, topic_id), topic in found.items():
             if isinstance(topic, bytes):
                 seen[topic] = seen.get(topic, 0) + 1
-        for (name, topic_id), topic in zip(wanted, found, strict=True):
+            if counts[name, topic_id] > 1 and (name is None) != (topic_id == ZERO_UUID):
+                found[name, topic_id] = KafkaError(Errors.INVALID_REQUEST, "It is named more than once.")
+        for (name, topic_id), topic in found.items():
             if isinstance(topic, KafkaError):
                 results.append(_result(name, topic_id, topic))
             elif seen[topic] > 1:
-                what = "Duplicate topic name." if name else "Duplicate topic id."
-                results.append(_result(name, topic_id, KafkaError(Errors.INVALID_REQUEST, what)))
+                if name is not None:
+                    what = KafkaError(Errors.INVALID_REQUEST, "It is named by its id as well.")
+                    results.append(_result(name, topic, what))
             else:
                 records.append(RemoveTopicRecord(topic_id=topic))
                 results.append(_result(image.topics_by_id[topic].name, topic, None))

@@ -25,8 +25,9 @@ _NAMED = {
     "error_message": "<words>",
     "broker_epoch": "<epoch>",
 }
-# Lists whose order is that of a hash table: compared by key.
+# Lists whose order says nothing, being that of a hash table or of a set's elements: compared by key.
 _KEYED = {
+    ("CreateTopicsResponse", "topics"): "name",
     ("ApiVersionsResponse", "api_keys"): "api_key",
     ("ApiVersionsResponse", "supported_features"): "name",
     ("ApiVersionsResponse", "finalized_features"): "name",

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from bowstring.engine.protocol import API_VERSIONS, decode_response, encode_request
+from bowstring.engine.protocol import API_VERSIONS, ZERO_UUID, decode_response, encode_request
 from bowstring.engine.protocol.schema import ARRAY, STRUCT, Struct, fields_of
 from tests.conformance.differential.plain import Aliases, keyed, plain
 from tests.conformance.wire import Wire, frame
@@ -14,7 +14,7 @@ API_KEYS = {API_VERSIONS[key].name: key for key in API_VERSIONS}
 
 CLOSED = "(closed the connection)"
 SILENT = "(no answer)"
-SETTLE_SECONDS = 15.0
+SETTLE_SECONDS = 5.0
 
 
 def build(declared: type[Struct], version: int, values: dict[str, Any]) -> Struct:
@@ -47,8 +47,11 @@ class Pending:
         self._talk, self._wire, self._what, self._unordered = talk, wire, what, unordered
         self._key, self._version = key, version
 
-    def answer(self) -> Any:
-        """Waits for the answer and keeps it in the transcript; None where there was none."""
+    def answer(self, *, learn: bool = False) -> Any:
+        """Waits for the answer and keeps it in the transcript; None where there was none.
+
+        `learn` takes up the names of the topic ids that the answer tells.
+        """
         try:
             payload = self._wire.receive()
         except TimeoutError:
@@ -59,6 +62,9 @@ class Pending:
             self._talk.reconnect(self._wire)
             return None
         _, response = decode_response(self._key, self._version, payload)
+        if learn:
+            for topic in response.topics:  # type: ignore[attr-defined]
+                self._talk.know(topic.name, topic.topic_id)
         found = plain(response, self._version, self._talk.aliases)
         for name, key in self._unordered.items():
             found[name] = keyed(found[name], key)
@@ -172,7 +178,8 @@ class Talk:
 
     def know(self, name: str, topic_id: bytes) -> bytes:
         """Gives a topic id its name in the transcript."""
-        self.topic_ids[name] = topic_id
+        if topic_id != ZERO_UUID:
+            self.topic_ids[name] = topic_id
         self.aliases.topics[topic_id] = name
         return topic_id
 

@@ -56,7 +56,8 @@ def test_versions_nobody_knows(talk: Talk) -> None:
         wire = talk.wire()
         wire.send(frame(struct.pack(">hhih", key, version, 7, -1) + b"\0"))
         answer = wire.receive()
-        talk.note(f"API {key} v{version}", CLOSED if answer is None else answer.hex())
+        # Without the versions of ApiVersions, which test_api_versions compares.
+        talk.note(f"API {key} v{version}", CLOSED if answer is None else answer.hex()[:24])
         talk.reconnect(wire)
 
 
