@@ -78,6 +78,8 @@ def make_topic(session: Callable[[str], Session], topic_name: str, bootstrap: st
 
     def make(partitions: int = 1, **configs: str) -> str:
         name = f"{topic_name}-{next(counter)}"
+        # Records with timestamps from long ago stay, unless a test says otherwise.
+        configs = {"retention_ms": "-1", **configs}
         dotted = {key.replace("_", "."): value for key, value in configs.items()}
         session("confluent").call("create_topic", topic=name, partitions=partitions, configs=dotted)
         wait_for_leaders(bootstrap, name, partitions)

@@ -35,6 +35,8 @@ MIB = 1 << 20
 TOPIC = "fuzzed"
 SENTINEL = "sentinel"
 SOUND = batch(record(b"sound"), 1)
+# Housekeeping runs all the time; nothing is deleted, since the records are from 2023.
+SETTINGS = {"log.retention.check.interval.ms": "1000", "log.retention.ms": "-1"}
 # Lengths and counts that have broken parsers before.
 EDGES = [-(1 << 31), -2, -1, 0, 1, 127, 128, 255, 32767, 32768, 65535, (1 << 31) - 1]
 FRAMES_PER_ROUND = 20
@@ -84,7 +86,7 @@ class Target:
     """The broker that is fuzzed, with a topic that must come through untouched."""
 
     def __init__(self, directory: Path) -> None:
-        self.broker: Broker = target_class()(directory, {"log.retention.check.interval.ms": "1000"})
+        self.broker: Broker = target_class()(directory, SETTINGS)
         self.broker.start()
         with Wire(self.broker.host, self.broker.port) as wire:
             for topic in (TOPIC, SENTINEL):

@@ -19,6 +19,8 @@ from tests.conformance.wire import (
     wait_for_leaders,
 )
 
+# The records here are from 2023.
+KEEP = {"log.retention.ms": "-1"}
 SOUND = batch(record(b"sound"), 1)
 
 
@@ -78,7 +80,9 @@ class Victim:
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Victim]:
-    broker = target_class()(tmp_path_factory.mktemp("victim"), {"socket.request.max.bytes": str(8 << 20)})
+    broker = target_class()(
+        tmp_path_factory.mktemp("victim"), {"socket.request.max.bytes": str(8 << 20), **KEEP}
+    )
     broker.start()
     yield Victim(broker)
     assert broker.alive(), broker.tail()
@@ -99,7 +103,7 @@ def own_victim(tmp_path: Path) -> Iterator[Callable[[dict[str, str]], Victim]]:
     started: list[Victim] = []
 
     def start(settings: dict[str, str]) -> Victim:
-        broker = target_class()(tmp_path / "victim", settings)
+        broker = target_class()(tmp_path / "victim", {**KEEP, **settings})
         broker.start()
         started.append(Victim(broker))
         return started[-1]
