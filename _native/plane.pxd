@@ -360,6 +360,10 @@ cdef struct Reactor:
     uint32_t session_seed
     Writer scratch
     int64_t idle_check_due_ms
+    int64_t rate_since_ns           # pacing.pxd: the window in which the rate is measured
+    int64_t rate_from_bytes
+    int64_t rate_bytes_per_ms       # of the last whole window
+    int64_t pass_from_bytes
     # counters: this thread writes, any may read
     int64_t connections_open
     int64_t connections_accepted

@@ -21,6 +21,7 @@ from bowstring._native.fetch cimport (
 from bowstring._native.fetch_session cimport session_remove
 from bowstring._native.idtable cimport id_find
 from bowstring._native.mailbox cimport post, pthread_mutex_lock, pthread_mutex_unlock
+from bowstring._native.pacing cimport gather
 from bowstring._native.plane cimport (
     Chunk, Connection, FetchRequest, FetchSession, FLUSH_BYTES, Mail, MAIL_ACK, MAIL_CLOSE, MAIL_CONNECTION,
     MAIL_REPLY, MAIL_SLOW_BATCH, MAIL_STOP, MAIL_WAKE_FETCH, MAX_API_KEY, Plane, ProducePart, pthread_mutex_t,
@@ -425,6 +426,7 @@ cdef void *run(void *argument) noexcept nogil:
         r.wall_ms = wall_clock_ms()
         one_pass(r, events, n)
         pthread_rwlock_unlock(&r.plane.table_lock)
+        gather(r)
     return NULL
 
 # ---------------------------------------------------------------- life
