@@ -38,7 +38,9 @@ extensions = [
 ]
 
 # `setup.py --version`, sdist metadata and the like need no C at all.
-building = any(word in sys.argv for word in ("build_ext", "bdist_wheel", "editable_wheel", "build", "install", "develop"))
+building = any(
+    word in sys.argv for word in ("build_ext", "bdist_wheel", "editable_wheel", "build", "install", "develop")
+)
 setup(
     ext_modules=cythonize(
         extensions,

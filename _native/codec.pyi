@@ -1,8 +1,9 @@
 from typing import TypeVar
 
+from typing_extensions import Buffer
+
 from bowstring._native.layout import ProtocolError as ProtocolError
 from bowstring._native.layout import StructBase
-from typing_extensions import Buffer
 
 S = TypeVar("S", bound=StructBase)
 

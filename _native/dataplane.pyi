@@ -2,8 +2,9 @@
 
 from typing import TypedDict
 
-from bowstring._native.control_request import ControlRequest, SlowBatch
 from bowstring._native.log import PartitionLog
+
+from bowstring._native.control_request import ControlRequest, SlowBatch
 
 class ApiCounters(TypedDict):
     requests: int

@@ -15,21 +15,21 @@ from bowstring._native.connection cimport (
     buffer_pool_free, connection_answer, connection_borrow_buffer, connection_close, connection_fail, connection_find,
     connection_open, connection_open_slot, connection_send, connection_settle_buffer, connection_watch, chunks_free,
     plane_event)
-from bowstring._native.control cimport control_send_request
 from bowstring._native.fetch cimport (
-    fetch_connection_closed, fetch_receive, fetch_serve_ready, fetch_timed_out, fetch_woken)
+    fetch_connection_closed, fetch_serve_ready, fetch_timed_out, fetch_woken)
 from bowstring._native.fetch_session cimport session_remove
+from bowstring._native.frames cimport cut_frames
 from bowstring._native.idtable cimport id_find
 from bowstring._native.mailbox cimport post, pthread_mutex_lock, pthread_mutex_unlock
 from bowstring._native.pacing cimport gather
 from bowstring._native.plane cimport (
     Chunk, Connection, FetchRequest, FetchSession, FLUSH_BYTES, Mail, MAIL_ACK, MAIL_CLOSE, MAIL_CONNECTION,
-    MAIL_REPLY, MAIL_SLOW_BATCH, MAIL_STOP, MAIL_WAKE_FETCH, MAX_API_KEY, Plane, ProducePart, pthread_mutex_t,
+    MAIL_REPLY, MAIL_SLOW_BATCH, MAIL_STOP, MAIL_WAKE_FETCH, Plane, ProducePart, pthread_mutex_t,
     pthread_rwlock_t, pthread_t, Reactor, RequestHeader, Timer)
 from bowstring._native.produce cimport (
-    produce_acknowledged, produce_flush, produce_receive, produce_slow_batch_done, produce_timed_out)
+    produce_acknowledged, produce_flush, produce_slow_batch_done, produce_timed_out)
 from bowstring._native.timers cimport timer_pop
-from bowstring._native.wire cimport Reader, read_i16, read_i32, read_string, skip_tags, writer_free
+from bowstring._native.wire cimport writer_free
 
 cdef extern from *:
     """
@@ -83,92 +83,10 @@ cdef extern from *:
 cdef enum:
     EVENTS = 256
     LISTENER_TAG = 1                # listeners are known to epoll as (index << 1) | 1, the mailbox as NULL
-    API_PRODUCE = 0
-    API_FETCH = 1
-    API_API_VERSIONS = 18
     EXACT_MIN_BYTES = 32768         # a frame's rest of this size is received without what follows it
     IDLE_CHECK_MS = 10000
 
-# ---------------------------------------------------------------- frames
-
-
-cdef void refuse_size(Connection *c, int64_t size) noexcept nogil:
-    cdef char text[120]
-    cdef uint32_t top = <uint32_t>size >> 8
-    if top >> 8 == 0x1603 or top == 0x160301 or top == 0x160303:
-        connection_fail(c, b"tls-on-plaintext",
-                        b"a TLS handshake came in on a PLAINTEXT listener; set security.protocol=PLAINTEXT in the client")
-        return
-    snprintf(text, sizeof(text), b"frame of %lld bytes; between 10 and socket.request.max.bytes=%lld are taken",
-             <long long>size, <long long>c.reactor.plane.request_max_bytes)
-    connection_fail(c, b"bad-frame-size", text)
-
-
-cdef void refuse(Connection *c, const char *what, int api_key, int api_version) noexcept nogil:
-    cdef char text[120]
-    snprintf(text, sizeof(text), b"%s (api key %d, version %d)", what, api_key, api_version)
-    connection_fail(c, b"bad-request", text)
-
-
-cdef void handle_frame(Reactor *r, Connection *c, const uint8_t *frame, int64_t size) noexcept nogil:
-    """One request: header, then the handler its API key names."""
-    cdef Reader body
-    cdef RequestHeader header
-    cdef Plane *plane = r.plane
-    cdef int64_t slot
-    cdef bint offered, ok
-    body.at = frame
-    body.end = frame + size
-    body.bad = False
-    header.api_key = read_i16(&body)
-    header.api_version = read_i16(&body)
-    header.correlation_id = read_i32(&body)
-    header.client_id_length = read_string(&body, False, &header.client_id)
-    if body.bad:
-        refuse(c, b"request header cut short", header.api_key, header.api_version)
-        return
-    offered = (0 <= header.api_key < MAX_API_KEY and plane.apis[header.api_key].highest >= 0
-               and plane.apis[header.api_key].lowest <= header.api_version <= plane.apis[header.api_key].highest)
-    if offered:
-        if header.api_version >= plane.apis[header.api_key].flexible_from:
-            skip_tags(&body)
-        if body.bad:
-            refuse(c, b"request header cut short", header.api_key, header.api_version)
-            return
-    elif header.api_key != API_API_VERSIONS:              # a version too new gets an answer, in version 0
-        refuse(c, b"API or version not offered", header.api_key, header.api_version)
-        return
-    slot = connection_open_slot(c)
-    if slot < 0:
-        c.closing = True
-    elif header.api_key == API_PRODUCE:
-        ok = produce_receive(r, c, &header, &body)
-        if not ok:
-            refuse(c, b"malformed request", header.api_key, header.api_version)
-    elif header.api_key == API_FETCH:
-        ok = fetch_receive(r, c, &header, &body)
-        if not ok:
-            refuse(c, b"malformed request", header.api_key, header.api_version)
-    elif not control_send_request(c, &header, slot, body.at, body.end - body.at):
-        c.closing = True
-
-
-cdef void cut_frames(Reactor *r, Connection *c) noexcept nogil:
-    """Handles every whole frame in the receive buffer."""
-    cdef Reader head
-    cdef int64_t size
-    while c.end - c.start >= 4 and not c.closing:
-        head.at = c.buffer + c.start
-        head.end = head.at + 4
-        head.bad = False
-        size = read_i32(&head)
-        if size < 10 or size > r.plane.request_max_bytes:
-            refuse_size(c, size)
-            return
-        if c.end - c.start < 4 + size:
-            return
-        handle_frame(r, c, c.buffer + c.start + 4, size)
-        c.start += 4 + size
+# ---------------------------------------------------------------- receiving
 
 
 cdef void receive(Reactor *r, Connection *c) noexcept nogil:

@@ -20,7 +20,11 @@ CODECS = [GZIP, SNAPPY, LZ4, ZSTD]
 @pytest.mark.parametrize("size", [1, 10, 1000, 70_000, 1_000_000])
 @pytest.mark.parametrize("kind", ["zeros", "text", "random"])
 def test_whole_output_passes(codec, size, kind):
-    data = {"zeros": bytes(size), "text": b"all that is gold " * (size // 17 + 1), "random": os.urandom(size)}[kind]
+    data = {
+        "zeros": bytes(size),
+        "text": b"all that is gold " * (size // 17 + 1),
+        "random": os.urandom(size),
+    }[kind]
     assert looks_compressed(codec, compress(codec, data[:size]))
 
 
@@ -45,7 +49,11 @@ def test_variants_of_the_formats(data, linked, checksum, store_size):
     assert looks_compressed(
         LZ4,
         lz4.frame.compress(
-            data, block_linked=linked, content_checksum=checksum, block_checksum=checksum, store_size=store_size
+            data,
+            block_linked=linked,
+            content_checksum=checksum,
+            block_checksum=checksum,
+            store_size=store_size,
         ),
     )
     assert looks_compressed(ZSTD, bytes(cramjam.zstd.compress(data)) * 2)

@@ -6,6 +6,8 @@ import random
 import tracemalloc
 
 import pytest
+from declared_messages import all_messages, name_of, versions
+
 from bowstring.engine.protocol import ProtocolError, decode, decode_prefix, encode
 from bowstring.engine.protocol.examples import example, request_seeds
 from bowstring.engine.protocol.frames import decode_request, decode_request_header
@@ -31,7 +33,6 @@ from bowstring.engine.protocol.messages.produce import PartitionProduceData, Pro
 from bowstring.engine.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from bowstring.engine.protocol.records.cluster_metadata.nodes import BrokerEndpoint, RegisterBrokerRecord
 from bowstring.engine.protocol.records.cluster_metadata.settings import ClientQuotaRecord
-from declared_messages import all_messages, name_of, versions
 
 
 def refused(call, *arguments):

@@ -1,6 +1,7 @@
 """Headers, and the table of versions behind them."""
 
 import pytest
+
 from bowstring.engine.protocol import (
     API_VERSIONS,
     ProtocolError,

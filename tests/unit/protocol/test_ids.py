@@ -1,9 +1,10 @@
 """Kafka's ids as text."""
 
 import pytest
-from bowstring.engine.protocol import ZERO_UUID, format_uuid, parse_uuid, random_uuid
 from hypothesis import given
 from hypothesis import strategies as st
+
+from bowstring.engine.protocol import ZERO_UUID, format_uuid, parse_uuid, random_uuid
 
 
 def test_as_kafka_prints_them():

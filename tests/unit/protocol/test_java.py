@@ -5,12 +5,13 @@ import json
 import random
 
 import pytest
+from declared_messages import all_messages, name_of, versions
+from java_echo import java_echo
+
 from bowstring.engine.errors import Errors
 from bowstring.engine.protocol import encode, format_uuid
 from bowstring.engine.protocol.examples import example
 from bowstring.engine.protocol.schema import ARRAY, BYTES, RECORDS, STRUCT, UUID, fields_of
-from declared_messages import all_messages, name_of, versions
-from java_echo import java_echo
 
 EXAMPLES = 6
 LACKING = {("ApiVersionsRequest", 5), ("ApiVersionsResponse", 5)}

@@ -5,12 +5,13 @@ import io
 import random
 
 import pytest
+from declared_messages import name_of, requests_and_responses, structs_in, versions
+from kio.serial import entity_reader, entity_writer
+
 from bowstring.engine.errors import Errors
 from bowstring.engine.protocol import encode
 from bowstring.engine.protocol.examples import example
 from bowstring.engine.protocol.schema import Request, fields_of
-from declared_messages import name_of, requests_and_responses, structs_in, versions
-from kio.serial import entity_reader, entity_writer
 
 EXAMPLES = 4
 CODES = sorted(Errors.BY_CODE)

@@ -3,6 +3,8 @@
 import random
 
 import pytest
+from declared_messages import versions
+
 from bowstring.engine.protocol import ProtocolError, encode
 from bowstring.engine.protocol.examples import example
 from bowstring.engine.protocol.records import (
@@ -23,7 +25,6 @@ from bowstring.engine.protocol.records.control_batch import (
 from bowstring.engine.protocol.records.coordinator import decode_key, decode_record, encode_key, encode_value
 from bowstring.engine.protocol.records.metadata_frame import decode_metadata_record, encode_metadata_record
 from bowstring.engine.protocol.records.offsets import OffsetCommitKey, OffsetCommitValue
-from declared_messages import versions
 
 
 def test_an_offset_commit_as_it_lies_in_the_log():

@@ -2,11 +2,12 @@
 
 import pytest
 import reference_codec
-from bowstring.engine.protocol import decode, encode
-from bowstring.engine.protocol.examples import example
 from declared_messages import all_messages, name_of, structs_in, versions
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
+from bowstring.engine.protocol import decode, encode
+from bowstring.engine.protocol.examples import example
 
 quick = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 
