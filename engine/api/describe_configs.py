@@ -16,6 +16,7 @@ from bowstring.engine.configs import (
     shown,
 )
 from bowstring.engine.configs.definition import READ_ONLY
+from bowstring.engine.configs.synonyms import TOPIC_SYNONYMS
 from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE
 from bowstring.engine.metadata.topic_changes import check_topic_name
@@ -39,8 +40,8 @@ _BROKER_LOGGER_SOURCE: Final = 6
 async def handle(broker: "Broker", request: "Request") -> DescribeConfigsResponse:
     """Describes topics, this broker (by its id), the cluster's defaults (the empty name) and loggers.
 
-    Behaviour: without keys, every config of the resource; the defaults resource shows only what is set
-    there. Values of passwords are null.
+    Behaviour: without keys, or with an empty list of them, every config of the resource; the defaults
+    resource shows only what is set there. Values of passwords are null.
 
     Versions: 1 adds source and synonyms (KIP-226); 3 types and documentation (KIP-569).
     """
@@ -48,7 +49,7 @@ async def handle(broker: "Broker", request: "Request") -> DescribeConfigsRespons
     results = []
     for resource in body.resources:
         result = DescribeConfigsResult(
-            resource_type=resource.resource_type, resource_name=resource.resource_name, error_message=None
+            resource_type=resource.resource_type, resource_name=resource.resource_name
         )
         try:
             result.configs = _describe(broker, body, resource)
@@ -72,7 +73,7 @@ def _describe(
     else:
         raise KafkaError(Errors.INVALID_REQUEST, f"Unsupported resource type: {kind}")
     names, describe = entries
-    wanted = None if resource.configuration_keys is None else set(resource.configuration_keys)
+    wanted = set(resource.configuration_keys or ()) or None
     found = [describe(each) for each in names if wanted is None or each in wanted]
     for entry in found:
         if not body.include_synonyms:
@@ -93,7 +94,9 @@ def _topic_entries(broker: "Broker", topic: str) -> Entries:
     configs = broker.configs
 
     def describe(name: str) -> DescribeConfigsResourceResult:
-        origins = configs.topic_origins(name)
+        origins = (
+            _from(configs.topic_origins(name), TOPIC_SYNONYMS[name][0][0]) if name in TOPIC_SYNONYMS else []
+        )
         if name in overrides:
             origins = [Origin(name, overrides[name], ConfigSource.TOPIC_CONFIG), *origins]
             value: str | None = overrides[name]
@@ -111,7 +114,12 @@ def _broker_entries(broker: "Broker", name: str) -> Entries:
     _check_broker_id(broker, name)
     configs = broker.configs
     prefixed = (each for each in configs.static if each not in BROKER_CONFIGS)
-    public = (each for each, key in BROKER_CONFIGS.items() if not key.internal or each in configs.static)
+    layers = (configs.static, configs.dynamic_broker, configs.dynamic_default)
+    public = (
+        each
+        for each, key in BROKER_CONFIGS.items()
+        if not key.internal or any(each in layer for layer in layers)
+    )
     return (*public, *prefixed), lambda each: _broker_entry(configs, each)
 
 
@@ -126,12 +134,16 @@ def _check_broker_id(broker: "Broker", name: str) -> None:
 
 
 def _broker_entry(configs: BrokerConfigs, name: str) -> DescribeConfigsResourceResult:
-    # What is said of synonyms begins with the config's own name, as in Kafka.
-    origins = configs.origins(name)
-    while origins and origins[0].name != name:
-        origins = origins[1:]
+    origins = _from(configs.origins(name), name)
     key = broker_key(name)
     return _entry(key, name, configs.text(name), origins, read_only=key.update_mode == READ_ONLY)
+
+
+def _from(origins: list[Origin], name: str) -> list[Origin]:
+    """What is said of synonyms begins with the config's own name, as in Kafka."""
+    while origins and origins[0].name != name:
+        origins = origins[1:]
+    return origins
 
 
 def _default_entry(configs: BrokerConfigs, name: str) -> DescribeConfigsResourceResult:
@@ -162,7 +174,7 @@ def _loggers(broker: "Broker", resource: DescribeConfigsResource) -> list[Descri
     if not resource.resource_name:
         raise KafkaError(Errors.INVALID_REQUEST, "Broker id must not be empty")
     _check_broker_id(broker, resource.resource_name)
-    wanted = resource.configuration_keys
+    wanted = resource.configuration_keys or None
     return [
         DescribeConfigsResourceResult(
             name=name, value=level, config_source=_BROKER_LOGGER_SOURCE, documentation=None

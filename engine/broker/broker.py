@@ -87,8 +87,10 @@ class Broker:
                 raise ConfigError(
                     f"node.id is {new} and broker.id is {old}; they are one thing, set only node.id"
                 )
+            new = old
             self.configs.static["node.id"] = str(old)
-            return int(old)
+        # Clients that look for the older name find it, as in Kafka.
+        self.configs.static["broker.id"] = str(new)
         return int(new)
 
     def _only_directory(self) -> str:

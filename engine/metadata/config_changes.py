@@ -15,6 +15,7 @@ from bowstring.engine.configs import (
 from bowstring.engine.configs.definition import PER_BROKER, READ_ONLY
 from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, ClusterImage
+from bowstring.engine.metadata.topic_changes import check_topic_name
 from bowstring.engine.protocol.records.cluster_metadata.settings import ConfigRecord
 
 SET: Final = 0
@@ -95,6 +96,9 @@ def _check_duplicates(names: Sequence[str]) -> None:
 def _check_resource(image: ClusterImage, node_id: int, resource: tuple[int, str]) -> None:
     kind, name = resource
     if kind == TOPIC_RESOURCE:
+        if not name:
+            raise KafkaError(Errors.INVALID_REQUEST, "Topics have no defaults of their own; name a topic.")
+        check_topic_name(name)
         if name not in image.topics:
             raise KafkaError(Errors.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
     elif kind == BROKER_RESOURCE:
@@ -170,7 +174,9 @@ def _check_result(
 def _check_broker_result(
     result: Mapping[str, str], changed: Mapping[str, str | None], *, per_broker: bool
 ) -> None:
-    keys = {name: _key(BROKER_RESOURCE, name) for name in (*result, *changed)}
+    # What is taken away is not looked at.
+    kept = (name for name, value in changed.items() if value is not None)
+    keys = {name: _key(BROKER_RESOURCE, name) for name in (*result, *kept)}
     fixed = sorted(name for name, key in keys.items() if key.update_mode == READ_ONLY)
     if fixed:
         raise KafkaError(

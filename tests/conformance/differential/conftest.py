@@ -13,8 +13,12 @@ SETTINGS = {
     "node.id": "1",
     "offsets.topic.num.partitions": "4",
     "offsets.topic.replication.factor": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
     "transaction.state.log.num.partitions": "4",
-    # Two answers must not depend on how far a rebalance timer or a retention pass has come.
+    "process.roles": "broker,controller",
+    "controller.listener.names": "CONTROLLER",
+    # Answers must not depend on how far a rebalance timer or a retention pass has come.
     "group.initial.rebalance.delay.ms": "0",
     "log.retention.check.interval.ms": "600000",
 }

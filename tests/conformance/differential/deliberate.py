@@ -45,10 +45,36 @@ _NOT_OFFERED: Final = {
     "streams groups (KIP-1071) come with a later issue": (88, 89),
 }
 
+_BROKER_CONFIGS = "test_configs::test_d*"
+_BROKER_CONFIG_REASONS: Final = {
+    "Bowstring has configs of its own": ("*bowstring.*",),
+    "listeners and directories are each broker's own": (
+        "*.configs.listeners.*",
+        "*.configs.advertised.listeners.*",
+        "*.configs.log.dir.*",
+        "*.configs.log.dirs.*",
+        "*.configs.controller.quorum.voters.*",
+    ),
+    "listeners do not change while the broker runs": ("*.configs.listener.security.protocol.map.read_only",),
+    "JMX is Java's; metrics are Prometheus's": ("*.configs.metric.reporters.*",),
+    "the other group protocols come with later issues": (
+        "*.configs.group.coordinator.rebalance.protocols.*",
+    ),
+    "a node has an id and roles without being told": (
+        "*.configs.node.id.synonyms.1",
+        "*.configs.process.roles.synonyms.1",
+        "*.configs.controller.listener.names.synonyms.1",
+    ),
+}
 _API_VERSIONS = "test_cluster::test_api_versions*"
 
 DELIBERATE: Final[tuple[Deliberate, ...]] = (
-    Deliberate("*", "*error_message", "an error is told in words where Kafka has none", (None, "<words>")),
+    *(
+        Deliberate(
+            "*", "*error_message", "an error is told in words where Kafka has none", (nothing, "<words>")
+        )
+        for nothing in (None, "")
+    ),
     *(
         Deliberate(_API_VERSIONS, f"api_keys.{key}", reason)
         for reason, keys in _NOT_OFFERED.items()
@@ -68,14 +94,35 @@ DELIBERATE: Final[tuple[Deliberate, ...]] = (
         for name in ("group", "streams", "transaction", "share", "eligible.leader.replicas")
     ),
     Deliberate(
-        "test_topics::test_create_topics*",
-        "topics.*.configs.min.insync.replicas.config_source",
+        "test_*",
+        "*.configs.min.insync.replicas*",
         "formatting Kafka with eligible leader replicas (KIP-966) sets it as the cluster's default",
     ),
     Deliberate(
         "test_topics::test_create_topics_that_collide_with_each_other*",
         "topics.*",
         "Kafka looks for collisions only among topics that are there, and so makes two that its metrics confuse",
+    ),
+    *(
+        Deliberate(_BROKER_CONFIGS, path, reason)
+        for reason, paths in _BROKER_CONFIG_REASONS.items()
+        for path in paths
+    ),
+    Deliberate(
+        "test_configs::test_incremental_alter_topic*",
+        "responses.0.error_code",
+        "Kafka trips over an operation it does not know; INVALID_REQUEST says what is wrong",
+        (-1, 42),
+    ),
+    Deliberate(
+        "test_configs::test_unknown_broker_configs*",
+        "responses.0.*",
+        "Kafka keeps configs that nothing knows, for plug-ins; here unknown names are refused",
+    ),
+    Deliberate(
+        "test_configs::test_configs_of_groups_and_client_metrics*",
+        "*",
+        "configs of groups and client metrics come with what they configure",
     ),
     Deliberate(
         "test_cluster::test_metadata_without_name_or_id*",

@@ -45,10 +45,7 @@ def test_a_topic_shows_every_config_with_its_source(served):
     assert len(found) == 33  # all of Kafka's, without internal.segment.bytes
     retention = found["retention.ms"]
     assert (retention.value, retention.config_source, retention.config_type) == ("5", 1, 5)
-    assert [(each.name, each.value, each.source) for each in retention.synonyms] == [
-        ("retention.ms", "5", 1),
-        ("log.retention.hours", "168", 5),
-    ]
+    assert [(each.name, each.value, each.source) for each in retention.synonyms] == [("retention.ms", "5", 1)]
     assert "segments" in retention.documentation
     assert all(each.read_only is False and each.is_sensitive is False for each in result.configs)
 

@@ -1,0 +1,287 @@
+"""DescribeConfigs, AlterConfigs, IncrementalAlterConfigs and ListConfigResources."""
+
+from typing import Any
+
+from tests.conformance.differential.compare import conversation, versions
+from tests.conformance.differential.talk import Talk
+
+TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
+SET, DELETE, APPEND, SUBTRACT = range(4)
+
+
+def describe(talk: Talk, note: str, kind: int, name: str, *keys: str, **more: Any) -> None:
+    """Describes some configs of a resource, or all without `keys`."""
+    version = talk.version if more.pop("own_version", True) else 4
+    resource = {"resource_type": kind, "resource_name": name, "configuration_keys": list(keys) or None}
+    talk.ask("DescribeConfigs", version, note=note, resources=[resource], **more)
+
+
+@conversation(versions("DescribeConfigs"))
+def test_describe_topic(talk: Talk) -> None:
+    plain, own = talk.topic("plain"), talk.topic("own", retention_ms="5", cleanup_policy="compact")
+    describe(talk, "everything", TOPIC, plain, include_synonyms=True, include_documentation=False)
+    describe(talk, "overrides", TOPIC, own, include_synonyms=True)
+    describe(talk, "without synonyms", TOPIC, own, include_synonyms=False)
+    describe(talk, "some", TOPIC, own, "retention.ms", "no.such", "retention.bytes")
+    describe(talk, "none of them", TOPIC, own, "no.such")
+    both = [
+        {"resource_type": TOPIC, "resource_name": name, "configuration_keys": ["retention.ms"]}
+        for name in (plain, own)
+    ]
+    talk.ask(
+        "DescribeConfigs", talk.version, note="two", resources=both, unordered={"results": "resource_name"}
+    )
+    talk.ask("DescribeConfigs", talk.version, note="twice", resources=[both[0]] * 2)
+    talk.ask("DescribeConfigs", talk.version, note="nothing", resources=[])
+    empty = {"resource_type": TOPIC, "resource_name": plain, "configuration_keys": []}
+    talk.ask("DescribeConfigs", talk.version, note="no keys", resources=[empty])
+
+
+@conversation(versions("DescribeConfigs", 3))
+def test_documentation_is_there(talk: Talk) -> None:
+    name = talk.topic("documented")
+    for kind, resource in ((TOPIC, name), (BROKER, "1")):
+        wanted = {"resource_type": kind, "resource_name": resource, "configuration_keys": None}
+        answer = talk.quietly("DescribeConfigs", talk.version, resources=[wanted], include_documentation=True)
+        documented = sorted(each.name for each in answer.results[0].configs if each.documentation)
+        talk.note(f"documented of {kind}", dict.fromkeys(documented, True))
+
+
+@conversation(versions("DescribeConfigs"))
+def test_describe_what_is_not_there(talk: Talk) -> None:
+    for kind, name in (
+        (TOPIC, talk.name("unknown")),
+        (TOPIC, ""),
+        (TOPIC, ".."),
+        (TOPIC, "a b"),
+        (BROKER, "7"),
+        (BROKER, "one"),
+        (BROKER, "-1"),
+        (BROKER_LOGGER, ""),
+        (BROKER_LOGGER, "7"),
+        (0, "x"),
+        (1, "x"),
+        (64, "x"),
+        (-3, "x"),
+    ):
+        describe(talk, f"{kind} {name!r}", kind, name)
+
+
+@conversation(versions("DescribeConfigs"))
+def test_describe_broker(talk: Talk) -> None:
+    describe(talk, "this broker", BROKER, "1", include_synonyms=True)
+    describe(talk, "all brokers", BROKER, "", include_synonyms=True)
+    describe(
+        talk,
+        "some",
+        BROKER,
+        "1",
+        "log.retention.hours",
+        "log.retention.ms",
+        "num.partitions",
+        "no.such",
+        include_synonyms=True,
+    )
+
+
+def alter(
+    talk: Talk, note: str, kind: int, name: str, *changes: tuple[str, int, str | None], **more: Any
+) -> Any:
+    """IncrementalAlterConfigs of one resource."""
+    rows = [{"name": key, "config_operation": operation, "value": value} for key, operation, value in changes]
+    resource = {"resource_type": kind, "resource_name": name, "configs": rows}
+    return talk.ask("IncrementalAlterConfigs", talk.version, note=note, resources=[resource], **more)
+
+
+def settled(talk: Talk, name: str, key: str, value: str, kind: int = TOPIC) -> None:
+    """Waits until DescribeConfigs shows what was acknowledged."""
+    resource = {"resource_type": kind, "resource_name": name, "configuration_keys": [key]}
+    talk.until(
+        lambda answer: answer.results[0].configs[0].value == value, "DescribeConfigs", 4, resources=[resource]
+    )
+
+
+@conversation(versions("IncrementalAlterConfigs"))
+def test_incremental_alter_topic(talk: Talk) -> None:
+    name = talk.topic("t", retention_ms="5")
+
+    def ask(note: str, *changes: tuple[str, int, str | None], **more: Any) -> None:
+        alter(talk, note, TOPIC, name, *changes, **more)
+
+    ask("set", ("retention.ms", SET, "6"), ("max.message.bytes", SET, "1000"))
+    settled(talk, name, "max.message.bytes", "1000")
+    describe(talk, "after set", TOPIC, name, own_version=False, include_synonyms=True)
+    ask("delete", ("retention.ms", DELETE, None))
+    settled(talk, name, "retention.ms", "604800000")
+    ask("delete what is not set", ("retention.ms", DELETE, None))
+    ask("delete with value", ("retention.ms", DELETE, "1"))
+    ask("delete unknown", ("no.such", DELETE, None))
+    ask("append", ("cleanup.policy", APPEND, "compact"))
+    settled(talk, name, "cleanup.policy", "delete,compact")
+    describe(talk, "after append", TOPIC, name, "cleanup.policy", own_version=False)
+    ask("append the same", ("cleanup.policy", APPEND, "compact"))
+    ask("subtract", ("cleanup.policy", SUBTRACT, "delete"))
+    settled(talk, name, "cleanup.policy", "compact")
+    ask("subtract what is not in it", ("cleanup.policy", SUBTRACT, "delete"))
+    ask("append to no list", ("retention.ms", APPEND, "1"))
+    ask("subtract from no list", ("retention.ms", SUBTRACT, "1"))
+    ask("append a bad item", ("cleanup.policy", APPEND, "burn"))
+    ask("append unknown", ("no.such", APPEND, "1"))
+    ask("bad operation", ("retention.ms", 7, "1"))
+    ask("null", ("retention.ms", SET, None))
+    ask("unknown", ("no.such", SET, "1"))
+    ask("not a number", ("retention.ms", SET, "soon"))
+    ask("out of range", ("segment.bytes", SET, "1"))
+    ask("one good, one bad", ("flush.messages", SET, "7"), ("segment.bytes", SET, "1"))
+    ask("twice the same", ("retention.ms", SET, "1"), ("retention.ms", SET, "2"))
+    ask("nothing")
+    ask("validated", ("retention.ms", SET, "9"), validate_only=True)
+    ask("validated bad", ("retention.ms", SET, "x"), validate_only=True)
+    ask("empty value", ("retention.ms", SET, ""))
+    ask("empty list", ("cleanup.policy", SET, ""))
+    ask("long", ("leader.replication.throttled.replicas", SET, "0:1," * 8190 + "0:1"))
+    ask("internal", ("internal.segment.bytes", SET, "2000000"))
+    settled(talk, name, "internal.segment.bytes", "2000000")
+    describe(talk, "in the end", TOPIC, name, own_version=False, include_synonyms=True)
+
+
+@conversation(versions("IncrementalAlterConfigs"))
+def test_incremental_alter_of_what_is_not_there(talk: Talk) -> None:
+    change = ("retention.ms", SET, "1")
+    for kind, name in (
+        (TOPIC, talk.name("unknown")),
+        (TOPIC, ""),
+        (TOPIC, "a b"),
+        (BROKER, "7"),
+        (BROKER, "one"),
+        (0, "x"),
+        (1, "x"),
+        (64, "x"),
+    ):
+        alter(talk, f"{kind} {name!r}", kind, name, change)
+    name = talk.topic("t")
+    rows = [
+        {
+            "resource_type": TOPIC,
+            "resource_name": name,
+            "configs": [{"name": "retention.ms", "config_operation": SET, "value": "1"}],
+        }
+    ]
+    talk.ask("IncrementalAlterConfigs", talk.version, note="twice the same resource", resources=rows * 2)
+    other = rows[0] | {"resource_name": talk.name("unknown")}
+    talk.ask(
+        "IncrementalAlterConfigs",
+        talk.version,
+        note="one of two",
+        resources=[rows[0], other],
+        unordered={"responses": "resource_name"},
+    )
+    talk.ask("IncrementalAlterConfigs", talk.version, note="none", resources=[])
+
+
+@conversation(versions("IncrementalAlterConfigs"))
+def test_incremental_alter_broker(talk: Talk) -> None:
+    def ask(note: str, name: str, *changes: tuple[str, int, str | None], **more: Any) -> None:
+        alter(talk, note, BROKER, name, *changes, **more)
+
+    def show(note: str, *keys: str) -> None:
+        for name in ("", "1"):
+            describe(talk, f"{note}: {name!r}", BROKER, name, *keys, own_version=False, include_synonyms=True)
+
+    ask("default", "", ("log.retention.ms", SET, "1000000"))
+    settled(talk, "1", "log.retention.ms", "1000000", BROKER)
+    show("after default", "log.retention.ms", "log.retention.hours", "log.retention.minutes")
+    ask("own", "1", ("log.retention.ms", SET, "2000000"))
+    settled(talk, "1", "log.retention.ms", "2000000", BROKER)
+    show("after own", "log.retention.ms")
+    topic = talk.topic("t", retention_bytes="77")
+    describe(talk, "a topic's", TOPIC, topic, own_version=False, include_synonyms=True)
+    ask("delete own", "1", ("log.retention.ms", DELETE, None))
+    settled(talk, "1", "log.retention.ms", "1000000", BROKER)
+    ask("delete default", "", ("log.retention.ms", DELETE, None))
+    ask("read only", "1", ("broker.id", SET, "5"))
+    ask("read only default", "", ("num.partitions", SET, "5"))
+    ask("read only deleted", "1", ("broker.id", DELETE, None))
+    ask("own only, as default", "", ("listeners", SET, "PLAINTEXT://:1"))
+    ask("bad number", "1", ("message.max.bytes", SET, "many"))
+    ask("out of range", "", ("log.segment.bytes", SET, "1"))
+    ask("null", "1", ("message.max.bytes", SET, None))
+    ask("append", "1", ("log.cleanup.policy", APPEND, "compact"))
+    ask("append to no list", "1", ("message.max.bytes", APPEND, "1"))
+    ask("validated", "1", ("message.max.bytes", SET, "5000000"), validate_only=True)
+    ask("clean", "1", ("log.cleanup.policy", DELETE, None))
+    settled(talk, "1", "log.cleanup.policy", "delete", BROKER)
+    show("in the end", "log.cleanup.policy", "message.max.bytes")
+
+
+@conversation(versions("IncrementalAlterConfigs"))
+def test_unknown_broker_configs(talk: Talk) -> None:
+    for name in ("1", ""):
+        alter(talk, f"unknown of {name!r}", BROKER, name, ("no.such", SET, "5"))
+        alter(talk, f"append to unknown of {name!r}", BROKER, name, ("no.such", APPEND, "5"))
+        alter(talk, f"unknown of {name!r} deleted", BROKER, name, ("no.such", DELETE, None))
+
+
+@conversation(versions("IncrementalAlterConfigs"))
+def test_configs_of_groups_and_client_metrics(talk: Talk) -> None:
+    for kind in (CLIENT_METRICS, GROUP):
+        describe(talk, f"kind {kind}", kind, "any", own_version=False)
+        describe(talk, f"kind {kind} without name", kind, "", own_version=False)
+        alter(talk, f"kind {kind}", kind, "any", ("no.such", SET, "5"))
+        alter(talk, f"kind {kind} without name", kind, "", ("no.such", SET, "5"))
+
+
+@conversation(versions("AlterConfigs"))
+def test_alter_topic(talk: Talk) -> None:
+    name = talk.topic("t", retention_ms="5")
+
+    def ask(
+        note: str, *configs: tuple[str, str | None], kind: int = TOPIC, resource: str = name, **more: Any
+    ) -> None:
+        rows = [{"name": key, "value": value} for key, value in configs]
+        wanted = {"resource_type": kind, "resource_name": resource, "configs": rows}
+        talk.ask("AlterConfigs", talk.version, note=note, resources=[wanted], **more)
+
+    ask("replace", ("max.message.bytes", "1000"))
+    settled(talk, name, "retention.ms", "604800000")
+    describe(
+        talk,
+        "replaced",
+        TOPIC,
+        name,
+        "max.message.bytes",
+        "retention.ms",
+        own_version=False,
+        include_synonyms=True,
+    )
+    ask("null", ("retention.ms", None))
+    ask("unknown", ("no.such", "1"))
+    ask("bad", ("retention.ms", "soon"))
+    ask("twice", ("retention.ms", "1"), ("retention.ms", "2"))
+    ask("validated", ("retention.ms", "9"), validate_only=True)
+    ask("unknown topic", ("retention.ms", "9"), resource=talk.name("unknown"))
+    ask("unknown kind", ("retention.ms", "9"), kind=64)
+    ask("other broker", ("log.retention.ms", "9"), kind=BROKER, resource="7")
+    ask("broker read only", ("num.partitions", "9"), kind=BROKER, resource="1")
+    ask("broker bad", ("message.max.bytes", "many"), kind=BROKER, resource="")
+    ask("clear")
+    settled(talk, name, "max.message.bytes", "1048588")
+    describe(talk, "cleared", TOPIC, name, own_version=False)
+
+
+@conversation(versions("ListConfigResources"))
+def test_list_config_resources(talk: Talk) -> None:
+    def ask(note: str, *kinds: int) -> None:
+        answer = talk.quietly("ListConfigResources", talk.version, resource_types=list(kinds))
+        found = sorted(
+            (each.resource_type if talk.version else CLIENT_METRICS, each.resource_name)
+            for each in answer.config_resources
+        )
+        talk.note(f"ListConfigResources v{talk.version} {note}", {"error": answer.error_code, "found": found})
+
+    talk.topic("t", retention_ms="5")
+    ask("without kinds")
+    if talk.version >= 1:
+        for kind in (TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, 0, 3):
+            ask(f"{kind}", kind)
+        ask("two kinds", TOPIC, BROKER)
