@@ -142,7 +142,11 @@ def bounds(args: Json) -> Json:
 class Member(MemberThread):
     """A subscribed KafkaConsumer."""
 
+    # Now and then a new KafkaConsumer (3.0.12) never sends its JoinGroup, against Apache Kafka as well.
+    STALLED_AFTER_S = 8.0
+
     def open(self) -> None:
+        self._opened, self._owned = time.monotonic(), False
         self.consumer = KafkaConsumer(
             *self.args["topics"],
             bootstrap_servers=self.args["bootstrap"],
@@ -157,6 +161,10 @@ class Member(MemberThread):
         )
 
     def poll(self) -> None:
+        self._owned = self._owned or bool(self.consumer.assignment())
+        if not self._owned and time.monotonic() > self._opened + self.STALLED_AFTER_S:
+            self.consumer.close()
+            self.open()
         for where, messages in self.consumer.poll(timeout_ms=100).items():
             for message in messages:
                 self.record(where.topic, where.partition, message.offset, message.value)
