@@ -46,7 +46,8 @@ cdef bint control_send_request(
     m.header = header[0]
     m.listener = c.listener
     memcpy(m.peer, c.peer, sizeof(m.peer))
-    memcpy(m + 1, header.client_id, id_bytes)
+    if id_bytes > 0:
+        memcpy(m + 1, header.client_id, id_bytes)
     m.header.client_id = <uint8_t *>(m + 1)
     enqueue(c.reactor.plane, m)
     return True
