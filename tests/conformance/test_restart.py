@@ -41,6 +41,17 @@ def aftermath(
     broker = target_class()(tmp_path_factory.mktemp("restarted"))
     broker.start()
     left = Aftermath(broker)
+    try:
+        put_through_restarts(left, drivers)
+        yield left
+    finally:
+        if broker.alive():
+            broker.kill()
+
+
+def put_through_restarts(left: Aftermath, drivers: Callable[[str], Driver]) -> None:
+    """Groups read and commit, floods begin, the broker stops and is killed; the floods go on."""
+    broker = left.broker
     sessions = {name: Session(drivers(name), broker.bootstrap) for name in CLIENTS}
     for name, client in sessions.items():
         client.call("create_topic", topic=f"flood-{name}", partitions=PARTITIONS)
@@ -62,8 +73,6 @@ def aftermath(
     for how in (broker.stop, broker.kill):
         time.sleep(1.5)
         restart(broker, how, *topics)
-    yield left
-    broker.kill()
 
 
 def numbered(start: int, count: int) -> list[Json]:
