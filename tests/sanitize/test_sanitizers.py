@@ -41,7 +41,7 @@ def sanitized():
     yield environment | {
         "LD_PRELOAD": f"{runtime('libasan.so')} {runtime('libubsan.so')}",
         # Python keeps what it allocates at start; leaks are looked for by the flat-memory tests.
-        "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=1:allocator_may_return_null=1",
+        "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=1:allocator_may_return_null=1:quarantine_size_mb=16",
         "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
         "PYTHONPATH": str(BUILD / "lib"),
         "PYTHONMALLOC": "malloc",
