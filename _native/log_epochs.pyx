@@ -71,7 +71,7 @@ cdef void epochs_end_offset(const EpochCache *cache, int32_t epoch, int64_t log_
     cdef int32_t i = 0
     found_epoch[0] = -1
     end_offset[0] = -1
-    if epoch < 0 or cache.count == 0 or epoch > epochs_newest(cache):
+    if epoch == -1 or cache.count == 0 or epoch > epochs_newest(cache):
         return
     if epoch == epochs_newest(cache):
         found_epoch[0] = epoch

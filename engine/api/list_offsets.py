@@ -73,6 +73,7 @@ async def handle(broker: "Broker", request: "Request") -> ListOffsetsResponse:
                 ],
             )
             for topic in body.topics
+            if topic.partitions
         ]
     )
 

@@ -239,7 +239,7 @@ class Broker:
         log = self.logs.get(topic, partition)
         if image.leader != self.node_id or log is None:
             raise KafkaError(Errors.NOT_LEADER_OR_FOLLOWER)
-        if current_leader_epoch >= 0 and current_leader_epoch != image.leader_epoch:
+        if current_leader_epoch not in (-1, image.leader_epoch):
             older = current_leader_epoch < image.leader_epoch
             raise KafkaError(Errors.FENCED_LEADER_EPOCH if older else Errors.UNKNOWN_LEADER_EPOCH)
         return log

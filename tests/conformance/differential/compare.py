@@ -40,25 +40,28 @@ class Pair:
     def hold(self, where: str, script: Callable[[Talk], None], version: int) -> None:
         """Runs a script against both and fails on every difference that the table does not explain."""
         prefix = where.split("::")[-1].removeprefix("test_").replace("[", "-").replace("]", "")
-        kafka = self._transcript(self.kafka, script, prefix, version)
-        bowstring = self._transcript(self.bowstring, script, prefix, version)
+        (kafka, failed), (bowstring, failed_too) = (
+            self._transcript(broker, script, prefix, version) for broker in (self.kafka, self.bowstring)
+        )
+        for broker, error, transcript in (("Kafka", failed, kafka), ("Bowstring", failed_too, bowstring)):
+            if error is not None:
+                raise AssertionError(f"{broker}: {error!r}; last answers: {transcript[-2:]}") from error
         found = differences(where, kafka, bowstring)
         unexplained = [each for each in found if not self._explained(each)]
         assert not unexplained, f"{len(unexplained)} differences:\n" + "\n".join(map(str, unexplained))
 
     def _transcript(
         self, broker: Broker, script: Callable[[Talk], None], prefix: str, version: int
-    ) -> list[tuple[str, Any]]:
+    ) -> tuple[list[tuple[str, Any]], Exception | None]:
+        """What was said, and what ended it early: the other broker's state must not depend on that."""
         talk = Talk(broker.host, broker.port, prefix, version)
         try:
             script(talk)
         except Exception as error:
-            raise AssertionError(
-                f"{type(broker).__name__}: {type(error).__name__}: {error}; last answers: {talk.transcript[-2:]}"
-            ) from error
+            return talk.transcript, error
         finally:
             talk.close()
-        return talk.transcript
+        return talk.transcript, None
 
     def _explained(self, difference: Difference) -> bool:
         rows = [number for number, row in enumerate(DELIBERATE) if row.covers(difference)]

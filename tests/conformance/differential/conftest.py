@@ -36,6 +36,13 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     try:
         for broker in (kafka, bowstring):
             talk = Talk(broker.host, broker.port, "warm-up", 0)
+            talk.until(
+                lambda answer: answer.error_code == 0,
+                "InitProducerId",
+                0,
+                transactional_id=None,
+                transaction_timeout_ms=1000,
+            )
             talk.until(lambda answer: answer.error_code == 0, "FindCoordinator", 0, key="any")
             talk.until(lambda answer: answer.error_code == 69, "OffsetDelete", 0, group_id="any")
             talk.close()

@@ -31,6 +31,8 @@ _KEYED = {
     ("ApiVersionsResponse", "api_keys"): "api_key",
     ("ApiVersionsResponse", "supported_features"): "name",
     ("ApiVersionsResponse", "finalized_features"): "name",
+    ("ListOffsetsTopicResponse", "partitions"): "partition_index",
+    ("DeleteRecordsTopicResult", "partitions"): "partition_index",
     ("DescribeConfigsResult", "configs"): "name",
     ("CreatableTopicResult", "configs"): "name",
 }

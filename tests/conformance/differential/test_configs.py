@@ -97,7 +97,10 @@ def settled(talk: Talk, name: str, key: str, value: str, kind: int = TOPIC) -> N
     """Waits until DescribeConfigs shows what was acknowledged."""
     resource = {"resource_type": kind, "resource_name": name, "configuration_keys": [key]}
     talk.until(
-        lambda answer: answer.results[0].configs[0].value == value, "DescribeConfigs", 4, resources=[resource]
+        lambda answer: any(each.value == value for each in answer.results[0].configs),
+        "DescribeConfigs",
+        4,
+        resources=[resource],
     )
 
 
