@@ -1,5 +1,6 @@
 """Record batches made slowly and plainly, and what the log tests look at in them."""
 
+import contextlib
 import struct
 from dataclasses import dataclass
 from pathlib import Path
@@ -137,6 +138,15 @@ def crash(log: PartitionLog) -> None:
 
 def names(directory: Path) -> set[str]:
     return {path.name for path in directory.iterdir()}
+
+
+def open_files(directory: Path) -> int:
+    """Files under a directory that this process holds open, unlinked ones included; other logs do not count."""
+    links = []
+    for descriptor in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # the listing's own descriptor, for one
+            links.append(str(descriptor.readlink()))
+    return sum(link.startswith(f"{directory}/") for link in links)
 
 
 def segment_name(base_offset: int, suffix: str) -> str:

@@ -11,8 +11,18 @@ from contextlib import contextmanager
 
 import pytest
 
-from bowstring._native.log import LogError, open_files, open_files_max
-from tests.unit.log.batches import NOW_MS, batch, crash, fill, names, offsets, open_log, segment_name
+from bowstring._native.log import LogError, open_files_max
+from tests.unit.log.batches import (
+    NOW_MS,
+    batch,
+    crash,
+    fill,
+    names,
+    offsets,
+    open_files,
+    open_log,
+    segment_name,
+)
 
 
 @contextmanager
@@ -67,7 +77,6 @@ def test_a_roll_that_fails(tmp_path):
 
 
 def test_few_files_stay_open(tmp_path):
-    before = open_files()
     open_files_max(3)
     try:
         log = open_log(tmp_path, segment_bytes=1200)
@@ -75,36 +84,34 @@ def test_few_files_stay_open(tmp_path):
         assert len(log.segments()) == 30
         for base in [*range(0, 300, 10), *range(0, 300, 70), *range(290, -1, -10)]:
             assert offsets(log.read(base, 1, "log_end")) == [(base, base + 9)]
-            assert open_files() <= before + 4
+            assert open_files(tmp_path) <= 4
     finally:
         open_files_max(1024)
     log.close()
-    assert open_files() == before
+    assert open_files(tmp_path) == 0
 
 
 @pytest.mark.parametrize("clean", [True, False])
 def test_opening_a_log_leaves_no_file_open(tmp_path, clean):
-    before = open_files()
     log = open_log(tmp_path, segment_bytes=5000)
     fill(log, 17)
     log.append(batch(producer_id=1, epoch=0, sequence=0), 0, NOW_MS)
     log.close()
     log = open_log(tmp_path, segment_bytes=5000, clean=clean)
-    assert open_files() == before
+    assert open_files(tmp_path) == 0
     fill(log, 1)
-    assert open_files() == before + 1
+    assert open_files(tmp_path) == 1
 
 
 def test_idle_logs_hold_no_file_open(tmp_path):
-    before = open_files()
     log = open_log(tmp_path)
-    assert open_files() == before
+    assert open_files(tmp_path) == 0
     fill(log, 1)
-    assert open_files() == before + 1
+    assert open_files(tmp_path) == 1
     crash(log)
-    assert open_files() == before + 1  # `log` still names it
+    assert open_files(tmp_path) == 1  # `log` still names it
     del log
-    assert open_files() == before
+    assert open_files(tmp_path) == 0
 
 
 CRASHING = """
