@@ -60,7 +60,10 @@ def measure(size: Size, work: Path, only: list[str]) -> Run:
     began = time.monotonic()
     started = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())
     peers = {name: PEER_CLASSES[name](work / name).version() for name in size.peers}
-    run = Run(size.name, started, machine.facts(), peers)
+    facts = machine.facts()
+    if size.warm_memory:
+        facts["memory"] += ", filled with page cache before every round"
+    run = Run(size.name, started, facts, peers)
     with Lab(work, size) as lab:
         topics = FilledTopics(lab)
         _run_cases(run, lab, topics, _chosen(FRESH, only))

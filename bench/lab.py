@@ -18,6 +18,7 @@ from bench.peers.wire import WireError, wait_for_partitions
 from bench.procfs import machine_cpu_seconds
 from bench.results import CaseResult, Failure, Sample
 from bench.sizes import Size
+from bench.warm_memory import WarmMemory
 
 PEER_CLASSES: dict[str, type[Peer]] = {Kafka.name: Kafka, Bowstring.name: Bowstring}
 RECORD_BYTES = 100
@@ -45,6 +46,7 @@ class Lab:
         self._peers: dict[str, Peer] = {}
         self._hosts: list[ToolHost] = []
         self._numbers = itertools.count(1)
+        self._memory = WarmMemory(work / "memory")
 
     def __enter__(self) -> Lab:
         return self
@@ -54,6 +56,7 @@ class Lab:
             host.close()
         for peer in self._peers.values():
             peer.kill()
+        self._memory.give_back()
 
     def new_peer(self, name: str) -> Peer:
         """A broker in a fresh directory, not started; the caller stops it."""
@@ -115,6 +118,8 @@ class Lab:
             for name in self.size.peers:
                 if case.failure(name) is not None:
                     continue
+                if self.size.warm_memory:
+                    self._memory.fill()
                 busy_cores = wait_until_calm()
                 try:
                     values = measure(name)

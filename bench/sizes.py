@@ -14,6 +14,7 @@ class Size:
         warm_up_seconds: load before the first measured round; Kafka's JIT needs 20 to 30 s of it.
         produce_records: records each producer sends.
         consume_records: records each consumer reads.
+        warm_memory: whether memory is filled before every round (see bench/warm_memory.py).
     """
 
     name: str
@@ -30,6 +31,7 @@ class Size:
     topics: int
     partitions_per_topic: int
     micro_seconds: float
+    warm_memory: bool = True
 
 
 BOTH = ("kafka", "bowstring")
@@ -49,6 +51,7 @@ SMOKE = Size(
     topics=20,
     partitions_per_topic=5,
     micro_seconds=0.001,
+    warm_memory=False,
 )
 
 SHORT = Size(
