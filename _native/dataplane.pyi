@@ -2,9 +2,8 @@
 
 from typing import TypedDict
 
-from bowstring._native.log import PartitionLog
-
 from bowstring._native.control_request import ControlRequest, SlowBatch
+from bowstring._native.log import PartitionLog
 
 class ApiCounters(TypedDict):
     requests: int
