@@ -1,39 +1,24 @@
-"""How a busy reactor gathers: it lets data pile up for a moment instead of waking for every segment.
-
-What a pass costs hardly depends on how much it finds: a wake-up, a write for each partition, a reply for each
-connection. While data streams in fast, a reactor therefore sleeps after a pass until about FLUSH_BYTES should
-have come, one millisecond at most. Replies of the pass are out by then, so only later arrivals wait, and a
-client that sends one thing at a time never meets a sleeping reactor: its rate is far below RATE_MIN.
-"""
-from libc.stdint cimport int64_t
-from posix.time cimport nanosleep, timespec
-from bowstring._native.clock cimport monotonic_ns
-from bowstring._native.plane cimport FLUSH_BYTES, Reactor
+"""How a busy reactor gathers, see pacing.pyx."""
+from libc.stdint cimport int32_t, int64_t
 
 cdef enum:
-    RATE_WINDOW_NS = 2000000
-    RATE_MIN_BYTES_PER_MS = 16384   # 16 MB/s
-    GATHER_MAX_NS = 1000000
-    GATHER_MIN_NS = 50000           # less is not worth the system call
+    PACER_SOCKETS = 4
+
+cdef struct Pacer:
+    # A reactor's own; all times in nanoseconds of the monotonic clock.
+    int64_t gather_ns               # how long to gather at most, as learned
+    int64_t window_from_ns          # the window in which the rate is measured
+    int64_t window_bytes
+    int64_t bytes_per_ms            # of the last whole window
+    int64_t pass_bytes              # received in the pass that has just ended
+    int64_t early_bytes             # arrived in the first and the second halves of the probes so far
+    int64_t late_bytes
+    int32_t passes
+    int32_t probes
+    int32_t socket_count
+    int[PACER_SOCKETS] sockets      # those that were received from in the pass, not all of them
 
 
-cdef inline void gather(Reactor *r) noexcept nogil:
-    """Called between passes, without the table lock."""
-    cdef int64_t now = monotonic_ns(), passed = now - r.rate_since_ns, wait_ns
-    cdef int64_t came = r.received_bytes - r.rate_from_bytes
-    cdef timespec t
-    if passed >= RATE_WINDOW_NS:
-        r.rate_bytes_per_ms = came * 1000000 // passed
-        r.rate_since_ns = now
-        r.rate_from_bytes = r.received_bytes
-    if r.rate_bytes_per_ms < RATE_MIN_BYTES_PER_MS or r.received_bytes - r.pass_from_bytes >= FLUSH_BYTES:
-        r.pass_from_bytes = r.received_bytes
-        return
-    r.pass_from_bytes = r.received_bytes
-    wait_ns = <int64_t>FLUSH_BYTES * 1000000 // r.rate_bytes_per_ms
-    if wait_ns > GATHER_MAX_NS:
-        wait_ns = GATHER_MAX_NS
-    if wait_ns >= GATHER_MIN_NS:
-        t.tv_sec = 0
-        t.tv_nsec = wait_ns
-        nanosleep(&t, NULL)
+cdef void pacer_init(Pacer *p) noexcept nogil
+cdef void pacer_received(Pacer *p, int socket, int64_t n) noexcept nogil
+cdef void pacer_gather(Pacer *p, int64_t enough_bytes) noexcept nogil

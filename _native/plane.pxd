@@ -13,6 +13,7 @@ Ownership
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t
 from cpython.object cimport PyObject
 from bowstring._native.log cimport AppendEntry, Log, LogSlice, ReadCursor, SegmentFile
+from bowstring._native.pacing cimport Pacer
 from bowstring._native.wire cimport Writer
 
 cdef extern from "pthread.h" nogil:
@@ -360,10 +361,7 @@ cdef struct Reactor:
     uint32_t session_seed
     Writer scratch
     int64_t idle_check_due_ms
-    int64_t rate_since_ns           # pacing.pxd: the window in which the rate is measured
-    int64_t rate_from_bytes
-    int64_t rate_bytes_per_ms       # of the last whole window
-    int64_t pass_from_bytes
+    Pacer pacer
     # counters: this thread writes, any may read
     int64_t connections_open
     int64_t connections_accepted

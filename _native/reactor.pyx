@@ -21,7 +21,7 @@ from bowstring._native.fetch_session cimport session_remove
 from bowstring._native.frames cimport cut_frames
 from bowstring._native.idtable cimport id_find
 from bowstring._native.mailbox cimport post, pthread_mutex_lock, pthread_mutex_unlock
-from bowstring._native.pacing cimport gather
+from bowstring._native.pacing cimport pacer_gather, pacer_init, pacer_received
 from bowstring._native.plane cimport (
     Chunk, Connection, FetchRequest, FetchSession, FLUSH_BYTES, Mail, MAIL_ACK, MAIL_CLOSE, MAIL_CONNECTION,
     MAIL_REPLY, MAIL_SLOW_BATCH, MAIL_STOP, MAIL_WAKE_FETCH, Plane, ProducePart, pthread_mutex_t,
@@ -115,6 +115,7 @@ cdef void receive(Reactor *r, Connection *c) noexcept nogil:
     c.end += n
     c.last_active_ms = r.now_ms
     r.received_bytes += n
+    pacer_received(&r.pacer, c.fd, n)
     cut_frames(r, c)
 
 
@@ -344,7 +345,7 @@ cdef void *run(void *argument) noexcept nogil:
         r.wall_ms = wall_clock_ms()
         one_pass(r, events, n)
         pthread_rwlock_unlock(&r.plane.table_lock)
-        gather(r)
+        pacer_gather(&r.pacer, FLUSH_BYTES)
     return NULL
 
 # ---------------------------------------------------------------- life
@@ -359,6 +360,7 @@ cdef bint reactor_init(Reactor *r, Plane *plane, int index) noexcept nogil:
     r.wall_ms = wall_clock_ms()
     r.session_seed = <uint32_t>(r.wall_ms * 2654435761u) ^ <uint32_t>index
     pthread_mutex_init(&r.mailbox.lock, NULL)
+    pacer_init(&r.pacer)
     keep_spare()
     r.epoll_fd = new_epoll()
     r.mailbox.event_fd = new_eventfd()
