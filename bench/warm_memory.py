@@ -12,7 +12,7 @@ import os
 from pathlib import Path
 
 STEP_BYTES = 64 << 20
-FREE_BYTES = 1536 << 20  # what stays free; the kernel begins to reclaim at a few hundred MiB
+FREE_BYTES = 192 << 20  # what stays free; the kernel begins to reclaim below some 80 MiB
 FILE_BYTES = 1 << 40  # sparse: reading it takes memory, not disk
 
 
