@@ -468,9 +468,11 @@ cdef class DataPlane:
         }
 
     def partition_counters(self, str topic, int partition):
-        """``(appended_records, appended_bytes, fetched_bytes, failed_produces, failed_fetches)`` since start."""
+        """``(appended_records, appended_bytes, fetched_records, fetched_bytes, failed_produces, failed_fetches)``
+        since start."""
         cdef Partition *p = self._find(topic, partition)
-        return (load_i64(&p.log.appended_records), load_i64(&p.log.appended_bytes), load_i64(&p.fetched_bytes),
+        return (load_i64(&p.log.appended_records), load_i64(&p.log.appended_bytes),
+                load_i64(&p.fetched_records), load_i64(&p.fetched_bytes),
                 load_i64(&p.failed_produces), load_i64(&p.failed_fetches))
 
 

@@ -172,6 +172,8 @@ cdef void put_part(Reply *reply, FetchRequest *request, FetchPart *part) noexcep
         put_i32(w, <int32_t>part.slice.size_bytes)
     if part.slice.size_bytes > 0:
         bump_i64(&part.partition.fetched_bytes, part.slice.size_bytes)
+        if part.slice.next_offset > part.fetch_offset:
+            bump_i64(&part.partition.fetched_records, part.slice.next_offset - part.fetch_offset)
         put_records(reply, part)
     if flexible:
         if part.diverging_epoch >= 0:

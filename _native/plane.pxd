@@ -94,6 +94,7 @@ cdef struct Partition:
     PendingList *pending            # one for each reactor
     Partition *next_dead
     int64_t fetched_bytes           # counters, approximate across reactors
+    int64_t fetched_records         # by offsets: what compaction has removed counts too
     int64_t failed_produces
     int64_t failed_fetches
 

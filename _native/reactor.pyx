@@ -84,7 +84,7 @@ cdef enum:
     EVENTS = 256
     LISTENER_TAG = 1                # listeners are known to epoll as (index << 1) | 1, the mailbox as NULL
     EXACT_MIN_BYTES = 32768         # a frame's rest of this size is received without what follows it
-    IDLE_CHECK_MS = 10000
+    IDLE_CHECK_MAX_MS = 10000
 
 # ---------------------------------------------------------------- receiving
 
@@ -249,7 +249,13 @@ cdef void close_idle(Reactor *r) noexcept nogil:
                 and c.head_slot == c.tail_slot):
             c.closing = True
             touch(r, c)
-    r.idle_check_due_ms = r.now_ms + IDLE_CHECK_MS
+    r.idle_check_due_ms = r.now_ms + idle_check_ms(r)
+
+
+cdef int64_t idle_check_ms(const Reactor *r) noexcept nogil:
+    """How often to look: a connection is closed at most a tenth later than it should be."""
+    cdef int64_t tenth = r.plane.connections_max_idle_ms // 10 + 1
+    return tenth if tenth < IDLE_CHECK_MAX_MS else IDLE_CHECK_MAX_MS
 
 
 cdef int sleep_ms(Reactor *r) noexcept nogil:
@@ -259,7 +265,7 @@ cdef int sleep_ms(Reactor *r) noexcept nogil:
         due = r.timers.items[0].due_ms
     if r.connections_open > 0 and r.plane.connections_max_idle_ms > 0:
         if r.idle_check_due_ms < r.now_ms:
-            r.idle_check_due_ms = r.now_ms + IDLE_CHECK_MS
+            r.idle_check_due_ms = r.now_ms + idle_check_ms(r)
         if due < 0 or r.idle_check_due_ms < due:
             due = r.idle_check_due_ms
     if due < 0:

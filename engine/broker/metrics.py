@@ -64,6 +64,9 @@ class BrokerCollector(Collector):
         families = [
             CounterMetricFamily("bowstring_topic_records_in", "Records appended.", labels=["topic"]),
             CounterMetricFamily("bowstring_topic_bytes_in", "Bytes appended.", labels=["topic"]),
+            CounterMetricFamily(
+                "bowstring_topic_records_out", "Records fetched, by their offsets.", labels=["topic"]
+            ),
             CounterMetricFamily("bowstring_topic_bytes_out", "Bytes fetched.", labels=["topic"]),
             CounterMetricFamily(
                 "bowstring_topic_failed_produces",

@@ -44,6 +44,13 @@ def settings_of(arguments: Namespace) -> dict[str, str]:
         ConfigError, OSError: What is wrong with the file or an option.
     """
     settings = load(Path(arguments.config)) if arguments.config else {}
+    listens = arguments.host is not None or arguments.port is not None
+    if listens and (told := settings.pop("advertised.listeners", None)):
+        print(
+            f"bowstring: --host and --port replace the file's listeners, so its advertised.listeners={told} is "
+            "left out; give --set advertised.listeners=... to advertise another address",
+            file=sys.stderr,
+        )
     for item in arguments.set:
         name, equals, value = item.partition("=")
         if not equals:
@@ -51,11 +58,10 @@ def settings_of(arguments: Namespace) -> dict[str, str]:
         settings[name.strip()] = value.strip()
     if arguments.data is not None:
         settings["log.dirs"] = arguments.data
-    if arguments.host is not None or arguments.port is not None:
+    if listens:
         port = 9092 if arguments.port is None else arguments.port
         host = arguments.host or ""
         settings["listeners"] = f"PLAINTEXT://{f'[{host}]' if ':' in host else host}:{port}"
-        settings.pop("advertised.listeners", None)
     for name, value in (
         ("bowstring.metrics.port", arguments.metrics_port),
         ("bowstring.log.format", arguments.log_format),

@@ -45,7 +45,10 @@ class Process:
         if not readable:
             return []
         *whole, self._rest = (self._rest + os.read(self.process.stderr.fileno(), 1 << 16)).split(b"\n")
-        found = [json.loads(line) for line in whole if line]
+        # What is said before the configs are read is plain text.
+        found = [
+            json.loads(line) if line[:1] == b"{" else {"message": line.decode()} for line in whole if line
+        ]
         self.lines += found
         return found
 
