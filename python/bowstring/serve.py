@@ -47,8 +47,8 @@ def settings_of(arguments: Namespace) -> dict[str, str]:
     listens = arguments.host is not None or arguments.port is not None
     if listens and (told := settings.pop("advertised.listeners", None)):
         print(
-            f"bowstring: --host and --port replace the file's listeners, so its advertised.listeners={told} is "
-            "left out; give --set advertised.listeners=... to advertise another address",
+            f"bowstring: --host and --port replace the file's listeners, so its advertised.listeners={told} "
+            "is left out; give --set advertised.listeners=... to advertise another address",
             file=sys.stderr,
         )
     for item in arguments.set:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from bowstring.cli.dump_log import MAX_INT32, Findings, Line, Options
+from bowstring.cli.dump_lines import MAX_INT32, Findings, Line, Options
 from bowstring.cli.log_files import (
     LogFileError,
     base_offset,

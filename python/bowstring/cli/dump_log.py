@@ -5,12 +5,12 @@ from __future__ import annotations
 import json as json_module
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from bowstring.cli.dump_lines import MAX_INT32, Findings, Line, Options
 from bowstring.cli.output import payload_json, print_error
 from bowstring.clients.errors import ConfigError
 
@@ -18,39 +18,6 @@ if TYPE_CHECKING:
     from bowstring._native.record_types import BatchHeader, Record
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-MAX_INT32 = 0x7FFFFFFF
-
-
-@dataclass(slots=True)
-class Options:
-    """What was asked for."""
-
-    print_data: bool
-    deep: bool
-    verify_only: bool
-    sanity_only: bool
-    skip_metadata: bool
-    max_bytes: int | None
-    decoder: str | None
-
-
-@dataclass(slots=True)
-class Line:
-    """One line of output: as text, and as fields for --json."""
-
-    text: str
-    fields: dict[str, Any]
-
-
-@dataclass(slots=True)
-class Findings:
-    """What is wrong with the files; each is printed to standard error in the end."""
-
-    problems: list[str] = field(default_factory=list)
-
-    def add(self, headline: str, *details: str) -> None:
-        """Notes one problem."""
-        self.problems += [headline, *(f"  {detail}" for detail in details)]
 
 
 def dump_log(
