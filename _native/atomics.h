@@ -7,6 +7,8 @@ static inline int64_t add_i64(int64_t *p, int64_t v) { return __atomic_add_fetch
 static inline int32_t load_i32(const int32_t *p) { return __atomic_load_n(p, __ATOMIC_ACQUIRE); }
 static inline void store_i32(int32_t *p, int32_t v) { __atomic_store_n(p, v, __ATOMIC_RELEASE); }
 static inline int32_t add_i32(int32_t *p, int32_t v) { return __atomic_add_fetch(p, v, __ATOMIC_ACQ_REL); }
+static inline void *load_pointer(void *const *p) { return __atomic_load_n(p, __ATOMIC_ACQUIRE); }
+static inline void store_pointer(void **p, void *v) { __atomic_store_n(p, v, __ATOMIC_RELEASE); }
 /* A counter with one writer: readers may see it late, never torn. */
 static inline void bump_i64(int64_t *p, int64_t v) { __atomic_store_n(p, __atomic_load_n(p, __ATOMIC_RELAXED) + v, __ATOMIC_RELAXED); }
 /* Orders a store before a later load of something else (publish, then look for waiters). */

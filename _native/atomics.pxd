@@ -9,4 +9,6 @@ cdef extern from "atomics.h" nogil:
     void store_i32(int32_t *p, int32_t v)
     int32_t add_i32(int32_t *p, int32_t v)
     void bump_i64(int64_t *p, int64_t v)
+    void *load_pointer(void **p)
+    void store_pointer(void **p, void *v)
     void full_fence()

@@ -1,7 +1,7 @@
 """Connections: receive buffers, reply order, sending."""
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from bowstring._native.log cimport SegmentFile
-from bowstring._native.plane cimport Chunk, Connection, Plane, Reactor
+from bowstring._native.plane cimport Chunk, Connection, Reactor
 
 # Receive buffers
 cdef bint connection_borrow_buffer(Connection *c) noexcept nogil
@@ -24,7 +24,6 @@ cdef Connection *connection_open(Reactor *reactor, int fd, int32_t listener) noe
 cdef void connection_close(Connection *c) noexcept nogil
 cdef bint connection_send(Connection *c) noexcept nogil
 cdef void connection_watch(Connection *c) noexcept nogil
+cdef void connection_touch(Connection *c) noexcept nogil
+cdef void connection_condemn(Connection *c) noexcept nogil
 cdef void connection_fail(Connection *c, const char *event, const char *detail) noexcept nogil
-
-# One line for the broker's log, written by the control thread
-cdef void plane_event(Plane *plane, int level, const char *name, const char *detail) noexcept nogil

@@ -10,12 +10,11 @@ from libc.stdio cimport snprintf
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy, memmove
 from posix.unistd cimport close
-from bowstring._native.clock cimport monotonic_ms
+from bowstring._native.control cimport plane_event
 from bowstring._native.idtable cimport id_add, id_find, id_remove
 from bowstring._native.log cimport SegmentFile, segment_file_release
-from bowstring._native.mailbox cimport pthread_mutex_lock, pthread_mutex_unlock, wake
 from bowstring._native.plane cimport (
-    BufferPool, Chunk, Connection, Plane, PlaneEvent, Reactor, RECEIVE_BUFFER_BYTES, Slot)
+    BufferPool, Chunk, Connection, Reactor, RECEIVE_BUFFER_BYTES, Slot)
 
 cdef extern from *:
     """
@@ -230,16 +229,8 @@ cdef int64_t connection_open_slot(Connection *c) noexcept nogil:
 
 cdef void want_flush(Connection *c) noexcept nogil:
     cdef Reactor *r = c.reactor
-    cdef Connection **grown
     if c.in_flush_list or c.writing:
         return
-    if r.to_flush_count == r.to_flush_capacity:
-        grown = <Connection **>realloc(r.to_flush, (r.to_flush_capacity * 2 + 64) * sizeof(Connection *))
-        if grown == NULL:
-            c.closing = True
-            return
-        r.to_flush = grown
-        r.to_flush_capacity = r.to_flush_capacity * 2 + 64
     r.to_flush[r.to_flush_count] = c
     r.to_flush_count += 1
     c.in_flush_list = True
@@ -298,7 +289,7 @@ cdef void connection_answer_bytes(Connection *c, int64_t slot, const void *data,
         return
     chunk = chunk_bytes(n if n > CHUNK_BYTES or slot != c.head_slot else CHUNK_BYTES)
     if chunk == NULL:
-        c.closing = True
+        connection_condemn(c)
         return
     memcpy(chunk.data, data, n)
     chunk.end = n
@@ -331,9 +322,10 @@ cdef bint send_bytes(Connection *c) noexcept nogil:
     sent = sendmsg(c.fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT | (MSG_MORE if chunk != NULL else 0))
     if sent < 0:
         if errno != EAGAIN and errno != EINTR:
-            c.closing = True
+            connection_condemn(c)
         return False
     c.reactor.sent_bytes += sent
+    c.last_active_ms = c.reactor.now_ms
     total -= sent
     while sent > 0 or (c.out_head != NULL and c.out_head.file == NULL
                        and c.out_head.position == c.out_head.end):
@@ -373,12 +365,13 @@ cdef bint send_file(Connection *c) noexcept nogil:
         if sent > 0:
             chunk.position += sent
             c.reactor.sent_bytes += sent
+            c.last_active_ms = c.reactor.now_ms
         elif sent == 0:
             connection_fail(c, b"segment-truncated", b"a segment ended below the range promised to a fetch")
             return False
         elif errno != EINTR:
             if errno != EAGAIN:
-                c.closing = True
+                connection_condemn(c)
             return False
     pop_out(c)
     return True
@@ -410,11 +403,30 @@ cdef void connection_watch(Connection *c) noexcept nogil:
 # ---------------------------------------------------------------- life
 
 
+cdef bint reserve_lists(Reactor *r) noexcept nogil:
+    """Room for one more connection in the lists of a pass, so that entering one of them never fails."""
+    cdef Connection **grown
+    cdef int32_t capacity = r.touched_capacity * 2 + 64
+    if r.connections_open < r.touched_capacity:
+        return True
+    grown = <Connection **>realloc(r.to_flush, capacity * sizeof(Connection *))
+    if grown == NULL:
+        return False
+    r.to_flush = grown
+    grown = <Connection **>realloc(r.touched, capacity * sizeof(Connection *))
+    if grown == NULL:
+        return False
+    r.touched = grown
+    r.touched_capacity = capacity
+    return True
+
+
 cdef Connection *connection_open(Reactor *reactor, int fd, int32_t listener) noexcept nogil:
-    """Takes over `fd`; NULL (and fd closed) when memory ran out."""
+    """Takes over `fd`; NULL (and fd closed) when memory ran out or the kernel watches no more sockets."""
     cdef Connection *c = <Connection *>calloc(1, sizeof(Connection))
-    if c == NULL:
+    if c == NULL or not reserve_lists(reactor):
         close(fd)
+        free(c)
         return NULL
     c.fd = fd
     c.reactor = reactor
@@ -428,7 +440,11 @@ cdef Connection *connection_open(Reactor *reactor, int fd, int32_t listener) noe
     c.last_active_ms = reactor.now_ms
     set_nodelay(fd)
     name_peer(fd, c.peer, sizeof(c.peer))
-    epoll_set(reactor.epoll_fd, EPOLL_CTL_ADD, fd, EPOLLIN, c)
+    if epoll_set(reactor.epoll_fd, EPOLL_CTL_ADD, fd, EPOLLIN, c) != 0:
+        id_remove(&reactor.connections, c.id)
+        close(fd)
+        free(c)
+        return NULL
     reactor.connections_open += 1
     reactor.connections_accepted += 1
     return c
@@ -451,26 +467,26 @@ cdef void connection_close(Connection *c) noexcept nogil:
     r.connections_open -= 1
 
 
+cdef void connection_touch(Connection *c) noexcept nogil:
+    """Sees to it that this pass settles the connection (its buffer, or its end)."""
+    cdef Reactor *r = c.reactor
+    if not c.touched:
+        r.touched[r.touched_count] = c
+        r.touched_count += 1
+        c.touched = True
+
+
+cdef void connection_condemn(Connection *c) noexcept nogil:
+    """The connection goes when this pass ends, whatever made it part of the pass."""
+    c.closing = True
+    connection_touch(c)
+
+
 cdef void connection_fail(Connection *c, const char *event, const char *detail) noexcept nogil:
-    """Marks the connection for closing and leaves one line for the log."""
+    """Condemns the connection and leaves one line for the log."""
     cdef char text[160]
     if c.closing:
         return
-    c.closing = True
+    connection_condemn(c)
     snprintf(text, sizeof(text), b"%s: %s", c.peer, detail)
     plane_event(c.reactor.plane, 1, event, text)
-
-
-cdef void plane_event(Plane *plane, int level, const char *name, const char *detail) noexcept nogil:
-    cdef PlaneEvent *event
-    pthread_mutex_lock(&plane.control_lock)
-    if plane.event_count < 64:
-        event = &plane.events[plane.event_count]
-        event.level = level
-        snprintf(event.name, sizeof(event.name), b"%s", name)
-        snprintf(event.detail, sizeof(event.detail), b"%s", detail)
-        plane.event_count += 1
-    else:
-        plane.events_dropped += 1
-    pthread_mutex_unlock(&plane.control_lock)
-    wake(plane.control_fd)

@@ -1,10 +1,12 @@
 """What reactors hand to the control thread: requests of every API but Produce and Fetch, and slow batches."""
 from libc.stdint cimport int64_t, uint8_t
+from libc.stdio cimport snprintf
 from libc.stdlib cimport malloc
 from libc.string cimport memcpy, memset
 from bowstring._native.clock cimport monotonic_ns
 from bowstring._native.mailbox cimport pthread_mutex_lock, pthread_mutex_unlock, wake
-from bowstring._native.plane cimport Connection, ControlMessage, Plane, ProducePart, Reactor, RequestHeader
+from bowstring._native.plane cimport (
+    Connection, ControlMessage, Plane, PlaneEvent, ProducePart, Reactor, RequestHeader)
 
 
 cdef ControlMessage *message_new(int64_t client_id_bytes, const uint8_t *body, int64_t n) noexcept nogil:
@@ -71,3 +73,18 @@ cdef ControlMessage *control_take_all(Plane *plane) noexcept nogil:
     plane.control_head = plane.control_tail = NULL
     pthread_mutex_unlock(&plane.control_lock)
     return head
+
+
+cdef void plane_event(Plane *plane, int level, const char *name, const char *detail) noexcept nogil:
+    cdef PlaneEvent *event
+    pthread_mutex_lock(&plane.control_lock)
+    if plane.event_count < 64:
+        event = &plane.events[plane.event_count]
+        event.level = level
+        snprintf(event.name, sizeof(event.name), b"%s", name)
+        snprintf(event.detail, sizeof(event.detail), b"%s", detail)
+        plane.event_count += 1
+    else:
+        plane.events_dropped += 1
+    pthread_mutex_unlock(&plane.control_lock)
+    wake(plane.control_fd)

@@ -17,6 +17,7 @@ class Counters(TypedDict):
     received_bytes: int
     sent_bytes: int
     fetch_sessions: int
+    timers: int
     produce: ApiCounters
     fetch: ApiCounters
 

@@ -128,6 +128,8 @@ cdef class DataPlane:
         self.plane.reactors = <Reactor *>calloc(reactors, sizeof(Reactor))
         if self.plane.reactors == NULL or self.plane.control_fd < 0:
             raise OSError("no memory or file descriptor for the data plane; raise ulimit -n")
+        for i in range(reactors):
+            self.plane.reactors[i].epoll_fd = self.plane.reactors[i].mailbox.event_fd = -1
         self.plane.reactor_count = reactors
         for i in range(reactors):
             if not reactor_init(&self.plane.reactors[i], &self.plane, i):
@@ -444,13 +446,13 @@ cdef class DataPlane:
 
         Returns:
             dict: ``connections`` (open now), ``accepted``, ``received_bytes``, ``sent_bytes``,
-            ``fetch_sessions``, and for ``produce`` and ``fetch`` a dict of ``requests``, ``errors``,
+            ``fetch_sessions``, ``timers`` (entries in their heaps, over or not), and for ``produce`` and ``fetch`` a dict of ``requests``, ``errors``,
             ``total_us`` and ``latency_buckets`` (count below 2**i microseconds).
         """
         cdef int i
         cdef Reactor *r
         cdef ApiCounters produce, fetch
-        cdef int64_t connections = 0, accepted = 0, received = 0, sent = 0, sessions = 0
+        cdef int64_t connections = 0, accepted = 0, received = 0, sent = 0, sessions = 0, timers = 0
         memset(&produce, 0, sizeof(produce))
         memset(&fetch, 0, sizeof(fetch))
         for i in range(self.plane.reactor_count):
@@ -460,11 +462,12 @@ cdef class DataPlane:
             received += load_i64(&r.received_bytes)
             sent += load_i64(&r.sent_bytes)
             sessions += load_i32(&r.session_count)
+            timers += load_i32(&r.timers.count)
             _add_counters(&produce, &r.produce)
             _add_counters(&fetch, &r.fetch)
         return {
             "connections": connections, "accepted": accepted, "received_bytes": received, "sent_bytes": sent,
-            "fetch_sessions": sessions, "produce": _api_counters(&produce), "fetch": _api_counters(&fetch),
+            "fetch_sessions": sessions, "timers": timers, "produce": _api_counters(&produce), "fetch": _api_counters(&fetch),
         }
 
     def partition_counters(self, str topic, int partition):

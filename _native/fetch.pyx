@@ -21,7 +21,7 @@ from bowstring._native.plane cimport (
     FetchSession, FetchSet, FetchTopic, INVALID_FETCH_SESSION_EPOCH, NOT_LEADER_OR_FOLLOWER, OFFSET_OUT_OF_RANGE,
     Partition, Reactor, RequestHeader, Topic, UNKNOWN_LEADER_EPOCH, UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION,
     UNSUPPORTED_COMPRESSION_TYPE, ZSTD_FETCH_VERSION)
-from bowstring._native.timers cimport timer_add
+from bowstring._native.timers cimport timer_add, timers_sweep
 from bowstring._native.wire cimport (
     Reader, read_count, read_i8, read_i16, read_i32, read_i64, read_string, read_uvarint, take)
 
@@ -277,6 +277,7 @@ cdef void wait(Reactor *r, FetchRequest *request) noexcept nogil:
     cdef int32_t i
     cdef FetchPart *part
     request.id = id_add(&r.fetches, request)
+    timers_sweep(r)
     if request.id < 0 or not timer_add(&r.timers, r.now_ms + request.max_wait_ms, request.id):
         evaluate(r, request, True)
         return
@@ -328,8 +329,8 @@ cdef void fetch_serve_ready(Reactor *r) noexcept nogil:
         request = r.ready_fetches
         r.ready_fetches = request.next_ready
         request.ready = False
-        if request.arrived_bytes >= request.missing_bytes or request.arrived_bytes == 0:
-            evaluate(r, request, False)                  # no bytes: an offset moved, or a partition went
+        if request.arrived_bytes >= request.missing_bytes:
+            evaluate(r, request, False)
 
 
 cdef void fetch_woken(Reactor *r, int64_t fetch_id, int64_t bytes) noexcept nogil:
@@ -338,6 +339,8 @@ cdef void fetch_woken(Reactor *r, int64_t fetch_id, int64_t bytes) noexcept nogi
     if request == NULL:
         return
     request.arrived_bytes += bytes
+    if bytes == 0:
+        request.missing_bytes = 0                        # an offset moved, or a partition went: look in any case
     if not request.ready:
         request.ready = True
         request.next_ready = r.ready_fetches

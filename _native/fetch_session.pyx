@@ -3,57 +3,115 @@
 A session belongs to the reactor that made it; its id says which. A consumer that reconnects to another
 reactor is told FETCH_SESSION_ID_NOT_FOUND and opens a new one, as after a broker restart.
 """
-from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, realloc
-from libc.string cimport memcmp, memcpy, memmove, memset
+from libc.string cimport memcmp, memcpy, memset
+from bowstring._native.clock cimport monotonic_ns
 from bowstring._native.partition cimport partition_release
-from bowstring._native.plane cimport FetchPart, FetchSession, FetchSet, FetchTopic, Reactor
+from bowstring._native.plane cimport FetchPart, FetchSession, FetchSet, FetchTopic, Places, Reactor
 from bowstring._native.wire cimport Reader, read_count, read_i32, read_i64, read_string, skip_tags, take
 
 cdef enum:
     SESSION_BUCKETS = 1024
+    SEARCHED_MAX = 32               # so many topics or partitions are searched without a table
+    GONE = -1                       # topic of a partition that the request forgets
 
-# ---------------------------------------------------------------- the partitions of a fetch
+# ---------------------------------------------------------------- finding topics and partitions
+#
+# Clients keep their order, so the place after the last one is tried first. Beyond a few dozen entries a table says
+# where the others are: a request may name millions.
 
 
-cdef int32_t set_topic(FetchSet *s, const uint8_t *name, int32_t length, const uint8_t *id, int32_t hint,
-                       bint add) noexcept nogil:
-    """Index of the topic, looked for from `hint` on (clients keep their order); -1 when absent or out of memory."""
-    cdef int32_t k, i
-    cdef FetchTopic *topic
-    cdef FetchTopic *grown
-    for k in range(s.topic_count):
-        i = (hint + k) % s.topic_count
-        topic = &s.topics[i]
-        if id != NULL:
-            if memcmp(topic.id, id, 16) == 0:
-                return i
-        elif topic.name_length == length and memcmp(topic.name, name, length) == 0:
-            return i
-    if not add:
-        return -1
-    if s.topic_count == s.topic_capacity:
-        grown = <FetchTopic *>realloc(s.topics, (s.topic_capacity * 2 + 4) * sizeof(FetchTopic))
-        if grown == NULL:
-            return -1
-        s.topics = grown
-        s.topic_capacity = s.topic_capacity * 2 + 4
-    topic = &s.topics[s.topic_count]
-    memset(topic, 0, sizeof(FetchTopic))
+cdef uint64_t hash_seed = <uint64_t>monotonic_ns() * <uint64_t>0xD6E8FEB86659FD93   # nobody can prepare collisions
+
+
+cdef uint64_t mix(uint64_t h, uint64_t more) noexcept nogil:
+    h = (h ^ more) * <uint64_t>0x9E3779B97F4A7C15
+    return h ^ (h >> 29)
+
+
+cdef uint32_t hash_key(const uint8_t *data, int64_t n) noexcept nogil:
+    cdef uint64_t h = mix(hash_seed, <uint64_t>n), word
+    while n >= 8:
+        memcpy(&word, data, 8)
+        h = mix(h, word)
+        data += 8
+        n -= 8
+    word = 0
+    memcpy(&word, data, n)
+    return <uint32_t>(mix(h, word) >> 16)
+
+
+cdef uint32_t hash_topic(const FetchTopic *topic) noexcept nogil:
+    return hash_key(topic.id, 16) if topic.name == NULL else hash_key(topic.name, topic.name_length)
+
+
+cdef uint32_t hash_part(int32_t topic, int32_t index) noexcept nogil:
+    return <uint32_t>(mix(hash_seed, (<uint64_t>topic << 32) | <uint32_t>index) >> 16)
+
+
+cdef void place_enter(Places *places, uint32_t hash, int32_t i) noexcept nogil:
+    cdef uint32_t at = hash & places.mask
+    while places.slots[at] != 0:
+        at = (at + 1) & places.mask
+    places.slots[at] = i + 1
+
+
+cdef void places_drop(Places *places) noexcept nogil:
+    free(places.slots)
+    places.slots = NULL
+    places.mask = 0
+
+
+cdef bint places_renew(Places *places, int32_t count, bint *fresh) noexcept nogil:
+    """Room for one more than `count` at a load of at most one half; *fresh: enter them all. False: no memory."""
+    cdef uint32_t size = 4 * SEARCHED_MAX
+    fresh[0] = False
+    if count < SEARCHED_MAX or (places.slots != NULL and 2 * (<uint32_t>count + 1) <= places.mask + 1):
+        return True
+    while size < 4 * (<uint32_t>count + 1):
+        size *= 2
+    places_drop(places)
+    places.slots = <int32_t *>calloc(size, sizeof(int32_t))
+    if places.slots == NULL:
+        return False
+    places.mask = size - 1
+    fresh[0] = True
+    return True
+
+
+cdef bint topic_is(const FetchTopic *topic, const uint8_t *name, int32_t length, const uint8_t *id) noexcept nogil:
     if id != NULL:
-        memcpy(topic.id, id, 16)
-    else:
-        topic.name = <uint8_t *>malloc(length + 1)
-        if topic.name == NULL:
-            return -1
-        memcpy(topic.name, name, length)
-        topic.name_length = length
-    s.topic_count += 1
-    return s.topic_count - 1
+        return topic.name == NULL and memcmp(topic.id, id, 16) == 0
+    return topic.name != NULL and topic.name_length == length and memcmp(topic.name, name, length) == 0
+
+
+cdef int32_t find_topic(const FetchSet *s, const uint8_t *name, int32_t length, const uint8_t *id,
+                        int32_t hint) noexcept nogil:
+    cdef int32_t k, i
+    cdef uint32_t at
+    if hint < s.topic_count and topic_is(&s.topics[hint], name, length, id):
+        return hint
+    if s.topic_places.slots == NULL:
+        for k in range(s.topic_count):
+            i = (hint + k) % s.topic_count
+            if topic_is(&s.topics[i], name, length, id):
+                return i
+        return -1
+    at = (hash_key(id, 16) if id != NULL else hash_key(name, length)) & s.topic_places.mask
+    while s.topic_places.slots[at] != 0:
+        if topic_is(&s.topics[s.topic_places.slots[at] - 1], name, length, id):
+            return s.topic_places.slots[at] - 1
+        at = (at + 1) & s.topic_places.mask
+    return -1
 
 
 cdef int32_t set_find(const FetchSet *s, int32_t topic, int32_t index, int32_t hint) noexcept nogil:
     cdef int32_t k, i
+    if hint < s.part_count and s.parts[hint].topic == topic and s.parts[hint].index == index:
+        return hint
+    if s.part_places.slots != NULL:
+        return look_up(s, topic, index)
     for k in range(s.part_count):
         i = (hint + k) % s.part_count
         if s.parts[i].topic == topic and s.parts[i].index == index:
@@ -61,23 +119,90 @@ cdef int32_t set_find(const FetchSet *s, int32_t topic, int32_t index, int32_t h
     return -1
 
 
+cdef int32_t look_up(const FetchSet *s, int32_t topic, int32_t index) noexcept nogil:
+    cdef int32_t i
+    cdef uint32_t at = hash_part(topic, index) & s.part_places.mask
+    while s.part_places.slots[at] != 0:
+        i = s.part_places.slots[at] - 1
+        if s.parts[i].topic == topic and s.parts[i].index == index:
+            return i
+        at = (at + 1) & s.part_places.mask
+    return -1
+
+# ---------------------------------------------------------------- the partitions of a fetch
+
+
+cdef bint topic_fill(FetchTopic *topic, const uint8_t *name, int32_t length, const uint8_t *id) noexcept nogil:
+    memset(topic, 0, sizeof(FetchTopic))
+    if id != NULL:
+        memcpy(topic.id, id, 16)
+        return True
+    topic.name = <uint8_t *>malloc(length + 1)
+    if topic.name == NULL:
+        return False
+    memcpy(topic.name, name, length)
+    topic.name_length = length
+    return True
+
+
+cdef int32_t set_topic(FetchSet *s, const uint8_t *name, int32_t length, const uint8_t *id, int32_t hint,
+                       bint add) noexcept nogil:
+    """Index of the topic, looked for from `hint` on; -1 when absent or out of memory."""
+    cdef int32_t i = find_topic(s, name, length, id, hint)
+    cdef FetchTopic *grown
+    cdef bint fresh
+    if i >= 0 or not add:
+        return i
+    if s.topic_count == s.topic_capacity:
+        grown = <FetchTopic *>realloc(s.topics, (s.topic_capacity * 2 + 4) * sizeof(FetchTopic))
+        if grown == NULL:
+            return -1
+        s.topics = grown
+        s.topic_capacity = s.topic_capacity * 2 + 4
+    if not places_renew(&s.topic_places, s.topic_count, &fresh) \
+            or not topic_fill(&s.topics[s.topic_count], name, length, id):
+        return -1
+    s.topic_count += 1
+    if s.topic_places.slots != NULL:
+        for i in range(0 if fresh else s.topic_count - 1, s.topic_count):
+            place_enter(&s.topic_places, hash_topic(&s.topics[i]), i)
+    return s.topic_count - 1
+
+
+cdef void enter_parts(FetchSet *s, int32_t first) noexcept nogil:
+    cdef int32_t i
+    if s.part_places.slots != NULL:
+        for i in range(first, s.part_count):             # one named twice is found where it was named first
+            if look_up(s, s.parts[i].topic, s.parts[i].index) < 0:
+                place_enter(&s.part_places, hash_part(s.parts[i].topic, s.parts[i].index), i)
+
+
 cdef FetchPart *set_add(FetchSet *s, int32_t topic, int32_t index) noexcept nogil:
     cdef FetchPart *grown
     cdef FetchPart *part
+    cdef bint fresh
     if s.part_count == s.part_capacity:
         grown = <FetchPart *>realloc(s.parts, (s.part_capacity * 2 + 4) * sizeof(FetchPart))
         if grown == NULL:
             return NULL
         s.parts = grown
         s.part_capacity = s.part_capacity * 2 + 4
+    if not places_renew(&s.part_places, s.part_count, &fresh):
+        return NULL
     part = &s.parts[s.part_count]
     s.part_count += 1
     memset(part, 0, sizeof(FetchPart))
     part.topic = topic
     part.index = index
+    forget_place(part)
+    enter_parts(s, 0 if fresh else s.part_count - 1)
+    return part
+
+
+cdef void forget_place(FetchPart *part) noexcept nogil:
+    """Nothing is known of where the reader is in the log, nor has it been told anything of it."""
     part.cursor.segment_base_offset = part.cursor.offset = part.cursor.position = part.cursor.truncations = -1
     part.sent_high_watermark = part.sent_log_start_offset = -1
-    return part
 
 
 cdef void read_part(FetchPart *part, Reader *body, int16_t version) noexcept nogil:
@@ -126,8 +251,14 @@ cdef bint set_read_topics(FetchSet *s, Reader *body, int16_t version, bint updat
 
 cdef bint set_read_forgotten(FetchSet *s, Reader *body, int16_t version) noexcept nogil:
     """Reads FetchRequest.ForgottenTopicsData and takes its partitions out of the set."""
+    cdef bint gone = False
+    cdef bint ok = mark_forgotten(s, body, version, &gone)
+    return (not gone or close_gaps(s)) and ok
+
+
+cdef bint mark_forgotten(FetchSet *s, Reader *body, int16_t version, bint *gone) noexcept nogil:
     cdef bint flexible = version >= 12
-    cdef int32_t topics = read_count(body, flexible), parts, i, j, topic, index, found, length = 0
+    cdef int32_t topics = read_count(body, flexible), parts, i, j, topic, index, found = -1, length = 0
     cdef const uint8_t *name = NULL
     cdef const uint8_t *id = NULL
     for i in range(topics):
@@ -141,20 +272,38 @@ cdef bint set_read_forgotten(FetchSet *s, Reader *body, int16_t version) noexcep
         parts = read_count(body, flexible)
         for j in range(parts):
             index = read_i32(body)
-            found = set_find(s, topic, index, 0) if topic >= 0 else -1
+            found = set_find(s, topic, index, found + 1) if topic >= 0 else -1
             if found >= 0:
                 part_drop_partition(&s.parts[found])
-                s.part_count -= 1
-                memmove(&s.parts[found], &s.parts[found + 1], (s.part_count - found) * sizeof(FetchPart))
+                s.parts[found].topic = GONE
+                gone[0] = True
         if flexible:
             skip_tags(body)
     return not body.bad
+
+
+cdef bint close_gaps(FetchSet *s) noexcept nogil:
+    """Takes those marked GONE out. False when memory ran out."""
+    cdef int32_t i, kept = 0
+    cdef bint fresh
+    for i in range(s.part_count):
+        if s.parts[i].topic != GONE:
+            if kept < i:
+                s.parts[kept] = s.parts[i]
+            kept += 1
+    s.part_count = kept
+    places_drop(&s.part_places)
+    if not places_renew(&s.part_places, kept, &fresh):
+        return False
+    enter_parts(s, 0)
+    return True
 
 
 cdef void part_drop_partition(FetchPart *part) noexcept nogil:
     if part.partition != NULL:
         partition_release(part.partition)
         part.partition = NULL
+        forget_place(part)                               # the next one of this name is another log
 
 
 cdef void set_free(FetchSet *s) noexcept nogil:
@@ -165,6 +314,8 @@ cdef void set_free(FetchSet *s) noexcept nogil:
         free(s.topics[i].name)
     free(s.parts)
     free(s.topics)
+    places_drop(&s.topic_places)
+    places_drop(&s.part_places)
     memset(s, 0, sizeof(FetchSet))
 
 # ---------------------------------------------------------------- sessions

@@ -1,7 +1,7 @@
 """Frames cut out of a receive buffer, and each handed to what its API key names."""
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 from libc.stdio cimport snprintf
-from bowstring._native.connection cimport connection_fail, connection_open_slot
+from bowstring._native.connection cimport connection_condemn, connection_fail, connection_open_slot
 from bowstring._native.control cimport control_send_request
 from bowstring._native.fetch cimport fetch_receive
 from bowstring._native.plane cimport Connection, MAX_API_KEY, Plane, Reactor, RequestHeader
@@ -63,7 +63,7 @@ cdef void handle_frame(Reactor *r, Connection *c, const uint8_t *frame, int64_t 
         return
     slot = connection_open_slot(c)
     if slot < 0:
-        c.closing = True
+        connection_condemn(c)
     elif header.api_key == API_PRODUCE:
         ok = produce_receive(r, c, &header, &body)
         if not ok:
@@ -73,7 +73,7 @@ cdef void handle_frame(Reactor *r, Connection *c, const uint8_t *frame, int64_t 
         if not ok:
             refuse(c, b"malformed request", header.api_key, header.api_version)
     elif not control_send_request(c, &header, slot, body.at, body.end - body.at):
-        c.closing = True
+        connection_condemn(c)
 
 
 cdef void cut_frames(Reactor *r, Connection *c) noexcept nogil:

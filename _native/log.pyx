@@ -15,7 +15,8 @@ from bowstring._native.clock cimport wall_clock_ms
 from bowstring._native.log_aborted cimport aborted_collect
 from bowstring._native.log_append cimport append_entries
 from bowstring._native.log_epochs cimport epoch_at, epochs_assign, epochs_end_offset, epochs_newest
-from bowstring._native.log_files cimport file_release, file_retain, files_open, files_open_max, read_range
+from bowstring._native.log_files cimport (
+    file_release, file_retain, files_open, files_open_max, read_range, segment_file_detach)
 from bowstring._native.log_open cimport log_free, log_open
 from bowstring._native.log_producers cimport producers_expire, producers_on_high_watermark
 from bowstring._native.log_read cimport bytes_between, read_slice
@@ -395,25 +396,28 @@ cdef class PartitionLog:
 
     def maybe_roll(self, int64_t now_ms):
         """Begins a new segment if the active one has batches and segment.ms is over by the clock; whether it did."""
-        cdef int64_t end = active_segment(state_of(self.log)).base_offset
-        cdef int error
+        cdef int rolled
         with nogil:
-            error = self._roll(now_ms)
-        check(self.log, error)
-        return active_segment(state_of(self.log)).base_offset != end
+            rolled = self._roll(now_ms)
+        check(self.log, rolled)
+        return rolled > 0
 
     cdef int _roll(self, int64_t now_ms) noexcept nogil:
-        """INT64_MAX: whatever the time."""
+        """1 when a segment began, 0 when not, or a negated errno. INT64_MAX: whatever the time."""
         cdef LogState *state = state_of(self.log)
+        cdef int64_t before
         cdef int error = 0
+        cdef bint rolled
         pthread_mutex_lock(&self.log.lock)
+        before = active_segment(state).base_offset
         if not (self.log.failed or state.closed or state.deleting):
             if not state.activated:
                 error = segment_activate(state)
             if error == 0 and (now_ms == INT64_MAX or log_time_to_roll(self.log, now_ms, now_ms)):
                 error = log_roll(self.log, wall_clock_ms() if now_ms == INT64_MAX else now_ms)
+        rolled = active_segment(state).base_offset != before
         pthread_mutex_unlock(&self.log.lock)
-        return error
+        return error if error != 0 else rolled
 
     def flush(self, *, bint include_active=True):
         """Puts the log on the medium and returns the recovery point: what is below it survives power loss.
@@ -451,10 +455,14 @@ cdef class PartitionLog:
         check(self.log, error)
 
     def mark_deleted(self, path):
-        """The directory has been renamed to ``path`` and will be deleted: reads go on, nothing is written any more."""
+        """The directory has been renamed to ``path`` and will be deleted: reads go on, nothing is written any more.
+
+        No file stays open, or whoever still holds the log would hold their space: a read opens them again.
+        """
         cdef bytes name = str(path).encode("utf-8", "surrogateescape")
         cdef char *copy = <char *>malloc(len(name) + 1)
         cdef char *old
+        cdef int32_t i
         if copy == NULL:
             raise MemoryError("no memory for a path")
         memcpy(copy, PyBytes_AS_STRING(name), len(name) + 1)
@@ -462,6 +470,8 @@ cdef class PartitionLog:
         old = state_of(self.log).directory
         state_of(self.log).directory = copy
         state_of(self.log).deleting = True
+        for i in range(state_of(self.log).segment_count):
+            segment_file_detach(state_of(self.log).segments[i])
         pthread_mutex_unlock(&self.log.lock)
         free(old)
 

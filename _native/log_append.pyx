@@ -96,6 +96,10 @@ cdef void take_back(Log *log, Staged *staged, AppendEntry **entries, int32_t end
         else:
             written = kept
             entry.error = KAFKA_STORAGE_ERROR
+    for i in range(staged.first, end):                   # a repetition of what is not there is not there either
+        if entries[i].duplicate and entries[i].base_offset >= staged.next_offset:
+            entries[i].duplicate = False
+            entries[i].error = KAFKA_STORAGE_ERROR
     staged.size_bytes = kept
     segment.size_bytes = staged.position + kept
     file = segment_file(state, segment, True, &error)
@@ -248,14 +252,14 @@ cdef bint stage(Log *log, Staged *staged, AppendEntry **entries, int32_t i, int3
     return not log.failed
 
 
-cdef void flush_by_count(Log *log) noexcept nogil:
-    """flush.messages: like Kafka, inside the append."""
+cdef bint flush_by_count(Log *log) noexcept nogil:
+    """flush.messages: like Kafka, inside the append. False when what was appended is not on the medium."""
     cdef LogState *state = state_of(log)
     cdef SegmentFile *file
     cdef int32_t i = segment_floor(state, state.recovery_point)
     cdef int error = 0
     if log.log_end_offset - state.recovery_point < log.config.flush_messages:
-        return
+        return True
     for i in range(i if i > 0 else 0, state.segment_count):
         file = segment_file(state, state.segments[i], i == state.segment_count - 1, &error)
         if file != NULL:
@@ -263,8 +267,9 @@ cdef void flush_by_count(Log *log) noexcept nogil:
             file_release(file)
         if error != 0:
             log_fail(log, error, b"flushing the log")
-            return
+            return False
     state.recovery_point = log.log_end_offset
+    return True
 
 
 cdef void append_entries(Log *log, AppendEntry **entries, int32_t n, int32_t leader_epoch,
@@ -295,8 +300,8 @@ cdef void append_entries(Log *log, AppendEntry **entries, int32_t n, int32_t lea
                 break
         commit(log, &staged, entries, i)
         log_settle_stable(log)
-        if log.config.flush_messages < INT64_MAX and not log.failed:
-            flush_by_count(log)
+        if log.config.flush_messages < INT64_MAX and not log.failed and not flush_by_count(log):
+            i = 0                                        # they are in the log, but nobody may count on it
     while i < n:
         entries[i].error = KAFKA_STORAGE_ERROR
         i += 1

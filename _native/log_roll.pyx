@@ -1,16 +1,17 @@
 """Rolling, flushing and closing, see log_roll.pxd."""
 from libc.errno cimport ENOENT, ENOMEM
 from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint64_t
+from libc.stdio cimport snprintf
 from libc.stdlib cimport free, malloc
 from bowstring._native.atomics cimport load_i64, store_i32, store_i64
 from bowstring._native.log_epochs cimport epochs_write
 from bowstring._native.log_files cimport (
-    file_ops, file_release, segment_file, segment_file_demote, segment_file_detach, segment_path, sync_path)
+    file_ops, file_release, segment_file, segment_file_demote, segment_file_detach, sync_path)
 from bowstring._native.log_index cimport indexes_forget, indexes_write, time_index_append
 from bowstring._native.log_producers cimport first_unstable_offset, snapshot_take
 from bowstring._native.log_segment cimport (
     active_segment, segment_create, segment_first_timestamp, segment_floor)
-from bowstring._native.log_types cimport SegmentFile, pthread_mutex_t
+from bowstring._native.log_types cimport PATH_BYTES, SegmentFile, pthread_mutex_t
 
 cdef extern from "pthread.h" nogil:
     int pthread_mutex_lock(pthread_mutex_t *mutex)
@@ -108,22 +109,24 @@ cdef void give_back_blocks(LogState *state) noexcept nogil:
 # ---------------------------------------------------------------- flushing
 
 
-cdef int sync_of(const LogState *state, int64_t base_offset, const char *suffix) noexcept nogil:
-    cdef char[4096] path
-    cdef int error = sync_path(segment_path(path, state, base_offset, suffix))
+cdef int sync_of(const char *directory, int64_t base_offset, const char *suffix) noexcept nogil:
+    cdef char[4160] path                                 # a directory's path, which may fill PATH_BYTES, and a name
+    cdef int error
+    snprintf(path, sizeof(path), b"%s/%020lld%s", directory, <long long>base_offset, suffix)
+    error = sync_path(path)
     return 0 if error == -ENOENT else error              # deleted meanwhile, or never there
 
 
-cdef int sync_segment(const LogState *state, int64_t base_offset, SegmentFile *file, bint active) noexcept nogil:
+cdef int sync_segment(const char *directory, int64_t base_offset, SegmentFile *file, bint active) noexcept nogil:
     """The active segment's indexes are rebuilt after a crash, so only its batches need the device."""
     cdef int error = file_ops.sync(file.fd)
     if not active:
         if error == 0:
-            error = sync_of(state, base_offset, b".index")
+            error = sync_of(directory, base_offset, b".index")
         if error == 0:
-            error = sync_of(state, base_offset, b".timeindex")
+            error = sync_of(directory, base_offset, b".timeindex")
         if error == 0:
-            error = sync_of(state, base_offset, b".txnindex")
+            error = sync_of(directory, base_offset, b".txnindex")
     return error
 
 
@@ -134,6 +137,7 @@ cdef struct FlushPlan:
     int64_t end_offset
     int64_t newest_base
     bint names                      # the directory has names that are not synced
+    char[4096] directory            # its path then: mark_deleted() may put another in its place meanwhile
 
 
 cdef int plan_flush(Log *log, bint include_active, FlushPlan *plan) noexcept nogil:
@@ -151,6 +155,7 @@ cdef int plan_flush(Log *log, bint include_active, FlushPlan *plan) noexcept nog
     plan.newest_base = active_segment(state).base_offset
     plan.end_offset = log.log_end_offset if include_active else plan.newest_base
     plan.names = state.synced_segment < plan.newest_base
+    snprintf(plan.directory, PATH_BYTES, b"%s", state.directory)
     if state.closed or state.deleting or log.failed:
         plan.end_offset = state.recovery_point
         plan.names = False
@@ -182,18 +187,20 @@ cdef int log_flush(Log *log, bint include_active) noexcept nogil:
     pthread_mutex_unlock(&log.lock)
     for i in range(plan.n):
         if error == 0:
-            error = sync_segment(state, plan.base_offsets[i], plan.files[i],
+            error = sync_segment(plan.directory, plan.base_offsets[i], plan.files[i],
                                  plan.base_offsets[i] == plan.newest_base)
         file_release(plan.files[i])
     if error == 0 and plan.names:
-        error = sync_of(state, plan.newest_base, b".snapshot")
+        error = sync_of(plan.directory, plan.newest_base, b".snapshot")
         if error == 0:
-            error = sync_path(state.directory)
+            error = sync_path(plan.directory)
     free(plan.files)
     free(plan.base_offsets)
     pthread_mutex_lock(&log.lock)
-    if error != 0:
-        if not state.deleting and not state.closed:
+    if state.deleting:
+        error = 0                                        # the files may have been renamed meanwhile; nobody needs them
+    elif error != 0:
+        if not state.closed:
             log_fail(log, error, b"flushing the log")
     else:
         if plan.end_offset > state.recovery_point and plan.end_offset <= log.log_end_offset:
@@ -237,11 +244,11 @@ cdef int log_close(Log *log, bint sync) noexcept nogil:
             if error == 0:
                 error = epochs_write(state, sync)
             if error == 0 and sync and state.activated:
-                error = sync_of(state, segment.base_offset, b".index")
+                error = sync_of(state.directory, segment.base_offset, b".index")
                 if error == 0:
-                    error = sync_of(state, segment.base_offset, b".timeindex")
+                    error = sync_of(state.directory, segment.base_offset, b".timeindex")
                 if error == 0:
-                    error = sync_of(state, log.log_end_offset, b".snapshot")
+                    error = sync_of(state.directory, log.log_end_offset, b".snapshot")
                 if error == 0:
                     error = sync_path(state.directory)
             if error != 0:

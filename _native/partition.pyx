@@ -2,7 +2,7 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcmp, memcpy, strcmp
-from bowstring._native.atomics cimport add_i32, full_fence, load_i32, load_i64
+from bowstring._native.atomics cimport add_i32, full_fence, load_i32, load_i64, load_pointer, store_pointer
 from bowstring._native.mailbox cimport post, pthread_mutex_lock, pthread_mutex_unlock
 from bowstring._native.plane cimport (
     MAIL_ACK, MAIL_WAKE_FETCH, Partition, PendingList, Plane, ProducePart, pthread_mutex_t, Reactor,
@@ -190,9 +190,10 @@ cdef void waiter_add(Waiter *w, Partition *p) noexcept nogil:
     w.next = p.fetch_waiters
     if w.next != NULL:
         w.next.previous = w
-    p.fetch_waiters = w
+    store_pointer(<void **>&p.fetch_waiters, w)
     w.listed = True
     pthread_mutex_unlock(&p.waiters_lock)
+    full_fence()                                         # before the caller looks again
 
 
 cdef void waiter_remove(Waiter *w) noexcept nogil:
@@ -204,7 +205,7 @@ cdef void waiter_remove(Waiter *w) noexcept nogil:
         if w.previous != NULL:
             w.previous.next = w.next
         else:
-            p.fetch_waiters = w.next
+            store_pointer(<void **>&p.fetch_waiters, w.next)
         if w.next != NULL:
             w.next.previous = w.previous
         w.listed = False
@@ -216,25 +217,27 @@ cdef void waiter_remove(Waiter *w) noexcept nogil:
 cdef bint ack_waiter_add(ProducePart *part) noexcept nogil:
     """Waits for the high watermark to reach part.required_offset; False when it has already."""
     cdef Partition *p = part.partition
+    cdef bint waits
     pthread_mutex_lock(&p.waiters_lock)
-    if load_i64(&p.log.high_watermark) >= part.required_offset:
-        pthread_mutex_unlock(&p.waiters_lock)
-        return False
     part.previous = NULL
     part.next = p.ack_waiters
     if part.next != NULL:
         part.next.previous = part
-    p.ack_waiters = part
+    store_pointer(<void **>&p.ack_waiters, part)
     part.listed = True
+    full_fence()                                         # who moves it from now on finds the list not empty
+    waits = load_i64(&p.log.high_watermark) < part.required_offset
+    if not waits:
+        ack_unlink(p, part)
     pthread_mutex_unlock(&p.waiters_lock)
-    return True
+    return waits
 
 
 cdef void ack_unlink(Partition *p, ProducePart *part) noexcept nogil:
     if part.previous != NULL:
         part.previous.next = part.next
     else:
-        p.ack_waiters = part.next
+        store_pointer(<void **>&p.ack_waiters, part.next)
     if part.next != NULL:
         part.next.previous = part.previous
     part.next = part.previous = NULL
@@ -264,13 +267,15 @@ cdef void partition_advanced(Partition *p, int64_t bytes, Reactor *here) noexcep
     cdef ProducePart *following
     cdef int64_t high_watermark
     full_fence()
-    if p.fetch_waiters == NULL and p.ack_waiters == NULL:
+    if load_pointer(<void **>&p.fetch_waiters) == NULL and load_pointer(<void **>&p.ack_waiters) == NULL:
         return  # a waiter added after this line looks at the log itself
     pthread_mutex_lock(&p.waiters_lock)
     w = p.fetch_waiters
     while w != NULL:
         if w.reactor == here:
             w.request.arrived_bytes += bytes
+            if bytes == 0:
+                w.request.missing_bytes = 0              # something else has changed: look in any case
             if not w.request.ready:
                 w.request.ready = True
                 w.request.next_ready = here.ready_fetches

@@ -195,7 +195,8 @@ cdef struct ProduceRequest:
     int32_t topic_count
     int32_t part_count
     int32_t remaining               # parts without a result
-    int64_t timer_id
+    int64_t id                      # in Reactor.produces while it waits; -1: it never has
+    int8_t timed                    # its timer runs
     ProduceTopic *topics
     ProducePart *parts
     uint8_t *names
@@ -237,6 +238,11 @@ cdef struct FetchTopic:
     int32_t name_length
     uint8_t id[16]
 
+cdef struct Places:
+    # Open addressing: place in an array + 1, 0 is free. Empty while the array is short enough to be searched.
+    int32_t *slots
+    uint32_t mask
+
 cdef struct FetchSet:
     # The partitions of one fetch: a session's, or one request's own.
     FetchTopic *topics
@@ -245,6 +251,8 @@ cdef struct FetchSet:
     FetchPart *parts
     int32_t part_count
     int32_t part_capacity
+    Places topic_places             # where in the arrays above each is
+    Places part_places
     int32_t first                   # where the next evaluation begins, so that none starves
     bint by_id
 
@@ -352,16 +360,16 @@ cdef struct Reactor:
     int32_t entries_capacity
     Connection **touched            # received from in this pass: settle their buffers after the flush
     int32_t touched_count
-    int32_t touched_capacity
+    int32_t touched_capacity        # of both lists: room for every open connection
     Connection **to_flush           # have something to send
     int32_t to_flush_count
-    int32_t to_flush_capacity
     FetchRequest *ready_fetches
     FetchSession **sessions         # hash by id
     int32_t session_count
     uint32_t session_seed
     Writer scratch
     int64_t idle_check_due_ms
+    int64_t accept_again_ms         # reactor 0: listeners rest until then; 0: they do not
     Pacer pacer
     # counters: this thread writes, any may read
     int64_t connections_open
@@ -408,6 +416,7 @@ cdef struct Plane:
     int32_t next_reactor
     int *listeners
     int32_t listener_count
+    int connection_fd_max           # descriptors above it are left to the logs
     # requests for the control thread
     pthread_mutex_t control_lock
     int control_fd

@@ -7,3 +7,4 @@ cdef void produce_flush(Reactor *r) noexcept nogil
 cdef void produce_acknowledged(Reactor *r, ProducePart *part) noexcept nogil
 cdef void produce_slow_batch_done(Reactor *r, ProducePart *part) noexcept nogil
 cdef void produce_timed_out(Reactor *r, void *request) noexcept nogil
+cdef void produce_abandon(Reactor *r) noexcept nogil

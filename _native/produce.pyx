@@ -13,7 +13,8 @@ from bowstring._native.atomics cimport add_i32, bump_i64, load_i32, load_i64
 from bowstring._native.batch cimport (
     ATTR_COMPRESSION_MASK, ATTR_TRANSACTIONAL, BATCH_HEADER_BYTES, BatchRules, batch_correct, batch_validate)
 from bowstring._native.clock cimport monotonic_ns
-from bowstring._native.connection cimport connection_answer, connection_answer_bytes, connection_fail, connection_find
+from bowstring._native.connection cimport (
+    connection_answer, connection_answer_bytes, connection_condemn, connection_fail, connection_find)
 from bowstring._native.control cimport control_send_batch
 from bowstring._native.framing cimport framing_ok
 from bowstring._native.idtable cimport id_add, id_remove
@@ -27,7 +28,7 @@ from bowstring._native.plane cimport (
     NOT_ENOUGH_REPLICAS, NOT_LEADER_OR_FOLLOWER, Partition, PendingList, ProducePart, ProduceRequest, ProduceTopic,
     Reactor, REQUEST_TIMED_OUT, RequestHeader, Topic, UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION,
     UNSUPPORTED_COMPRESSION_TYPE, ZSTD_PRODUCE_VERSION)
-from bowstring._native.timers cimport timer_add
+from bowstring._native.timers cimport timer_add, timers_sweep
 from bowstring._native.wire cimport (
     Reader, Writer, patch_i32, put_count, put_i16, put_i32, put_i64, put_raw, put_string, put_tags, read_bytes,
     read_count, read_i16, read_i32, read_string, skip_tags, take)
@@ -111,7 +112,7 @@ cdef bint produce_receive(Reactor *r, Connection *c, const RequestHeader *header
     request.acks = acks
     request.timeout_ms = timeout_ms
     request.started_ns = monotonic_ns()
-    request.timer_id = -1
+    request.id = -1
     request.topic_count = shape.topics
     request.part_count = shape.parts
     request.remaining = shape.parts + 1                  # one for this function
@@ -206,7 +207,7 @@ cdef int16_t admit(Reactor *r, ProduceRequest *request, ProducePart *part, Topic
     if needs_control_thread(p, part.entry.info.attributes & ATTR_COMPRESSION_MASK):
         part.slow = True
         add_i32(&p.slow_batches, 1)
-        if not control_send_batch(r, part, data, n):
+        if not enlist(r, request) or not control_send_batch(r, part, data, n):
             add_i32(&p.slow_batches, -1)
             partition_release(p)
             part.partition = NULL
@@ -312,12 +313,18 @@ cdef void settle(Reactor *r, Partition *p, ProducePart *part) noexcept nogil:
     part_done(r, part)
 
 
+cdef bint enlist(Reactor *r, ProduceRequest *request) noexcept nogil:
+    """A request that outlives the pass is found by its timer, and by produce_abandon; False without memory."""
+    if request.id < 0:
+        request.id = id_add(&r.produces, request)
+    return request.id >= 0
+
+
 cdef void arm_timeout(Reactor *r, ProduceRequest *request) noexcept nogil:
-    if request.timer_id < 0:
-        request.timer_id = id_add(&r.produces, request)
-        if request.timer_id >= 0:
-            timer_add(&r.timers, r.now_ms + (request.timeout_ms if request.timeout_ms > 0 else 0),
-                      -request.timer_id)
+    if not request.timed and enlist(r, request):
+        timers_sweep(r)
+        request.timed = timer_add(&r.timers, r.now_ms + (request.timeout_ms if request.timeout_ms > 0 else 0),
+                                  -request.id)
 
 
 cdef void part_done(Reactor *r, ProducePart *part) noexcept nogil:
@@ -363,6 +370,24 @@ cdef void produce_timed_out(Reactor *r, void *found) noexcept nogil:
             part_done(r, part)
     finish(r, request)
 
+cdef void produce_abandon(Reactor *r) noexcept nogil:
+    """The thread has ended: frees the requests that still wait. Their batches are in the log or not, unanswered."""
+    cdef ProduceRequest *request
+    cdef ProducePart *part
+    cdef int32_t k, i
+    for k in range(r.produces.used):
+        request = <ProduceRequest *>r.produces.items[k]
+        if request == NULL:
+            continue
+        for i in range(request.part_count):
+            part = &request.parts[i]
+            if part.partition != NULL:
+                ack_waiter_remove(part)
+                partition_release(part.partition)
+            free(part.owned)
+        id_remove(&r.produces, request.id)
+        free(request)
+
 # ---------------------------------------------------------------- answering
 
 
@@ -374,8 +399,8 @@ cdef void finish(Reactor *r, ProduceRequest *request) noexcept nogil:
     request.remaining -= 1
     if request.remaining > 0:
         return
-    if request.timer_id >= 0:
-        id_remove(&r.produces, request.timer_id)
+    if request.id >= 0:
+        id_remove(&r.produces, request.id)
     for i in range(request.part_count):
         if request.parts[i].error != 0:
             failed = 1
@@ -390,7 +415,7 @@ cdef void finish(Reactor *r, ProduceRequest *request) noexcept nogil:
         encode(&r.scratch, request)
         if r.scratch.failed:
             r.scratch.failed = False
-            c.closing = True
+            connection_condemn(c)
         else:
             connection_answer_bytes(c, request.slot, r.scratch.data, r.scratch.size)
     free(request)

@@ -4,7 +4,7 @@ One pass: receive from every ready socket, cut frames, handle them; write the ba
 fetches that were waiting for them; send replies; settle buffers. The table lock is held through a pass and
 never while sleeping.
 """
-from libc.errno cimport EAGAIN, EINTR, EMFILE, ENFILE, errno
+from libc.errno cimport EAGAIN, ECONNABORTED, EINTR, EMFILE, ENFILE, errno
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdio cimport snprintf
 from libc.stdlib cimport calloc, free, malloc, realloc
@@ -12,9 +12,9 @@ from libc.string cimport memset
 from posix.unistd cimport close, read
 from bowstring._native.clock cimport monotonic_ms, wall_clock_ms
 from bowstring._native.connection cimport (
-    buffer_pool_free, connection_answer, connection_borrow_buffer, connection_close, connection_fail, connection_find,
-    connection_open, connection_open_slot, connection_send, connection_settle_buffer, connection_watch, chunks_free,
-    plane_event)
+    buffer_pool_free, connection_answer, connection_borrow_buffer, connection_close, connection_condemn, connection_find,
+    connection_open, connection_send, connection_settle_buffer, connection_touch, connection_watch, chunks_free)
+from bowstring._native.control cimport plane_event
 from bowstring._native.fetch cimport (
     fetch_connection_closed, fetch_serve_ready, fetch_timed_out, fetch_woken)
 from bowstring._native.fetch_session cimport session_remove
@@ -27,7 +27,7 @@ from bowstring._native.plane cimport (
     MAIL_REPLY, MAIL_SLOW_BATCH, MAIL_STOP, MAIL_WAKE_FETCH, Plane, ProducePart, pthread_mutex_t,
     pthread_rwlock_t, pthread_t, Reactor, RequestHeader, Timer)
 from bowstring._native.produce cimport (
-    produce_acknowledged, produce_flush, produce_slow_batch_done, produce_timed_out)
+    produce_abandon, produce_acknowledged, produce_flush, produce_slow_batch_done, produce_timed_out)
 from bowstring._native.timers cimport timer_pop
 from bowstring._native.wire cimport writer_free
 
@@ -45,6 +45,7 @@ cdef extern from *:
         e.data.ptr = item;
         return epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &e);
     }
+    static void epoll_remove(int epoll_fd, int fd) { epoll_ctl(epoll_fd, EPOLL_CTL_DEL, fd, NULL); }
     static int accept_connection(int fd) { return accept4(fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC); }
     static int new_eventfd(void) { return eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC); }
     static int new_epoll(void) { return epoll_create1(EPOLL_CLOEXEC); }
@@ -69,6 +70,7 @@ cdef extern from *:
     int epoll_wait(int epoll_fd, epoll_event *events, int n, int timeout_ms) nogil
     int epoll_add(int epoll_fd, int fd, void *item) nogil
     uint32_t EPOLLIN, EPOLLOUT, EPOLLERR, EPOLLHUP
+    void epoll_remove(int epoll_fd, int fd) nogil
     int accept_connection(int fd) nogil
     int new_eventfd() nogil
     int new_epoll() nogil
@@ -85,6 +87,8 @@ cdef enum:
     LISTENER_TAG = 1                # listeners are known to epoll as (index << 1) | 1, the mailbox as NULL
     EXACT_MIN_BYTES = 32768         # a frame's rest of this size is received without what follows it
     IDLE_CHECK_MAX_MS = 10000
+    ACCEPT_REST_MS = 100
+    SCRATCH_KEEP_BYTES = 1 << 20
 
 # ---------------------------------------------------------------- receiving
 
@@ -93,13 +97,11 @@ cdef void receive(Reactor *r, Connection *c) noexcept nogil:
     """One recv: up to the buffer's end, or just the rest of a large frame."""
     cdef int64_t room, have, need
     cdef ssize_t n
-    cdef Connection **grown
     cdef const uint8_t *at
     if not connection_borrow_buffer(c):
-        c.closing = True
-        touch(r, c)
+        connection_condemn(c)
         return
-    touch(r, c)
+    connection_touch(c)
     room = c.capacity - c.end
     have = c.end - c.start
     if have >= 4:
@@ -119,21 +121,6 @@ cdef void receive(Reactor *r, Connection *c) noexcept nogil:
     cut_frames(r, c)
 
 
-cdef void touch(Reactor *r, Connection *c) noexcept nogil:
-    cdef Connection **grown
-    if c.touched:
-        return
-    if r.touched_count == r.touched_capacity:
-        grown = <Connection **>realloc(r.touched, (r.touched_capacity * 2 + EVENTS) * sizeof(Connection *))
-        if grown == NULL:
-            c.closing = True
-            return
-        r.touched = grown
-        r.touched_capacity = r.touched_capacity * 2 + EVENTS
-    r.touched[r.touched_count] = c
-    r.touched_count += 1
-    c.touched = True
-
 # ---------------------------------------------------------------- accepting
 
 
@@ -146,9 +133,16 @@ cdef void accept_all(Reactor *r, int32_t listener) noexcept nogil:
         fd = accept_connection(plane.listeners[listener])
         if fd < 0:
             if errno == EMFILE or errno == ENFILE:
-                plane_event(plane, 2, b"out-of-files", b"no file descriptor left for a new connection; raise ulimit -n")
-                shed(plane.listeners[listener])
+                out_of_files(plane)
+                if not shed(plane.listeners[listener]):
+                    rest_listeners(r)
+            elif errno != EAGAIN and errno != EINTR and errno != ECONNABORTED:
+                rest_listeners(r)
             return
+        if fd > plane.connection_fd_max:
+            out_of_files(plane)
+            close(fd)
+            continue
         to = &plane.reactors[plane.next_reactor]
         plane.next_reactor = (plane.next_reactor + 1) % plane.reactor_count
         if to == r:
@@ -157,25 +151,64 @@ cdef void accept_all(Reactor *r, int32_t listener) noexcept nogil:
             close(fd)
 
 
+cdef void out_of_files(Plane *plane) noexcept nogil:
+    plane_event(plane, 2, b"out-of-files", b"no file descriptor left for a new connection; raise ulimit -n")
+
+
+cdef void rest_listeners(Reactor *r) noexcept nogil:
+    """Accepting fails and will fail again at once: epoll would report the listeners without end."""
+    cdef int32_t i
+    for i in range(r.plane.listener_count):
+        epoll_remove(r.epoll_fd, r.plane.listeners[i])
+    r.accept_again_ms = r.now_ms + ACCEPT_REST_MS
+
+
+cdef bint watch_listeners(Reactor *r) noexcept nogil:
+    cdef int32_t i
+    r.accept_again_ms = 0
+    for i in range(r.plane.listener_count):
+        if epoll_add(r.epoll_fd, r.plane.listeners[i], <void *>(<uint64_t>i << 1 | LISTENER_TAG)) != 0:
+            return False
+    return True
+
+
 cdef extern from *:
     """
     #include <fcntl.h>
+    #include <sys/resource.h>
     #include <unistd.h>
-    /* Out of descriptors, a level-triggered listener would spin: give one up to accept and drop the caller. */
+    /* Out of descriptors: gives one up to accept and drop the caller, who then does not wait in vain.
+       Shared by the planes of a process, so it is taken and put back in one step. */
     static int spare_fd = -1;
-    static void shed(int listener) {
+    static void keep_spare(void) {
+        int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+        int none = -1;
+        if (fd >= 0 && !__atomic_compare_exchange_n(&spare_fd, &none, fd, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+            close(fd);
+    }
+    static int shed(int listener) {
+        int spare = __atomic_exchange_n(&spare_fd, -1, __ATOMIC_ACQ_REL);
         int fd;
-        if (spare_fd >= 0)
-            close(spare_fd);
+        if (spare >= 0)
+            close(spare);
         fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
         if (fd >= 0)
             close(fd);
-        spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+        keep_spare();
+        return fd >= 0;
     }
-    static void keep_spare(void) { if (spare_fd < 0) spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC); }
+    /* Descriptors are given out lowest first, so the largest of a connection says how many are taken. An eighth
+       of what the process may have is left to the logs: without a file, an append takes its log out of service. */
+    static int largest_connection_fd(void) {
+        struct rlimit limit;
+        if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur > 0x7FFFFFFF)
+            return 0x7FFFFFFF;
+        return (int)(limit.rlim_cur - limit.rlim_cur / 8);
+    }
     """
-    void shed(int listener) nogil
+    bint shed(int listener) nogil
     void keep_spare() nogil
+    int largest_connection_fd() nogil
 
 # ---------------------------------------------------------------- mail and timers
 
@@ -189,15 +222,13 @@ cdef void handle_mail(Reactor *r, Mail *mail) noexcept nogil:
         if c == NULL:
             chunks_free(<Chunk *>mail.data)
         elif mail.data == NULL:
-            c.closing = True
-            touch(r, c)
+            connection_condemn(c)
         else:
             connection_answer(c, mail.b, <Chunk *>mail.data)
     elif mail.kind == MAIL_CLOSE:
         c = connection_find(r, mail.a)
         if c != NULL:
-            c.closing = True
-            touch(r, c)
+            connection_condemn(c)
     elif mail.kind == MAIL_WAKE_FETCH:
         fetch_woken(r, mail.a, mail.b)
     elif mail.kind == MAIL_ACK:
@@ -247,8 +278,7 @@ cdef void close_idle(Reactor *r) noexcept nogil:
         c = <Connection *>r.connections.items[i]
         if (c != NULL and r.now_ms - c.last_active_ms > r.plane.connections_max_idle_ms
                 and c.head_slot == c.tail_slot):
-            c.closing = True
-            touch(r, c)
+            connection_condemn(c)
     r.idle_check_due_ms = r.now_ms + idle_check_ms(r)
 
 
@@ -268,6 +298,8 @@ cdef int sleep_ms(Reactor *r) noexcept nogil:
             r.idle_check_due_ms = r.now_ms + idle_check_ms(r)
         if due < 0 or r.idle_check_due_ms < due:
             due = r.idle_check_due_ms
+    if r.accept_again_ms > 0 and (due < 0 or r.accept_again_ms < due):
+        due = r.accept_again_ms
     if due < 0:
         return -1
     due -= r.now_ms
@@ -287,8 +319,6 @@ cdef void settle(Reactor *r, bint last) noexcept nogil:
         c = r.to_flush[i]
         c.in_flush_list = False
         connection_send(c)
-        if c.closing:
-            touch(r, c)
     r.to_flush_count = 0
     for i in range(r.touched_count):
         c = r.touched[i]
@@ -324,9 +354,7 @@ cdef void one_pass(Reactor *r, epoll_event *events, int n) noexcept nogil:
             if events[i].events & EPOLLIN:
                 receive(r, c)
             elif events[i].events & (EPOLLERR | EPOLLHUP):
-                c.closing = True
-            if c.closing:
-                touch(r, c)
+                connection_condemn(c)
             if r.pending_bytes >= FLUSH_BYTES:
                 settle(r, False)
     if mail:
@@ -334,7 +362,11 @@ cdef void one_pass(Reactor *r, epoll_event *events, int n) noexcept nogil:
     run_timers(r)
     if r.idle_check_due_ms > 0 and r.now_ms >= r.idle_check_due_ms:
         close_idle(r)
+    if r.accept_again_ms > 0 and r.now_ms >= r.accept_again_ms and not watch_listeners(r):
+        rest_listeners(r)
     settle(r, True)
+    if r.scratch.capacity > SCRATCH_KEEP_BYTES:
+        writer_free(&r.scratch)                          # one huge reply is no reason to keep its memory
 
 
 cdef void *run(void *argument) noexcept nogil:
@@ -377,11 +409,9 @@ cdef bint reactor_init(Reactor *r, Plane *plane, int index) noexcept nogil:
 
 cdef bint reactor_start(Reactor *r) noexcept nogil:
     cdef char name[16]
-    cdef int32_t i
-    if r.index == 0:
-        for i in range(r.plane.listener_count):
-            if epoll_add(r.epoll_fd, r.plane.listeners[i], <void *>(<uint64_t>i << 1 | LISTENER_TAG)) != 0:
-                return False
+    r.plane.connection_fd_max = largest_connection_fd()
+    if r.index == 0 and not watch_listeners(r):
+        return False
     r.running = True
     snprintf(name, sizeof(name), b"reactor-%d", r.index)
     if start_thread(&r.thread, run, r, name) != 0:
@@ -409,10 +439,23 @@ cdef void reactor_close_connections(Reactor *r) noexcept nogil:
             connection_close(c)
 
 
+cdef void drop_mails(Reactor *r) noexcept nogil:
+    """What came too late."""
+    cdef int32_t i
+    for i in range(r.mailbox.count):
+        if r.mailbox.mails[i].kind == MAIL_REPLY:
+            chunks_free(<Chunk *>r.mailbox.mails[i].data)
+        elif r.mailbox.mails[i].kind == MAIL_CONNECTION:
+            close(<int>r.mailbox.mails[i].a)
+    free(r.mailbox.mails)
+
+
 cdef void reactor_free(Reactor *r) noexcept nogil:
     """The thread has ended."""
     cdef int32_t i
     reactor_close_connections(r)
+    produce_abandon(r)
+    drop_mails(r)
     if r.sessions != NULL:
         for i in range(1024):
             while r.sessions[i] != NULL:
@@ -422,7 +465,6 @@ cdef void reactor_free(Reactor *r) noexcept nogil:
     close(r.epoll_fd)
     close(r.mailbox.event_fd)
     pthread_mutex_destroy(&r.mailbox.lock)
-    free(r.mailbox.mails)
     free(r.connections.items)
     free(r.connections.generations)
     free(r.connections.free)

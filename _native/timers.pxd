@@ -1,7 +1,9 @@
-"""A binary heap of due times. An entry is not cancelled: its id finds nothing when it comes due."""
+"""A binary heap of due times. An entry is not cancelled: its id finds nothing when it comes due, or when the heap
+is swept because most of it is of that kind."""
 from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport realloc
-from bowstring._native.plane cimport Timer, TimerHeap
+from bowstring._native.idtable cimport id_find
+from bowstring._native.plane cimport IdTable, Reactor, Timer, TimerHeap
 
 
 cdef inline bint timer_add(TimerHeap *h, int64_t due_ms, int64_t id) noexcept nogil:
@@ -47,3 +49,22 @@ cdef inline Timer timer_pop(TimerHeap *h) noexcept nogil:
     if h.count > 0:
         h.items[i] = last
     return top
+
+
+cdef inline int32_t ids_in_use(const IdTable *t) noexcept nogil:
+    return t.used - t.free_count
+
+
+cdef inline void timers_sweep(Reactor *r) noexcept nogil:
+    """Before a full heap grows: takes out what waits no more, if that is more than half of it. Waits may be set
+    for days and end at once."""
+    cdef TimerHeap *h = &r.timers
+    cdef int32_t i, n = h.count
+    cdef Timer timer
+    if n < h.capacity or 2 * (ids_in_use(&r.fetches) + ids_in_use(&r.produces)) > n:
+        return
+    h.count = 0
+    for i in range(n):                                   # entries are put back at or before where they were
+        timer = h.items[i]
+        if id_find(&r.fetches, timer.id) != NULL if timer.id > 0 else id_find(&r.produces, -timer.id) != NULL:
+            timer_add(h, timer.due_ms, timer.id)

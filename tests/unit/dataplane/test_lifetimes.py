@@ -1,0 +1,333 @@
+"""What outlives what: topics recreated or deleted under those who wait, planes dropped in the middle of things."""
+
+import errno
+import os
+import subprocess
+import sys
+import time
+import uuid
+
+import pytest
+
+from bowstring.engine.protocol.messages import fetch as f
+from bowstring.engine.protocol.messages import produce as p
+from tests.unit.dataplane.conftest import TOPIC, TOPIC_ID, Served
+from tests.unit.dataplane.requests_for_tests import batch, fetch, fetch_topic, produce, records_of
+from tests.unit.dataplane.test_fetch_sessions import at, open_session, step
+from tests.unit.log import faults
+
+UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, KAFKA_STORAGE_ERROR = 3, 100, 56
+
+
+def recreate(served, name=TOPIC, partitions=2):
+    """Deletes a topic and makes another of the same name."""
+    served.plane.remove_topic(name)
+    for index in range(partitions):
+        path = served.directory / f"{name}-{index}"
+        path.rename(served.directory / f"{path.name}.{uuid.uuid4().hex}-delete")
+    served.add_topic(name, uuid.uuid4().bytes, partitions)
+
+
+def test_a_session_by_name_reads_the_new_topic_from_its_batches(served, client):
+    """Where the reader stopped in the old log says nothing about the new one."""
+    version = 12
+    client.call(produce(batch(b"old" * 50), 9), 9)
+    session_id = open_session(client, version, partitions=[0]).session_id
+    client.call(step(session_id, 1, version, [at(0, 1, version)]), version)
+    recreate(served)
+    for value in (b"n0", b"n1", b"n2" * 200, b"n3"):
+        client.call(produce(batch(value), 9), 9)
+    answer = client.call(step(session_id, 2, version), version)
+    assert records_of(answer.responses[0].partitions[0].records) == [(1, b"n1"), (2, b"n2" * 200), (3, b"n3")]
+
+
+def test_a_fetch_that_cannot_be_built_closes_its_connection_at_once(served, client):
+    """Also when nothing else happens on that connection: it had been left hanging."""
+    client.call(produce(batch(b"gone"), 9), 9)
+    client.send(fetch(17, max_wait_ms=300, min_bytes=1 << 20), 17)
+    time.sleep(0.1)
+    path = served.directory / f"{TOPIC}-0" / f"{0:020d}.log"
+    os.truncate(path, path.stat().st_size - 1)
+    assert client.closed(timeout=5)
+
+
+@pytest.mark.parametrize("reactors", [1, 2])
+def test_deleting_a_topic_answers_a_fetch_that_has_some_bytes_but_not_enough(tmp_path, reactors):
+    served = Served(tmp_path, reactors=reactors)
+    try:
+        waiting, writing = served.client(), served.client()
+        waiting.send(fetch(17, max_wait_ms=20_000, min_bytes=1 << 20), 17)
+        time.sleep(0.1)
+        writing.call(produce(batch(b"few"), 9), 9)
+        served.plane.remove_topic(TOPIC)
+        started = time.monotonic()
+        assert waiting.receive(1, 17).responses[0].partitions[0].error_code == UNKNOWN_TOPIC_ID
+        assert time.monotonic() - started < 5
+    finally:
+        served.close()
+
+
+def same_batch_twice(records) -> p.ProduceRequest:
+    data = [p.PartitionProduceData(index=0, records=records) for _ in range(2)]
+    topic = p.TopicProduceData(name=TOPIC, partition_data=data)
+    return p.ProduceRequest(acks=1, timeout_ms=5_000, topic_data=[topic])
+
+
+def idempotent(value, sequence=0):
+    from bowstring._native.client import with_producer
+
+    return with_producer(batch(value), 7, 0, sequence)
+
+
+def test_a_duplicate_of_a_batch_that_could_not_be_written_is_refused_too(served, client):
+    """Both come in one pass: the second is a duplicate of what never reached the log."""
+    with faults.failing("pwritev", errno.ENOSPC):
+        answer = client.call(same_batch_twice(idempotent(b"lost")), 9)
+    parts = answer.responses[0].partition_responses
+    assert [part.error_code for part in parts] == [KAFKA_STORAGE_ERROR] * 2
+    assert served.logs[TOPIC, 0].log_end_offset == 0
+
+
+def test_a_duplicate_of_a_batch_that_was_written_is_acknowledged(served, client):
+    parts = client.call(same_batch_twice(idempotent(b"kept")), 9).responses[0].partition_responses
+    assert [(part.error_code, part.base_offset) for part in parts] == [(0, 0), (0, 0)]
+    assert served.logs[TOPIC, 0].log_end_offset == 1
+
+
+def test_a_batch_that_flush_messages_could_not_flush_is_not_acknowledged(tmp_path):
+    served = Served(tmp_path)
+    try:
+        served.add_topic("synced", uuid.uuid4().bytes, 1, flush_messages=1)
+        client = served.client()
+        with faults.failing("sync", errno.EIO):
+            answer = client.call(produce(batch(b"unsafe"), 9, topic="synced"), 9)
+        assert answer.responses[0].partition_responses[0].error_code == KAFKA_STORAGE_ERROR
+        assert served.logs["synced", 0].failed
+    finally:
+        served.close()
+
+
+DROPPED = """
+import sys, gc, time
+from pathlib import Path
+from tests.unit.dataplane.conftest import Served
+from tests.unit.dataplane.requests_for_tests import batch, fetch, produce
+import uuid
+for round in range(5):
+    directory = Path(sys.argv[1]) / str(round)
+    directory.mkdir()
+    served = Served(directory, reactors=4)
+    served.add_topic("replicated", uuid.uuid4().bytes, 1, {"replicated": True})
+    served.add_topic("repacked", uuid.uuid4().bytes, 1, compression=1)
+    clients = [served.client() for _ in range(8)]
+    for client in clients:
+        client.send(produce(batch(b"waits"), 9, topic="replicated", acks=-1, timeout_ms=60000), 9)
+        client.send(produce(batch(b"slow"), 9, topic="repacked"), 9)
+        client.send(fetch(11, topic="replicated", max_wait_ms=60000), 11)
+    time.sleep(0.2)
+    slow = served.plane.take_requests()
+    assert len(slow) == 8, slow
+    served.plane.finish_batch(slow[0], slow[0].batch)
+    served.plane.stop()
+    served.plane.finish_batch(slow[1], None, 87)
+    served.plane.reply(0, 0, b"too late")
+    del served.plane
+    gc.collect()
+    for log in served.logs.values():
+        log.close()
+print("whole")
+"""
+
+
+def test_a_plane_dropped_while_requests_wait(tmp_path):
+    """Waiting acks, slow batches under way and replies that come too late: freed once, and never touched again."""
+    ran = subprocess.run(
+        [sys.executable, "-c", DROPPED, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert (ran.returncode, ran.stdout) == (0, "whole\n"), ran.stderr
+
+
+NO_DESCRIPTORS = """
+import os, resource
+from bowstring._native.dataplane import DataPlane
+resource.setrlimit(resource.RLIMIT_NOFILE, (9, 9))
+try:
+    DataPlane(apis={}, reactors=8)
+except OSError as error:
+    print("refused")
+os.fstat(0)
+"""
+
+
+def test_a_plane_without_descriptors_closes_only_its_own():
+    ran = subprocess.run(
+        [sys.executable, "-c", NO_DESCRIPTORS], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+        timeout=60, check=False,
+    )  # fmt: skip
+    assert (ran.returncode, ran.stdout) == (0, "refused\n"), ran.stderr
+
+
+def test_deleted_logs_give_their_files_back_though_a_session_still_names_them(tmp_path):
+    """A consumer that died leaves its session behind: that must not keep the space of a deleted topic."""
+    from tests.unit.log.batches import open_files
+
+    served = Served(tmp_path)
+    try:
+        client = served.client()
+        client.call(produce(batch(b"a"), 9), 9)
+        open_session(client, 12, partitions=[0])
+        client.close()
+        recreate_dir = tmp_path / f"{TOPIC}-0"
+        assert open_files(recreate_dir) == 1
+        served.plane.remove_topic(TOPIC)
+        gone = tmp_path / f"{TOPIC}-0.{uuid.uuid4().hex}-delete"
+        recreate_dir.rename(gone)
+        log = served.logs.pop((TOPIC, 0))
+        log.mark_deleted(gone)
+        del log
+        assert open_files(gone) == 0
+    finally:
+        served.close()
+
+
+def test_timers_of_answered_fetches_do_not_pile_up(tmp_path):
+    """Waits of 24 days that end at once: what is kept of each may not stay for 24 days."""
+    served = Served(tmp_path)
+    try:
+        client, writer = served.client(), served.client()
+        data = batch(b"v")
+        for offset in range(2000):
+            client.send(fetch(17, offset=offset, max_wait_ms=0x7FFFFFFF), 17)
+            writer.call(produce(data, 9), 9)
+            client.receive(1, 17)
+        assert served.plane.counters()["timers"] < 500
+    finally:
+        served.close()
+
+
+def test_an_answer_counts_as_activity(tmp_path):
+    """connections.max.idle.ms begins when the reply has gone, not when its request came."""
+    served = Served(tmp_path, connections_max_idle_ms=600)
+    try:
+        client = served.client()
+        client.call(fetch(17, max_wait_ms=1_500), 17)
+        time.sleep(0.3)
+        assert client.call(fetch(17), 17).error_code == 0
+    finally:
+        served.close()
+
+
+def test_many_topics_in_one_fetch_do_not_hold_a_reactor_up(served, client):
+    """Thirty thousand topics that do not exist: work that grows with their number, not with its square."""
+    topics = [
+        f.FetchTopic(topic_id=uuid.uuid5(uuid.NAMESPACE_OID, str(n)).bytes,
+                     partitions=[f.FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1)])
+        for n in range(60_000)
+    ]  # fmt: skip
+    request = fetch(17, session_epoch=0)
+    request.topics = topics
+    started = time.monotonic()
+    client.socket.settimeout(60)
+    answer = client.call(request, 17)
+    assert time.monotonic() - started < 3
+    assert len(answer.responses) == 60_000
+    more = step(answer.session_id, 1, topics=[fetch_topic(17, [f.FetchPartition(partition=n, fetch_offset=0)
+                for n in range(60_000)], topic_id=TOPIC_ID)])  # fmt: skip
+    started = time.monotonic()
+    client.call(more, 17)
+    assert time.monotonic() - started < 3
+
+
+FLOOD = """
+import resource, socket, sys, threading, time, uuid
+from pathlib import Path
+resource.setrlimit(resource.RLIMIT_NOFILE, (160, 160))
+from tests.unit.dataplane.conftest import Served
+from tests.unit.dataplane.requests_for_tests import batch, fetch, produce
+served = Served(Path(sys.argv[1]))
+client = served.client()
+assert client.call(fetch(17), 17).error_code == 0
+def flood(n):
+    held = []
+    for _ in range(n):
+        try:
+            held.append(socket.create_connection(("127.0.0.1", served.port), timeout=5))
+        except OSError:
+            break
+    return held
+held = flood(200)  # both ends are in this process: descriptors end at its eighties
+time.sleep(0.3)
+for each in held[60:]:
+    each.close()       # what remains of the descriptors is ours again, the broker's share is not
+time.sleep(0.3)
+parts = client.call(produce(batch(b"v"), 9), 9).responses[0].partition_responses
+print("produced", parts[0].error_code, len(held) < 200)
+busy = time.thread_time(), time.process_time()
+time.sleep(1)
+print("idle", time.process_time() - busy[1] < 0.3)
+for each in held:
+    each.close()
+time.sleep(0.5)
+assert served.client().call(fetch(17), 17).error_code == 0
+served.close()
+"""
+
+
+def test_a_flood_of_connections_takes_no_log_out_of_service(tmp_path):
+    """An append that finds no descriptor for its file is an I/O error: connections leave some to the logs."""
+    ran = subprocess.run(
+        [sys.executable, "-c", FLOOD, str(tmp_path)], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.splitlines() == ["produced 0 True", "idle True"], ran.stdout
+
+
+EXHAUSTED = """
+import os, resource, socket, sys, time
+from pathlib import Path
+from tests.unit.dataplane.conftest import Served
+from tests.unit.dataplane.requests_for_tests import fetch
+served = Served(Path(sys.argv[1]))
+client = served.client()
+assert client.call(fetch(17), 17).error_code == 0
+resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))
+callers = [socket.socket() for _ in range(8)]
+taken = []
+def take_all():
+    while True:
+        try:
+            taken.append(os.open("/dev/null", os.O_RDONLY))
+        except OSError:
+            return
+take_all()
+for each in callers:
+    each.setblocking(False)
+    each.connect_ex(("127.0.0.1", served.port))
+    for _ in range(50):
+        take_all()     # whoever is quick takes the broker's spare descriptor, too
+before = time.process_time()
+time.sleep(1)
+print("idle", time.process_time() - before < 0.3)
+for fd in taken:
+    os.close(fd)
+time.sleep(0.5)
+assert served.client().call(fetch(17), 17).error_code == 0
+served.close()
+print("served")
+"""
+
+
+def test_a_listener_without_descriptors_does_not_spin(tmp_path):
+    ran = subprocess.run(
+        [sys.executable, "-c", EXHAUSTED, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.splitlines() == ["idle True", "served"], ran.stdout

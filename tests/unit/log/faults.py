@@ -1,0 +1,69 @@
+"""File operations of logs that fail on demand: the table they all go through (log_files.pxd), replaced for a while."""
+
+import ctypes
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from bowstring._native import log_files
+
+_P, _I, _L = ctypes.c_void_p, ctypes.c_int, ctypes.c_int64
+
+
+class IoVec(ctypes.Structure):
+    """struct iovec."""
+
+    _fields_ = [("base", _P), ("size", ctypes.c_size_t)]
+
+
+class FileOps(ctypes.Structure):
+    """struct FileOps, field by field."""
+
+    _fields_ = [
+        ("open", ctypes.CFUNCTYPE(_I, ctypes.c_char_p, _I)),
+        ("close", ctypes.CFUNCTYPE(_I, _I)),
+        ("pread", ctypes.CFUNCTYPE(_L, _I, _P, _L, _L)),
+        ("pwritev", ctypes.CFUNCTYPE(_L, _I, ctypes.POINTER(IoVec), _I, _L)),
+        ("truncate", ctypes.CFUNCTYPE(_I, _I, _L)),
+        ("reserve", ctypes.CFUNCTYPE(_I, _I, _L, _L)),
+        ("sync", ctypes.CFUNCTYPE(_I, _I)),
+        ("stat", ctypes.CFUNCTYPE(_I, _I, _P, _P)),
+        ("stat_path", ctypes.CFUNCTYPE(_I, ctypes.c_char_p, _P)),
+        ("rename", ctypes.CFUNCTYPE(_I, ctypes.c_char_p, ctypes.c_char_p)),
+        ("unlink", ctypes.CFUNCTYPE(_I, ctypes.c_char_p)),
+    ]
+
+
+def table() -> FileOps:
+    """The table in use."""
+    capsule = log_files.__pyx_capi__["file_ops"]
+    name = ctypes.pythonapi.PyCapsule_GetName
+    name.restype, name.argtypes = ctypes.c_char_p, [ctypes.py_object]
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype, pointer.argtypes = _P, [ctypes.py_object, ctypes.c_char_p]
+    return FileOps.from_address(pointer(capsule, name(capsule)))
+
+
+@contextmanager
+def replaced(operation: str, make: Callable) -> Iterator[None]:
+    """Puts ``make(original)`` in the place of an operation. It answers a negated errno to fail."""
+    ops = table()
+    kind = type(getattr(ops, operation))
+    at = getattr(FileOps, operation).offset
+    slot = _P.from_address(ctypes.addressof(ops) + at)
+    old = slot.value
+    callback = kind(make(kind(old)))
+    slot.value = ctypes.cast(callback, _P).value
+    try:
+        yield
+    finally:
+        slot.value = old
+
+
+def failing(operation: str, error: int, *, after: int = 0):
+    """The operation fails with `error`, but for its first `after` calls."""
+    calls = iter(range(after))
+
+    def make(original):
+        return lambda *arguments: original(*arguments) if next(calls, None) is not None else -error
+
+    return replaced(operation, make)
