@@ -9,6 +9,7 @@ from kafka.admin import ConfigResource
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+from kafka.errors import RetriableError
 
 from tests.conformance.python.loop import (
     ClientError,
@@ -168,7 +169,14 @@ class Member(MemberThread):
         coordinator = self.consumer._coordinator
         if coordinator.rebalance_in_progress():
             coordinator.request_rejoin()
-        for where, messages in self.consumer.poll(timeout_ms=100).items():
+        try:
+            polled = self.consumer.poll(timeout_ms=100)
+        except RetriableError:
+            # Of a broker that is away poll tells or does not, as time would have it: where looking for the
+            # coordinator fails, ensure_coordinator_ready_async awaits fresh metadata and lets out the
+            # KafkaConnectionError in which that ends. The next poll looks for the coordinator again.
+            return
+        for where, messages in polled.items():
             for message in messages:
                 self.record(where.topic, where.partition, message.offset, message.value)
 
