@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from bowstring._native.log import PartitionLog
+from bowstring._native.log import LogError, PartitionLog
 from bowstring.engine.broker import log_lines
 from bowstring.engine.broker.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS
 
@@ -22,9 +22,12 @@ _SLICE: Final = 256
 
 
 def flush_all(logs: list[PartitionLog]) -> None:
-    """Syncs logs, one after the other."""
+    """Syncs logs, one after the other; one that fails is out of service and holds no other up."""
     for log in logs:
-        log.flush()
+        try:
+            log.flush()
+        except LogError as error:
+            log_lines.error("a log could not be flushed", detail=str(error))
 
 
 def now_ms() -> int:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, TypeVar
 
 from bowstring._native.dataplane import DataPlane
-from bowstring._native.log import PartitionLog
+from bowstring._native.log import LogError, PartitionLog
 from bowstring.engine.broker import log_lines
 from bowstring.engine.broker.checkpoints import (
     HIGH_WATERMARKS,
@@ -28,6 +28,7 @@ from bowstring.engine.broker.data_directory import (
     partition_directory,
 )
 from bowstring.engine.configs import BrokerConfigs
+from bowstring.engine.errors import Errors
 from bowstring.engine.metadata.image import ClusterImage, TopicImage
 
 # Opening this many logs blocks the control thread for about a millisecond; more go to another thread.
@@ -258,7 +259,10 @@ class TopicLogs:
             OSError, LogError: Something could not be written; the next start must recover.
         """
         each_log = [log for _, _, log in self]
-        ends = {(topic, index): int(log.log_end_offset) for topic, index, log in self}
+        ends = {
+            (topic, index): int(log.recovery_point if log.failed else log.log_end_offset)
+            for topic, index, log in self
+        }
         run_on_threads(lambda log: log.close(sync=False), each_log, threads_for(len(each_log), threads))
         # One sync of the file system instead of several for each of thousands of logs.
         sync_file_system(self._directory.path)
@@ -266,6 +270,11 @@ class TopicLogs:
         self.checkpoint(LOG_START_OFFSETS)
         self.checkpoint(HIGH_WATERMARKS)
         self._logs.clear()
+        for log in each_log:
+            if log.failed:  # its producers and indexes are not as a clean end promises
+                raise LogError(
+                    Errors.KAFKA_STORAGE_ERROR.code, f"{log.directory} has failed: {log.stats()['failure']}"
+                )
 
 
 _CHECKPOINTS: Final[dict[str, Callable[[PartitionLog], int]]] = {
