@@ -16,18 +16,20 @@ from bowstring._native.clock cimport monotonic_ns
 from bowstring._native.connection cimport (
     connection_answer, connection_answer_bytes, connection_condemn, connection_fail, connection_find)
 from bowstring._native.control cimport control_send_batch
+from bowstring._native.error_codes cimport MESSAGE_TOO_LARGE
 from bowstring._native.framing cimport framing_ok
 from bowstring._native.idtable cimport id_add, id_remove
 from bowstring._native.log cimport AppendEntry, log_advance_high_watermark, log_append
+from bowstring._native.log_types cimport RECORD_LIST_TOO_LARGE
 from bowstring._native.metrics cimport count_request
 from bowstring._native.partition cimport (
     ack_waiter_add, ack_waiter_remove, partition_advanced, partition_release, partition_retain, topic_by_id,
     topic_by_name, topic_partition)
 from bowstring._native.plane cimport (
-    CODEC_ZSTD, Connection, FLUSH_BYTES, INVALID_RECORD, INVALID_REQUIRED_ACKS, INVALID_TOPIC_EXCEPTION, INVALID_TXN_STATE,
-    NOT_ENOUGH_REPLICAS, NOT_LEADER_OR_FOLLOWER, Partition, PendingList, ProducePart, ProduceRequest, ProduceTopic,
-    Reactor, REQUEST_TIMED_OUT, RequestHeader, Topic, UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION,
-    UNSUPPORTED_COMPRESSION_TYPE, ZSTD_PRODUCE_VERSION)
+    CODEC_ZSTD, Connection, CORRUPT_MESSAGE, FLUSH_BYTES, INVALID_RECORD, INVALID_REQUIRED_ACKS,
+    INVALID_TOPIC_EXCEPTION, INVALID_TXN_STATE, KAFKA_STORAGE_ERROR, NOT_ENOUGH_REPLICAS, NOT_LEADER_OR_FOLLOWER,
+    Partition, PendingList, ProducePart, ProduceRequest, ProduceTopic, Reactor, REQUEST_TIMED_OUT, RequestHeader,
+    Topic, UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION, UNSUPPORTED_COMPRESSION_TYPE, ZSTD_PRODUCE_VERSION)
 from bowstring._native.timers cimport timer_add, timers_sweep
 from bowstring._native.wire cimport (
     Reader, Writer, patch_i32, put_count, put_i16, put_i32, put_i64, put_raw, put_string, put_tags, read_bytes,
@@ -149,6 +151,7 @@ cdef void read_parts(Reactor *r, ProduceRequest *request, Reader *body) noexcept
             memset(part, 0, sizeof(ProducePart))
             part.request = request
             part.bad_record = -1
+            part.log_start_offset = -1
             part.index = read_i32(body)
             n = read_bytes(body, flexible, &at)
             if flexible:
@@ -176,6 +179,7 @@ cdef int16_t admit(Reactor *r, ProduceRequest *request, ProducePart *part, Topic
         return INVALID_TOPIC_EXCEPTION
     if not p.is_leader:
         return NOT_LEADER_OR_FOLLOWER
+    part.log_start_offset = load_i64(&p.log.log_start_offset)
     if request.acks == -1 and p.in_sync_replicas < p.min_insync_replicas:
         return NOT_ENOUGH_REPLICAS
     if n < 0:
@@ -457,7 +461,9 @@ cdef void encode_part(Writer *w, int16_t version, const ProducePart *part) noexc
     put_i64(w, part.entry.base_offset if part.error == 0 else -1)
     put_i64(w, part.entry.log_append_time_ms if part.error == 0 else -1)
     if version >= 5:
-        put_i64(w, part.log_start_offset if part.error == 0 else -1)
+        # Like Kafka, told with the errors that are about the batch's content or its producer.
+        put_i64(w, -1 if part.error in (CORRUPT_MESSAGE, KAFKA_STORAGE_ERROR, MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE)
+                else part.log_start_offset)
     if version >= 8:
         if part.error != 0 and part.bad_record >= 0:
             put_count(w, flexible, 1)

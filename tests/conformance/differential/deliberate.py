@@ -68,6 +68,42 @@ _BROKER_CONFIG_REASONS: Final = {
 }
 _API_VERSIONS = "test_cluster::test_api_versions*"
 
+_TAKEN: Final = "test_batches_that_only_one_takes"
+_PRODUCE: Final[tuple[tuple[str, str, str, tuple[Any, Any] | None], ...]] = (
+    (
+        _TAKEN,
+        "responses.*",
+        "stricter: bytes behind a batch, gaps between records and LogAppendTime set by a producer are refused, and"
+        " what cannot be decompressed is told so where Kafka says UNKNOWN_SERVER_ERROR. Laxer: compressed batches"
+        " are kept as they come, so a wrong number of records inside is not seen",
+        None,
+    ),
+    (
+        "test_partitions_named_twice_or_not_at_all",
+        "responses.*",
+        "Kafka drops all but the last of the batches for one partition without a word; here each is written",
+        None,
+    ),
+    (
+        "test_several_records_out_of_time",
+        "*.record_errors.1",
+        "the first record that is wrong is told, Kafka tells all",
+        None,
+    ),
+    (
+        "",
+        "*.log_start_offset",
+        "told also with data that is not one batch, where Kafka has not found the log yet",
+        (-1, 0),
+    ),
+    (
+        "test_transactional_ids",
+        "*.error_code",
+        "transactions come with a later issue: INVALID_TXN_STATE ends the client's tries",
+        None,
+    ),
+)
+
 DELIBERATE: Final[tuple[Deliberate, ...]] = (
     *(
         Deliberate(
@@ -143,5 +179,9 @@ DELIBERATE: Final[tuple[Deliberate, ...]] = (
         "test_cluster::test_describe_topic_partitions_of_invalid_names*",
         "topics.*",
         "Kafka fails as a whole with UNKNOWN_SERVER_ERROR; each topic's INVALID_TOPIC_EXCEPTION tells why",
+    ),
+    *(
+        Deliberate(f"test_produce::{where}*", path, reason, values)
+        for where, path, reason, values in _PRODUCE
     ),
 )

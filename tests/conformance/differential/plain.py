@@ -23,6 +23,7 @@ _NAMED = {
     "usable_bytes": "<size>",
     "finalized_features_epoch": "<offset>",
     "error_message": "<words>",
+    "batch_index_error_message": "<words>",
     "broker_epoch": "<epoch>",
 }
 # Lists whose order says nothing, being that of a hash table or of a set's elements: compared by key.
@@ -35,6 +36,7 @@ _KEYED = {
     ("DeleteRecordsTopicResult", "partitions"): "partition_index",
     ("DescribeConfigsResult", "configs"): "name",
     ("CreatableTopicResult", "configs"): "name",
+    ("TopicProduceResponse", "partition_responses"): "index",
 }
 _PRODUCER_IDS = {"producer_id", "ongoing_txn_producer_id"}
 _MEMBER_IDS = {"member_id", "leader"}

@@ -56,6 +56,7 @@ class Pending:
             payload = self._wire.receive()
         except TimeoutError:
             self._talk.note(self._what, SILENT)
+            self._talk.reconnect(self._wire)
             return None
         if payload is None:
             self._talk.note(self._what, CLOSED)
@@ -133,7 +134,7 @@ class Talk:
     def wire(self, on: str = "") -> Wire:
         """The connection of that name, opened when it is not there."""
         if on not in self._wires:
-            self._wires[on] = Wire(*self._address)
+            self._wires[on] = Wire(*self._address, timeout_s=SETTLE_SECONDS)
         return self._wires[on]
 
     def ask(self, api: str, version: int, /, **fields: Any) -> Any:
