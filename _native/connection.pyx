@@ -10,6 +10,7 @@ from libc.stdio cimport snprintf
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy, memmove
 from posix.unistd cimport close
+from bowstring._native.atomics cimport bump_i64
 from bowstring._native.control cimport plane_event
 from bowstring._native.idtable cimport id_add, id_find, id_remove
 from bowstring._native.log cimport SegmentFile, segment_file_release
@@ -324,7 +325,7 @@ cdef bint send_bytes(Connection *c) noexcept nogil:
         if errno != EAGAIN and errno != EINTR:
             connection_condemn(c)
         return False
-    c.reactor.sent_bytes += sent
+    bump_i64(&c.reactor.sent_bytes, sent)
     c.last_active_ms = c.reactor.now_ms
     total -= sent
     while sent > 0 or (c.out_head != NULL and c.out_head.file == NULL
@@ -364,7 +365,7 @@ cdef bint send_file(Connection *c) noexcept nogil:
         sent = sendfile(c.fd, chunk.file.fd, &offset, chunk.end - chunk.position)
         if sent > 0:
             chunk.position += sent
-            c.reactor.sent_bytes += sent
+            bump_i64(&c.reactor.sent_bytes, sent)
             c.last_active_ms = c.reactor.now_ms
         elif sent == 0:
             connection_fail(c, b"segment-truncated", b"a segment ended below the range promised to a fetch")
@@ -445,8 +446,8 @@ cdef Connection *connection_open(Reactor *reactor, int fd, int32_t listener) noe
         close(fd)
         free(c)
         return NULL
-    reactor.connections_open += 1
-    reactor.connections_accepted += 1
+    bump_i64(&reactor.connections_open, 1)
+    bump_i64(&reactor.connections_accepted, 1)
     return c
 
 
@@ -464,7 +465,7 @@ cdef void connection_close(Connection *c) noexcept nogil:
         buffer_give(&r.pool, c.buffer, c.capacity)
     free(c.slots)
     free(c)
-    r.connections_open -= 1
+    bump_i64(&r.connections_open, -1)
 
 
 cdef void connection_touch(Connection *c) noexcept nogil:

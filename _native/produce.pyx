@@ -132,6 +132,7 @@ cdef void read_parts(Reactor *r, ProduceRequest *request, Reader *body) noexcept
     cdef Topic *known
     cdef int32_t i, j
     cdef int64_t n
+    cdef int16_t error
     read_count(body, flexible)
     for i in range(request.topic_count):
         topic = &request.topics[i]
@@ -156,8 +157,9 @@ cdef void read_parts(Reactor *r, ProduceRequest *request, Reader *body) noexcept
             n = read_bytes(body, flexible, &at)
             if flexible:
                 skip_tags(body)
-            part.error = admit(r, request, part, known, <uint8_t *>at, n)
-            if part.error != 0:
+            error = admit(r, request, part, known, <uint8_t *>at, n)
+            if error != 0:                               # else the part may be another thread's by now
+                part.error = error
                 request.remaining -= 1
             part += 1
         if flexible:
@@ -276,7 +278,7 @@ cdef void flush_partition(Reactor *r, Partition *p) noexcept nogil:
     cdef ProducePart *part = pending.head
     cdef ProducePart *following
     cdef int32_t n = 0
-    cdef int64_t before = p.log.appended_bytes
+    cdef int64_t before = load_i64(&p.log.appended_bytes)
     if not entries_reserve(r, pending.count):
         while part != NULL:                              # out of memory: nothing written, retriable
             following = part.next

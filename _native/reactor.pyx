@@ -10,6 +10,7 @@ from libc.stdio cimport snprintf
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memset
 from posix.unistd cimport close, read
+from bowstring._native.atomics cimport bump_i64
 from bowstring._native.clock cimport monotonic_ms, wall_clock_ms
 from bowstring._native.connection cimport (
     buffer_pool_free, connection_answer, connection_borrow_buffer, connection_close, connection_condemn, connection_find,
@@ -116,7 +117,7 @@ cdef void receive(Reactor *r, Connection *c) noexcept nogil:
         return
     c.end += n
     c.last_active_ms = r.now_ms
-    r.received_bytes += n
+    bump_i64(&r.received_bytes, n)
     pacer_received(&r.pacer, c.fd, n)
     cut_frames(r, c)
 
@@ -409,9 +410,10 @@ cdef bint reactor_init(Reactor *r, Plane *plane, int index) noexcept nogil:
 
 cdef bint reactor_start(Reactor *r) noexcept nogil:
     cdef char name[16]
-    r.plane.connection_fd_max = largest_connection_fd()
-    if r.index == 0 and not watch_listeners(r):
-        return False
+    if r.index == 0:
+        r.plane.connection_fd_max = largest_connection_fd()
+        if not watch_listeners(r):
+            return False
     r.running = True
     snprintf(name, sizeof(name), b"reactor-%d", r.index)
     if start_thread(&r.thread, run, r, name) != 0:

@@ -26,6 +26,7 @@ from bowstring.engine.protocol.messages import create_topics as ct
 from bowstring.engine.protocol.messages import delete_records as dr
 from bowstring.engine.protocol.messages import delete_topics as dt
 from bowstring.engine.protocol.messages import fetch as f
+from bowstring.engine.protocol.messages import incremental_alter_configs as iac
 from bowstring.engine.protocol.messages import init_producer_id as ip
 from bowstring.engine.protocol.messages import produce as p
 from tests.system.serving import Process
@@ -43,6 +44,7 @@ KINDS = [
     SMALL | {"compression.type": "lz4"},
     SMALL | {"message.timestamp.type": "LogAppendTime"},
     SMALL | {"flush.messages": "40"},
+    SMALL | {"flush.ms": "20"},
 ]
 Key = tuple[bytes, int]
 
@@ -348,7 +350,7 @@ class Stress:
         client = WireClient(self.port)
         with self.model.lock:
             living = [t for t in self.model.topics if t.alive]
-        what = chance.randrange(6)
+        what = chance.randrange(7)
         if len(living) < 4:
             name = chance.choice([f"t{i}" for i in range(6) if f"t{i}" not in {t.name for t in living}])
             self.create(client, name, chance.randrange(1, 4), chance.choice(KINDS))
@@ -366,6 +368,15 @@ class Stress:
             if topic.partitions < 6:
                 assert client.ask(cp.CreatePartitionsRequest(topics=[grown])).results[0].error_code == 0
                 topic.partitions += 1
+        elif what == 2:
+            name, value = chance.choice([("compression.type", "zstd"), ("compression.type", "producer"),
+                                         ("retention.bytes", "300000"), ("index.interval.bytes", "100")])  # fmt: skip
+            config = iac.AlterableConfig(name=name, config_operation=0, value=value)
+            named = iac.AlterConfigsResource(
+                resource_type=2, resource_name=chance.choice(living).name, configs=[config]
+            )
+            answer = client.ask(iac.IncrementalAlterConfigsRequest(resources=[named]))
+            assert answer.responses[0].error_code == 0
         else:
             topic = chance.choice(living)
             index = chance.randrange(topic.partitions)
