@@ -113,10 +113,11 @@ class GroupShell:
         """Makes ``__consumer_offsets`` when a group is first asked for.
 
         Raises:
-            KafkaError: The topic could not be made.
+            KafkaError: The topic could not be made, or the broker stops.
         """
         if self._hosted:
             return
+        self._refuse_when_stopping()
         async with self._creating:
             value = self._broker.configs.value
             await self._broker.changes.create_internal_topic(
@@ -129,8 +130,14 @@ class GroupShell:
                     "segment.bytes": str(value("offsets.topic.segment.bytes")),
                 },
             )
+            self._refuse_when_stopping()
             if not self._hosted:
                 self._host()
+
+    def _refuse_when_stopping(self) -> None:
+        """Logs are read no more: groups taken up now would be without their members and offsets."""
+        if self._stopping:
+            raise KafkaError(Errors.COORDINATOR_NOT_AVAILABLE)
 
     def topic_deleted(self, topic: str, topic_id: bytes) -> None:
         """Offsets of a deleted topic go with it."""

@@ -284,6 +284,34 @@ def test_stopping_answers_those_who_wait():
     asyncio.run(main())
 
 
+def test_a_stopped_coordinator_does_not_come_back_without_its_offsets():
+    """Requests that were taken before the stop are handled after it: FindCoordinator must not read anew then."""
+
+    async def main():
+        broker = await started()
+        assert error_of(await commit(broker, offset=7)) == 0
+        await broker.groups.stop()
+        with pytest.raises(KafkaError, match="COORDINATOR_NOT_AVAILABLE"):
+            await broker.groups.ensure_topic()
+        with pytest.raises(KafkaError, match="NOT_COORDINATOR"):
+            await fetched(broker)
+
+    asyncio.run(main())
+
+
+def test_a_stop_while_the_topic_is_made():
+    async def main():
+        broker = FakeBroker()
+        broker.groups.start()
+        making = asyncio.ensure_future(broker.groups.ensure_topic())
+        await asyncio.sleep(0)
+        await broker.groups.stop()
+        with pytest.raises(KafkaError, match="COORDINATOR_NOT_AVAILABLE"):
+            await making
+
+    asyncio.run(main())
+
+
 def test_a_handler_that_went_away_is_not_answered():
     async def main():
         broker = await started(**{"group.initial.rebalance.delay.ms": "20"})
