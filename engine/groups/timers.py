@@ -1,6 +1,7 @@
 """Timers by key, on a clock that the caller reads."""
 
 import heapq
+from collections.abc import Iterator
 
 from bowstring.engine.groups.effects import TimerKey
 
@@ -48,9 +49,13 @@ class TimerQueue:
         """No timer is due before this; None when there are none."""
         return self._heap[0][0] if self._heap else None
 
-    def pop_due(self, now_ms: int) -> list[TimerKey]:
-        """Removes and returns the keys that are due, earliest first."""
-        due: list[TimerKey] = []
+    def pop_due(self, now_ms: int) -> Iterator[TimerKey]:
+        """Removes the keys that are due and yields them, earliest first.
+
+        What the caller does about one key may move or cancel another that is due as well, which then is not
+        yielded: a session that has just been restarted must not end by the timer it had before.
+        """
+        due: list[tuple[int, TimerKey]] = []
         while self._heap and self._heap[0][0] <= now_ms:
             entry_ms, key = heapq.heappop(self._heap)
             if self._entries.get(key) != entry_ms:
@@ -62,6 +67,8 @@ class TimerQueue:
                 continue
             del self._entries[key]
             if deadline_ms is not None:
+                due.append((deadline_ms, key))
+        for deadline_ms, key in due:
+            if self._deadlines.get(key) == deadline_ms:
                 del self._deadlines[key]
-                due.append(key)
-        return due
+                yield key

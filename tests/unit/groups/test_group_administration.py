@@ -161,14 +161,32 @@ def test_timer_queue():
     timers.set(("c",), 30)
     timers.cancel(("c",))
     assert timers.next_deadline_ms() == 5
-    assert timers.pop_due(15) == [("b",)]
-    assert timers.pop_due(19) == []
+    assert list(timers.pop_due(15)) == [("b",)]
+    assert list(timers.pop_due(19)) == []
     assert ("a",) in timers
     timers.set(("a",), 16)
     assert timers.deadline_ms(("a",)) == 16
-    assert timers.pop_due(40) == [("a",)]
+    assert list(timers.pop_due(40)) == [("a",)]
     assert len(timers) == 0
     assert timers.next_deadline_ms() is None
+
+
+def test_timers_overtaken_by_one_that_was_due_with_them():
+    timers = TimerQueue()
+    for name in "abcde":
+        timers.set((name,), 10)
+    fired = []
+    for key in timers.pop_due(10):
+        fired.append(key)
+        if key == ("a",):
+            timers.set(("b",), 20)
+            timers.cancel(("c",))
+            timers.cancel(("d",))
+            timers.set(("d",), 30)
+    assert fired == [("a",), ("e",)]
+    assert timers.next_deadline_ms() == 20
+    assert list(timers.pop_due(30)) == [("b",), ("d",)]
+    assert len(timers) == 0
 
 
 def test_timer_queue_stays_small_under_heartbeats():
@@ -176,6 +194,6 @@ def test_timer_queue_stays_small_under_heartbeats():
     for now_ms in range(0, 100_000, 10):
         timers.set(("session",), now_ms + 1_000)
         timers.set(("join",), now_ms + 50)
-        timers.pop_due(now_ms)
+        list(timers.pop_due(now_ms))
         timers.cancel(("join",))
     assert len(timers._heap) <= 4

@@ -61,6 +61,19 @@ def test_a_session_ends_in_a_rebalance_of_the_others():
     assert shell.ask(shell.join(lives)).generation_id == 2
 
 
+@pytest.mark.parametrize("first", [True, False])
+def test_a_session_restarted_by_one_that_ends_in_the_same_moment(first):
+    """Both sessions are due at once: the end of one completes the join that the other's member waits for."""
+    shell = Shell()
+    members = shell.stable(2)
+    lives, dies = members if first else reversed(members)
+    token = shell.join(lives, protocols=[("range", b"changed")])
+    shell.advance(10_000)
+    assert shell.ask(token).generation_id == 2
+    assert set(shell.group().members) == {lives}, dies
+    assert shell.heartbeat(lives, 2) == 0
+
+
 def test_parked_requests_stand_in_for_heartbeats():
     shell = Shell()
     waits, slow = shell.stable(2, rebalance_ms=100_000)
