@@ -10,6 +10,7 @@ cdef void buffer_pool_free(Reactor *reactor) noexcept nogil
 
 # Reply order: a slot for each request, in order of arrival
 cdef int64_t connection_open_slot(Connection *c) noexcept nogil
+cdef void connection_hold(Connection *c, int64_t slot, int64_t n) noexcept nogil
 cdef void connection_answer(Connection *c, int64_t slot, Chunk *head) noexcept nogil
 cdef void connection_answer_bytes(Connection *c, int64_t slot, const void *data, int64_t n) noexcept nogil
 cdef Connection *connection_find(Reactor *reactor, int64_t id) noexcept nogil

@@ -17,47 +17,7 @@ from bowstring._native.log cimport SegmentFile, segment_file_release
 from bowstring._native.plane cimport (
     BufferPool, Chunk, Connection, Reactor, RECEIVE_BUFFER_BYTES, Slot)
 
-cdef extern from *:
-    """
-    #include <sys/epoll.h>
-    #include <sys/mman.h>
-    #include <sys/sendfile.h>
-    #include <sys/socket.h>
-    #include <sys/uio.h>
-    #include <netinet/in.h>
-    #include <netinet/tcp.h>
-    #include <arpa/inet.h>
-    #include <stdio.h>
-
-    static void name_peer(int fd, char *out, size_t size) {
-        struct sockaddr_storage a;
-        socklen_t n = sizeof a;
-        char host[INET6_ADDRSTRLEN] = "?";
-        int port = 0;
-        if (getpeername(fd, (struct sockaddr *)&a, &n) == 0) {
-            if (a.ss_family == AF_INET) {
-                struct sockaddr_in *v4 = (struct sockaddr_in *)&a;
-                inet_ntop(AF_INET, &v4->sin_addr, host, sizeof host);
-                port = ntohs(v4->sin_port);
-            } else if (a.ss_family == AF_INET6) {
-                struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)&a;
-                inet_ntop(AF_INET6, &v6->sin6_addr, host, sizeof host);
-                port = ntohs(v6->sin6_port);
-            }
-        }
-        snprintf(out, size, "%s:%d", host, port);
-    }
-    static void set_nodelay(int fd) {
-        int one = 1;
-        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    }
-    static int epoll_set(int epoll_fd, int op, int fd, uint32_t events, void *item) {
-        struct epoll_event e;
-        e.events = events;
-        e.data.ptr = item;
-        return epoll_ctl(epoll_fd, op, fd, &e);
-    }
-    """
+cdef extern from "sockets.h":
     void name_peer(int fd, char *out, size_t size) nogil
     void set_nodelay(int fd) nogil
     int epoll_set(int epoll_fd, int op, int fd, uint32_t events, void *item) nogil
@@ -69,6 +29,7 @@ cdef extern from *:
     cdef struct msghdr:
         iovec *msg_iov
         size_t msg_iovlen
+    void clear_message(msghdr *m) nogil
     ssize_t sendmsg(int fd, const msghdr *m, int flags) nogil
     ssize_t sendfile(int out_fd, int in_fd, int64_t *offset, size_t n) nogil
     int MSG_NOSIGNAL, MSG_MORE, MSG_DONTWAIT
@@ -83,6 +44,7 @@ cdef enum:
     CHUNK_BYTES = 4000
     SLOTS_MAX = 1024                    # unanswered requests after which a connection is not read from
     OUT_BYTES_MAX = 1024 * 1024         # memory of queued replies after which it is not read from
+    HELD_BYTES_MAX = 1024 * 1024        # the same for requests that wait for the control thread
     IOVECS = 32
 
 # ---------------------------------------------------------------- receive buffers
@@ -223,7 +185,7 @@ cdef int64_t connection_open_slot(Connection *c) noexcept nogil:
         c.slot_capacity = capacity
     i = c.tail_slot
     c.tail_slot += 1
-    c.slots[i & (c.slot_capacity - 1)] = Slot(0, NULL, NULL)
+    c.slots[i & (c.slot_capacity - 1)] = Slot(0, NULL, 0)
     c.requests += 1
     return i
 
@@ -273,7 +235,16 @@ cdef void connection_answer(Connection *c, int64_t slot, Chunk *head) noexcept n
     s = &c.slots[slot & (c.slot_capacity - 1)]
     s.ready = True
     s.head = head
+    c.held_bytes -= s.held_bytes
+    s.held_bytes = 0
+    want_flush(c)                                        # reading may be taken up again
     release_ready(c)
+
+
+cdef void connection_hold(Connection *c, int64_t slot, int64_t n) noexcept nogil:
+    """The request of this slot keeps `n` bytes until it is answered."""
+    c.slots[slot & (c.slot_capacity - 1)].held_bytes = n
+    c.held_bytes += n
 
 
 cdef void connection_answer_bytes(Connection *c, int64_t slot, const void *data, int64_t n) noexcept nogil:
@@ -340,13 +311,6 @@ cdef bint send_bytes(Connection *c) noexcept nogil:
     return total == 0
 
 
-cdef extern from *:
-    """
-    static void clear_message(struct msghdr *m) { memset(m, 0, sizeof *m); }
-    """
-    void clear_message(msghdr *m) nogil
-
-
 cdef void pop_out(Connection *c) noexcept nogil:
     cdef Chunk *chunk = c.out_head
     c.out_head = chunk.next
@@ -393,7 +357,7 @@ cdef bint connection_send(Connection *c) noexcept nogil:
 cdef void connection_watch(Connection *c) noexcept nogil:
     """Tells epoll what is wanted: a client that does not read its replies is not read from either."""
     cdef bint reading = (not c.closing and c.tail_slot - c.head_slot < SLOTS_MAX
-                         and c.out_bytes < OUT_BYTES_MAX)
+                         and c.out_bytes < OUT_BYTES_MAX and c.held_bytes < HELD_BYTES_MAX)
     cdef bint writing = c.out_head != NULL and not c.closing
     if reading != c.reading or writing != c.writing:
         c.reading = reading

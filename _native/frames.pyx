@@ -1,7 +1,7 @@
 """Frames cut out of a receive buffer, and each handed to what its API key names."""
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 from libc.stdio cimport snprintf
-from bowstring._native.connection cimport connection_condemn, connection_fail, connection_open_slot
+from bowstring._native.connection cimport connection_condemn, connection_fail, connection_hold, connection_open_slot
 from bowstring._native.control cimport control_send_request
 from bowstring._native.fetch cimport fetch_receive
 from bowstring._native.plane cimport Connection, MAX_API_KEY, Plane, Reactor, RequestHeader
@@ -72,7 +72,9 @@ cdef void handle_frame(Reactor *r, Connection *c, const uint8_t *frame, int64_t 
         ok = fetch_receive(r, c, &header, &body)
         if not ok:
             refuse(c, b"malformed request", header.api_key, header.api_version)
-    elif not control_send_request(c, &header, slot, body.at, body.end - body.at):
+    elif control_send_request(c, &header, slot, body.at, body.end - body.at):
+        connection_hold(c, slot, size)
+    else:
         connection_condemn(c)
 
 

@@ -119,7 +119,7 @@ cdef struct Slot:
     # Place of one request's reply in the order the requests came.
     int8_t ready
     Chunk *head
-    Chunk *tail
+    int64_t held_bytes              # of the request, while the control thread has it
 
 cdef struct Connection:
     int fd
@@ -138,6 +138,7 @@ cdef struct Connection:
     Chunk *out_head
     Chunk *out_tail
     int64_t out_bytes               # memory held by queued replies; file ranges count nothing
+    int64_t held_bytes              # memory held by requests that the control thread has not answered
     int8_t in_flush_list
     int8_t reading                  # EPOLLIN is on
     int8_t writing                  # EPOLLOUT is on

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import struct
 import subprocess
 import sys
 import time
@@ -331,3 +332,25 @@ def test_a_listener_without_descriptors_does_not_spin(tmp_path):
     )
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.splitlines() == ["idle True", "served"], ran.stdout
+
+
+def test_requests_nobody_answers_yet_are_not_heaped_up(served, client):
+    """A client that sends on and on is read from again once the control thread has answered."""
+    size = 2_000_000
+    request = struct.pack(">ihhih", size, 3, 12, 1, -1)
+    request += bytes(4 + size - len(request))
+    client.socket.settimeout(0.5)
+    sent = 0
+    with pytest.raises(TimeoutError):
+        while sent < 40:
+            client.socket.sendall(request)
+            sent += 1
+    assert sent < 12  # what the sockets' own buffers hold, and a little
+    client.socket.settimeout(10)
+    for _ in range(sent - 1):
+        taken = []
+        while not taken:
+            taken = served.plane.take_requests()
+        for each in taken:
+            served.plane.reply(each.connection_id, each.slot, b"done")
+            assert client.read_frame() == b"done"
