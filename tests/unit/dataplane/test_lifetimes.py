@@ -354,3 +354,23 @@ def test_requests_nobody_answers_yet_are_not_heaped_up(served, client):
         for each in taken:
             served.plane.reply(each.connection_id, each.slot, b"done")
             assert client.read_frame() == b"done"
+
+
+def test_acks_that_wait_while_the_high_watermark_moves(tmp_path):
+    """Whoever moves it may do so between a look at it and the wait for it."""
+    served = Served(tmp_path, reactors=2)
+    try:
+        served.add_topic("copied", uuid.uuid4().bytes, 1, {"replicated": True})
+        log, client, rounds = served.logs["copied", 0], served.client(), 1500
+        data, started = batch(b"v"), time.monotonic()
+        for end in range(1, rounds + 1):
+            client.send(produce(data, 9, topic="copied", acks=-1, timeout_ms=30_000), 9)
+            while log.log_end_offset < end:
+                pass
+            log.advance_high_watermark(end)
+            served.plane.notify("copied", 0)
+            part = client.receive(0, 9).responses[0].partition_responses[0]
+            assert (part.error_code, part.base_offset) == (0, end - 1)
+        assert time.monotonic() - started < 20  # one that was missed waits for its timeout
+    finally:
+        served.close()
