@@ -6,6 +6,7 @@ go back and the request waits on its partitions until something is appended or m
 """
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport calloc, free
+from libc.string cimport memset
 from bowstring._native.atomics cimport bump_i64, load_i32, load_i64
 from bowstring._native.clock cimport monotonic_ns
 from bowstring._native.connection cimport connection_find
@@ -83,15 +84,17 @@ cdef void settle_session(Reactor *r, FetchSession *session) noexcept nogil:
 cdef bint read_full(Reactor *r, FetchRequest *request, Reader *body, int32_t session_id, int32_t epoch) noexcept nogil:
     """A full fetch: closes the session named, and opens one when asked to and there is room."""
     cdef FetchSession *session = session_find(r, session_id) if session_id != 0 else NULL
+    cdef FetchSet nothing
+    memset(&nothing, 0, sizeof(FetchSet))
     if not set_read_topics(&request.own, body, request.version, False):
         return False
-    if request.version >= 7 and not set_read_forgotten(&request.own, body, request.version):
+    if request.version >= 7 and not set_read_forgotten(&nothing, body, request.version):
         return False
     request.own.by_id = request.version >= 13
     if session != NULL:
         settle_session(r, session)
         session_remove(r, session)
-    if epoch == SESSION_INITIAL_EPOCH and request.own.part_count > 0:
+    if epoch == SESSION_INITIAL_EPOCH:
         request.session = session_create(r, &request.own)
         if request.session != NULL:
             request.session_id = request.session.id
@@ -124,6 +127,10 @@ cdef bint read_incremental(Reactor *r, FetchRequest *request, Reader *body, int3
         return False
     if request.error != 0:
         set_free(&request.own)
+    elif session.set.part_count == 0:                    # Kafka ends it then, and says so by id 0
+        request.session = NULL
+        request.session_id = 0
+        session_remove(r, session)
     return True
 
 
@@ -186,14 +193,15 @@ cdef int16_t check_leadership(const FetchRequest *request, const FetchPart *part
 
 
 cdef bint diverges(FetchPart *part, Partition *p) noexcept nogil:
-    """The reader's last epoch ended before its offset here (KIP-595): it must truncate first."""
+    """The reader's last epoch ended before its offset here (KIP-595), or is not known at all: it must truncate first."""
     cdef int32_t epoch = -1
     cdef int64_t end_offset = -1
     if part.last_fetched_epoch < 0:
         return False
     log_end_offset_for_epoch(p.log, part.last_fetched_epoch, &epoch, &end_offset)
     if epoch < 0 or end_offset < 0:
-        return False
+        part.error = OFFSET_OUT_OF_RANGE
+        return True
     if epoch < part.last_fetched_epoch or end_offset < part.fetch_offset:
         part.diverging_epoch = epoch
         part.diverging_end_offset = end_offset
@@ -222,15 +230,14 @@ cdef void look(Reactor *r, FetchRequest *request, const FetchSet *s, FetchPart *
     part.last_stable_offset = load_i64(&p.log.last_stable_offset)
     part.log_start_offset = load_i64(&p.log.log_start_offset)
     limit = part.last_stable_offset if request.isolation else part.high_watermark
-    if diverges(part, p):
-        return
-    if part.fetch_offset >= limit and part.fetch_offset <= load_i64(&p.log.log_end_offset):
-        return
-    if budget > part.max_bytes:
-        budget = part.max_bytes
-    if part.fetch_offset < limit and budget <= 0 and not min_one:
-        return
-    part.error = log_read(p.log, part.fetch_offset, limit, budget, min_one, &part.cursor, &part.slice)
+    if not diverges(part, p):
+        if part.fetch_offset >= limit and part.fetch_offset <= load_i64(&p.log.log_end_offset):
+            return
+        if budget > part.max_bytes:
+            budget = part.max_bytes
+        if part.fetch_offset < limit and budget <= 0 and not min_one:
+            return
+        part.error = log_read(p.log, part.fetch_offset, limit, budget, min_one, &part.cursor, &part.slice)
     if part.error != 0:
         bump_i64(&p.failed_fetches, 1)
         if part.error == OFFSET_OUT_OF_RANGE:            # Kafka tells nothing else with this error
@@ -265,7 +272,7 @@ cdef bint evaluate(Reactor *r, FetchRequest *request, bint must_answer) noexcept
     unwait(request)
     fetch_answer(r, request, s)
     if last >= 0:
-        s.first = last + 1
+        s.first = last + 1 if last + 1 < n else 0
     forget(r, request)
     return True
 

@@ -8,7 +8,8 @@ from bowstring._native.connection cimport (
 from bowstring._native.log cimport log_aborted_transactions, segment_file_release
 from bowstring._native.metrics cimport count_request
 from bowstring._native.plane cimport (
-    Chunk, Connection, FetchPart, FetchRequest, FetchSet, Reactor, SENDFILE_MIN_BYTES)
+    Chunk, Connection, FetchPart, FetchRequest, FetchSet, Reactor, SENDFILE_MIN_BYTES, UNKNOWN_TOPIC_ID,
+    UNKNOWN_TOPIC_OR_PARTITION)
 from bowstring._native.wire cimport (
     Writer, grow, patch_i32, put_count, put_i16, put_i32, put_i64, put_raw, put_string, put_tags, put_uvarint)
 
@@ -186,12 +187,15 @@ cdef void put_part(Reply *reply, FetchRequest *request, FetchPart *part) noexcep
 
 
 cdef void put_aborted(Writer *w, FetchRequest *request, FetchPart *part) noexcept nogil:
-    """AbortedTransactions: null under read_uncommitted."""
+    """AbortedTransactions: null under read_uncommitted and where reading failed, but not where nothing was found."""
     cdef bint flexible = request.version >= 12
     cdef int64_t pairs[2 * ABORTED_MAX]
     cdef int32_t n, i
     cdef int64_t to_offset
-    if not request.isolation:
+    if part.error == UNKNOWN_TOPIC_ID or part.error == UNKNOWN_TOPIC_OR_PARTITION:
+        put_count(w, flexible, 0)
+        return
+    if not request.isolation or part.error != 0:
         put_count(w, flexible, -1)
         return
     n = 0

@@ -103,6 +103,27 @@ _PRODUCE: Final[tuple[tuple[str, str, str, tuple[Any, Any] | None], ...]] = (
         None,
     ),
 )
+_FETCH: Final = (
+    (
+        "test_sizes",
+        "*.records.*",
+        "whole batches only: Kafka fills the size with a part of the next one, which consumers throw away",
+    ),
+    ("test_negative_sizes", "*", "Kafka trips over a size below zero; here it is one of zero"),
+    ("test_unknown_isolation_levels", "*", "Kafka trips over it; here it reads like read_uncommitted"),
+    (
+        "test_partition_named_twice_or_none",
+        "responses.0.partitions.*",
+        "Kafka keeps the last of the rows for one partition; here each is answered",
+    ),
+    ("test_replicas", "*.current_leader.*", "followers come with replication"),
+    (
+        "test_zstd_topics",
+        "*",
+        "KIP-110: clients too old for zstd hear UNSUPPORTED_COMPRESSION_TYPE; Kafka sends them what they cannot read",
+    ),
+    ("test_deleted_topics", "*.error_code", "an id stays unknown in a session too: UNKNOWN_TOPIC_ID"),
+)
 
 DELIBERATE: Final[tuple[Deliberate, ...]] = (
     *(
@@ -184,4 +205,5 @@ DELIBERATE: Final[tuple[Deliberate, ...]] = (
         Deliberate(f"test_produce::{where}*", path, reason, values)
         for where, path, reason, values in _PRODUCE
     ),
+    *(Deliberate(f"test_fetch*::{where}*", path, reason) for where, path, reason in _FETCH),
 )
