@@ -164,7 +164,7 @@ class Member(MemberThread):
         # _join_task), but the next poll asks need_rejoin, which says no: the leader's assignment has taken the new
         # metadata for known, and a join under way is not looked at. So the assignment that the broker answered is
         # never taken up, heartbeats stay off, and nothing is sent on that connection any more. Against Apache Kafka it
-        # is the same: 1 new member in 100, and all of them when SyncGroup's answer takes 250 ms. Java's
+        # is the same: 1 new member in some 200, and all of them when SyncGroup's answer takes 250 ms. Java's
         # rejoinNeededOrPending counts the join under way, and so does this.
         coordinator = self.consumer._coordinator
         if coordinator.rebalance_in_progress():
