@@ -37,6 +37,16 @@ _KEYED = {
     ("DescribeConfigsResult", "configs"): "name",
     ("CreatableTopicResult", "configs"): "name",
     ("TopicProduceResponse", "partition_responses"): "index",
+    ("OffsetFetchResponseTopic", "partitions"): "partition_index",
+    ("OffsetFetchResponseTopics", "partitions"): "partition_index",
+    ("OffsetDeleteResponseTopic", "partitions"): "partition_index",
+    ("DeleteGroupsResponse", "results"): "group_id",
+    ("ListGroupsResponse", "groups"): "group_id",
+}
+# Lists without an order whose elements have no key that is the same with both brokers, but one that sorts alike.
+_SORTED = {
+    ("JoinGroupResponse", "members"): "member_id",
+    ("DescribedGroup", "members"): "member_id",
 }
 _PRODUCER_IDS = {"producer_id", "ongoing_txn_producer_id"}
 _MEMBER_IDS = {"member_id", "leader"}
@@ -82,7 +92,7 @@ class Aliases:
 def plain(value: Struct, version: int, aliases: Aliases) -> dict[str, Any]:
     """The fields that `version` has, as dicts, lists and numbers."""
     found = {
-        field.name: _field(field, getattr(value, field.name), version, aliases)
+        field.name: _field(field, _in_order(value, field.name), version, aliases)
         for field in fields_of(type(value))
         if field.versions[0] <= version <= field.versions[1]
     }
@@ -90,6 +100,12 @@ def plain(value: Struct, version: int, aliases: Aliases) -> dict[str, Any]:
         if struct_name == type(value).__name__ and name in found:
             found[name] = keyed(found[name], key)
     return found
+
+
+def _in_order(value: Struct, name: str) -> Any:
+    found = getattr(value, name)
+    key = _SORTED.get((type(value).__name__, name))
+    return found if key is None or found is None else sorted(found, key=lambda each: str(getattr(each, key)))
 
 
 def keyed(items: list[dict[str, Any]] | None, *keys: str) -> dict[str, dict[str, Any]] | None:

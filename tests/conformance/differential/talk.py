@@ -127,7 +127,7 @@ class Talk:
         key = API_KEYS[api]
         request = build(API_VERSIONS[key].request, version, fields)
         wire = self.wire(on)
-        wire.send(frame(encode_request(request, version, 1, "differential")))  # type: ignore[arg-type]
+        wire.send(frame(encode_request(request, version, 1, f"differential{on}")))  # type: ignore[arg-type]
         what = f"{api} v{version}{' ' + note if note else ''}"
         return Pending(self, wire, what, key, version, unordered)
 

@@ -1,0 +1,107 @@
+"""What the conversations with the group coordinator are made of."""
+
+import struct
+from typing import Any
+
+from tests.conformance.differential.talk import Pending, Talk
+from tests.conformance.wire import string
+
+MEMBER_ID_REQUIRED = 79
+NOBODY = "nobody-00000000-0000-0000-0000-000000000000"
+JOIN, SYNC, HEARTBEAT, LEAVE = "JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup"
+
+
+def subscription(tag: bytes, *topics: str) -> bytes:
+    """ConsumerProtocolSubscription, version 0: Kafka reads it where the protocol type is "consumer"."""
+    names = b"".join(string(topic) for topic in topics)
+    return struct.pack(">hi", 0, len(topics)) + names + struct.pack(">i", len(tag)) + tag
+
+
+def protocols(*names: str, metadata: bytes = subscription(b"first")) -> list[dict[str, Any]]:
+    """JoinGroup's protocols, each with its metadata."""
+    return [{"name": name, "metadata": metadata} for name in names]
+
+
+def begin_join(
+    talk: Talk, note: str, group: str, member: str = "", *, on: str = "", version: int = -1, **more: Any
+) -> Pending:
+    """Sends a JoinGroup on the member's own connection."""
+    fields = {
+        "group_id": group,
+        "session_timeout_ms": 30_000,
+        "rebalance_timeout_ms": 30_000,
+        "member_id": member,
+        "protocol_type": "consumer",
+        "protocols": protocols("range"),
+    } | more
+    return talk.send(JOIN, talk.version if version < 0 else version, on=on, note=note, **fields)
+
+
+def join(talk: Talk, note: str, group: str, member: str = "", **more: Any) -> Any:
+    """JoinGroup, answered."""
+    return begin_join(talk, note, group, member, **more).answer()
+
+
+def enter(talk: Talk, note: str, group: str, **more: Any) -> Pending:
+    """JoinGroup of a new member: once more with the id it was given, where the version asks for that."""
+    version = more.get("version", talk.version)
+    if version < 4 or more.get("group_instance_id") is not None:
+        return begin_join(talk, note, group, **more)
+    answer = join(talk, f"{note}, without id", group, **more)
+    assert answer.error_code == MEMBER_ID_REQUIRED, answer
+    return begin_join(talk, note, group, answer.member_id, **more)
+
+
+def sync(
+    talk: Talk, note: str, group: str, member: str, generation: int, given: dict[str, bytes], **more: Any
+) -> Pending:
+    """Sends a SyncGroup with assignments by member id."""
+    version = more.pop("version", 5)
+    assignments = [{"member_id": each, "assignment": data} for each, data in given.items()]
+    fields = {
+        "group_id": group,
+        "generation_id": generation,
+        "member_id": member,
+        "protocol_type": "consumer",
+        "protocol_name": "range",
+        "assignments": assignments,
+    } | more
+    return talk.send(SYNC, version, note=note, **fields)
+
+
+def stable(talk: Talk, group: str, **more: Any) -> tuple[str, int]:
+    """A group of one that is stable: its member's id and its generation."""
+    entering = {"version": 9} | more
+    answer = enter(talk, "alone", group, **entering).answer()
+    assert answer.error_code == 0, answer
+    on = more.get("on", "")
+    named = {
+        "group_instance_id": more.get("group_instance_id"),
+        "protocol_type": more.get("protocol_type", "consumer"),
+        "protocol_name": more.get("protocols", protocols("range"))[0]["name"],
+        "on": on,
+    }
+    mine = answer.member_id
+    data = sync(talk, "alone", group, mine, answer.generation_id, {mine: b"all"}, **named)
+    assert data.answer().error_code == 0
+    return mine, int(answer.generation_id)
+
+
+def heartbeat(talk: Talk, note: str, group: str, member: str, generation: int, **more: Any) -> int:
+    """Heartbeat; its error code."""
+    version = more.pop("version", 4)
+    fields = {"group_id": group, "generation_id": generation, "member_id": member} | more
+    return int(talk.ask(HEARTBEAT, version, note=note, **fields).error_code)
+
+
+def leave(talk: Talk, note: str, group: str, *members: dict[str, Any] | str, **more: Any) -> None:
+    """LeaveGroup; before version 3 one member at a time."""
+    version = more.pop("version", 5)
+    rows = [{"member_id": each} if isinstance(each, str) else each for each in members]
+    first = rows[0]["member_id"] if rows else ""
+    talk.ask(LEAVE, version, note=note, group_id=group, member_id=first, members=rows, **more)
+
+
+def describe(talk: Talk, note: str, *groups: str, **more: Any) -> None:
+    """DescribeGroups."""
+    talk.ask("DescribeGroups", more.pop("version", 6), note=note, groups=list(groups), **more)
