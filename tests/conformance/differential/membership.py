@@ -103,5 +103,6 @@ def leave(talk: Talk, note: str, group: str, *members: dict[str, Any] | str, **m
 
 
 def describe(talk: Talk, note: str, *groups: str, **more: Any) -> None:
-    """DescribeGroups."""
+    """DescribeGroups; each shard of the coordinator answers in its own time, so groups are put in order."""
     talk.ask("DescribeGroups", more.pop("version", 6), note=note, groups=list(groups), **more)
+    talk.transcript[-1][1]["groups"].sort(key=lambda group: str(group["group_id"]))
