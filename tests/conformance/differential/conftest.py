@@ -9,6 +9,8 @@ from tests.conformance.differential.compare import Pair
 from tests.conformance.differential.talk import Talk
 from tests.conformance.target import BowstringBroker, KafkaBroker
 
+SHORTEST_SESSION_MS = 300
+LARGEST_GROUP = 4
 SETTINGS = {
     "node.id": "1",
     "offsets.topic.num.partitions": "4",
@@ -18,6 +20,8 @@ SETTINGS = {
     "transaction.state.log.num.partitions": "4",
     "process.roles": "broker,controller",
     "controller.listener.names": "CONTROLLER",
+    "group.min.session.timeout.ms": str(SHORTEST_SESSION_MS),
+    "group.max.size": str(LARGEST_GROUP),
     # Answers must not depend on how far a rebalance timer or a retention pass has come.
     "group.initial.rebalance.delay.ms": "0",
     "log.retention.check.interval.ms": "600000",

@@ -38,7 +38,7 @@ def named(talk: Talk, topic: str) -> dict[str, Any]:
 def begin(talk: Talk, note: str, *topics: tuple[str, Rows], **more: Any) -> Pending:
     """Sends a Fetch that does not wait for data unless told so."""
     wanted = [named(talk, topic) | {"partitions": rows} for topic, rows in topics]
-    fields = {"max_wait_ms": 0, "min_bytes": 0, "topics": wanted} | more
+    fields: dict[str, Any] = {"max_wait_ms": 0, "min_bytes": 0, "topics": wanted} | more
     return talk.send("Fetch", talk.version, note=note, **fields)
 
 

@@ -26,7 +26,7 @@ def begin_join(
     talk: Talk, note: str, group: str, member: str = "", *, on: str = "", version: int = -1, **more: Any
 ) -> Pending:
     """Sends a JoinGroup on the member's own connection."""
-    fields = {
+    fields: dict[str, Any] = {
         "group_id": group,
         "session_timeout_ms": 30_000,
         "rebalance_timeout_ms": 30_000,
@@ -58,7 +58,7 @@ def sync(
     """Sends a SyncGroup with assignments by member id."""
     version = more.pop("version", 5)
     assignments = [{"member_id": each, "assignment": data} for each, data in given.items()]
-    fields = {
+    fields: dict[str, Any] = {
         "group_id": group,
         "generation_id": generation,
         "member_id": member,
@@ -90,7 +90,7 @@ def stable(talk: Talk, group: str, **more: Any) -> tuple[str, int]:
 def heartbeat(talk: Talk, note: str, group: str, member: str, generation: int, **more: Any) -> int:
     """Heartbeat; its error code."""
     version = more.pop("version", 4)
-    fields = {"group_id": group, "generation_id": generation, "member_id": member} | more
+    fields: dict[str, Any] = {"group_id": group, "generation_id": generation, "member_id": member} | more
     return int(talk.ask(HEARTBEAT, version, note=note, **fields).error_code)
 
 

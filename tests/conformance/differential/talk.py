@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Any
 
 from bowstring.engine.protocol import API_VERSIONS, ZERO_UUID, decode_response, encode_request
-from bowstring.engine.protocol.schema import ARRAY, STRUCT, Struct, fields_of
+from bowstring.engine.protocol.schema import ARRAY, STRUCT, Field, Struct, fields_of
 from tests.conformance.differential.plain import Aliases, keyed, plain
 from tests.conformance.wire import Wire, frame
 
@@ -17,22 +17,26 @@ SILENT = "(no answer)"
 SETTLE_SECONDS = 5.0
 
 
+def _declared(field: Field) -> type[Struct]:
+    assert field.struct is not None
+    return field.struct
+
+
 def build(declared: type[Struct], version: int, values: dict[str, Any]) -> Struct:
     """A declared struct out of dicts and lists; fields that `version` lacks are left out."""
     known = {field.name: field for field in fields_of(declared)}
     unknown = set(values) - set(known)
     if unknown:
         raise TypeError(f"{declared.__name__} has no {', '.join(sorted(unknown))}")
-    made = {}
+    made: dict[str, Any] = {}
     for name, value in values.items():
         field = known[name]
         if not field.versions[0] <= version <= field.versions[1]:
             continue
         if field.kind == STRUCT and value is not None:
-            assert field.struct is not None
-            made[name] = build(field.struct, version, value)
+            made[name] = build(_declared(field), version, value)
         elif field.kind == ARRAY and field.element == STRUCT and value is not None:
-            made[name] = [build(field.struct, version, each) for each in value]  # type: ignore[arg-type]
+            made[name] = [build(_declared(field), version, each) for each in value]
         else:
             made[name] = value
     return declared(**made)

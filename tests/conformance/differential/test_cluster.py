@@ -84,7 +84,7 @@ def test_metadata_of_topics(talk: Talk) -> None:
 def test_metadata_of_all_topics(talk: Talk) -> None:
     talk.topic("listed")
     talk.know_all()
-    everything = None if talk.version > 0 else []
+    everything: list[str] | None = None if talk.version > 0 else []
     talk.ask("Metadata", talk.version, topics=everything, unordered={"topics": "name"})
 
 

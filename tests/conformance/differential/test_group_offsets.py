@@ -37,7 +37,7 @@ def named(talk: Talk, topic: str) -> dict[str, Any]:
 
 def commit(talk: Talk, note: str, group: str, *topics: tuple[str, Rows], **more: Any) -> None:
     """OffsetCommit; by nobody in particular unless told otherwise."""
-    fields = {
+    fields: dict[str, Any] = {
         "group_id": group,
         "generation_id_or_member_epoch": more.pop("generation", -1),
         "member_id": more.pop("member", ""),
