@@ -39,7 +39,7 @@ class Pair:
 
     def hold(self, where: str, script: Callable[[Talk], None], version: int) -> None:
         """Runs a script against both and fails on every difference that the table does not explain."""
-        prefix = where.split("::")[-1].removeprefix("test_").replace("[", "-").replace("]", "")
+        prefix = where.removeprefix("test_").replace("::test_", "-").replace("[", "-").replace("]", "")
         (kafka, failed), (bowstring, failed_too) = (
             self._transcript(broker, script, prefix, version) for broker in (self.kafka, self.bowstring)
         )

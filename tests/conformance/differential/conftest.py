@@ -9,7 +9,7 @@ from tests.conformance.differential.compare import Pair
 from tests.conformance.differential.talk import Talk
 from tests.conformance.target import BowstringBroker, KafkaBroker
 
-SHORTEST_SESSION_MS = 300
+SHORTEST_SESSION_MS = 600
 LARGEST_GROUP = 4
 SETTINGS = {
     "node.id": "1",

@@ -1,6 +1,7 @@
 """What happens to groups without a member asking for it: timeouts, restarts of static members, too many members."""
 
 import time
+from typing import Any
 
 from tests.conformance.differential.compare import conversation
 from tests.conformance.differential.conftest import LARGEST_GROUP, SHORTEST_SESSION_MS
@@ -19,8 +20,11 @@ from tests.conformance.differential.membership import (
 from tests.conformance.differential.talk import Pending, Talk
 
 VERSIONS = range(9, 10)
-SHORT = {"session_timeout_ms": SHORTEST_SESSION_MS, "rebalance_timeout_ms": SHORTEST_SESSION_MS}
-QUICK_REBALANCE = {"rebalance_timeout_ms": SHORTEST_SESSION_MS}
+SHORT: dict[str, Any] = {
+    "session_timeout_ms": SHORTEST_SESSION_MS,
+    "rebalance_timeout_ms": SHORTEST_SESSION_MS,
+}
+QUICK_REBALANCE: dict[str, Any] = {"rebalance_timeout_ms": SHORTEST_SESSION_MS}
 
 
 def until_state(talk: Talk, group: str, state: str) -> None:
@@ -30,7 +34,7 @@ def until_state(talk: Talk, group: str, state: str) -> None:
 
 def until_rebalancing(talk: Talk, group: str, member: str, generation: int) -> None:
     """Waits until the member hears that it shall join again."""
-    fields = {"group_id": group, "generation_id": generation, "member_id": member}
+    fields: dict[str, Any] = {"group_id": group, "generation_id": generation, "member_id": member}
     talk.until(lambda answer: answer.error_code == 27, "Heartbeat", 4, **fields)
 
 
@@ -49,7 +53,7 @@ def test_a_session_ends(talk: Talk) -> None:
 def test_an_id_is_not_used(talk: Talk) -> None:
     group = talk.name("g")
     mine = join(talk, "without id", group, **SHORT).member_id
-    time.sleep(3 * SHORTEST_SESSION_MS / 1000)
+    time.sleep(2 * SHORTEST_SESSION_MS / 1000)
     join(talk, "too late", group, mine)
     describe(talk, "afterwards", group)
 
@@ -112,7 +116,7 @@ def test_a_static_follower_restarts(talk: Talk) -> None:
     heartbeat(talk, "i1 needs to do nothing", group, one, 2, group_instance_id="i1")
     sync(talk, "i2", group, answer.member_id, 2, {}, on="b", group_instance_id="i2").answer()
     describe(talk, "after the restart", group)
-    other = {"group_instance_id": "i2", "protocols": protocols("sticky", "range")}
+    other: dict[str, Any] = {"group_instance_id": "i2", "protocols": protocols("sticky", "range")}
     join(talk, "i2 restarts with another preference", group, on="b", **other)
     heartbeat(talk, "i1 still needs to do nothing", group, one, 2, group_instance_id="i1")
     answer = join(talk, "i1 restarts, the leader", group, on="a", group_instance_id="i1")
