@@ -72,6 +72,8 @@ cdef bint measure(Reader r, int16_t version, Shape *shape) noexcept nogil:
             skip_tags(&r)
         shape.topics += 1
         shape.parts += parts
+    if flexible:
+        skip_tags(&r)
     return not r.bad and topics >= 0
 
 

@@ -124,6 +124,7 @@ _FETCH: Final = (
     ),
     ("test_deleted_topics", "*.error_code", "an id stays unknown in a session too: UNKNOWN_TOPIC_ID"),
 )
+_ANSWERED_CLOSED: Final = ("answered", "(closed the connection)")
 
 DELIBERATE: Final[tuple[Deliberate, ...]] = (
     *(
@@ -206,4 +207,10 @@ DELIBERATE: Final[tuple[Deliberate, ...]] = (
         for where, path, reason, values in _PRODUCE
     ),
     *(Deliberate(f"test_fetch*::{where}*", path, reason) for where, path, reason in _FETCH),
+    Deliberate(
+        "test_frames::test_headers*", "", "a negative length other than null's is malformed", _ANSWERED_CLOSED
+    ),
+    Deliberate(
+        "test_frames::test_lengths*", "", "ApiVersions 5 is offered already, see above", _ANSWERED_CLOSED
+    ),
 )

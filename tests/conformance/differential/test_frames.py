@@ -1,0 +1,74 @@
+"""Requests longer or shorter than they should be, and with tags nobody knows, in each API's oldest and newest version."""
+
+from collections.abc import Iterator
+
+from bowstring.engine.api import ADVERTISED
+from bowstring.engine.protocol import API_VERSIONS, encode_request
+from tests.conformance.differential.compare import conversation
+from tests.conformance.differential.talk import CLOSED, SILENT, Talk
+from tests.conformance.wire import frame, string
+
+CLIENT_ID = "frames"
+AFTER_CLIENT_ID = 8 + len(string(CLIENT_ID))
+UNKNOWN_TAG = b"\1" + b"\x8f\x4e" + b"\3abc"
+
+
+def requests() -> Iterator[tuple[str, bytes, bool]]:
+    """A request with every field at its default: its name, its bytes and whether it has tags."""
+    for key in sorted(ADVERTISED):
+        api = API_VERSIONS[key]
+        # Kafka has no ApiVersions 5 yet, see `deliberate.py`.
+        for version in sorted({api.lowest, 4 if api.name == "ApiVersions" else api.highest}):
+            request = api.request()
+            if api.name == "Produce":
+                request.acks = 1  # type: ignore[attr-defined]
+            data = encode_request(request, version, 1, CLIENT_ID)
+            yield f"{api.name} v{version}", data, version >= api.flexible_from
+
+
+def ask(talk: Talk, note: str, data: bytes) -> None:
+    """Sends a frame; whether it is answered is what counts."""
+    wire = talk.wire()
+    wire.sock.settimeout(1)
+    wire.send(frame(data))
+    try:
+        answer = wire.receive()
+    except TimeoutError:
+        talk.note(note, SILENT)
+        talk.reconnect(wire)
+        return
+    talk.note(note, CLOSED if answer is None else "answered")
+    if answer is None:
+        talk.reconnect(wire)
+
+
+@conversation()
+def test_lengths(talk: Talk) -> None:
+    for name, data, _ in requests():
+        ask(talk, f"{name}", data)
+        ask(talk, f"{name} and more", data + b"\0\0\0")
+        ask(talk, f"{name} less a byte", data[:-1])
+
+
+@conversation()
+def test_tags(talk: Talk) -> None:
+    for name, data, flexible in requests():
+        if flexible:
+            ask(talk, f"{name}", data[:-1] + UNKNOWN_TAG)
+            ask(talk, f"{name}, header", data[:AFTER_CLIENT_ID] + UNKNOWN_TAG + data[AFTER_CLIENT_ID + 1 :])
+
+
+@conversation()
+def test_headers(talk: Talk) -> None:
+    head = bytes.fromhex("0012 0000 00000007")
+    for note, data in (
+        ("null client id", head + b"\xff\xff"),
+        ("empty client id", head + b"\0\0"),
+        ("client id of nonsense length", head + b"\xff\xfe"),
+        ("client id too long", head + b"\0\5ab"),
+        ("client id no text", head + b"\0\2\xff\xfe"),
+        ("no client id", head),
+        ("half a header", head[:5]),
+        ("nothing", b""),
+    ):
+        ask(talk, note, data)
