@@ -9,7 +9,7 @@ import pytest
 
 from bowstring.engine.api import ADVERTISED
 from bowstring.engine.protocol import API_VERSIONS
-from tests.conformance.differential.deliberate import DELIBERATE
+from tests.conformance.differential.deliberate import DELIBERATE, Deliberate
 from tests.conformance.differential.talk import API_KEYS, Talk
 from tests.conformance.target import Broker
 
@@ -30,7 +30,7 @@ class Difference(NamedTuple):
 
 
 class Pair:
-    """Both brokers, and the rows of the table that were needed so far."""
+    """Both brokers, and what was compared so far: test modules, and rows of the table that were needed."""
 
     def __init__(self, kafka: Broker, bowstring: Broker) -> None:
         self.kafka, self.bowstring = kafka, bowstring
@@ -39,6 +39,7 @@ class Pair:
 
     def hold(self, where: str, script: Callable[[Talk], None], version: int) -> None:
         """Runs a script against both and fails on every difference that the table does not explain."""
+        self.modules.add(where.split("::")[0])
         prefix = where.removeprefix("test_").replace("::test_", "-").replace("[", "-").replace("]", "")
         (kafka, failed), (bowstring, failed_too) = (
             self._transcript(broker, script, prefix, version) for broker in (self.kafka, self.bowstring)
@@ -49,6 +50,10 @@ class Pair:
         found = differences(where, kafka, bowstring)
         unexplained = [each for each in found if not self._explained(each)]
         assert not unexplained, f"{len(unexplained)} differences:\n" + "\n".join(map(str, unexplained))
+
+    def stale(self) -> list[Deliberate]:
+        """Rows that explained nothing."""
+        return [row for number, row in enumerate(DELIBERATE) if number not in self.needed]
 
     def _transcript(
         self, broker: Broker, script: Callable[[Talk], None], prefix: str, version: int

@@ -210,7 +210,4 @@ DELIBERATE: Final[tuple[Deliberate, ...]] = (
     Deliberate(
         "test_frames::test_headers*", "", "a negative length other than null's is malformed", _ANSWERED_CLOSED
     ),
-    Deliberate(
-        "test_frames::test_lengths*", "", "ApiVersions 5 is offered already, see above", _ANSWERED_CLOSED
-    ),
 )
