@@ -88,7 +88,8 @@ cdef void pacer_gather(Pacer *p, int64_t enough_bytes) noexcept nogil:
         p.bytes_per_ms = p.window_bytes * 1000000 // passed
         p.window_from_ns = now
         p.window_bytes = 0
-    if p.bytes_per_ms >= RATE_MIN_BYTES_PER_MS and p.pass_bytes < enough_bytes:
+    if (p.bytes_per_ms >= RATE_MIN_BYTES_PER_MS and p.pass_bytes < enough_bytes
+            and unread(p) * 4 < enough_bytes):           # else there is work for a pass already
         p.passes += 1
         wait_ns = enough_bytes * 1000000 // p.bytes_per_ms
         if wait_ns > p.gather_ns:
