@@ -2,6 +2,7 @@
 
 Environment:
     BOWSTRING_ONLY      comma-separated extension names: build just these (a developer's shortcut).
+    BOWSTRING_QUICK     "1" builds in half the time what runs at half the speed.
     BOWSTRING_SANITIZE  "1" builds with AddressSanitizer and UndefinedBehaviorSanitizer.
 """
 
@@ -18,6 +19,8 @@ ONLY = set(filter(None, os.environ.get("BOWSTRING_ONLY", "").split(",")))
 
 compile_args = ["-O3", "-g1", "-fno-strict-aliasing", "-fno-plt", "-Wall", "-Wno-unused-function"]
 link_args: list[str] = []
+if os.environ.get("BOWSTRING_QUICK") == "1":
+    compile_args[:2] = ["-O1", "-g0"]
 if SANITIZE:
     flags = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-fno-omit-frame-pointer"]
     compile_args = ["-O1", "-g", "-fno-strict-aliasing", *flags]
