@@ -1,11 +1,8 @@
 """Reading a log's batches again, see log_recovery.pxd."""
-from libc.errno cimport EBADMSG, ENOENT, ENOMEM, EOPNOTSUPP
+from libc.errno cimport EBADMSG, ENOENT, ENOMEM
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t
-from libc.stdlib cimport free, malloc, realloc
-from bowstring._native.batch cimport (
-    ATTR_CONTROL, BATCH_HEADER_BYTES, BATCH_LENGTH, BATCH_LENGTH_PREFIX_BYTES, BATCH_MAGIC, BatchInfo,
-    batch_crc_ok, batch_parse)
-from bowstring._native.bigendian cimport load_be32
+from libc.stdlib cimport free, malloc
+from bowstring._native.batch cimport ATTR_CONTROL, BatchInfo
 from bowstring._native.log_aborted cimport aborted_append
 from bowstring._native.log_epochs cimport epochs_assign, epochs_clear, epochs_newest
 from bowstring._native.log_files cimport (
@@ -16,68 +13,10 @@ from bowstring._native.log_producers cimport (
     CompletedTransaction, Marker, marker_read, producer_end_transaction, producer_update, producers_clear,
     snapshot_forget, snapshot_load, snapshot_newest)
 from bowstring._native.log_roll cimport state_of
+from bowstring._native.log_scan cimport LogScan, scan_at, scan_close, scan_next, scan_open, scan_pass
 from bowstring._native.log_segment cimport (
     Walk, active_segment, last_offset_of, segment_locate, walk_peek, walk_start)
 from bowstring._native.log_types cimport NO_TIMESTAMP, LogState, SegmentFile
-
-cdef enum:
-    SCAN_BYTES = 1048576            # read at once; grows for a larger batch
-    LEGACY_MIN_BYTES = 26           # of a message of magic 0
-
-cdef struct Scan:
-    # Sequential reading of a .log: [data, data + filled) is the file from `position` on.
-    int fd
-    int64_t position
-    int64_t end
-    uint8_t *data
-    int64_t start                   # of the next batch inside data
-    int64_t filled
-    int64_t capacity
-
-
-cdef int scan_fill(Scan *scan, int64_t wanted) noexcept nogil:
-    """Makes `wanted` bytes at scan.start available; 0, ENOENT when the file ends before, or an errno, negated."""
-    cdef int64_t n
-    cdef uint8_t *grown
-    if scan.filled - scan.start >= wanted:
-        return 0
-    if scan.position + scan.start + wanted > scan.end:
-        return -ENOENT
-    if wanted > scan.capacity:
-        grown = <uint8_t *>realloc(scan.data, <size_t>wanted)
-        if grown == NULL:
-            return -ENOMEM
-        scan.data = grown
-        scan.capacity = wanted
-    scan.position += scan.start
-    scan.start = 0
-    n = scan.end - scan.position
-    n = read_range(scan.fd, scan.data, n if n < scan.capacity else scan.capacity, scan.position)
-    if n < 0:
-        return <int>n
-    scan.filled = n
-    return 0 if n >= wanted else -ENOENT
-
-
-cdef int scan_next(Scan *scan, BatchInfo *info) noexcept nogil:
-    """The batch at scan.start, whole and with a good CRC: 1, 0 when there is none, or a negated errno."""
-    cdef int64_t size_bytes
-    cdef const uint8_t *batch
-    cdef int error = scan_fill(scan, BATCH_MAGIC + 1)
-    if error != 0:
-        return 0 if error == -ENOENT else error
-    batch = scan.data + scan.start
-    size_bytes = <int64_t>load_be32(batch + BATCH_LENGTH) + BATCH_LENGTH_PREFIX_BYTES
-    if batch[BATCH_MAGIC] < 2 and size_bytes >= LEGACY_MIN_BYTES and scan.position + scan.start == 0:
-        return -EOPNOTSUPP                               # magic 0 or 1, not damage: it must not be cut off
-    if size_bytes < BATCH_HEADER_BYTES:
-        return 0
-    error = scan_fill(scan, size_bytes)
-    if error != 0:
-        return 0 if error == -ENOENT else error
-    batch = scan.data + scan.start
-    return (batch_parse(batch, size_bytes, info) == 0 and info.last_offset_delta >= 0
-            and batch_crc_ok(batch, size_bytes))
 
 # ---------------------------------------------------------------- what a batch means for the log's state
 
@@ -122,33 +61,34 @@ cdef int index_batch(Log *log, Segment *segment, const BatchInfo *info, int64_t 
     return error
 
 
-cdef int recover_batches(Log *log, Segment *segment, Scan *scan, int64_t *end_offset) noexcept nogil:
+cdef int recover_batches(Log *log, Segment *segment, LogScan *scan, int64_t *end_offset) noexcept nogil:
     cdef LogState *state = state_of(log)
     cdef BatchInfo info
+    cdef const uint8_t *batch = NULL
     cdef int error
     end_offset[0] = segment.base_offset
     while True:
-        error = scan_next(scan, &info)
+        error = scan_next(scan, &info, &batch)
         if error <= 0:
             return error
         if info.base_offset < end_offset[0] or last_offset_of(&info) - segment.base_offset > INT32_MAX:
             return 0
-        error = index_batch(log, segment, &info, scan.position + scan.start)
+        error = index_batch(log, segment, &info, scan_at(scan))
         if error == 0:
-            error = replay(log, segment, scan.data + scan.start, &info, True)
+            error = replay(log, segment, batch, &info, True)
         if error == 0 and info.leader_epoch > epochs_newest(&state.epochs) \
                 and not epochs_assign(&state.epochs, info.leader_epoch, info.base_offset):
             error = -ENOMEM
         if error != 0:
             return error
         end_offset[0] = last_offset_of(&info) + 1
-        scan.start += info.size_bytes
+        scan_pass(scan, info.size_bytes)
 
 
 cdef int segment_recover(Log *log, Segment *segment, int64_t *end_offset, int64_t *truncated_bytes) noexcept nogil:
     cdef LogState *state = state_of(log)
     cdef char[4096] path
-    cdef Scan scan
+    cdef LogScan scan
     cdef int64_t valid_bytes
     cdef int error = indexes_reset(state)
     cdef SegmentFile *file
@@ -165,14 +105,11 @@ cdef int segment_recover(Log *log, Segment *segment, int64_t *end_offset, int64_
     file = segment_file(state, segment, True, &error)
     if file == NULL:
         return error
-    scan.fd = file.fd
-    scan.position = scan.start = scan.filled = 0
-    scan.end = segment.size_bytes
-    scan.capacity = SCAN_BYTES if scan.end > SCAN_BYTES else (scan.end if scan.end > 0 else 1)
-    scan.data = <uint8_t *>malloc(<size_t>scan.capacity)
-    error = recover_batches(log, segment, &scan, end_offset) if scan.data != NULL else -ENOMEM
-    free(scan.data)
-    valid_bytes = scan.position + scan.start
+    error = scan_open(&scan, file.fd, 0, segment.size_bytes)
+    if error == 0:
+        error = recover_batches(log, segment, &scan, end_offset)
+    scan_close(&scan)
+    valid_bytes = scan_at(&scan)
     truncated_bytes[0] = segment.size_bytes - valid_bytes
     if error == 0 and truncated_bytes[0] > 0:
         error = file_ops.truncate(file.fd, valid_bytes)
