@@ -31,6 +31,7 @@ from bowstring._native.log_types cimport KAFKA_STORAGE_ERROR, LogState
 from bowstring._native.log_values cimport (
     check, directory_of, epochs_of, failure_of, producers_of, read_config, segments_of, stats_of)
 from bowstring._native.log_values import LogError
+from bowstring._native.wal cimport wal_kick
 
 cdef extern from "pthread.h" nogil:
     int pthread_mutex_lock(pthread_mutex_t *mutex)
@@ -72,6 +73,8 @@ cdef bint log_advance_high_watermark(Log *log, int64_t offset) noexcept nogil:
     pthread_mutex_lock(&log.lock)
     if offset > log.log_end_offset:
         offset = log.log_end_offset
+    if log.wal != NULL and offset > log.durable_end_offset:
+        offset = log.durable_end_offset
     moved = offset > log.high_watermark
     if moved:
         store_i64(&log.high_watermark, offset)
@@ -188,7 +191,7 @@ cdef class PartitionLog:
         return load_i32(&self.log.failed) != 0
 
     def advance_high_watermark(self, int64_t offset):
-        """Raises the high watermark, at most to the log end; whether it moved."""
+        """Raises the high watermark, at most to the log end (in commit mode: its durable end); whether it moved."""
         cdef bint moved
         with nogil:
             moved = log_advance_high_watermark(self.log, offset)
@@ -216,6 +219,8 @@ cdef class PartitionLog:
         if entry.error == 0:
             with nogil:
                 append_entries(self.log, &entries, 1, leader_epoch, now_ms)
+                if self.log.wal != NULL:
+                    wal_kick(self.log.wal)
         free(entry.data)
         if entry.error != 0:
             reason = failure_of(self.log) or "the batch does not fit there"

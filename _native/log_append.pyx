@@ -5,10 +5,11 @@ out with one pwritev, and only then does the log end move. State that staging ha
 has not earned is either put back (sizes, indexes) or never written to disk, because a failed log takes no
 snapshot and starts by recovery (producers, epochs).
 """
-from libc.errno cimport EIO
+from libc.errno cimport EBADMSG, EIO
 from libc.stdint cimport INT32_MAX, INT64_MAX, int32_t, int64_t, uint8_t
-from bowstring._native.atomics cimport bump_i64, store_i32, store_i64
-from bowstring._native.batch cimport ATTR_CONTROL, BatchInfo, batch_assign, batch_stamp
+from libc.string cimport memset
+from bowstring._native.atomics cimport bump_i64, load_i32, store_i32, store_i64
+from bowstring._native.batch cimport ATTR_CONTROL, BatchInfo, batch_assign, batch_crc_ok, batch_parse, batch_stamp
 from bowstring._native.log_aborted cimport aborted_append
 from bowstring._native.log_epochs cimport epochs_assign, epochs_newest
 from bowstring._native.log_files cimport file_ops, file_release, iovec, segment_file
@@ -22,6 +23,7 @@ from bowstring._native.log_segment cimport active_segment, segment_activate, seg
 from bowstring._native.log_types cimport (
     KAFKA_STORAGE_ERROR, RECORD_LIST_TOO_LARGE, LogState, RememberedBatch, Segment, SegmentFile,
     pthread_mutex_t)
+from bowstring._native.wal cimport WAL_APPEND, WAL_FRAME_BYTES, wal_entry_max_bytes, wal_stage
 
 cdef extern from "pthread.h" nogil:
     int pthread_mutex_lock(pthread_mutex_t *mutex)
@@ -31,6 +33,7 @@ cdef enum:
     RESERVE_MIN_BYTES = 1 << 20     # a segment this large is worth reserving blocks for
     RESERVE_MAX_BYTES = 16 << 20
     STAGED_MAX = 256                # parts of one pwritev; the kernel takes 1,024
+    WAL_PARTS = 64                  # batches of one entry of the write-ahead log
 
 cdef struct Staged:
     # Batches that have their place in the active segment but are not written yet.
@@ -125,6 +128,61 @@ cdef void publish(Log *log, Staged *staged, AppendEntry **entries, int32_t end) 
     store_i64(&log.log_end_offset, staged.next_offset)
 
 
+cdef int sync_active(Log *log) noexcept nogil:
+    """What the write-ahead log can't take is made durable where it is, and all of the segment before it with it."""
+    cdef int error = 0
+    cdef SegmentFile *file = segment_file(state_of(log), active_segment(state_of(log)), True, &error)
+    if file != NULL:
+        error = file_ops.sync(file.fd)
+        file_release(file)
+    return error
+
+
+cdef int to_wal(Log *log, AppendEntry **entries, int32_t first, int32_t end) noexcept nogil:
+    """Copies what was written of entries[first:end) into the write-ahead log, in pieces no larger than a frame."""
+    cdef const uint8_t *parts[64]
+    cdef int64_t[64] sizes
+    cdef int64_t bytes, frame
+    cdef int32_t i, n, start
+    cdef AppendEntry *entry
+    i = first
+    while i < end:
+        start = i
+        n = 0
+        bytes = 0
+        while i < end and n < WAL_PARTS:
+            entry = entries[i]
+            if entry.error == 0 and not entry.duplicate:
+                if n > 0 and bytes + entry.info.size_bytes > WAL_FRAME_BYTES // 2:
+                    break
+                parts[n] = entry.data
+                sizes[n] = entry.info.size_bytes
+                bytes += entry.info.size_bytes
+                n += 1
+            i += 1
+        frame = log.staged_frame
+        if n > 0:
+            frame = -1
+            if bytes <= wal_entry_max_bytes(log.wal):
+                frame = wal_stage(log.wal, log.topic_id, log.partition, WAL_APPEND,
+                                  first_written(entries, start, i), parts, sizes, n)
+            if frame > 0:
+                log.staged_frame = frame
+            elif sync_active(log) != 0:
+                return -EIO
+        for n in range(start, i):
+            entries[n].wal_frame = frame if frame > 0 else 0
+    return 0
+
+
+cdef int64_t first_written(AppendEntry **entries, int32_t first, int32_t end) noexcept nogil:
+    cdef int32_t i
+    for i in range(first, end):
+        if entries[i].error == 0 and not entries[i].duplicate:
+            return entries[i].base_offset
+    return -1
+
+
 cdef void commit(Log *log, Staged *staged, AppendEntry **entries, int32_t end) noexcept nogil:
     """Writes what is staged of entries[first:end) and makes it part of the log."""
     cdef LogState *state = state_of(log)
@@ -137,10 +195,16 @@ cdef void commit(Log *log, Staged *staged, AppendEntry **entries, int32_t end) n
             reserve_ahead(state, file.fd, staged.position + staged.size_bytes)
             error = write_parts(file.fd, staged, &written)
             file_release(file)
+        if error == 0 and log.wal != NULL:
+            error = to_wal(log, entries, staged.first, end)
         if error != 0:
+            if log.wal != NULL:
+                written = 0                              # part of it would not be durable
             take_back(log, staged, entries, end, written)
             log_fail(log, error, b"appending to the log")
         publish(log, staged, entries, end)
+    elif log.wal != NULL:                                # duplicates alone: as durable as what they repeat
+        to_wal(log, entries, staged.first, end)
     staged.first = end
     staged.parts_count = 0
     staged.size_bytes = 0
@@ -198,6 +262,8 @@ cdef bint refused(Log *log, AppendEntry *entry, bint is_marker, const Marker *ma
     cdef const RememberedBatch *duplicate = NULL
     if entry.info.size_bytes > log.config.segment_bytes:
         entry.error = RECORD_LIST_TOO_LARGE
+    elif state.replaying:
+        return False                                     # it was admitted when it came
     elif is_marker:
         entry.error = marker_check(&state.producers, &entry.info, marker)
     elif entry.info.producer_id >= 0:
@@ -222,7 +288,7 @@ cdef bint stage(Log *log, Staged *staged, AppendEntry **entries, int32_t i, int3
     if refused(log, entry, is_marker, &marker):
         return True
     entry.info.base_offset = entry.base_offset = staged.next_offset
-    if log.config.log_append_time:
+    if log.config.log_append_time and not state.replaying:
         batch_stamp(entry.data, entry.info.size_bytes, now_ms)
         entry.info.max_timestamp = entry.log_append_time_ms = now_ms
     if staged.parts_count == STAGED_MAX:
@@ -272,6 +338,58 @@ cdef bint flush_by_count(Log *log) noexcept nogil:
     return True
 
 
+cdef void begin(Log *log, Staged *staged) noexcept nogil:
+    cdef LogState *state = state_of(log)
+    cdef int error
+    if log.wal != NULL and load_i32(&log.wal.failed):
+        log_fail(log, -load_i32(&log.wal.failed), b"writing the write-ahead log")
+    if not log.failed and not state.closed and not state.activated:
+        error = segment_activate(state)
+        if error != 0:
+            log_fail(log, error, b"opening the active segment")
+    staged.first = staged.parts_count = 0
+    staged.size_bytes = 0
+    staged.position = active_segment(state).size_bytes
+    staged.next_offset = log.log_end_offset
+
+
+cdef int append_replayed(Log *log, uint8_t *data, int64_t size_bytes, int64_t now_ms, Replayed *done) noexcept nogil:
+    """Puts back batches that already have their offsets, but for those that are there; a negated errno."""
+    cdef LogState *state = state_of(log)
+    cdef Staged staged
+    cdef AppendEntry entry
+    cdef AppendEntry *entries = &entry
+    cdef int64_t at = 0, end_offset
+    pthread_mutex_lock(&log.lock)
+    begin(log, &staged)
+    state.replaying = True
+    while at < size_bytes and not log.failed:
+        memset(&entry, 0, sizeof(AppendEntry))
+        if batch_parse(data + at, size_bytes - at, &entry.info) != 0 or not batch_crc_ok(data + at, entry.info.size_bytes):
+            state.replaying = False
+            pthread_mutex_unlock(&log.lock)
+            return -EBADMSG
+        entry.data = data + at
+        at += entry.info.size_bytes
+        end_offset = entry.info.base_offset + entry.info.last_offset_delta + 1
+        if end_offset <= log.log_end_offset:
+            done.skipped_batches += 1
+            continue
+        if entry.info.base_offset > log.log_end_offset and done.gap_from < 0:
+            done.gap_from = log.log_end_offset
+            done.gap_to = entry.info.base_offset
+        staged.next_offset = entry.info.base_offset
+        staged.first = 0
+        stage(log, &staged, &entries, 0, entry.info.leader_epoch, now_ms)
+        commit(log, &staged, &entries, 1)
+        done.batches += entry.error == 0
+        done.bytes += entry.info.size_bytes if entry.error == 0 else 0
+    state.replaying = False
+    log_settle_stable(log)
+    pthread_mutex_unlock(&log.lock)
+    return -state.failed_errno if log.failed else 0
+
+
 cdef void append_entries(Log *log, AppendEntry **entries, int32_t n, int32_t leader_epoch,
                          int64_t now_ms) noexcept nogil:
     cdef LogState *state = state_of(log)
@@ -283,15 +401,9 @@ cdef void append_entries(Log *log, AppendEntry **entries, int32_t n, int32_t lea
         entries[i].duplicate = 0
         entries[i].base_offset = -1
         entries[i].log_append_time_ms = -1
+        entries[i].wal_frame = 0
     pthread_mutex_lock(&log.lock)
-    if not log.failed and not state.closed and not state.activated:
-        error = segment_activate(state)
-        if error != 0:
-            log_fail(log, error, b"opening the active segment")
-    staged.first = staged.parts_count = 0
-    staged.size_bytes = 0
-    staged.position = active_segment(state).size_bytes
-    staged.next_offset = log.log_end_offset
+    begin(log, &staged)
     i = 0
     if not log.failed and not state.closed and not state.deleting:
         while i < n:

@@ -20,6 +20,8 @@ cdef struct FileOps:
     int (*stat_path)(const char *path, int64_t *size_bytes) noexcept nogil
     int (*rename)(const char *old, const char *new) noexcept nogil
     int (*unlink)(const char *path) noexcept nogil
+    # pwrite that returns when the bytes are on the medium (RWF_DSYNC); aligned where the file is O_DIRECT
+    int64_t (*write_durable)(int fd, const void *data, int64_t size_bytes, int64_t position) noexcept nogil
 
 cdef FileOps file_ops
 

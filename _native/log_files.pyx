@@ -1,5 +1,5 @@
 """Files of a log, see log_files.pxd."""
-from libc.errno cimport EINTR, EIO, ENOMEM, errno
+from libc.errno cimport EINTR, EIO, ENOMEM, EOPNOTSUPP, errno
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.stdio cimport rename as c_rename, snprintf
 from libc.stdlib cimport free, malloc
@@ -10,8 +10,19 @@ from posix.unistd cimport close as c_close, fdatasync, ftruncate, pread as c_pre
 from bowstring._native.atomics cimport add_i32, add_i64, load_i64, store_i64
 from bowstring._native.log_types cimport pthread_mutex_t
 
-cdef extern from "sys/uio.h" nogil:
-    ssize_t c_pwritev "pwritev" (int fd, const iovec *parts, int n, int64_t position)
+cdef extern from *:
+    """
+    #ifndef _GNU_SOURCE
+    #define _GNU_SOURCE
+    #endif
+    #include <sys/uio.h>
+    #ifndef RWF_DSYNC
+    #define RWF_DSYNC 2
+    #endif
+    """
+    ssize_t c_pwritev "pwritev" (int fd, const iovec *parts, int n, int64_t position) nogil
+    ssize_t pwritev2(int fd, const iovec *parts, int n, int64_t position, int flags) nogil
+    int RWF_DSYNC
 
 cdef extern from "pthread.h" nogil:
     int pthread_mutex_init(pthread_mutex_t *mutex, void *attributes)
@@ -113,6 +124,23 @@ cdef int real_unlink(const char *path) noexcept nogil:
     return 0 if c_unlink(path) == 0 else -errno
 
 
+cdef int64_t real_write_durable(int fd, const void *data, int64_t size_bytes, int64_t position) noexcept nogil:
+    cdef iovec part
+    cdef ssize_t written
+    part.iov_base = <void *>data
+    part.iov_len = <size_t>size_bytes
+    while True:
+        written = pwritev2(fd, &part, 1, position, RWF_DSYNC)
+        if written >= 0:
+            return written
+        if errno == EOPNOTSUPP:                          # a file system that cannot: write, then sync
+            written = c_pwritev(fd, &part, 1, position)
+            if written >= 0:
+                return written if fdatasync(fd) == 0 else -errno
+        if errno != EINTR:
+            return -errno
+
+
 file_ops.open = real_open
 file_ops.close = real_close
 file_ops.pread = real_pread
@@ -124,6 +152,7 @@ file_ops.stat = real_stat
 file_ops.stat_path = real_stat_path
 file_ops.rename = real_rename
 file_ops.unlink = real_unlink
+file_ops.write_durable = real_write_durable
 
 # ---------------------------------------------------------------- paths and small files
 

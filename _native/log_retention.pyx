@@ -19,6 +19,7 @@ from bowstring._native.log_segment cimport (
     segment_delete, segment_locate, segments_remove)
 from bowstring._native.log_types cimport (
     OFFSET_OUT_OF_RANGE, DeletedFile, LogState, Segment, SegmentFile, pthread_mutex_t)
+from bowstring._native.wal cimport WAL_START, WAL_TRUNCATE, wal_kick, wal_stage
 
 cdef extern from "pthread.h" nogil:
     int pthread_mutex_lock(pthread_mutex_t *mutex)
@@ -289,10 +290,27 @@ cdef int start_again(Log *log, int64_t offset, int64_t now_ms) noexcept nogil:
     return error
 
 
+cdef int tell_wal(Log *log, int32_t kind, int64_t offset) noexcept nogil:
+    """Replaying must not bring back what was cut off: the write-ahead log is told in its place in the order."""
+    cdef int64_t frame
+    if log.wal == NULL:
+        return 0
+    frame = wal_stage(log.wal, log.topic_id, log.partition, kind, offset, NULL, NULL, 0)
+    if frame < 0:
+        return -ENOMEM
+    log.staged_frame = frame
+    if log.durable_end_offset > offset or kind == WAL_START:
+        store_i64(&log.durable_end_offset, offset)
+    wal_kick(log.wal)
+    return 0
+
+
 cdef int log_truncate_to(Log *log, int64_t offset, int64_t now_ms) noexcept nogil:
     cdef LogState *state = state_of(log)
+    cdef int64_t end_offset
     cdef int error = 0
     pthread_mutex_lock(&log.lock)
+    end_offset = log.log_end_offset
     if writable(log):
         if offset >= log.log_end_offset:                 # an epoch may have begun where nothing was written
             epochs_truncate_end(&state.epochs, log.log_end_offset)
@@ -301,6 +319,8 @@ cdef int log_truncate_to(Log *log, int64_t offset, int64_t now_ms) noexcept nogi
             error = start_again(log, offset, now_ms)
         else:
             error = truncate_within(log, offset, now_ms)
+        if error == 0 and offset < end_offset:
+            error = tell_wal(log, WAL_TRUNCATE, offset)
         if error != 0:
             log_fail(log, error, b"truncating the log")
     pthread_mutex_unlock(&log.lock)
@@ -312,6 +332,8 @@ cdef int log_truncate_fully(Log *log, int64_t offset, int64_t now_ms) noexcept n
     pthread_mutex_lock(&log.lock)
     if writable(log):
         error = start_again(log, offset, now_ms)
+        if error == 0:
+            error = tell_wal(log, WAL_START, offset)
         if error != 0:
             log_fail(log, error, b"truncating the log")
     pthread_mutex_unlock(&log.lock)

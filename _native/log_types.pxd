@@ -7,10 +7,7 @@ guards (its cache of open files may close any of them).
 """
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t
 from bowstring._native.batch cimport BatchInfo
-
-cdef extern from "pthread.h" nogil:
-    ctypedef struct pthread_mutex_t:
-        pass
+from bowstring._native.wal cimport Wal, pthread_mutex_t
 
 # ---------------------------------------------------------------- published by log.pxd
 
@@ -49,6 +46,7 @@ cdef struct AppendEntry:
     int8_t duplicate
     int64_t base_offset
     int64_t log_append_time_ms    # -1 under CreateTime; of a duplicate the first batch's largest timestamp
+    int64_t wal_frame             # durable once the write-ahead log is past it; 0: it does not wait for one
 
 cdef struct ReadCursor:
     # Where the previous read of the same reader ended, so that the next one needs no index lookup.
@@ -68,8 +66,9 @@ cdef struct LogSlice:
 cdef struct Log:
     int64_t log_start_offset
     int64_t log_end_offset        # next offset to be written
-    int64_t high_watermark
+    int64_t high_watermark        # in commit mode never above durable_end_offset
     int64_t last_stable_offset
+    int64_t durable_end_offset    # commit mode: on the medium up to here; else it means nothing
     int64_t size_bytes            # of all segments
     int32_t leader_epoch          # of the newest entry in the leader-epoch cache; -1 when empty
     int32_t failed                # 1 after an I/O error: appends answer KAFKA_STORAGE_ERROR
@@ -82,6 +81,10 @@ cdef struct Log:
     # ---- guarded by lock
     pthread_mutex_t lock
     void *state                   # LogState: private to log.pyx and its parts
+    Wal *wal                      # commit mode: what makes appends durable; NULL in os mode
+    int64_t staged_frame          # the newest frame with a batch of this log
+    int32_t partition             # by what the write-ahead log knows this log
+    uint8_t topic_id[16]
 
 # ---------------------------------------------------------------- private to log*.pyx
 
@@ -188,6 +191,7 @@ cdef struct LogState:
     int64_t bytes_since_index       # of the active segment
     int8_t activated                # the active segment's end has been looked at
     int8_t closed
+    int8_t replaying                # batches come back from the write-ahead log: not checked again
     int8_t deleting                 # the directory is marked for deletion: nothing is written any more
     int32_t roll_jitter_ms          # of the active segment
     int64_t reserved_bytes          # blocks of the active segment's .log are reserved up to here; 0: none

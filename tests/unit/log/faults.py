@@ -30,6 +30,7 @@ class FileOps(ctypes.Structure):
         ("stat_path", ctypes.CFUNCTYPE(_I, ctypes.c_char_p, _P)),
         ("rename", ctypes.CFUNCTYPE(_I, ctypes.c_char_p, ctypes.c_char_p)),
         ("unlink", ctypes.CFUNCTYPE(_I, ctypes.c_char_p)),
+        ("write_durable", ctypes.CFUNCTYPE(_L, _I, _P, _L, _L)),
     ]
 
 
