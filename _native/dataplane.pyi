@@ -4,6 +4,8 @@ from typing import TypedDict
 
 from bowstring._native.control_request import ControlRequest, SlowBatch
 from bowstring._native.log import PartitionLog
+from bowstring._native.log_copy import LogCopy
+from bowstring._native.wal import WriteAheadLog
 
 class ApiCounters(TypedDict):
     requests: int
@@ -47,7 +49,7 @@ class DataPlane:
         topic: str,
         topic_id: bytes,
         partition: int,
-        log: PartitionLog,
+        log: PartitionLog | None,
         *,
         leader_epoch: int = 0,
         min_insync_replicas: int = 1,
@@ -66,6 +68,7 @@ class DataPlane:
         is_leader: bool | None = None,
         replicated: bool | None = None,
     ) -> None: ...
+    def replace_log(self, topic: str, partition: int, copy: LogCopy, max_bytes: int, wal: WriteAheadLog | None = None) -> int: ...
     def notify(self, topic: str, partition: int, appended_bytes: int = 0) -> None: ...
     def remove_topic(self, topic: str) -> None: ...
     def counters(self) -> Counters: ...

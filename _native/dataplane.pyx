@@ -18,6 +18,7 @@ from bowstring._native.connection cimport chunk_bytes
 from bowstring._native.control cimport control_take_all
 from bowstring._native.control_request cimport new_request, new_slow_batch, SlowBatch
 from bowstring._native.log cimport PartitionLog
+from bowstring._native.log_copy cimport COPY_LOST, LogCopy, copy_some, take_over
 from bowstring._native.mailbox cimport post, pthread_mutex_lock, pthread_mutex_unlock, wake
 from bowstring._native.partition cimport (
     partition_advanced, partition_free, partition_new, topic_add, topic_by_name, topic_partition, topic_remove,
@@ -27,6 +28,7 @@ from bowstring._native.plane cimport (
     MAX_REACTORS, Partition, Plane, ProducePart, pthread_mutex_t, pthread_rwlock_t, Reactor, Topic)
 from bowstring._native.reactor cimport (
     reactor_close_connections, reactor_free, reactor_init, reactor_start, reactor_stop)
+from bowstring._native.wal cimport Wal, WriteAheadLog
 
 cdef extern from *:
     """
@@ -95,6 +97,7 @@ cdef class DataPlane:
 
     cdef Plane plane
     cdef list sockets
+    cdef dict replaced              # by Partition *: logs that it had before, which readers may still hold
     cdef bint started
     cdef bint stopped
 
@@ -117,6 +120,7 @@ cdef class DataPlane:
             self.plane.apis[key].highest = highest
             self.plane.apis[key].flexible_from = flexible_from
         self.sockets = []
+        self.replaced = {}
         self.plane.request_max_bytes = request_max_bytes
         self.plane.fetch_max_bytes = fetch_max_bytes
         self.plane.session_slots = max(1, session_slots // reactors)
@@ -320,10 +324,11 @@ cdef class DataPlane:
 
     # ------------------------------------------------------------ partitions
 
-    def add_partition(self, str topic, bytes topic_id, int partition, PartitionLog log not None, *,
+    def add_partition(self, str topic, bytes topic_id, int partition, PartitionLog log, *,
                       int leader_epoch=0, int min_insync_replicas=1, int in_sync_replicas=1, bint is_leader=True,
                       bint replicated=False):
         """Begins to serve a partition. ``replicated``: the high watermark moves only by :meth:`notify`'s caller.
+        ``log`` None: its directory is offline, so Produce and Fetch are answered KAFKA_STORAGE_ERROR.
 
         Raises:
             ValueError: Topic id of the wrong size, or the partition is there already.
@@ -343,8 +348,8 @@ cdef class DataPlane:
                               <uint8_t *>PyBytes_AS_STRING(topic_id))
         p = partition_new(found, partition, self.plane.reactor_count) if found != NULL else NULL
         if p != NULL:
-            p.log = log.log
-            p.log_owner = <PyObject *>log
+            p.log = log.log if log is not None else NULL
+            p.log_owner = <PyObject *>log                # None, too, is counted
             p.leader_epoch = leader_epoch
             p.min_insync_replicas = min_insync_replicas
             p.in_sync_replicas = in_sync_replicas
@@ -386,6 +391,46 @@ cdef class DataPlane:
         if replicated is not None:
             store_i32(&p.replicated, replicated)
         partition_advanced(p, 0, NULL)
+
+    def replace_log(self, str topic, int partition, LogCopy copy not None, int64_t max_bytes,
+                    WriteAheadLog wal=None):
+        """Puts a copy of a partition's log in its place, between two passes of every reactor.
+
+        Whatever the copy still lacks is copied first, if that is less than ``max_bytes``. The high watermark must
+        have come to the log end: what still waits to be durable, waits in the source. Those who wait on the partition
+        go on waiting; the old log is kept for those who still read from it. ``wal``: of the copy's directory.
+
+        Returns:
+            int: 0 when done; 1 when there was too much to copy, or something not durable yet: try again; a negated
+            errno when copying failed, and all is as it was.
+
+        Raises:
+            KeyError: The partition is not served here.
+        """
+        cdef Partition *p = self._find(topic, partition)
+        cdef PartitionLog target = copy.target
+        cdef object old = <object>p.log_owner
+        cdef Wal *target_wal = wal.wal if wal is not None else NULL
+        cdef int64_t n
+        cdef int outcome = 1
+        with nogil:
+            pthread_rwlock_wrlock(&self.plane.table_lock)
+            if load_i64(&p.log.high_watermark) == p.log.log_end_offset:
+                n = copy_some(&copy.copier, max_bytes)
+                if n == 0 or (n > 0 and copy_some(&copy.copier, 1) == 0):
+                    outcome = take_over(p.log, target.log, target_wal)
+                elif n < 0 and n != COPY_LOST:
+                    outcome = <int>n
+                if outcome == 0:
+                    p.log = target.log
+            pthread_rwlock_unlock(&self.plane.table_lock)
+        if outcome == 0:
+            Py_INCREF(target)
+            p.log_owner = <PyObject *>target
+            self.replaced.setdefault(<size_t>p, []).append(old)
+            Py_DECREF(old)                               # the list has it now
+        partition_advanced(p, 0, NULL)
+        return outcome
 
     def notify(self, str topic, int partition, int64_t appended_bytes=0):
         """Tells waiting fetches and acks that the control thread appended, or moved the high watermark."""
@@ -435,6 +480,7 @@ cdef class DataPlane:
             if load_i32(&p.refs) == 0 or all:
                 at[0] = p.next_dead
                 Py_DECREF(<object>p.log_owner)
+                self.replaced.pop(<size_t>p, None)
                 partition_free(p)
             else:
                 at = &p.next_dead
@@ -474,6 +520,8 @@ cdef class DataPlane:
         """``(appended_records, appended_bytes, fetched_records, fetched_bytes, failed_produces, failed_fetches)``
         since start."""
         cdef Partition *p = self._find(topic, partition)
+        if p.log == NULL:
+            return 0, 0, 0, 0, 0, 0
         return (load_i64(&p.log.appended_records), load_i64(&p.log.appended_bytes),
                 load_i64(&p.fetched_records), load_i64(&p.fetched_bytes),
                 load_i64(&p.failed_produces), load_i64(&p.failed_fetches))

@@ -19,7 +19,7 @@ from bowstring._native.partition cimport (
     partition_retain, topic_by_id, topic_by_name, topic_partition, waiter_add, waiter_remove)
 from bowstring._native.plane cimport (
     CODEC_ZSTD, Connection, FENCED_LEADER_EPOCH, FETCH_SESSION_ID_NOT_FOUND, FETCH_SESSION_TOPIC_ID_ERROR, FetchPart, FetchRequest,
-    FetchSession, FetchSet, FetchTopic, INVALID_FETCH_SESSION_EPOCH, NOT_LEADER_OR_FOLLOWER, OFFSET_OUT_OF_RANGE,
+    FetchSession, FetchSet, FetchTopic, INVALID_FETCH_SESSION_EPOCH, KAFKA_STORAGE_ERROR, NOT_LEADER_OR_FOLLOWER, OFFSET_OUT_OF_RANGE,
     Partition, Reactor, RequestHeader, Topic, UNKNOWN_LEADER_EPOCH, UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION,
     UNSUPPORTED_COMPRESSION_TYPE, ZSTD_FETCH_VERSION)
 from bowstring._native.timers cimport timer_add, timers_sweep
@@ -180,6 +180,8 @@ cdef Partition *resolve(Reactor *r, const FetchSet *s, FetchPart *part) noexcept
 
 
 cdef int16_t check_leadership(const FetchRequest *request, const FetchPart *part, const Partition *p) noexcept nogil:
+    if p.log == NULL:
+        return KAFKA_STORAGE_ERROR
     if not p.is_leader or request.replica_id >= 0:       # followers come with replication
         return NOT_LEADER_OR_FOLLOWER
     if part.current_leader_epoch >= 0:

@@ -3,6 +3,7 @@
 from os import PathLike
 from typing import Literal, TypedDict
 
+from bowstring._native.directory_health import DirectoryHealth
 from typing_extensions import Buffer
 
 def open_files() -> int: ...
@@ -44,6 +45,7 @@ class PartitionLog:
         recovery_point: int = 0,
         clean_shutdown: bool = False,
         log_start_offset: int = 0,
+        health: DirectoryHealth | None = None,
     ) -> None: ...
     @property
     def directory(self) -> str: ...

@@ -12,6 +12,7 @@ from libc.string cimport memcpy
 from bowstring._native.atomics cimport load_i32, load_i64, store_i32, store_i64
 from bowstring._native.batch cimport batch_crc_ok, batch_parse
 from bowstring._native.clock cimport wall_clock_ms
+from bowstring._native.directory_health cimport DirectoryHealth, directory_fail, is_of_directory
 from bowstring._native.log_aborted cimport aborted_collect
 from bowstring._native.log_append cimport append_entries
 from bowstring._native.log_epochs cimport epoch_at, epochs_assign, epochs_end_offset, epochs_newest
@@ -24,7 +25,7 @@ from bowstring._native.log_retention cimport (
     RetiredSegment, log_apply_retention, log_delete_records, log_truncate_fully, log_truncate_to,
     log_unlink_expired)
 from bowstring._native.log_roll cimport (
-    log_close, log_flush, log_roll, log_settle_stable, log_time_to_roll, roll_jitter_ms, state_of)
+    log_close, log_flush, log_out_of_service, log_roll, log_settle_stable, log_time_to_roll, roll_jitter_ms, state_of)
 from bowstring._native.log_search cimport search_max_timestamp, search_timestamp
 from bowstring._native.log_segment cimport active_segment, segment_activate
 from bowstring._native.log_types cimport KAFKA_STORAGE_ERROR, LogState
@@ -120,13 +121,15 @@ cdef class PartitionLog:
         clean_shutdown: The last user closed the log in order. Else what is not below ``recovery_point`` is
             verified, cut off at the first bad batch, and indexed anew; ``stats()`` tells what was done.
         log_start_offset: As checkpointed; the first segment's base offset counts if it is larger.
+        health: Of the log directory that this is in: an I/O error here fails every log of it, and the reverse.
 
     Raises:
         LogError: KAFKA_STORAGE_ERROR with what could not be read or written.
         ValueError: Settings missing or unknown.
     """
 
-    def __cinit__(self, directory, dict config not None, *, recovery_point=0, clean_shutdown=False, log_start_offset=0):
+    def __cinit__(self, directory, dict config not None, *, recovery_point=0, clean_shutdown=False,
+                  log_start_offset=0, DirectoryHealth health=None):
         cdef bytes path = str(directory).encode("utf-8", "surrogateescape")
         cdef const char *c_path = path
         cdef LogConfig settings = read_config(config)
@@ -139,6 +142,11 @@ cdef class PartitionLog:
             self.log = log_open(c_path, &settings, point, clean, start, wall_clock_ms(), &error)
         if self.log == NULL:
             raise MemoryError("no memory for a log")
+        if health is not None:
+            self.health = health
+            self.log.directory = &health.directory
+            if is_of_directory(error):
+                directory_fail(self.log.directory, error, b"opening a log", c_path)
         check(self.log, error)
 
     def __dealloc__(self):
@@ -187,8 +195,8 @@ cdef class PartitionLog:
 
     @property
     def failed(self):
-        """Whether an I/O error has closed the log for appends."""
-        return load_i32(&self.log.failed) != 0
+        """Whether an I/O error, here or elsewhere in its log directory, has closed the log for appends."""
+        return log_out_of_service(self.log) != 0
 
     def advance_high_watermark(self, int64_t offset):
         """Raises the high watermark, at most to the log end (in commit mode: its durable end); whether it moved."""
@@ -415,7 +423,7 @@ cdef class PartitionLog:
         cdef bint rolled
         pthread_mutex_lock(&self.log.lock)
         before = active_segment(state).base_offset
-        if not (self.log.failed or state.closed or state.deleting):
+        if not (log_out_of_service(self.log) or state.closed or state.deleting or state.moved):
             if not state.activated:
                 error = segment_activate(state)
             if error == 0 and (now_ms == INT64_MAX or log_time_to_roll(self.log, now_ms, now_ms)):

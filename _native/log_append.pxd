@@ -2,6 +2,11 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from bowstring._native.log_types cimport AppendEntry, Log
 
+cdef enum:
+    # In place of a leader epoch: the batches come from another copy of this log, and keep their offsets and epochs.
+    # They were checked when they were first written; they must lie at or above the log end, in order.
+    AS_WRITTEN = -2
+
 cdef void append_entries(
     Log *log, AppendEntry **entries, int32_t n, int32_t leader_epoch, int64_t now_ms) noexcept nogil
 

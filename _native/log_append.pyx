@@ -10,6 +10,7 @@ from libc.stdint cimport INT32_MAX, INT64_MAX, int32_t, int64_t, uint8_t
 from libc.string cimport memset
 from bowstring._native.atomics cimport bump_i64, load_i32, store_i32, store_i64
 from bowstring._native.batch cimport ATTR_CONTROL, BatchInfo, batch_assign, batch_crc_ok, batch_parse, batch_stamp
+from bowstring._native.clock cimport monotonic_ns
 from bowstring._native.log_aborted cimport aborted_append
 from bowstring._native.log_epochs cimport epochs_assign, epochs_newest
 from bowstring._native.log_files cimport file_ops, file_release, iovec, segment_file
@@ -18,7 +19,9 @@ from bowstring._native.log_index cimport (
 from bowstring._native.log_producers cimport (
     CompletedTransaction, Marker, marker_check, marker_read, producer_check, producer_end_transaction,
     producer_update)
-from bowstring._native.log_roll cimport log_fail, log_roll, log_settle_stable, log_time_to_roll, state_of
+from bowstring._native.directory_health cimport directory_took
+from bowstring._native.log_roll cimport (
+    log_fail, log_out_of_service, log_roll, log_settle_stable, log_time_to_roll, state_of)
 from bowstring._native.log_segment cimport active_segment, segment_activate, segment_floor
 from bowstring._native.log_types cimport (
     KAFKA_STORAGE_ERROR, RECORD_LIST_TOO_LARGE, LogState, RememberedBatch, Segment, SegmentFile,
@@ -187,13 +190,16 @@ cdef void commit(Log *log, Staged *staged, AppendEntry **entries, int32_t end) n
     """Writes what is staged of entries[first:end) and makes it part of the log."""
     cdef LogState *state = state_of(log)
     cdef int64_t written = 0
+    cdef int64_t started_ns
     cdef int error = 0
     cdef SegmentFile *file
     if staged.parts_count > 0:
         file = segment_file(state, active_segment(state), True, &error)
         if file != NULL:
             reserve_ahead(state, file.fd, staged.position + staged.size_bytes)
+            started_ns = monotonic_ns()
             error = write_parts(file.fd, staged, &written)
+            directory_took(log.directory, monotonic_ns() - started_ns)
             file_release(file)
         if error == 0 and log.wal != NULL:
             error = to_wal(log, entries, staged.first, end)
@@ -275,6 +281,17 @@ cdef bint refused(Log *log, AppendEntry *entry, bint is_marker, const Marker *ma
     return entry.error != 0 or entry.duplicate
 
 
+cdef bint follows(const Log *log, const Staged *staged, const AppendEntry *entry) noexcept nogil:
+    """Whether a batch that keeps its offsets can come next; compaction leaves gaps, but none this wide."""
+    return (entry.info.base_offset >= staged.next_offset
+            and entry.info.base_offset + entry.info.last_offset_delta - log.log_end_offset <= INT32_MAX)
+
+
+cdef void stamp(AppendEntry *entry, int64_t now_ms) noexcept nogil:
+    batch_stamp(entry.data, entry.info.size_bytes, now_ms)
+    entry.info.max_timestamp = entry.log_append_time_ms = now_ms
+
+
 cdef bint stage(Log *log, Staged *staged, AppendEntry **entries, int32_t i, int32_t leader_epoch,
                 int64_t now_ms) noexcept nogil:
     """Gives entries[i] its place; False when the log has failed and the rest must be refused."""
@@ -282,15 +299,22 @@ cdef bint stage(Log *log, Staged *staged, AppendEntry **entries, int32_t i, int3
     cdef AppendEntry *entry = entries[i]
     cdef Marker marker
     cdef CompletedTransaction done
+    cdef int error
     cdef bint is_marker = (entry.info.attributes & ATTR_CONTROL and entry.info.producer_id >= 0
                            and marker_read(entry.data, &entry.info, &marker))
     done.first_offset = -1
-    if refused(log, entry, is_marker, &marker):
+    if leader_epoch == AS_WRITTEN:
+        if not follows(log, staged, entry):
+            entry.error = KAFKA_STORAGE_ERROR
+            return True
+        leader_epoch = entry.info.leader_epoch
+        entry.base_offset = entry.info.base_offset
+    elif refused(log, entry, is_marker, &marker):
         return True
-    entry.info.base_offset = entry.base_offset = staged.next_offset
-    if log.config.log_append_time and not state.replaying:
-        batch_stamp(entry.data, entry.info.size_bytes, now_ms)
-        entry.info.max_timestamp = entry.log_append_time_ms = now_ms
+    else:
+        entry.info.base_offset = entry.base_offset = staged.next_offset
+        if log.config.log_append_time and not state.replaying:
+            stamp(entry, now_ms)
     if staged.parts_count == STAGED_MAX:
         commit(log, staged, entries, i)
     if not log.failed and must_roll(log, &entry.info, now_ms):
@@ -308,13 +332,15 @@ cdef bint stage(Log *log, Staged *staged, AppendEntry **entries, int32_t i, int3
     elif entry.info.producer_id >= 0 and not entry.info.attributes & ATTR_CONTROL:
         producer_update(&state.producers, &entry.info)
     push(staged, entry.data, entry.info.size_bytes)
-    if enter(log, &entry.info) != 0:
-        log_fail(log, -EIO, b"writing an index")         # the batch itself may still be written
+    error = enter(log, &entry.info)
+    if error != 0:
+        log_fail(log, error, b"writing an index")        # the batch itself may still be written
     staged.next_offset = entry.base_offset + entry.info.last_offset_delta + 1
     if done.first_offset >= 0 and done.aborted:
         commit(log, staged, entries, i + 1)
-        if entry.error == 0 and aborted_append(state, active_segment(state), &done) != 0:
-            log_fail(log, -EIO, b"writing a transaction index")
+        error = aborted_append(state, active_segment(state), &done) if entry.error == 0 else 0
+        if error != 0:
+            log_fail(log, error, b"writing a transaction index")
     return not log.failed
 
 
@@ -343,7 +369,7 @@ cdef void begin(Log *log, Staged *staged) noexcept nogil:
     cdef int error
     if log.wal != NULL and load_i32(&log.wal.failed):
         log_fail(log, -load_i32(&log.wal.failed), b"writing the write-ahead log")
-    if not log.failed and not state.closed and not state.activated:
+    if not log_out_of_service(log) and not state.closed and not state.activated:
         error = segment_activate(state)
         if error != 0:
             log_fail(log, error, b"opening the active segment")
@@ -395,7 +421,6 @@ cdef void append_entries(Log *log, AppendEntry **entries, int32_t n, int32_t lea
     cdef LogState *state = state_of(log)
     cdef Staged staged
     cdef int32_t i
-    cdef int error
     for i in range(n):
         entries[i].error = 0
         entries[i].duplicate = 0
@@ -405,7 +430,7 @@ cdef void append_entries(Log *log, AppendEntry **entries, int32_t n, int32_t lea
     pthread_mutex_lock(&log.lock)
     begin(log, &staged)
     i = 0
-    if not log.failed and not state.closed and not state.deleting:
+    if not log_out_of_service(log) and not (state.closed or state.deleting or state.moved):
         while i < n:
             i += 1
             if not stage(log, &staged, entries, i - 1, leader_epoch, now_ms):

@@ -14,6 +14,7 @@ cdef int32_t epochs_newest(const EpochCache *cache) noexcept nogil
 cdef void epochs_truncate_end(EpochCache *cache, int64_t end_offset) noexcept nogil
 cdef void epochs_truncate_start(EpochCache *cache, int64_t start_offset) noexcept nogil
 cdef void epochs_clear(EpochCache *cache) noexcept nogil
+cdef bint epochs_copy(EpochCache *to, const EpochCache *of) noexcept nogil      # False without memory
 cdef void epochs_end_offset(
     const EpochCache *cache, int32_t epoch, int64_t log_end_offset, int32_t *found_epoch,
     int64_t *end_offset) noexcept nogil

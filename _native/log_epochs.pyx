@@ -66,6 +66,15 @@ cdef void epochs_clear(EpochCache *cache) noexcept nogil:
     cache.count = 0
 
 
+cdef bint epochs_copy(EpochCache *to, const EpochCache *of) noexcept nogil:
+    cdef int32_t i
+    epochs_clear(to)
+    for i in range(of.count):
+        if not epochs_assign(to, of.entries[i].epoch, of.entries[i].start_offset):
+            return False
+    return True
+
+
 cdef void epochs_end_offset(const EpochCache *cache, int32_t epoch, int64_t log_end_offset,
                             int32_t *found_epoch, int64_t *end_offset) noexcept nogil:
     cdef int32_t i = 0

@@ -5,7 +5,7 @@ Kafka's ProducerStateManager: the last five batches of each producer, ongoing tr
 """
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t
 from bowstring._native.batch cimport BatchInfo
-from bowstring._native.log_types cimport LogState, Producer, Producers, RememberedBatch, Transaction
+from bowstring._native.log_types cimport LogState, Producer, Producers, RememberedBatch, Transaction, TransactionList
 
 cdef struct Marker:
     # The record of a control batch that ends a transaction.
@@ -19,6 +19,9 @@ cdef struct CompletedTransaction:
     int64_t last_stable_offset      # as it is once the marker counts
     int8_t aborted
 
+# The producer, entered when it is new; NULL without memory.
+cdef Producer *find_or_add(Producers *producers, int64_t producer_id) noexcept nogil
+cdef bint transaction_add(TransactionList *list, const Transaction *item) noexcept nogil   # False without memory
 cdef Producer *producer_find(const Producers *producers, int64_t producer_id) noexcept nogil
 
 # Whether Kafka would take this batch from a client: 0 or an error code; *duplicate is the remembered batch

@@ -11,7 +11,7 @@ from bowstring._native.crc cimport crc32c_update
 from bowstring._native.log_files cimport file_ops, read_file, replace_file, segment_path
 from bowstring._native.log_types cimport (
     INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE, OUT_OF_ORDER_SEQUENCE_NUMBER, REMEMBERED_BATCHES,
-    TRANSACTION_COORDINATOR_FENCED, TransactionList)
+    TRANSACTION_COORDINATOR_FENCED)
 from bowstring._native.records cimport Record, record_read
 
 cdef enum:

@@ -13,12 +13,12 @@ from bowstring._native.log_index cimport indexes_forget, indexes_truncate
 from bowstring._native.log_producers cimport (
     producers_clear, producers_on_high_watermark, snapshot_forget, snapshot_newest)
 from bowstring._native.log_recovery cimport producers_rebuild, timestamps_rescan
-from bowstring._native.log_roll cimport log_fail, log_rest, log_roll, log_settle_stable, roll_jitter_ms, state_of
+from bowstring._native.log_roll cimport log_fail, log_out_of_service, log_rest, log_roll, log_settle_stable, roll_jitter_ms, state_of
 from bowstring._native.log_segment cimport (
     active_segment, file_delete_later, segment_activate, segment_add, segment_age_timestamp, segment_create,
     segment_delete, segment_locate, segments_remove)
 from bowstring._native.log_types cimport (
-    OFFSET_OUT_OF_RANGE, DeletedFile, LogState, Segment, SegmentFile, pthread_mutex_t)
+    KAFKA_STORAGE_ERROR, OFFSET_OUT_OF_RANGE, DeletedFile, LogState, Segment, SegmentFile, pthread_mutex_t)
 from bowstring._native.wal cimport WAL_START, WAL_TRUNCATE, wal_kick, wal_stage
 
 cdef extern from "pthread.h" nogil:
@@ -28,7 +28,7 @@ cdef extern from "pthread.h" nogil:
 
 cdef bint writable(const Log *log) noexcept nogil:
     cdef LogState *state = state_of(log)
-    return not (log.failed or state.closed or state.deleting)
+    return not (log_out_of_service(log) or state.closed or state.deleting or state.moved)
 
 # ---------------------------------------------------------------- log start
 
@@ -54,7 +54,9 @@ cdef int16_t log_delete_records(Log *log, int64_t before_offset) noexcept nogil:
     pthread_mutex_lock(&log.lock)
     if before_offset == -1:
         before_offset = log.high_watermark
-    if before_offset < 0 or before_offset > log.high_watermark:
+    if not writable(log):
+        error = KAFKA_STORAGE_ERROR                      # what it says could not be kept
+    elif before_offset < 0 or before_offset > log.high_watermark:
         error = OFFSET_OUT_OF_RANGE
     else:
         raise_start(log, before_offset)
@@ -153,7 +155,7 @@ cdef int32_t log_unlink_expired(Log *log, int64_t now_ms) noexcept nogil:
     cdef int32_t failure = 0
     pthread_mutex_lock(&log.lock)
     at = &state.deleted
-    while at[0] != NULL:
+    while at[0] != NULL and not log_out_of_service(log):
         expired = at[0]
         if expired.due_ms > now_ms:
             at = &expired.next

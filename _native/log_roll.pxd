@@ -1,11 +1,16 @@
 """Rolling, flushing and closing a log; and how it fails. With Log.lock held except where said."""
 from libc.stdint cimport int32_t, int64_t
+from bowstring._native.atomics cimport load_i32
 from bowstring._native.log_types cimport Log, LogState, Segment
 
 cdef inline LogState *state_of(const Log *log) noexcept nogil:
     return <LogState *>log.state
 
-# No append is taken from now on. `doing` is a static string for people.
+# Whether the log takes no appends: it has failed, or the directory that it is in.
+cdef inline bint log_out_of_service(const Log *log) noexcept nogil:
+    return load_i32(&log.failed) or (log.directory != NULL and load_i32(&log.directory.failed))
+
+# No append is taken from now on; an error of the device takes the whole directory out of service. `doing` is a static string for people.
 cdef void log_fail(Log *log, int error, const char *doing) noexcept nogil
 # Sets last_stable_offset by high watermark and transactions.
 cdef void log_settle_stable(Log *log) noexcept nogil

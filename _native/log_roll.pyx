@@ -3,7 +3,10 @@ from libc.errno cimport ENOENT, ENOMEM
 from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint64_t
 from libc.stdio cimport snprintf
 from libc.stdlib cimport free, malloc
+from libc.string cimport strcmp
 from bowstring._native.atomics cimport load_i64, store_i32, store_i64
+from bowstring._native.clock cimport monotonic_ns
+from bowstring._native.directory_health cimport directory_fail, directory_took, is_of_directory
 from bowstring._native.log_epochs cimport epochs_write
 from bowstring._native.log_files cimport (
     file_ops, file_release, segment_file, segment_file_demote, segment_file_detach, sync_path)
@@ -24,6 +27,8 @@ cdef void log_fail(Log *log, int error, const char *doing) noexcept nogil:
         state.failed_errno = -error
         state.failed_doing = doing
         store_i32(&log.failed, 1)
+        if log.directory != NULL and is_of_directory(error):
+            directory_fail(log.directory, error, doing, state.directory)
 
 
 cdef void log_settle_stable(Log *log) noexcept nogil:
@@ -156,7 +161,7 @@ cdef int plan_flush(Log *log, bint include_active, FlushPlan *plan) noexcept nog
     plan.end_offset = log.log_end_offset if include_active else plan.newest_base
     plan.names = state.synced_segment < plan.newest_base
     snprintf(plan.directory, PATH_BYTES, b"%s", state.directory)
-    if state.closed or state.deleting or log.failed:
+    if state.closed or state.deleting or log_out_of_service(log):
         plan.end_offset = state.recovery_point
         plan.names = False
         return 0
@@ -178,13 +183,15 @@ cdef int plan_flush(Log *log, bint include_active, FlushPlan *plan) noexcept nog
 cdef int log_flush(Log *log, bint include_active) noexcept nogil:
     cdef LogState *state = state_of(log)
     cdef FlushPlan plan
+    cdef int64_t started_ns
     cdef int32_t i
     cdef int error
     pthread_mutex_lock(&log.lock)
     error = plan_flush(log, include_active, &plan)
-    if error == 0 and not state.closed and not state.deleting:
+    if error == 0 and not (state.closed or state.deleting or log_out_of_service(log)):
         error = epochs_write(state, True)
     pthread_mutex_unlock(&log.lock)
+    started_ns = monotonic_ns()
     for i in range(plan.n):
         if error == 0:
             error = sync_segment(plan.directory, plan.base_offsets[i], plan.files[i],
@@ -194,10 +201,13 @@ cdef int log_flush(Log *log, bint include_active) noexcept nogil:
         error = sync_of(plan.directory, plan.newest_base, b".snapshot")
         if error == 0:
             error = sync_path(plan.directory)
+    directory_took(log.directory, monotonic_ns() - started_ns)
     free(plan.files)
     free(plan.base_offsets)
     pthread_mutex_lock(&log.lock)
-    if state.deleting:
+    if error == -ENOENT and strcmp(plan.directory, state.directory) != 0:
+        error = 0                                        # moved meanwhile: the next flush syncs it where it is now
+    elif state.deleting:
         error = 0                                        # the files may have been renamed meanwhile; nobody needs them
     elif error != 0:
         if not state.closed:
@@ -215,7 +225,7 @@ cdef int log_rest(Log *log) noexcept nogil:
     cdef LogState *state = state_of(log)
     cdef int error = 0
     if state.quiet_since_offset == log.log_end_offset and state.offset_index.tail_capacity \
-            + state.time_index.tail_capacity > 0 and not log.failed:
+            + state.time_index.tail_capacity > 0 and not log_out_of_service(log):
         error = indexes_write(state)
         if error == 0:
             indexes_forget(state)
@@ -236,7 +246,7 @@ cdef int log_close(Log *log, bint sync) noexcept nogil:
     pthread_mutex_lock(&log.lock)
     if not state.closed and state.segment_count > 0:
         segment = active_segment(state)
-        if not log.failed and not state.deleting:
+        if not log_out_of_service(log) and not state.deleting:
             error = close_active(state)
             state.producers.end_offset = log.log_end_offset
             if error == 0:

@@ -63,6 +63,18 @@ cdef struct LogSlice:
     int64_t size_bytes
     int64_t next_offset           # offset that follows the range; -1 when it was not cheap to know
 
+cdef struct LogDirectory:
+    # One directory of log.dirs, shared by the logs in it. Belongs to its DirectoryHealth, which lives as long as
+    # any of those logs. Changed by directory_fail and directory_took only (directory_health.pxd).
+    int32_t failed                # 1 after an I/O error: no log in it takes appends until the next start
+    int error                     # errno of what failed first
+    int event_fd                  # readable when something has happened here; -1: nobody listens
+    int64_t slow_ns               # an operation that takes longer counts as slow; 0: none does
+    int64_t slow_operations
+    int64_t slowest_ns            # of them, since somebody asked
+    char[64] doing
+    char[512] where
+
 cdef struct Log:
     int64_t log_start_offset
     int64_t log_end_offset        # next offset to be written
@@ -78,6 +90,7 @@ cdef struct Log:
     int64_t appended_bytes
     int64_t truncations
     LogConfig config
+    LogDirectory *directory       # NULL: a log on its own
     # ---- guarded by lock
     pthread_mutex_t lock
     void *state                   # LogState: private to log.pyx and its parts
@@ -193,6 +206,7 @@ cdef struct LogState:
     int8_t closed
     int8_t replaying                # batches come back from the write-ahead log: not checked again
     int8_t deleting                 # the directory is marked for deletion: nothing is written any more
+    int8_t moved                    # another log has taken its place: appends and retention are refused
     int32_t roll_jitter_ms          # of the active segment
     int64_t reserved_bytes          # blocks of the active segment's .log are reserved up to here; 0: none
     int64_t recovery_point          # what is below survives power loss

@@ -80,7 +80,11 @@ cdef str doing_of(LogState *state):
 cdef object failure_of(Log *log):
     cdef LogState *state = state_of(log)
     if not load_i32(&log.failed):
-        return None
+        if log.directory == NULL or load_i32(&log.directory.failed) != 1:
+            return None
+        return (f"its log directory is out of service: {(<bytes>log.directory.doing).decode('utf-8', 'replace')} in "
+                f"{(<bytes>log.directory.where).decode('utf-8', 'replace')} failed: "
+                f"{(<bytes>strerror(log.directory.error)).decode()}")
     return f"{doing_of(state)}: {(<bytes>strerror(state.failed_errno)).decode()}"
 
 

@@ -284,7 +284,7 @@ cdef void partition_advanced(Partition *p, int64_t bytes, Reactor *here) noexcep
             post(&w.reactor.mailbox, MAIL_WAKE_FETCH, w.fetch_id, bytes, NULL)
         w = w.next
     part = p.ack_waiters
-    high_watermark = -1 if load_i32(&p.deleted) else load_i64(&p.log.high_watermark)
+    high_watermark = -1 if load_i32(&p.deleted) or p.log == NULL else load_i64(&p.log.high_watermark)
     while part != NULL:
         following = part.next
         if high_watermark < 0 or part.required_offset <= high_watermark:

@@ -85,7 +85,7 @@ cdef struct Partition:
     int32_t replicated              # 1: high watermark is moved by replication, not by the append itself
     int32_t in_sync_replicas
     int32_t min_insync_replicas
-    Log *log
+    Log *log                        # NULL: it is in a log directory that could not be opened
     PyObject *log_owner             # the PartitionLog; dropped by the control thread
     pthread_mutex_t waiters_lock
     Waiter *fetch_waiters           # doubly linked

@@ -181,6 +181,8 @@ cdef int16_t admit(Reactor *r, ProduceRequest *request, ProducePart *part, Topic
     if topic.internal:
         part.reason = b"Clients may not produce to an internal topic."
         return INVALID_TOPIC_EXCEPTION
+    if p.log == NULL:
+        return KAFKA_STORAGE_ERROR
     if not p.is_leader:
         return NOT_LEADER_OR_FOLLOWER
     part.log_start_offset = load_i64(&p.log.log_start_offset)

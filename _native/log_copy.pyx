@@ -1,0 +1,242 @@
+"""Copying a log into another one, see log_copy.pxd.
+
+Batches are taken as they are: offsets, epochs, producers and timestamps stay; segments and indexes are the target's
+own. Only batches whose CRC is right are copied, so rot does not spread to a second disk.
+"""
+import os
+
+from cpython.bytes cimport PyBytes_AS_STRING
+from libc.errno cimport EBADMSG, EIO, ENOMEM
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.stdlib cimport free, malloc, realloc
+from libc.string cimport memcpy, memset
+from bowstring._native.atomics cimport store_i32, store_i64
+from bowstring._native.batch cimport batch_crc_ok, batch_parse, BATCH_LENGTH, BATCH_LENGTH_PREFIX_BYTES
+from bowstring._native.bigendian cimport load_be32
+from bowstring._native.clock cimport wall_clock_ms
+from bowstring._native.log cimport PartitionLog
+from bowstring._native.log_append cimport AS_WRITTEN, append_entries
+from bowstring._native.log_epochs cimport epochs_copy, epochs_newest, epochs_truncate_start
+from bowstring._native.log_files cimport file_ops, file_release, read_range, sync_path
+from bowstring._native.log_producers cimport find_or_add, producers_clear, transaction_add
+from bowstring._native.log_read cimport read_slice
+from bowstring._native.log_roll cimport log_fail, log_flush, log_roll, log_settle_stable, state_of
+from bowstring._native.log_types cimport AppendEntry, LogSlice, LogState, Producer, Producers, pthread_mutex_t
+from bowstring._native.log_values import LogError
+
+cdef extern from "pthread.h" nogil:
+    int pthread_mutex_lock(pthread_mutex_t *mutex)
+    int pthread_mutex_unlock(pthread_mutex_t *mutex)
+
+cdef enum:
+    TOGETHER = 64                   # batches of one append
+    HEADER_BYTES = 61
+    STORAGE_ERROR = 56
+
+# ---------------------------------------------------------------- batches
+
+
+cdef int append_all(Log *target, uint8_t *data, int64_t size_bytes) noexcept nogil:
+    """Whole batches, in order."""
+    cdef AppendEntry[64] entries
+    cdef AppendEntry *[64] pointers
+    cdef int64_t at = 0, n
+    cdef int32_t count, i
+    while at < size_bytes:
+        count = 0
+        while at < size_bytes and count < TOGETHER:
+            if size_bytes - at < HEADER_BYTES:
+                return -EBADMSG
+            n = <int64_t>load_be32(data + at + BATCH_LENGTH) + BATCH_LENGTH_PREFIX_BYTES
+            if n > size_bytes - at or batch_parse(data + at, n, &entries[count].info) != 0 \
+                    or not batch_crc_ok(data + at, n):
+                return -EBADMSG
+            entries[count].data = data + at
+            pointers[count] = &entries[count]
+            count += 1
+            at += n
+        append_entries(target, pointers, count, AS_WRITTEN, wall_clock_ms())
+        for i in range(count):
+            if entries[i].error != 0:
+                return -state_of(target).failed_errno if target.failed else -EIO
+    return 0
+
+
+cdef int skip_to(Log *target, int64_t offset) noexcept nogil:
+    """Compaction took the source's last batches: a segment begins behind them, empty."""
+    cdef int error
+    pthread_mutex_lock(&target.lock)
+    store_i64(&target.log_end_offset, offset)
+    state_of(target).producers.end_offset = offset
+    error = log_roll(target, wall_clock_ms())
+    pthread_mutex_unlock(&target.lock)
+    return error
+
+
+cdef int64_t copy_some(Copier *copier, int64_t max_bytes) noexcept nogil:
+    cdef Log *target = copier.target
+    cdef int64_t end = copier.source.log_end_offset
+    cdef LogSlice found
+    cdef uint8_t *grown
+    cdef int64_t n
+    cdef int error
+    if target.log_end_offset == end:
+        return 0
+    if target.log_end_offset > end:
+        return COPY_LOST
+    error = read_slice(copier.source, target.log_end_offset, end, max_bytes, True, &copier.cursor, &found)
+    if error != 0:
+        return COPY_LOST if error == 1 else -EIO
+    if found.file == NULL:
+        return skip_to(target, end)
+    if found.size_bytes > copier.capacity:
+        grown = <uint8_t *>realloc(copier.buffer, <size_t>found.size_bytes)
+        if grown == NULL:
+            file_release(found.file)
+            return -ENOMEM
+        copier.buffer = grown
+        copier.capacity = found.size_bytes
+    n = read_range(found.file.fd, copier.buffer, found.size_bytes, found.position)
+    file_release(found.file)
+    if n != found.size_bytes:
+        return n if n < 0 else -EIO
+    error = append_all(target, copier.buffer, n)
+    return error if error != 0 else n
+
+# ---------------------------------------------------------------- taking its place
+
+
+cdef bint producers_copy(Producers *to, const Producers *of) noexcept nogil:
+    """`to` remembers what `of` does, but for its snapshots. False without memory."""
+    cdef Producer *producer
+    cdef uint32_t i
+    cdef int32_t k
+    producers_clear(to)
+    for i in range(of.mask + 1 if of.table != NULL else 0):
+        if of.table[i] != NULL:
+            producer = find_or_add(to, of.table[i].producer_id)
+            if producer == NULL:
+                return False
+            producer[0] = of.table[i][0]
+    for k in range(of.ongoing.count):
+        if not transaction_add(&to.ongoing, &of.ongoing.items[k]):
+            return False
+    for k in range(of.unreplicated.count):
+        if not transaction_add(&to.unreplicated, &of.unreplicated.items[k]):
+            return False
+    to.end_offset = of.end_offset
+    return True
+
+
+cdef int take_over(Log *source, Log *target, Wal *wal) noexcept nogil:
+    cdef LogState *old = state_of(source)
+    cdef LogState *new = state_of(target)
+    cdef int error = log_flush(target, True) if source.wal != NULL else 0
+    if error != 0:
+        return error
+    pthread_mutex_lock(&source.lock)
+    pthread_mutex_lock(&target.lock)                     # nobody else takes two
+    if target.log_end_offset != source.log_end_offset or target.failed or new.closed:
+        error = -EIO
+    elif not producers_copy(&new.producers, &old.producers) or not epochs_copy(&new.epochs, &old.epochs):
+        error = -ENOMEM
+        log_fail(target, error, b"taking another log's place")
+    else:
+        store_i32(&target.leader_epoch, epochs_newest(&new.epochs))
+        if source.log_start_offset > target.log_start_offset:
+            store_i64(&target.log_start_offset, source.log_start_offset)
+            epochs_truncate_start(&new.epochs, source.log_start_offset)
+        store_i64(&target.high_watermark, source.high_watermark)
+        # No reader's cursor into the source may pass for one into the target.
+        target.truncations = source.truncations + 1
+        new.limit_offset = -1
+        store_i64(&target.appended_batches, source.appended_batches)
+        store_i64(&target.appended_records, source.appended_records)
+        store_i64(&target.appended_bytes, source.appended_bytes)
+        memcpy(target.topic_id, source.topic_id, 16)
+        target.partition = source.partition
+        target.staged_frame = 0
+        store_i64(&target.durable_end_offset, target.log_end_offset)
+        target.wal = wal if source.wal != NULL else NULL
+        log_settle_stable(target)
+        old.moved = True
+    pthread_mutex_unlock(&target.lock)
+    pthread_mutex_unlock(&source.lock)
+    return error
+
+
+cdef class LogCopy:
+    """Copies one log into another, which must be empty or hold the beginning of the first.
+
+    Args:
+        source: The log; it goes on taking appends.
+        target: Its copy to be: opened with a log start offset at which a batch of the source begins.
+    """
+
+    def __cinit__(self, PartitionLog source not None, PartitionLog target not None):
+        memset(&self.copier, 0, sizeof(Copier))
+        self.source = source
+        self.target = target
+        self.copier.source = source.log
+        self.copier.target = target.log
+        self.copier.cursor.segment_base_offset = self.copier.cursor.offset = -1
+        self.copier.cursor.position = self.copier.cursor.truncations = -1
+
+    def __dealloc__(self):
+        free(self.copier.buffer)
+
+    def copy(self, int64_t max_bytes):
+        """Copies up to ``max_bytes`` (one batch at least): the bytes copied, 0 when there is nothing left.
+
+        Returns -1 when the source no longer has what comes next, because retention took it: begin anew.
+
+        Raises:
+            LogError: The source could not be read, or the target not written.
+        """
+        cdef int64_t n
+        with nogil:
+            n = copy_some(&self.copier, max_bytes)
+        if n == COPY_LOST:
+            return -1
+        if n < 0:
+            raise LogError(STORAGE_ERROR, self._failure(<int>n))
+        return n
+
+    def _failure(self, int error):
+        stopped = f"copying {self.source.directory} to {self.target.directory} failed"
+        if error == -EBADMSG:
+            return (f"{stopped}: the batch at offset {self.target.log_end_offset} is corrupt; it stays where it is "
+                    "until it is past retention or deleted with DeleteRecords")
+        return f"{stopped} at offset {self.target.log_end_offset}: {os.strerror(-error)}"
+
+
+def move_directory(PartitionLog log not None, path):
+    """Renames a log's directory while the log is in use, and makes the new name durable.
+
+    Raises:
+        OSError: The file system refused; the log is where it was, unless only the syncing failed.
+    """
+    cdef bytes name = str(path).encode("utf-8", "surrogateescape")
+    cdef bytes parent = os.path.dirname(name)
+    cdef const char *c_parent = parent
+    cdef LogState *state = state_of(log.log)
+    cdef char *copy = <char *>malloc(len(name) + 1)
+    cdef char *old = NULL
+    cdef int error
+    if copy == NULL:
+        raise MemoryError("no memory for a path")
+    memcpy(copy, PyBytes_AS_STRING(name), len(name) + 1)
+    with nogil:
+        pthread_mutex_lock(&log.log.lock)                # whoever opens a file by its path holds it
+        error = file_ops.rename(state.directory, copy)
+        if error == 0:
+            old = state.directory
+            state.directory = copy
+        pthread_mutex_unlock(&log.log.lock)
+        if error == 0:
+            free(old)
+            error = sync_path(c_parent)
+        else:
+            free(copy)
+    if error != 0:
+        raise OSError(-error, os.strerror(-error), str(path))
