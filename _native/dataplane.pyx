@@ -24,8 +24,9 @@ from bowstring._native.partition cimport (
     partition_advanced, partition_free, partition_new, topic_add, topic_by_name, topic_partition, topic_remove,
     topic_set_partition)
 from bowstring._native.plane cimport (
-    ApiCounters, Chunk, ControlMessage, LATENCY_BUCKETS, MAIL_CLOSE, MAIL_REPLY, MAIL_SLOW_BATCH, MAX_API_KEY,
+    Chunk, ControlMessage, MAIL_CLOSE, MAIL_REPLY, MAIL_SLOW_BATCH, MAX_API_KEY,
     MAX_REACTORS, Partition, Plane, ProducePart, pthread_mutex_t, pthread_rwlock_t, Reactor, Topic)
+from bowstring._native.plane_counters cimport counters_of
 from bowstring._native.reactor cimport (
     reactor_close_connections, reactor_free, reactor_init, reactor_start, reactor_stop)
 from bowstring._native.wal cimport Wal, WriteAheadLog
@@ -57,25 +58,6 @@ cdef extern from *:
 
 cdef enum:
     REACTOR_SHIFT = 48              # a connection id carries its reactor's index above this bit
-
-
-cdef dict _api_counters(ApiCounters *total):
-    cdef int i
-    return {
-        "requests": total.requests,
-        "errors": total.errors,
-        "total_us": total.total_us,
-        "latency_buckets": [total.buckets[i] for i in range(LATENCY_BUCKETS)],
-    }
-
-
-cdef void _add_counters(ApiCounters *total, ApiCounters *more):
-    cdef int i
-    total.requests += load_i64(&more.requests)
-    total.errors += load_i64(&more.errors)
-    total.total_us += load_i64(&more.total_us)
-    for i in range(LATENCY_BUCKETS):
-        total.buckets[i] += load_i64(&more.buckets[i])
 
 
 cdef class DataPlane:
@@ -495,26 +477,7 @@ cdef class DataPlane:
             ``fetch_sessions``, ``timers`` (entries in their heaps, over or not), and for ``produce`` and ``fetch`` a dict of ``requests``, ``errors``,
             ``total_us`` and ``latency_buckets`` (count below 2**i microseconds).
         """
-        cdef int i
-        cdef Reactor *r
-        cdef ApiCounters produce, fetch
-        cdef int64_t connections = 0, accepted = 0, received = 0, sent = 0, sessions = 0, timers = 0
-        memset(&produce, 0, sizeof(produce))
-        memset(&fetch, 0, sizeof(fetch))
-        for i in range(self.plane.reactor_count):
-            r = &self.plane.reactors[i]
-            connections += load_i64(&r.connections_open)
-            accepted += load_i64(&r.connections_accepted)
-            received += load_i64(&r.received_bytes)
-            sent += load_i64(&r.sent_bytes)
-            sessions += load_i32(&r.session_count)
-            timers += load_i32(&r.timers.count)
-            _add_counters(&produce, &r.produce)
-            _add_counters(&fetch, &r.fetch)
-        return {
-            "connections": connections, "accepted": accepted, "received_bytes": received, "sent_bytes": sent,
-            "fetch_sessions": sessions, "timers": timers, "produce": _api_counters(&produce), "fetch": _api_counters(&fetch),
-        }
+        return counters_of(&self.plane)
 
     def partition_counters(self, str topic, int partition):
         """``(appended_records, appended_bytes, fetched_records, fetched_bytes, failed_produces, failed_fetches)``

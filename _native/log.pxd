@@ -46,4 +46,3 @@ cdef class PartitionLog:
     """The log as Python sees it; owns the struct. See log.pyx."""
     cdef Log *log
     cdef object health              # the DirectoryHealth that log.directory points into; None
-    cdef int _roll(self, int64_t now_ms) noexcept nogil

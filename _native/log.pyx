@@ -25,9 +25,8 @@ from bowstring._native.log_retention cimport (
     RetiredSegment, log_apply_retention, log_delete_records, log_truncate_fully, log_truncate_to,
     log_unlink_expired)
 from bowstring._native.log_roll cimport (
-    log_close, log_flush, log_out_of_service, log_roll, log_settle_stable, log_time_to_roll, roll_jitter_ms, state_of)
+    log_close, log_flush, log_out_of_service, log_roll_now, log_settle_stable, roll_jitter_ms, state_of)
 from bowstring._native.log_search cimport search_max_timestamp, search_timestamp
-from bowstring._native.log_segment cimport active_segment, segment_activate
 from bowstring._native.log_types cimport KAFKA_STORAGE_ERROR, LogState
 from bowstring._native.log_values cimport (
     check, directory_of, epochs_of, failure_of, producers_of, read_config, segments_of, stats_of)
@@ -404,33 +403,16 @@ cdef class PartitionLog:
         """Begins a new segment unless the active one is empty."""
         cdef int error
         with nogil:
-            error = self._roll(INT64_MAX)
+            error = log_roll_now(self.log, INT64_MAX)
         check(self.log, error)
 
     def maybe_roll(self, int64_t now_ms):
         """Begins a new segment if the active one has batches and segment.ms is over by the clock; whether it did."""
         cdef int rolled
         with nogil:
-            rolled = self._roll(now_ms)
+            rolled = log_roll_now(self.log, now_ms)
         check(self.log, rolled)
         return rolled > 0
-
-    cdef int _roll(self, int64_t now_ms) noexcept nogil:
-        """1 when a segment began, 0 when not, or a negated errno. INT64_MAX: whatever the time."""
-        cdef LogState *state = state_of(self.log)
-        cdef int64_t before
-        cdef int error = 0
-        cdef bint rolled
-        pthread_mutex_lock(&self.log.lock)
-        before = active_segment(state).base_offset
-        if not (log_out_of_service(self.log) or state.closed or state.deleting or state.moved):
-            if not state.activated:
-                error = segment_activate(state)
-            if error == 0 and (now_ms == INT64_MAX or log_time_to_roll(self.log, now_ms, now_ms)):
-                error = log_roll(self.log, wall_clock_ms() if now_ms == INT64_MAX else now_ms)
-        rolled = active_segment(state).base_offset != before
-        pthread_mutex_unlock(&self.log.lock)
-        return error if error != 0 else rolled
 
     def flush(self, *, bint include_active=True):
         """Puts the log on the medium and returns the recovery point: what is below it survives power loss.

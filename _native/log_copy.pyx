@@ -39,7 +39,7 @@ cdef enum:
 cdef int append_all(Log *target, uint8_t *data, int64_t size_bytes) noexcept nogil:
     """Whole batches, in order."""
     cdef AppendEntry[64] entries
-    cdef AppendEntry *[64] pointers
+    cdef AppendEntry *pointers[64]
     cdef int64_t at = 0, n
     cdef int32_t count, i
     while at < size_bytes:

@@ -15,6 +15,9 @@ cdef void log_fail(Log *log, int error, const char *doing) noexcept nogil
 # Sets last_stable_offset by high watermark and transactions.
 cdef void log_settle_stable(Log *log) noexcept nogil
 cdef int log_roll(Log *log, int64_t now_ms) noexcept nogil
+# Takes the lock itself, and rolls if segment.ms is over by the clock (INT64_MAX: whatever the time): 1 when a segment
+# began, 0 when not, or a negated errno.
+cdef int log_roll_now(Log *log, int64_t now_ms) noexcept nogil
 # Random-looking, the same for the same segment: spreads the rolls of many partitions (segment.jitter.ms).
 cdef int32_t roll_jitter_ms(const Log *log) noexcept nogil
 cdef bint log_time_to_roll(Log *log, int64_t newest_timestamp, int64_t now_ms) noexcept nogil

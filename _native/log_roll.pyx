@@ -5,7 +5,7 @@ from libc.stdio cimport snprintf
 from libc.stdlib cimport free, malloc
 from libc.string cimport strcmp
 from bowstring._native.atomics cimport load_i64, store_i32, store_i64
-from bowstring._native.clock cimport monotonic_ns
+from bowstring._native.clock cimport monotonic_ns, wall_clock_ms
 from bowstring._native.directory_health cimport directory_fail, directory_took, is_of_directory
 from bowstring._native.log_epochs cimport epochs_write
 from bowstring._native.log_files cimport (
@@ -13,7 +13,7 @@ from bowstring._native.log_files cimport (
 from bowstring._native.log_index cimport indexes_forget, indexes_write, time_index_append
 from bowstring._native.log_producers cimport first_unstable_offset, snapshot_take
 from bowstring._native.log_segment cimport (
-    active_segment, segment_create, segment_first_timestamp, segment_floor)
+    active_segment, segment_activate, segment_create, segment_first_timestamp, segment_floor)
 from bowstring._native.log_types cimport PATH_BYTES, SegmentFile, pthread_mutex_t
 
 cdef extern from "pthread.h" nogil:
@@ -87,6 +87,23 @@ cdef int log_roll(Log *log, int64_t now_ms) noexcept nogil:
     if error != 0:
         log_fail(log, error, b"rolling a segment")
     return error
+
+
+cdef int log_roll_now(Log *log, int64_t now_ms) noexcept nogil:
+    cdef LogState *state = state_of(log)
+    cdef int64_t before
+    cdef int error = 0
+    cdef bint rolled
+    pthread_mutex_lock(&log.lock)
+    before = active_segment(state).base_offset
+    if not (log_out_of_service(log) or state.closed or state.deleting or state.moved):
+        if not state.activated:
+            error = segment_activate(state)
+        if error == 0 and (now_ms == INT64_MAX or log_time_to_roll(log, now_ms, now_ms)):
+            error = log_roll(log, wall_clock_ms() if now_ms == INT64_MAX else now_ms)
+    rolled = active_segment(state).base_offset != before
+    pthread_mutex_unlock(&log.lock)
+    return error if error != 0 else rolled
 
 
 cdef int close_active(LogState *state) noexcept nogil:

@@ -1,0 +1,47 @@
+"""Totals of what the reactors count, read without locks."""
+from libc.stdint cimport int64_t
+from libc.string cimport memset
+from bowstring._native.atomics cimport load_i32, load_i64
+from bowstring._native.plane cimport ApiCounters, LATENCY_BUCKETS, Reactor
+
+
+cdef dict _api_counters(ApiCounters *total):
+    cdef int i
+    return {
+        "requests": total.requests,
+        "errors": total.errors,
+        "total_us": total.total_us,
+        "latency_buckets": [total.buckets[i] for i in range(LATENCY_BUCKETS)],
+    }
+
+
+cdef void _add_counters(ApiCounters *total, ApiCounters *more):
+    cdef int i
+    total.requests += load_i64(&more.requests)
+    total.errors += load_i64(&more.errors)
+    total.total_us += load_i64(&more.total_us)
+    for i in range(LATENCY_BUCKETS):
+        total.buckets[i] += load_i64(&more.buckets[i])
+
+
+cdef dict counters_of(Plane *plane):
+    cdef int i
+    cdef Reactor *r
+    cdef ApiCounters produce, fetch
+    cdef int64_t connections = 0, accepted = 0, received = 0, sent = 0, sessions = 0, timers = 0
+    memset(&produce, 0, sizeof(produce))
+    memset(&fetch, 0, sizeof(fetch))
+    for i in range(plane.reactor_count):
+        r = &plane.reactors[i]
+        connections += load_i64(&r.connections_open)
+        accepted += load_i64(&r.connections_accepted)
+        received += load_i64(&r.received_bytes)
+        sent += load_i64(&r.sent_bytes)
+        sessions += load_i32(&r.session_count)
+        timers += load_i32(&r.timers.count)
+        _add_counters(&produce, &r.produce)
+        _add_counters(&fetch, &r.fetch)
+    return {
+        "connections": connections, "accepted": accepted, "received_bytes": received, "sent_bytes": sent,
+        "fetch_sessions": sessions, "timers": timers, "produce": _api_counters(&produce), "fetch": _api_counters(&fetch),
+    }
