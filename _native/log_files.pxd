@@ -22,6 +22,7 @@ cdef struct FileOps:
     int (*unlink)(const char *path) noexcept nogil
     # pwrite that returns when the bytes are on the medium (RWF_DSYNC); aligned where the file is O_DIRECT
     int64_t (*write_durable)(int fd, const void *data, int64_t size_bytes, int64_t position) noexcept nogil
+    int (*sync_file_system)(const char *path) noexcept nogil     # everything written to it, names too
 
 cdef FileOps file_ops
 

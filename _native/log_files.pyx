@@ -51,6 +51,9 @@ cdef extern from *:
     int fallocate(int fd, int mode, int64_t position, int64_t size_bytes) nogil
     int FALLOC_FL_KEEP_SIZE
 
+cdef extern from "unistd.h" nogil:
+    int syncfs(int fd)
+
 
 cdef int real_open(const char *path, int flags) noexcept nogil:
     cdef int fd
@@ -141,6 +144,18 @@ cdef int64_t real_write_durable(int fd, const void *data, int64_t size_bytes, in
             return -errno
 
 
+cdef int real_sync_file_system(const char *path) noexcept nogil:
+    """A descriptor that is opened now is told of write-back errors that nobody has been told of yet."""
+    cdef int error = 0
+    cdef int fd = real_open(path, O_RDONLY)
+    if fd < 0:
+        return fd
+    if syncfs(fd) != 0:
+        error = -errno
+    real_close(fd)
+    return error
+
+
 file_ops.open = real_open
 file_ops.close = real_close
 file_ops.pread = real_pread
@@ -153,6 +168,7 @@ file_ops.stat_path = real_stat_path
 file_ops.rename = real_rename
 file_ops.unlink = real_unlink
 file_ops.write_durable = real_write_durable
+file_ops.sync_file_system = real_sync_file_system
 
 # ---------------------------------------------------------------- paths and small files
 

@@ -367,6 +367,31 @@ cdef int indexes_reset(LogState *state) noexcept nogil:
     return error if error != 0 else reset(state, &state.time_index, TIME_ENTRY_BYTES)
 
 
+cdef int keep(LogState *state, Index *index, int32_t entry_bytes, int32_t entries) noexcept nogil:
+    cdef uint8_t[12] last
+    cdef int fd, error
+    index.entry_bytes = entry_bytes
+    index.filed = entries
+    index.tail_count = 0
+    set_last(state, index, NULL)
+    fd = open_file(state, index)
+    if fd < 0:
+        return fd
+    error = file_ops.truncate(fd, <int64_t>entries * entry_bytes)
+    if error == 0 and entries > 0:
+        if read_range(fd, last, entry_bytes, <int64_t>(entries - 1) * entry_bytes) == entry_bytes:
+            set_last(state, index, last)
+        else:
+            error = -EIO
+    file_ops.close(fd)
+    return error
+
+
+cdef int indexes_keep(LogState *state, int32_t offset_entries, int32_t time_entries) noexcept nogil:
+    cdef int error = keep(state, &state.offset_index, OFFSET_ENTRY_BYTES, offset_entries)
+    return error if error != 0 else keep(state, &state.time_index, TIME_ENTRY_BYTES, time_entries)
+
+
 cdef void forget(Index *index) noexcept nogil:
     free(index.tail)
     index.tail = NULL

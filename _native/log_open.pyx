@@ -1,24 +1,27 @@
 """Opening a log, see log_open.pxd. Step by step as Kafka's LogLoader does it."""
 from libc.errno cimport EBADMSG, ENOENT, ENOMEM
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport INT64_MAX, int32_t, int64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport strlen, memcpy
+from bowstring._native.batch cimport BatchInfo
 from bowstring._native.log_aborted cimport aborted_sound
 from bowstring._native.log_directory cimport (
     ABORTED_FILE, INDEX_FILE, LOG_FILE, SNAPSHOT_FILE, TIME_INDEX_FILE, FoundSegment, Listing, finish_swaps,
     listing_free, listing_read)
 from bowstring._native.log_epochs cimport (
     epochs_clear, epochs_load, epochs_newest, epochs_truncate_end, epochs_truncate_start)
-from bowstring._native.log_files cimport file_ops, segment_file_detach, segment_path
+from bowstring._native.log_files cimport file_ops, file_release, segment_file, segment_file_detach, segment_path
+from bowstring._native.log_findings cimport finding_add, findings_free
 from bowstring._native.log_index cimport indexes_forget
 from bowstring._native.log_producers cimport (
     producers_clear, producers_free, snapshot_forget, snapshot_known, snapshot_newest, snapshot_take)
-from bowstring._native.log_recovery cimport epochs_rebuild, producers_rebuild, segment_recover
+from bowstring._native.log_recovery cimport Recovered, epochs_rebuild, producers_rebuild
+from bowstring._native.log_resume cimport segment_recover
 from bowstring._native.log_roll cimport log_settle_stable, roll_jitter_ms, state_of
 from bowstring._native.log_segment cimport (
-    active_segment, file_delete_later, segment_add, segment_create, segment_delete, segment_end_offset,
-    segment_free)
-from bowstring._native.log_types cimport DeletedFile, LogState, Segment, pthread_mutex_t
+    Walk, active_segment, file_delete_later, segment_add, segment_create, segment_delete, segment_end_offset,
+    segment_free, walk_peek, walk_start)
+from bowstring._native.log_types cimport DeletedFile, LogState, Segment, SegmentFile, pthread_mutex_t
 
 cdef extern from "pthread.h" nogil:
     int pthread_mutex_init(pthread_mutex_t *mutex, void *attributes)
@@ -34,6 +37,7 @@ cdef struct Opening:
     bint cut                        # a bad batch ended the log: later segments go
     bint producers_stale            # the state does not cover the log up to the next segment
     bint epochs_lost
+    bint broken_tail                # the newest segment ends in damage that stays: the log goes on in another
 
 # ---------------------------------------------------------------- segments
 
@@ -43,6 +47,8 @@ cdef int drop_files(LogState *state, const FoundSegment *found, Opening *opening
     cdef int error = 0
     if found.kinds & LOG_FILE:
         state.dropped_segments += 1
+        finding_add(state, b"the segment lies behind the place where the log was cut off, and was dropped",
+                    found.base_offset, b".log", 0, 0, found.base_offset, -1)
         error = file_delete_later(state, found.base_offset, b".log", opening.now_ms, delay_ms)
     if error == 0 and found.kinds & INDEX_FILE:
         error = file_delete_later(state, found.base_offset, b".index", opening.now_ms, delay_ms)
@@ -70,26 +76,49 @@ cdef bint indexes_sound(const LogState *state, const Segment *segment, int32_t k
     return not kinds & ABORTED_FILE or aborted_sound(state, segment)
 
 
-cdef int recover(Log *log, Segment *segment, Opening *opening) noexcept nogil:
+cdef int recover(Log *log, Segment *segment, Opening *opening, int64_t point) noexcept nogil:
     cdef LogState *state = state_of(log)
-    cdef int64_t truncated_bytes = 0
-    cdef int error = 0
-    if opening.producers_stale:
-        error = producers_rebuild(log, segment.base_offset, opening.now_ms)
-        opening.producers_stale = False
-    if error == 0:
-        error = segment_recover(log, segment, &opening.end_offset, &truncated_bytes)
-    state.truncated_bytes += truncated_bytes
-    opening.cut = truncated_bytes > 0
-    return error
+    cdef Recovered recovered
+    cdef int error = segment_recover(
+        log, segment, point, opening.producers_stale, opening.now_ms, &recovered)
+    if error != 0:
+        return error
+    opening.producers_stale = False
+    opening.end_offset = recovered.end_offset
+    opening.broken_tail = recovered.broken_tail
+    state.truncated_bytes += recovered.truncated_bytes
+    opening.cut = recovered.truncated_bytes > 0
+    return 0
 
 
-cdef int load_segment(Log *log, const FoundSegment *found, bint unflushed, Opening *opening) noexcept nogil:
+cdef int look_for_hole(Log *log, int64_t base_offset, Opening *opening) noexcept nogil:
+    """Offsets of a log that was never compacted have no gaps: one between two segments is a segment that is gone."""
+    cdef LogState *state = state_of(log)
+    cdef Segment *before
+    cdef int64_t end_offset = opening.end_offset
+    if opening.clean_shutdown or log.config.compacted or state.segment_count == 0:
+        return 0
+    before = active_segment(state)
+    if end_offset < 0:
+        end_offset = segment_end_offset(state, before)
+        segment_file_detach(before)                      # it is not the active one for long
+        if end_offset == -EBADMSG:                       # readers and the scrubber will come upon that
+            return 0
+        if end_offset < 0:
+            return <int>end_offset
+    if end_offset < base_offset:
+        finding_add(state, b"a segment is missing before this one", base_offset, b".log", 0, 0, end_offset, base_offset)
+    return 0
+
+
+cdef int load_segment(Log *log, const FoundSegment *found, bint unflushed, bint last, Opening *opening) noexcept nogil:
     cdef LogState *state = state_of(log)
     cdef char[4096] path
     cdef Segment *segment
     cdef int64_t size_bytes = 0
     cdef int error = file_ops.stat_path(segment_path(path, state, found.base_offset, b".log"), &size_bytes)
+    if error == 0:
+        error = look_for_hole(log, found.base_offset, opening)
     if error != 0:
         return error
     segment = segment_add(state, found.base_offset, size_bytes, opening.now_ms)
@@ -98,11 +127,14 @@ cdef int load_segment(Log *log, const FoundSegment *found, bint unflushed, Openi
     segment.has_aborted = found.kinds & ABORTED_FILE != 0
     state.activated = False
     opening.end_offset = -1
+    opening.broken_tail = False
     if unflushed:
-        return recover(log, segment, opening)
+        return recover(log, segment, opening, opening.recovery_point)
     if not indexes_sound(state, segment, found.kinds):
         state.rebuilt_indexes += 1
-        error = recover(log, segment, opening)
+        finding_add(state, b"an index was missing or damaged and was made anew", found.base_offset, b".index", 0, 0, -1, -1)
+        # All of a segment that others follow is below the recovery point.
+        error = recover(log, segment, opening, opening.recovery_point if last else INT64_MAX)
         opening.cut = False                              # what follows was closed in order: it stays
         return error
     opening.producers_stale = True
@@ -113,9 +145,11 @@ cdef int load_segments(Log *log, Opening *opening) noexcept nogil:
     cdef LogState *state = state_of(log)
     cdef Listing *listing = &opening.listing
     cdef int64_t first_unflushed = 0
-    cdef int32_t i
+    cdef int32_t i, last = -1
     cdef int error = 0
     for i in range(listing.count):
+        if listing.found[i].kinds & LOG_FILE:
+            last = i
         if listing.found[i].kinds & LOG_FILE and listing.found[i].base_offset <= opening.recovery_point:
             first_unflushed = listing.found[i].base_offset
         if listing.found[i].kinds & SNAPSHOT_FILE and not snapshot_known(
@@ -126,7 +160,7 @@ cdef int load_segments(Log *log, Opening *opening) noexcept nogil:
             error = drop_files(state, &listing.found[i], opening, log.config.file_delete_delay_ms)
         else:
             error = load_segment(log, &listing.found[i], not opening.clean_shutdown
-                                 and listing.found[i].base_offset >= first_unflushed, opening)
+                                 and listing.found[i].base_offset >= first_unflushed, i == last, opening)
             log.size_bytes += active_segment(state).size_bytes if error == 0 else 0
         if error != 0:
             return error
@@ -149,9 +183,35 @@ cdef int find_end(Log *log, Opening *opening) noexcept nogil:
 
 
 cdef int recover_active(Log *log, Opening *opening) noexcept nogil:
-    cdef int error = recover(log, active_segment(state_of(log)), opening)
+    cdef int error = recover(log, active_segment(state_of(log)), opening, opening.recovery_point)
     log.size_bytes += active_segment(state_of(log)).size_bytes
     return error
+
+
+cdef int go_on_elsewhere(Log *log, Opening *opening) noexcept nogil:
+    """Nothing is written behind damage: what comes next begins a segment, at the recovery point."""
+    cdef LogState *state = state_of(log)
+    if not opening.broken_tail or opening.end_offset <= active_segment(state).base_offset:
+        return 0
+    return segment_create(state, opening.end_offset, opening.now_ms)
+
+
+cdef bint epochs_missing(LogState *state) noexcept nogil:
+    """Batches were written by a leader, and no file says when it began."""
+    cdef Walk walk
+    cdef BatchInfo info
+    cdef int error = 0
+    cdef bint missing
+    cdef SegmentFile *file
+    if state.segment_count == 0 or state.segments[0].size_bytes == 0:
+        return False
+    file = segment_file(state, state.segments[0], state.segment_count == 1, &error)
+    if file == NULL:
+        return False
+    walk_start(&walk, file.fd, 0, state.segments[0].size_bytes)
+    missing = walk_peek(&walk, &info) > 0 and info.leader_epoch >= 0
+    file_release(file)
+    return missing
 
 
 cdef int start_over(Log *log, Opening *opening) noexcept nogil:
@@ -211,6 +271,14 @@ cdef int load_producers(Log *log, Opening *opening) noexcept nogil:
         error = snapshot_take(state)
     return error
 
+
+cdef void adopt_snapshot(LogState *state) noexcept nogil:
+    """One inside the active segment is the last checkpoint's, or the last shutdown's: the next ones replace it."""
+    cdef int64_t newest = snapshot_newest(&state.producers)
+    if newest > active_segment(state).base_offset:
+        state.checkpoints[1].offset = newest
+        state.checkpoints[1].empty = False
+
 # ---------------------------------------------------------------- the whole
 
 
@@ -228,6 +296,7 @@ cdef int list_directory(LogState *state, Listing *listing) noexcept nogil:
 cdef int load(Log *log, Opening *opening) noexcept nogil:
     """Each step names itself in failed_doing before it begins."""
     cdef LogState *state = state_of(log)
+    cdef bint no_epochs
     cdef int error
     state.failed_doing = b"listing the directory"
     error = list_directory(state, &opening.listing)
@@ -238,17 +307,20 @@ cdef int load(Log *log, Opening *opening) noexcept nogil:
     opening.epochs_lost = error == -EBADMSG
     if error != 0 and not opening.epochs_lost:
         return error
+    no_epochs = state.epochs.count == 0
     state.failed_doing = b"loading the segments"
     error = load_segments(log, opening)
     if error == 0:
         error = find_end(log, opening)
+    if error == 0 and state.segment_count > 0:
+        error = go_on_elsewhere(log, opening)
     if error == 0 and state.segment_count > 0 and opening.end_offset < log.log_start_offset:
         error = start_over(log, opening)
     if error == 0 and state.segment_count == 0:
         state.failed_doing = b"creating the first segment"
         error = segment_create(state, log.log_start_offset, opening.now_ms)
         opening.end_offset = log.log_start_offset
-    if error == 0 and opening.epochs_lost:
+    if error == 0 and (opening.epochs_lost or no_epochs and epochs_missing(state)):
         state.failed_doing = b"finding the leader epochs again"
         error = epochs_rebuild(log)
     if error != 0:
@@ -277,6 +349,7 @@ cdef Log *allocate(const char *directory) noexcept nogil:
     state.limit_offset = -1
     state.first_unstable_offset = -1
     state.synced_segment = -1
+    state.checkpoints[0].offset = state.checkpoints[1].offset = -1
     state.quiet_since_offset = -1
     state.offset_index.entry_bytes = 8
     state.time_index.entry_bytes = 12
@@ -303,6 +376,7 @@ cdef Log *log_open(const char *directory, const LogConfig *config, int64_t recov
     opening.end_offset = -1
     opening.cut = False
     opening.producers_stale = True
+    opening.broken_tail = False
     error[0] = load(log, &opening)
     listing_free(&opening.listing)
     if error[0] != 0:
@@ -312,7 +386,10 @@ cdef Log *log_open(const char *directory, const LogConfig *config, int64_t recov
     state.failed_doing = NULL
     segment_file_detach(active_segment(state))           # an idle log holds no file and no index memory
     indexes_forget(state)
-    state.recovery_point = log.log_end_offset if clean_shutdown or recovery_point > log.log_end_offset else recovery_point
+    state.recovery_point = log.log_end_offset if clean_shutdown else recovery_point
+    if state.recovery_point > log.log_end_offset:        # another log's, or this one's before it lost its end
+        state.recovery_point = active_segment(state).base_offset
+    adopt_snapshot(state)
     state.synced_segment = active_segment(state).base_offset if clean_shutdown else -1
     state.roll_jitter_ms = roll_jitter_ms(log)
     log.leader_epoch = epochs_newest(&state.epochs)
@@ -332,6 +409,7 @@ cdef void log_free(Log *log) noexcept nogil:
         state.deleted = deleted.next
         free(deleted)
     indexes_forget(state)
+    findings_free(state)
     producers_free(&state.producers)
     free(state.epochs.entries)
     free(state.segments)

@@ -1,10 +1,11 @@
 """Reading a log's batches again, see log_recovery.pxd."""
 from libc.errno cimport EBADMSG, ENOENT, ENOMEM
-from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t
+from libc.stdint cimport INT32_MAX, INT64_MAX, int32_t, int64_t, uint8_t
 from libc.stdlib cimport free, malloc
 from bowstring._native.batch cimport ATTR_CONTROL, BatchInfo
 from bowstring._native.log_aborted cimport aborted_append
 from bowstring._native.log_epochs cimport epochs_assign, epochs_clear, epochs_newest
+from bowstring._native.log_findings cimport finding_add
 from bowstring._native.log_files cimport (
     file_ops, file_release, read_range, segment_file, segment_file_detach, segment_path)
 from bowstring._native.log_index cimport (
@@ -13,10 +14,11 @@ from bowstring._native.log_producers cimport (
     CompletedTransaction, Marker, marker_read, producer_end_transaction, producer_update, producers_clear,
     snapshot_forget, snapshot_load, snapshot_newest)
 from bowstring._native.log_roll cimport state_of
-from bowstring._native.log_scan cimport LogScan, scan_at, scan_close, scan_next, scan_open, scan_pass
+from bowstring._native.log_scan cimport (
+    LogScan, scan_at, scan_close, scan_next, scan_open, scan_pass, scan_skip)
 from bowstring._native.log_segment cimport (
     Walk, active_segment, last_offset_of, segment_locate, walk_peek, walk_start)
-from bowstring._native.log_types cimport NO_TIMESTAMP, LogState, SegmentFile
+from bowstring._native.log_types cimport NO_TIMESTAMP, LogFinding, LogState, SegmentFile
 
 # ---------------------------------------------------------------- what a batch means for the log's state
 
@@ -61,59 +63,114 @@ cdef int index_batch(Log *log, Segment *segment, const BatchInfo *info, int64_t 
     return error
 
 
-cdef int recover_batches(Log *log, Segment *segment, LogScan *scan, int64_t *end_offset) noexcept nogil:
-    cdef LogState *state = state_of(log)
+cdef int step_over(LogState *state, Segment *segment, LogScan *scan, int64_t point, Recovered *out) noexcept nogil:
+    """A bad batch below the recovery point: it stays, out of service. 1 when the log goes on behind it."""
     cdef BatchInfo info
     cdef const uint8_t *batch = NULL
-    cdef int error
-    end_offset[0] = segment.base_offset
+    cdef const char *why = scan.bad
+    cdef LogFinding *finding
+    cdef int64_t position = scan_at(scan)
+    cdef int64_t first_offset = out.end_offset
+    cdef int found = scan_skip(scan, first_offset, segment.base_offset + INT32_MAX, &info)
+    if found < 0:
+        return found
+    if found == 2:
+        out.end_offset = last_offset_of(&info) + 1
+    elif found == 1:
+        found = scan_next(scan, &info, &batch)
+        out.end_offset = info.base_offset if found > 0 else first_offset
+    else:
+        out.broken_tail = True
+        if point < INT64_MAX:
+            out.end_offset = point
+    finding = finding_add(state, why, segment.base_offset, b".log", position, scan_at(scan) - position,
+                          first_offset, out.end_offset)
+    if finding != NULL:
+        finding.out_of_service = True
+    return found
+
+
+cdef int take_batch(Log *log, Segment *segment, const uint8_t *batch, const BatchInfo *info,
+                    int64_t position) noexcept nogil:
+    cdef LogState *state = state_of(log)
+    cdef int error = index_batch(log, segment, info, position)
+    if error == 0:
+        error = replay(log, segment, batch, info, True)
+    if error == 0 and info.leader_epoch > epochs_newest(&state.epochs) \
+            and not epochs_assign(&state.epochs, info.leader_epoch, info.base_offset):
+        error = -ENOMEM
+    return error
+
+
+cdef int recover_batches(Log *log, Segment *segment, LogScan *scan, int64_t point, Recovered *out) noexcept nogil:
+    cdef BatchInfo info
+    cdef const uint8_t *batch = NULL
+    cdef int found
     while True:
-        error = scan_next(scan, &info, &batch)
-        if error <= 0:
-            return error
-        if info.base_offset < end_offset[0] or last_offset_of(&info) - segment.base_offset > INT32_MAX:
-            return 0
-        error = index_batch(log, segment, &info, scan_at(scan))
-        if error == 0:
-            error = replay(log, segment, batch, &info, True)
-        if error == 0 and info.leader_epoch > epochs_newest(&state.epochs) \
-                and not epochs_assign(&state.epochs, info.leader_epoch, info.base_offset):
-            error = -ENOMEM
-        if error != 0:
-            return error
-        end_offset[0] = last_offset_of(&info) + 1
+        found = scan_next(scan, &info, &batch)
+        if found > 0 and (info.base_offset < out.end_offset
+                          or last_offset_of(&info) - segment.base_offset > INT32_MAX):
+            scan.bad = b"the batch's offsets do not follow those before it"
+            found = 0
+        if found == 0 and scan.bad != NULL and out.end_offset < point:
+            found = step_over(state_of(log), segment, scan, point, out)
+            if found > 0:
+                continue
+        if found <= 0:
+            return found
+        found = take_batch(log, segment, batch, &info, scan_at(scan))
+        if found != 0:
+            return found
+        out.end_offset = last_offset_of(&info) + 1
         scan_pass(scan, info.size_bytes)
 
 
-cdef int segment_recover(Log *log, Segment *segment, int64_t *end_offset, int64_t *truncated_bytes) noexcept nogil:
-    cdef LogState *state = state_of(log)
+cdef int forget_segment(LogState *state, Segment *segment) noexcept nogil:
+    """What the other files say about the segment: all of it is found again."""
     cdef char[4096] path
-    cdef LogScan scan
-    cdef int64_t valid_bytes
     cdef int error = indexes_reset(state)
-    cdef SegmentFile *file
     state.activated = True
     state.bytes_since_index = 0
     segment.index_unsound = False
     segment.largest_timestamp = segment.first_timestamp = NO_TIMESTAMP
     segment.largest_timestamp_offset = -1
-    if segment.has_aborted:
-        file_ops.unlink(segment_path(path, state, segment.base_offset, b".txnindex"))
+    if error == 0 and segment.has_aborted:
+        error = file_ops.unlink(segment_path(path, state, segment.base_offset, b".txnindex"))
+        error = 0 if error == -ENOENT else error
         segment.has_aborted = False
+    return error
+
+
+cdef int cut_off(LogState *state, Segment *segment, SegmentFile *file, int64_t valid_bytes, Recovered *out) noexcept nogil:
+    out.truncated_bytes = segment.size_bytes - valid_bytes
+    if out.truncated_bytes == 0:
+        return 0
+    finding_add(state, b"what follows the last whole batch was cut off", segment.base_offset, b".log", valid_bytes,
+                out.truncated_bytes, out.end_offset, -1)
+    segment.size_bytes = valid_bytes
+    return file_ops.truncate(file.fd, valid_bytes)
+
+
+cdef int segment_scan(Log *log, Segment *segment, int64_t position, int64_t first_offset, int64_t point,
+                      Recovered *out) noexcept nogil:
+    cdef LogState *state = state_of(log)
+    cdef LogScan scan
+    cdef SegmentFile *file
+    cdef int error = forget_segment(state, segment) if position == 0 else 0
+    out.end_offset = first_offset
+    out.truncated_bytes = 0
+    out.broken_tail = False
     if error != 0:
         return error
     file = segment_file(state, segment, True, &error)
     if file == NULL:
         return error
-    error = scan_open(&scan, file.fd, 0, segment.size_bytes)
+    error = scan_open(&scan, file.fd, position, segment.size_bytes)
     if error == 0:
-        error = recover_batches(log, segment, &scan, end_offset)
+        error = recover_batches(log, segment, &scan, point, out)
     scan_close(&scan)
-    valid_bytes = scan_at(&scan)
-    truncated_bytes[0] = segment.size_bytes - valid_bytes
-    if error == 0 and truncated_bytes[0] > 0:
-        error = file_ops.truncate(file.fd, valid_bytes)
-        segment.size_bytes = valid_bytes
+    if error == 0 and not out.broken_tail:
+        error = cut_off(state, segment, file, scan_at(&scan), out)
     file_release(file)
     segment_file_detach(segment)                         # the first append or read opens it again
     if error == 0 and segment.largest_timestamp >= 0:
@@ -121,7 +178,7 @@ cdef int segment_recover(Log *log, Segment *segment, int64_t *end_offset, int64_
     if error == 0:
         error = indexes_write(state)
     state.recovered_segments += 1
-    state.recovered_bytes += valid_bytes
+    state.recovered_bytes += segment.size_bytes - position
     return error
 
 # ---------------------------------------------------------------- producers
@@ -143,6 +200,30 @@ cdef int replay_at(Log *log, Segment *segment, int fd, int64_t position, const B
     return error
 
 
+cdef int walk_on(LogState *state, Segment *segment, Walk *walk, int64_t expected, BatchInfo *info) noexcept nogil:
+    """walk_peek, but damage is passed: it is below the recovery point, and the log goes on behind it."""
+    cdef LogScan scan
+    cdef BatchInfo bad
+    cdef LogFinding *finding
+    cdef int64_t position
+    cdef int found = walk_peek(walk, info)
+    while found == -EBADMSG:
+        position = walk.position
+        found = scan_open(&scan, walk.fd, position, walk.end)
+        if found == 0:
+            found = scan_skip(&scan, expected, segment.base_offset + INT32_MAX, &bad)
+        walk.position = scan_at(&scan)
+        scan_close(&scan)
+        if found < 0:
+            return found
+        finding = finding_add(state, b"there is no batch header", segment.base_offset, b".log", position,
+                              walk.position - position, expected, -1)
+        if finding != NULL:
+            finding.out_of_service = True
+        found = walk_peek(walk, info)
+    return found
+
+
 cdef int replay_segment(Log *log, Segment *segment, int64_t to_offset) noexcept nogil:
     cdef LogState *state = state_of(log)
     cdef Walk walk
@@ -153,17 +234,19 @@ cdef int replay_segment(Log *log, Segment *segment, int64_t to_offset) noexcept 
     cdef SegmentFile *file
     if state.producers.end_offset > segment.base_offset:
         found = segment_locate(state, segment, state.producers.end_offset, segment.size_bytes, &start, &info)
-        if found <= 0:
+        if found == -EBADMSG:
+            start = 0
+        elif found <= 0:
             return found
     file = segment_file(state, segment, segment == active_segment(state), &error)
     if file == NULL:
         return error
     walk_start(&walk, file.fd, start, segment.size_bytes)
-    found = walk_peek(&walk, &info)
+    found = walk_on(state, segment, &walk, segment.base_offset, &info)
     while found > 0 and info.base_offset < to_offset and error == 0:
         error = replay_at(log, segment, file.fd, walk.position, &info)
         walk.position += info.size_bytes
-        found = walk_peek(&walk, &info)
+        found = walk_on(state, segment, &walk, last_offset_of(&info) + 1, &info)
     file_release(file)
     return error if error != 0 else (found if found < 0 else 0)
 
@@ -216,14 +299,14 @@ cdef int epochs_rebuild(Log *log) noexcept nogil:
         if file == NULL:
             return error
         walk_start(&walk, file.fd, 0, state.segments[i].size_bytes)
-        found = walk_peek(&walk, &info)
+        found = walk_on(state, state.segments[i], &walk, state.segments[i].base_offset, &info)
         while found > 0:
             if info.leader_epoch > epochs_newest(&state.epochs) \
                     and not epochs_assign(&state.epochs, info.leader_epoch, info.base_offset):
                 found = -ENOMEM
                 break
             walk.position += info.size_bytes
-            found = walk_peek(&walk, &info)
+            found = walk_on(state, state.segments[i], &walk, last_offset_of(&info) + 1, &info)
         file_release(file)
         if found < 0:
             return found

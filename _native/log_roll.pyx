@@ -139,31 +139,26 @@ cdef int sync_of(const char *directory, int64_t base_offset, const char *suffix)
     return 0 if error == -ENOENT else error              # deleted meanwhile, or never there
 
 
-cdef int sync_segment(const char *directory, int64_t base_offset, SegmentFile *file, bint active) noexcept nogil:
-    """The active segment's indexes are rebuilt after a crash, so only its batches need the device."""
-    cdef int error = file_ops.sync(file.fd)
-    if not active:
-        if error == 0:
-            error = sync_of(directory, base_offset, b".index")
-        if error == 0:
-            error = sync_of(directory, base_offset, b".timeindex")
-        if error == 0:
-            error = sync_of(directory, base_offset, b".txnindex")
-    return error
+cdef int sync_indexes(const char *directory, int64_t base_offset) noexcept nogil:
+    cdef int error = sync_of(directory, base_offset, b".index")
+    if error == 0:
+        error = sync_of(directory, base_offset, b".timeindex")
+    return error if error != 0 else sync_of(directory, base_offset, b".txnindex")
 
 
-cdef struct FlushPlan:
-    int32_t n
-    SegmentFile **files
-    int64_t *base_offsets
-    int64_t end_offset
-    int64_t newest_base
-    bint names                      # the directory has names that are not synced
-    char[4096] directory            # its path then: mark_deleted() may put another in its place meanwhile
+cdef void flush_goal(Log *log, bint include_active, FlushGoal *goal) noexcept nogil:
+    cdef LogState *state = state_of(log)
+    goal.newest_base = active_segment(state).base_offset
+    goal.truncations = log.truncations
+    goal.end_offset = log.log_end_offset if include_active else goal.newest_base
+    goal.names = state.synced_segment < goal.newest_base
+    if state.closed or state.deleting or log_out_of_service(log):
+        goal.end_offset = state.recovery_point
+        goal.names = False
+    goal.needed = goal.names or goal.end_offset > state.recovery_point
 
 
-cdef int plan_flush(Log *log, bint include_active, FlushPlan *plan) noexcept nogil:
-    """What to sync, held open; with the lock."""
+cdef int flush_plan(Log *log, bint include_active, FlushPlan *plan) noexcept nogil:
     cdef LogState *state = state_of(log)
     cdef int32_t first = segment_floor(state, state.recovery_point)
     cdef int32_t last = state.segment_count - (0 if include_active else 1)
@@ -174,15 +169,10 @@ cdef int plan_flush(Log *log, bint include_active, FlushPlan *plan) noexcept nog
     plan.n = 0
     plan.files = NULL
     plan.base_offsets = NULL
-    plan.newest_base = active_segment(state).base_offset
-    plan.end_offset = log.log_end_offset if include_active else plan.newest_base
-    plan.names = state.synced_segment < plan.newest_base
+    plan.snapshot = -1
     snprintf(plan.directory, PATH_BYTES, b"%s", state.directory)
-    if state.closed or state.deleting or log_out_of_service(log):
-        plan.end_offset = state.recovery_point
-        plan.names = False
-        return 0
-    if plan.end_offset <= state.recovery_point or last <= first:
+    flush_goal(log, include_active, &plan.goal)
+    if plan.goal.end_offset <= state.recovery_point or last <= first:
         return 0
     plan.files = <SegmentFile **>malloc((last - first) * sizeof(SegmentFile *))
     plan.base_offsets = <int64_t *>malloc((last - first) * sizeof(int64_t))
@@ -197,32 +187,30 @@ cdef int plan_flush(Log *log, bint include_active, FlushPlan *plan) noexcept nog
     return 0
 
 
-cdef int log_flush(Log *log, bint include_active) noexcept nogil:
-    cdef LogState *state = state_of(log)
-    cdef FlushPlan plan
-    cdef int64_t started_ns
+cdef int flush_sync(FlushPlan *plan, bint active_indexes, int error) noexcept nogil:
+    """Without a checkpoint the active segment's indexes stay behind: recovery finds again what they lack."""
     cdef int32_t i
-    cdef int error
-    pthread_mutex_lock(&log.lock)
-    error = plan_flush(log, include_active, &plan)
-    if error == 0 and not (state.closed or state.deleting or log_out_of_service(log)):
-        error = epochs_write(state, True)
-    pthread_mutex_unlock(&log.lock)
-    started_ns = monotonic_ns()
     for i in range(plan.n):
         if error == 0:
-            error = sync_segment(plan.directory, plan.base_offsets[i], plan.files[i],
-                                 plan.base_offsets[i] == plan.newest_base)
+            error = file_ops.sync(plan.files[i].fd)
+        if error == 0 and (active_indexes or plan.base_offsets[i] != plan.goal.newest_base):
+            error = sync_indexes(plan.directory, plan.base_offsets[i])
         file_release(plan.files[i])
-    if error == 0 and plan.names:
-        error = sync_of(plan.directory, plan.newest_base, b".snapshot")
-        if error == 0:
-            error = sync_path(plan.directory)
-    directory_took(log.directory, monotonic_ns() - started_ns)
+    if error == 0 and plan.goal.names:
+        error = sync_of(plan.directory, plan.goal.newest_base, b".snapshot")
+    if error == 0 and plan.snapshot >= 0:
+        error = sync_of(plan.directory, plan.snapshot, b".snapshot")
+    if error == 0 and (plan.goal.names or plan.snapshot >= 0):
+        error = sync_path(plan.directory)
     free(plan.files)
     free(plan.base_offsets)
+    return error
+
+
+cdef int flush_done(Log *log, const FlushGoal *goal, const char *directory, int error) noexcept nogil:
+    cdef LogState *state = state_of(log)
     pthread_mutex_lock(&log.lock)
-    if error == -ENOENT and strcmp(plan.directory, state.directory) != 0:
+    if error == -ENOENT and directory != NULL and strcmp(directory, state.directory) != 0:
         error = 0                                        # moved meanwhile: the next flush syncs it where it is now
     elif state.deleting:
         error = 0                                        # the files may have been renamed meanwhile; nobody needs them
@@ -230,12 +218,28 @@ cdef int log_flush(Log *log, bint include_active) noexcept nogil:
         if not state.closed:
             log_fail(log, error, b"flushing the log")
     else:
-        if plan.end_offset > state.recovery_point and plan.end_offset <= log.log_end_offset:
-            state.recovery_point = plan.end_offset
-        if plan.names and plan.newest_base > state.synced_segment:
-            state.synced_segment = plan.newest_base
+        if goal.end_offset > state.recovery_point and goal.truncations == log.truncations:
+            state.recovery_point = goal.end_offset
+        if goal.names and goal.newest_base > state.synced_segment:
+            state.synced_segment = goal.newest_base
     pthread_mutex_unlock(&log.lock)
     return error
+
+
+cdef int log_flush(Log *log, bint include_active) noexcept nogil:
+    cdef LogState *state = state_of(log)
+    cdef FlushPlan plan
+    cdef int64_t started_ns
+    cdef int error
+    pthread_mutex_lock(&log.lock)
+    error = flush_plan(log, include_active, &plan)
+    if error == 0 and not (state.closed or state.deleting or log_out_of_service(log)):
+        error = epochs_write(state, True)
+    pthread_mutex_unlock(&log.lock)
+    started_ns = monotonic_ns()
+    error = flush_sync(&plan, False, error)
+    directory_took(log.directory, monotonic_ns() - started_ns)
+    return flush_done(log, &plan.goal, plan.directory, error)
 
 
 cdef int log_rest(Log *log) noexcept nogil:

@@ -129,6 +129,7 @@ cdef struct Segment:
     SegmentFile *file               # NULL: not open
     int8_t has_aborted              # it has a .txnindex
     int8_t index_unsound            # its .index contradicts its .log: search from the start
+    int8_t index_rebuilt            # once by this process: not again
 
 cdef struct Index:
     # An .index or .timeindex: entries in the file, then a tail that is not there yet (active segment only).
@@ -194,6 +195,23 @@ cdef struct DeletedFile:
     int64_t due_ms
     char name[48]
 
+cdef struct LogFinding:
+    # Damage that opening the log came upon, for people: PartitionLog.findings() gives it away.
+    LogFinding *next
+    const char *what                # a static string
+    const char *suffix              # of the file; NULL: there is none
+    int64_t base_offset             # of the file's segment
+    int64_t position
+    int64_t size_bytes
+    int64_t first_offset            # offsets concerned: [first_offset, end_offset); -1 when unknown
+    int64_t end_offset
+    int8_t out_of_service           # the range stays in the file, and is not to be read
+
+cdef struct CheckpointSnapshot:
+    # A producer snapshot inside the active segment, left by a checkpoint for recovery to begin with.
+    int64_t offset                  # -1: none
+    int8_t empty                    # no producer is in it
+
 cdef struct LogState:
     char *directory
     Segment **segments              # ascending; the last one is active
@@ -227,3 +245,6 @@ cdef struct LogState:
     int64_t truncated_bytes
     int64_t rebuilt_indexes
     int64_t dropped_segments
+    LogFinding *findings            # the newest first
+    CheckpointSnapshot[2] checkpoints   # the last two, the newer second: a crash may need either
+    int32_t unsound_indexes         # segments whose .index waits to be rebuilt

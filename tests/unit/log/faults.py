@@ -31,6 +31,7 @@ class FileOps(ctypes.Structure):
         ("rename", ctypes.CFUNCTYPE(_I, ctypes.c_char_p, ctypes.c_char_p)),
         ("unlink", ctypes.CFUNCTYPE(_I, ctypes.c_char_p)),
         ("write_durable", ctypes.CFUNCTYPE(_L, _I, _P, _L, _L)),
+        ("sync_file_system", ctypes.CFUNCTYPE(_I, ctypes.c_char_p)),
     ]
 
 

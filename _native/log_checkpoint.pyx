@@ -1,0 +1,250 @@
+"""Checkpoints, see log_checkpoint.pxd."""
+from libc.errno cimport ENOENT, ENOMEM
+from libc.stdint cimport int32_t, int64_t
+from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport memcmp, memcpy, strlen, strrchr
+from bowstring._native.clock cimport monotonic_ns
+from bowstring._native.directory_health cimport directory_took
+from bowstring._native.log cimport PartitionLog
+from bowstring._native.log_epochs cimport epochs_write
+from bowstring._native.log_files cimport file_ops, segment_path
+from bowstring._native.log_index cimport indexes_write
+from bowstring._native.log_producers cimport snapshot_forget, snapshot_known, snapshot_newest, snapshot_take
+from bowstring._native.log_roll cimport (
+    FlushGoal, FlushPlan, flush_done, flush_goal, flush_plan, flush_sync, log_out_of_service, state_of)
+from bowstring._native.log_segment cimport segment_floor
+from bowstring._native.log_types cimport PATH_BYTES, CheckpointSnapshot, LogState, pthread_mutex_t
+
+cdef extern from "pthread.h" nogil:
+    int pthread_mutex_lock(pthread_mutex_t *mutex)
+    int pthread_mutex_unlock(pthread_mutex_t *mutex)
+
+cdef enum:
+    # With fewer, what others have written to the file system would cost more than syncing each file does.
+    BULK_FROM = 8
+    ROOTS_MAX = 16                  # log directories told apart in one checkpoint
+
+# ---------------------------------------------------------------- what recovery begins with
+
+
+cdef bint begins_segment(const LogState *state, int64_t offset) noexcept nogil:
+    cdef int32_t i = segment_floor(state, offset)
+    return i >= 0 and state.segments[i].base_offset == offset
+
+
+cdef bint renamed(LogState *state, int64_t old, int64_t new) noexcept nogil:
+    """A snapshot without producers says nothing but its name: then one system call makes it another."""
+    cdef char[4096] old_path
+    cdef char[4096] new_path
+    if file_ops.rename(segment_path(old_path, state, old, b".snapshot"),
+                       segment_path(new_path, state, new, b".snapshot")) != 0:
+        return False
+    snapshot_forget(&state.producers, old)
+    return snapshot_known(&state.producers, new)
+
+
+cdef int leave_snapshot(LogState *state, int64_t offset, int64_t *left) noexcept nogil:
+    """A snapshot at `offset`, the log end, and the last but one gone; *left is -1 when there was one already."""
+    cdef char[4096] path
+    cdef CheckpointSnapshot oldest = state.checkpoints[0]
+    cdef bint empty = state.producers.count == 0
+    cdef bint removable = oldest.offset >= 0 and not begins_segment(state, oldest.offset)
+    cdef int error = 0
+    left[0] = -1
+    state.producers.end_offset = offset
+    if offset <= snapshot_newest(&state.producers) or offset == 0:
+        return 0
+    if not (removable and empty and oldest.empty and renamed(state, oldest.offset, offset)):
+        error = snapshot_take(state)
+        if error == 0 and removable:
+            error = file_ops.unlink(segment_path(path, state, oldest.offset, b".snapshot"))
+            error = 0 if error == -ENOENT else error
+            snapshot_forget(&state.producers, oldest.offset)
+    state.checkpoints[0] = state.checkpoints[1]
+    state.checkpoints[1].offset = offset
+    state.checkpoints[1].empty = empty
+    left[0] = offset
+    return error
+
+
+cdef int write_out(Log *log, bint sync, int64_t *snapshot) noexcept nogil:
+    """Everything of the log that is only in memory goes into its files. With the lock, and something to flush."""
+    cdef LogState *state = state_of(log)
+    cdef int error = indexes_write(state) if state.activated else 0
+    if error == 0:
+        error = leave_snapshot(state, log.log_end_offset, snapshot)
+    return error if error != 0 else epochs_write(state, sync)
+
+
+cdef bint wanted(Log *log, FlushGoal *goal) noexcept nogil:
+    cdef LogState *state = state_of(log)
+    flush_goal(log, True, goal)
+    if state.epochs.dirty and not (state.closed or state.deleting or log_out_of_service(log)):
+        goal.needed = True
+    return goal.needed
+
+# ---------------------------------------------------------------- one by one
+
+
+cdef int checkpoint_one(Log *log) noexcept nogil:
+    cdef FlushPlan plan
+    cdef FlushGoal goal
+    cdef int64_t snapshot = -1
+    cdef int error = 0
+    cdef int64_t started_ns
+    cdef bint planned
+    pthread_mutex_lock(&log.lock)
+    if not wanted(log, &goal):
+        pthread_mutex_unlock(&log.lock)
+        return 0
+    error = write_out(log, True, &snapshot)
+    planned = error == 0
+    if planned:
+        error = flush_plan(log, True, &plan)
+        plan.snapshot = snapshot
+    pthread_mutex_unlock(&log.lock)
+    if planned:
+        started_ns = monotonic_ns()
+        error = flush_sync(&plan, True, error)
+        directory_took(log.directory, monotonic_ns() - started_ns)
+    return flush_done(log, &goal, plan.directory if planned else NULL, error)
+
+
+cdef void checkpoint_each(Log **logs, const FlushGoal *goals, int32_t n, CheckpointOutcome *out) noexcept nogil:
+    cdef int32_t i
+    for i in range(n):
+        if goals[i].needed:
+            if checkpoint_one(logs[i]) == 0:
+                out.flushed += 1
+            else:
+                out.failed += 1
+
+# ---------------------------------------------------------------- many at once
+
+cdef struct Roots:
+    # The log directories that the logs are in.
+    char *paths[16]
+    int32_t count
+
+
+cdef bint enter_root(Roots *roots, const char *directory) noexcept nogil:
+    """False when there are too many, or no memory."""
+    cdef const char *slash = strrchr(directory, b'/')
+    cdef size_t n = slash - directory if slash != NULL else 0
+    cdef int32_t i
+    for i in range(roots.count):
+        if strlen(roots.paths[i]) == n and memcmp(roots.paths[i], directory, n) == 0:
+            return True
+    if roots.count == ROOTS_MAX or n == 0:
+        return False
+    roots.paths[roots.count] = <char *>malloc(n + 1)
+    if roots.paths[roots.count] == NULL:
+        return False
+    memcpy(roots.paths[roots.count], directory, n)
+    roots.paths[roots.count][n] = 0
+    roots.count += 1
+    return True
+
+
+cdef bint write_out_all(Log **logs, FlushGoal *goals, int32_t n, Roots *roots, CheckpointOutcome *out) noexcept nogil:
+    """False when the file systems cannot be told: then each log is flushed by itself."""
+    cdef int64_t snapshot
+    cdef int32_t i
+    cdef int error
+    for i in range(n):
+        if not goals[i].needed:
+            continue
+        pthread_mutex_lock(&logs[i].lock)
+        error = 0
+        if not enter_root(roots, state_of(logs[i]).directory):
+            pthread_mutex_unlock(&logs[i].lock)
+            return False
+        if wanted(logs[i], &goals[i]):                   # as it is now: closed, perhaps
+            error = write_out(logs[i], False, &snapshot)
+        pthread_mutex_unlock(&logs[i].lock)
+        if error != 0:
+            flush_done(logs[i], &goals[i], NULL, error)
+            goals[i].needed = False
+            out.failed += 1
+    return True
+
+
+cdef bint sync_roots(const Roots *roots, CheckpointOutcome *out) noexcept nogil:
+    cdef int32_t i
+    for i in range(roots.count):
+        if file_ops.sync_file_system(roots.paths[i]) != 0:
+            return False
+        out.file_systems += 1
+    return True
+
+
+cdef void checkpoint_bulk(Log **logs, FlushGoal *goals, int32_t n, CheckpointOutcome *out) noexcept nogil:
+    cdef Roots roots
+    cdef int32_t i
+    roots.count = 0
+    if write_out_all(logs, goals, n, &roots, out) and sync_roots(&roots, out):
+        for i in range(n):
+            if goals[i].needed:
+                flush_done(logs[i], &goals[i], NULL, 0)
+                out.flushed += 1
+    else:                                                # each file's own sync says which log is at fault
+        out.file_systems = 0
+        for i in range(n):
+            if goals[i].needed:                          # written, but not synced
+                pthread_mutex_lock(&logs[i].lock)
+                state_of(logs[i]).epochs.dirty = True
+                pthread_mutex_unlock(&logs[i].lock)
+        checkpoint_each(logs, goals, n, out)
+    for i in range(roots.count):
+        free(roots.paths[i])
+
+
+cdef int checkpoint_logs(Log **logs, int32_t n, int32_t bulk_from, CheckpointOutcome *out) noexcept nogil:
+    cdef FlushGoal *goals = <FlushGoal *>calloc(n if n > 0 else 1, sizeof(FlushGoal))
+    cdef int32_t i, needed = 0
+    out.flushed = out.failed = out.file_systems = 0
+    if goals == NULL:
+        return -ENOMEM
+    for i in range(n):
+        pthread_mutex_lock(&logs[i].lock)
+        needed += wanted(logs[i], &goals[i])
+        pthread_mutex_unlock(&logs[i].lock)
+    if needed >= bulk_from:
+        checkpoint_bulk(logs, goals, n, out)
+    else:
+        checkpoint_each(logs, goals, n, out)
+    free(goals)
+    return 0
+
+
+def flush_logs(list logs not None, *, int32_t bulk_from=BULK_FROM):
+    """Puts PartitionLogs on the medium up to their ends, as a checkpoint: the next recovery begins there.
+
+    Besides the batches: index tails, leader epochs, and a producer snapshot at each log's end. The GIL is released;
+    appends go on meanwhile, and what they add is not covered. What counts then is each log's ``recovery_point``.
+
+    Args:
+        logs: Of any topics and log directories. Those with nothing new cost next to nothing.
+        bulk_from: From so many logs with something new on, their file systems are synced as a whole.
+
+    Returns:
+        ``flushed`` (logs that had something new), ``failed`` (logs out of service now: PartitionLog.failed and
+        stats()["failure"] tell which and why), ``file_systems`` (synced as a whole).
+    """
+    cdef int32_t n = <int32_t>len(logs)
+    cdef Log **pointers = <Log **>malloc((n + 1) * sizeof(Log *))
+    cdef CheckpointOutcome out
+    cdef int32_t i
+    cdef int error
+    if pointers == NULL:
+        raise MemoryError("no memory for a checkpoint")
+    try:
+        for i in range(n):
+            pointers[i] = (<PartitionLog?>logs[i]).log
+        with nogil:
+            error = checkpoint_logs(pointers, n, bulk_from, &out)
+    finally:
+        free(pointers)
+    if error != 0:
+        raise MemoryError("no memory for a checkpoint")
+    return {"flushed": out.flushed, "failed": out.failed, "file_systems": out.file_systems}
