@@ -2,10 +2,9 @@
 
 Every method is for the control thread; the reactors run beside it and never take the GIL.
 """
-import resource
 import socket
 
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint64_t
@@ -19,17 +18,19 @@ from bowstring._native.control cimport control_take_all
 from bowstring._native.control_request cimport new_request, new_slow_batch, SlowBatch
 from bowstring._native.log cimport PartitionLog
 from bowstring._native.log_copy cimport COPY_LOST, LogCopy, copy_some, take_over
-from bowstring._native.mailbox cimport post, pthread_mutex_lock, pthread_mutex_unlock, wake
+from bowstring._native.log_durability import join
+from bowstring._native.mailbox cimport post
 from bowstring._native.partition cimport (
     partition_advanced, partition_free, partition_new, topic_add, topic_by_name, topic_partition, topic_remove,
     topic_set_partition)
 from bowstring._native.plane cimport (
     Chunk, ControlMessage, MAIL_CLOSE, MAIL_REPLY, MAIL_SLOW_BATCH, MAX_API_KEY,
     MAX_REACTORS, Partition, Plane, ProducePart, pthread_mutex_t, pthread_rwlock_t, Reactor, Topic)
-from bowstring._native.plane_counters cimport counters_of
+from bowstring._native.plane_counters cimport counters_of, events_of
 from bowstring._native.reactor cimport (
     reactor_close_connections, reactor_free, reactor_init, reactor_start, reactor_stop)
-from bowstring._native.wal cimport Wal, WriteAheadLog
+from bowstring._native.wal cimport WriteAheadLog
+from bowstring._native.wal_types cimport Wal
 
 cdef extern from *:
     """
@@ -288,21 +289,7 @@ cdef class DataPlane:
 
     def take_events(self):
         """What reactors have to say since the last call: a list of ``(level, event, detail)``."""
-        cdef int i
-        cdef list events = []
-        cdef int64_t dropped
-        pthread_mutex_lock(&self.plane.control_lock)
-        for i in range(self.plane.event_count):
-            events.append((("info", "warning", "error")[self.plane.events[i].level],
-                           (<bytes>self.plane.events[i].name).decode(),
-                           (<bytes>self.plane.events[i].detail).decode("utf-8", "replace")))
-        dropped = self.plane.events_dropped
-        self.plane.event_count = 0
-        self.plane.events_dropped = 0
-        pthread_mutex_unlock(&self.plane.control_lock)
-        if dropped:
-            events.append(("warning", "events-dropped", f"{dropped} more like these came too fast to be written"))
-        return events
+        return events_of(&self.plane)
 
     # ------------------------------------------------------------ partitions
 
@@ -373,6 +360,29 @@ cdef class DataPlane:
         if replicated is not None:
             store_i32(&p.replicated, replicated)
         partition_advanced(p, 0, NULL)
+
+    def wake_by(self, WriteAheadLog wal not None):
+        """Reactors are woken by what ``wal`` makes durable. Before a log that is joined to it is served."""
+        cdef int i
+        for i in range(self.plane.reactor_count):
+            wal.wake_by(i, self.plane.reactors[i].mailbox.event_fd)
+
+    def set_durability(self, str topic, int partition, PartitionLog log not None, WriteAheadLog wal):
+        """Joins a log that is served to a write-ahead log, or (None) parts it from the one it has.
+
+        Raises:
+            KeyError: The partition is not served here.
+        """
+        cdef Partition *p = self._find(topic, partition)
+        with nogil:
+            pthread_rwlock_wrlock(&self.plane.table_lock)
+        try:
+            join(log, wal, PyBytes_FromStringAndSize(<char *>p.topic.id, 16), partition)
+        finally:
+            pthread_rwlock_unlock(&self.plane.table_lock)
+        if wal is None:
+            log.advance_high_watermark(log.log_end_offset)
+            partition_advanced(p, 0, NULL)
 
     def replace_log(self, str topic, int partition, LogCopy copy not None, int64_t max_bytes,
                     WriteAheadLog wal=None):
@@ -488,11 +498,3 @@ cdef class DataPlane:
         return (load_i64(&p.log.appended_records), load_i64(&p.log.appended_bytes),
                 load_i64(&p.fetched_records), load_i64(&p.fetched_bytes),
                 load_i64(&p.failed_produces), load_i64(&p.failed_fetches))
-
-
-def raise_file_limit():
-    """Raises the soft limit on open files to the hard one and returns it."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft < hard:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    return hard

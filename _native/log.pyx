@@ -17,7 +17,7 @@ from bowstring._native.log_aborted cimport aborted_collect
 from bowstring._native.log_append cimport append_entries
 from bowstring._native.log_epochs cimport epoch_at, epochs_assign, epochs_end_offset, epochs_newest
 from bowstring._native.log_files cimport (
-    file_release, file_retain, files_open, files_open_max, read_range, segment_file_detach)
+    file_release, file_retain, files_open_max, read_range, segment_file_detach)
 from bowstring._native.log_open cimport log_free, log_open
 from bowstring._native.log_producers cimport producers_expire, producers_on_high_watermark
 from bowstring._native.log_read cimport bytes_between, read_slice
@@ -31,7 +31,7 @@ from bowstring._native.log_types cimport KAFKA_STORAGE_ERROR, LogState
 from bowstring._native.log_values cimport (
     check, directory_of, epochs_of, failure_of, producers_of, read_config, segments_of, stats_of)
 from bowstring._native.log_values import LogError
-from bowstring._native.wal cimport wal_kick
+from bowstring._native.wal_commit cimport wal_kick
 
 cdef extern from "pthread.h" nogil:
     int pthread_mutex_lock(pthread_mutex_t *mutex)
@@ -103,11 +103,6 @@ cdef void segment_file_release(SegmentFile *file) noexcept nogil:
 def open_files_max(int64_t n):
     """Bounds how many .log files of segments that are not active stay open, over all logs."""
     files_open_max(n)
-
-
-def open_files():
-    """How many .log files are open now, active segments' included."""
-    return files_open()
 
 
 cdef class PartitionLog:
@@ -196,6 +191,11 @@ cdef class PartitionLog:
     def failed(self):
         """Whether an I/O error, here or elsewhere in its log directory, has closed the log for appends."""
         return log_out_of_service(self.log) != 0
+
+    @property
+    def in_commit_mode(self):
+        """Whether appends count once a write-ahead log has them on the medium; see log_durability."""
+        return self.log.wal != NULL
 
     def advance_high_watermark(self, int64_t offset):
         """Raises the high watermark, at most to the log end (in commit mode: its durable end); whether it moved."""

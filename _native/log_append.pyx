@@ -26,7 +26,8 @@ from bowstring._native.log_segment cimport active_segment, segment_activate, seg
 from bowstring._native.log_types cimport (
     KAFKA_STORAGE_ERROR, RECORD_LIST_TOO_LARGE, LogState, RememberedBatch, Segment, SegmentFile,
     pthread_mutex_t)
-from bowstring._native.wal cimport WAL_APPEND, WAL_FRAME_BYTES, wal_entry_max_bytes, wal_stage
+from bowstring._native.wal_commit cimport wal_entry_max_bytes, wal_stage
+from bowstring._native.wal_types cimport WAL_APPEND, WAL_FRAME_BYTES
 
 cdef extern from "pthread.h" nogil:
     int pthread_mutex_lock(pthread_mutex_t *mutex)

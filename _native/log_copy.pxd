@@ -1,7 +1,7 @@
 """Copying a log, batch by batch, into another one that then takes its place (KIP-113)."""
 from libc.stdint cimport int64_t, uint8_t
 from bowstring._native.log_types cimport Log, ReadCursor
-from bowstring._native.wal cimport Wal
+from bowstring._native.wal_types cimport Wal
 
 cdef struct Copier:
     Log *source

@@ -40,11 +40,6 @@ def join(PartitionLog log not None, WriteAheadLog wal, bytes topic_id not None, 
     pthread_mutex_unlock(&log.log.lock)
 
 
-def is_joined(PartitionLog log not None):
-    """Whether appends go through a write-ahead log."""
-    return log.log.wal != NULL
-
-
 def staged_frame(PartitionLog log not None):
     """The newest frame of the write-ahead log that holds a batch of this log; 0 when none does."""
     cdef int64_t frame

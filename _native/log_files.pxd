@@ -48,5 +48,4 @@ cdef void segment_file_demote(Segment *segment) noexcept nogil     # it is not t
 cdef void segment_file_detach(Segment *segment) noexcept nogil     # the segment lets go of it
 cdef void file_retain(SegmentFile *file) noexcept nogil
 cdef void file_release(SegmentFile *file) noexcept nogil
-cdef int64_t files_open() noexcept nogil
 cdef void files_open_max(int64_t n) noexcept nogil

@@ -286,10 +286,6 @@ cdef void file_release(SegmentFile *file) noexcept nogil:
         free(file)
 
 
-cdef int64_t files_open() noexcept nogil:
-    return load_i64(&open_count)
-
-
 cdef void files_open_max(int64_t n) noexcept nogil:
     store_i64(&cached_max, n)
 

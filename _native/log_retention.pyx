@@ -19,7 +19,8 @@ from bowstring._native.log_segment cimport (
     segment_delete, segment_locate, segments_remove)
 from bowstring._native.log_types cimport (
     KAFKA_STORAGE_ERROR, OFFSET_OUT_OF_RANGE, DeletedFile, LogState, Segment, SegmentFile, pthread_mutex_t)
-from bowstring._native.wal cimport WAL_START, WAL_TRUNCATE, wal_kick, wal_stage
+from bowstring._native.wal_commit cimport wal_kick, wal_stage
+from bowstring._native.wal_types cimport WAL_START, WAL_TRUNCATE
 
 cdef extern from "pthread.h" nogil:
     int pthread_mutex_lock(pthread_mutex_t *mutex)

@@ -7,7 +7,7 @@ guards (its cache of open files may close any of them).
 """
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t
 from bowstring._native.batch cimport BatchInfo
-from bowstring._native.wal cimport Wal, pthread_mutex_t
+from bowstring._native.wal_types cimport Wal, pthread_mutex_t
 
 # ---------------------------------------------------------------- published by log.pxd
 

@@ -21,4 +21,5 @@ cdef struct Pacer:
 
 cdef void pacer_init(Pacer *p) noexcept nogil
 cdef void pacer_received(Pacer *p, int socket, int64_t n) noexcept nogil
-cdef void pacer_gather(Pacer *p, int64_t enough_bytes) noexcept nogil
+# `until_fd`: readable when there is something better to do than to gather; -1: nothing can come.
+cdef void pacer_gather(Pacer *p, int64_t enough_bytes, int until_fd) noexcept nogil

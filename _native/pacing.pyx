@@ -11,14 +11,27 @@ batches of few partitions) fall silent before the sleep is over, and sleeping th
 of the sleeps are therefore probes, in two halves: when little arrives in the second half, sleeps get shorter,
 until there are none; when it is as much as in the first, they get longer.
 """
-from posix.time cimport nanosleep, timespec
 from bowstring._native.clock cimport monotonic_ns
 
 cdef extern from *:
     """
+    #ifndef _GNU_SOURCE
+    #define _GNU_SOURCE
+    #endif
+    #include <poll.h>
     #include <sys/ioctl.h>
+    #include <time.h>
     static int unread_bytes(int fd) { int n = 0; return ioctl(fd, FIONREAD, &n) == 0 ? n : 0; }
+    static void pause_ns(long ns, int until_fd) {
+        struct timespec t = {0, ns};
+        struct pollfd until = {until_fd, POLLIN, 0};
+        if (until_fd < 0)
+            nanosleep(&t, NULL);
+        else
+            ppoll(&until, 1, &t, NULL);
+    }
     """
+    void pause_ns(long ns, int until_fd) nogil
     int unread_bytes(int fd) nogil
 
 cdef enum:
@@ -45,13 +58,6 @@ cdef void pacer_received(Pacer *p, int socket, int64_t n) noexcept nogil:
         p.socket_count += 1
 
 
-cdef void pause(int64_t ns) noexcept nogil:
-    cdef timespec t
-    t.tv_sec = 0
-    t.tv_nsec = ns
-    nanosleep(&t, NULL)
-
-
 cdef int64_t unread(const Pacer *p) noexcept nogil:
     """Waiting in the sockets of the last pass. One that was closed since counts as nothing, or, when its
     number was given to another file, as something that does not grow."""
@@ -62,12 +68,12 @@ cdef int64_t unread(const Pacer *p) noexcept nogil:
     return n
 
 
-cdef void probe(Pacer *p, int64_t ns) noexcept nogil:
+cdef void probe(Pacer *p, int64_t ns, int until_fd) noexcept nogil:
     """Sleeps in two halves, and learns from what arrives in each."""
     cdef int64_t before = unread(p), middle
-    pause(ns // 2)
+    pause_ns(ns // 2, until_fd)
     middle = unread(p)
-    pause(ns - ns // 2)
+    pause_ns(ns - ns // 2, until_fd)
     p.early_bytes += middle - before
     p.late_bytes += unread(p) - middle
     p.probes += 1
@@ -81,7 +87,7 @@ cdef void probe(Pacer *p, int64_t ns) noexcept nogil:
     p.early_bytes = p.late_bytes = 0
 
 
-cdef void pacer_gather(Pacer *p, int64_t enough_bytes) noexcept nogil:
+cdef void pacer_gather(Pacer *p, int64_t enough_bytes, int until_fd) noexcept nogil:
     """Called between passes, without any lock; sleeps while that saves work and holds nobody up."""
     cdef int64_t now = monotonic_ns(), passed = now - p.window_from_ns, wait_ns
     if passed >= WINDOW_NS:
@@ -96,9 +102,9 @@ cdef void pacer_gather(Pacer *p, int64_t enough_bytes) noexcept nogil:
             wait_ns = p.gather_ns
         if wait_ns >= GATHER_MIN_NS:
             if p.passes % PROBE_EVERY == 0:
-                probe(p, wait_ns)
+                probe(p, wait_ns, until_fd)
             else:
-                pause(wait_ns)
+                pause_ns(wait_ns, until_fd)
         elif p.passes % RETRY_EVERY == 0:
             p.gather_ns = 2 * GATHER_MIN_NS
     p.pass_bytes = 0

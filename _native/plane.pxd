@@ -14,6 +14,7 @@ from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t
 from cpython.object cimport PyObject
 from bowstring._native.log cimport AppendEntry, Log, LogSlice, ReadCursor, SegmentFile
 from bowstring._native.pacing cimport Pacer
+from bowstring._native.wal_types cimport Wal
 from bowstring._native.wire cimport Writer
 
 cdef extern from "pthread.h" nogil:
@@ -291,6 +292,26 @@ cdef struct FetchRequest:
     FetchRequest *previous
     FetchRequest *next_ready
 
+# ---------------------------------------------------------------- commit mode
+
+cdef struct CommitItem:
+    # What a reactor does once the write-ahead log has passed `frame`.
+    int64_t frame
+    Partition *partition            # held; its durable end moves to end_offset
+    int64_t end_offset
+    int64_t bytes                   # appended, for those who fetch
+    ProducePart *part               # or NULL; then the batch is answered, too
+
+cdef struct CommitQueue:
+    # Appends of one reactor on their way to the medium, in the order of their frames: a ring.
+    CommitQueue *next
+    Wal *wal
+    CommitItem *items
+    int32_t head
+    int32_t count
+    int32_t capacity                # a power of two
+    int8_t kicked                   # the write-ahead log knows of everything staged
+
 # ---------------------------------------------------------------- reactors
 
 cdef enum MailKind:
@@ -372,6 +393,7 @@ cdef struct Reactor:
     int64_t idle_check_due_ms
     int64_t accept_again_ms         # reactor 0: listeners rest until then; 0: they do not
     Pacer pacer
+    CommitQueue *commits            # one for each write-ahead log it has appended to
     # counters: this thread writes, any may read
     int64_t connections_open
     int64_t connections_accepted

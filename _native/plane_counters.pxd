@@ -2,3 +2,6 @@
 from bowstring._native.plane cimport Plane
 
 cdef dict counters_of(Plane *plane)
+
+# What reactors have to say since the last call: (level, event, detail).
+cdef list events_of(Plane *plane)

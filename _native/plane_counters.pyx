@@ -1,7 +1,8 @@
-"""Totals of what the reactors count, read without locks."""
+"""Totals of what the reactors count, read without locks, and what they have to say."""
 from libc.stdint cimport int64_t
 from libc.string cimport memset
 from bowstring._native.atomics cimport load_i32, load_i64
+from bowstring._native.mailbox cimport pthread_mutex_lock, pthread_mutex_unlock
 from bowstring._native.plane cimport ApiCounters, LATENCY_BUCKETS, Reactor
 
 
@@ -45,3 +46,21 @@ cdef dict counters_of(Plane *plane):
         "connections": connections, "accepted": accepted, "received_bytes": received, "sent_bytes": sent,
         "fetch_sessions": sessions, "timers": timers, "produce": _api_counters(&produce), "fetch": _api_counters(&fetch),
     }
+
+
+cdef list events_of(Plane *plane):
+    cdef int i
+    cdef list events = []
+    cdef int64_t dropped
+    pthread_mutex_lock(&plane.control_lock)
+    for i in range(plane.event_count):
+        events.append((("info", "warning", "error")[plane.events[i].level],
+                       (<bytes>plane.events[i].name).decode(),
+                       (<bytes>plane.events[i].detail).decode("utf-8", "replace")))
+    dropped = plane.events_dropped
+    plane.event_count = 0
+    plane.events_dropped = 0
+    pthread_mutex_unlock(&plane.control_lock)
+    if dropped:
+        events.append(("warning", "events-dropped", f"{dropped} more like these came too fast to be written"))
+    return events

@@ -8,32 +8,34 @@ behind them for the same partition follow, so that order is kept.
 """
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t
 from libc.stdlib cimport free, malloc, realloc
-from libc.string cimport memcpy, memset, strlen
+from libc.string cimport memcpy, memset
 from bowstring._native.atomics cimport add_i32, bump_i64, load_i32, load_i64
 from bowstring._native.batch cimport (
     ATTR_COMPRESSION_MASK, ATTR_TRANSACTIONAL, BATCH_HEADER_BYTES, BatchRules, batch_correct, batch_validate)
 from bowstring._native.clock cimport monotonic_ns
+from bowstring._native.commit_queue cimport commit_kick, commit_pop, commit_push, commit_queue
 from bowstring._native.connection cimport (
     connection_answer, connection_answer_bytes, connection_condemn, connection_fail, connection_find)
 from bowstring._native.control cimport control_send_batch
-from bowstring._native.error_codes cimport MESSAGE_TOO_LARGE
 from bowstring._native.framing cimport framing_ok
 from bowstring._native.idtable cimport id_add, id_remove
 from bowstring._native.log cimport AppendEntry, log_advance_high_watermark, log_append
-from bowstring._native.log_types cimport RECORD_LIST_TOO_LARGE
+from bowstring._native.log_durability cimport log_durable_to
 from bowstring._native.metrics cimport count_request
 from bowstring._native.partition cimport (
     ack_waiter_add, ack_waiter_remove, partition_advanced, partition_release, partition_retain, topic_by_id,
     topic_by_name, topic_partition)
 from bowstring._native.plane cimport (
-    CODEC_ZSTD, Connection, CORRUPT_MESSAGE, FLUSH_BYTES, INVALID_RECORD, INVALID_REQUIRED_ACKS,
+    CODEC_ZSTD, CommitItem, CommitQueue, Connection, INVALID_RECORD, INVALID_REQUIRED_ACKS,
     INVALID_TOPIC_EXCEPTION, INVALID_TXN_STATE, KAFKA_STORAGE_ERROR, NOT_ENOUGH_REPLICAS, NOT_LEADER_OR_FOLLOWER,
     Partition, PendingList, ProducePart, ProduceRequest, ProduceTopic, Reactor, REQUEST_TIMED_OUT, RequestHeader,
     Topic, UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION, UNSUPPORTED_COMPRESSION_TYPE, ZSTD_PRODUCE_VERSION)
+from bowstring._native.produce_reply cimport produce_encode
 from bowstring._native.timers cimport timer_add, timers_sweep
+from bowstring._native.wal_commit cimport wal_admit
+from bowstring._native.wal_types cimport Wal
 from bowstring._native.wire cimport (
-    Reader, Writer, patch_i32, put_count, put_i16, put_i32, put_i64, put_raw, put_string, put_tags, read_bytes,
-    read_count, read_i16, read_i32, read_string, skip_tags, take)
+    Reader, read_bytes, read_count, read_i16, read_i32, read_string, skip_tags, take)
 
 cdef struct Shape:
     # What one look over the request finds, so that it is allocated in one piece.
@@ -264,6 +266,9 @@ cdef void produce_flush(Reactor *r) noexcept nogil:
         flush_partition(r, r.dirty[i])
     r.dirty_count = 0
     r.pending_bytes = 0
+    if r.commits != NULL:
+        commit_kick(r)
+        release_commits(r)
 
 
 cdef bint entries_reserve(Reactor *r, int32_t n) noexcept nogil:
@@ -282,7 +287,11 @@ cdef void flush_partition(Reactor *r, Partition *p) noexcept nogil:
     cdef ProducePart *part = pending.head
     cdef ProducePart *following
     cdef int32_t n = 0
-    cdef int64_t before = load_i64(&p.log.appended_bytes)
+    cdef Wal *wal = p.log.wal
+    cdef int64_t before
+    if wal != NULL:
+        wal_admit(wal)
+    before = load_i64(&p.log.appended_bytes)
     if not entries_reserve(r, pending.count):
         while part != NULL:                              # out of memory: nothing written, retriable
             following = part.next
@@ -296,6 +305,8 @@ cdef void flush_partition(Reactor *r, Partition *p) noexcept nogil:
         n += 1
         part = part.next
     log_append(p.log, r.entries, n, p.leader_epoch, r.wall_ms)
+    if wal != NULL and await_commit(r, p, wal, n, load_i64(&p.log.appended_bytes) - before):
+        return
     if not p.replicated:
         log_advance_high_watermark(p.log, load_i64(&p.log.log_end_offset))
     part = pending.head
@@ -306,6 +317,63 @@ cdef void flush_partition(Reactor *r, Partition *p) noexcept nogil:
         settle(r, p, part)
         part = following
     partition_advanced(p, load_i64(&p.log.appended_bytes) - before, r)
+
+
+cdef bint await_commit(Reactor *r, Partition *p, Wal *wal, int32_t n, int64_t bytes) noexcept nogil:
+    """Puts off everything that follows an append until the write-ahead log has it; False when it need not wait."""
+    cdef PendingList *pending = &p.pending[r.index]
+    cdef ProducePart *part = pending.head
+    cdef ProducePart *following
+    cdef CommitQueue *queue
+    cdef int64_t frame = 0, end_offset = 0
+    cdef int32_t i
+    for i in range(n):
+        if r.entries[i].error == 0:
+            frame = max(frame, r.entries[i].wal_frame)
+            end_offset = max(end_offset, r.entries[i].base_offset + r.entries[i].info.last_offset_delta + 1)
+    if frame == 0:                                       # refused all, or synced by the append itself
+        log_durable_to(p.log, end_offset, not p.replicated)
+        return False
+    pending[0] = PendingList(NULL, NULL, 0)
+    queue = commit_queue(r, wal)
+    if queue != NULL and commit_push(queue, frame, p, end_offset, bytes, NULL):
+        partition_retain(p)
+    while part != NULL:
+        following = part.next
+        part.next = NULL
+        part.error = part.entry.error
+        if part.error == 0 and part.request.acks != 0:
+            if queue != NULL and enlist(r, part.request) and commit_push(queue, frame, NULL, 0, 0, part):
+                part = following
+                continue
+            part.error = REQUEST_TIMED_OUT               # it may yet become durable; nobody is told that it has
+        settle(r, p, part)
+        part = following
+    return True
+
+
+cdef void release_commits(Reactor *r) noexcept nogil:
+    """Moves durable ends and answers what the write-ahead logs have passed."""
+    cdef CommitQueue *queue = r.commits
+    cdef CommitItem item
+    cdef Partition *p
+    cdef bint failed = False
+    while queue != NULL:
+        while commit_pop(r, queue, &item, &failed):
+            if item.part != NULL:
+                p = item.part.partition
+                if failed:
+                    item.part.error = KAFKA_STORAGE_ERROR
+                elif load_i32(&p.deleted):
+                    item.part.error = UNKNOWN_TOPIC_OR_PARTITION
+                settle(r, p, item.part)
+                continue
+            p = item.partition
+            if not failed:
+                log_durable_to(p.log, item.end_offset, not p.replicated)
+                partition_advanced(p, item.bytes, r)
+            partition_release(p)
+        queue = queue.next
 
 
 cdef void settle(Reactor *r, Partition *p, ProducePart *part) noexcept nogil:
@@ -422,61 +490,10 @@ cdef void finish(Reactor *r, ProduceRequest *request) noexcept nogil:
             connection_fail(c, b"produce-failed", b"a batch sent with acks=0 was refused; closing tells the producer")
     elif c != NULL:
         r.scratch.size = 0
-        encode(&r.scratch, request)
+        produce_encode(&r.scratch, request)
         if r.scratch.failed:
             r.scratch.failed = False
             connection_condemn(c)
         else:
             connection_answer_bytes(c, request.slot, r.scratch.data, r.scratch.size)
     free(request)
-
-
-cdef void encode(Writer *w, const ProduceRequest *request) noexcept nogil:
-    cdef bint flexible = request.version >= 9
-    cdef const ProducePart *part = request.parts
-    cdef const ProduceTopic *topic
-    cdef int32_t i, j
-    put_i32(w, 0)                                        # length, patched below
-    put_i32(w, request.correlation_id)
-    put_tags(w, flexible)
-    put_count(w, flexible, request.topic_count)
-    for i in range(request.topic_count):
-        topic = &request.topics[i]
-        if request.version >= 13:
-            put_raw(w, topic.id, 16)
-        else:
-            put_string(w, flexible, topic.name, topic.name_length)
-        put_count(w, flexible, topic.part_count)
-        for j in range(topic.part_count):
-            encode_part(w, request.version, part)
-            part += 1
-        put_tags(w, flexible)
-    put_i32(w, 0)                                        # throttle time
-    put_tags(w, flexible)
-    if not w.failed:
-        patch_i32(w.data, <int32_t>(w.size - 4))
-
-
-cdef void encode_part(Writer *w, int16_t version, const ProducePart *part) noexcept nogil:
-    cdef bint flexible = version >= 9
-    cdef int32_t reason_length = -1
-    if part.reason != NULL and part.error != 0:
-        reason_length = <int32_t>strlen(part.reason)
-    put_i32(w, part.index)
-    put_i16(w, part.error)
-    put_i64(w, part.entry.base_offset if part.error == 0 else -1)
-    put_i64(w, part.entry.log_append_time_ms if part.error == 0 else -1)
-    if version >= 5:
-        # Like Kafka, told with the errors that are about the batch's content or its producer.
-        put_i64(w, -1 if part.error in (CORRUPT_MESSAGE, KAFKA_STORAGE_ERROR, MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE)
-                else part.log_start_offset)
-    if version >= 8:
-        if part.error != 0 and part.bad_record >= 0:
-            put_count(w, flexible, 1)
-            put_i32(w, part.bad_record)
-            put_string(w, flexible, part.reason, reason_length)
-            put_tags(w, flexible)
-        else:
-            put_count(w, flexible, 0)
-        put_string(w, flexible, part.reason, reason_length)
-    put_tags(w, flexible)

@@ -12,6 +12,7 @@ from libc.string cimport memset
 from posix.unistd cimport close, read
 from bowstring._native.atomics cimport bump_i64
 from bowstring._native.clock cimport monotonic_ms, wall_clock_ms
+from bowstring._native.commit_queue cimport commits_free, commits_waiting
 from bowstring._native.connection cimport (
     buffer_pool_free, connection_answer, connection_borrow_buffer, connection_close, connection_condemn, connection_find,
     connection_open, connection_send, connection_settle_buffer, connection_touch, connection_watch, chunks_free)
@@ -384,7 +385,7 @@ cdef void *run(void *argument) noexcept nogil:
         r.wall_ms = wall_clock_ms()
         one_pass(r, events, n)
         pthread_rwlock_unlock(&r.plane.table_lock)
-        pacer_gather(&r.pacer, FLUSH_BYTES)
+        pacer_gather(&r.pacer, FLUSH_BYTES, r.mailbox.event_fd if commits_waiting(r) else -1)
     return NULL
 
 # ---------------------------------------------------------------- life
@@ -467,6 +468,7 @@ cdef void reactor_free(Reactor *r) noexcept nogil:
     close(r.epoll_fd)
     close(r.mailbox.event_fd)
     pthread_mutex_destroy(&r.mailbox.lock)
+    commits_free(r)
     free(r.connections.items)
     free(r.connections.generations)
     free(r.connections.free)

@@ -1,6 +1,6 @@
 """Segments of the write-ahead log and the writing of frames to the medium."""
 from libc.stdint cimport int32_t, int64_t, uint64_t
-from bowstring._native.wal cimport Wal, WalBuffer, WalDevice, WalSegment
+from bowstring._native.wal_types cimport Wal, WalBuffer, WalDevice, WalSegment
 
 # Loads liburing's C functions from its extension module's file; False (and why) when the kernel or the file refuses.
 cdef bint device_open_ring(WalDevice *device, const char *liburing_path, const char **why) noexcept nogil

@@ -12,7 +12,7 @@ from posix.fcntl cimport O_CREAT, O_RDWR
 from posix.stdlib cimport posix_memalign
 from bowstring._native.crc cimport crc32c_update
 from bowstring._native.log_files cimport file_ops, iovec
-from bowstring._native.wal cimport WAL_BLOCK, WAL_DEPTH, WAL_TRAILER_MAGIC, WalFrameHeader
+from bowstring._native.wal_types cimport WAL_BLOCK, WAL_DEPTH, WAL_TRAILER_MAGIC, WalFrameHeader
 
 cdef extern from *:
     """

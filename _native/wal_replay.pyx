@@ -19,7 +19,7 @@ from bowstring._native.log_append cimport Replayed, append_replayed
 from bowstring._native.log_files cimport file_ops, read_range
 from bowstring._native.log_retention cimport log_truncate_fully, log_truncate_to
 from bowstring._native.log_types cimport Log
-from bowstring._native.wal cimport (
+from bowstring._native.wal_types cimport (
     WAL_APPEND, WAL_BLOCK, WAL_MAGIC, WAL_START, WAL_TRAILER_MAGIC, WAL_TRUNCATE, WalEntryHeader, WalFrameHeader)
 from bowstring._native.wal import WalError
 
@@ -362,6 +362,16 @@ def _damaged(path, position):
         f"{path} is damaged at position {position}: what lies there was acknowledged, and is perhaps nowhere else. "
         "Restore the file from a copy; or, to go on without it, move all bowstring.wal.* files out of the directory: "
         "the partitions then end where their own files do")
+
+
+def survey(path):
+    """``(last frame, superseded)`` for a :class:`WriteAheadLog` on a directory whose files hold nothing that counts."""
+    newest = (0, None)
+    for number in segment_numbers(path):
+        first = first_frame(os.path.join(path, f"bowstring.wal.{number}"))
+        if first is not None and first[1] + FRAMES_BETWEEN_RUNS > newest[0]:
+            newest = (first[1] + FRAMES_BETWEEN_RUNS, (first[0], first[1] + FRAMES_BETWEEN_RUNS))
+    return newest
 
 
 def replay(path, dict logs not None):

@@ -1,17 +1,19 @@
 """The broker: its parts, started in order and stopped in the reverse of it."""
 
+import asyncio
 import os
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from bowstring._native.dataplane import DataPlane, raise_file_limit
+from bowstring._native.dataplane import DataPlane
 from bowstring._native.log import PartitionLog
 from bowstring.engine.api import ADVERTISED
 from bowstring.engine.broker import log_lines
 from bowstring.engine.broker.cluster_changes import ClusterChanges
 from bowstring.engine.broker.data_directory import DataDirectory
 from bowstring.engine.broker.dispatch import Dispatcher
+from bowstring.engine.broker.file_limit import raise_file_limit
 from bowstring.engine.broker.housekeeping import Housekeeping
 from bowstring.engine.broker.listeners import Listener, advertised_listeners, client_listeners
 from bowstring.engine.broker.metadata_log import MetadataLog
@@ -194,6 +196,7 @@ class Broker:
             self.groups  # noqa: B018 - whose offsets are read before the first member asks
         self.dispatcher.start()
         self.housekeeping.start()
+        self.logs.durability.start(asyncio.get_running_loop())
         if (port := self.configs.value("bowstring.metrics.port")) >= 0:
             await self._start_metrics(port)
         self.plane.start()

@@ -326,6 +326,8 @@ class GroupShell:
         hosted.waiting.append((end_offset, effect.append_id))
         timeout_ms = self._broker.configs.value("offsets.commit.timeout.ms")
         asyncio.get_running_loop().call_later(timeout_ms / 1000, self._give_up, hosted, effect.append_id)
+        if hosted.log.in_commit_mode:
+            self._broker.logs.durability.when_durable(hosted.log, lambda: self._durable(hosted))
         return []
 
     def _batches(self, effect: AppendRecords) -> Iterator[list[Record]]:
@@ -364,6 +366,11 @@ class GroupShell:
         self._broker.plane.notify(TOPIC, hosted.partition, len(batch))
         self._broker.control_writes += 1
         return Errors.NONE
+
+    def _durable(self, hosted: HostedShard) -> None:
+        if TOPIC in self._broker.metadata.image.topics:
+            self._broker.plane.notify(TOPIC, hosted.partition)
+        self.advanced(hosted.partition)
 
     def advanced(self, partition: int) -> None:
         """The partition's high watermark has moved: answers what waited for it."""

@@ -114,8 +114,9 @@ class Housekeeping:
             if count % _SLICE == 0:
                 await asyncio.sleep(0)
 
-    def checkpoint_recovery(self) -> None:
-        """Writes recovery-point-offset-checkpoint."""
+    async def checkpoint_recovery(self) -> None:
+        """Writes recovery-point-offset-checkpoint; what is in commit mode is synced before."""
+        await self._broker.logs.durability.checkpoint()
         if self._something_written(RECOVERY_POINTS):
             self._broker.logs.checkpoint(RECOVERY_POINTS)
 

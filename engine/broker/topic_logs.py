@@ -27,6 +27,7 @@ from bowstring.engine.broker.data_directory import (
     DataDirectory,
     partition_directory,
 )
+from bowstring.engine.broker.durability import Durability
 from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.errors import Errors
 from bowstring.engine.metadata.image import ClusterImage, TopicImage
@@ -54,6 +55,9 @@ class TopicLogs:
         self._logs: dict[str, list[PartitionLog | None]] = {}
         self._retired: dict[str, float] = {}
         self._written: dict[str, dict[PartitionKey, int]] = {}
+        # recovery points are written by the supply of a write-ahead log, too
+        self._writing = threading.Lock()
+        self.durability = Durability(configs, plane, lambda: self.checkpoint(RECOVERY_POINTS))
 
     # ------------------------------------------------------------ lookup
 
@@ -67,7 +71,7 @@ class TopicLogs:
         return self._logs.get(topic, [])
 
     def __iter__(self) -> Iterator[tuple[str, int, PartitionLog]]:
-        for topic, logs in self._logs.items():
+        for topic, logs in list(self._logs.items()):
             for index, log in enumerate(logs):
                 if log is not None:
                     yield topic, index, log
@@ -95,8 +99,21 @@ class TopicLogs:
             self._open(topic, index, config, recovery_points.get(key, 0), log_starts.get(key, 0))
 
         run_on_threads(open_one, work, threads_for(len(work), threads))
+        if not self._directory.was_clean:
+            self._replay_wal(topics)
+        self.durability.open([self._directory.path])
         for topic in topics:
             self._serve(topic, range(len(topic.partitions)), image)
+
+    def _replay_wal(self, topics: list[TopicImage]) -> None:
+        logs = {
+            (topic.id, index): log
+            for topic in topics
+            for index, log in enumerate(self._logs[topic.name])
+            if log is not None
+        }
+        self.durability.recover(self._directory.path, logs)
+        self.checkpoint(RECOVERY_POINTS)
 
     async def open_new(self, image: ClusterImage, topic: TopicImage) -> None:
         """Makes and serves the partitions of a topic that are not open yet."""
@@ -182,6 +199,7 @@ class TopicLogs:
             partition = topic.partitions[index]
             if log.leader_epoch < partition.leader_epoch:
                 log.assign_epoch(partition.leader_epoch, log.log_end_offset)
+            self.durability.join(topic.id, index, log, image.topic_configs(topic.name))
             log.advance_high_watermark(log.log_end_offset)
             self._plane.add_partition(
                 topic.name,
@@ -203,6 +221,7 @@ class TopicLogs:
         for index, log in enumerate(self.of_topic(topic)):
             if log is not None:
                 log.configure(config)
+                self.durability.switch(topic, index, log, overrides)
                 self._plane.update_partition(topic, index, min_insync_replicas=min_insync)
 
     def configure_all(self, image: ClusterImage) -> None:
@@ -218,6 +237,7 @@ class TopicLogs:
         for index, log in enumerate(logs):
             if log is not None:
                 path = self._retire(topic, index, DELETED_SUFFIX)
+                self.durability.discard(log)
                 log.mark_deleted(path)
                 self._retired[path] = due
 
@@ -248,9 +268,10 @@ class TopicLogs:
         if name == LOG_START_OFFSETS:
             # Kafka leaves out what the first segment's name says already.
             offsets = {key: offset for key, offset in offsets.items() if offset > 0}
-        if offsets != self._written.get(name):
-            write_offsets(self._directory.path / name, offsets)
-            self._written[name] = offsets
+        with self._writing:
+            if offsets != self._written.get(name):
+                write_offsets(self._directory.path / name, offsets)
+                self._written[name] = offsets
 
     def close(self, threads: int) -> None:
         """Closes every log, with snapshots of producer state; then everything is on the medium.
@@ -258,6 +279,7 @@ class TopicLogs:
         Raises:
             OSError, LogError: Something could not be written; the next start must recover.
         """
+        self.durability.stop()
         each_log = [log for _, _, log in self]
         ends = {
             (topic, index): int(log.recovery_point if log.failed else log.log_end_offset)
@@ -270,6 +292,7 @@ class TopicLogs:
         self.checkpoint(LOG_START_OFFSETS)
         self.checkpoint(HIGH_WATERMARKS)
         self._logs.clear()
+        self.durability.close(clean=not any(log.failed for log in each_log))
         for log in each_log:
             if log.failed:  # its producers and indexes are not as a clean end promises
                 raise LogError(

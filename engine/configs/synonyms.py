@@ -7,6 +7,7 @@ MINUTE_MS: Final = 60_000
 
 # Topic config -> broker configs in order of precedence, each with the factor to the topic config's unit.
 TOPIC_SYNONYMS: Final[dict[str, tuple[tuple[str, int], ...]]] = {
+    "bowstring.durability": (("bowstring.durability", 1),),
     "cleanup.policy": (("log.cleanup.policy", 1),),
     "compression.gzip.level": (("compression.gzip.level", 1),),
     "compression.lz4.level": (("compression.lz4.level", 1),),

@@ -4,6 +4,7 @@ from bowstring.engine.configs.definition import (
     APPLIED,
     BOOLEAN,
     DOUBLE,
+    HIGH,
     INT,
     LIST,
     LONG,
@@ -17,6 +18,9 @@ from bowstring.engine.configs.definition import rows as _rows
 # (name, type, default, valid values, importance, how it changes, whether it is acted on, doc[, internal])
 # fmt: off
 TOPICS = _rows((
+    ("bowstring.durability", STRING, "os", "os|commit", HIGH, TOPIC, APPLIED,
+     "When a produced batch is acknowledged: `commit` once it is on the medium, `os` once it is in the "
+     "page cache. Kafka does not have this config."),
     ("cleanup.policy", LIST, "delete", "compact|delete", MEDIUM, TOPIC, APPLIED,
      "What happens to old segments: `delete` drops them by age and size, `compact` keeps the newest "
      "record of each key, both together do both, an empty list keeps everything."),

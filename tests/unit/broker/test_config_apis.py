@@ -42,7 +42,7 @@ def test_a_topic_shows_every_config_with_its_source(served):
     served.create_topic("t", retention_ms="5")
     result = describe(served, TOPIC, "t", include_synonyms=True, include_documentation=True)
     found = {each.name: each for each in result.configs}
-    assert len(found) == 33  # all of Kafka's, without internal.segment.bytes
+    assert len(found) == 34  # Kafka's without internal.segment.bytes, and bowstring.durability
     retention = found["retention.ms"]
     assert (retention.value, retention.config_source, retention.config_type) == ("5", 1, 5)
     assert [(each.name, each.value, each.source) for each in retention.synonyms] == [("retention.ms", "5", 1)]

@@ -39,6 +39,7 @@ class MemoryLog:
         self.batches = []
         self.log_start_offset = self.log_end_offset = self.high_watermark = self.size_bytes = 0
         self.held = False
+        self.in_commit_mode = False
         self.error = None
 
     def append(self, batch, leader_epoch, now_ms):

@@ -1,0 +1,361 @@
+"""Commit mode: acknowledged means on the medium (`bowstring.durability`).
+
+Each log directory has one write-ahead log (_native/wal.pyx), shared by its partitions. Here it is recovered
+from, given segments, and kept short by checkpoints; what makes appends wait for it is native.
+"""
+
+import asyncio
+import importlib.util
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from bowstring._native import log_durability
+from bowstring._native.dataplane import DataPlane
+from bowstring._native.log import LogError, PartitionLog
+from bowstring._native.wal import WalError, WriteAheadLog
+from bowstring._native.wal_replay import replay, segment_numbers, survey
+from bowstring.engine.broker import log_lines
+from bowstring.engine.configs import BrokerConfigs
+
+COMMIT: Final = "commit"
+
+# So many full segments are worth a checkpoint; fewer, and another segment is made while there may be one.
+_CHECKPOINT_SEGMENTS: Final = 4
+
+LogsById = dict[tuple[bytes, int], PartitionLog]
+
+
+class _Waiting(NamedTuple):
+    frame: int
+    log: PartitionLog
+    end_offset: int
+    done: Callable[[], None]
+
+
+def liburing_path() -> str | None:
+    """Where liburing's extension module is, without importing it; None when the package is not installed."""
+    found = importlib.util.find_spec("liburing")
+    for folder in (found.submodule_search_locations or ()) if found is not None else ():
+        path = os.path.join(folder, "liburing.so")
+        if os.path.exists(path):
+            return path
+    return None
+
+
+class DirectoryWal:
+    """The write-ahead log of one log directory, and the thread that keeps it supplied with segments.
+
+    Args:
+        path: The log directory.
+        when_checkpointed: Called on the supply thread after logs were flushed: writes their recovery points.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        configs: BrokerConfigs,
+        plane: DataPlane,
+        when_checkpointed: Callable[[], None],
+        position: tuple[int, tuple[int, int] | None],
+    ) -> None:
+        self.path = path
+        self._when_checkpointed = when_checkpointed
+        self._logs: dict[PartitionLog, None] = {}
+        self._waiting: deque[_Waiting] = deque()
+        self._thread = ThreadPoolExecutor(1, "wal-supply")
+        self._supplying = False
+        self._failure_told = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        segment_bytes = configs.value("bowstring.wal.segment.bytes")
+        self._segments_max = max(2, configs.value("bowstring.wal.max.bytes") // segment_bytes)
+        last_frame, superseded = position
+        self.wal = WriteAheadLog(
+            path,
+            last_frame=last_frame,
+            superseded=superseded,
+            segment_bytes=segment_bytes,
+            io=configs.value("bowstring.wal.io"),
+            liburing=liburing_path(),
+        )
+        if self.wal.io_reason:
+            log_lines.warning(
+                "io_uring is not to be had; the write-ahead log is written with pwrite",
+                reason=self.wal.io_reason,
+            )
+        numbers = segment_numbers(path)
+        for number in numbers:
+            self.wal.add_segment(number, make=False)
+        self._next_number = numbers[-1] + 1 if numbers else 0
+        self._event_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self.wal.wake_by(-1, self._event_fd)
+        plane.wake_by(self.wal)
+        self.wal.start()
+
+    def start(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Begins to supply segments; the first is made now, beside everything else."""
+        self._loop = loop
+        loop.add_reader(self._event_fd, self._woken)
+        self._supply()
+
+    # ------------------------------------------------------------ logs
+
+    def add(self, log: PartitionLog) -> None:
+        """A log has been joined to it."""
+        self._logs[log] = None
+
+    def discard(self, log: PartitionLog) -> None:
+        """A log is no longer joined to it, or gone."""
+        self._logs.pop(log, None)
+
+    def when_durable(self, log: PartitionLog, done: Callable[[], None]) -> None:
+        """Calls `done` on the control loop once everything appended to the log so far is on the medium.
+
+        When the write-ahead log fails, it is never called.
+        """
+        frame = log_durability.staged_frame(log)
+        self._waiting.append(_Waiting(frame, log, log.log_end_offset, done))
+        self._settle()
+
+    def _settle(self) -> None:
+        while self._waiting:
+            if self._waiting[0].frame > self.wal.durable_frame:
+                self.wal.control_waits()
+                if self._waiting[0].frame > self.wal.durable_frame:
+                    return
+            first = self._waiting.popleft()
+            log_durability.durable_to(first.log, first.end_offset)
+            first.done()
+
+    # ------------------------------------------------------------ segments and checkpoints
+
+    def _woken(self) -> None:
+        try:
+            os.eventfd_read(self._event_fd)
+        except BlockingIOError:
+            return
+        failure = self.wal.failure
+        if failure is not None and not self._failure_told:
+            self._failure_told = True
+            log_lines.error(
+                "the write-ahead log cannot be written: its partitions take no more records; "
+                "repair or free the disk, then start the broker again",
+                directory=str(self.path),
+                detail=failure,
+            )
+        self._settle()
+        if self.wal.take_wants_segment():
+            self._supply()
+
+    def _supply(self) -> None:
+        if self._supplying or self._loop is None:
+            return
+        self._supplying = True
+        self._loop.run_in_executor(self._thread, self._make_room).add_done_callback(self._supplied)
+
+    def _supplied(self, done: "asyncio.Future[None]") -> None:
+        self._supplying = False
+        if done.cancelled():
+            return
+        error = done.exception()
+        if error is not None:
+            log_lines.error(
+                "the write-ahead log gets no room; producers wait until there is some",
+                directory=str(self.path),
+                detail=str(error),
+            )
+            assert self._loop is not None
+            self._loop.call_later(1.0, self._supply)
+        elif self.wal.take_wants_segment():
+            self._supply()
+
+    def _make_room(self) -> None:
+        """A free segment: by a checkpoint when that frees some, else by making one."""
+        stats = self.wal.stats()
+        if stats["free_segments"] > 0:
+            return
+        if stats["full_segments"] >= _CHECKPOINT_SEGMENTS or stats["segments"] >= self._segments_max:
+            self.checkpoint()
+            if self.wal.stats()["free_segments"] > 0:
+                return
+        self.wal.add_segment(self._next_number)
+        self._next_number += 1
+
+    def checkpoint(self) -> None:
+        """Syncs what the write-ahead log holds in partition files, so that its segments may be written over.
+
+        Raises:
+            LogError: A log could not be synced; nothing is given back.
+        """
+        frame = self.wal.closed_frame
+        flush_logs(list(self._logs))
+        self._when_checkpointed()
+        self.wal.released(frame)
+
+    async def checkpoint_soon(self) -> None:
+        """A checkpoint beside the control loop, if there is something to sync."""
+        stats = self.wal.stats()
+        if self._loop is not None and stats["checkpoint_frame"] < self.wal.durable_frame:
+            await self._loop.run_in_executor(self._thread, self.checkpoint)
+
+    # ------------------------------------------------------------ the end
+
+    def stop(self) -> None:
+        """Everything staged goes to the medium, and nothing more is taken. Reactors have stopped."""
+        if self._loop is not None:
+            self._loop.remove_reader(self._event_fd)
+        self._thread.shutdown(wait=True)
+        self.wal.stop()
+        self._settle()
+        for log in self._logs:
+            log_durability.join(log, None, bytes(16), 0)
+        self._logs.clear()
+
+    def close(self, *, clean: bool) -> None:
+        """After the partition logs were synced and closed; `clean`: all of them."""
+        if clean and self.wal.failure is None:
+            self.wal.mark_clean()
+        os.close(self._event_fd)
+
+
+def flush_logs(logs: Iterable[PartitionLog]) -> None:
+    """Syncs logs that have something new.
+
+    Raises:
+        LogError: One could not be synced.
+    """
+    for log in logs:
+        if log.recovery_point < log.log_end_offset:
+            log.flush()
+
+
+class Durability:
+    """Which partitions are in commit mode, and the write-ahead logs of the broker's directories."""
+
+    def __init__(
+        self, configs: BrokerConfigs, plane: DataPlane, when_checkpointed: Callable[[], None]
+    ) -> None:
+        self._configs = configs
+        self._plane = plane
+        self._when_checkpointed = when_checkpointed
+        self._wals: dict[str, DirectoryWal] = {}
+        self._positions: dict[str, tuple[int, tuple[int, int] | None]] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    # ------------------------------------------------------------ start
+
+    def recover(self, path: Path, logs: LogsById) -> None:
+        """After an unclean end: puts back what the write-ahead log has and its partition files lack.
+
+        Raises:
+            WalError, LogError: What could not be read or written, and what to do.
+        """
+        result = replay(path, logs)
+        for key, (batches, _, _, missing) in result["logs"].items():
+            if missing is not None:
+                log_lines.error(
+                    "records are missing: acknowledged from the page cache, or their file is damaged",
+                    partition=os.path.basename(logs[key].directory),
+                    first_offset=missing[0],
+                    last_offset=missing[1] - 1,
+                    batches_after=batches,
+                )
+        if segment_numbers(path):
+            # What is served from now on must not be lost by the next power failure.
+            flush_logs(logs.values())
+            log_lines.info(
+                "write-ahead log replayed",
+                directory=str(path),
+                frames=result["frames"],
+                bytes=result["bytes"],
+            )
+        self._positions[str(path)] = result["last_frame"], result["superseded"]
+
+    def open(self, paths: Iterable[Path]) -> None:
+        """Opens the write-ahead logs of directories when topics are in commit mode by default."""
+        if self._configs.topic_default("bowstring.durability") == COMMIT:
+            for path in paths:
+                self._wal(str(path))
+
+    def start(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Begins to supply the write-ahead logs. On the control loop."""
+        self._loop = loop
+        for each in self._wals.values():
+            each.start(loop)
+
+    def _wal(self, path: str) -> DirectoryWal:
+        found = self._wals.get(path)
+        if found is None:
+            position = self._positions.get(path) or survey(path)
+            found = DirectoryWal(Path(path), self._configs, self._plane, self._when_checkpointed, position)
+            self._wals[path] = found
+            if self._loop is not None:
+                found.start(self._loop)
+        return found
+
+    # ------------------------------------------------------------ partitions
+
+    def wants_commit(self, overrides: Mapping[str, str]) -> bool:
+        """Whether a topic's configs put it in commit mode."""
+        return bool(self._configs.topic_value("bowstring.durability", overrides) == COMMIT)
+
+    def join(self, topic_id: bytes, partition: int, log: PartitionLog, overrides: Mapping[str, str]) -> None:
+        """Puts a log that is not served yet in its topic's mode. What it holds is on the medium."""
+        if self.wants_commit(overrides):
+            wal = self._wal(os.path.dirname(log.directory))
+            log_durability.join(log, wal.wal, topic_id, partition)
+            wal.add(log)
+
+    def switch(self, topic: str, partition: int, log: PartitionLog, overrides: Mapping[str, str]) -> None:
+        """The same for a log that is served, after a change of configs.
+
+        Raises:
+            LogError: The log could not be synced; it stays in the mode it was in.
+        """
+        wanted = self.wants_commit(overrides)
+        if wanted == log.in_commit_mode:
+            return
+        wal = self._wal(os.path.dirname(log.directory))
+        log.flush()
+        self._plane.set_durability(topic, partition, log, wal.wal if wanted else None)
+        if wanted:
+            wal.add(log)
+        else:
+            wal.discard(log)
+
+    def discard(self, log: PartitionLog) -> None:
+        """A log is about to be deleted."""
+        for each in self._wals.values():
+            each.discard(log)
+
+    def when_durable(self, log: PartitionLog, done: Callable[[], None]) -> None:
+        """See `DirectoryWal.when_durable`; the log is in commit mode."""
+        self._wal(os.path.dirname(log.directory)).when_durable(log, done)
+
+    def stats(self) -> dict[str, object]:
+        """Counters of each write-ahead log by directory (wal.pyi: WalStats)."""
+        return {path: each.wal.stats() for path, each in self._wals.items()}
+
+    # ------------------------------------------------------------ checkpoints and the end
+
+    async def checkpoint(self) -> None:
+        """Keeps recovery short by the clock, too."""
+        for each in list(self._wals.values()):
+            try:
+                await each.checkpoint_soon()
+            except (LogError, WalError) as error:
+                log_lines.error("a checkpoint failed", directory=str(each.path), detail=str(error))
+
+    def stop(self) -> None:
+        """After the reactors: everything staged goes to the medium."""
+        for each in self._wals.values():
+            each.stop()
+
+    def close(self, *, clean: bool) -> None:
+        """After the logs were closed."""
+        for each in self._wals.values():
+            each.close(clean=clean)
+        self._wals.clear()
