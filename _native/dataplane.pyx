@@ -472,7 +472,8 @@ cdef class DataPlane:
             if load_i32(&p.refs) == 0 or all:
                 at[0] = p.next_dead
                 Py_DECREF(<object>p.log_owner)
-                self.replaced.pop(<size_t>p, None)
+                if self.replaced is not None:            # it is, once the object is being torn down
+                    self.replaced.pop(<size_t>p, None)
                 partition_free(p)
             else:
                 at = &p.next_dead

@@ -16,10 +16,12 @@ from typing import Final, NamedTuple
 from bowstring._native import log_durability
 from bowstring._native.dataplane import DataPlane
 from bowstring._native.log import LogError, PartitionLog
+from bowstring._native.log_checkpoint import flush_logs
 from bowstring._native.wal import WalError, WriteAheadLog
 from bowstring._native.wal_replay import replay, segment_numbers, survey
 from bowstring.engine.broker import log_lines
 from bowstring.engine.configs import BrokerConfigs
+from bowstring.engine.errors import Errors
 
 COMMIT: Final = "commit"
 
@@ -191,7 +193,7 @@ class DirectoryWal:
             LogError: A log could not be synced; nothing is given back.
         """
         frame = self.wal.closed_frame
-        flush_logs(list(self._logs))
+        sync_logs(self._logs)
         self._when_checkpointed()
         self.wal.released(frame)
 
@@ -221,15 +223,17 @@ class DirectoryWal:
         os.close(self._event_fd)
 
 
-def flush_logs(logs: Iterable[PartitionLog]) -> None:
-    """Syncs logs that have something new.
+def sync_logs(logs: Iterable[PartitionLog]) -> None:
+    """Puts what is new in logs on the medium.
 
     Raises:
-        LogError: One could not be synced.
+        LogError: Some could not be synced; they are out of service.
     """
-    for log in logs:
-        if log.recovery_point < log.log_end_offset:
-            log.flush()
+    failed = flush_logs(list(logs))["failed"]
+    if failed:
+        raise LogError(
+            Errors.KAFKA_STORAGE_ERROR.code, f"{failed} logs could not be synced and are out of service"
+        )
 
 
 class Durability:
@@ -265,7 +269,7 @@ class Durability:
                 )
         if segment_numbers(path):
             # What is served from now on must not be lost by the next power failure.
-            flush_logs(logs.values())
+            sync_logs(logs.values())
             log_lines.info(
                 "write-ahead log replayed",
                 directory=str(path),

@@ -1,0 +1,104 @@
+"""A write-ahead log with partition logs joined to it, and what a crash leaves of both."""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from bowstring._native.log import PartitionLog
+from bowstring._native.log_durability import durable_to, join
+from bowstring._native.wal import WriteAheadLog
+from bowstring._native.wal_replay import replay, survey
+from bowstring.engine.broker.durability import liburing_path
+from tests.unit.log.batches import NOW_MS, batch, headers, open_log
+
+SEGMENT_BYTES = 4 << 20
+BLOCK = 4096
+TOPIC_ID = bytes(range(16))
+
+
+def wal_on(directory: Path, *, io="pwrite", segments=2, **settings) -> WriteAheadLog:
+    """A write-ahead log that commits when told to."""
+    last_frame, superseded = settings.pop("position", None) or survey(directory)
+    wal = WriteAheadLog(
+        directory,
+        last_frame=last_frame,
+        superseded=superseded,
+        segment_bytes=SEGMENT_BYTES,
+        io=io,
+        liburing=liburing_path(),
+        **settings,
+    )
+    for number in range(segments):
+        wal.add_segment(number)
+    return wal
+
+
+@contextmanager
+def joined(
+    directory: Path, wal: WriteAheadLog, partitions: int = 1, **config
+) -> Iterator[list[PartitionLog]]:
+    """Partition logs in `directory`, joined to `wal` for as long as the context lasts."""
+    logs = []
+    for partition in range(partitions):
+        path = directory / f"t-{partition}"
+        path.mkdir(exist_ok=True)
+        log = open_log(path, **config)
+        join(log, wal, TOPIC_ID, partition)
+        logs.append(log)
+    try:
+        yield logs
+    finally:
+        for partition, log in enumerate(logs):
+            join(log, None, TOPIC_ID, partition)
+        wal.stop()
+
+
+def append(log: PartitionLog, n: int = 1, size: int = 100, **fields) -> None:
+    """`n` batches, each of one value that says its place in the log."""
+    for _ in range(n):
+        log.append(batch([b"%d" % log.log_end_offset + bytes(size)], **fields), 0, NOW_MS)
+
+
+def crash(
+    directory: Path, to: Path, *, keep_bytes: int | None = None, partitions: int = 1
+) -> list[PartitionLog]:
+    """The directory as a power failure leaves it, `keep_bytes` of each active segment: its logs, recovered."""
+    shutil.copytree(directory, to)
+    logs = []
+    for partition in range(partitions):
+        path = to / f"t-{partition}"
+        newest = max(path.glob("*.log"))
+        if keep_bytes is not None:
+            with open(newest, "r+b") as file:
+                file.truncate(keep_bytes)
+        logs.append(open_log(path, clean=False))
+    return logs
+
+
+def put_back(directory: Path, logs: list[PartitionLog]):
+    return replay(directory, {(TOPIC_ID, partition): log for partition, log in enumerate(logs)})
+
+
+def contents(log: PartitionLog) -> bytes:
+    """Every batch of a log, byte for byte."""
+    found, offset = [], log.log_start_offset
+    while offset < log.log_end_offset:
+        data = log.read(offset, 1 << 20, "log_end")
+        found.append(data)
+        offset = headers(data)[-1].last_offset + 1
+    return b"".join(found)
+
+
+__all__ = [
+    "BLOCK",
+    "SEGMENT_BYTES",
+    "TOPIC_ID",
+    "append",
+    "contents",
+    "crash",
+    "durable_to",
+    "joined",
+    "put_back",
+    "wal_on",
+]

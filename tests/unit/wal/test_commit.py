@@ -1,0 +1,204 @@
+"""Group commit: what counts as durable, who is woken, where frames go, and what happens when they cannot."""
+
+import errno
+import os
+import select
+import threading
+import time
+
+import pytest
+
+from bowstring._native.log import LogError
+from bowstring._native.log_durability import durable_to, staged_frame
+from bowstring._native.wal import WalError, WriteAheadLog
+from bowstring.engine.broker.durability import liburing_path
+from tests.unit.log.batches import NOW_MS, batch
+from tests.unit.log.faults import failing, replaced
+from tests.unit.wal.joined import BLOCK, SEGMENT_BYTES, append, joined, wal_on
+
+
+@pytest.fixture(params=["pwrite", "io_uring"])
+def io(request):
+    return request.param
+
+
+def test_nothing_is_committed_before_it_is_durable(tmp_path, io):
+    wal = wal_on(tmp_path, io=io)
+    assert wal.io == io and wal.io_reason is None
+    with joined(tmp_path, wal) as (log,):
+        append(log, 3)
+        assert (log.log_end_offset, log.high_watermark) == (3, 0)
+        assert not log.advance_high_watermark(3)
+        assert staged_frame(log) == wal.staged_frame == wal.durable_frame + 1
+        assert wal.commit()
+        assert wal.durable_frame == staged_frame(log)
+        durable_to(log, 3)
+        assert log.high_watermark == 3
+        assert not wal.commit()
+
+
+def test_what_is_staged_together_shares_a_frame(tmp_path):
+    wal = wal_on(tmp_path)
+    with joined(tmp_path, wal, partitions=3) as logs:
+        for log in logs:
+            append(log, 5)
+        assert len({staged_frame(log) for log in logs}) == 1
+        wal.commit()
+        stats = wal.stats()
+        assert (stats["frames"], stats["written_bytes"]) == (1, BLOCK)
+        assert stats["staged_bytes"] == 0
+
+
+def test_full_frames_are_written_at_once(tmp_path, io):
+    wal = wal_on(tmp_path, io=io)
+    with joined(tmp_path, wal) as (log,):
+        append(log, 30, size=100_000)
+        wal.commit()
+        assert wal.stats()["frames"] == 3
+        assert wal.durable_frame == wal.staged_frame
+
+
+def test_a_batch_larger_than_a_frame_has_one_of_its_own(tmp_path):
+    wal = wal_on(tmp_path)
+    with joined(tmp_path, wal, max_message_bytes=1 << 30) as (log,):
+        log.append(batch([bytes(1_040_000)]), 0, NOW_MS)
+        wal.commit()
+        assert wal.durable_frame == staged_frame(log) > 0
+
+
+def test_a_batch_too_large_for_a_segment_is_synced_where_it_is(tmp_path):
+    wal = wal_on(tmp_path)
+    with joined(tmp_path, wal, max_message_bytes=1 << 30) as (log,):
+        synced = []
+
+        def make(original):
+            return lambda fd: synced.append(fd) or original(fd)
+
+        with replaced("sync", make):
+            log.append(batch([bytes(SEGMENT_BYTES)]), 0, NOW_MS)
+        assert len(synced) == 1 and staged_frame(log) == 0
+
+
+def test_frames_go_on_in_the_next_segment_and_wait_for_one(tmp_path):
+    wal = wal_on(tmp_path, segments=2)
+    with joined(tmp_path, wal) as (log,):
+        for _ in range(15):
+            append(log, 4, size=100_000)
+            wal.commit()
+        assert wal.stats()["full_segments"] == 1 and wal.take_wants_segment()
+        with pytest.raises(WalError, match="cannot be written"):
+            for _ in range(15):
+                append(log, 4, size=100_000)
+                wal.commit()
+
+
+def test_released_segments_are_used_again(tmp_path):
+    wal = wal_on(tmp_path, segments=2)
+    with joined(tmp_path, wal) as (log,):
+        for _ in range(60):
+            append(log, 4, size=100_000)
+            wal.commit()
+            log.flush()
+            wal.released(wal.closed_frame)
+        assert wal.stats()["segments"] == 2
+    assert sorted(p.name for p in tmp_path.glob("bowstring.wal.*")) == ["bowstring.wal.0", "bowstring.wal.1"]
+
+
+def test_the_thread_commits_and_wakes(tmp_path, io):
+    wal = wal_on(tmp_path, io=io)
+    with joined(tmp_path, wal) as (log,):
+        fd = os.eventfd(0, os.EFD_NONBLOCK)
+        wal.wake_by(-1, fd)
+        wal.control_waits()
+        wal.start()
+        append(log)
+        assert select.select([fd], [], [], 5)[0]
+        assert wal.durable_frame == staged_frame(log)
+        wal.stop()
+        os.close(fd)
+
+
+def test_appenders_wait_for_a_slow_device(tmp_path):
+    wal = wal_on(tmp_path, segments=4, staged_max_bytes=1 << 20)
+
+    def make(original):
+        def slow(fd, data, size, position):
+            time.sleep(0.02)
+            return original(fd, data, size, position)
+
+        return slow
+
+    with joined(tmp_path, wal) as (log,), replaced("write_durable", make):
+        wal.start()
+        most = 0
+        for _ in range(100):
+            append(log, 1, size=100_000)
+            most = max(most, wal.stats()["staged_bytes"])
+        assert most > 0
+        wal.stop()
+    assert wal.durable_frame == wal.staged_frame
+
+
+def test_many_threads_append_to_many_logs(tmp_path, io):
+    wal = wal_on(tmp_path, io=io, segments=8)
+    with joined(tmp_path, wal, partitions=4) as logs:
+        wal.start()
+        threads = [threading.Thread(target=append, args=(log, 200, 1000)) for log in logs for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        wal.stop()
+        assert wal.durable_frame == wal.staged_frame and wal.failure is None
+        assert [log.log_end_offset for log in logs] == [400] * 4
+
+
+@pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC, errno.EROFS])
+def test_a_failed_write_ends_it_and_says_so(tmp_path, error):
+    wal = wal_on(tmp_path)
+    with joined(tmp_path, wal) as (log,):
+        append(log)
+        with failing("write_durable", error), pytest.raises(WalError, match=os.strerror(error)):
+            wal.commit()
+        assert wal.failure == os.strerror(error) and log.high_watermark == 0
+        with pytest.raises(LogError, match="write-ahead log"):
+            append(log)
+        assert log.failed and log.log_end_offset == 1
+        assert log.read(0, 1 << 20, "log_end")
+
+
+def test_short_writes_are_gone_on_with(tmp_path):
+    wal = wal_on(tmp_path)
+
+    def make(original):
+        return lambda fd, data, size, position: original(fd, data, min(size, 2 * BLOCK), position)
+
+    with joined(tmp_path, wal) as (log,), replaced("write_durable", make):
+        append(log, 3, size=20_000)
+        assert wal.commit()
+
+
+def test_a_segment_that_cannot_be_made_leaves_nothing(tmp_path):
+    wal = wal_on(tmp_path, segments=0)
+    with (
+        failing("pwritev", errno.ENOSPC, after=2),
+        pytest.raises(WalError, match=r"bowstring\.wal\.0.*No space"),
+    ):
+        wal.add_segment(0)
+    assert not list(tmp_path.glob("bowstring.wal.*"))
+
+
+def test_io_uring_may_be_missing(tmp_path):
+    assert WriteAheadLog(tmp_path, liburing=None).io == "pwrite"
+    fallen_back = WriteAheadLog(tmp_path, liburing="/nowhere/liburing.so")
+    assert fallen_back.io == "pwrite" and "cannot be loaded" in fallen_back.io_reason
+    with pytest.raises(WalError, match="io_uring is not to be had"):
+        WriteAheadLog(tmp_path, io="io_uring", liburing=None)
+    assert WriteAheadLog(tmp_path, liburing=liburing_path()).io == "io_uring"
+
+
+def test_settings_that_make_no_sense_are_refused(tmp_path):
+    with pytest.raises(ValueError, match="segment_bytes"):
+        WriteAheadLog(tmp_path, segment_bytes=1000)
+    with pytest.raises(ValueError, match="io must be"):
+        WriteAheadLog(tmp_path, io="mmap")
