@@ -7,6 +7,7 @@ from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcmp, memcpy, memset
 from bowstring._native.clock cimport monotonic_ns
+from bowstring._native.log_read cimport cursor_forget
 from bowstring._native.partition cimport partition_release
 from bowstring._native.plane cimport FetchPart, FetchSession, FetchSet, FetchTopic, Places, Reactor
 from bowstring._native.wire cimport Reader, read_count, read_i32, read_i64, read_string, skip_tags, take
@@ -201,7 +202,7 @@ cdef FetchPart *set_add(FetchSet *s, int32_t topic, int32_t index) noexcept nogi
 
 cdef void forget_place(FetchPart *part) noexcept nogil:
     """Nothing is known of where the reader is in the log, nor has it been told anything of it."""
-    part.cursor.segment_base_offset = part.cursor.offset = part.cursor.position = part.cursor.truncations = -1
+    cursor_forget(&part.cursor)
     part.sent_high_watermark = part.sent_log_start_offset = -1
 
 

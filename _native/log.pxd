@@ -39,6 +39,11 @@ cdef bint log_advance_high_watermark(Log *log, int64_t offset) noexcept nogil
 cdef void log_end_offset_for_epoch(
     Log *log, int32_t epoch, int32_t *found_epoch, int64_t *end_offset) noexcept nogil
 
+# Keeps a range that fails its CRC from being served; known ranges and segments that are gone are ignored. Who
+# finds one says so in the broker's log: see corrupt_ranges().
+cdef void log_mark_corrupt(
+    Log *log, int64_t segment_base_offset, int64_t position, int64_t size_bytes) noexcept nogil
+
 cdef void segment_file_retain(SegmentFile *file) noexcept nogil
 cdef void segment_file_release(SegmentFile *file) noexcept nogil
 

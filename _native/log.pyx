@@ -5,7 +5,7 @@ log_aborted, log_producers, log_epochs what is in a directory · log_append, log
 log_retention what is done to it · log_open, log_directory, log_recovery how it starts.
 """
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from cpython.bytes cimport PyBytes_AS_STRING
 from libc.stdint cimport INT64_MAX, int16_t, int32_t, int64_t, uint8_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
@@ -17,10 +17,12 @@ from bowstring._native.log_aborted cimport aborted_collect
 from bowstring._native.log_append cimport append_entries
 from bowstring._native.log_epochs cimport epoch_at, epochs_assign, epochs_end_offset, epochs_newest
 from bowstring._native.log_files cimport (
-    file_release, file_retain, files_open_max, read_range, segment_file_detach)
+    file_release, file_retain, files_open_max, segment_file_detach)
 from bowstring._native.log_open cimport log_free, log_open
 from bowstring._native.log_producers cimport producers_expire, producers_on_high_watermark
-from bowstring._native.log_read cimport bytes_between, read_slice
+from bowstring._native.log_cold cimport mark_corrupt
+from bowstring._native.log_batches cimport copy_batches, read_warm
+from bowstring._native.log_read cimport bytes_between
 from bowstring._native.log_retention cimport (
     RetiredSegment, log_apply_retention, log_delete_records, log_truncate_fully, log_truncate_to,
     log_unlink_expired)
@@ -29,7 +31,7 @@ from bowstring._native.log_roll cimport (
 from bowstring._native.log_search cimport search_max_timestamp, search_timestamp
 from bowstring._native.log_types cimport KAFKA_STORAGE_ERROR, LogState
 from bowstring._native.log_values cimport (
-    check, directory_of, epochs_of, failure_of, producers_of, read_config, segments_of, stats_of)
+    check, corrupt_of, directory_of, epochs_of, failure_of, producers_of, read_config, segments_of, stats_of)
 from bowstring._native.log_values import LogError
 from bowstring._native.wal_commit cimport wal_kick
 
@@ -52,7 +54,7 @@ cdef void log_append(Log *log, AppendEntry **entries, int32_t n, int32_t leader_
 
 cdef int16_t log_read(Log *log, int64_t offset, int64_t limit_offset, int64_t max_bytes, bint min_one,
                       ReadCursor *cursor, LogSlice *out) noexcept nogil:
-    return read_slice(log, offset, limit_offset, max_bytes, min_one, cursor, out)
+    return read_warm(log, offset, limit_offset, max_bytes, min_one, cursor, out)
 
 
 cdef int64_t log_bytes_between(Log *log, int64_t offset, int64_t limit_offset) noexcept nogil:
@@ -88,6 +90,10 @@ cdef void log_end_offset_for_epoch(Log *log, int32_t epoch, int32_t *found_epoch
     pthread_mutex_lock(&log.lock)
     epochs_end_offset(&state_of(log).epochs, epoch, log.log_end_offset, found_epoch, end_offset)
     pthread_mutex_unlock(&log.lock)
+
+
+cdef void log_mark_corrupt(Log *log, int64_t segment_base_offset, int64_t position, int64_t size_bytes) noexcept nogil:
+    mark_corrupt(log, segment_base_offset, position, size_bytes)
 
 
 cdef void segment_file_retain(SegmentFile *file) noexcept nogil:
@@ -239,13 +245,11 @@ cdef class PartitionLog:
 
         Args:
             limit: "high_watermark", "log_end" or "last_stable": what is at or above it is not returned.
+
+        Raises:
+            LogError: CORRUPT_MESSAGE when the batch is damaged; what is behind it can be read.
         """
-        cdef LogSlice found
-        cdef ReadCursor cursor = [-1, -1, -1, -1]
-        cdef int64_t limit_offset, n
-        cdef int16_t error
-        cdef bytes data
-        cdef char *into
+        cdef int64_t limit_offset
         if limit == "high_watermark":
             limit_offset = load_i64(&self.log.high_watermark)
         elif limit == "last_stable":
@@ -254,22 +258,7 @@ cdef class PartitionLog:
             limit_offset = load_i64(&self.log.log_end_offset)
         else:
             raise ValueError(f"limit must be high_watermark, log_end or last_stable, not {limit!r}")
-        with nogil:
-            error = read_slice(self.log, offset, limit_offset, max_bytes, True, &cursor, &found)
-        if error != 0:
-            raise LogError(error, f"offset {offset} can't be read from {self.directory}, which has "
-                                  f"{self.log_start_offset} to {self.log_end_offset}")
-        if found.file == NULL:
-            return b""
-        data = PyBytes_FromStringAndSize(NULL, found.size_bytes)
-        into = PyBytes_AS_STRING(data)
-        with nogil:
-            n = read_range(found.file.fd, into, found.size_bytes, found.position)
-            file_release(found.file)
-        if n != found.size_bytes:
-            raise LogError(KAFKA_STORAGE_ERROR, f"{found.size_bytes} bytes at offset {offset} of {self.directory} "
-                                                f"could not be read")
-        return data
+        return copy_batches(self.log, offset, limit_offset, max_bytes)
 
     def bytes_between(self, int64_t offset, int64_t limit_offset):
         """Bytes of batches from ``offset`` to ``limit_offset``, give or take an index interval."""
@@ -473,6 +462,10 @@ cdef class PartitionLog:
     def segments(self):
         """[(base offset, bytes, largest timestamp)], the active one last."""
         return segments_of(self.log)
+
+    def corrupt_ranges(self):
+        """[(name of the .log file, position, bytes)] of what was found to fail its CRC and is not served."""
+        return corrupt_of(self.log)
 
     def stats(self):
         """Counters since the log was opened, and what opening it had to repair; see log.pyi."""

@@ -12,6 +12,7 @@ from bowstring._native.atomics cimport bump_i64, load_i32, store_i32, store_i64
 from bowstring._native.batch cimport ATTR_CONTROL, BatchInfo, batch_assign, batch_crc_ok, batch_parse, batch_stamp
 from bowstring._native.clock cimport monotonic_ns
 from bowstring._native.log_aborted cimport aborted_append
+from bowstring._native.log_checked cimport io_clock_advance
 from bowstring._native.log_epochs cimport epochs_assign, epochs_newest
 from bowstring._native.log_files cimport file_ops, file_release, iovec, segment_file
 from bowstring._native.log_index cimport (
@@ -201,6 +202,7 @@ cdef void commit(Log *log, Staged *staged, AppendEntry **entries, int32_t end) n
             started_ns = monotonic_ns()
             error = write_parts(file.fd, staged, &written)
             directory_took(log.directory, monotonic_ns() - started_ns)
+            active_segment(state).written_clock = io_clock_advance(written)
             file_release(file)
         if error == 0 and log.wal != NULL:
             error = to_wal(log, entries, staged.first, end)

@@ -23,6 +23,10 @@ cdef struct FileOps:
     # pwrite that returns when the bytes are on the medium (RWF_DSYNC); aligned where the file is O_DIRECT
     int64_t (*write_durable)(int fd, const void *data, int64_t size_bytes, int64_t position) noexcept nogil
     int (*sync_file_system)(const char *path) noexcept nogil     # everything written to it, names too
+    # POSIX_FADV_*; ENOSYS or EINVAL are no failure of the file
+    int (*advise)(int fd, int64_t position, int64_t size_bytes, int advice) noexcept nogil
+    # 1: all of the range is in the page cache, 0: not all of it
+    int (*cached)(int fd, int64_t position, int64_t size_bytes) noexcept nogil
 
 cdef FileOps file_ops
 

@@ -40,6 +40,49 @@ cdef extern from *:
 
 # ---------------------------------------------------------------- the operations as they are
 
+cdef extern from *:
+    """
+    #ifndef _GNU_SOURCE
+    #define _GNU_SOURCE
+    #endif
+    #include <errno.h>
+    #include <fcntl.h>
+    #include <sys/syscall.h>
+    #include <sys/uio.h>
+    #include <unistd.h>
+    #ifndef SYS_cachestat
+    #define SYS_cachestat 451           /* the same on every architecture; Linux 6.5 */
+    #endif
+    struct cached_range { uint64_t offset, length; };
+    struct cached_counts { uint64_t cached, dirty, writeback, evicted, recently_evicted; };
+
+    static int page_is_cached(int fd, int64_t position) {
+        char byte;
+        struct iovec part = {&byte, 1};
+        ssize_t n = preadv2(fd, &part, 1, position, RWF_NOWAIT);
+        /* A file system that cannot say is asked no more questions: the read may then block. */
+        return n >= 0 || errno != EAGAIN;
+    }
+    /* cachestat(2); older kernels, and sandboxes that refuse it, are asked for three bytes without waiting. */
+    static int file_cached(int fd, int64_t position, int64_t size_bytes) {
+        static int no_cachestat = 0;
+        struct cached_range range = {(uint64_t)position, (uint64_t)size_bytes};
+        struct cached_counts counts;
+        int64_t page = sysconf(_SC_PAGESIZE);
+        if (size_bytes <= 0)
+            return 1;
+        if (!__atomic_load_n(&no_cachestat, __ATOMIC_RELAXED)) {
+            if (syscall(SYS_cachestat, fd, &range, &counts, 0) == 0)
+                return counts.cached >= (uint64_t)((position + size_bytes - 1) / page - position / page + 1);
+            __atomic_store_n(&no_cachestat, 1, __ATOMIC_RELAXED);
+        }
+        return page_is_cached(fd, position) && page_is_cached(fd, position + size_bytes / 2)
+            && page_is_cached(fd, position + size_bytes - 1);
+    }
+    """
+    int file_cached(int fd, int64_t position, int64_t size_bytes) nogil
+    int posix_fadvise(int fd, int64_t position, int64_t size_bytes, int advice) nogil
+
 
 cdef extern from *:
     """
@@ -156,6 +199,14 @@ cdef int real_sync_file_system(const char *path) noexcept nogil:
     return error
 
 
+cdef int real_advise(int fd, int64_t position, int64_t size_bytes, int advice) noexcept nogil:
+    return -posix_fadvise(fd, position, size_bytes, advice)
+
+
+cdef int real_cached(int fd, int64_t position, int64_t size_bytes) noexcept nogil:
+    return file_cached(fd, position, size_bytes)
+
+
 file_ops.open = real_open
 file_ops.close = real_close
 file_ops.pread = real_pread
@@ -169,6 +220,8 @@ file_ops.rename = real_rename
 file_ops.unlink = real_unlink
 file_ops.write_durable = real_write_durable
 file_ops.sync_file_system = real_sync_file_system
+file_ops.advise = real_advise
+file_ops.cached = real_cached
 
 # ---------------------------------------------------------------- paths and small files
 

@@ -5,6 +5,8 @@ from bowstring._native.log_types cimport Log, LogSlice, ReadCursor
 cdef int16_t read_slice(
     Log *log, int64_t offset, int64_t limit_offset, int64_t max_bytes, bint min_one,
     ReadCursor *cursor, LogSlice *out) noexcept nogil
+# Nothing is known of where the reader is.
+cdef void cursor_forget(ReadCursor *cursor) noexcept nogil
 cdef int64_t bytes_between(Log *log, int64_t offset, int64_t limit_offset) noexcept nogil
 
 cdef struct FoundBatch:

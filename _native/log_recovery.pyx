@@ -4,6 +4,7 @@ from libc.stdint cimport INT32_MAX, INT64_MAX, int32_t, int64_t, uint8_t
 from libc.stdlib cimport free, malloc
 from bowstring._native.batch cimport ATTR_CONTROL, BatchInfo
 from bowstring._native.log_aborted cimport aborted_append
+from bowstring._native.log_checked cimport segment_checks_cut, segment_mark_corrupt, segment_verified
 from bowstring._native.log_epochs cimport epochs_assign, epochs_clear, epochs_newest
 from bowstring._native.log_findings cimport finding_add
 from bowstring._native.log_files cimport (
@@ -87,7 +88,7 @@ cdef int step_over(LogState *state, Segment *segment, LogScan *scan, int64_t poi
                           first_offset, out.end_offset)
     if finding != NULL:
         finding.out_of_service = True
-    return found
+    return -ENOMEM if segment_mark_corrupt(segment, position, scan_at(scan) - position) < 0 else found
 
 
 cdef int take_batch(Log *log, Segment *segment, const uint8_t *batch, const BatchInfo *info,
@@ -148,6 +149,7 @@ cdef int cut_off(LogState *state, Segment *segment, SegmentFile *file, int64_t v
     finding_add(state, b"what follows the last whole batch was cut off", segment.base_offset, b".log", valid_bytes,
                 out.truncated_bytes, out.end_offset, -1)
     segment.size_bytes = valid_bytes
+    segment_checks_cut(segment, valid_bytes)
     return file_ops.truncate(file.fd, valid_bytes)
 
 
@@ -171,6 +173,8 @@ cdef int segment_scan(Log *log, Segment *segment, int64_t position, int64_t firs
     scan_close(&scan)
     if error == 0 and not out.broken_tail:
         error = cut_off(state, segment, file, scan_at(&scan), out)
+    if error == 0:
+        segment_verified(segment, position, scan_at(&scan))
     file_release(file)
     segment_file_detach(segment)                         # the first append or read opens it again
     if error == 0 and segment.largest_timestamp >= 0:
@@ -220,6 +224,8 @@ cdef int walk_on(LogState *state, Segment *segment, Walk *walk, int64_t expected
                               walk.position - position, expected, -1)
         if finding != NULL:
             finding.out_of_service = True
+        if segment_mark_corrupt(segment, position, walk.position - position) < 0:
+            return -ENOMEM
         found = walk_peek(walk, info)
     return found
 

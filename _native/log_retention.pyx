@@ -5,6 +5,7 @@ from libc.stdlib cimport free
 from bowstring._native.atomics cimport store_i32, store_i64
 from bowstring._native.batch cimport BatchInfo
 from bowstring._native.log_aborted cimport aborted_truncate
+from bowstring._native.log_checked cimport segment_checks_cut
 from bowstring._native.log_epochs cimport (
     epochs_clear, epochs_newest, epochs_truncate_end, epochs_truncate_start)
 from bowstring._native.log_files cimport (
@@ -221,6 +222,7 @@ cdef int truncate_active(Log *log, int64_t offset) noexcept nogil:
     if error == 0:
         store_i64(&log.size_bytes, log.size_bytes - (segment.size_bytes - position))
         segment.size_bytes = position
+        segment_checks_cut(segment, position)
         state.bytes_since_index = 0
         state.reserved_bytes = 0
         error = timestamps_rescan(log)

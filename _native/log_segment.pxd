@@ -7,8 +7,11 @@ cdef enum:
     WALK_BYTES = 8192
 
 cdef struct Walk:
-    # Goes from header to header of a .log file through a small window.
+    # Goes from header to header of a .log file through a small window. With `segment` it passes over what is known
+    # to be bad there, and `skipped_to` says where that ended (-1: nowhere yet).
     int fd
+    const Segment *segment
+    int64_t skipped_to
     int64_t position                # of the next batch
     int64_t end
     int64_t window_start

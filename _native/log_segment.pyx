@@ -7,6 +7,7 @@ from libc.string cimport memmove
 from posix.fcntl cimport O_CREAT, O_RDWR, O_TRUNC
 from bowstring._native.batch cimport BATCH_HEADER_BYTES, BATCH_LENGTH, BATCH_LENGTH_PREFIX_BYTES, batch_parse
 from bowstring._native.bigendian cimport load_be32
+from bowstring._native.log_checked cimport NEVER_READ, corrupt_end, io_clock
 from bowstring._native.log_files cimport (
     directory_path, file_ops, file_release, read_range, segment_file, segment_file_detach, segment_path)
 from bowstring._native.log_index cimport (
@@ -22,12 +23,23 @@ cdef void walk_start(Walk *walk, int fd, int64_t position, int64_t end) noexcept
     walk.end = end
     walk.window_start = 0
     walk.window_bytes = 0
+    walk.segment = NULL
+    walk.skipped_to = -1
+
+
+cdef void walk_skip_corrupt(Walk *walk) noexcept nogil:
+    cdef int64_t end = corrupt_end(walk.segment, walk.position)
+    while end >= 0:
+        walk.position = walk.skipped_to = end
+        end = corrupt_end(walk.segment, end)
 
 
 cdef int walk_peek(Walk *walk, BatchInfo *info) noexcept nogil:
-    cdef int64_t inside = walk.position - walk.window_start
-    cdef int64_t n, size_bytes
+    cdef int64_t inside, n, size_bytes
     cdef const uint8_t *header
+    if walk.segment != NULL and walk.segment.corrupt_count > 0:
+        walk_skip_corrupt(walk)
+    inside = walk.position - walk.window_start
     if walk.position >= walk.end:
         return 0
     if walk.end - walk.position < BATCH_HEADER_BYTES:
@@ -61,10 +73,12 @@ cdef int segment_locate(const LogState *state, Segment *segment, int64_t offset,
     if file == NULL:
         return error
     walk_start(&walk, file.fd, start, end)
+    walk.segment = segment
     error = walk_peek(&walk, info)
-    if start > 0 and (error < 0 or (error > 0 and last_offset_of(info) != indexed)):
+    if start > 0 and walk.skipped_to < 0 and (error < 0 or (error > 0 and last_offset_of(info) != indexed)):
         segment.index_unsound = True                     # the index lies: search from the start
         walk_start(&walk, file.fd, 0, end)
+        walk.segment = segment
         error = walk_peek(&walk, info)
     while error > 0 and last_offset_of(info) < offset:
         walk.position += info.size_bytes
@@ -88,10 +102,12 @@ cdef int64_t segment_end_offset(LogState *state, Segment *segment) noexcept nogi
     if file == NULL:
         return error
     walk_start(&walk, file.fd, start, segment.size_bytes)
+    walk.segment = segment
     error = walk_peek(&walk, &info)
-    if start > 0 and (error <= 0 or last_offset_of(&info) != indexed):
+    if start > 0 and walk.skipped_to < 0 and (error <= 0 or last_offset_of(&info) != indexed):
         segment.index_unsound = True
         walk_start(&walk, file.fd, 0, segment.size_bytes)
+        walk.segment = segment
         error = walk_peek(&walk, &info)
     while error > 0:
         end_offset = last_offset_of(&info) + 1
@@ -136,6 +152,9 @@ cdef Segment *segment_add(LogState *state, int64_t base_offset, int64_t size_byt
     segment.largest_timestamp_offset = -1
     segment.first_timestamp = UNREAD if size_bytes else NO_TIMESTAMP
     segment.created_ms = now_ms
+    segment.appended_from = size_bytes
+    segment.written_clock = io_clock()
+    segment.index_clock = NEVER_READ if size_bytes else io_clock()
     state.segments[state.segment_count] = segment
     state.segment_count += 1
     return segment
@@ -175,6 +194,7 @@ cdef int segment_create(LogState *state, int64_t base_offset, int64_t now_ms) no
 
 cdef void segment_free(Segment *segment) noexcept nogil:
     segment_file_detach(segment)
+    free(segment.corrupt)
     free(segment)
 
 
@@ -222,6 +242,7 @@ cdef int64_t segment_first_timestamp(LogState *state, Segment *segment) noexcept
         file = segment_file(state, segment, segment == active_segment(state), &error)
         if file != NULL:
             walk_start(&walk, file.fd, 0, segment.size_bytes)
+            walk.segment = segment
             if walk_peek(&walk, &info) > 0:
                 segment.first_timestamp = info.max_timestamp
             file_release(file)

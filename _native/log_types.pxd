@@ -48,6 +48,19 @@ cdef struct AppendEntry:
     int64_t log_append_time_ms    # -1 under CreateTime; of a duplicate the first batch's largest timestamp
     int64_t wal_frame             # durable once the write-ahead log is past it; 0: it does not wait for one
 
+cdef struct ByteRange:
+    int64_t start
+    int64_t end
+
+cdef struct WarmRange:
+    # What was read from the disk and checked for one reader a moment ago: it may have this without asking again
+    # whether it is in memory, or a page cache too small would keep it waiting for ever. Empty: end is 0.
+    int64_t segment_base_offset
+    int64_t start
+    int64_t end
+    int64_t next_offset           # of the batch at `end`, -1 when unknown
+    int64_t truncations
+
 cdef struct ReadCursor:
     # Where the previous read of the same reader ended, so that the next one needs no index lookup.
     # All -1 when unknown. Stale cursors are detected, never trusted.
@@ -55,6 +68,7 @@ cdef struct ReadCursor:
     int64_t offset
     int64_t position
     int64_t truncations           # Log.truncations when it was taken
+    WarmRange warm
 
 cdef struct LogSlice:
     # A range of whole batches inside one segment file. The caller releases `file` with segment_file_release.
@@ -62,6 +76,8 @@ cdef struct LogSlice:
     int64_t position
     int64_t size_bytes
     int64_t next_offset           # offset that follows the range; -1 when it was not cheap to know
+    int8_t cold                   # nothing is given: it has to be read from the disk, or checked, first (log_cold.pxd)
+    int64_t segment_base_offset   # where that is, `position` in it: -1, it has to be looked up
 
 cdef struct LogDirectory:
     # One directory of log.dirs, shared by the logs in it. Belongs to its DirectoryHealth, which lives as long as
@@ -103,6 +119,7 @@ cdef struct Log:
 
 cdef enum LogError_:
     OFFSET_OUT_OF_RANGE = 1
+    CORRUPT_MESSAGE = 2
     RECORD_LIST_TOO_LARGE = 18
     OUT_OF_ORDER_SEQUENCE_NUMBER = 45
     INVALID_PRODUCER_EPOCH = 47
@@ -118,6 +135,7 @@ cdef enum:
     TIME_ENTRY_BYTES = 12
     ABORTED_ENTRY_BYTES = 34
     REMEMBERED_BATCHES = 5          # per producer
+    VERIFIED_RANGES = 4             # kept apart for each segment: as many readers far from each other
 
 cdef struct Segment:
     int64_t base_offset
@@ -127,6 +145,13 @@ cdef struct Segment:
     int64_t first_timestamp         # of its first batch: what rolling by time counts from
     int64_t created_ms              # when first_timestamp is NO_TIMESTAMP, rolling counts from here
     SegmentFile *file               # NULL: not open
+    # what is known of its bytes: log_checked.pxd
+    int64_t appended_from           # those from here on were written by this process, which has checked them
+    int64_t written_clock           # io_clock() when it was last appended to
+    int64_t index_clock             # io_clock() when its .index was last read whole; NEVER_READ
+    ByteRange verified[4]           # read and checked: what is not in `corrupt` is good
+    ByteRange *corrupt              # batches that are not to be served; ascending, apart
+    int32_t corrupt_count
     int8_t has_aborted              # it has a .txnindex
     int8_t index_unsound            # its .index contradicts its .log: search from the start
     int8_t index_rebuilt            # once by this process: not again

@@ -1,13 +1,13 @@
 """What crosses between Python and a log, see log_values.pxd."""
 from libc.errno cimport EOPNOTSUPP
-from libc.stdint cimport int32_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint32_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, strerror
 from bowstring._native.atomics cimport load_i32, load_i64
 from bowstring._native.log_roll cimport state_of
 from bowstring._native.log_segment cimport segment_largest_timestamp
 from bowstring._native.log_types cimport (
-    KAFKA_STORAGE_ERROR, REMEMBERED_BATCHES, DeletedFile, EpochEntry, LogState, Producer, Producers, Segment,
+    KAFKA_STORAGE_ERROR, REMEMBERED_BATCHES, ByteRange, DeletedFile, EpochEntry, LogState, Producer, Producers, Segment,
     pthread_mutex_t)
 
 cdef extern from "pthread.h" nogil:
@@ -172,12 +172,49 @@ cdef list segments_of(Log *log):
         free(copy)
 
 
+cdef struct CorruptPlace:
+    int64_t segment_base_offset
+    ByteRange range
+
+
+cdef int32_t copy_corrupt(Log *log, CorruptPlace **copy) noexcept nogil:
+    cdef LogState *state = state_of(log)
+    cdef int32_t i, k, n = 0
+    pthread_mutex_lock(&log.lock)
+    for i in range(state.segment_count):
+        n += state.segments[i].corrupt_count
+    copy[0] = <CorruptPlace *>malloc((n + 1) * sizeof(CorruptPlace))
+    n = 0
+    for i in range(state.segment_count if copy[0] != NULL else 0):
+        for k in range(state.segments[i].corrupt_count):
+            copy[0][n].segment_base_offset = state.segments[i].base_offset
+            copy[0][n].range = state.segments[i].corrupt[k]
+            n += 1
+    pthread_mutex_unlock(&log.lock)
+    return n
+
+
+cdef list corrupt_of(Log *log):
+    cdef CorruptPlace *copy = NULL
+    cdef int32_t i, n = copy_corrupt(log, &copy)
+    if copy == NULL:
+        raise MemoryError
+    try:
+        return [(f"{copy[i].segment_base_offset:020d}.log", copy[i].range.start,
+                 copy[i].range.end - copy[i].range.start) for i in range(n)]
+    finally:
+        free(copy)
+
+
 cdef dict stats_of(Log *log):
     cdef LogState state
     cdef DeletedFile *deleted
     cdef int deleted_files = 0
+    cdef int32_t corrupt_ranges = 0, i
     pthread_mutex_lock(&log.lock)
     state = state_of(log)[0]
+    for i in range(state.segment_count):
+        corrupt_ranges += state.segments[i].corrupt_count
     deleted = state.deleted
     while deleted != NULL:
         deleted_files += 1
@@ -199,5 +236,6 @@ cdef dict stats_of(Log *log):
         "truncated_bytes": state.truncated_bytes,
         "rebuilt_indexes": state.rebuilt_indexes,
         "dropped_segments": state.dropped_segments,
+        "corrupt_ranges": corrupt_ranges,
         "failure": failure_of(log),
     }

@@ -32,6 +32,8 @@ class FileOps(ctypes.Structure):
         ("unlink", ctypes.CFUNCTYPE(_I, ctypes.c_char_p)),
         ("write_durable", ctypes.CFUNCTYPE(_L, _I, _P, _L, _L)),
         ("sync_file_system", ctypes.CFUNCTYPE(_I, ctypes.c_char_p)),
+        ("advise", ctypes.CFUNCTYPE(_I, _I, _L, _L, _I)),
+        ("cached", ctypes.CFUNCTYPE(_I, _I, _L, _L)),
     ]
 
 
