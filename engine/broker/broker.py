@@ -18,25 +18,17 @@ from bowstring.engine.broker.housekeeping import Housekeeping
 from bowstring.engine.broker.listeners import Listener, advertised_listeners, client_listeners
 from bowstring.engine.broker.metadata_log import MetadataLog
 from bowstring.engine.broker.producer_ids import ProducerIds
+from bowstring.engine.broker.registration import start_records, stop_records
 from bowstring.engine.broker.topic_logs import TopicLogs
 from bowstring.engine.configs import BrokerConfigs, ConfigError
 from bowstring.engine.errors import Errors, KafkaError
-from bowstring.engine.metadata.features import FINALIZED_FEATURES, SUPPORTED_FEATURES
 from bowstring.engine.metadata.names import GROUPS_TOPIC
-from bowstring.engine.protocol import API_VERSIONS, random_uuid
-from bowstring.engine.protocol.records.cluster_metadata.nodes import (
-    BrokerEndpoint,
-    BrokerFeature,
-    RegisterBrokerRecord,
-)
-from bowstring.engine.protocol.records.cluster_metadata.settings import FeatureLevelRecord
-from bowstring.engine.protocol.schema import MetadataRecord
+from bowstring.engine.protocol import API_VERSIONS
 
 if TYPE_CHECKING:
     from bowstring.engine.broker.group_shell import GroupShell
     from bowstring.engine.broker.metrics_server import MetricsServer
 
-_PLAINTEXT: Final = 0
 _MOST_REACTORS_BY_DEFAULT: Final = 4
 
 
@@ -125,7 +117,7 @@ class Broker:
             self.producer_ids = ProducerIds(self.metadata, self.node_id)
             self.changes.when_changed = self.housekeeping.cluster_changed
             self.changes.when_topic_deleted = self._topic_deleted
-            self.metadata.commit_at_start(self._registration())
+            self.metadata.commit_alone(start_records(self))
             self.changes.load_dynamic_configs(self.metadata.image)
             self.logs.open_all(self.metadata.image, self.configs.value("num.recovery.threads.per.data.dir"))
         except BaseException:
@@ -157,37 +149,6 @@ class Broker:
         ]
         self.advertised = advertised_listeners(self.configs, self.listeners)
 
-    def _registration(self) -> list[MetadataRecord]:
-        """What this start adds to the metadata log: features when they are new, and this broker."""
-        image = self.metadata.image
-        records: list[MetadataRecord] = [
-            FeatureLevelRecord(name=name, feature_level=level)
-            for name, level in FINALIZED_FEATURES.items()
-            if image.features.get(name) != level
-        ]
-        records.append(
-            RegisterBrokerRecord(
-                broker_id=self.node_id,
-                incarnation_id=random_uuid(),
-                # The offset of this very record, as Kafka's controller chooses it.
-                broker_epoch=self.metadata.end_offset + len(records),
-                end_points=[
-                    BrokerEndpoint(
-                        name=each.name, host=each.host, port=each.port, security_protocol=_PLAINTEXT
-                    )
-                    for each in self.advertised
-                ],
-                features=[
-                    BrokerFeature(name=name, min_supported_version=low, max_supported_version=high)
-                    for name, (low, high) in SUPPORTED_FEATURES.items()
-                ],
-                rack=self.configs.value("broker.rack"),
-                fenced=False,
-                log_dirs=[self.directory.directory_id],
-            )
-        )
-        return records
-
     async def start(self) -> None:
         """Begins to serve. On the control loop, after `open`."""
         for name in self.configs.without_effect():
@@ -197,6 +158,7 @@ class Broker:
         self.dispatcher.start()
         self.housekeeping.start()
         self.logs.durability.start(asyncio.get_running_loop())
+        self.metadata.watch_snapshots()
         if (port := self.configs.value("bowstring.metrics.port")) >= 0:
             await self._start_metrics(port)
         self.plane.start()
@@ -258,6 +220,7 @@ class Broker:
         if self._metrics is not None:
             await self._metrics.stop()
         self.plane.stop()
+        await self.metadata.stop_snapshots()
         started = time.monotonic()
         self._close()  # nothing is left that the loop could serve meanwhile
         log_lines.info("stopped cleanly", seconds=round(time.monotonic() - started, 3))
@@ -266,6 +229,7 @@ class Broker:
         """Without the marker, and with the lock given up, when something cannot be written."""
         try:
             epoch = self.metadata.image.brokers[self.node_id].epoch
+            self.metadata.commit_alone(stop_records(self))
             self.logs.close(self.configs.value("num.recovery.threads.per.data.dir"))
             self.metadata.close()
             self.directory.mark_clean(epoch)

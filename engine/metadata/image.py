@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
+from bowstring.engine.metadata.kept import KEPT_RECORDS, KeptRecords
 from bowstring.engine.metadata.names import unified
 from bowstring.engine.protocol.records.cluster_metadata import markers, nodes, settings, topics
 from bowstring.engine.protocol.schema import MetadataRecord
@@ -22,6 +23,9 @@ class PartitionImage(NamedTuple):
     directories: tuple[bytes, ...]
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
+    leader_recovery_state: int = 0
+    eligible_leaders: tuple[int, ...] = ()
+    last_known_leaders: tuple[int, ...] = ()
 
 
 class TopicImage:
@@ -48,7 +52,7 @@ class Endpoint(NamedTuple):
 
 
 class BrokerImage(NamedTuple):
-    """A registered broker."""
+    """A registered broker. `features` are (name, lowest, highest) of what it supports."""
 
     id: int
     epoch: int
@@ -57,6 +61,9 @@ class BrokerImage(NamedTuple):
     rack: str | None
     fenced: bool
     directories: tuple[bytes, ...]
+    features: tuple[tuple[str, int, int], ...] = ()
+    in_controlled_shutdown: bool = False
+    cordoned: tuple[bytes, ...] = ()
 
     def endpoint(self, listener: str) -> Endpoint | None:
         """The broker's address on a listener."""
@@ -68,7 +75,11 @@ class MetadataError(Exception):
 
 
 class ClusterImage:
-    """Topics, brokers, configs, features and producer id blocks."""
+    """Topics, brokers, configs, features and producer id blocks; and the rest of what the log says, kept.
+
+    Attributes:
+        kept: Records of features that this version does not act on yet (access control, quotas, ...).
+    """
 
     def __init__(self) -> None:
         self.topics: dict[str, TopicImage] = {}
@@ -79,7 +90,10 @@ class ClusterImage:
         self.features: dict[str, int] = {}
         self.next_producer_id = 0
         self.partition_count = 0
+        self.kept = KeptRecords()
         self._partition_kinds: dict[PartitionImage, PartitionImage] = {}
+        # Records of a metadata transaction (KIP-868) that has begun and not ended; None outside one.
+        self._transaction: list[MetadataRecord] | None = None
 
     def resource_configs(self, resource_type: int, name: str) -> dict[str, str]:
         """What is set for a resource itself; not to be changed."""
@@ -94,18 +108,46 @@ class ClusterImage:
         for record in records:
             self.apply(record)
 
+    @property
+    def in_transaction(self) -> bool:
+        """Whether a metadata transaction has begun and not ended; its records are not part of the image."""
+        return self._transaction is not None
+
     def apply(self, record: MetadataRecord) -> None:
-        """Applies one record.
+        """Applies one record; those of a metadata transaction take effect together, when it ends.
 
         Raises:
             MetadataError: It does not fit what is there.
         """
+        if self._transaction is not None and not isinstance(record, _MARKERS):
+            self._transaction.append(record)
+            return
         action = _ACTIONS.get(type(record))
         if action is None:
             raise MetadataError(
                 f"{type(record).__name__} in the metadata log needs a feature that this version does not have"
             )
         action(self, record)
+
+    # ------------------------------------------------------------ transactions
+
+    def _begin(self, record: markers.BeginTransactionRecord) -> None:
+        if self._transaction is not None:
+            raise MetadataError("a transaction begins inside another in the metadata log")
+        self._transaction = []
+
+    def _end(self, record: markers.EndTransactionRecord) -> None:
+        records, self._transaction = self._in_transaction(record), None
+        self.apply_all(records)
+
+    def _abort(self, record: markers.AbortTransactionRecord) -> None:
+        self._in_transaction(record)
+        self._transaction = None
+
+    def _in_transaction(self, record: MetadataRecord) -> list[MetadataRecord]:
+        if self._transaction is None:
+            raise MetadataError(f"{type(record).__name__} in the metadata log ends no transaction")
+        return self._transaction
 
     # ------------------------------------------------------------ topics
 
@@ -147,6 +189,9 @@ class ClusterImage:
                 tuple(record.directories),
                 tuple(record.adding_replicas),
                 tuple(record.removing_replicas),
+                record.leader_recovery_state,
+                tuple(record.eligible_leader_replicas or ()),
+                tuple(record.last_known_elr or ()),
             )
         )
         if index == len(topic.partitions):
@@ -163,6 +208,7 @@ class ClusterImage:
             raise MetadataError(f"partition {topic.name}-{record.partition_id} changes but is not there")
         old = topic.partitions[record.partition_id]
         leader = old.leader if record.leader == _NO_CHANGE else record.leader
+        state = record.leader_recovery_state
         topic.partitions[record.partition_id] = self._shared(
             PartitionImage(
                 _changed(old.replicas, record.replicas),
@@ -173,8 +219,25 @@ class ClusterImage:
                 _changed(old.directories, record.directories),
                 _changed(old.adding, record.adding_replicas),
                 _changed(old.removing, record.removing_replicas),
+                old.leader_recovery_state if state == _RECOVERY_UNCHANGED else state,
+                _changed(old.eligible_leaders, record.eligible_leader_replicas),
+                _changed(old.last_known_leaders, record.last_known_elr),
             )
         )
+
+    def _clear_eligible_leaders(self, record: topics.ClearElrRecord) -> None:
+        """Of one topic, or of all when the record names none (KIP-966)."""
+        if record.topic_name:
+            if record.topic_name not in self.topics:
+                raise MetadataError(f"{record.topic_name} has its eligible leaders cleared but is not there")
+            cleared = [self.topics[record.topic_name]]
+        else:
+            cleared = list(self.topics.values())
+        for topic in cleared:
+            topic.partitions = [
+                self._shared(each._replace(eligible_leaders=(), last_known_leaders=()))
+                for each in topic.partitions
+            ]
 
     def _shared(self, image: PartitionImage) -> PartitionImage:
         return self._partition_kinds.setdefault(image, image)
@@ -217,6 +280,12 @@ class ClusterImage:
             record.rack,
             record.fenced,
             tuple(record.log_dirs),
+            tuple(
+                (each.name, each.min_supported_version, each.max_supported_version)
+                for each in record.features
+            ),
+            record.in_controlled_shutdown,
+            tuple(record.cordoned_log_dirs or ()),
         )
 
     def _unregister_broker(self, record: nodes.UnregisterBrokerRecord) -> None:
@@ -227,8 +296,26 @@ class ClusterImage:
         if broker is None:
             raise MetadataError(f"broker {record.broker_id} changes but is not registered")
         fenced = broker.fenced if record.fenced == 0 else record.fenced > 0
-        directories = tuple(record.log_dirs) or broker.directories
-        self.brokers[record.broker_id] = broker._replace(fenced=fenced, directories=directories)
+        self.brokers[record.broker_id] = broker._replace(
+            fenced=fenced,
+            directories=tuple(record.log_dirs) or broker.directories,
+            in_controlled_shutdown=broker.in_controlled_shutdown or record.in_controlled_shutdown > 0,
+            cordoned=_changed(broker.cordoned, record.cordoned_log_dirs),
+        )
+
+    def _fence_broker(self, record: nodes.FenceBrokerRecord) -> None:
+        self._set_fenced(record.id, True)
+
+    def _unfence_broker(self, record: nodes.UnfenceBrokerRecord) -> None:
+        self._set_fenced(record.id, False)
+
+    def _set_fenced(self, broker_id: int, fenced: bool) -> None:
+        if broker_id not in self.brokers:
+            raise MetadataError(f"broker {broker_id} is fenced or unfenced but is not registered")
+        self.brokers[broker_id] = self.brokers[broker_id]._replace(fenced=fenced)
+
+    def _keep(self, record: MetadataRecord) -> None:
+        self.kept.apply(record)
 
     def _ignore(self, record: MetadataRecord) -> None:
         pass
@@ -236,6 +323,12 @@ class ClusterImage:
 
 _NOTHING: Final[dict[str, str]] = {}
 _NO_CHANGE: Final = -2
+_RECOVERY_UNCHANGED: Final = -1
+_MARKERS: Final = (
+    markers.BeginTransactionRecord,
+    markers.EndTransactionRecord,
+    markers.AbortTransactionRecord,
+)
 
 
 def _changed(old: tuple[Any, ...], new: Sequence[Any] | None) -> tuple[Any, ...]:
@@ -253,6 +346,13 @@ _ACTIONS: Final[dict[type[MetadataRecord], Callable[[ClusterImage, Any], None]]]
     nodes.RegisterBrokerRecord: ClusterImage._register_broker,
     nodes.UnregisterBrokerRecord: ClusterImage._unregister_broker,
     nodes.BrokerRegistrationChangeRecord: ClusterImage._change_broker,
-    nodes.RegisterControllerRecord: ClusterImage._ignore,
+    nodes.FenceBrokerRecord: ClusterImage._fence_broker,
+    nodes.UnfenceBrokerRecord: ClusterImage._unfence_broker,
+    topics.ClearElrRecord: ClusterImage._clear_eligible_leaders,
+    markers.BeginTransactionRecord: ClusterImage._begin,
+    markers.EndTransactionRecord: ClusterImage._end,
+    markers.AbortTransactionRecord: ClusterImage._abort,
     markers.NoOpRecord: ClusterImage._ignore,
+    markers.ZkMigrationStateRecord: ClusterImage._ignore,
+    **dict.fromkeys(KEPT_RECORDS, ClusterImage._keep),
 }

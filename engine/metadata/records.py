@@ -2,19 +2,30 @@
 
 from typing import Final
 
+from bowstring.engine.metadata.features import HIGHEST_METADATA_VERSION
+from bowstring.engine.protocol.records.cluster_metadata.nodes import (
+    BrokerRegistrationChangeRecord,
+    RegisterBrokerRecord,
+)
 from bowstring.engine.protocol.records.cluster_metadata.topics import PartitionChangeRecord, PartitionRecord
 from bowstring.engine.protocol.records.metadata_frame import decode_metadata_record, encode_metadata_record
-from bowstring.engine.protocol.schema import MetadataRecord, versions_of
+from bowstring.engine.protocol.schema import MetadataRecord
 
-# The newest version is right for every record but these: their version 2 belongs to eligible leader replicas
-# (KIP-966), a feature that is not finalized here.
-_WRITTEN_VERSIONS: Final = {PartitionRecord.api_key: 1, PartitionChangeRecord.api_key: 1}
+# By record, the metadata.version that each record version needs, newest first: directories came with 17
+# (KIP-858), eligible leader replicas with 23 (KIP-966), cordoned directories with 30. Other records have one.
+_VERSIONS_SINCE: Final[dict[int, tuple[tuple[int, int], ...]]] = {
+    PartitionRecord.api_key: ((23, 2), (17, 1), (0, 0)),
+    PartitionChangeRecord.api_key: ((23, 2), (17, 1), (0, 0)),
+    RegisterBrokerRecord.api_key: ((30, 4), (17, 3), (8, 2), (0, 1)),
+    BrokerRegistrationChangeRecord.api_key: ((30, 3), (17, 2), (0, 1)),
+}
 
 
-def encode_record(record: MetadataRecord) -> bytes:
-    """The value of a record of __cluster_metadata."""
-    version = _WRITTEN_VERSIONS.get(record.api_key)
-    return encode_metadata_record(record, versions_of(type(record))[1] if version is None else version)
+def encode_record(record: MetadataRecord, metadata_version: int = HIGHEST_METADATA_VERSION) -> bytes:
+    """The value of a record of __cluster_metadata, as a cluster at `metadata_version` writes it."""
+    since = _VERSIONS_SINCE.get(record.api_key, ((0, 0),))
+    version = next(version for level, version in since if metadata_version >= level)
+    return encode_metadata_record(record, version)
 
 
 def decode_record(value: bytes) -> MetadataRecord:

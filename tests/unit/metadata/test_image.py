@@ -4,7 +4,12 @@ import pytest
 
 from bowstring.engine.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, ClusterImage, MetadataError
 from bowstring.engine.metadata.records import decode_record, encode_record
-from bowstring.engine.protocol.records.cluster_metadata.markers import BeginTransactionRecord, NoOpRecord
+from bowstring.engine.protocol.records.cluster_metadata.markers import (
+    AbortTransactionRecord,
+    BeginTransactionRecord,
+    EndTransactionRecord,
+    NoOpRecord,
+)
 from bowstring.engine.protocol.records.cluster_metadata.nodes import (
     BrokerEndpoint,
     BrokerRegistrationChangeRecord,
@@ -117,7 +122,7 @@ def test_features_and_producer_ids():
         (PartitionChangeRecord(partition_id=9, topic_id=ID), "changes but is not there"),
         (RemoveTopicRecord(topic_id=b"z" * 16), "topic id that is not there"),
         (BrokerRegistrationChangeRecord(broker_id=7), "not registered"),
-        (BeginTransactionRecord(name="t"), "needs a feature"),
+        (EndTransactionRecord(), "ends no transaction"),
     ],
     ids=lambda value: type(value).__name__ if not isinstance(value, str) else "",
 )
@@ -133,5 +138,22 @@ def test_records_survive_their_bytes():
     assert image.topics["a.b"].partitions == image_with_topic().topics["a.b"].partitions
 
 
-def test_partitions_are_written_in_the_version_without_eligible_leader_replicas():
-    assert encode_record(partition(0))[:3] == bytes((1, PartitionRecord.api_key, 1))
+@pytest.mark.parametrize("level, version", [(30, 2), (23, 2), (22, 1), (17, 1)])
+def test_partitions_are_written_in_the_version_that_the_cluster_has_agreed_on(level, version):
+    assert encode_record(partition(0), level)[:3] == bytes((1, PartitionRecord.api_key, version))
+
+
+def test_a_transaction_takes_effect_when_it_ends_and_only_then():
+    image = ClusterImage()
+    image.apply_all([BeginTransactionRecord(name="t"), TopicRecord(name="a", topic_id=ID)])
+    assert image.in_transaction and not image.topics
+    image.apply(EndTransactionRecord())
+    assert not image.in_transaction and list(image.topics) == ["a"]
+
+
+def test_an_aborted_transaction_leaves_nothing():
+    image = ClusterImage()
+    image.apply_all(
+        [BeginTransactionRecord(), TopicRecord(name="a", topic_id=ID), AbortTransactionRecord(reason="no")]
+    )
+    assert not image.in_transaction and not image.topics

@@ -1,0 +1,85 @@
+"""What a broker adds to the metadata log when it starts and when it stops."""
+
+from typing import TYPE_CHECKING, Final
+
+from bowstring.engine.broker.data_directory import DataDirectoryError
+from bowstring.engine.metadata.elections import elect
+from bowstring.engine.metadata.features import FINALIZED_FEATURES, METADATA_VERSION, SUPPORTED_FEATURES
+from bowstring.engine.metadata.snapshot import SnapshotError, decode_bootstrap
+from bowstring.engine.protocol import random_uuid
+from bowstring.engine.protocol.records.cluster_metadata.nodes import (
+    BrokerEndpoint,
+    BrokerFeature,
+    BrokerRegistrationChangeRecord,
+    RegisterBrokerRecord,
+)
+from bowstring.engine.protocol.records.cluster_metadata.settings import FeatureLevelRecord
+from bowstring.engine.protocol.schema import MetadataRecord
+
+if TYPE_CHECKING:
+    from bowstring.engine.broker.broker import Broker
+
+_PLAINTEXT: Final = 0
+_YES: Final = 1
+# Where Kafka's storage tool leaves the records that a new cluster begins with.
+BOOTSTRAP_CHECKPOINT: Final = "bootstrap.checkpoint"
+
+
+def start_records(broker: "Broker") -> list[MetadataRecord]:
+    """Features when the log is new, this broker's registration, and leaders for partitions without one.
+
+    Raises:
+        DataDirectoryError: bootstrap.checkpoint cannot be read.
+    """
+    image = broker.metadata.image
+    # A level that is there already stays: raising it is for the operator to decide, as in Kafka.
+    records = [] if METADATA_VERSION in image.features else _first_records(broker)
+    records.append(
+        RegisterBrokerRecord(
+            broker_id=broker.node_id,
+            incarnation_id=random_uuid(),
+            # The offset of this very record, as Kafka's controller chooses it.
+            broker_epoch=broker.metadata.end_offset + len(records),
+            end_points=[
+                BrokerEndpoint(name=each.name, host=each.host, port=each.port, security_protocol=_PLAINTEXT)
+                for each in broker.advertised
+            ],
+            features=[
+                BrokerFeature(name=name, min_supported_version=low, max_supported_version=high)
+                for name, (low, high) in SUPPORTED_FEATURES.items()
+            ],
+            rack=broker.configs.value("broker.rack"),
+            fenced=False,
+            log_dirs=[broker.directory.directory_id],
+        )
+    )
+    return [*records, *elect(image, broker.node_id)]
+
+
+def stop_records(broker: "Broker") -> list[MetadataRecord]:
+    """This broker stopped on purpose: the next on this log need not wait for its session to end."""
+    epoch = broker.metadata.image.brokers[broker.node_id].epoch
+    return [
+        BrokerRegistrationChangeRecord(
+            broker_id=broker.node_id, broker_epoch=epoch, fenced=_YES, in_controlled_shutdown=_YES
+        )
+    ]
+
+
+def _first_records(broker: "Broker") -> list[MetadataRecord]:
+    path = broker.directory.path / BOOTSTRAP_CHECKPOINT
+    try:
+        found = decode_bootstrap(path.read_bytes())
+    except FileNotFoundError:
+        found = []
+    except SnapshotError as error:
+        raise DataDirectoryError(
+            f"{path} is damaged ({error}); format the directory anew with Kafka's storage tool, or "
+            "delete the file to begin with the features of this version"
+        ) from error
+    named = {record.name for record in found if isinstance(record, FeatureLevelRecord)}
+    return found + [
+        FeatureLevelRecord(name=name, feature_level=level)
+        for name, level in FINALIZED_FEATURES.items()
+        if name not in named
+    ]

@@ -1,0 +1,107 @@
+"""What the metadata log says of its quorum: leader changes, kraft.version and voters (KIP-595, KIP-853).
+
+`quorum-state` beside the log remembers the highest epoch that this node has seen; its two forms belong to
+kraft.version 0 (voters are configured) and 1 (voters are in the log).
+"""
+
+import json
+from typing import Final
+
+from bowstring._native.codec import decode, encode
+from bowstring.engine.protocol.ids import format_uuid
+from bowstring.engine.protocol.records.control import (
+    KRaftVersionRecord,
+    LeaderChangeMessage,
+    LeaderChangeMessageVoter,
+    VotersRecord,
+)
+from bowstring.engine.protocol.records.control_batch import ControlRecordType, encode_control_key
+from bowstring.engine.protocol.schema import Message
+
+QUORUM_STATE: Final = "quorum-state"
+_NO_ID: Final = bytes(16)
+
+
+def control_record(kind: ControlRecordType, value: Message) -> tuple[bytes, bytes]:
+    """Key and value of a control record of the metadata log."""
+    return encode_control_key(kind), encode(value, 0)
+
+
+def leader_change(leader_id: int) -> tuple[bytes, bytes]:
+    """The control record with which the only voter of a quorum begins its epoch."""
+    voters = [LeaderChangeMessageVoter(voter_id=leader_id)]
+    message = LeaderChangeMessage(version=0, leader_id=leader_id, voters=voters, granting_voters=voters)
+    return control_record(ControlRecordType.LEADER_CHANGE, message)
+
+
+class QuorumFacts:
+    """kraft.version and the voters, as control records leave them.
+
+    Attributes:
+        kraft_version: 0 when voters are configured, 1 when they are in the log.
+        voters: The latest voters in the log; None while there are none.
+    """
+
+    def __init__(self) -> None:
+        self.kraft_version = 0
+        self.voters: VotersRecord | None = None
+
+    def apply(self, kind: ControlRecordType | None, value: bytes) -> None:
+        """Takes up a control record; kinds that say nothing of voters change nothing.
+
+        Raises:
+            ProtocolError: Malformed bytes.
+        """
+        if kind is ControlRecordType.KRAFT_VERSION:
+            self.kraft_version = decode(KRaftVersionRecord, 0, value).kraft_version
+        elif kind is ControlRecordType.KRAFT_VOTERS:
+            self.voters = decode(VotersRecord, 0, value)
+
+    def records(self) -> list[tuple[bytes, bytes]]:
+        """The control records that lead to these facts."""
+        if self.kraft_version == 0 or self.voters is None:
+            return []
+        version = KRaftVersionRecord(version=0, kraft_version=self.kraft_version)
+        return [
+            control_record(ControlRecordType.KRAFT_VERSION, version),
+            control_record(ControlRecordType.KRAFT_VOTERS, self.voters),
+        ]
+
+    def voter_ids(self) -> list[int]:
+        """Nodes that vote, as far as the log says."""
+        return [] if self.voters is None else [voter.voter_id for voter in self.voters.voters]
+
+    def quorum_state(self, leader_id: int, leader_epoch: int) -> str:
+        """Content of `quorum-state` for a leader."""
+        state: dict[str, object]
+        if self.kraft_version == 0:
+            state = {
+                "clusterId": "",
+                "leaderId": leader_id,
+                "leaderEpoch": leader_epoch,
+                "votedId": -1,
+                "appliedOffset": 0,
+                "currentVoters": [{"voterId": leader_id}],
+                "data_version": 0,
+            }
+        else:
+            state = {
+                "leaderId": leader_id,
+                "leaderEpoch": leader_epoch,
+                "votedId": -1,
+                "votedDirectoryId": format_uuid(_NO_ID),
+                "data_version": 1,
+            }
+        return json.dumps(state, separators=(",", ":"))
+
+
+def quorum_epoch(text: str) -> int:
+    """The epoch in a `quorum-state`.
+
+    Raises:
+        ValueError: It is not the JSON that Kafka writes.
+    """
+    state = json.loads(text)
+    if not isinstance(state, dict) or not isinstance(state.get("leaderEpoch"), int):
+        raise ValueError("leaderEpoch is missing")
+    return int(state["leaderEpoch"])
