@@ -81,8 +81,7 @@ cdef class DataPlane:
     cdef Plane plane
     cdef list sockets
     cdef dict replaced              # by Partition *: logs that it had before, which readers may still hold
-    cdef bint started
-    cdef bint stopped
+    cdef bint started, stopped
 
     def __cinit__(self):
         memset(&self.plane, 0, sizeof(Plane))

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from bench import machine, report
 from bench.bars import judge_all
-from bench.cases import footprint, latency
+from bench.cases import durability, footprint, latency
 from bench.cases.consume import FilledTopics, consume, produce_and_consume
 from bench.cases.micro import micro
 from bench.cases.produce import LARGE_BATCHES, MODERN_DEFAULTS, SMALL_BATCHES, produce
@@ -47,6 +47,18 @@ LOADED: dict[str, Case] = {
     "consume-3": lambda lab, topics, name: consume(lab, topics, name, "Three consumers at once", 3),
     "both": lambda lab, _, name: produce_and_consume(lab, name, "Produce and consume at once"),
     "latency": lambda lab, _, name: latency.end_to_end_latency(lab, name, "End-to-end latency"),
+    "durable": lambda lab, _, name: durability.against_page_cache(
+        lab, name, "Produce 1 KiB, acknowledged from the medium; Kafka from its page cache"
+    ),
+    "durable-synced": lambda lab, _, name: durability.against_flush(
+        lab, name, "Produce 1 KiB, acknowledged from the medium; Kafka with flush.messages=1"
+    ),
+    "durable-latency": lambda lab, _, name: durability.latency(
+        lab, name, "Latency of one 1 KiB record on the medium"
+    ),
+    "durable-partitions": lambda lab, _, name: durability.many_partitions(
+        lab, name, "Produce 1 KiB to 1,000 partitions, on the medium, beside one"
+    ),
     "memory": lambda lab, _, name: memory_under_load(lab, name, "Memory under load"),
 }
 LAST: dict[str, Case] = {

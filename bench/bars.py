@@ -43,6 +43,26 @@ def at_most_share(divisor: float) -> Limit:
     return Limit(f"≤ 1/{divisor:g} of Kafka's", excess)
 
 
+def at_least(limit: float, unit: str) -> Limit:
+    """An absolute floor."""
+
+    def excess(own: float, _peer: float | None) -> float:
+        return limit / own if own else float("inf")
+
+    return Limit(f"≥ {limit:g} {unit}", excess)
+
+
+def times_kafka(factor: float) -> Limit:
+    """At least `factor` times Kafka's figure."""
+
+    def excess(own: float, peer: float | None) -> float | None:
+        if peer is None:
+            return None
+        return peer * factor / own if own else float("inf")
+
+    return Limit(f"≥ {factor:g}x Kafka's", excess)
+
+
 def above() -> Limit:
     """More than Kafka's figure."""
 
@@ -107,6 +127,29 @@ BARS = (
     Bar("end-to-end latency, p50", "latency", "p50_ms", "ms", (at_most(0.25, "ms"),)),
     Bar("end-to-end latency, p99", "latency", "p99_ms", "ms", (at_most(1, "ms"),)),
     Bar("end-to-end latency, p99.9", "latency", "p999_ms", "ms", (at_most(3, "ms"),)),
+    Bar(
+        "commit mode, throughput, 1 KiB; Kafka from its page cache",
+        "durable",
+        "records_per_second",
+        "rec/s",
+        (times_kafka(1),),
+    ),
+    Bar(
+        "commit mode, throughput, 1 KiB; Kafka with flush.messages=1",
+        "durable-synced",
+        "records_per_second",
+        "rec/s",
+        (times_kafka(20),),
+    ),
+    Bar("commit mode, latency of 1 KiB, p50", "durable-latency", "p50_ms", "ms", (at_most(0.3, "ms"),)),
+    Bar("commit mode, latency of 1 KiB, p99", "durable-latency", "p99_ms", "ms", (at_most(1.5, "ms"),)),
+    Bar(
+        "commit mode, 1,000 partitions: share of one partition's throughput",
+        "durable-partitions",
+        "share_of_one",
+        "×",
+        (at_least(0.7, "×"),),
+    ),
     Bar("process start to first ApiVersions", "start", "start_seconds", "s", (at_most(0.15, "s"),)),
     Bar("idle memory", "idle", "rss_mib", "MiB", (at_most(40, "MiB"),)),
     Bar("idle CPU", "idle", "cpu_percent", "%", (at_most(0, "%"),)),

@@ -6,7 +6,7 @@ import itertools
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from bench.peers.bowstring import Bowstring
@@ -91,11 +91,13 @@ class Lab:
             self._hosts.append(ToolHost(self.work / "tools", f"jvm-{next(self._numbers)}"))
         return self._hosts[:count]
 
-    def new_topic(self, peer: Peer, partitions: int = PARTITIONS) -> str:
+    def new_topic(
+        self, peer: Peer, partitions: int = PARTITIONS, configs: Mapping[str, str] | None = None
+    ) -> str:
         """Creates a topic with a name of its own and waits until its partitions have leaders."""
         topic = f"bench-{next(self._numbers)}"
         with peer.connect() as connection:
-            connection.create_topics([topic], partitions)
+            connection.create_topics([topic], partitions, configs)
         wait_for_partitions(HOST, peer.port, partitions, time.monotonic() + 30, [topic])
         return topic
 

@@ -14,6 +14,8 @@ class Size:
         warm_up_seconds: load before the first measured round; Kafka's JIT needs 20 to 30 s of it.
         produce_records: records each producer sends.
         consume_records: records each consumer reads.
+        durable_records: 1 KiB records of a round in commit mode.
+        synced_records: 1 KiB records of a round against Kafka with flush.messages=1.
         warm_memory: whether memory is filled before every round (see bench/warm_memory.py).
     """
 
@@ -23,6 +25,8 @@ class Size:
     warm_up_seconds: float
     produce_records: int
     consume_records: int
+    durable_records: int
+    synced_records: int
     latency_warm_up: int
     latency_records: int
     starts: int
@@ -43,6 +47,8 @@ SMOKE = Size(
     warm_up_seconds=0.0,
     produce_records=20_000,
     consume_records=20_000,
+    durable_records=5_000,
+    synced_records=1_000,
     latency_warm_up=50,
     latency_records=200,
     starts=1,
@@ -61,6 +67,8 @@ SHORT = Size(
     warm_up_seconds=30.0,
     produce_records=5_000_000,
     consume_records=10_000_000,
+    durable_records=1_500_000,
+    synced_records=50_000,
     latency_warm_up=10_000,
     latency_records=20_000,
     starts=3,
@@ -78,6 +86,8 @@ FULL = Size(
     warm_up_seconds=60.0,
     produce_records=20_000_000,
     consume_records=40_000_000,
+    durable_records=6_000_000,
+    synced_records=200_000,
     latency_warm_up=20_000,
     latency_records=100_000,
     starts=9,

@@ -30,5 +30,7 @@ class Bowstring(Peer):
     def command(self) -> list[str]:
         """The same command a person would type."""
         where = ["--host", HOST, "--port", str(self.port)]
-        options = [*where, "--data", str(self.data), "--config", str(self._settings)]
+        # As Kafka: acknowledged from the page cache. What is to be durable says so in its topic's configs.
+        mode = ["--set", "bowstring.durability=os"]
+        options = [*where, "--data", str(self.data), "--config", str(self._settings), *mode]
         return [sys.executable, "-m", "bowstring", "serve", *options]

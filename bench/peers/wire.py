@@ -9,8 +9,10 @@ from __future__ import annotations
 import socket
 import struct
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+API_PRODUCE = 0
 API_LIST_OFFSETS = 2
 API_METADATA = 3
 API_VERSIONS = 18
@@ -73,13 +75,21 @@ class Connection:
             raise WireError(f"ApiVersions answered error {error}")
         return int(count)
 
-    def create_topics(self, names: list[str], partitions: int, timeout_ms: int = 60_000) -> None:
+    def create_topics(
+        self,
+        names: list[str],
+        partitions: int,
+        configs: Mapping[str, str] | None = None,
+        timeout_ms: int = 60_000,
+    ) -> None:
         """Creates topics with `partitions` partitions each, in one CreateTopics v2; existing ones are fine.
 
         Raises:
             WireError: the broker refused one of them.
         """
-        topics = b"".join(_string(name) + struct.pack(">ihii", partitions, 1, 0, 0) for name in names)
+        settings = [_string(name) + _string(value) for name, value in (configs or {}).items()]
+        shape = struct.pack(">ihii", partitions, 1, 0, len(settings)) + b"".join(settings)
+        topics = b"".join(_string(name) + shape for name in names)
         body = struct.pack(">i", len(names)) + topics + struct.pack(">i?", timeout_ms, False)
         reply = _Reader(self.call(API_CREATE_TOPICS, 2, body))
         reply.int32()  # throttle_time_ms
@@ -87,6 +97,20 @@ class Connection:
             name, error, message = reply.string(), reply.int16(), reply.string()
             if error not in (ERROR_NONE, ERROR_TOPIC_ALREADY_EXISTS):
                 raise WireError(f"creating topic {name} failed with error {error}: {message}")
+
+    def produce(self, topic: str, batch: bytes) -> None:
+        """One record batch to partition 0, acks=all, by Produce v3.
+
+        Raises:
+            WireError: the broker refused it.
+        """
+        body = (
+            struct.pack(">hhii", -1, -1, 30_000, 1) + _string(topic) + struct.pack(">iii", 1, 0, len(batch))
+        )
+        reply = self.call(API_PRODUCE, 3, body + batch)
+        (error,) = struct.unpack_from(">h", reply, 4 + 2 + len(topic) + 4 + 4)
+        if error != ERROR_NONE:
+            raise WireError(f"producing to {topic} failed with error {error}")
 
     def delete_topics(self, names: list[str], timeout_ms: int = 60_000) -> None:
         """Deletes topics by DeleteTopics v1.
