@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from bowstring._native import log_durability
 from bowstring._native.dataplane import DataPlane
@@ -22,6 +22,9 @@ from bowstring._native.wal_replay import replay, segment_numbers, survey
 from bowstring.engine.broker import log_lines
 from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.errors import Errors
+
+if TYPE_CHECKING:
+    from bowstring._native.wal import WalStats
 
 COMMIT: Final = "commit"
 
@@ -339,7 +342,7 @@ class Durability:
         """See `DirectoryWal.when_durable`; the log is in commit mode."""
         self._wal(os.path.dirname(log.directory)).when_durable(log, done)
 
-    def stats(self) -> dict[str, object]:
+    def stats(self) -> dict[str, "WalStats"]:
         """Counters of each write-ahead log by directory (wal.pyi: WalStats)."""
         return {path: each.wal.stats() for path, each in self._wals.items()}
 

@@ -3,7 +3,7 @@
 Counters live in the data plane and the dispatcher; they are read here, never locked.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
@@ -31,6 +31,7 @@ class BrokerCollector(Collector):
         yield from self._topics()
         yield from self._connections()
         yield from self._partitions()
+        yield from self._write_ahead_logs()
 
     def _requests(self) -> Iterator[Metric]:
         requests = CounterMetricFamily("bowstring_requests", "Requests answered.", labels=["api"])
@@ -126,6 +127,28 @@ class BrokerCollector(Collector):
             ),
         ):
             yield GaugeMetricFamily(name, help_text, value)
+
+    def _write_ahead_logs(self) -> Iterator[Metric]:
+        families: dict[str, Metric] = {}
+        for path, stats in self._broker.logs.durability.stats().items():
+            for field, make, help_text in _WAL_METRICS:
+                family = families.setdefault(
+                    field, make(f"bowstring_wal_{field}", help_text, labels=["directory"])
+                )
+                family.add_metric([path], stats[field])  # type: ignore[attr-defined,literal-required]
+        yield from families.values()
+
+
+# Field of WalStats (wal.pyi), kind, what it says.
+_WAL_METRICS: Final[tuple[tuple[str, Callable[..., Metric], str], ...]] = (
+    ("segments", GaugeMetricFamily, "Files of the write-ahead log."),
+    ("full_segments", GaugeMetricFamily, "Files of the write-ahead log that wait for a checkpoint."),
+    ("staged_bytes", GaugeMetricFamily, "Bytes appended and not yet on the medium."),
+    ("frames", CounterMetricFamily, "Group commits: frames written to the medium."),
+    ("written_bytes", CounterMetricFamily, "Bytes written to the write-ahead log."),
+    ("payload_bytes", CounterMetricFamily, "Bytes of batches among them."),
+    ("waited_for_segment", CounterMetricFamily, "Commits that waited for a file to write to."),
+)
 
 
 def _cumulative(buckets: list[int]) -> list[tuple[str, float]]:
