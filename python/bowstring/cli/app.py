@@ -9,6 +9,7 @@ from bowstring.cli.consume import consume
 from bowstring.cli.demo import demo
 from bowstring.cli.dump_log import dump_log
 from bowstring.cli.groups import app as groups
+from bowstring.cli.migrate_dir import migrate_dir
 from bowstring.cli.perf import app as perf
 from bowstring.cli.produce import produce
 from bowstring.cli.serve import serve
@@ -40,3 +41,4 @@ app.add_typer(topics, name="topics", rich_help_panel=MANAGE)
 app.add_typer(configs, name="configs", rich_help_panel=MANAGE)
 app.add_typer(groups, name="groups", rich_help_panel=MANAGE)
 app.command("dump-log", rich_help_panel=MANAGE)(dump_log)
+app.command("migrate-dir", rich_help_panel=MANAGE)(migrate_dir)

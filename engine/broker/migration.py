@@ -1,0 +1,299 @@
+"""Hands a stopped broker's directories over between Bowstring and Apache Kafka. Data files stay as they are.
+
+Both read the same files. What remains: configs that only one of them knows, a broker that is still registered
+as alive, a configuration to start with, and to say what the other will not do.
+"""
+
+import asyncio
+import fcntl
+import os
+import shutil
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Literal
+
+from bowstring.engine.broker.broker import Broker
+from bowstring.engine.broker.data_directory import (
+    CLEAN_SHUTDOWN,
+    LOCK_FILE,
+    META_PROPERTIES,
+    METADATA_PARTITION_DIRECTORY,
+    DataDirectory,
+    DataDirectoryError,
+)
+from bowstring.engine.broker.metadata_log import MetadataLog
+from bowstring.engine.broker.metadata_reader import MetadataState, read_metadata
+from bowstring.engine.broker.migration_settings import OWN_PREFIX, server_properties
+from bowstring.engine.configs import BrokerConfigs
+from bowstring.engine.configs.files import parse_properties
+from bowstring.engine.metadata.features import HIGHEST_METADATA_VERSION, METADATA_VERSION
+from bowstring.engine.protocol.records.cluster_metadata.nodes import BrokerRegistrationChangeRecord
+from bowstring.engine.protocol.records.cluster_metadata.security import AccessControlEntryRecord
+from bowstring.engine.protocol.records.cluster_metadata.settings import ClientQuotaRecord, ConfigRecord
+from bowstring.engine.protocol.schema import MetadataRecord
+
+Target = Literal["kafka", "bowstring"]
+_GROUP_FEATURE: Final = "group.version"
+_YES: Final = 1
+
+
+@dataclass
+class Migration:
+    """What a migration found and did, or would do.
+
+    Attributes:
+        clean: Whether the last broker shut down cleanly.
+        changes: What is (to be) changed, one line each.
+        warnings: What the other broker will do differently.
+        backup: Where the metadata log was copied to before it was changed; None when it was not.
+        properties: The server.properties to start with.
+        command: What starts the other broker.
+    """
+
+    directories: list[str]
+    to: Target
+    cluster_id: str = ""
+    node_id: int = -1
+    clean: bool = False
+    metadata_version: int = 0
+    topics: int = 0
+    partitions: int = 0
+    changes: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    backup: str | None = None
+    properties: str = ""
+    command: str = ""
+
+
+def written_by(state: MetadataState, node_id: int) -> Target | None:
+    """Whose registration of the node is the latest; None when there is none."""
+    broker = state.image.brokers.get(node_id)
+    if broker is None:
+        return None
+    return "kafka" if any(name == _GROUP_FEATURE for name, _, _ in broker.features) else "bowstring"
+
+
+def migrate(
+    directories: Sequence[Path],
+    to: Target | None,
+    *,
+    settings: Mapping[str, str],
+    properties: Path | None = None,
+    backup: Path | None = None,
+    controller_port: int = 9093,
+    accept_unclean: bool = False,
+    dry_run: bool = False,
+) -> Migration:
+    """Prepares the directories of one stopped broker for the other kind of broker.
+
+    Args:
+        directories: All log directories of the broker.
+        to: Who takes over; None: whoever was not the last to run.
+        settings: The broker's settings so far, taken over where the other knows them.
+        properties: Where to write server.properties; None: into the directory of the metadata log.
+        backup: Where to copy the metadata log before it is changed; None: beside its directory.
+        accept_unclean: Recover a directory that was not shut down cleanly instead of refusing it.
+        dry_run: Only say what would be done.
+
+    Raises:
+        DataDirectoryError: In use, not cleanly shut down, or not one broker's; the message says what to do.
+        OSError: A file cannot be read or written.
+    """
+    paths = [Path(os.path.abspath(each)) for each in directories]
+    with ExitStack() as locks:
+        for path in paths:
+            locks.enter_context(_locked(path))
+        cluster_id, node_id = _identity(paths)
+        home = _metadata_home(paths)
+        state = read_metadata(home / METADATA_PARTITION_DIRECTORY)
+        to = to or ("kafka" if written_by(state, node_id) != "kafka" else "bowstring")
+        done = Migration([str(path) for path in paths], to, cluster_id, node_id)
+        _describe(done, state, paths)
+        _check(done, state, home, accept_unclean)
+    if not done.clean:
+        done.changes.append("recovered every log, as a start of Bowstring does")
+        if not dry_run:
+            _recover(paths, node_id)
+            state = read_metadata(home / METADATA_PARTITION_DIRECTORY)
+    if to == "kafka":
+        _prepare_metadata(done, state, home, backup, dry_run)
+    path = properties or home / "server.properties"
+    text = server_properties(
+        to,
+        settings,
+        node_id=node_id,
+        directories=done.directories,
+        broker=state.image.brokers.get(node_id),
+        voters_in_log=state.quorum.kraft_version > 0,
+        controller_port=controller_port,
+    )
+    _write_properties(done, path, text, dry_run)
+    return done
+
+
+# ---------------------------------------------------------------- what is there
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Holds the directory's lock, as a broker does, so that none starts on it meanwhile."""
+    if not path.is_dir():
+        raise DataDirectoryError(f"{path} is no directory; name the log directory of a broker")
+    fd = os.open(path / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError:
+        raise DataDirectoryError(
+            f"{path} is in use by a broker ({LOCK_FILE} is locked); stop it first"
+        ) from None
+    finally:
+        os.close(fd)
+
+
+def _identity(paths: Sequence[Path]) -> tuple[str, int]:
+    found: dict[tuple[str, int], Path] = {}
+    for path in paths:
+        file = path / META_PROPERTIES
+        try:
+            facts = {name: value for name, value, _ in parse_properties(file.read_text(encoding="utf-8"))}
+            found[facts["cluster.id"], int(facts["node.id"])] = path
+        except FileNotFoundError:
+            raise DataDirectoryError(f"{file} is missing: {path} is no log directory of a broker") from None
+        except (KeyError, ValueError) as error:
+            raise DataDirectoryError(f"{file} is damaged ({error}); restore it") from error
+    if len(found) != 1:
+        raise DataDirectoryError(
+            f"{' and '.join(map(str, found.values()))} belong to different brokers; name those of one"
+        )
+    return next(iter(found))
+
+
+def _metadata_home(paths: Sequence[Path]) -> Path:
+    for path in paths:
+        if (path / METADATA_PARTITION_DIRECTORY).is_dir():
+            return path
+    raise DataDirectoryError(
+        f"no {METADATA_PARTITION_DIRECTORY} in {', '.join(map(str, paths))}; name every log directory of the "
+        "broker, that of the metadata log (metadata.log.dir) among them"
+    )
+
+
+def _describe(done: Migration, state: MetadataState, paths: Sequence[Path]) -> None:
+    image = state.image
+    done.clean = all((path / CLEAN_SHUTDOWN).exists() for path in paths) and state.torn_bytes == 0
+    done.metadata_version = image.features.get(METADATA_VERSION, 0)
+    done.topics, done.partitions = len(image.topics), image.partition_count
+    if done.to == "bowstring":
+        if rules := sum(1 for _ in image.kept.of(AccessControlEntryRecord)):
+            done.warnings.append(
+                f"{rules} access control entries are kept, but Bowstring does not enforce them"
+            )
+        if quotas := sum(1 for _ in image.kept.of(ClientQuotaRecord)):
+            done.warnings.append(f"{quotas} client quotas are kept, but Bowstring does not enforce them")
+
+
+def _check(done: Migration, state: MetadataState, home: Path, accept_unclean: bool) -> None:
+    if not done.clean and not accept_unclean:
+        raise DataDirectoryError(
+            f"{home} was not shut down cleanly ({CLEAN_SHUTDOWN} is missing or the metadata log is torn); "
+            "start its broker and stop it, or let --unclean recover it here"
+        )
+    if done.metadata_version > HIGHEST_METADATA_VERSION:
+        raise DataDirectoryError(
+            f"{home} is at metadata.version {done.metadata_version}; {HIGHEST_METADATA_VERSION} (Kafka 4.3) "
+            "is the highest known here"
+        )
+    if (voters := state.quorum.voter_ids()) not in ([], [done.node_id]):
+        raise DataDirectoryError(
+            f"{home} belongs to a quorum of the controllers {voters}; only a node that is its own controller "
+            "can be handed over"
+        )
+    for topic in state.image.topics.values():
+        for index, partition in enumerate(topic.partitions):
+            if set(partition.replicas) != {done.node_id}:
+                raise DataDirectoryError(
+                    f"{topic.name}-{index} has replicas on {list(partition.replicas)}; move everything to "
+                    f"node {done.node_id} first (kafka-reassign-partitions)"
+                )
+
+
+# ---------------------------------------------------------------- what is changed
+
+
+def _recover(paths: Sequence[Path], node_id: int) -> None:
+    async def once() -> None:
+        settings = {
+            "log.dirs": ",".join(map(str, paths)),
+            "node.id": str(node_id),
+            "listeners": "PLAINTEXT://127.0.0.1:0",
+        }
+        broker = Broker(settings)
+        broker.open()
+        await broker.start()
+        await broker.stop()
+
+    asyncio.run(once())
+
+
+def _prepare_metadata(
+    done: Migration, state: MetadataState, home: Path, backup: Path | None, dry_run: bool
+) -> None:
+    records = list(_for_kafka(done, state))
+    if not records:
+        return
+    source = home / METADATA_PARTITION_DIRECTORY
+    stamp = time.strftime("%Y%m%d-%H%M%S")
+    target = backup or home.with_name(f"{home.name}.metadata-{stamp}")
+    done.backup = str(target)
+    if dry_run:
+        return
+    shutil.copytree(source, target)
+    directory = DataDirectory(home)
+    directory.open(done.node_id)
+    try:
+        log = MetadataLog()
+        log.open(directory, BrokerConfigs({}))
+        log.commit_alone(records)
+        log.close()
+        broker = log.image.brokers.get(done.node_id)
+        directory.mark_clean(broker.epoch if broker is not None else -1)
+    finally:
+        directory.close()
+
+
+def _for_kafka(done: Migration, state: MetadataState) -> Iterator[MetadataRecord]:
+    """The records that leave nothing that Kafka does not know, and no broker that it would wait for."""
+    for (kind, resource), configs in state.image.configs.items():
+        for name in configs:
+            if name.startswith(OWN_PREFIX):
+                done.changes.append(
+                    f"removed {name} of {resource or 'all brokers'}, which Kafka does not know"
+                )
+                yield ConfigRecord(resource_type=kind, resource_name=resource, name=name, value=None)
+    broker = state.image.brokers.get(done.node_id)
+    if broker is not None and not broker.fenced:
+        done.changes.append(
+            f"fenced broker {done.node_id}, so that Kafka need not wait for its session to end"
+        )
+        yield BrokerRegistrationChangeRecord(
+            broker_id=done.node_id, broker_epoch=broker.epoch, fenced=_YES, in_controlled_shutdown=_YES
+        )
+
+
+def _write_properties(done: Migration, path: Path, text: str, dry_run: bool) -> None:
+    done.properties = str(path)
+    kafka = f"bin/kafka-server-start.sh {path}"
+    done.command = kafka if done.to == "kafka" else f"bowstring serve --config {path}"
+    if path.exists():
+        kept = path.with_name(f"{path.name}.{time.strftime('%Y%m%d-%H%M%S')}")
+        done.changes.append(f"kept the {path.name} that was there as {kept}")
+        if not dry_run:
+            path.rename(kept)
+    done.changes.append(f"wrote {path}")
+    if not dry_run:
+        path.write_text(text, encoding="utf-8")

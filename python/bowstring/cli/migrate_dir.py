@@ -1,0 +1,92 @@
+"""`bowstring migrate-dir`: a stopped broker's directory handed over between Bowstring and Apache Kafka."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from bowstring.cli.options import Json
+from bowstring.cli.output import console, print_error, print_json, print_note
+
+if TYPE_CHECKING:
+    from bowstring.engine.broker.migration import Migration
+
+
+def migrate_dir(
+    directories: Annotated[
+        list[Path], typer.Argument(metavar="DIR...", help="Every log directory of the stopped broker.")
+    ],
+    to: Annotated[
+        Literal["kafka", "bowstring"] | None,
+        typer.Option("--to", help="Who takes over; default: whoever did not run last."),
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option("--config", metavar="FILE", help="The broker's settings so far, to be taken over."),
+    ] = None,
+    properties: Annotated[
+        Path | None,
+        typer.Option("--properties", metavar="FILE", help="What to write; default DIR/server.properties."),
+    ] = None,
+    backup: Annotated[
+        Path | None,
+        typer.Option("--backup", metavar="DIR", help="Copy of the metadata log; default beside DIR."),
+    ] = None,
+    controller_port: Annotated[
+        int, typer.Option("--controller-port", help="Port of Kafka's controller listener.")
+    ] = 9093,
+    unclean: Annotated[
+        bool, typer.Option("--unclean", help="Recover a directory that was not shut down cleanly.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Hand a stopped broker's directory to Apache Kafka, or Kafka's to Bowstring.
+
+    Data files are used as they are. A server.properties to start with is written; the metadata log is copied
+    before anything in it is changed.
+    """
+    from bowstring._native.log import LogError
+    from bowstring.engine.broker.data_directory import DataDirectoryError
+    from bowstring.engine.broker.migration import migrate
+    from bowstring.engine.configs import ConfigError
+    from bowstring.engine.configs.files import load
+
+    try:
+        done = migrate(
+            directories,
+            to,
+            settings=load(config) if config is not None else {},
+            properties=properties,
+            backup=backup,
+            controller_port=controller_port,
+            accept_unclean=unclean,
+            dry_run=dry_run,
+        )
+    except (ConfigError, DataDirectoryError, LogError) as error:
+        print_error(str(error))
+        raise typer.Exit(1) from None
+    if json:
+        print_json(asdict(done) | {"dry_run": dry_run})
+    else:
+        _show(done, dry_run)
+
+
+def _show(done: Migration, dry_run: bool) -> None:
+    console().print(
+        f"node {done.node_id} of cluster {done.cluster_id}: {done.topics} topics, {done.partitions} "
+        f"partitions, metadata.version {done.metadata_version}",
+        markup=False,
+    )
+    for line in done.changes:
+        print_note(f"would have {line}" if dry_run else line)
+    if done.backup is not None:
+        print_note(f"{'would have copied' if dry_run else 'copied'} the metadata log to {done.backup}")
+    for warning in done.warnings:
+        console().print(f"note: {warning}", markup=False)
+    console().print(f"start it with: {done.command}", markup=False)

@@ -1,0 +1,280 @@
+"""One data directory that Apache Kafka and Bowstring take over from each other, and what clients see of it."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, ConfigResource, ConfigSource, NewTopic, ResourceType
+
+from tests.conformance import peers
+from tests.conformance.drivers import CODECS
+from tests.conformance.target import BowstringBroker, Broker, free_port
+
+# A client that outlives its broker complains; what matters is asserted.
+QUIET = {"log_level": 0}
+INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state")
+BIG = 1 << 20
+
+
+class Seen(NamedTuple):
+    """A record as a consumer has it."""
+
+    offset: int
+    timestamp: tuple[int, int]
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+
+
+class Partition(NamedTuple):
+    """A partition as a consumer has it: its bounds and every record between."""
+
+    low: int
+    high: int
+    records: tuple[Seen, ...]
+
+
+class View(NamedTuple):
+    """All that clients can know of a cluster's topics and groups."""
+
+    committed: dict[tuple[str, int], Partition]
+    uncommitted: dict[tuple[str, int], Partition]
+    configs: dict[str, dict[str, str]]
+    offsets: dict[str, dict[tuple[str, int], tuple[int, str]]]
+
+
+class KafkaOn(Broker):
+    """Apache Kafka on a given directory; formatted as `kafka-storage format --standalone` does when it is new.
+
+    Args:
+        properties: A server.properties to start with as it is; else one is made of `settings`.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        data: Path,
+        port: int,
+        settings: dict[str, str] | None = None,
+        properties: Path | None = None,
+    ) -> None:
+        super().__init__(directory, settings)
+        self.data, self.port = data, port
+        self._properties = properties or self._write_properties()
+
+    def _write_properties(self) -> Path:
+        controller = free_port()
+        settings = {
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "controller.quorum.bootstrap.servers": f"127.0.0.1:{controller}",
+            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{controller}",
+            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
+            "controller.listener.names": "CONTROLLER",
+            "log.dirs": str(self.data),
+            "offsets.topic.replication.factor": "1",
+            "offsets.topic.num.partitions": "3",
+            "transaction.state.log.replication.factor": "1",
+            "transaction.state.log.min.isr": "1",
+            "transaction.state.log.num.partitions": "3",
+            "share.coordinator.state.topic.replication.factor": "1",
+            "share.coordinator.state.topic.min.isr": "1",
+            **self.settings,
+        }
+        path = self.directory / "server.properties"
+        path.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+        return path
+
+    def command(self) -> list[str]:
+        java = [*peers.java_command(), "-Xmx512m", "-cp", peers.kafka_classpath()]
+        if not (self.data / "meta.properties").exists():
+            tool = [
+                *java,
+                "kafka.tools.StorageTool",
+                "format",
+                "--standalone",
+                "-t",
+                "MkU3OEVBNTcwNTJENDM2Qg",
+            ]
+            subprocess.run([*tool, "-c", str(self._properties)], check=True, capture_output=True)
+        return [*java, "kafka.Kafka", str(self._properties)]
+
+
+class BowstringOn(BowstringBroker):
+    """Bowstring on a given directory."""
+
+    def __init__(
+        self, directory: Path, data: Path, port: int, settings: dict[str, str] | None = None
+    ) -> None:
+        super().__init__(directory, settings)
+        self.data, self.port = data, port
+
+
+def hand_over(data: Path, to: str, into: Path) -> Path:
+    """Runs `bowstring migrate-dir`; returns the server.properties that it wrote."""
+    properties = into / f"{to}.properties"
+    options = ["--to", to, "--properties", str(properties), "--controller-port", str(free_port()), "--json"]
+    command = [sys.executable, "-m", "bowstring", "migrate-dir", str(data), *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["to"] == to
+    return properties
+
+
+# ---------------------------------------------------------------- writing
+
+
+def admin(bootstrap: str) -> AdminClient:
+    """An admin client of its own."""
+    return AdminClient({"bootstrap.servers": bootstrap, **QUIET})
+
+
+def create(bootstrap: str, name: str, partitions: int = 1, **configs: str) -> None:
+    """Creates a topic; underscores in config names stand for dots."""
+    dotted = {key.replace("_", "."): value for key, value in configs.items()}
+    topic = NewTopic(name, partitions, 1, config=dotted)
+    client = admin(bootstrap)  # its futures are lost with it
+    client.create_topics([topic])[name].result(30)
+
+
+def producer(bootstrap: str, **settings: Any) -> Producer:
+    """A producer; what cannot be delivered in half a minute is an error."""
+    dotted = {key.replace("_", "."): value for key, value in settings.items()}
+    fixed = {"bootstrap.servers": bootstrap, "linger.ms": 5, "message.timeout.ms": 30_000}
+    return Producer({**fixed, **QUIET, **dotted})
+
+
+def send(client: Producer, topic: str, records: Iterable[dict[str, Any]]) -> list[Message]:
+    """Produces records and waits for all of them; returns what was delivered."""
+    delivered: list[Message] = []
+
+    def done(error: Any, message: Message) -> None:
+        assert error is None, error
+        delivered.append(message)
+
+    for record in records:
+        client.produce(topic, on_delivery=done, **record)
+    assert client.flush(40) == 0
+    return delivered
+
+
+def assorted(tag: str, partitions: int, count: int = 20) -> list[dict[str, Any]]:
+    """Records with and without keys, values and headers, with timestamps of their own."""
+    return [
+        {
+            "partition": i % partitions,
+            "key": None if i % 5 == 0 else f"{tag}-k{i % 7}".encode(),
+            "value": None if i % 11 == 3 else f"{tag}-v{i}".encode() * (1 + i % 9),
+            "headers": [("h", f"{tag}{i}".encode()), ("null", None), ("h", b"")] if i % 3 == 0 else [],
+            "timestamp": 1_700_000_000_000 + i * 1000,
+        }
+        for i in range(count)
+    ]
+
+
+def write_topics(bootstrap: str) -> None:
+    """Topics of every kind that a broker without a transaction coordinator can have."""
+    create(bootstrap, "codecs", 2, retention_ms="-1", max_message_bytes="2000000")
+    for codec in CODECS:
+        send(producer(bootstrap, compression_type=codec), "codecs", assorted(codec, 2))
+    create(bootstrap, "append.time", 1, message_timestamp_type="LogAppendTime")
+    send(producer(bootstrap, compression_type="zstd"), "append.time", assorted("a", 1))
+    create(bootstrap, "empty", 3, cleanup_policy="compact,delete", min_insync_replicas="1")
+    create(bootstrap, "rolled", 1, segment_bytes=str(BIG), retention_ms="-1")
+    rolled = ({"value": os.urandom(BIG // 16), "partition": 0} for _ in range(40))
+    send(producer(bootstrap), "rolled", rolled)
+    cut = TopicPartition("rolled", 0, 21)
+    client = admin(bootstrap)
+    client.delete_records([cut])[cut].result(30)
+    create(bootstrap, "dropped", 1)
+    client.delete_topics(["dropped"])["dropped"].result(30)
+
+
+def commit_offsets(bootstrap: str, group: str, topic: str, offset: int) -> None:
+    """Commits an offset for partition 0, as a group without members."""
+    client = consumer(bootstrap, group)
+    client.commit(offsets=[TopicPartition(topic, 0, offset, metadata=f"m{offset}")], asynchronous=False)
+    client.close()
+
+
+def write_transactions(bootstrap: str) -> None:
+    """Committed and aborted transactions, one after the other and interleaved."""
+    create(bootstrap, "transactions", 1)
+    one, two = (producer(bootstrap, transactional_id=f"t{i}") for i in (1, 2))
+    for client in (one, two):
+        client.init_transactions(30)
+    for index, end in enumerate(("commit", "abort", "commit", "abort")):
+        one.begin_transaction()
+        send(one, "transactions", [{"value": f"one-{index}-{end}-{i}".encode()} for i in range(5)])
+        two.begin_transaction()
+        send(two, "transactions", [{"value": f"two-{index}-{i}".encode()} for i in range(3)])
+        (one.commit_transaction if end == "commit" else one.abort_transaction)(30)
+        two.abort_transaction(30)
+
+
+# ---------------------------------------------------------------- reading
+
+
+def consumer(bootstrap: str, group: str = "nobody", **settings: Any) -> Consumer:
+    """A consumer that commits nothing by itself."""
+    dotted = {key.replace("_", "."): value for key, value in settings.items()}
+    fixed = {"bootstrap.servers": bootstrap, "group.id": group, "enable.auto.commit": False}
+    return Consumer({**fixed, "enable.partition.eof": True, "auto.offset.reset": "error", **QUIET, **dotted})
+
+
+def read_partitions(bootstrap: str, isolation: str) -> dict[tuple[str, int], Partition]:
+    """Every record of every topic that is no coordinator's."""
+    client = consumer(bootstrap, isolation_level=isolation)
+    topics = client.list_topics(timeout=30).topics
+    names = [(name, each) for name in sorted(topics) for each in sorted(topics[name].partitions)]
+    wanted = [(name, each) for name, each in names if name not in INTERNAL]
+    bounds = {key: client.get_watermark_offsets(TopicPartition(*key), timeout=30) for key in wanted}
+    records: dict[tuple[str, int], list[Seen]] = {key: [] for key in wanted}
+    client.assign([TopicPartition(*key, bounds[key][0]) for key in wanted])
+    ended: set[tuple[str, int]] = set()
+    while len(ended) < len(wanted):
+        message = client.poll(30)
+        assert message is not None, f"nothing more comes; missing the ends of {set(wanted) - ended}"
+        key = (message.topic(), message.partition())
+        if message.error():
+            assert message.error().name() == "_PARTITION_EOF", message.error()
+            ended.add(key)
+            continue
+        headers = tuple(message.headers() or ())
+        seen = Seen(message.offset(), message.timestamp(), message.key(), message.value(), headers)
+        records[key].append(seen)
+    client.close()
+    return {key: Partition(*bounds[key], tuple(records[key])) for key in wanted}
+
+
+def view(bootstrap: str, groups: Iterable[str]) -> View:
+    """What clients see of the cluster."""
+    client = admin(bootstrap)
+    topics = [name for name in client.list_topics(timeout=30).topics if name not in INTERNAL]
+    resources = [ConfigResource(ResourceType.TOPIC, name) for name in topics]
+    configs = {
+        resource.name: {
+            name: entry.value
+            for name, entry in future.result(30).items()
+            if entry.source == ConfigSource.DYNAMIC_TOPIC_CONFIG.value
+        }
+        for resource, future in client.describe_configs(resources).items()
+    }
+    return View(
+        read_partitions(bootstrap, "read_committed"),
+        read_partitions(bootstrap, "read_uncommitted"),
+        configs,
+        {group: group_offsets(client, group) for group in groups},
+    )
+
+
+def group_offsets(client: AdminClient, group: str) -> dict[tuple[str, int], tuple[int, str]]:
+    """What a group has committed."""
+    asked = [ConsumerGroupTopicPartitions(group)]
+    found = client.list_consumer_group_offsets(asked)[group].result(30).topic_partitions
+    return {(each.topic, each.partition): (each.offset, each.metadata) for each in found}
