@@ -3,6 +3,7 @@
 from typing import TypedDict
 
 from bowstring._native.log import PartitionLog
+from bowstring._native.log_verify import VerifiedPiece
 
 class Finding(TypedDict):
     # what is wrong, for people
@@ -19,3 +20,11 @@ class Finding(TypedDict):
     out_of_service: bool
 
 def take_findings(log: PartitionLog) -> list[Finding]: ...
+def scrub_piece(
+    log: PartitionLog,
+    base_offset: int,
+    *,
+    position: int = 0,
+    next_offset: int = -1,
+    max_bytes: int = ...,
+) -> VerifiedPiece | None: ...

@@ -34,5 +34,10 @@ cdef int indexes_keep(LogState *state, int32_t offset_entries, int32_t time_entr
 cdef void indexes_forget(LogState *state) noexcept nogil               # tails freed
 cdef bint indexes_full(const LogState *state, int64_t index_bytes) noexcept nogil
 
+# A search has found the segment's .index missing, short or wrong: it is passed by until log_reindex has made it anew.
+cdef void index_distrust(Segment *segment) noexcept nogil
+cdef void index_trust(Segment *segment) noexcept nogil
+cdef int64_t indexes_distrusted() noexcept nogil                       # so far, over all logs
+
 cdef inline int32_t index_entries(const Index *index) noexcept nogil:
     return index.filed + index.tail_count

@@ -4,6 +4,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy
 from posix.fcntl cimport O_CREAT, O_RDONLY, O_RDWR
+from bowstring._native.atomics cimport add_i64, load_i64
 from bowstring._native.bigendian cimport load_be32, load_be64, store_be32, store_be64
 from bowstring._native.log_files cimport file_ops, read_range, segment_path, write_range
 from bowstring._native.log_types cimport NO_TIMESTAMP, OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES
@@ -30,6 +31,24 @@ cdef int64_t field_of(const uint8_t *entry, Field field) noexcept nogil:
 
 cdef const char *suffix_of(const Index *index) noexcept nogil:
     return b".index" if index.entry_bytes == OFFSET_ENTRY_BYTES else b".timeindex"
+
+# ---------------------------------------------------------------- trust
+
+cdef int64_t distrusted = 0         # atomic
+
+
+cdef void index_distrust(Segment *segment) noexcept nogil:
+    if not segment.index_unsound:
+        segment.index_unsound = True
+        add_i64(&distrusted, 1)
+
+
+cdef void index_trust(Segment *segment) noexcept nogil:
+    segment.index_unsound = False
+
+
+cdef int64_t indexes_distrusted() noexcept nogil:
+    return load_i64(&distrusted)
 
 # ---------------------------------------------------------------- looking up
 

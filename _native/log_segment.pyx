@@ -11,8 +11,12 @@ from bowstring._native.log_checked cimport NEVER_READ, corrupt_end, io_clock
 from bowstring._native.log_files cimport (
     directory_path, file_ops, file_release, read_range, segment_file, segment_file_detach, segment_path)
 from bowstring._native.log_index cimport (
-    indexes_load, offset_index_floor, time_index_last)
+    index_distrust, indexes_load, offset_index_floor, time_index_last)
 from bowstring._native.log_types cimport NO_TIMESTAMP, UNREAD, DeletedFile, SegmentFile
+
+cdef enum:
+    # An index that leaves so much to be walked was not written by appending: index.interval.bytes is a few KiB.
+    LONG_WALK_BYTES = 16777216
 
 # ---------------------------------------------------------------- headers
 
@@ -76,7 +80,7 @@ cdef int segment_locate(const LogState *state, Segment *segment, int64_t offset,
     walk.segment = segment
     error = walk_peek(&walk, info)
     if start > 0 and walk.skipped_to < 0 and (error < 0 or (error > 0 and last_offset_of(info) != indexed)):
-        segment.index_unsound = True                     # the index lies: search from the start
+        index_distrust(segment)                          # the index lies: search from the start
         walk_start(&walk, file.fd, 0, end)
         walk.segment = segment
         error = walk_peek(&walk, info)
@@ -84,6 +88,8 @@ cdef int segment_locate(const LogState *state, Segment *segment, int64_t offset,
         walk.position += info.size_bytes
         error = walk_peek(&walk, info)
     position[0] = walk.position
+    if walk.position - start > LONG_WALK_BYTES and not segment.index_rebuilt and segment != active_segment(state):
+        index_distrust(segment)                          # the index is missing, or has lost its end
     file_release(file)
     return error
 
@@ -105,7 +111,7 @@ cdef int64_t segment_end_offset(LogState *state, Segment *segment) noexcept nogi
     walk.segment = segment
     error = walk_peek(&walk, &info)
     if start > 0 and walk.skipped_to < 0 and (error <= 0 or last_offset_of(&info) != indexed):
-        segment.index_unsound = True
+        index_distrust(segment)
         walk_start(&walk, file.fd, 0, segment.size_bytes)
         walk.segment = segment
         error = walk_peek(&walk, &info)

@@ -272,4 +272,3 @@ cdef struct LogState:
     int64_t dropped_segments
     LogFinding *findings            # the newest first
     CheckpointSnapshot[2] checkpoints   # the last two, the newer second: a crash may need either
-    int32_t unsound_indexes         # segments whose .index waits to be rebuilt
