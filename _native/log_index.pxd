@@ -36,6 +36,8 @@ cdef bint indexes_full(const LogState *state, int64_t index_bytes) noexcept nogi
 
 # A search has found the segment's .index missing, short or wrong: it is passed by until log_reindex has made it anew.
 cdef void index_distrust(Segment *segment) noexcept nogil
+# A search had to go through so many bytes: more than an index that lacks nothing leaves. Not for the active segment's.
+cdef void index_walked(Segment *segment, int64_t bytes) noexcept nogil
 cdef void index_trust(Segment *segment) noexcept nogil
 cdef int64_t indexes_distrusted() noexcept nogil                       # so far, over all logs
 

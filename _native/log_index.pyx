@@ -11,6 +11,8 @@ from bowstring._native.log_types cimport NO_TIMESTAMP, OFFSET_ENTRY_BYTES, TIME_
 
 cdef enum:
     TAIL_MIN_ENTRIES = 16
+    # An index that leaves so much to be walked was not written by appending: index.interval.bytes is a few KiB.
+    LONG_WALK_BYTES = 16777216
     TAIL_MAX_ENTRIES = 512
     BLOCK_BYTES = 6144              # 512 time entries: the last steps of a search are made in memory
 
@@ -41,6 +43,11 @@ cdef void index_distrust(Segment *segment) noexcept nogil:
     if not segment.index_unsound:
         segment.index_unsound = True
         add_i64(&distrusted, 1)
+
+
+cdef void index_walked(Segment *segment, int64_t bytes) noexcept nogil:
+    if bytes > LONG_WALK_BYTES and not segment.index_rebuilt:
+        index_distrust(segment)
 
 
 cdef void index_trust(Segment *segment) noexcept nogil:

@@ -7,7 +7,8 @@ from bowstring._native.bigendian cimport load_be64
 from bowstring._native.log_checked cimport (
     checked_until, corrupt_end, corrupt_next, index_warm, segment_mark_corrupt, segment_recent, segment_unverify)
 from bowstring._native.log_files cimport file_ops, file_release, read_range, segment_file
-from bowstring._native.log_index cimport offset_index_cut, offset_index_floor, time_index_floor
+from bowstring._native.log_index cimport (
+    index_distrust, index_walked, offset_index_cut, offset_index_floor, time_index_floor)
 from bowstring._native.log_roll cimport log_fail, state_of
 from bowstring._native.log_segment cimport (
     Walk, active_segment, last_offset_of, segment_activate, segment_age_timestamp, segment_floor,
@@ -113,7 +114,7 @@ cdef int locate(Log *log, Segment *segment, int fd, int64_t offset, const ReadCu
     """First batch of this segment that reaches `offset`, through what is checked and in memory: a Found, or below 0.
     With COLD, place.position is -1 unless a batch is known to begin there."""
     cdef LogState *state = state_of(log)
-    cdef int64_t indexed = -1, end
+    cdef int64_t indexed = -1, end, start
     cdef int found
     place.position = -1
     if not index_warm(segment):
@@ -126,9 +127,12 @@ cdef int locate(Log *log, Segment *segment, int fd, int64_t offset, const ReadCu
         place.position = -1
         return COLD
     if not index_agrees(segment, fd, place.position, indexed):
-        segment.index_unsound = True                     # the index lies: search from the start
+        index_distrust(segment)                          # the index lies: search from the start
         return locate(log, segment, fd, offset, cursor, place)
+    start = place.position
     found = walk_to(log, segment, fd, offset, place)
+    if segment != state.segments[state.segment_count - 1]:
+        index_walked(segment, place.position - start)
     if found == -EBADMSG:
         segment_unverify(segment)                        # somebody wrote into the file
         place.position = -1

@@ -11,12 +11,8 @@ from bowstring._native.log_checked cimport NEVER_READ, corrupt_end, io_clock
 from bowstring._native.log_files cimport (
     directory_path, file_ops, file_release, read_range, segment_file, segment_file_detach, segment_path)
 from bowstring._native.log_index cimport (
-    index_distrust, indexes_load, offset_index_floor, time_index_last)
+    index_distrust, index_walked, indexes_load, offset_index_floor, time_index_last)
 from bowstring._native.log_types cimport NO_TIMESTAMP, UNREAD, DeletedFile, SegmentFile
-
-cdef enum:
-    # An index that leaves so much to be walked was not written by appending: index.interval.bytes is a few KiB.
-    LONG_WALK_BYTES = 16777216
 
 # ---------------------------------------------------------------- headers
 
@@ -88,8 +84,8 @@ cdef int segment_locate(const LogState *state, Segment *segment, int64_t offset,
         walk.position += info.size_bytes
         error = walk_peek(&walk, info)
     position[0] = walk.position
-    if walk.position - start > LONG_WALK_BYTES and not segment.index_rebuilt and segment != active_segment(state):
-        index_distrust(segment)                          # the index is missing, or has lost its end
+    if segment != active_segment(state):
+        index_walked(segment, walk.position - start)     # is the index missing, or has it lost its end?
     file_release(file)
     return error
 

@@ -19,6 +19,7 @@ from bowstring.engine.broker.listeners import Listener, advertised_listeners, cl
 from bowstring.engine.broker.metadata_log import MetadataLog
 from bowstring.engine.broker.producer_ids import ProducerIds
 from bowstring.engine.broker.registration import start_records, stop_records
+from bowstring.engine.broker.scrubber import Scrubber
 from bowstring.engine.broker.topic_logs import TopicLogs
 from bowstring.engine.configs import BrokerConfigs, ConfigError
 from bowstring.engine.errors import Errors, KafkaError
@@ -49,6 +50,7 @@ class Broker:
         advertised: What clients are told, in the same order.
         node_id: This node.
         dispatcher: Answers requests; has their counters.
+        scrubber: Looks for damage in the logs; has its counters.
         control_writes: Appends that the control thread made itself, for housekeeping to see.
     """
 
@@ -59,6 +61,7 @@ class Broker:
         self.metadata = MetadataLog()
         self.dispatcher = Dispatcher(self)
         self.housekeeping = Housekeeping(self)
+        self.scrubber = Scrubber(self)
         self.listeners: list[Listener] = []
         self.advertised: list[Listener] = []
         self.control_writes = 0
@@ -157,6 +160,7 @@ class Broker:
             self.groups  # noqa: B018 - whose offsets are read before the first member asks
         self.dispatcher.start()
         self.housekeeping.start()
+        self.scrubber.start()
         self.logs.durability.start(asyncio.get_running_loop())
         self.metadata.watch_snapshots()
         if (port := self.configs.value("bowstring.metrics.port")) >= 0:
@@ -214,6 +218,7 @@ class Broker:
     async def stop(self) -> None:
         """Stops accepting, ends what is being handled, syncs and closes the logs, marks the end clean."""
         self.housekeeping.stop()
+        self.scrubber.stop()
         if self._groups is not None:
             await self._groups.stop()
         await self.dispatcher.stop()

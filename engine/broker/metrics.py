@@ -32,6 +32,7 @@ class BrokerCollector(Collector):
         yield from self._connections()
         yield from self._partitions()
         yield from self._write_ahead_logs()
+        yield from self._scrubber()
 
     def _requests(self) -> Iterator[Metric]:
         requests = CounterMetricFamily("bowstring_requests", "Requests answered.", labels=["api"])
@@ -127,6 +128,33 @@ class BrokerCollector(Collector):
             ),
         ):
             yield GaugeMetricFamily(name, help_text, value)
+
+    def _scrubber(self) -> Iterator[Metric]:
+        scrubber = self._broker.scrubber
+        for name, help_text, value in (
+            (
+                "bowstring_scrubbed_bytes",
+                "Bytes of logs whose CRCs the scrubber checked.",
+                scrubber.scrubbed_bytes,
+            ),
+            (
+                "bowstring_scrub_damaged_ranges",
+                "Damaged or missing ranges the scrubber found.",
+                scrubber.damaged_ranges,
+            ),
+            ("bowstring_scrub_rounds", "Rounds over all logs the scrubber has finished.", scrubber.rounds),
+            (
+                "bowstring_rebuilt_indexes",
+                "Indexes made anew because a search found them wanting.",
+                scrubber.rebuilt_indexes,
+            ),
+        ):
+            yield CounterMetricFamily(name, help_text, value)
+        yield GaugeMetricFamily(
+            "bowstring_scrub_round_ended_seconds",
+            "When the scrubber's last round ended, seconds since 1970; 0 before the first.",
+            scrubber.round_ended_s,
+        )
 
     def _write_ahead_logs(self) -> Iterator[Metric]:
         families: dict[str, Metric] = {}

@@ -20,6 +20,7 @@ from bowstring.engine.broker.checkpoints import (
     sync_file_system,
     write_offsets,
 )
+from bowstring.engine.broker.damage import report_findings
 from bowstring.engine.broker.data_directory import (
     DELETED_SUFFIX,
     METADATA_PARTITION_DIRECTORY,
@@ -165,6 +166,7 @@ class TopicLogs:
                 clean_shutdown=self._directory.was_clean,
                 log_start_offset=log_start,
             )
+            report_findings(name, log)
         self._logs[topic.name][index] = log
 
     def _retire_strays(self, image: ClusterImage) -> None:

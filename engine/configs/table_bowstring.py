@@ -25,6 +25,10 @@ BOWSTRING = _rows((
      "Least severe level of the broker's own log lines."),
     ("bowstring.metrics.port", INT, "-1", "-1..65535", LOW, READ_ONLY, APPLIED,
      "Port on which metrics are served as Prometheus text; 0 takes a free one, -1 serves none."),
+    ("bowstring.scrub.bytes.per.second", LONG, "8388608", "0..", LOW, READ_ONLY, APPLIED,
+     "How fast the scrubber reads the logs to check every batch's CRC; 0 turns it off."),
+    ("bowstring.scrub.interval.ms", LONG, "604800000", "1000..", LOW, READ_ONLY, APPLIED,
+     "Time from the beginning of one round of the scrubber, over all logs, to that of the next."),
     ("bowstring.wal.io", STRING, "auto", "auto|io_uring|pwrite", LOW, READ_ONLY, APPLIED,
      "How the write-ahead log is written: by io_uring, by pwrite with RWF_DSYNC, or by whichever the kernel "
      "allows."),
