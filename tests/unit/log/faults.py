@@ -48,19 +48,27 @@ def table() -> FileOps:
 
 
 @contextmanager
-def replaced(operation: str, make: Callable) -> Iterator[None]:
-    """Puts ``make(original)`` in the place of an operation. It answers a negated errno to fail."""
+def all_replaced(makers: dict[str, Callable]) -> Iterator[None]:
+    """Puts ``make(original)`` in the place of each operation named. It answers a negated errno to fail."""
     ops = table()
-    kind = type(getattr(ops, operation))
-    at = getattr(FileOps, operation).offset
-    slot = _P.from_address(ctypes.addressof(ops) + at)
-    old = slot.value
-    callback = kind(make(kind(old)))
-    slot.value = ctypes.cast(callback, _P).value
+    old, callbacks = {}, []
     try:
+        for operation, make in makers.items():
+            kind = type(getattr(ops, operation))
+            slot = _P.from_address(ctypes.addressof(ops) + getattr(FileOps, operation).offset)
+            callback = kind(make(kind(slot.value)))
+            callbacks.append(callback)  # ctypes frees what nobody holds
+            old[operation] = slot, slot.value
+            slot.value = ctypes.cast(callback, _P).value
         yield
     finally:
-        slot.value = old
+        for slot, value in old.values():
+            slot.value = value
+
+
+def replaced(operation: str, make: Callable):
+    """The same for one operation."""
+    return all_replaced({operation: make})
 
 
 def failing(operation: str, error: int, *, after: int = 0):

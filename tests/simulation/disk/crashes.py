@@ -1,0 +1,125 @@
+"""Power loss at every moment of a trace, with any outcome: what a start finds, and whether it keeps every promise."""
+
+import hashlib
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from bowstring.engine.broker.checkpoints import LOG_START_OFFSETS, RECOVERY_POINTS, PartitionKey, read_offsets
+from bowstring.engine.broker.data_directory import DataDirectory
+from tests.simulation.disk.checks import check_clean_restart, check_log
+from tests.simulation.disk.disk import Disk, put_tree
+from tests.simulation.disk.medium import KILLED, Note, Outcome
+from tests.simulation.disk.workload import (
+    CONFIGS,
+    Batch,
+    Facts,
+    Partition,
+    facts_along,
+    key_of,
+    open_partition,
+)
+
+Image = dict[str, bytes | None]
+
+
+@contextmanager
+def scratch() -> Iterator[Path]:
+    """An empty directory, in memory where there is such a file system."""
+    memory = Path("/dev/shm")
+    path = Path(tempfile.mkdtemp(prefix="bowstring-disk-", dir=memory if memory.is_dir() else None))
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path)
+
+
+class Crashes:
+    """Looks at images of a data directory; those it has seen with the same promises are not looked at again."""
+
+    def __init__(self, ever: dict[str, set[Batch]]) -> None:
+        self.ever = ever
+        self.looked = 0  # at partitions
+        self.same = 0
+        self._done: set[bytes] = set()
+        self._broker: dict[tuple, tuple[bool, dict[PartitionKey, int], dict[PartitionKey, int]]] = {}
+
+    def at_every_moment(self, disk: Disk, outcomes: Iterable[Outcome], **options: bool) -> None:
+        """Every outcome at every moment of a trace whose notes tell what is owed."""
+        medium = disk.medium(**options)
+        outcomes = list(outcomes)
+        for moment, (event, facts) in enumerate(
+            zip([*disk.trace, None], facts_along([*disk.trace, None]), strict=True)
+        ):
+            if isinstance(event, Note):
+                continue
+            for outcome in outcomes:
+                image = medium.image(outcome, moment, event)
+                try:
+                    self.look(image, facts, outcome)
+                except Exception as problem:
+                    raise AssertionError(
+                        f"power loss at moment {moment} of {len(disk.trace)}, before {event!r:.200}; outcome {outcome}"
+                    ) from problem
+            if event is not None:
+                medium.apply(event)
+
+    def look(self, image: Image, facts: dict[str, Facts], outcome: Outcome) -> None:
+        """Starts on an image, and checks every partition."""
+        clean, points, starts = self.start_broker(image)
+        for name in CONFIGS:
+            fact = facts[name]
+            owed = [
+                b
+                for b in fact.acked
+                if b.last >= fact.start and (outcome is KILLED or b.last < fact.durable_end)
+            ]
+            latest_start = None if outcome.names == "any" else fact.start
+            files = {path: content for path, content in image.items() if path.split("/")[0] == name}
+            key = (
+                name,
+                clean,
+                points.get(key_of(name)),
+                starts.get(key_of(name)),
+                latest_start,
+                *(b.base for b in owed),
+            )
+            digest = hashlib.blake2b(repr(key).encode())
+            for path, content in sorted(files.items()):
+                digest.update(
+                    f"{path} {-1 if content is None else len(content)}\n".encode() + (content or b"")
+                )
+            if digest.digest() in self._done:
+                self.same += 1
+                continue
+            self._done.add(digest.digest())
+            self.looked += 1
+            with scratch() as root:
+                put_tree(root, files)
+                log = open_partition(root, name, CONFIGS[name], points, starts, clean=clean)
+                check_log(log, self.ever[name], owed, latest_start)
+                check_clean_restart(log, CONFIGS[name])
+
+    def start_broker(self, image: Image) -> tuple[bool, dict[PartitionKey, int], dict[PartitionKey, int]]:
+        """(whether the stop was clean, recovery points, log starts) as a broker reads them."""
+        top = tuple((path, content) for path, content in sorted(image.items()) if "/" not in path)
+        if top not in self._broker:
+            with scratch() as root:
+                put_tree(root, dict(top))
+                directory = DataDirectory(root)
+                directory.open(1)
+                clean = directory.was_clean
+                directory.close()
+                self._broker[top] = (
+                    clean,
+                    read_offsets(root / RECOVERY_POINTS),
+                    read_offsets(root / LOG_START_OFFSETS),
+                )
+        return self._broker[top]
+
+
+def ever_of(partitions: dict[str, Partition]) -> dict[str, set[Batch]]:
+    """All batches that were ever handed to the logs."""
+    return {name: partition.ever for name, partition in partitions.items()}

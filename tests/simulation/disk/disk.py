@@ -1,0 +1,457 @@
+"""A disk that remembers every operation, and fails the ones it is told to.
+
+Under `watched`, the log's table of file operations and Python's own file functions go through the disk; the files
+lie in a real directory, so that whoever works on them sees what a page cache would show.
+"""
+
+import ctypes
+import errno
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from unittest import mock
+
+from tests.simulation.disk.medium import (
+    Event,
+    Link,
+    Medium,
+    Note,
+    Sync,
+    SyncAll,
+    SyncFailed,
+    Truncate,
+    Unlink,
+    Write,
+    inodes_of,
+)
+from tests.unit.log import faults
+
+# What changes something; the others only look.
+CHANGES = ("open_new", "pwritev", "truncate", "reserve", "sync", "rename", "unlink", "mkdir", "rmdir")
+READS = ("open", "pread", "stat", "stat_path")
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What an operation does instead of what it should.
+
+    Attributes:
+        error: The errno it fails with; 0 for a fault that looks like success.
+        part: It is done in part: a read or write of half the bytes. With `error`, half is written and then it fails.
+        flip: One bit of what is read, or of what is written, is wrong.
+    """
+
+    error: int = 0
+    part: bool = False
+    flip: bool = False
+
+    def __str__(self) -> str:
+        words = [errno.errorcode[self.error]] if self.error else []
+        return " ".join(words + ["in part"] * self.part + ["a flipped bit"] * self.flip)
+
+
+Plan = Callable[[int, str], Fault | None]
+
+
+def tree_of(root: Path) -> dict[str, bytes | None]:
+    """path -> content, None for a directory, of what lies below a directory."""
+    found: dict[str, bytes | None] = {}
+    for path in sorted(root.rglob("*")):
+        found[str(path.relative_to(root))] = None if path.is_dir() else path.read_bytes()
+    return found
+
+
+def put_tree(root: Path, files: dict[str, bytes | None]) -> None:
+    """The other way round; the directory must be there, and empty."""
+    for path, content in sorted(files.items()):
+        if content is None:
+            (root / path).mkdir()
+        else:
+            (root / path).write_bytes(content)
+
+
+class Disk:
+    """Everything that happens below one directory.
+
+    Attributes:
+        base: What was there to begin with, durable.
+        trace: The operations since that changed something, and notes, in order.
+        calls: How many operations there were, reads too: what a fault plan counts.
+        plan: Asked before each operation with its number and name; answers a fault, or None.
+    """
+
+    def __init__(self, root: Path, plan: Plan | None = None) -> None:
+        self.root = root
+        self.base = tree_of(root)
+        self.trace: list[Event] = []
+        self.calls = 0
+        self.plan: Plan = plan or (lambda number, operation: None)
+        self.struck: list[tuple[int, str]] = []  # faults that happened
+        self._paths = inodes_of(self.base)  # live names: path -> inode
+        self._files: dict[int, int] = {}  # descriptor -> inode
+        self._synced_writes: set[int] = set()  # descriptors opened with O_DSYNC or O_SYNC
+        self._next_inode = len(self._paths) + 1
+        self._lock = threading.RLock()
+
+    def note(self, kind: str, value: object = None) -> Note:
+        """Puts a note between the operations."""
+        made = Note(kind, value)
+        self.trace.append(made)
+        return made
+
+    def medium(self, **options: bool) -> Medium:
+        """The disk before the first operation of the trace."""
+        return Medium(self.base, **options)
+
+    def sync_all(self) -> None:
+        """syncfs."""
+        fault = self._begin("sync")
+        if fault is not None and fault.error:
+            raise OSError(fault.error, os.strerror(fault.error), str(self.root))
+        self.trace.append(SyncAll())
+
+    # ------------------------------------------------------------ bookkeeping
+
+    def _begin(self, operation: str) -> Fault | None:
+        with self._lock:
+            self.calls += 1
+            fault = self.plan(self.calls, operation)
+            if fault is not None:
+                self.struck.append((self.calls, operation))
+            return fault
+
+    def _relative(self, path: str | bytes | os.PathLike) -> str | None:
+        text = os.path.abspath(os.fsdecode(path))
+        root = str(self.root)
+        if text == root:
+            return ""
+        return text[len(root) + 1 :] if text.startswith(f"{root}/") else None
+
+    def _place(self, path: str) -> tuple[int, str]:
+        above, _, name = path.rpartition("/")
+        return (self._paths[above] if above else Medium.ROOT), name
+
+    def _opened(self, path: str, fd: int, flags: int) -> None:
+        with self._lock:
+            if path == "":
+                self._files[fd] = Medium.ROOT
+                return
+            inode = self._paths.get(path)
+            if inode is None:
+                inode = self._made(path)
+            elif flags & os.O_TRUNC:
+                self.trace.append(Truncate(inode, 0))
+            self._files[fd] = inode
+            if flags & (os.O_DSYNC | os.O_SYNC):
+                self._synced_writes.add(fd)
+
+    def _made(self, path: str, *, is_directory: bool = False) -> int:
+        inode, self._next_inode = self._next_inode, self._next_inode + 1
+        self._paths[path] = inode
+        self.trace.append(Link(*self._place(path), inode, is_directory))
+        return inode
+
+    def _closed(self, fd: int) -> None:
+        with self._lock:
+            self._files.pop(fd, None)
+            self._synced_writes.discard(fd)
+
+    def _wrote(self, fd: int, position: int, data: bytes, durable: bool = False) -> None:
+        with self._lock:
+            if fd in self._files and data:
+                durable = durable or fd in self._synced_writes
+                self.trace.append(Write(self._files[fd], position, data, durable))
+
+    def _renamed(self, old: str | None, new: str | None) -> None:
+        with self._lock:
+            if old is None or new is None or old not in self._paths:
+                return  # made behind the disk's back
+            inode = self._paths[old]
+            self.trace.append(Link(*self._place(new), inode, old=self._place(old)))
+            moved = {p: i for p, i in self._paths.items() if p == old or p.startswith(f"{old}/")}
+            for path in moved:
+                del self._paths[path]
+            self._paths.update({new + p[len(old) :]: i for p, i in moved.items()})
+
+    def _unlinked(self, path: str | None) -> None:
+        with self._lock:
+            if path is not None and path in self._paths:
+                self.trace.append(Unlink(*self._place(path)))
+                del self._paths[path]
+
+    # ------------------------------------------------------------ in place of the log's operations
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """Operations go through the disk until the end of the block."""
+        makers = {
+            name[len("_native_") :]: getattr(self, name) for name in dir(self) if name.startswith("_native_")
+        }
+        names = [
+            "open",
+            "write",
+            "close",
+            "fsync",
+            "fdatasync",
+            "ftruncate",
+            "rename",
+            "replace",
+            "unlink",
+            "mkdir",
+            "rmdir",
+        ]
+        wrapped = {name: getattr(self, f"_python_{name}")(getattr(os, name)) for name in names}
+        with faults.all_replaced(makers), mock.patch.multiple(os, **wrapped):
+            yield
+
+    def _native_open(self, original):
+        def call(path, flags):
+            relative = self._relative(path)
+            if relative is None:
+                return original(path, flags)
+            makes = flags & os.O_CREAT and relative not in self._paths
+            fault = self._begin("open_new" if makes else "open")
+            if fault is not None and fault.error:
+                return -fault.error
+            fd = original(path, flags)
+            if fd >= 0:
+                self._opened(relative, fd, flags)
+            return fd
+
+        return call
+
+    def _native_close(self, original):
+        def call(fd):
+            self._closed(fd)
+            return original(fd)
+
+        return call
+
+    def _native_pread(self, original):
+        def call(fd, data, size, position):
+            fault = self._begin("pread")
+            if fault is not None and fault.error:
+                return -fault.error
+            if fault is not None and fault.part and size > 1:
+                size //= 2
+            n = original(fd, data, size, position)
+            if fault is not None and fault.flip and n > 0:
+                at = ctypes.c_uint8.from_address(data + n // 2)
+                at.value ^= 0x10
+            return n
+
+        return call
+
+    def _native_pwritev(self, original):
+        def call(fd, parts, count, position):
+            data = b"".join(
+                ctypes.string_at(parts[i].base, parts[i].size) for i in range(count) if parts[i].size
+            )
+            return self._written(original, fd, data, position, durable=False)
+
+        return call
+
+    def _written(self, original, fd: int, data: bytes, position: int, *, durable: bool) -> int:
+        fault = self._begin("pwritev")
+        if fault is not None:
+            if fault.error and not fault.part:
+                return -fault.error
+            if fault.part:
+                data = data[: max(1, len(data) // 2)]
+            if fault.flip:
+                middle = len(data) // 2
+                data = data[:middle] + bytes([data[middle] ^ 0x10]) + data[middle + 1 :]
+        holder = ctypes.create_string_buffer(data, len(data))
+        done = 0
+        while done < len(data):
+            part = faults.IoVec(ctypes.addressof(holder) + done, len(data) - done)
+            n = original(fd, part, 1, position + done)
+            if n < 0:
+                return n
+            done += n
+        self._wrote(fd, position, data, durable)
+        return -fault.error if fault is not None and fault.error else len(data)
+
+    def _native_truncate(self, original):
+        def call(fd, size):
+            fault = self._begin("truncate")
+            if fault is not None and fault.error:
+                return -fault.error
+            error = original(fd, size)
+            if error == 0:
+                self.trace.append(Truncate(self._files[fd], size))
+            return error
+
+        return call
+
+    def _native_reserve(self, original):
+        def call(fd, position, size):
+            fault = self._begin("reserve")
+            return -fault.error if fault is not None and fault.error else original(fd, position, size)
+
+        return call
+
+    def _native_sync(self, original):
+        def call(fd):
+            fault = self._begin("sync")
+            if fault is not None and fault.error:
+                self.trace.append(SyncFailed(self._files[fd]))
+                return -fault.error
+            self.trace.append(Sync(self._files[fd]))  # the medium is the simulation's
+            return 0
+
+        return call
+
+    def _native_stat(self, original):
+        def call(fd, size, modified):
+            fault = self._begin("stat")
+            return -fault.error if fault is not None and fault.error else original(fd, size, modified)
+
+        return call
+
+    def _native_stat_path(self, original):
+        def call(path, size):
+            fault = self._begin("stat_path")
+            return -fault.error if fault is not None and fault.error else original(path, size)
+
+        return call
+
+    def _native_rename(self, original):
+        def call(old, new):
+            fault = self._begin("rename")
+            if fault is not None and fault.error:
+                return -fault.error
+            error = original(old, new)
+            if error == 0:
+                self._renamed(self._relative(old), self._relative(new))
+            return error
+
+        return call
+
+    def _native_unlink(self, original):
+        def call(path):
+            fault = self._begin("unlink")
+            if fault is not None and fault.error:
+                return -fault.error
+            error = original(path)
+            if error == 0:
+                self._unlinked(self._relative(path))
+            return error
+
+        return call
+
+    # ------------------------------------------------------------ in place of Python's
+
+    def _python(self, operation: str, path: object) -> Fault | None:
+        fault = self._begin(operation)
+        if fault is not None and fault.error and not (fault.part and operation == "pwritev"):
+            raise OSError(fault.error, os.strerror(fault.error), str(path))
+        return fault
+
+    def _python_open(self, original):
+        def call(path, flags, mode=0o777, *, dir_fd=None):
+            relative = None if dir_fd is not None or isinstance(path, int) else self._relative(path)
+            if relative is None:
+                return original(path, flags, mode, dir_fd=dir_fd)
+            self._python("open_new" if flags & os.O_CREAT and relative not in self._paths else "open", path)
+            fd = original(path, flags, mode)
+            self._opened(relative, fd, flags)
+            return fd
+
+        return call
+
+    def _python_write(self, original):
+        def call(fd, data):
+            if fd not in self._files:
+                return original(fd, data)
+            data = bytes(data)
+            fault = self._python("pwritev", fd)
+            if fault is not None and fault.part:
+                data = data[: max(1, len(data) // 2)]
+            position = os.lseek(fd, 0, os.SEEK_CUR)
+            n = original(fd, data)
+            self._wrote(fd, position, data[:n])
+            if fault is not None and fault.error:
+                raise OSError(fault.error, os.strerror(fault.error))
+            return n
+
+        return call
+
+    def _python_close(self, original):
+        def call(fd):
+            self._closed(fd)
+            return original(fd)
+
+        return call
+
+    def _python_fsync(self, original):
+        def call(fd):
+            if fd not in self._files:
+                return original(fd)
+            try:
+                self._python("sync", fd)
+            except OSError:
+                self.trace.append(SyncFailed(self._files[fd]))
+                raise
+            self.trace.append(Sync(self._files[fd]))
+            return None
+
+        return call
+
+    _python_fdatasync = _python_fsync
+
+    def _python_ftruncate(self, original):
+        def call(fd, size):
+            if fd in self._files:
+                self._python("truncate", fd)
+                self.trace.append(Truncate(self._files[fd], size))
+            return original(fd, size)
+
+        return call
+
+    def _python_rename(self, original):
+        def call(old, new, **directories):
+            inside = self._relative(old), self._relative(new)
+            if None in inside or any(v is not None for v in directories.values()):
+                return original(old, new, **directories)
+            self._python("rename", old)
+            original(old, new)
+            self._renamed(*inside)
+            return None
+
+        return call
+
+    _python_replace = _python_rename
+
+    def _taking(self, original, operation: str):
+        def call(path, *, dir_fd=None):
+            relative = None if dir_fd is not None else self._relative(path)
+            if relative is None:
+                return original(path, dir_fd=dir_fd)
+            self._python(operation, path)
+            original(path)
+            self._unlinked(relative)
+            return None
+
+        return call
+
+    def _python_unlink(self, original):
+        return self._taking(original, "unlink")
+
+    def _python_rmdir(self, original):
+        return self._taking(original, "rmdir")
+
+    def _python_mkdir(self, original):
+        def call(path, mode=0o777, *, dir_fd=None):
+            relative = None if dir_fd is not None else self._relative(path)
+            if relative is None:
+                return original(path, mode, dir_fd=dir_fd)
+            self._python("mkdir", path)
+            original(path, mode)
+            self._made(relative, is_directory=True)
+            return None
+
+        return call
