@@ -5,7 +5,7 @@ out with one pwritev, and only then does the log end move. State that staging ha
 has not earned is either put back (sizes, indexes) or never written to disk, because a failed log takes no
 snapshot and starts by recovery (producers, epochs).
 """
-from libc.errno cimport EBADMSG, EIO
+from libc.errno cimport EBADMSG, EIO, ENOENT
 from libc.stdint cimport INT32_MAX, INT64_MAX, int32_t, int64_t, uint8_t
 from libc.string cimport memset
 from bowstring._native.atomics cimport bump_i64, load_i32, store_i32, store_i64
@@ -13,8 +13,9 @@ from bowstring._native.batch cimport ATTR_CONTROL, BatchInfo, batch_assign, batc
 from bowstring._native.clock cimport monotonic_ns
 from bowstring._native.log_aborted cimport aborted_append
 from bowstring._native.log_checked cimport io_clock_advance
-from bowstring._native.log_epochs cimport epochs_assign, epochs_newest
-from bowstring._native.log_files cimport file_ops, file_release, iovec, segment_file
+from bowstring._native.log_epochs cimport epochs_assign, epochs_newest, epochs_write
+from bowstring._native.log_files cimport (
+    file_ops, file_release, iovec, segment_file, segment_path, sync_path)
 from bowstring._native.log_index cimport (
     indexes_full, indexes_truncate, offset_index_append, time_index_append)
 from bowstring._native.log_producers cimport (
@@ -22,8 +23,8 @@ from bowstring._native.log_producers cimport (
     producer_update)
 from bowstring._native.directory_health cimport directory_took
 from bowstring._native.log_roll cimport (
-    log_fail, log_out_of_service, log_roll, log_settle_stable, log_time_to_roll, state_of)
-from bowstring._native.log_segment cimport active_segment, segment_activate, segment_floor
+    flush_first, log_fail, log_out_of_service, log_roll, log_settle_stable, log_time_to_roll, state_of)
+from bowstring._native.log_segment cimport active_segment, segment_activate
 from bowstring._native.log_types cimport (
     KAFKA_STORAGE_ERROR, RECORD_LIST_TOO_LARGE, LogState, RememberedBatch, Segment, SegmentFile,
     pthread_mutex_t)
@@ -347,22 +348,48 @@ cdef bint stage(Log *log, Staged *staged, AppendEntry **entries, int32_t i, int3
     return not log.failed
 
 
-cdef bint flush_by_count(Log *log) noexcept nogil:
-    """flush.messages: like Kafka, inside the append. False when what was appended is not on the medium."""
-    cdef LogState *state = state_of(log)
+cdef int sync_file(const LogState *state, int64_t base_offset, const char *suffix) noexcept nogil:
+    cdef char[4096] path
+    cdef int error = sync_path(segment_path(path, state, base_offset, suffix))
+    return 0 if error == -ENOENT else error              # not every segment has every file
+
+
+cdef int sync_segments(LogState *state, int32_t first) noexcept nogil:
+    """Batches, the indexes of segments that recovery will not look at, and their names."""
     cdef SegmentFile *file
-    cdef int32_t i = segment_floor(state, state.recovery_point)
-    cdef int error = 0
-    if log.log_end_offset - state.recovery_point < log.config.flush_messages:
-        return True
-    for i in range(i if i > 0 else 0, state.segment_count):
-        file = segment_file(state, state.segments[i], i == state.segment_count - 1, &error)
+    cdef int64_t newest = active_segment(state).base_offset
+    cdef int32_t i
+    cdef int error = epochs_write(state, True)
+    for i in range(first if first > 0 else 0, state.segment_count):
+        file = segment_file(state, state.segments[i], i == state.segment_count - 1, &error) if error == 0 else NULL
         if file != NULL:
             error = file_ops.sync(file.fd)
             file_release(file)
-        if error != 0:
-            log_fail(log, error, b"flushing the log")
-            return False
+        if error == 0 and i < state.segment_count - 1:
+            error = sync_file(state, state.segments[i].base_offset, b".index")
+            if error == 0:
+                error = sync_file(state, state.segments[i].base_offset, b".timeindex")
+            if error == 0:
+                error = sync_file(state, state.segments[i].base_offset, b".txnindex")
+    if error == 0 and state.synced_segment < newest:
+        error = sync_file(state, newest, b".snapshot")
+        if error == 0:
+            error = sync_path(state.directory)
+        if error == 0:
+            state.synced_segment = newest
+    return error
+
+
+cdef bint flush_by_count(Log *log) noexcept nogil:
+    """flush.messages: like Kafka, inside the append. False when what was appended is not on the medium."""
+    cdef LogState *state = state_of(log)
+    cdef int error
+    if log.log_end_offset - state.recovery_point < log.config.flush_messages:
+        return True
+    error = sync_segments(state, flush_first(state))
+    if error != 0:
+        log_fail(log, error, b"flushing the log")
+        return False
     state.recovery_point = log.log_end_offset
     return True
 

@@ -4,7 +4,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.stdio cimport snprintf
 from libc.stdlib cimport free, malloc, realloc, strtoll
 from libc.string cimport memmove
-from bowstring._native.log_files cimport directory_path, read_file, replace_file
+from bowstring._native.log_files cimport directory_path, read_file, replace_file, sync_path
 from bowstring._native.log_types cimport EpochEntry
 
 cdef enum:
@@ -159,6 +159,8 @@ cdef int epochs_write(LogState *state, bint sync) noexcept nogil:
                       <long long>cache.entries[i].start_offset)
     error = replace_file(directory_path(path, state, b"leader-epoch-checkpoint"), text, n, sync)
     free(text)
+    if error == 0 and sync:
+        error = sync_path(state.directory)               # the new name, too, or the old file comes back
     if error == 0:
         cache.dirty = False
     return error

@@ -38,6 +38,7 @@ cdef struct Opening:
     bint producers_stale            # the state does not cover the log up to the next segment
     bint epochs_lost
     bint broken_tail                # the newest segment ends in damage that stays: the log goes on in another
+    bint created                    # the files of the first segment were made just now
 
 # ---------------------------------------------------------------- segments
 
@@ -111,6 +112,13 @@ cdef int look_for_hole(Log *log, int64_t base_offset, Opening *opening) noexcept
     return 0
 
 
+cdef bint lost_before(const Log *log, int64_t base_offset, bint unflushed, const Opening *opening) noexcept nogil:
+    """Power loss took what was written before this segment, but not the segment: the log ends before both. Above
+    the recovery point only compaction leaves gaps, and offsets behind one would hide it from whoever fills it."""
+    return (unflushed and not log.config.compacted and base_offset > opening.recovery_point
+            and 0 <= opening.end_offset < base_offset)
+
+
 cdef int load_segment(Log *log, const FoundSegment *found, bint unflushed, bint last, Opening *opening) noexcept nogil:
     cdef LogState *state = state_of(log)
     cdef char[4096] path
@@ -146,6 +154,7 @@ cdef int load_segments(Log *log, Opening *opening) noexcept nogil:
     cdef Listing *listing = &opening.listing
     cdef int64_t first_unflushed = 0
     cdef int32_t i, last = -1
+    cdef bint unflushed
     cdef int error = 0
     for i in range(listing.count):
         if listing.found[i].kinds & LOG_FILE:
@@ -156,11 +165,13 @@ cdef int load_segments(Log *log, Opening *opening) noexcept nogil:
                 &state.producers, listing.found[i].base_offset):
             return -ENOMEM
     for i in range(listing.count):
+        unflushed = not opening.clean_shutdown and listing.found[i].base_offset >= first_unflushed
+        if listing.found[i].kinds & LOG_FILE and lost_before(log, listing.found[i].base_offset, unflushed, opening):
+            opening.cut = True
         if opening.cut or not listing.found[i].kinds & LOG_FILE:
             error = drop_files(state, &listing.found[i], opening, log.config.file_delete_delay_ms)
         else:
-            error = load_segment(log, &listing.found[i], not opening.clean_shutdown
-                                 and listing.found[i].base_offset >= first_unflushed, i == last, opening)
+            error = load_segment(log, &listing.found[i], unflushed, i == last, opening)
             log.size_bytes += active_segment(state).size_bytes if error == 0 else 0
         if error != 0:
             return error
@@ -320,6 +331,7 @@ cdef int load(Log *log, Opening *opening) noexcept nogil:
         state.failed_doing = b"creating the first segment"
         error = segment_create(state, log.log_start_offset, opening.now_ms)
         opening.end_offset = log.log_start_offset
+        opening.created = True
     if error == 0 and (opening.epochs_lost or no_epochs and epochs_missing(state)):
         state.failed_doing = b"finding the leader epochs again"
         error = epochs_rebuild(log)
@@ -377,6 +389,7 @@ cdef Log *log_open(const char *directory, const LogConfig *config, int64_t recov
     opening.cut = False
     opening.producers_stale = True
     opening.broken_tail = False
+    opening.created = False
     error[0] = load(log, &opening)
     listing_free(&opening.listing)
     if error[0] != 0:
@@ -390,7 +403,7 @@ cdef Log *log_open(const char *directory, const LogConfig *config, int64_t recov
     if state.recovery_point > log.log_end_offset:        # another log's, or this one's before it lost its end
         state.recovery_point = active_segment(state).base_offset
     adopt_snapshot(state)
-    state.synced_segment = active_segment(state).base_offset if clean_shutdown else -1
+    state.synced_segment = active_segment(state).base_offset if clean_shutdown and not opening.created else -1
     state.roll_jitter_ms = roll_jitter_ms(log)
     log.leader_epoch = epochs_newest(&state.epochs)
     log.high_watermark = log.log_start_offset

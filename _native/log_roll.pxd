@@ -21,6 +21,7 @@ cdef int log_roll_now(Log *log, int64_t now_ms) noexcept nogil
 # Random-looking, the same for the same segment: spreads the rolls of many partitions (segment.jitter.ms).
 cdef int32_t roll_jitter_ms(const Log *log) noexcept nogil
 cdef bint log_time_to_roll(Log *log, int64_t newest_timestamp, int64_t now_ms) noexcept nogil
+cdef int32_t flush_first(const LogState *state) noexcept nogil
 # Takes the lock itself, and lets it go while the device works. 0 or a negated errno.
 cdef int log_flush(Log *log, bint include_active) noexcept nogil
 

@@ -158,9 +158,17 @@ cdef void flush_goal(Log *log, bint include_active, FlushGoal *goal) noexcept no
     goal.needed = goal.names or goal.end_offset > state.recovery_point
 
 
+cdef int32_t flush_first(const LogState *state) noexcept nogil:
+    """The first segment a flush must look at. One that was flushed while it was active got its indexes when it was
+    rolled: recovery, which begins at the recovery point, will trust them."""
+    cdef int32_t first = segment_floor(state, state.recovery_point)
+    cdef int32_t rolled = segment_floor(state, state.synced_segment) if state.synced_segment >= 0 else first
+    return rolled if rolled < first else first
+
+
 cdef int flush_plan(Log *log, bint include_active, FlushPlan *plan) noexcept nogil:
     cdef LogState *state = state_of(log)
-    cdef int32_t first = segment_floor(state, state.recovery_point)
+    cdef int32_t first = flush_first(state)
     cdef int32_t last = state.segment_count - (0 if include_active else 1)
     cdef int32_t i
     cdef int error = 0
@@ -172,7 +180,7 @@ cdef int flush_plan(Log *log, bint include_active, FlushPlan *plan) noexcept nog
     plan.snapshot = -1
     snprintf(plan.directory, PATH_BYTES, b"%s", state.directory)
     flush_goal(log, include_active, &plan.goal)
-    if plan.goal.end_offset <= state.recovery_point or last <= first:
+    if (plan.goal.end_offset <= state.recovery_point and not plan.goal.names) or last <= first:
         return 0
     plan.files = <SegmentFile **>malloc((last - first) * sizeof(SegmentFile *))
     plan.base_offsets = <int64_t *>malloc((last - first) * sizeof(int64_t))

@@ -75,7 +75,7 @@ cdef int segment_locate(const LogState *state, Segment *segment, int64_t offset,
     walk_start(&walk, file.fd, start, end)
     walk.segment = segment
     error = walk_peek(&walk, info)
-    if start > 0 and walk.skipped_to < 0 and (error < 0 or (error > 0 and last_offset_of(info) != indexed)):
+    if start != 0 and walk.skipped_to < 0 and (error < 0 or (error > 0 and last_offset_of(info) != indexed)):
         index_distrust(segment)                          # the index lies: search from the start
         walk_start(&walk, file.fd, 0, end)
         walk.segment = segment
@@ -106,7 +106,7 @@ cdef int64_t segment_end_offset(LogState *state, Segment *segment) noexcept nogi
     walk_start(&walk, file.fd, start, segment.size_bytes)
     walk.segment = segment
     error = walk_peek(&walk, &info)
-    if start > 0 and walk.skipped_to < 0 and (error <= 0 or last_offset_of(&info) != indexed):
+    if start != 0 and walk.skipped_to < 0 and (error <= 0 or last_offset_of(&info) != indexed):
         index_distrust(segment)
         walk_start(&walk, file.fd, 0, segment.size_bytes)
         walk.segment = segment

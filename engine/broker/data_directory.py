@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from bowstring.engine.broker.checkpoints import replace_file
+from bowstring.engine.broker.checkpoints import replace_file, sync_directory
 from bowstring.engine.configs.files import parse_properties
 from bowstring.engine.protocol.ids import format_uuid, parse_uuid, random_uuid
 
@@ -71,7 +71,9 @@ class DataDirectory:
             # A marker is good for one start: gone before anything is written (Kafka does the same).
             marker = self.path / CLEAN_SHUTDOWN
             self.was_clean = marker.exists() or self.is_new
-            marker.unlink(missing_ok=True)
+            if marker.exists():
+                marker.unlink()
+                sync_directory(self.path)  # or power loss brings it back, and with it trust in what follows
         except BaseException:
             self.close()
             raise

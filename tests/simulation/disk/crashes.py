@@ -76,14 +76,15 @@ class Crashes:
                 for b in fact.acked
                 if b.last >= fact.start and (outcome is KILLED or b.last < fact.durable_end)
             ]
-            latest_start = None if outcome.names == "any" else fact.start
+            unordered = outcome.names == "any"
             files = {path: content for path, content in image.items() if path.split("/")[0] == name}
             key = (
                 name,
                 clean,
                 points.get(key_of(name)),
                 starts.get(key_of(name)),
-                latest_start,
+                unordered,
+                fact.start,
                 *(b.base for b in owed),
             )
             digest = hashlib.blake2b(repr(key).encode())
@@ -99,7 +100,7 @@ class Crashes:
             with scratch() as root:
                 put_tree(root, files)
                 log = open_partition(root, name, CONFIGS[name], points, starts, clean=clean)
-                check_log(log, self.ever[name], owed, latest_start)
+                check_log(log, self.ever[name], owed, fact.start, may_lack_front=unordered)
                 check_clean_restart(log, CONFIGS[name])
 
     def start_broker(self, image: Image) -> tuple[bool, dict[PartitionKey, int], dict[PartitionKey, int]]:
