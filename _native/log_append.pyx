@@ -369,9 +369,9 @@ cdef int sync_segments(LogState *state, int32_t first) noexcept nogil:
             error = sync_file(state, state.segments[i].base_offset, b".index")
             if error == 0:
                 error = sync_file(state, state.segments[i].base_offset, b".timeindex")
-            if error == 0:
-                error = sync_file(state, state.segments[i].base_offset, b".txnindex")
-    if error == 0 and state.synced_segment < newest:
+        if error == 0 and state.segments[i].has_aborted:
+            error = sync_file(state, state.segments[i].base_offset, b".txnindex")
+    if error == 0 and (state.synced_segment < newest or active_segment(state).has_aborted):
         error = sync_file(state, newest, b".snapshot")
         if error == 0:
             error = sync_path(state.directory)

@@ -159,7 +159,8 @@ cdef int load_segments(Log *log, Opening *opening) noexcept nogil:
     for i in range(listing.count):
         if listing.found[i].kinds & LOG_FILE:
             last = i
-        if listing.found[i].kinds & LOG_FILE and listing.found[i].base_offset <= opening.recovery_point:
+        # A segment that ends at the recovery point was perhaps flushed before its indexes were written.
+        if listing.found[i].kinds & LOG_FILE and listing.found[i].base_offset < opening.recovery_point:
             first_unflushed = listing.found[i].base_offset
         if listing.found[i].kinds & SNAPSHOT_FILE and not snapshot_known(
                 &state.producers, listing.found[i].base_offset):

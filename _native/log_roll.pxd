@@ -39,6 +39,7 @@ cdef struct FlushPlan:
     SegmentFile **files             # to be synced, held open
     int64_t *base_offsets
     int64_t snapshot                # offset of the snapshot a checkpoint left; -1
+    bint aborted                    # the active segment has a .txnindex: recovery makes no entry below its point anew
     char[4096] directory            # its path then: mark_deleted() may put another in its place meanwhile
 
 # What a flush of everything, or of all but the active segment, leads to. With the lock.

@@ -178,6 +178,7 @@ cdef int flush_plan(Log *log, bint include_active, FlushPlan *plan) noexcept nog
     plan.files = NULL
     plan.base_offsets = NULL
     plan.snapshot = -1
+    plan.aborted = False
     snprintf(plan.directory, PATH_BYTES, b"%s", state.directory)
     flush_goal(log, include_active, &plan.goal)
     if (plan.goal.end_offset <= state.recovery_point and not plan.goal.names) or last <= first:
@@ -192,6 +193,7 @@ cdef int flush_plan(Log *log, bint include_active, FlushPlan *plan) noexcept nog
             return error
         plan.base_offsets[plan.n] = state.segments[i].base_offset
         plan.n += 1
+    plan.aborted = include_active and active_segment(state).has_aborted
     return 0
 
 
@@ -203,12 +205,14 @@ cdef int flush_sync(FlushPlan *plan, bint active_indexes, int error) noexcept no
             error = file_ops.sync(plan.files[i].fd)
         if error == 0 and (active_indexes or plan.base_offsets[i] != plan.goal.newest_base):
             error = sync_indexes(plan.directory, plan.base_offsets[i])
+        elif error == 0 and plan.aborted:
+            error = sync_of(plan.directory, plan.base_offsets[i], b".txnindex")
         file_release(plan.files[i])
     if error == 0 and plan.goal.names:
         error = sync_of(plan.directory, plan.goal.newest_base, b".snapshot")
     if error == 0 and plan.snapshot >= 0:
         error = sync_of(plan.directory, plan.snapshot, b".snapshot")
-    if error == 0 and (plan.goal.names or plan.snapshot >= 0):
+    if error == 0 and (plan.goal.names or plan.snapshot >= 0 or plan.aborted):
         error = sync_path(plan.directory)
     free(plan.files)
     free(plan.base_offsets)

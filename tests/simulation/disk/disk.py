@@ -73,6 +73,13 @@ def put_tree(root: Path, files: dict[str, bytes | None]) -> None:
             (root / path).write_bytes(content)
 
 
+def put_at(fd: int, data: bytes, position: int) -> None:
+    """Writes past the disk, by another descriptor: one with O_DIRECT would want whole blocks."""
+    with open(f"/proc/self/fd/{fd}", "r+b", buffering=0) as file:
+        file.seek(position)
+        file.write(data)
+
+
 class Disk:
     """Everything that happens below one directory.
 
@@ -250,30 +257,37 @@ class Disk:
             data = b"".join(
                 ctypes.string_at(parts[i].base, parts[i].size) for i in range(count) if parts[i].size
             )
-            return self._written(original, fd, data, position, durable=False)
+            return self._written(fd, data, position, lambda: original(fd, parts, count, position))
 
         return call
 
-    def _written(self, original, fd: int, data: bytes, position: int, *, durable: bool) -> int:
+    def _native_write_durable(self, original):
+        def call(fd, data, size, position):
+            content = ctypes.string_at(data, size)
+            return self._written(
+                fd, content, position, lambda: original(fd, data, size, position), durable=True
+            )
+
+        return call
+
+    def _written(
+        self, fd: int, data: bytes, position: int, do: Callable[[], int], *, durable: bool = False
+    ) -> int:
         fault = self._begin("pwritev")
-        if fault is not None:
-            if fault.error and not fault.part:
-                return -fault.error
-            if fault.part:
-                data = data[: max(1, len(data) // 2)]
-            if fault.flip:
-                middle = len(data) // 2
-                data = data[:middle] + bytes([data[middle] ^ 0x10]) + data[middle + 1 :]
-        holder = ctypes.create_string_buffer(data, len(data))
-        done = 0
-        while done < len(data):
-            part = faults.IoVec(ctypes.addressof(holder) + done, len(data) - done)
-            n = original(fd, part, 1, position + done)
-            if n < 0:
-                return n
-            done += n
-        self._wrote(fd, position, data, durable)
-        return -fault.error if fault is not None and fault.error else len(data)
+        if fault is None:
+            n = do()
+            self._wrote(fd, position, data[: max(0, n)], durable)
+            return n
+        if fault.error and not fault.part:
+            return -fault.error
+        if fault.part:
+            data = data[: max(1, len(data) // 2)]
+        if fault.flip:
+            middle = len(data) // 2
+            data = data[:middle] + bytes([data[middle] ^ 0x10]) + data[middle + 1 :]
+        put_at(fd, data, position)
+        self._wrote(fd, position, data, durable and not fault.error)
+        return -fault.error if fault.error else len(data)
 
     def _native_truncate(self, original):
         def call(fd, size):
@@ -301,6 +315,16 @@ class Disk:
                 self.trace.append(SyncFailed(self._files[fd]))
                 return -fault.error
             self.trace.append(Sync(self._files[fd]))  # the medium is the simulation's
+            return 0
+
+        return call
+
+    def _native_sync_file_system(self, original):
+        def call(path):
+            fault = self._begin("sync")
+            if fault is not None and fault.error:
+                return -fault.error
+            self.trace.append(SyncAll())
             return 0
 
         return call

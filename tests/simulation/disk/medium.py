@@ -101,7 +101,9 @@ class Outcome:
     Attributes:
         pages: "none", "all", "even", "odd", or "any" for each page as of any moment, by `seed`.
         sizes: The same for the sizes of files: "none", "all" or "any".
-        names: "none", "all", "first" for those before any moment, in order, or "any" for any subset of them.
+        names: "none", "all", "first" for those before any moment, in order, or "any": any of the new names, though
+            what was renamed and taken away is so in order. (Segments are retired in order; a file system that
+            is free to lose the middle one of three renames could keep old records and lose newer ones.)
         torn: Sectors of the write under way: "none", "first" (a prefix), "last" (a suffix) or "any".
         garbage: What a page holds that the size covers but that never came: garbage instead of zeros.
     """
@@ -129,12 +131,16 @@ class Outcome:
         """How many of the file's operations its size has seen."""
         return chance.randint(0, operations) if self.sizes == "any" else operations * (self.sizes == "all")
 
-    def names_kept(self, chance: random.Random, operations: int) -> list[bool]:
+    def names_kept(self, chance: random.Random, names: "list[Link | Unlink]") -> list[bool]:
         """Which operations on names are there."""
-        if self.names == "any":
-            return [chance.random() < 0.5 for _ in range(operations)]
-        cut = chance.randint(0, operations) if self.names == "first" else operations * (self.names == "all")
-        return [i < cut for i in range(operations)]
+        if self.names in ("any", "first"):
+            cut = chance.randint(0, len(names))
+        else:
+            cut = len(names) if self.names == "all" else 0
+        return [
+            chance.random() < 0.5 if self.names == "any" and isinstance(name, Link) and name.old is None else i < cut
+            for i, name in enumerate(names)
+        ]
 
     def sectors(self, chance: random.Random, write: Write) -> list[Write]:
         """The part of a write that was under way when the power went."""
@@ -327,7 +333,7 @@ class Medium:
         """
         chance = outcome.chance(moment)
         directories = {inode: dict(names) for inode, names in self.directories.items()}
-        kept = outcome.names_kept(chance, len(self.names))
+        kept = outcome.names_kept(chance, self.names)
         for there, name in zip(kept, self.names, strict=True):
             if there:
                 _apply_name(directories, name)
