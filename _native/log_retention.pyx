@@ -218,6 +218,8 @@ cdef int truncate_active(Log *log, int64_t offset) noexcept nogil:
     if file == NULL:
         return error
     error = file_ops.truncate(file.fd, position)
+    if error == 0:
+        error = file_ops.sync(file.fd)                   # or what was cut off may come back under a newer epoch
     file_release(file)
     if error == 0:
         store_i64(&log.size_bytes, log.size_bytes - (segment.size_bytes - position))

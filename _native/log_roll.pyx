@@ -151,7 +151,8 @@ cdef void flush_goal(Log *log, bint include_active, FlushGoal *goal) noexcept no
     goal.newest_base = active_segment(state).base_offset
     goal.truncations = log.truncations
     goal.end_offset = log.log_end_offset if include_active else goal.newest_base
-    goal.names = state.synced_segment < goal.newest_base
+    # The files of a log that was never written to are made again if they get lost.
+    goal.names = state.synced_segment < goal.newest_base and log.log_end_offset > state.segments[0].base_offset
     if state.closed or state.deleting or log_out_of_service(log):
         goal.end_offset = state.recovery_point
         goal.names = False

@@ -138,7 +138,9 @@ class Outcome:
         else:
             cut = len(names) if self.names == "all" else 0
         return [
-            chance.random() < 0.5 if self.names == "any" and isinstance(name, Link) and name.old is None else i < cut
+            chance.random() < 0.5
+            if self.names == "any" and isinstance(name, Link) and name.old is None
+            else i < cut
             for i, name in enumerate(names)
         ]
 
