@@ -13,6 +13,13 @@ class ApiCounters(TypedDict):
     total_us: int
     latency_buckets: list[int]
 
+class StorageCounters(TypedDict):
+    # ranges that storage threads read for fetches, and what they met there
+    reads: int
+    read_bytes: int
+    failed_reads: int
+    corrupt_ranges: int
+
 class Counters(TypedDict):
     connections: int
     accepted: int
@@ -20,6 +27,7 @@ class Counters(TypedDict):
     sent_bytes: int
     fetch_sessions: int
     timers: int
+    storage: StorageCounters
     produce: ApiCounters
     fetch: ApiCounters
 

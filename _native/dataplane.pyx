@@ -24,11 +24,11 @@ from bowstring._native.partition cimport (
     partition_advanced, partition_free, partition_new, topic_add, topic_by_name, topic_partition, topic_remove,
     topic_set_partition)
 from bowstring._native.plane cimport (
-    Chunk, ControlMessage, MAIL_CLOSE, MAIL_REPLY, MAIL_SLOW_BATCH, MAX_API_KEY,
-    MAX_REACTORS, Partition, Plane, ProducePart, pthread_mutex_t, pthread_rwlock_t, Reactor, Topic)
+    Chunk, ControlMessage, MAIL_CLOSE, MAIL_REPLY, MAIL_SLOW_BATCH, MAX_API_KEY, MAX_REACTORS, Partition, Plane, ProducePart, pthread_mutex_t, pthread_rwlock_t, Reactor, Topic)
 from bowstring._native.plane_counters cimport counters_of, events_of
 from bowstring._native.reactor cimport (
     reactor_close_connections, reactor_free, reactor_init, reactor_start, reactor_stop)
+from bowstring._native.storage cimport storage_init, storage_stop
 from bowstring._native.wal cimport WriteAheadLog
 from bowstring._native.wal_types cimport Wal
 
@@ -109,6 +109,7 @@ cdef class DataPlane:
         self.plane.session_min_idle_ms = session_min_idle_ms
         self.plane.connections_max_idle_ms = connections_max_idle_ms
         init_table_lock(&self.plane.table_lock)
+        storage_init(&self.plane.storage)
         pthread_mutex_init(&self.plane.control_lock, NULL)
         self.plane.control_fd = new_control_fd()
         self.plane.reactors = <Reactor *>calloc(reactors, sizeof(Reactor))
@@ -197,6 +198,8 @@ cdef class DataPlane:
         for i in range(self.plane.reactor_count):
             with nogil:
                 reactor_stop(&self.plane.reactors[i])
+        with nogil:
+            storage_stop(&self.plane.storage)
 
     def stop(self):
         """Stops accepting, ends the threads after the pass at hand and closes every connection; then no log is

@@ -10,11 +10,13 @@ from libc.string cimport memset
 from bowstring._native.atomics cimport bump_i64, load_i32, load_i64
 from bowstring._native.clock cimport monotonic_ns
 from bowstring._native.connection cimport connection_find
+from bowstring._native.fetch_cold cimport cold_follow, cold_settle, cold_start
 from bowstring._native.fetch_reply cimport fetch_answer, release_slices
 from bowstring._native.fetch_session cimport (
     part_drop_partition, session_create, session_find, session_remove, set_free, set_read_forgotten, set_read_topics)
 from bowstring._native.idtable cimport id_add, id_find, id_remove
 from bowstring._native.log cimport log_end_offset_for_epoch, log_read
+from bowstring._native.log_batches cimport read_warm
 from bowstring._native.partition cimport (
     partition_retain, topic_by_id, topic_by_name, topic_partition, waiter_add, waiter_remove)
 from bowstring._native.plane cimport (
@@ -29,6 +31,11 @@ from bowstring._native.wire cimport (
 cdef enum:
     SESSION_FINAL_EPOCH = -1        # close the session, answer in full
     SESSION_INITIAL_EPOCH = 0       # open one
+
+cdef enum Patience:
+    LOOK                            # answers if there is enough
+    DUE                             # its time is over: answers unless all there is has yet to come from the disk
+    NOW                             # answers with what there is
 
 # ---------------------------------------------------------------- parsing
 
@@ -70,7 +77,7 @@ cdef bint fetch_receive(Reactor *r, Connection *c, const RequestHeader *header, 
     if request.next != NULL:
         request.next.previous = request
     c.fetches = request
-    if not evaluate(r, request, request.max_wait_ms <= 0):
+    if not evaluate(r, request, DUE if request.max_wait_ms <= 0 else LOOK):
         wait(r, request)
     return True
 
@@ -78,7 +85,7 @@ cdef bint fetch_receive(Reactor *r, Connection *c, const RequestHeader *header, 
 cdef void settle_session(Reactor *r, FetchSession *session) noexcept nogil:
     """A client that asks again before it was answered gets the earlier answer now: one request a session."""
     if session.waiting != NULL:
-        evaluate(r, session.waiting, True)
+        evaluate(r, session.waiting, NOW)
 
 
 cdef bint read_full(Reactor *r, FetchRequest *request, Reader *body, int32_t session_id, int32_t epoch) noexcept nogil:
@@ -211,6 +218,19 @@ cdef bint diverges(FetchPart *part, Partition *p) noexcept nogil:
     return False
 
 
+cdef void read(Reactor *r, FetchRequest *request, FetchPart *part, Partition *p, int64_t limit, int64_t budget,
+               bint min_one) noexcept nogil:
+    """A slice of what is in memory and checked; what is not is left to a storage thread, and slice.cold says so."""
+    part.slice.cold = True
+    if not cold_settle(request, part) or part.error != 0:
+        return
+    part.error = log_read(p.log, part.fetch_offset, limit, budget, min_one, &part.cursor, &part.slice)
+    if part.error == 0 and part.slice.cold and not cold_start(r, request, part):
+        part.error = read_warm(p.log, part.fetch_offset, limit, budget, min_one, &part.cursor, &part.slice)
+    elif part.slice.file != NULL and part.cursor.warm.end > 0:
+        cold_follow(r, part)
+
+
 cdef void look(Reactor *r, FetchRequest *request, const FetchSet *s, FetchPart *part, int64_t budget,
                bint min_one) noexcept nogil:
     """Evaluates one partition: error, offsets, and a slice of at most `budget` bytes."""
@@ -221,6 +241,7 @@ cdef void look(Reactor *r, FetchRequest *request, const FetchSet *s, FetchPart *
     part.high_watermark = part.last_stable_offset = part.log_start_offset = -1
     part.slice.file = NULL
     part.slice.size_bytes = 0
+    part.slice.cold = False
     p = resolve(r, s, part)
     if p == NULL:
         return
@@ -239,20 +260,20 @@ cdef void look(Reactor *r, FetchRequest *request, const FetchSet *s, FetchPart *
             budget = part.max_bytes
         if part.fetch_offset < limit and budget <= 0 and not min_one:
             return
-        part.error = log_read(p.log, part.fetch_offset, limit, budget, min_one, &part.cursor, &part.slice)
+        read(r, request, part, p, limit, budget, min_one)
     if part.error != 0:
         bump_i64(&p.failed_fetches, 1)
         if part.error == OFFSET_OUT_OF_RANGE:            # Kafka tells nothing else with this error
             part.high_watermark = part.last_stable_offset = part.log_start_offset = -1
 
 
-cdef bint evaluate(Reactor *r, FetchRequest *request, bint must_answer) noexcept nogil:
+cdef bint evaluate(Reactor *r, FetchRequest *request, Patience patience) noexcept nogil:
     """Looks at every partition and answers (freeing the request) if there is enough; else False."""
     cdef FetchSet *s = &request.session.set if request.session != NULL else &request.own
     cdef FetchPart *part
     cdef int64_t bytes = 0
     cdef int32_t k, i, n = s.part_count, last = -1
-    cdef bint urgent = must_answer or n == 0 or request.error != 0
+    cdef bint urgent = n == 0 or request.error != 0, cold = False
     request.arrived_bytes = 0
     if s.first >= n:
         s.first = 0
@@ -265,10 +286,15 @@ cdef bint evaluate(Reactor *r, FetchRequest *request, bint must_answer) noexcept
         if part.slice.size_bytes > 0:
             bytes += part.slice.size_bytes
             last = i
-        if part.error != 0 or part.diverging_epoch >= 0:
-            urgent = True
-    if not urgent and bytes < request.min_bytes:
-        request.missing_bytes = request.min_bytes - bytes
+        if part.error != 0 or part.diverging_epoch >= 0 or (part.slice.size_bytes > 0 and part.cursor.warm.end > 0):
+            urgent = True                                # what came from the disk is sent while the next is read
+        cold = cold or part.slice.cold
+    if patience == DUE:
+        request.overdue = True
+    if request.overdue and (bytes > 0 or not cold):      # Kafka waits for the disk, too
+        urgent = True
+    if not urgent and patience != NOW and (bytes < request.min_bytes or (cold and bytes == 0)):
+        request.missing_bytes = 0 if request.overdue else request.min_bytes - bytes
         release_slices(s)
         return False
     unwait(request)
@@ -285,10 +311,11 @@ cdef void wait(Reactor *r, FetchRequest *request) noexcept nogil:
     cdef FetchSet *s = &request.session.set if request.session != NULL else &request.own
     cdef int32_t i
     cdef FetchPart *part
-    request.id = id_add(&r.fetches, request)
+    if request.id <= 0:
+        request.id = id_add(&r.fetches, request)
     timers_sweep(r)
     if request.id < 0 or not timer_add(&r.timers, r.now_ms + request.max_wait_ms, request.id):
-        evaluate(r, request, True)
+        evaluate(r, request, NOW)
         return
     for i in range(s.part_count):
         part = &s.parts[i]
@@ -297,7 +324,7 @@ cdef void wait(Reactor *r, FetchRequest *request) noexcept nogil:
         part.waiter.fetch_id = request.id
         waiter_add(&part.waiter, part.partition)
     request.waiting = True
-    evaluate(r, request, False)                          # another thread may have appended in between
+    evaluate(r, request, LOOK)                           # another thread may have appended in between
 
 
 cdef void unwait(FetchRequest *request) noexcept nogil:
@@ -339,7 +366,7 @@ cdef void fetch_serve_ready(Reactor *r) noexcept nogil:
         r.ready_fetches = request.next_ready
         request.ready = False
         if request.arrived_bytes >= request.missing_bytes:
-            evaluate(r, request, False)
+            evaluate(r, request, LOOK)
 
 
 cdef void fetch_woken(Reactor *r, int64_t fetch_id, int64_t bytes) noexcept nogil:
@@ -357,7 +384,7 @@ cdef void fetch_woken(Reactor *r, int64_t fetch_id, int64_t bytes) noexcept nogi
 
 
 cdef void fetch_timed_out(Reactor *r, FetchRequest *request) noexcept nogil:
-    evaluate(r, request, True)
+    evaluate(r, request, DUE)
 
 
 cdef void fetch_connection_closed(Connection *c) noexcept nogil:

@@ -7,6 +7,7 @@ from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcmp, memcpy, memset
 from bowstring._native.clock cimport monotonic_ns
+from bowstring._native.fetch_cold cimport cold_abandon
 from bowstring._native.log_read cimport cursor_forget
 from bowstring._native.partition cimport partition_release
 from bowstring._native.plane cimport FetchPart, FetchSession, FetchSet, FetchTopic, Places, Reactor
@@ -301,6 +302,7 @@ cdef bint close_gaps(FetchSet *s) noexcept nogil:
 
 
 cdef void part_drop_partition(FetchPart *part) noexcept nogil:
+    cold_abandon(part)
     if part.partition != NULL:
         partition_release(part.partition)
         part.partition = NULL

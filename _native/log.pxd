@@ -18,7 +18,8 @@ cdef void log_append(Log *log, AppendEntry **entries, int32_t n, int32_t leader_
 # Finds up to max_bytes of whole batches holding `offset` and what follows, ending below `limit_offset`
 # (high watermark, last stable offset, or log end). When min_one is set and the first batch alone is
 # larger than max_bytes it is given whole. Returns 0 or OFFSET_OUT_OF_RANGE / KAFKA_STORAGE_ERROR. Updates
-# *cursor. offset == limit_offset gives an empty slice.
+# *cursor. offset == limit_offset gives an empty slice. CORRUPT_MESSAGE when the batch that holds `offset` is bad. Never
+# waits for the disk but for an index: out.cold says that the range has to be read by log_cold first.
 cdef int16_t log_read(
     Log *log, int64_t offset, int64_t limit_offset, int64_t max_bytes, bint min_one,
     ReadCursor *cursor, LogSlice *out) noexcept nogil

@@ -21,8 +21,8 @@ from bowstring._native.log_files cimport (
 from bowstring._native.log_open cimport log_free, log_open
 from bowstring._native.log_producers cimport producers_expire, producers_on_high_watermark
 from bowstring._native.log_cold cimport mark_corrupt
-from bowstring._native.log_batches cimport copy_batches, read_warm
-from bowstring._native.log_read cimport bytes_between
+from bowstring._native.log_batches cimport copy_batches
+from bowstring._native.log_read cimport bytes_between, read_slice
 from bowstring._native.log_retention cimport (
     RetiredSegment, log_apply_retention, log_delete_records, log_truncate_fully, log_truncate_to,
     log_unlink_expired)
@@ -54,7 +54,7 @@ cdef void log_append(Log *log, AppendEntry **entries, int32_t n, int32_t leader_
 
 cdef int16_t log_read(Log *log, int64_t offset, int64_t limit_offset, int64_t max_bytes, bint min_one,
                       ReadCursor *cursor, LogSlice *out) noexcept nogil:
-    return read_warm(log, offset, limit_offset, max_bytes, min_one, cursor, out)
+    return read_slice(log, offset, limit_offset, max_bytes, min_one, cursor, out)
 
 
 cdef int64_t log_bytes_between(Log *log, int64_t offset, int64_t limit_offset) noexcept nogil:

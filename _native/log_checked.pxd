@@ -14,8 +14,6 @@ cdef enum:
 # written says whether it is still there, without a system call.
 cdef int64_t io_clock() noexcept nogil
 cdef int64_t io_clock_advance(int64_t bytes) noexcept nogil
-# How much may have gone through since, for a range to count as being in memory.
-cdef void recent_bytes_max(int64_t n) noexcept nogil
 # What was written from `position` on was written so lately that it is in memory.
 cdef bint segment_recent(const Segment *segment, int64_t position) noexcept nogil
 cdef bint index_warm(const Segment *segment) noexcept nogil

@@ -10,7 +10,7 @@ cdef enum:
     INDEX_WARM_BYTES = 1 << 30      # an index stays in memory longer: it is small, and its middle is read often
 
 cdef int64_t clock_bytes = 0        # atomic
-cdef int64_t recent_bytes = 64 << 20
+cdef int64_t recent_bytes_limit = 64 << 20
 
 # ---------------------------------------------------------------- in memory
 
@@ -23,13 +23,9 @@ cdef int64_t io_clock_advance(int64_t bytes) noexcept nogil:
     return add_i64(&clock_bytes, bytes)
 
 
-cdef void recent_bytes_max(int64_t n) noexcept nogil:
-    store_i64(&recent_bytes, n)
-
-
 cdef bint segment_recent(const Segment *segment, int64_t position) noexcept nogil:
     return (position >= segment.appended_from
-            and load_i64(&clock_bytes) - segment.written_clock + segment.size_bytes - position < load_i64(&recent_bytes))
+            and load_i64(&clock_bytes) - segment.written_clock + segment.size_bytes - position < load_i64(&recent_bytes_limit))
 
 
 cdef bint index_warm(const Segment *segment) noexcept nogil:
@@ -149,3 +145,13 @@ cdef int64_t corrupt_next(const Segment *segment, int64_t position) noexcept nog
     if i == segment.corrupt_count:
         return INT64_MAX
     return segment.corrupt[i].start if segment.corrupt[i].start > position else position
+
+# ---------------------------------------------------------------- Python's face
+
+
+def recent_bytes(int64_t n):
+    """Sets, for all logs, how many bytes may have been written or read since a range was written, for it to count as
+    being in memory without asking the kernel; returns what it was. 0: the kernel is always asked."""
+    cdef int64_t before = load_i64(&recent_bytes_limit)
+    store_i64(&recent_bytes_limit, n)
+    return before

@@ -250,6 +250,7 @@ cdef void fill_slice(Log *log, const Place *place, SegmentFile *file, int64_t cu
     cdef LogState *state = state_of(log)
     cdef Segment *s = state.segments[place.segment]
     out.file = file
+    out.segment_base_offset = s.base_offset
     out.position = place.position
     out.size_bytes = cut - place.position
     if cut >= s.size_bytes and place.segment == state.segment_count - 1:

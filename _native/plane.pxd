@@ -13,7 +13,9 @@ Ownership
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t
 from cpython.object cimport PyObject
 from bowstring._native.log cimport AppendEntry, Log, LogSlice, ReadCursor, SegmentFile
+from bowstring._native.log_cold cimport ColdRead
 from bowstring._native.pacing cimport Pacer
+from bowstring._native.storage cimport StorageJob, StoragePool
 from bowstring._native.wal_types cimport Wal
 from bowstring._native.wire cimport Writer
 
@@ -213,6 +215,24 @@ cdef struct Waiter:
     int64_t fetch_id                # what other threads name it by
     int8_t listed
 
+cdef struct ColdJob:
+    # What a storage thread reads for one FetchPart. Both hold it; it holds the partition, and so the log. The storage
+    # thread writes reads[i] and errors[i] and then `pieces`; the reactor reads what is below `pieces`.
+    StorageJob base
+    int32_t refs
+    int32_t pieces                  # done: 2, and the job is over
+    int64_t fetch_id                # woken after each piece; 0: nobody
+    Reactor *reactor
+    Partition *partition
+    Log *log                        # the partition's when the job began
+    char topic[250]                 # its name, for events
+    int8_t ahead                    # goes on after the first piece
+    ColdRead reads[2]
+    int errors[2]                   # negated errno; ESTALE: look again
+    # the reactor's own
+    int32_t taken
+    int8_t wanted                   # a fetch waits, or has waited, for its first piece
+
 cdef struct FetchPart:
     Partition *partition            # held; NULL while unknown
     int32_t topic                   # index into FetchSession.topics / FetchRequest.topics
@@ -234,6 +254,8 @@ cdef struct FetchPart:
     int64_t log_start_offset
     LogSlice slice
     Waiter waiter
+    ColdJob *cold                   # under way for this reader, or NULL
+    int64_t cold_end                # size of the segment that cursor.warm is in
 
 cdef struct FetchTopic:
     uint8_t *name                   # malloc'd; NULL when the request names the id
@@ -277,6 +299,7 @@ cdef struct FetchRequest:
     int8_t waiting                  # its waiters are listed
     int32_t replica_id              # -1: a consumer
     int8_t ready                    # in the reactor's ready list
+    int8_t overdue                  # its time is over: it waits for a storage thread only
     int32_t max_wait_ms
     int32_t min_bytes
     int64_t max_bytes
@@ -417,7 +440,7 @@ cdef struct ControlMessage:
 cdef struct PlaneEvent:
     int8_t level                    # 0 info, 1 warning, 2 error
     char name[32]
-    char detail[160]
+    char detail[512]
 
 cdef struct ApiRange:
     int16_t lowest
@@ -448,3 +471,4 @@ cdef struct Plane:
     PlaneEvent events[64]           # oldest kept; the rest are counted
     int32_t event_count
     int64_t events_dropped
+    StoragePool storage

@@ -44,7 +44,13 @@ cdef dict counters_of(Plane *plane):
         _add_counters(&fetch, &r.fetch)
     return {
         "connections": connections, "accepted": accepted, "received_bytes": received, "sent_bytes": sent,
-        "fetch_sessions": sessions, "timers": timers, "produce": _api_counters(&produce), "fetch": _api_counters(&fetch),
+        "fetch_sessions": sessions, "timers": timers,
+        "storage": {
+            "reads": load_i64(&plane.storage.reads), "read_bytes": load_i64(&plane.storage.read_bytes),
+            "failed_reads": load_i64(&plane.storage.failed_reads),
+            "corrupt_ranges": load_i64(&plane.storage.corrupt_ranges),
+        },
+        "produce": _api_counters(&produce), "fetch": _api_counters(&fetch),
     }
 
 

@@ -36,7 +36,6 @@ from bowstring._native.wire cimport writer_free
 cdef extern from *:
     """
     #include <pthread.h>
-    #include <signal.h>
     #include <sys/epoll.h>
     #include <sys/eventfd.h>
     #include <sys/socket.h>
@@ -51,18 +50,6 @@ cdef extern from *:
     static int accept_connection(int fd) { return accept4(fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC); }
     static int new_eventfd(void) { return eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC); }
     static int new_epoll(void) { return epoll_create1(EPOLL_CLOEXEC); }
-    /* Signals are for the Python thread. */
-    static int start_thread(pthread_t *thread, void *(*run)(void *), void *argument, const char *name) {
-        sigset_t all, old;
-        int error;
-        sigfillset(&all);
-        pthread_sigmask(SIG_SETMASK, &all, &old);
-        error = pthread_create(thread, NULL, run, argument);
-        pthread_sigmask(SIG_SETMASK, &old, NULL);
-        if (!error)
-            pthread_setname_np(*thread, name);
-        return error;
-    }
     """
     cdef union epoll_data_t:
         void *ptr
@@ -77,12 +64,14 @@ cdef extern from *:
     int new_eventfd() nogil
     int new_epoll() nogil
     ssize_t recv(int fd, void *data, size_t n, int flags) nogil
-    int start_thread(pthread_t *thread, void *(*run)(void *) noexcept nogil, void *argument, const char *name) nogil
     int pthread_join(pthread_t thread, void **result) nogil
     int pthread_mutex_init(pthread_mutex_t *m, void *attributes) nogil
     int pthread_mutex_destroy(pthread_mutex_t *m) nogil
     int pthread_rwlock_rdlock(pthread_rwlock_t *l) nogil
     int pthread_rwlock_unlock(pthread_rwlock_t *l) nogil
+
+cdef extern from "threads.h" nogil:
+    int start_thread(pthread_t *thread, void *(*run)(void *) noexcept nogil, void *argument, const char *name)
 
 cdef enum:
     EVENTS = 256

@@ -51,7 +51,7 @@ class Served:
     def add_topic(self, name, topic_id, partitions, serve=None, **config):
         for index in range(partitions):
             path = self.directory / f"{name}-{index}"
-            path.mkdir()
+            path.mkdir(exist_ok=True)
             log = PartitionLog(str(path), LOG_CONFIG | config, recovery_point=0, clean_shutdown=True)
             self.logs[name, index] = log
             self.plane.add_partition(name, topic_id, index, log, **(serve or {}))

@@ -1,0 +1,3 @@
+"""Types of log_checked's Python face."""
+
+def recent_bytes(n: int) -> int: ...
