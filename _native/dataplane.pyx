@@ -21,13 +21,11 @@ from bowstring._native.log_copy cimport COPY_LOST, LogCopy, copy_some, take_over
 from bowstring._native.log_durability import join
 from bowstring._native.mailbox cimport post
 from bowstring._native.partition cimport (
-    partition_advanced, partition_free, partition_new, topic_add, topic_by_name, topic_partition, topic_remove,
-    topic_set_partition)
+    partition_advanced, partition_free, partition_new, topic_add, topic_by_name, topic_partition, topic_remove, topic_set_partition)
 from bowstring._native.plane cimport (
     Chunk, ControlMessage, MAIL_CLOSE, MAIL_REPLY, MAIL_SLOW_BATCH, MAX_API_KEY, MAX_REACTORS, Partition, Plane, ProducePart, pthread_mutex_t, pthread_rwlock_t, Reactor, Topic)
 from bowstring._native.plane_counters cimport counters_of, events_of
-from bowstring._native.reactor cimport (
-    reactor_close_connections, reactor_free, reactor_init, reactor_start, reactor_stop)
+from bowstring._native.reactor cimport reactor_close_connections, reactor_free, reactor_init, reactor_start, reactor_stop
 from bowstring._native.storage cimport storage_init, storage_stop
 from bowstring._native.wal cimport WriteAheadLog
 from bowstring._native.wal_types cimport Wal
@@ -195,10 +193,9 @@ cdef class DataPlane:
         if not self.started or self.stopped:
             return
         self.stopped = True
-        for i in range(self.plane.reactor_count):
-            with nogil:
-                reactor_stop(&self.plane.reactors[i])
         with nogil:
+            for i in range(self.plane.reactor_count):
+                reactor_stop(&self.plane.reactors[i])
             storage_stop(&self.plane.storage)
 
     def stop(self):

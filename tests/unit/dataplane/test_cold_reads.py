@@ -28,7 +28,9 @@ def always_ask():
 
 def fill(client, batches: int, partition: int = 0) -> None:
     for i in range(batches):
-        client.call(produce(batch(*(b"%d-%d" % (i, k) + VALUE for k in range(10))), 9, partition=partition), 9)
+        client.call(
+            produce(batch(*(b"%d-%d" % (i, k) + VALUE for k in range(10))), 9, partition=partition), 9
+        )
 
 
 def evict(directory) -> None:
@@ -235,7 +237,7 @@ def test_deleting_the_segment_under_a_running_read(tmp_path, gate):
         assert len(log.apply_retention(1_700_000_000_000)) == 2
         log.delete_expired_files(1 << 60)
         gate.go.set()
-        assert client.receive(1, 17).responses[0].partitions[0].error_code == 1      # OFFSET_OUT_OF_RANGE
+        assert client.receive(1, 17).responses[0].partitions[0].error_code == 1  # OFFSET_OUT_OF_RANGE
     finally:
         gate.go.set()
         served.close()
@@ -316,5 +318,3 @@ def test_min_bytes_that_only_the_disk_has_are_waited_for(tmp_path):
         assert time.monotonic() - started < 5
     finally:
         served.close()
-
-
