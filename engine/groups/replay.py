@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 
 from bowstring._native.codec import ProtocolError, decode
 from bowstring.engine.groups.classic_group import ClassicGroup, GroupState, Member
+from bowstring.engine.groups.kept_records import KEPT_TYPES
 from bowstring.engine.groups.offset_store import NO_EXPIRY, CommittedOffset
 from bowstring.engine.groups.rebalance import prepare_rebalance, restart_session
 from bowstring.engine.groups.records import GROUP_METADATA, LEGACY_OFFSET_COMMIT, OFFSET_COMMIT
@@ -162,6 +163,10 @@ def _group_metadata(
     state.groups[group_id] = group
 
 
+def _keep(state: ShardState, key: bytes, value: bytes | None, record_offset: int, producer_id: int) -> None:
+    state.kept.apply(key, value)
+
+
 def _version(value: bytes) -> int:
     return int.from_bytes(value[:2], "big")
 
@@ -170,5 +175,6 @@ APPLY: dict[int, Callable[[ShardState, bytes, bytes | None, int, int], None]] = 
     LEGACY_OFFSET_COMMIT: _legacy_offset_commit,
     OFFSET_COMMIT: _offset_commit,
     GROUP_METADATA: _group_metadata,
+    **dict.fromkeys(KEPT_TYPES, _keep),
 }
 """By record type, the first two bytes of a key: (state, key, value, record offset, producer id)."""

@@ -17,6 +17,7 @@ from bowstring.engine.groups.effects import (
     TimerKey,
 )
 from bowstring.engine.groups.group import Group
+from bowstring.engine.groups.kept_records import KeptRecords
 from bowstring.engine.groups.offset_store import OffsetStore
 from bowstring.engine.protocol.schema import Struct
 
@@ -49,6 +50,8 @@ class ShardState:
     new_uuid: Callable[[], str]
     groups: dict[str, Group] = field(default_factory=dict)
     offsets: OffsetStore = field(default_factory=OffsetStore)
+    # of other group types
+    kept: KeptRecords = field(default_factory=KeptRecords)
     pending_appends: dict[int, PendingAppend] = field(default_factory=dict)
     last_append_id: int = 0
     outbox: list[Effect] = field(default_factory=list)
@@ -75,7 +78,7 @@ class ShardState:
         """Asks for `records` to be written; see `PendingAppend` for what follows."""
         self.last_append_id += 1
         self.pending_appends[self.last_append_id] = PendingAppend(written, finished)
-        self.outbox.append(AppendRecords(self.last_append_id, records, atomic))
+        self.outbox.append(AppendRecords(self.last_append_id, self.kept.with_tombstones(records), atomic))
 
     def set_timer(self, key: TimerKey, delay_ms: int) -> None:
         """Starts or restarts a timer."""
