@@ -9,7 +9,10 @@ from libc.errno cimport EBADMSG, EIO, ENOENT
 from libc.stdint cimport INT32_MAX, INT64_MAX, int32_t, int64_t, uint8_t
 from libc.string cimport memset
 from bowstring._native.atomics cimport bump_i64, load_i32, store_i32, store_i64
-from bowstring._native.batch cimport ATTR_CONTROL, BatchInfo, batch_assign, batch_crc_ok, batch_parse, batch_stamp
+from bowstring._native.batch cimport (
+    ATTR_CONTROL, BATCH_HEADER_BYTES, BATCH_LENGTH, BATCH_LENGTH_PREFIX_BYTES, BatchInfo, batch_assign,
+    batch_crc_ok, batch_parse, batch_stamp)
+from bowstring._native.bigendian cimport load_be32
 from bowstring._native.clock cimport monotonic_ns
 from bowstring._native.log_aborted cimport aborted_append
 from bowstring._native.log_checked cimport io_clock_advance
@@ -415,13 +418,17 @@ cdef int append_replayed(Log *log, uint8_t *data, int64_t size_bytes, int64_t no
     cdef Staged staged
     cdef AppendEntry entry
     cdef AppendEntry *entries = &entry
-    cdef int64_t at = 0, end_offset
+    cdef int64_t at = 0, batch_bytes, end_offset
     pthread_mutex_lock(&log.lock)
     begin(log, &staged)
     state.replaying = True
     while at < size_bytes and not log.failed:
         memset(&entry, 0, sizeof(AppendEntry))
-        if batch_parse(data + at, size_bytes - at, &entry.info) != 0 or not batch_crc_ok(data + at, entry.info.size_bytes):
+        batch_bytes = 0
+        if size_bytes - at >= BATCH_HEADER_BYTES:
+            batch_bytes = <int64_t>load_be32(data + at + BATCH_LENGTH) + BATCH_LENGTH_PREFIX_BYTES
+        if (batch_bytes > size_bytes - at or batch_parse(data + at, batch_bytes, &entry.info) != 0
+                or not batch_crc_ok(data + at, batch_bytes)):
             state.replaying = False
             pthread_mutex_unlock(&log.lock)
             return -EBADMSG

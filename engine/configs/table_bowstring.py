@@ -17,8 +17,8 @@ from bowstring.engine.configs.definition import rows as _rows
 BOWSTRING = _rows((
     ("bowstring.durability", STRING, "os", "os|commit", HIGH, READ_ONLY, APPLIED,
      "When a produced batch is acknowledged: `commit` once it is on the medium, in a write-ahead log "
-     "shared by the partitions of a log directory; `os` once it is in the page cache, as Kafka does. Topics "
-     "may override it."),
+     "shared by the partitions of a log directory; `os` once it is in the page cache, as Kafka does. "
+     "`bowstring serve` begins with commit, an embedded broker with os; topics may override either."),
     ("bowstring.log.format", STRING, "text", "text|json", LOW, READ_ONLY, APPLIED,
      "Form of the broker's own log lines on standard error."),
     ("bowstring.log.level", STRING, "info", "debug|info|warning|error", LOW, READ_ONLY, APPLIED,

@@ -44,6 +44,8 @@ def settings_of(arguments: Namespace) -> dict[str, str]:
         ConfigError, OSError: What is wrong with the file or an option.
     """
     settings = load(Path(arguments.config)) if arguments.config else {}
+    # A server's acknowledgement is worth the medium; an embedded broker's, or a test's, the page cache.
+    settings.setdefault("bowstring.durability", "commit")
     listens = arguments.host is not None or arguments.port is not None
     if listens and (told := settings.pop("advertised.listeners", None)):
         print(

@@ -1,0 +1,161 @@
+"""Commit mode over a socket: nothing is answered or shown before the write-ahead log has it on the medium."""
+
+import errno
+import select
+import struct
+import time
+
+import pytest
+
+from bowstring._native.log_durability import join
+from bowstring._native.wal_replay import replay
+from bowstring.engine.protocol import encode_request
+from tests.unit.dataplane.conftest import TOPIC, TOPIC_ID
+from tests.unit.dataplane.requests_for_tests import batch, fetch, produce, records_of
+from tests.unit.dataplane.test_produce_fetch import fetched, only
+from tests.unit.log.batches import batch as idempotent_batch
+from tests.unit.log.faults import failing
+from tests.unit.wal.joined import contents, crash, wal_on
+
+KAFKA_STORAGE_ERROR = 56
+UNKNOWN_TOPIC_OR_PARTITION = 3
+
+
+@pytest.fixture
+def wal(served, tmp_path):
+    """A write-ahead log that commits when told to; the two partitions are joined to it."""
+    made = wal_on(tmp_path, segments=4)
+    served.plane.wake_by(made)
+    for index in range(2):
+        served.plane.set_durability(TOPIC, index, served.logs[TOPIC, index], made)
+    yield made
+    served.plane.stop()
+    made.stop()
+    for index in range(2):
+        join(served.logs[TOPIC, index], None, TOPIC_ID, index)
+
+
+def quiet(client, seconds=0.1):
+    return not select.select([client.socket], [], [], seconds)[0]
+
+
+def commit_when_staged(wal, frames=1):
+    deadline = time.monotonic() + 5
+    while wal.staged_frame < wal.durable_frame + frames and time.monotonic() < deadline:
+        time.sleep(0.001)
+    assert wal.commit()
+
+
+@pytest.mark.parametrize("acks", [1, -1])
+def test_an_answer_waits_for_the_medium(client, wal, acks):
+    client.send(produce(batch(b"a", b"b"), 9, acks=acks), 9)
+    assert quiet(client)
+    commit_when_staged(wal)
+    answer = only(client.receive(0, 9))
+    assert (answer.error_code, answer.base_offset) == (0, 0)
+
+
+def test_readers_see_what_is_durable(served, client, wal):
+    reader = served.client()
+    client.send(produce(batch(b"a"), 9), 9)
+    reader.send(fetch(12, max_wait_ms=10_000), 12)
+    assert quiet(reader)
+    commit_when_staged(wal)
+    answer = fetched(reader.receive(1, 12))
+    assert records_of(answer.records) == [(0, b"a")] and answer.high_watermark == 1
+
+
+def test_pipelined_batches_of_a_pass_share_a_commit_and_keep_their_order(served, client, wal, tmp_path):
+    frames = []
+    for i in range(200):
+        frame = encode_request(produce(batch(b"%d" % i), 9, partition=i % 2), 9, 1000 + i, "test")
+        frames.append(struct.pack(">i", len(frame)) + frame)
+    client.socket.sendall(b"".join(frames))
+    deadline = time.monotonic() + 5
+    while sum(log.log_end_offset for log in served.logs.values()) < 200 and time.monotonic() < deadline:
+        time.sleep(0.001)
+    assert quiet(client)
+    while wal.commit():
+        pass
+    for i in range(200):
+        answer = only(client.receive(0, 9))
+        assert (client.answered, answer.error_code, answer.base_offset) == (1000 + i, 0, i // 2)
+    assert wal.stats()["frames"] < 200
+    # several batches of one entry come back from it, too
+    wanted = [contents(served.logs[TOPIC, index]) for index in range(2)]
+    for index in range(2):
+        (tmp_path / f"t-{index}").symlink_to(tmp_path / f"{TOPIC}-{index}")
+    found = crash(tmp_path, tmp_path.parent / f"{tmp_path.name}-crashed", keep_bytes=0, partitions=2)
+    replay(tmp_path, {(TOPIC_ID, index): log for index, log in enumerate(found)})
+    assert [contents(log) for log in found] == wanted
+
+
+def test_a_repetition_waits_for_what_it_repeats(client, wal):
+    repeated = idempotent_batch(producer_id=9, epoch=0, sequence=0)
+    client.send(produce(repeated, 9), 9)
+    client.send(produce(repeated, 9), 9)
+    assert quiet(client)
+    commit_when_staged(wal)
+    for _ in range(2):
+        answer = only(client.receive(0, 9))
+        assert (answer.error_code, answer.base_offset) == (0, 0)
+    client.send(produce(repeated, 9), 9)
+    answer = only(client.receive(0, 9))
+    assert (answer.error_code, answer.base_offset) == (0, 0)
+
+
+def test_acks_0_is_not_answered_and_becomes_visible(served, client, wal):
+    client.send(produce(batch(b"a"), 9, acks=0), 9)
+    commit_when_staged(wal)
+    deadline = time.monotonic() + 5
+    while served.logs[TOPIC, 0].high_watermark < 1 and time.monotonic() < deadline:
+        time.sleep(0.001)
+    assert served.logs[TOPIC, 0].high_watermark == 1 and quiet(client, 0.02)
+
+
+def test_refusals_are_not_kept_waiting(client, wal):
+    client.send(produce(batch(b"a"), 9, partition=7), 9)
+    assert only(client.receive(0, 9)).error_code == UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_a_failed_device_fails_what_waits_and_all_that_comes(served, client, wal):
+    client.send(produce(batch(b"a"), 9), 9)
+    while wal.staged_frame == wal.durable_frame:
+        time.sleep(0.001)
+    with failing("write_durable", errno.EIO), pytest.raises(OSError, match="Input/output"):
+        wal.commit()
+    assert only(client.receive(0, 9)).error_code == KAFKA_STORAGE_ERROR
+    assert only(client.call(produce(batch(b"b"), 9), 9)).error_code == KAFKA_STORAGE_ERROR
+    assert served.logs[TOPIC, 0].high_watermark == 0
+
+
+def test_a_topic_deleted_while_its_batches_wait(served, client, wal):
+    client.send(produce(batch(b"a"), 9), 9)
+    while wal.staged_frame == wal.durable_frame:
+        time.sleep(0.001)
+    served.plane.remove_topic(TOPIC)
+    wal.commit()
+    assert only(client.receive(0, 9)).error_code == UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_the_end_comes_while_batches_wait(served, client, wal):
+    client.send(produce(batch(b"a"), 9), 9)
+    while wal.staged_frame == wal.durable_frame:
+        time.sleep(0.001)
+    served.plane.stop()
+    assert client.closed()
+
+
+def test_back_to_the_page_cache(served, client, wal):
+    client.send(produce(batch(b"a"), 9), 9)
+    commit_when_staged(wal)
+    assert only(client.receive(0, 9)).error_code == 0
+    served.plane.set_durability(TOPIC, 0, served.logs[TOPIC, 0], None)
+    assert only(client.call(produce(batch(b"b"), 9), 9)).base_offset == 1
+    assert served.logs[TOPIC, 0].high_watermark == 2
+
+
+def test_the_thread_answers_by_itself(client, wal):
+    wal.start()
+    for i in range(50):
+        assert only(client.call(produce(batch(b"%d" % i), 9), 9)).base_offset == i
