@@ -12,6 +12,7 @@ from bowstring.cli.groups import app as groups
 from bowstring.cli.migrate_dir import migrate_dir
 from bowstring.cli.perf import app as perf
 from bowstring.cli.produce import produce
+from bowstring.cli.scrub import scrub
 from bowstring.cli.serve import serve
 from bowstring.cli.topics import app as topics
 from bowstring.cli.version import version
@@ -41,4 +42,5 @@ app.add_typer(topics, name="topics", rich_help_panel=MANAGE)
 app.add_typer(configs, name="configs", rich_help_panel=MANAGE)
 app.add_typer(groups, name="groups", rich_help_panel=MANAGE)
 app.command("dump-log", rich_help_panel=MANAGE)(dump_log)
+app.command("scrub", rich_help_panel=MANAGE)(scrub)
 app.command("migrate-dir", rich_help_panel=MANAGE)(migrate_dir)
