@@ -49,6 +49,8 @@ async def handle(broker: "Broker", request: "Request") -> ApiVersionsResponse:
         finalized_features=[
             FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
             for name, level in broker.metadata.image.features.items()
+            # Clients may not count on what only another broker of this log does.
+            if name in SUPPORTED_FEATURES
         ],
     )
 

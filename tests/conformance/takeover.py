@@ -4,12 +4,27 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, ConfigResource, ConfigSource, NewTopic, ResourceType
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ConfigResource,
+    ConfigSource,
+    NewTopic,
+    ResourcePatternType,
+    ResourceType,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
 
 from tests.conformance import peers
 from tests.conformance.drivers import CODECS
@@ -215,6 +230,53 @@ def write_transactions(bootstrap: str) -> None:
         send(two, "transactions", [{"value": f"two-{index}-{i}".encode()} for i in range(3)])
         (one.commit_transaction if end == "commit" else one.abort_transaction)(30)
         two.abort_transaction(30)
+
+
+def write_compacted(bootstrap: str) -> None:
+    """A compacted topic, and waits until the broker's cleaner has been at it."""
+    settings = {"min_cleanable_dirty_ratio": "0.01", "segment_ms": "100", "min_compaction_lag_ms": "0"}
+    create(bootstrap, "compacted", 1, cleanup_policy="compact", delete_retention_ms="86400000", **settings)
+    client = producer(bootstrap, compression_type="snappy")
+    for round in range(6):
+        values = [None if (i, round) == (3, 5) else f"{round}-{i}".encode() for i in range(8)]
+        send(client, "compacted", [{"key": f"k{i}", "value": value} for i, value in enumerate(values)])
+        time.sleep(0.12)  # a segment is closed when its time is over and the next record comes
+    deadline = time.monotonic() + 30
+    while len(read_partitions(bootstrap, "read_uncommitted")["compacted", 0].records) > 24:
+        assert time.monotonic() < deadline, "the cleaner does nothing"
+        time.sleep(0.3)
+
+
+def write_security(bootstrap: str) -> None:
+    """An access control entry and a SCRAM credential."""
+    client = admin(bootstrap)
+    facts = (ResourceType.TOPIC, "secret", ResourcePatternType.PREFIXED, "User:eve", "*")
+    rule = AclBinding(*facts, AclOperation.READ, AclPermissionType.DENY)
+    client.create_acls([rule])[rule].result(30)
+    mechanism = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
+    credential = UserScramCredentialUpsertion("ada", mechanism, b"hunter2", b"salty")
+    client.alter_user_scram_credentials([credential])["ada"].result(30)
+
+
+def security(bootstrap: str) -> tuple[list[str], int]:
+    """The access control entries, and the iterations of ada's credential."""
+    client = admin(bootstrap)
+    anything = (ResourceType.ANY, None, ResourcePatternType.ANY, None, None)
+    every = AclBindingFilter(*anything, AclOperation.ANY, AclPermissionType.ANY)
+    rules = sorted(str(rule) for rule in client.describe_acls(every).result(30))
+    ada = client.describe_user_scram_credentials(["ada"])["ada"].result(30)
+    return rules, ada.scram_credential_infos[0].iterations
+
+
+def join_new_protocol(bootstrap: str, group: str, topic: str) -> None:
+    """A member of a group of the new protocol (KIP-848) reads five records, commits and stays out of touch."""
+    client = consumer(bootstrap, group, group_protocol="consumer", auto_offset_reset="earliest")
+    client.subscribe([topic])
+    for _ in range(5):
+        message = client.poll(30)
+        assert message is not None and not message.error()
+    client.commit(message=message, asynchronous=False)
+    client.close()
 
 
 # ---------------------------------------------------------------- reading

@@ -1,5 +1,6 @@
 """Kafka on a directory of Bowstring's and the other way round: every record, offset, config and group is there."""
 
+import re
 from pathlib import Path
 
 from tests.conformance.takeover import (
@@ -9,20 +10,32 @@ from tests.conformance.takeover import (
     commit_offsets,
     create,
     hand_over,
+    join_new_protocol,
     producer,
+    security,
     send,
     view,
+    write_compacted,
+    write_security,
     write_topics,
     write_transactions,
 )
 from tests.conformance.target import free_port
+from tests.conformance.test_java_tools import java_tool
 
-GROUPS = ["by-bowstring", "by-kafka"]
+DUMP = "org.apache.kafka.tools.DumpLogSegments"
+
+GROUPS = ["by-bowstring", "by-kafka", "of-new-protocol"]
+GUARDED = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:ANONYMOUS",
+    "log.cleaner.backoff.ms": "100",
+}
 
 
 def test_kafka_takes_over_from_bowstring_and_gives_back(tmp_path: Path) -> None:
     port, data = free_port(), tmp_path / "data"
-    bowstring = BowstringOn(tmp_path / "bowstring", data, port)
+    bowstring = BowstringOn(tmp_path / "bowstring", data, port, {"bowstring.durability": "commit"})
     bowstring.start()
     write_topics(bowstring.bootstrap)
     commit_offsets(bowstring.bootstrap, "by-bowstring", "codecs", 7)
@@ -52,15 +65,18 @@ def test_kafka_takes_over_from_bowstring_and_gives_back(tmp_path: Path) -> None:
 
 def test_bowstring_takes_over_from_kafka_and_gives_back(tmp_path: Path) -> None:
     port, data = free_port(), tmp_path / "data"
-    kafka = KafkaOn(tmp_path / "kafka", data, port)
+    kafka = KafkaOn(tmp_path / "kafka", data, port, GUARDED)
     kafka.start()
     write_topics(kafka.bootstrap)
     write_transactions(kafka.bootstrap)
+    write_security(kafka.bootstrap)
+    join_new_protocol(kafka.bootstrap, "of-new-protocol", "append.time")
+    write_compacted(kafka.bootstrap)
     commit_offsets(kafka.bootstrap, "by-kafka", "codecs", 11)
     create(kafka.bootstrap, "sequence", 1)
     steady = producer(kafka.bootstrap, enable_idempotence=True)
     send(steady, "sequence", assorted("first", 1))
-    before = view(kafka.bootstrap, GROUPS)
+    before, guarded = view(kafka.bootstrap, GROUPS), security(kafka.bootstrap)
     kafka.stop()
 
     bowstring = BowstringOn(tmp_path / "bowstring", data, port)
@@ -75,7 +91,9 @@ def test_bowstring_takes_over_from_kafka_and_gives_back(tmp_path: Path) -> None:
 
     kafka.start()
     assert view(kafka.bootstrap, GROUPS) == before
+    assert security(kafka.bootstrap) == guarded
     send(steady, "sequence", assorted("third", 1))
+    join_new_protocol(kafka.bootstrap, "of-new-protocol", "append.time")
     before = view(kafka.bootstrap, GROUPS)
     kafka.kill()
 
@@ -84,3 +102,27 @@ def test_bowstring_takes_over_from_kafka_and_gives_back(tmp_path: Path) -> None:
     fourth = send(steady, "sequence", assorted("fourth", 1))
     assert [message.offset() for message in fourth] == list(range(60, 80))
     assert bowstring.stop() == 0
+
+
+def test_kafka_decodes_the_metadata_log_and_its_snapshots(tmp_path: Path) -> None:
+    """DumpLogSegments knows every record, and finds nothing wrong."""
+    settings = {"metadata.log.max.record.bytes.between.snapshots": "1"}
+    bowstring = BowstringOn(tmp_path / "bowstring", tmp_path / "data", free_port(), settings)
+    for round in range(2):
+        bowstring.start()
+        create(bowstring.bootstrap, f"t{round}", 2, retention_ms="5")
+        assert bowstring.stop() == 0
+    folder = bowstring.data / "__cluster_metadata-0"
+    snapshots = sorted(folder.glob("*.checkpoint"))
+    assert len(snapshots) > 1
+    files = ",".join(map(str, [folder / f"{0:020d}.log", *snapshots]))
+    dumped = java_tool(DUMP, "--cluster-metadata-decoder", "--files", files).split("Dumping ")[1:]
+    for text in dumped:
+        assert "isvalid: false" not in text and "Could not" not in text and "unexpected" not in text
+        kinds = re.findall(r'"type":"(\w+)"', text)
+        assert kinds.count("PARTITION_RECORD") == 2 * kinds.count("TOPIC_RECORD")
+        assert "REGISTER_BROKER_RECORD" in kinds
+    assert [dumped[at].count('"TOPIC_RECORD"') for at in (0, -1)] == [2, 2]
+    assert dumped[0].count("LeaderChange") == 2
+    assert all("SnapshotHeader" in text and "SnapshotFooter" in text for text in dumped[1:])
+    assert f"Snapshot end offset: {int(snapshots[-1].name[:20])}, epoch: 2" in dumped[-1]
