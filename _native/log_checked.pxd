@@ -31,5 +31,7 @@ cdef void segment_checks_cut(Segment *segment, int64_t size_bytes) noexcept nogi
 cdef int segment_mark_corrupt(Segment *segment, int64_t position, int64_t size_bytes) noexcept nogil
 # Where the bad range that holds `position` ends, or -1 when none does.
 cdef int64_t corrupt_end(const Segment *segment, int64_t position) noexcept nogil
+# Where the bad ranges begin that end at `position`; `position` itself when none does.
+cdef int64_t corrupt_begin(const Segment *segment, int64_t position) noexcept nogil
 # Where the first bad range at or after `position` begins, or INT64_MAX.
 cdef int64_t corrupt_next(const Segment *segment, int64_t position) noexcept nogil

@@ -137,6 +137,15 @@ cdef int64_t corrupt_end(const Segment *segment, int64_t position) noexcept nogi
     return segment.corrupt[i].end if i < segment.corrupt_count and segment.corrupt[i].start <= position else -1
 
 
+cdef int64_t corrupt_begin(const Segment *segment, int64_t position) noexcept nogil:
+    cdef int32_t i = segment.corrupt_count
+    while i > 0:
+        i -= 1
+        if segment.corrupt[i].end == position:
+            position = segment.corrupt[i].start
+    return position
+
+
 cdef int64_t corrupt_next(const Segment *segment, int64_t position) noexcept nogil:
     cdef int32_t i
     if segment.corrupt_count == 0:

@@ -5,7 +5,7 @@ from libc.stdlib cimport free
 from bowstring._native.atomics cimport store_i32, store_i64
 from bowstring._native.batch cimport BatchInfo
 from bowstring._native.log_aborted cimport aborted_truncate
-from bowstring._native.log_checked cimport segment_checks_cut
+from bowstring._native.log_checked cimport corrupt_begin, segment_checks_cut
 from bowstring._native.log_epochs cimport (
     epochs_clear, epochs_newest, epochs_truncate_end, epochs_truncate_start)
 from bowstring._native.log_files cimport (
@@ -209,10 +209,11 @@ cdef int truncate_active(Log *log, int64_t offset) noexcept nogil:
     found = segment_locate(state, segment, offset, segment.size_bytes, &position, &info)
     if found < 0:
         return found
+    position = corrupt_begin(segment, position)          # nobody can tell which offsets were in there
     error = indexes_truncate(state, offset)
     if error == 0:
         error = aborted_truncate(state, segment, offset)
-    if error != 0 or found == 0:
+    if error != 0 or position == segment.size_bytes:
         return error
     file = segment_file(state, segment, True, &error)
     if file == NULL:
