@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from bowstring._native.dataplane import DataPlane
-from bowstring._native.log import PartitionLog
+from bowstring._native.log import LogError, PartitionLog
 from bowstring.engine.api import ADVERTISED
 from bowstring.engine.broker import log_lines
 from bowstring.engine.broker.cluster_changes import ClusterChanges
@@ -20,6 +20,7 @@ from bowstring.engine.broker.metadata_log import MetadataLog
 from bowstring.engine.broker.producer_ids import ProducerIds
 from bowstring.engine.broker.registration import start_records, stop_records
 from bowstring.engine.broker.scrubber import Scrubber
+from bowstring.engine.broker.start_checks import check_metadata_log, explained
 from bowstring.engine.broker.topic_logs import TopicLogs
 from bowstring.engine.configs import BrokerConfigs, ConfigError
 from bowstring.engine.errors import Errors, KafkaError
@@ -110,6 +111,7 @@ class Broker:
         if "broker" not in self.configs.value("process.roles"):
             raise ConfigError("process.roles must name broker: a controller of its own is not there yet")
         raise_file_limit()
+        check_metadata_log(self.directory.path)
         self.directory.open(self.node_id)
         try:
             self.metadata.open(self.directory, self.configs)
@@ -123,9 +125,11 @@ class Broker:
             self.metadata.commit_alone(start_records(self))
             self.changes.load_dynamic_configs(self.metadata.image)
             self.logs.open_all(self.metadata.image, self.configs.value("num.recovery.threads.per.data.dir"))
-        except BaseException:
+        except BaseException as error:
             self.metadata.close()
             self.directory.close()
+            if isinstance(error, LogError):
+                raise explained(error, self.directory.path) from error
             raise
 
     def _make_plane(self) -> DataPlane:

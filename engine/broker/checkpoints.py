@@ -9,9 +9,17 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
+from bowstring.engine.broker import log_lines
+
 RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
 LOG_START_OFFSETS: Final = "log-start-offset-checkpoint"
 HIGH_WATERMARKS: Final = "replication-offset-checkpoint"
+
+# What it means to go on without one.
+_WITHOUT: Final = {
+    RECOVERY_POINTS: "after an unclean stop, all records are read and checked",
+    LOG_START_OFFSETS: "records deleted by DeleteRecords may be back, as far as their segments are there",
+}
 
 PartitionKey = tuple[str, int]
 
@@ -72,6 +80,23 @@ def write_offsets(
 
 
 def read_offsets(path: Path) -> dict[PartitionKey, int]:
+    """The entries of an offset checkpoint; none, with a warning in the log, when the file is damaged.
+
+    The broker can do without: what a checkpoint spares is then done for every partition, and the file is
+    written anew. Kafka does the same.
+    """
+    try:
+        return checked_offsets(path)
+    except CheckpointError as error:
+        log_lines.warning(
+            "a checkpoint file is damaged and left out of account; it will be written anew",
+            detail=str(error),
+            consequence=_WITHOUT.get(path.name, "its offsets are taken to be those of the logs"),
+        )
+        return {}
+
+
+def checked_offsets(path: Path) -> dict[PartitionKey, int]:
     """The entries of an offset checkpoint; none when there is no such file.
 
     Raises:
@@ -81,6 +106,8 @@ def read_offsets(path: Path) -> dict[PartitionKey, int]:
         lines = path.read_text(encoding="utf-8").splitlines()
     except FileNotFoundError:
         return {}
+    except UnicodeDecodeError:
+        raise CheckpointError(f"{path}:1: expected text, found other bytes") from None
     if len(lines) < 2 or lines[0].strip() != "0":
         raise CheckpointError(f"{path}:1: expected version 0")
     offsets: dict[PartitionKey, int] = {}
@@ -89,6 +116,8 @@ def read_offsets(path: Path) -> dict[PartitionKey, int]:
         try:
             topic, partition, offset = parts
             offsets[(topic, int(partition))] = int(offset)
+            if int(offset) < 0:
+                raise ValueError
         except ValueError:
             raise CheckpointError(f"{path}:{number}: expected 'topic partition offset'") from None
     if lines[1].strip() != str(len(offsets)):

@@ -113,6 +113,11 @@ class DataDirectory:
             self._give_identity(path, node_id)
             return
         facts = {name: value for name, value, _ in parse_properties(text)}
+        if facts.get("version", "1") not in ("0", "1"):
+            raise DataDirectoryError(
+                f"{path} is of version {facts['version']}, and this broker knows version 1; a newer one "
+                "wrote it: start that one, or name another directory with --data"
+            )
         try:
             found = int(facts.get("node.id") or facts["broker.id"])
             self.cluster_id = facts["cluster.id"]

@@ -18,7 +18,7 @@ from bowstring.engine.broker.checkpoints import (
     LOG_START_OFFSETS,
     RECOVERY_POINTS,
     CheckpointError,
-    read_offsets,
+    checked_offsets,
 )
 from bowstring.engine.broker.data_directory import (
     LOCK_FILE,
@@ -135,7 +135,7 @@ def _check_small_files(path: Path, result: ScrubResult) -> set[str]:
     compacted: set[str] = set()
     for name in (RECOVERY_POINTS, LOG_START_OFFSETS, HIGH_WATERMARKS, CLEANER_OFFSETS):
         try:
-            offsets = read_offsets(path / name)
+            offsets = checked_offsets(path / name)
         except (CheckpointError, OSError) as error:
             result.bad.append(BadPlace(str(path / name), str(error), rebuilt=True))
             continue

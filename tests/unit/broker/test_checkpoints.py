@@ -2,7 +2,13 @@
 
 import pytest
 
-from bowstring.engine.broker.checkpoints import CheckpointError, read_offsets, replace_file, write_offsets
+from bowstring.engine.broker.checkpoints import (
+    CheckpointError,
+    checked_offsets,
+    read_offsets,
+    replace_file,
+    write_offsets,
+)
 
 
 def test_what_is_written_is_kafkas_text_and_reads_back(tmp_path):
@@ -27,13 +33,28 @@ def test_a_missing_file_has_no_entries(tmp_path):
         ("0\n1\na 0\n", ":3:"),
         ("0\n1\na x 0\n", ":3:"),
         ("0\n2\na 0 1\nb 0 1 2\n", ":4:"),
+        ("0\n1\na 0 -5\n", ":3:"),
+        ("\0" * 512, ":1:"),
     ],
 )
 def test_damage_is_named_with_its_line(tmp_path, text, where):
     path = tmp_path / "checkpoint"
     path.write_text(text)
     with pytest.raises(CheckpointError, match=where):
-        read_offsets(path)
+        checked_offsets(path)
+    assert read_offsets(path) == {}
+    assert path.read_text() == text
+
+
+def test_bytes_that_are_no_text(tmp_path, caplog):
+    path = tmp_path / "recovery-point-offset-checkpoint"
+    path.write_bytes(b"\xff\xfe\0")
+    with pytest.raises(CheckpointError, match=":1: expected text"):
+        checked_offsets(path)
+    with caplog.at_level("WARNING", "bowstring"):
+        assert read_offsets(path) == {}
+    (line,) = caplog.records
+    assert str(path) in line.facts["detail"] and "all records are read" in line.facts["consequence"]
 
 
 def test_a_file_is_replaced_whole(tmp_path):
