@@ -31,7 +31,7 @@ cdef int replay(Log *log, Segment *segment, const uint8_t *batch, const BatchInf
     cdef Marker marker
     cdef CompletedTransaction done
     cdef bint fits = True
-    if info.base_offset < state.producers.end_offset:
+    if last_offset_of(info) < state.producers.end_offset:   # the log may start inside a batch: that one counts
         return 0
     done.first_offset = -1
     if info.producer_id >= 0 and info.attributes & ATTR_CONTROL:

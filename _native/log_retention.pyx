@@ -7,9 +7,9 @@ from bowstring._native.batch cimport BatchInfo
 from bowstring._native.log_aborted cimport aborted_truncate
 from bowstring._native.log_checked cimport corrupt_begin, segment_checks_cut
 from bowstring._native.log_epochs cimport (
-    epochs_clear, epochs_newest, epochs_truncate_end, epochs_truncate_start)
+    epochs_clear, epochs_newest, epochs_truncate_end, epochs_truncate_start, epochs_write)
 from bowstring._native.log_files cimport (
-    directory_path, file_ops, file_release, segment_file, segment_file_detach, segment_path)
+    directory_path, file_ops, file_release, segment_file, segment_file_detach, segment_path, sync_path)
 from bowstring._native.log_index cimport indexes_forget, indexes_truncate
 from bowstring._native.log_producers cimport (
     producers_clear, producers_on_high_watermark, snapshot_forget, snapshot_newest)
@@ -261,9 +261,12 @@ cdef void set_end(Log *log, int64_t offset) noexcept nogil:
 
 cdef int truncate_within(Log *log, int64_t offset, int64_t now_ms) noexcept nogil:
     cdef LogState *state = state_of(log)
+    cdef int64_t newest = active_segment(state).base_offset
     cdef int error = 0
     while error == 0 and active_segment(state).base_offset > offset:
         error = drop_last_segment(log, now_ms)
+    if error == 0 and active_segment(state).base_offset < newest:
+        error = sync_path(state.directory)               # or they come back behind a log that ends before them
     if error == 0:
         error = truncate_active(log, offset)
     drop_snapshots_above(state, offset)
@@ -327,6 +330,8 @@ cdef int log_truncate_to(Log *log, int64_t offset, int64_t now_ms) noexcept nogi
             error = start_again(log, offset, now_ms)
         else:
             error = truncate_within(log, offset, now_ms)
+        if error == 0:                                   # an epoch that was cut off must not be found again
+            error = epochs_write(state, True)
         if error == 0 and offset < end_offset:
             error = tell_wal(log, WAL_TRUNCATE, offset)
         if error != 0:

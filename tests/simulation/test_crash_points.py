@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.simulation.disk.crashes import Crashes, ever_of, scratch
+from tests.simulation.disk.crashes import Crashes, scratch
 from tests.simulation.disk.disk import Disk
 from tests.simulation.disk.medium import SYSTEMATIC, random_outcome
 from tests.simulation.disk.workload import SCRIPT, Workload
@@ -16,7 +16,7 @@ def worked():
         workload = Workload(disk, seed=1)
         with disk.watched():
             workload.run(SCRIPT)
-        yield disk, ever_of(workload.partitions)
+        yield disk, workload.ever
 
 
 @pytest.mark.parametrize("outcome", SYSTEMATIC, ids=lambda o: o.name)

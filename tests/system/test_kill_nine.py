@@ -26,7 +26,7 @@ from tests.system.serving import Process
 
 KILLS = int(os.environ.get("BOWSTRING_KILLS", "100"))
 SEED = int(os.environ.get("BOWSTRING_SEED", "1"))
-MODES = ("os",)
+MODES = ("os", "commit")
 TOPIC, PARTITIONS = "events", 4
 BODY = b"." * 180
 SETTINGS = {

@@ -1,6 +1,7 @@
 """Power loss at every moment of a trace, with any outcome: what a start finds, and whether it keeps every promise."""
 
 import hashlib
+import random
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -16,7 +17,6 @@ from tests.simulation.disk.workload import (
     CONFIGS,
     Batch,
     Facts,
-    Partition,
     facts_along,
     key_of,
     open_partition,
@@ -46,16 +46,19 @@ class Crashes:
         self._done: set[bytes] = set()
         self._broker: dict[tuple, tuple[bool, dict[PartitionKey, int], dict[PartitionKey, int]]] = {}
 
-    def at_every_moment(self, disk: Disk, outcomes: Iterable[Outcome], **options: bool) -> None:
-        """Every outcome at every moment of a trace whose notes tell what is owed."""
+    def at_every_moment(
+        self, disk: Disk, outcomes: Iterable[Outcome], *, share: float = 1.0, **options: bool
+    ) -> None:
+        """Every outcome at every moment, or a share of them, of a trace whose notes tell what is owed."""
         medium = disk.medium(**options)
+        chance = random.Random(len(disk.trace))
         outcomes = list(outcomes)
         for moment, (event, facts) in enumerate(
             zip([*disk.trace, None], facts_along([*disk.trace, None]), strict=True)
         ):
             if isinstance(event, Note):
                 continue
-            for outcome in outcomes:
+            for outcome in outcomes if chance.random() < share else ():
                 image = medium.image(outcome, moment, event)
                 try:
                     self.look(image, facts, outcome)
@@ -119,8 +122,3 @@ class Crashes:
                     read_offsets(root / LOG_START_OFFSETS),
                 )
         return self._broker[top]
-
-
-def ever_of(partitions: dict[str, Partition]) -> dict[str, set[Batch]]:
-    """All batches that were ever handed to the logs."""
-    return {name: partition.ever for name, partition in partitions.items()}

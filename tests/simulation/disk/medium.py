@@ -189,10 +189,29 @@ def random_outcome(seed: int, *, journal: bool = False) -> Outcome:
 
 @dataclass(slots=True)
 class File:
-    """A file's durable bytes, and what was done to it since."""
+    """A file's durable bytes, what was done to it since, and what the page cache shows if that is something else."""
 
     durable: bytearray = field(default_factory=bytearray)
     pending: list[Write | Truncate] = field(default_factory=list)
+    cache: bytearray | None = None  # after a sync that failed
+
+    def do(self, operation: Write | Truncate) -> None:
+        """One more operation."""
+        if self.cache is not None:
+            _apply(self.cache, operation)
+        if isinstance(operation, Write) and operation.durable:
+            _apply(self.durable, operation)  # these bytes, and the metadata that is needed to read them
+            if not self.pending:
+                return
+        self.pending.append(operation)
+
+    def forget(self) -> None:
+        """A sync failed: what was not written will not be, though readers still see it."""
+        if self.cache is None:
+            self.cache = bytearray(self.durable)
+            for operation in self.pending:
+                _apply(self.cache, operation)
+        self.pending = []
 
     def settle(self) -> None:
         """What was done becomes durable."""
@@ -203,6 +222,8 @@ class File:
     def content(self, outcome: Outcome, chance: random.Random) -> bytes:
         """The file as the outcome leaves it."""
         pending = self.pending
+        if outcome == KILLED and self.cache is not None:
+            return bytes(self.cache)
         if not pending or (outcome.pages == "none" and outcome.sizes == "none"):
             return bytes(self.durable)
         content = bytearray(self.durable)
@@ -286,21 +307,13 @@ class Medium:
     def apply(self, event: Event) -> None:
         """The next operation of the trace."""
         match event:
-            case Write():
-                file = self.files.setdefault(event.inode, File())
-                if event.durable:  # O_DSYNC: these bytes, and the metadata that is needed to read them
-                    _apply(file.durable, event)
-                    if file.pending:
-                        file.pending.append(event)
-                else:
-                    file.pending.append(event)
-            case Truncate():
-                self.files.setdefault(event.inode, File()).pending.append(event)
+            case Write() | Truncate():
+                self.files.setdefault(event.inode, File()).do(event)
             case Sync():
                 self._sync(event.inode)
             case SyncFailed():
                 if event.inode in self.files:
-                    self.files[event.inode].pending = []
+                    self.files[event.inode].forget()
             case SyncAll():
                 for file in self.files.values():
                     file.settle()

@@ -19,7 +19,7 @@ from bowstring.engine.broker.checkpoints import (
     sync_directory,
     write_offsets,
 )
-from bowstring.engine.broker.data_directory import DataDirectory
+from bowstring.engine.broker.data_directory import DataDirectory, DataDirectoryError
 from tests.simulation.disk.disk import Disk
 from tests.unit.log.batches import CONFIG, NOW_MS, TRANSACTIONAL, batch, marker
 
@@ -91,6 +91,7 @@ class Workload:
         self.failing = failing
         self.now_ms = NOW_MS
         self.partitions: dict[str, Partition] = {}
+        self.ever: dict[str, set[Batch]] = {name: set() for name in CONFIGS}  # all that was handed to a log
         self.count = 0
 
     # ------------------------------------------------------------ running
@@ -102,7 +103,7 @@ class Workload:
             during = self.disk.note("facts")
             try:
                 self.step(step, name)
-            except (LogError, OSError):
+            except (LogError, OSError, DataDirectoryError):
                 if not self.failing:
                     raise
                 if step in ("start", "restart"):
@@ -134,9 +135,9 @@ class Workload:
                 log = open_partition(root, name, config, points, starts, clean=directory.was_clean)
                 log.advance_high_watermark(log.log_end_offset)
                 old = self.partitions.get(name)
-                self.partitions[name] = Partition(
-                    name, log, *([old.live, old.ever, old.sequences, old.epoch] if old else [])
-                )
+                made = self.partitions[name] = Partition(name, log, ever=self.ever[name])
+                if old is not None:
+                    made.live, made.sequences, made.epoch = old.live, old.sequences, old.epoch
         finally:
             directory.close()
 
