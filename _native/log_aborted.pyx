@@ -4,7 +4,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.stdlib cimport free
 from posix.fcntl cimport O_CREAT, O_RDWR
 from bowstring._native.bigendian cimport load_be16, load_be64, store_be16, store_be64
-from bowstring._native.log_files cimport file_ops, read_file, segment_path, write_range
+from bowstring._native.log_files cimport file_ops, read_file, segment_file_path, segment_path, write_range
 from bowstring._native.log_segment cimport segment_floor
 from bowstring._native.log_types cimport ABORTED_ENTRY_BYTES
 
@@ -52,7 +52,7 @@ cdef int32_t aborted_collect(const LogState *state, int64_t from_offset, int64_t
             break
         if not state.segments[i].has_aborted:
             continue
-        size_bytes = read_file(segment_path(path, state, state.segments[i].base_offset, b".txnindex"), &data)
+        size_bytes = read_file(segment_file_path(path, state, state.segments[i], b".txnindex"), &data)
         at = 0
         while at + ABORTED_ENTRY_BYTES <= size_bytes and not complete:
             entry = data + at

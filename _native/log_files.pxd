@@ -27,11 +27,15 @@ cdef struct FileOps:
     int (*advise)(int fd, int64_t position, int64_t size_bytes, int advice) noexcept nogil
     # 1: all of the range is in the page cache, 0: not all of it
     int (*cached)(int fd, int64_t position, int64_t size_bytes) noexcept nogil
+    int (*set_modified)(int fd, int64_t modified_ms) noexcept nogil
 
 cdef FileOps file_ops
 
 # "<directory>/<20 digits><suffix>" into out[PATH_BYTES]; returns out.
 cdef const char *segment_path(char *out, const LogState *state, int64_t base_offset, const char *suffix) noexcept nogil
+# The same of a segment's file, as it is named now: compaction gives the names last.
+cdef const char *segment_file_path(
+    char *out, const LogState *state, const Segment *segment, const char *suffix) noexcept nogil
 cdef const char *directory_path(char *out, const LogState *state, const char *name) noexcept nogil
 
 # The whole range or as much of it as the file has: bytes, or a negated errno.

@@ -35,7 +35,12 @@ cdef extern from *:
     static inline int64_t modified_ms_of(const struct stat *s) {
         return (int64_t)s->st_mtim.tv_sec * 1000 + s->st_mtim.tv_nsec / 1000000;
     }
+    static inline int set_modified_ms(int fd, int64_t ms) {
+        struct timespec times[2] = {{0, UTIME_OMIT}, {ms / 1000, ms % 1000 * 1000000}};
+        return futimens(fd, times);
+    }
     """
+    int set_modified_ms(int fd, int64_t ms) nogil
     int64_t modified_ms_of(const struct_stat *s) nogil
 
 # ---------------------------------------------------------------- the operations as they are
@@ -207,6 +212,10 @@ cdef int real_cached(int fd, int64_t position, int64_t size_bytes) noexcept nogi
     return file_cached(fd, position, size_bytes)
 
 
+cdef int real_set_modified(int fd, int64_t modified_ms) noexcept nogil:
+    return 0 if set_modified_ms(fd, modified_ms) == 0 else -errno
+
+
 file_ops.open = real_open
 file_ops.close = real_close
 file_ops.pread = real_pread
@@ -222,12 +231,20 @@ file_ops.write_durable = real_write_durable
 file_ops.sync_file_system = real_sync_file_system
 file_ops.advise = real_advise
 file_ops.cached = real_cached
+file_ops.set_modified = real_set_modified
 
 # ---------------------------------------------------------------- paths and small files
 
 
 cdef const char *segment_path(char *out, const LogState *state, int64_t base_offset, const char *suffix) noexcept nogil:
     snprintf(out, PATH_BYTES, b"%s/%020lld%s", state.directory, <long long>base_offset, suffix)
+    return out
+
+
+cdef const char *segment_file_path(char *out, const LogState *state, const Segment *segment,
+                                   const char *suffix) noexcept nogil:
+    snprintf(out, PATH_BYTES, b"%s/%020lld%s%s", state.directory, <long long>segment.base_offset, suffix,
+             <const char *>(b".swap" if segment.swapping else b""))
     return out
 
 
@@ -434,7 +451,7 @@ cdef SegmentFile *segment_file(const LogState *state, Segment *segment, bint act
         pthread_mutex_unlock(&cache_lock)
         return &f.file
     pthread_mutex_unlock(&cache_lock)
-    f = open_file(segment_path(path, state, segment.base_offset, b".log"), error)
+    f = open_file(segment_file_path(path, state, segment, b".log"), error)
     if f == NULL:
         return NULL
     file_retain(&f.file)

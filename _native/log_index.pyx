@@ -6,7 +6,7 @@ from libc.string cimport memcpy
 from posix.fcntl cimport O_CREAT, O_RDONLY, O_RDWR
 from bowstring._native.atomics cimport add_i64, load_i64
 from bowstring._native.bigendian cimport load_be32, load_be64, store_be32, store_be64
-from bowstring._native.log_files cimport file_ops, read_range, segment_path, write_range
+from bowstring._native.log_files cimport file_ops, read_range, segment_file_path, segment_path, write_range
 from bowstring._native.log_types cimport NO_TIMESTAMP, OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES
 
 cdef enum:
@@ -77,7 +77,7 @@ cdef int open_index(const LogState *state, const Segment *segment, int32_t entry
     entries[0] = 0
     if index != NULL and index.filed == 0:
         return -1
-    fd = file_ops.open(segment_path(path, state, segment.base_offset, suffix), O_RDONLY)
+    fd = file_ops.open(segment_file_path(path, state, segment, suffix), O_RDONLY)
     if fd < 0:
         return fd
     if index != NULL:

@@ -30,6 +30,8 @@ cdef inline Segment *active_segment(const LogState *state) noexcept nogil:
 
 # Index of the segment whose base offset is the largest <= offset, or -1.
 cdef int32_t segment_floor(const LogState *state, int64_t offset) noexcept nogil
+# One that is in no list yet; NULL without memory.
+cdef Segment *segment_make(int64_t base_offset, int64_t size_bytes, int64_t now_ms) noexcept nogil
 # Adds to the end of the list; NULL without memory.
 cdef Segment *segment_add(LogState *state, int64_t base_offset, int64_t size_bytes, int64_t now_ms) noexcept nogil
 # Makes the three files of a new active segment.

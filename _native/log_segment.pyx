@@ -134,18 +134,8 @@ cdef int32_t segment_floor(const LogState *state, int64_t offset) noexcept nogil
     return low - 1
 
 
-cdef Segment *segment_add(LogState *state, int64_t base_offset, int64_t size_bytes, int64_t now_ms) noexcept nogil:
-    cdef Segment *segment
-    cdef Segment **grown
-    cdef int32_t capacity
-    if state.segment_count == state.segment_capacity:
-        capacity = state.segment_capacity * 2 if state.segment_capacity else 2
-        grown = <Segment **>realloc(state.segments, capacity * sizeof(Segment *))
-        if grown == NULL:
-            return NULL
-        state.segments = grown
-        state.segment_capacity = capacity
-    segment = <Segment *>calloc(1, sizeof(Segment))
+cdef Segment *segment_make(int64_t base_offset, int64_t size_bytes, int64_t now_ms) noexcept nogil:
+    cdef Segment *segment = <Segment *>calloc(1, sizeof(Segment))
     if segment == NULL:
         return NULL
     segment.base_offset = base_offset
@@ -157,6 +147,23 @@ cdef Segment *segment_add(LogState *state, int64_t base_offset, int64_t size_byt
     segment.appended_from = size_bytes
     segment.written_clock = io_clock()
     segment.index_clock = NEVER_READ if size_bytes else io_clock()
+    return segment
+
+
+cdef Segment *segment_add(LogState *state, int64_t base_offset, int64_t size_bytes, int64_t now_ms) noexcept nogil:
+    cdef Segment *segment
+    cdef Segment **grown
+    cdef int32_t capacity
+    if state.segment_count == state.segment_capacity:
+        capacity = state.segment_capacity * 2 if state.segment_capacity else 2
+        grown = <Segment **>realloc(state.segments, capacity * sizeof(Segment *))
+        if grown == NULL:
+            return NULL
+        state.segments = grown
+        state.segment_capacity = capacity
+    segment = segment_make(base_offset, size_bytes, now_ms)
+    if segment == NULL:
+        return NULL
     state.segments[state.segment_count] = segment
     state.segment_count += 1
     return segment
@@ -287,13 +294,16 @@ cdef int file_delete_later(LogState *state, int64_t base_offset, const char *suf
 cdef int segment_delete(LogState *state, Segment *segment, int64_t now_ms, int64_t delay_ms) noexcept nogil:
     cdef int64_t base_offset = segment.base_offset
     cdef bint has_aborted = segment.has_aborted
+    cdef bint swapping = segment.swapping
     cdef int error
     segment_free(segment)
-    error = file_delete_later(state, base_offset, b".log", now_ms, delay_ms)
+    error = file_delete_later(state, base_offset, b".log.swap" if swapping else b".log", now_ms, delay_ms)
     if error == 0:
-        error = file_delete_later(state, base_offset, b".index", now_ms, delay_ms)
+        error = file_delete_later(state, base_offset, b".index.swap" if swapping else b".index", now_ms, delay_ms)
     if error == 0:
-        error = file_delete_later(state, base_offset, b".timeindex", now_ms, delay_ms)
+        error = file_delete_later(
+            state, base_offset, b".timeindex.swap" if swapping else b".timeindex", now_ms, delay_ms)
     if error == 0 and has_aborted:
-        error = file_delete_later(state, base_offset, b".txnindex", now_ms, delay_ms)
+        error = file_delete_later(
+            state, base_offset, b".txnindex.swap" if swapping else b".txnindex", now_ms, delay_ms)
     return error

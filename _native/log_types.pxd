@@ -155,6 +155,7 @@ cdef struct Segment:
     int8_t has_aborted              # it has a .txnindex
     int8_t index_unsound            # its .index contradicts its .log: search from the start
     int8_t index_rebuilt            # once by this process: not again
+    int8_t swapping                 # its files are still named *.swap: compaction is taking it in
 
 cdef struct Index:
     # An .index or .timeindex: entries in the file, then a tail that is not there yet (active segment only).

@@ -34,6 +34,7 @@ class FileOps(ctypes.Structure):
         ("sync_file_system", ctypes.CFUNCTYPE(_I, ctypes.c_char_p)),
         ("advise", ctypes.CFUNCTYPE(_I, _I, _L, _L, _I)),
         ("cached", ctypes.CFUNCTYPE(_I, _I, _L, _L)),
+        ("set_modified", ctypes.CFUNCTYPE(_I, _I, _L)),
     ]
 
 

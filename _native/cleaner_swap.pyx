@@ -1,0 +1,190 @@
+"""The swap, see cleaner_swap.pxd.
+
+Step by step, so that a crash after any of them leaves the old segments or the new one, never a mixture. What
+finishes or undoes it at the next start is log_directory.finish_swaps, which follows Kafka's LogLoader:
+
+1. <base>.*.cleaned are on the medium. A crash: they are unlinked.
+2. They are renamed to *.swap, the .log first. A crash halfway: they are unlinked, because some are still .cleaned.
+   After it: the swap is completed.
+3. The old segments are renamed to *.deleted, the oldest first, and the log reads from the *.swap files.
+4. They get their names.
+
+The directory is synced between the steps, and never under Log.lock: appends to the partition do not wait.
+"""
+from libc.errno cimport ENOENT, ENOMEM
+from libc.stdint cimport int64_t
+from libc.stdio cimport snprintf
+from libc.string cimport strcmp
+from bowstring._native.atomics cimport store_i64
+from bowstring._native.cleaner_input cimport run_check
+from bowstring._native.cleaner_output cimport output_discard, run_path
+from bowstring._native.log_files cimport file_ops, sync_path
+from bowstring._native.log_producers cimport snapshot_forget
+from bowstring._native.log_roll cimport log_fail, state_of
+from bowstring._native.log_segment cimport (
+    file_delete_later, segment_delete, segment_floor, segment_free, segment_make, segments_remove)
+from bowstring._native.log_types cimport LogState, Segment
+from bowstring._native.wal_types cimport pthread_mutex_t
+
+cdef extern from "pthread.h" nogil:
+    int pthread_mutex_lock(pthread_mutex_t *mutex)
+    int pthread_mutex_unlock(pthread_mutex_t *mutex)
+
+cdef extern from "errno.h" nogil:
+    int ECANCELED
+
+
+cdef int32_t find_sources(const CleanRun *run, int32_t first, int32_t n) noexcept nogil:
+    """Index of the first source among the log's segments; -1 when they are not there as they were."""
+    cdef LogState *state = state_of(run.log)
+    cdef int32_t at = segment_floor(state, run.sources[first].base_offset)
+    cdef int32_t i
+    if run_check(<CleanRun *>run) != 0 or strcmp(state.directory, run.directory) != 0:
+        return -1
+    if at < 0 or at + n >= state.segment_count:
+        return -1
+    for i in range(n):
+        if state.segments[at + i].base_offset != run.sources[first + i].base_offset \
+                or state.segments[at + i].size_bytes != run.sources[first + i].size_bytes:
+            return -1
+    return at
+
+
+cdef int rename_output(CleanRun *run, const char *suffix, const char *old, const char *new) noexcept nogil:
+    cdef char[4096] old_path
+    cdef char[4096] new_path
+    cdef char[64] name
+    cdef int error
+    snprintf(name, sizeof(name), b"%s%s", suffix, old)
+    run_path(old_path, run, run.output.base_offset, name)
+    snprintf(name, sizeof(name), b"%s%s", suffix, new)
+    error = file_ops.rename(old_path, run_path(new_path, run, run.output.base_offset, name))
+    return 0 if error == -ENOENT and suffix[1] == b't' and suffix[2] == b'x' else error   # it has no .txnindex
+
+
+cdef int rename_all(CleanRun *run, const char *old, const char *new) noexcept nogil:
+    cdef int error = rename_output(run, b".log", old, new)
+    if error == 0:
+        error = rename_output(run, b".index", old, new)
+    if error == 0:
+        error = rename_output(run, b".timeindex", old, new)
+    if error == 0:
+        error = rename_output(run, b".txnindex", old, new)
+    return error
+
+
+cdef void discard_swap(CleanRun *run) noexcept nogil:
+    """The .log last: what is left of a swap without one is not a swap."""
+    cdef char[4096] path
+    output_discard(run)
+    file_ops.unlink(run_path(path, run, run.output.base_offset, b".index.swap"))
+    file_ops.unlink(run_path(path, run, run.output.base_offset, b".timeindex.swap"))
+    file_ops.unlink(run_path(path, run, run.output.base_offset, b".txnindex.swap"))
+    file_ops.unlink(run_path(path, run, run.output.base_offset, b".log.swap"))
+
+# ---------------------------------------------------------------- the steps
+
+
+cdef int prepare(CleanRun *run, int32_t first, int32_t n) noexcept nogil:
+    """Step 2."""
+    cdef int error = -ECANCELED
+    pthread_mutex_lock(&run.log.lock)
+    if find_sources(run, first, n) >= 0:
+        error = rename_all(run, b".cleaned", b".swap")
+    pthread_mutex_unlock(&run.log.lock)
+    return error if error != 0 else sync_path(run.directory)
+
+
+cdef Segment *cleaned_segment(const CleanRun *run) noexcept nogil:
+    cdef Segment *segment = segment_make(run.output.base_offset, run.output.written_bytes, run.now_ms)
+    if segment != NULL:
+        segment.largest_timestamp = run.output.largest_timestamp
+        segment.largest_timestamp_offset = run.output.largest_timestamp_offset
+        segment.first_timestamp = run.output.first_timestamp
+        segment.has_aborted = run.output.aborted.count > 0
+        segment.swapping = True
+    return segment
+
+
+cdef int retire(CleanRun *run, int32_t at, int32_t n) noexcept nogil:
+    """The sources after `at`, and the files of the one there; the oldest first, so that what a crash leaves of them
+    is the newest part. Snapshots at segments that are gone are of no use to anyone."""
+    cdef LogState *state = state_of(run.log)
+    cdef int64_t delay_ms = run.log.config.file_delete_delay_ms
+    cdef int64_t base_offset
+    cdef Segment *old
+    cdef int32_t i
+    cdef int error = 0
+    for i in range(n):
+        old = state.segments[at + i] if i == 0 else state.segments[at + 1]
+        base_offset = old.base_offset
+        store_i64(&run.log.size_bytes, run.log.size_bytes - old.size_bytes)
+        if i > 0:
+            segments_remove(state, at + 1, 1)
+        if error == 0:
+            error = segment_delete(state, old, run.now_ms, delay_ms)
+        else:
+            segment_free(old)
+        if i > 0:
+            if error == 0:
+                error = file_delete_later(state, base_offset, b".snapshot", run.now_ms, delay_ms)
+            snapshot_forget(&state.producers, base_offset)
+    return error
+
+
+cdef int replace(CleanRun *run, int32_t first, int32_t n) noexcept nogil:
+    """Step 3. Positions that anyone remembers are void."""
+    cdef LogState *state = state_of(run.log)
+    cdef Segment *segment
+    cdef int32_t at
+    cdef int error = -ECANCELED
+    pthread_mutex_lock(&run.log.lock)
+    at = find_sources(run, first, n)
+    if at >= 0:
+        segment = cleaned_segment(run)
+        error = -ENOMEM
+        if segment != NULL:
+            error = retire(run, at, n)
+            state.segments[at] = segment
+            store_i64(&run.log.size_bytes, run.log.size_bytes + segment.size_bytes)
+            state.limit_offset = -1
+            store_i64(&run.log.truncations, run.log.truncations + 1)
+            run.truncations = run.log.truncations
+            run.counters.removed_segments += n - 1
+            if error != 0:
+                log_fail(run.log, error, b"retiring compacted segments")
+    pthread_mutex_unlock(&run.log.lock)
+    return error
+
+
+cdef int finish(CleanRun *run) noexcept nogil:
+    """Step 4. If the log goes its own way meanwhile, the names stay: a deleted segment's are known as they are."""
+    cdef LogState *state = state_of(run.log)
+    cdef int32_t at
+    cdef int error = 0
+    cdef bint named = False
+    pthread_mutex_lock(&run.log.lock)
+    at = segment_floor(state, run.output.base_offset)
+    if at >= 0 and state.segments[at].base_offset == run.output.base_offset and state.segments[at].swapping \
+            and not state.deleting and not state.moved and strcmp(state.directory, run.directory) == 0:
+        error = rename_all(run, b".swap", b"")
+        if error == 0:
+            state.segments[at].swapping = False
+            named = True
+        else:
+            log_fail(run.log, error, b"naming a compacted segment")
+    pthread_mutex_unlock(&run.log.lock)
+    return sync_path(run.directory) if named else error
+
+
+cdef int swap_in(CleanRun *run, int32_t first, int32_t n) noexcept nogil:
+    cdef int64_t before = run.truncations
+    cdef int error = prepare(run, first, n)
+    if error == 0:
+        error = replace(run, first, n)
+    if error != 0 and run.truncations == before:
+        discard_swap(run)
+        return error
+    if error == 0:
+        error = sync_path(run.directory)
+    return error if error != 0 else finish(run)
