@@ -41,7 +41,9 @@ def compacted(directory, **config) -> PartitionLog:
 
 def put(log: PartitionLog, pairs, *, codec=0, timestamp=NOW_MS, leader_epoch=0, **producer) -> int:
     """Appends one batch of (key, value) pairs; its base offset."""
-    data = batch([value for _, value in pairs], keys=[key for key, _ in pairs], timestamp=timestamp, **producer)
+    data = batch(
+        [value for _, value in pairs], keys=[key for key, _ in pairs], timestamp=timestamp, **producer
+    )
     offset = log.append(recompress(data, codec) if codec else data, leader_epoch, NOW_MS)
     log.advance_high_watermark(log.log_end_offset)
     return int(offset)

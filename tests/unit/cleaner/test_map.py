@@ -23,7 +23,10 @@ def sip_round(v: list[int]) -> None:
 def siphash(key: bytes, secret: bytes, rounds: int, last_rounds: int) -> bytes:
     """SipHash with 128 bits of output, as in the paper."""
     k = [int.from_bytes(secret[i : i + 8], "little") for i in (0, 8)]
-    v = [k[i & 1] ^ int.from_bytes(b"somepseudorandomlygeneratedbytes"[8 * i : 8 * i + 8], "big") for i in range(4)]
+    v = [
+        k[i & 1] ^ int.from_bytes(b"somepseudorandomlygeneratedbytes"[8 * i : 8 * i + 8], "big")
+        for i in range(4)
+    ]
     v[1] ^= 0xEE
     padded = key + bytes(7 - len(key) % 8) + bytes([len(key) & 255])
     for i in range(0, len(padded), 8):
