@@ -18,6 +18,7 @@ from libc.string cimport strcmp
 from bowstring._native.atomics cimport store_i64
 from bowstring._native.cleaner_input cimport run_check
 from bowstring._native.cleaner_output cimport output_discard, run_path
+from bowstring._native.log_checked cimport io_clock_advance
 from bowstring._native.log_files cimport file_ops, sync_path
 from bowstring._native.log_producers cimport snapshot_forget
 from bowstring._native.log_roll cimport log_fail, state_of
@@ -103,6 +104,8 @@ cdef Segment *cleaned_segment(const CleanRun *run) noexcept nogil:
         segment.first_timestamp = run.output.first_timestamp
         segment.has_aborted = run.output.aborted.count > 0
         segment.swapping = True
+        segment.appended_from = 0                        # every batch of it was checked on its way
+        segment.written_clock = io_clock_advance(run.output.written_bytes)
     return segment
 
 

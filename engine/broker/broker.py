@@ -10,6 +10,7 @@ from bowstring._native.dataplane import DataPlane
 from bowstring._native.log import LogError, PartitionLog
 from bowstring.engine.api import ADVERTISED
 from bowstring.engine.broker import log_lines
+from bowstring.engine.broker.cleaner import LogCleaner
 from bowstring.engine.broker.cluster_changes import ClusterChanges
 from bowstring.engine.broker.data_directory import DataDirectory
 from bowstring.engine.broker.dispatch import Dispatcher
@@ -44,6 +45,7 @@ class Broker:
         configs: The configs in force.
         metadata: The metadata log and its image.
         logs: The partition logs.
+        cleaner: Compacts them.
         plane: The native data plane.
         changes: Commits changes to the cluster and carries them out.
         producer_ids: Gives out producer ids.
@@ -62,6 +64,7 @@ class Broker:
         self.metadata = MetadataLog()
         self.dispatcher = Dispatcher(self)
         self.housekeeping = Housekeeping(self)
+        self.cleaner = LogCleaner(self)
         self.scrubber = Scrubber(self)
         self.listeners: list[Listener] = []
         self.advertised: list[Listener] = []
@@ -120,7 +123,7 @@ class Broker:
             self.logs = TopicLogs(self.directory, self.configs, self.plane, self.node_id)
             self.changes = ClusterChanges(self.metadata, self.logs, self.configs, self.node_id)
             self.producer_ids = ProducerIds(self.metadata, self.node_id)
-            self.changes.when_changed = self.housekeeping.cluster_changed
+            self.changes.when_changed = self._cluster_changed
             self.changes.when_topic_deleted = self._topic_deleted
             self.metadata.commit_alone(start_records(self))
             self.changes.load_dynamic_configs(self.metadata.image)
@@ -164,6 +167,7 @@ class Broker:
             self.groups  # noqa: B018 - whose offsets are read before the first member asks
         self.dispatcher.start()
         self.housekeeping.start()
+        self.cleaner.start()
         self.scrubber.start()
         self.logs.durability.start(asyncio.get_running_loop())
         self.metadata.watch_snapshots()
@@ -194,7 +198,12 @@ class Broker:
             self._groups.start()
         return self._groups
 
+    def _cluster_changed(self) -> None:
+        self.housekeeping.cluster_changed()
+        self.cleaner.cluster_changed()
+
     def _topic_deleted(self, name: str, topic_id: bytes) -> None:
+        self.cleaner.topic_deleted(name)
         if self._groups is not None:
             self._groups.topic_deleted(name, topic_id)
 
@@ -222,6 +231,7 @@ class Broker:
     async def stop(self) -> None:
         """Stops accepting, ends what is being handled, syncs and closes the logs, marks the end clean."""
         self.housekeeping.stop()
+        await self.cleaner.stop()
         self.scrubber.stop()
         if self._groups is not None:
             await self._groups.stop()

@@ -3,6 +3,7 @@
 Counters live in the data plane and the dispatcher; they are read here, never locked.
 """
 
+import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
@@ -31,6 +32,7 @@ class BrokerCollector(Collector):
         yield from self._topics()
         yield from self._connections()
         yield from self._partitions()
+        yield from self._cleaner()
         yield from self._write_ahead_logs()
         yield from self._scrubber()
 
@@ -165,6 +167,51 @@ class BrokerCollector(Collector):
                 )
                 family.add_metric([path], stats[field])  # type: ignore[attr-defined,literal-required]
         yield from families.values()
+
+    def _cleaner(self) -> Iterator[Metric]:
+        cleaner = self._broker.cleaner
+        figures = cleaner.figures
+        for name, help_text, value in (
+            (
+                "bowstring_cleaner_uncleanable_partitions",
+                "Partitions that cannot be compacted; the log says why.",
+                len(cleaner.uncleanable),
+            ),
+            (
+                "bowstring_cleaner_max_dirty_percent",
+                "Share of uncompacted bytes in the log where it is largest.",
+                100 * figures.max_dirty_ratio,
+            ),
+            (
+                "bowstring_cleaner_max_compaction_delay_seconds",
+                "How far the latest log is beyond max.compaction.lag.ms.",
+                figures.max_delay_s,
+            ),
+            (
+                "bowstring_cleaner_recopy_percent",
+                "Share of the last compacted log that stayed.",
+                100 * figures.last_recopy_ratio,
+            ),
+            ("bowstring_cleaner_last_run_seconds", "How long the last run took.", figures.last_run_s),
+            (
+                "bowstring_cleaner_table_utilization_percent",
+                "How full the last run's table of keys was.",
+                100 * figures.last_table_utilization,
+            ),
+            (
+                "bowstring_cleaner_seconds_since_last_look",
+                "Time since the cleaner last looked for something to do.",
+                time.monotonic() - figures.last_look,
+            ),
+        ):
+            yield GaugeMetricFamily(name, help_text, value)
+        for name, help_text, count in (
+            ("bowstring_cleaner_runs", "Logs compacted.", figures.runs),
+            ("bowstring_cleaner_failures", "Compactions that failed; they are tried again.", figures.failed),
+            ("bowstring_cleaner_read_bytes", "Bytes of logs read to compact them.", figures.read_bytes),
+            ("bowstring_cleaner_written_bytes", "Bytes of compacted logs written.", figures.written_bytes),
+        ):
+            yield CounterMetricFamily(name, help_text, count)
 
 
 # Field of WalStats (wal.pyi), kind, what it says.

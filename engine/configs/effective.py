@@ -137,9 +137,13 @@ class BrokerConfigs:
 
         policies = value("cleanup.policy")
         internal_segment_bytes = value("internal.segment.bytes")
+        segment_ms = value("segment.ms")
+        if "compact" in policies:
+            # What is in the active segment cannot be compacted (KIP-354).
+            segment_ms = min(segment_ms, value("max.compaction.lag.ms"))
         return {
             "segment_bytes": internal_segment_bytes or value("segment.bytes"),
-            "segment_ms": value("segment.ms"),
+            "segment_ms": segment_ms,
             "segment_jitter_ms": value("segment.jitter.ms"),
             "segment_index_bytes": value("segment.index.bytes"),
             "index_interval_bytes": value("index.interval.bytes"),

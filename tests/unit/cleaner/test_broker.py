@@ -1,0 +1,101 @@
+"""Compaction in a running broker: topics are compacted by themselves, offsets remembered, deleted topics forgotten."""
+
+import time
+
+import pytest
+
+from bowstring.engine.broker.checkpoints import read_offsets
+from bowstring.engine.broker.cleaner import CLEANER_OFFSETS
+from bowstring.engine.protocol.messages import delete_topics as dt
+from tests.unit.broker.conftest import serve  # noqa: F401
+from tests.unit.cleaner.logs import records_of
+from tests.unit.log.batches import batch
+
+FAST = {
+    "log_cleaner_backoff_ms": "20",
+    "log_initial_task_delay_ms": "10",
+    "group_initial_rebalance_delay_ms": "0",
+}
+SMALL = {"cleanup_policy": "compact", "segment_bytes": "1048576", "internal_segment_bytes": "2000"}
+
+
+def until(true, seconds=10.0):
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.01)
+
+
+@pytest.fixture
+def compacting(serve):  # noqa: F811
+    return serve(**FAST)
+
+
+def cleaner_of(served):
+    return served.broker._broker.cleaner
+
+
+def log_of(served, topic):
+    return served.broker._broker.logs.get(topic, 0)
+
+
+def write(served, topic, keys, rounds):
+    for i in range(rounds):
+        written = batch(
+            [b"%d" % i] * keys, keys=[b"key%d" % k for k in range(keys)], timestamp=1_700_000_000_000
+        )
+        assert served.produce(topic, written).error_code == 0
+
+
+def test_compacts_by_itself_and_remembers_where_it_was(compacting):
+    compacting.create_topic("table", **SMALL)
+    write(compacting, "table", 10, 100)
+    log = log_of(compacting, "table")
+    directory, cleaner = compacting.directory, cleaner_of(compacting)
+    until(lambda: read_offsets(directory / CLEANER_OFFSETS).get(("table", 0), 0) > 800)
+    until(lambda: not cleaner._something_to_see() and not cleaner._runs)
+    runs, records = cleaner.figures.runs, records_of(log)
+    assert len(records) < 120
+    assert {key: value for _, key, value in records} == {b"key%d" % k: b"99" for k in range(10)}
+    assert log.log_end_offset == 1000
+    time.sleep(0.2)
+    assert cleaner.figures.runs == runs  # nothing was written: nothing is done
+    compacting.restart()
+    assert records_of(log_of(compacting, "table")) == records
+    write(compacting, "table", 10, 100)
+    until(lambda: len(records_of(log_of(compacting, "table"))) < 140)
+
+
+def test_a_deleted_topic_is_forgotten(compacting):
+    compacting.create_topic("gone", **SMALL)
+    write(compacting, "gone", 10, 100)
+    checkpoint = compacting.directory / CLEANER_OFFSETS
+    until(lambda: ("gone", 0) in read_offsets(checkpoint))
+    topic = dt.DeleteTopicState(name="gone", topic_id=bytes(16))
+    compacting.ask(dt.DeleteTopicsRequest(topics=[topic], timeout_ms=10_000))
+    until(lambda: ("gone", 0) not in read_offsets(checkpoint))
+
+
+def test_what_cannot_be_compacted_is_named_and_left_alone(serve):  # noqa: F811
+    served = serve(**(FAST | {"log_cleaner_backoff_ms": "500"}))
+    served.create_topic("table", **SMALL)
+    write(served, "table", 10, 40)
+    with (served.directory / "table-0" / f"{0:020}.log").open("r+b") as file:
+        file.seek(100)
+        file.write(b"damage")
+    cleaner = cleaner_of(served)
+    until(lambda: cleaner.uncleanable)
+    assert list(cleaner.uncleanable) == [("table", 0)]
+    assert "00000000000000000000.log" in cleaner.uncleanable["table", 0]
+    assert "position 0 fails its CRC-32C" in cleaner.uncleanable["table", 0]
+    write(served, "table", 10, 1)
+    time.sleep(0.6)
+    assert cleaner.figures.runs == 0
+
+
+def test_the_default_policy_is_left_alone(compacting):
+    compacting.create_topic("stream", internal_segment_bytes="2000", retention_ms="-1")
+    write(compacting, "stream", 10, 60)
+    time.sleep(0.2)
+    assert len(records_of(log_of(compacting, "stream"))) == 600
+    assert cleaner_of(compacting).figures.runs == 0
