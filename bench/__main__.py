@@ -16,7 +16,7 @@ from pathlib import Path
 
 from bench import machine, report
 from bench.bars import judge_all
-from bench.cases import durability, footprint, latency
+from bench.cases import cold, durability, footprint, latency
 from bench.cases.consume import FilledTopics, consume, produce_and_consume
 from bench.cases.micro import micro
 from bench.cases.produce import LARGE_BATCHES, MODERN_DEFAULTS, SMALL_BATCHES, produce
@@ -59,6 +59,7 @@ LOADED: dict[str, Case] = {
     "durable-partitions": lambda lab, _, name: durability.many_partitions(
         lab, name, "Produce 1 KiB to 1,000 partitions, on the medium, beside one"
     ),
+    "cold": lambda lab, _, name: cold.catch_up(lab, name, "A consumer catching up from the disk"),
     "memory": lambda lab, _, name: memory_under_load(lab, name, "Memory under load"),
 }
 LAST: dict[str, Case] = {

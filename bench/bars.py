@@ -150,6 +150,13 @@ BARS = (
         "×",
         (at_least(0.7, "×"),),
     ),
+    Bar(
+        "p99 of producing beside a consumer that reads from the disk: times the quiet one",
+        "cold",
+        "cold_p99_over_quiet",
+        "×",
+        (at_most(2, "×"),),
+    ),
     Bar("process start to first ApiVersions", "start", "start_seconds", "s", (at_most(0.15, "s"),)),
     Bar("idle memory", "idle", "rss_mib", "MiB", (at_most(40, "MiB"),)),
     Bar("idle CPU", "idle", "cpu_percent", "%", (at_most(0, "%"),)),

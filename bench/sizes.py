@@ -15,6 +15,8 @@ class Size:
         produce_records: records each producer sends.
         consume_records: records each consumer reads.
         durable_records: 1 KiB records of a round in commit mode.
+        cold_records: 1 KiB records that a consumer reads from the disk.
+        cold_quiet_seconds: how long the producer beside it is measured alone.
         synced_records: 1 KiB records of a round against Kafka with flush.messages=1.
         warm_memory: whether memory is filled before every round (see bench/warm_memory.py).
     """
@@ -27,6 +29,8 @@ class Size:
     consume_records: int
     durable_records: int
     synced_records: int
+    cold_records: int
+    cold_quiet_seconds: float
     latency_warm_up: int
     latency_records: int
     starts: int
@@ -49,6 +53,8 @@ SMOKE = Size(
     consume_records=20_000,
     durable_records=5_000,
     synced_records=1_000,
+    cold_records=5_000,
+    cold_quiet_seconds=0.5,
     latency_warm_up=50,
     latency_records=200,
     starts=1,
@@ -69,6 +75,8 @@ SHORT = Size(
     consume_records=10_000_000,
     durable_records=1_500_000,
     synced_records=50_000,
+    cold_records=2_000_000,
+    cold_quiet_seconds=20.0,
     latency_warm_up=10_000,
     latency_records=20_000,
     starts=3,
@@ -88,6 +96,8 @@ FULL = Size(
     consume_records=40_000_000,
     durable_records=6_000_000,
     synced_records=200_000,
+    cold_records=6_000_000,
+    cold_quiet_seconds=60.0,
     latency_warm_up=20_000,
     latency_records=100_000,
     starts=9,

@@ -34,6 +34,7 @@ class BrokerCollector(Collector):
         yield from self._partitions()
         yield from self._cleaner()
         yield from self._write_ahead_logs()
+        yield from self._storage()
         yield from self._scrubber()
 
     def _requests(self) -> Iterator[Metric]:
@@ -130,6 +131,20 @@ class BrokerCollector(Collector):
             ),
         ):
             yield GaugeMetricFamily(name, help_text, value)
+
+    def _storage(self) -> Iterator[Metric]:
+        storage = self._broker.plane.counters()["storage"]
+        for name, help_text, value in (
+            ("bowstring_cold_reads", "Ranges read from disk, or checked, for fetches.", storage["reads"]),
+            ("bowstring_cold_read_bytes", "Bytes of them.", storage["read_bytes"]),
+            ("bowstring_failed_reads", "Of them, those that the disk failed.", storage["failed_reads"]),
+        ):
+            yield CounterMetricFamily(name, help_text, value)
+        yield GaugeMetricFamily(
+            "bowstring_corrupt_ranges",
+            "Ranges of log files that fail their CRC and are not served.",
+            sum(log.stats()["corrupt_ranges"] for _, _, log in self._broker.logs),
+        )
 
     def _scrubber(self) -> Iterator[Metric]:
         scrubber = self._broker.scrubber
