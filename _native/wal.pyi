@@ -1,6 +1,10 @@
 from os import PathLike
 from typing import TypedDict
 
+# indexes for wake_by
+CONTROL: int
+SUPPLY: int
+
 class WalError(OSError): ...
 
 class WalStats(TypedDict):

@@ -8,7 +8,7 @@ from bowstring._native.atomics cimport full_fence, load_i32, load_i64, store_i32
 from bowstring._native.wal_commit cimport commit_once, segment_push, wal_free, wal_new, wal_run
 from bowstring._native.wal_files cimport device_open_ring, segment_close, segment_open, write_trailer
 from bowstring._native.wal_types cimport (
-    WAL_BLOCK, WAL_CONTROL, WAL_FRAME_BYTES, WalSegment, pthread_cond_t, pthread_mutex_t, pthread_t)
+    WAL_BLOCK, WAL_CONTROL, WAL_FRAME_BYTES, WAL_SUPPLY, WAL_WAKES, WalSegment, pthread_cond_t, pthread_mutex_t, pthread_t)
 
 cdef extern from *:
     """
@@ -37,6 +37,10 @@ cdef extern from *:
     int pthread_mutex_unlock(pthread_mutex_t *m) nogil
     int pthread_cond_signal(pthread_cond_t *c) nogil
     int pthread_cond_broadcast(pthread_cond_t *c) nogil
+
+
+CONTROL = WAL_CONTROL
+SUPPLY = WAL_SUPPLY
 
 
 class WalError(OSError):
@@ -183,8 +187,10 @@ cdef class WriteAheadLog:
     # ------------------------------------------------------------ waking and figures
 
     def wake_by(self, int who, int event_fd):
-        """Who waits is woken through ``event_fd``: a reactor's index, or -1 for the control thread."""
-        self.wal.wake_fds[WAL_CONTROL if who < 0 else who] = event_fd
+        """Who waits is woken through ``event_fd``: a reactor's index, CONTROL, or SUPPLY, who makes segments."""
+        if not 0 <= who < WAL_WAKES:
+            raise ValueError(f"nobody has the index {who}")
+        self.wal.wake_fds[who] = event_fd
 
     def control_waits(self):
         """The control thread wants to be woken by the next commit."""

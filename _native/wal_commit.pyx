@@ -9,7 +9,7 @@ from bowstring._native.atomics cimport bump_i64, full_fence, load_i32, load_i64,
 from bowstring._native.crc cimport crc32c_update
 from bowstring._native.wal_files cimport device_close, device_write, segment_close, write_trailer
 from bowstring._native.wal_types cimport (
-    WAL_BLOCK, WAL_CONTROL, WAL_DEPTH, WAL_FRAME_BYTES, WAL_MAGIC, WAL_WAKES, WalBuffer, WalEntryHeader,
+    WAL_BLOCK, WAL_CONTROL, WAL_DEPTH, WAL_FRAME_BYTES, WAL_MAGIC, WAL_SUPPLY, WAL_WAKES, WalBuffer, WalEntryHeader,
     WalFrameHeader, pthread_cond_t, pthread_mutex_t)
 
 cdef extern from *:
@@ -197,15 +197,19 @@ cdef void segment_push(WalSegment **head, WalSegment **tail, WalSegment *segment
     tail[0] = segment
 
 
+cdef void want_segment(Wal *wal) noexcept nogil:
+    store_i32(&wal.wants_segment, 1)
+    wake(wal, WAL_SUPPLY)
+
+
 cdef bint next_segment(Wal *wal, bint wait) noexcept nogil:
-    """Goes on in a free segment; waits for one, the control thread being told. With the lock, which may be held
+    """Goes on in a free segment; waits for one, the supply thread being told. With the lock, which may be held
     through one small write: nothing else can be committed meanwhile anyway."""
     cdef WalSegment *segment
     if wal.free == NULL:
         wal.waited_for_segment += 1
     while wal.free == NULL:
-        store_i32(&wal.wants_segment, 1)
-        wake(wal, WAL_CONTROL)
+        want_segment(wal)
         if not wait or wal.stopping or wal.failed:
             return False
         pthread_cond_wait(&wal.work, &wal.lock)
@@ -222,8 +226,7 @@ cdef bint next_segment(Wal *wal, bint wait) noexcept nogil:
     segment.last_frame = 0
     wal.position = 0
     if wal.free == NULL:                                 # so that one is ready when this is full
-        store_i32(&wal.wants_segment, 1)
-        wake(wal, WAL_CONTROL)
+        want_segment(wal)
     return True
 
 # ---------------------------------------------------------------- group commit

@@ -45,8 +45,9 @@ cdef enum:
 cdef enum:
     WAL_FRAME_BYTES = 1 << 20       # a frame is sealed at about this size; larger batches get one of their own
     WAL_DEPTH = 4                   # frames written at once
-    WAL_WAKES = 17                  # reactors, and the control thread
-    WAL_CONTROL = 16                # its place among them
+    WAL_WAKES = 18                  # reactors, and
+    WAL_CONTROL = 16                # the control thread: something it waits for is durable, or nothing will be
+    WAL_SUPPLY = 17                 # the supply thread: a segment is wanted
 
 cdef struct WalBuffer:
     # One frame being filled or written; `data` is aligned for O_DIRECT.
@@ -75,8 +76,8 @@ cdef struct Wal:
     int64_t durable_frame           # on the medium up to here
     int64_t staged_frame            # newest frame that has an entry
     int32_t failed                  # errno that ended it: nothing more becomes durable
-    int32_t waiting[17]             # who wants to be woken when durable_frame moves
-    int32_t wants_segment           # for the control thread: make or free one
+    int32_t waiting[18]             # who wants to be woken when durable_frame moves
+    int32_t wants_segment           # of the supply thread: that it makes or frees one
     int64_t staged_bytes            # not yet durable
     # counters
     int64_t frames
@@ -85,7 +86,7 @@ cdef struct Wal:
     int64_t waited_for_segment
     # ---- constant
     int32_t index                   # of this log among the broker's
-    int wake_fds[17]
+    int wake_fds[18]
     int64_t segment_bytes
     int64_t staged_max_bytes
     uint64_t run

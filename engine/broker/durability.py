@@ -7,9 +7,11 @@ from, given segments, and kept short by checkpoints; what makes appends wait for
 import asyncio
 import importlib.util
 import os
+import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -17,7 +19,7 @@ from bowstring._native import log_durability
 from bowstring._native.dataplane import DataPlane
 from bowstring._native.log import LogError, PartitionLog
 from bowstring._native.log_checkpoint import flush_logs
-from bowstring._native.wal import WalError, WriteAheadLog
+from bowstring._native.wal import CONTROL, SUPPLY, WriteAheadLog
 from bowstring._native.wal_replay import replay, segment_numbers, survey
 from bowstring.engine.broker import log_lines
 from bowstring.engine.configs import BrokerConfigs
@@ -30,6 +32,7 @@ COMMIT: Final = "commit"
 
 # So many full segments are worth a checkpoint; fewer, and another segment is made while there may be one.
 _CHECKPOINT_SEGMENTS: Final = 4
+_RETRY_S: Final = 1.0
 
 LogsById = dict[tuple[bytes, int], PartitionLog]
 
@@ -54,9 +57,12 @@ def liburing_path() -> str | None:
 class DirectoryWal:
     """The write-ahead log of one log directory, and the thread that keeps it supplied with segments.
 
+    That thread depends on nobody: the control thread may wait for a reactor that waits for a segment.
+
     Args:
         path: The log directory.
         when_checkpointed: Called on the supply thread after logs were flushed: writes their recovery points.
+        position: What `replay` or `survey` told of the files that are there.
     """
 
     def __init__(
@@ -71,8 +77,6 @@ class DirectoryWal:
         self._when_checkpointed = when_checkpointed
         self._logs: dict[PartitionLog, None] = {}
         self._waiting: deque[_Waiting] = deque()
-        self._thread = ThreadPoolExecutor(1, "wal-supply")
-        self._supplying = False
         self._failure_told = False
         self._loop: asyncio.AbstractEventLoop | None = None
         segment_bytes = configs.value("bowstring.wal.segment.bytes")
@@ -95,16 +99,22 @@ class DirectoryWal:
         for number in numbers:
             self.wal.add_segment(number, make=False)
         self._next_number = numbers[-1] + 1 if numbers else 0
-        self._event_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self.wal.wake_by(-1, self._event_fd)
+        self._control_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        # counts one at the beginning: the first segment is made at once
+        self._supply_fd = os.eventfd(1, os.EFD_CLOEXEC)
+        self._stopping = False
+        self._checkpoints: deque[Future[None]] = deque()
+        self.wal.wake_by(CONTROL, self._control_fd)
+        self.wal.wake_by(SUPPLY, self._supply_fd)
         plane.wake_by(self.wal)
         self.wal.start()
+        self._thread = threading.Thread(target=self._supply, name="wal-supply", daemon=True)
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
         """Begins to supply segments; the first is made now, beside everything else."""
         self._loop = loop
-        loop.add_reader(self._event_fd, self._woken)
-        self._supply()
+        loop.add_reader(self._control_fd, self._woken)
+        self._thread.start()
 
     # ------------------------------------------------------------ logs
 
@@ -135,11 +145,9 @@ class DirectoryWal:
             log_durability.durable_to(first.log, first.end_offset)
             first.done()
 
-    # ------------------------------------------------------------ segments and checkpoints
-
     def _woken(self) -> None:
         try:
-            os.eventfd_read(self._event_fd)
+            os.eventfd_read(self._control_fd)
         except BlockingIOError:
             return
         failure = self.wal.failure
@@ -152,30 +160,32 @@ class DirectoryWal:
                 detail=failure,
             )
         self._settle()
-        if self.wal.take_wants_segment():
-            self._supply()
+
+    # ------------------------------------------------------------ segments and checkpoints
 
     def _supply(self) -> None:
-        if self._supplying or self._loop is None:
-            return
-        self._supplying = True
-        self._loop.run_in_executor(self._thread, self._make_room).add_done_callback(self._supplied)
+        """The supply thread: makes room when the write-ahead log asks for it, and takes checkpoints."""
+        wanted = True
+        while not self._stopping:
+            os.eventfd_read(self._supply_fd)
+            wanted = self.wal.take_wants_segment() or wanted
+            while wanted and not self._stopping:
+                wanted = not self._room_made()
+            while self._checkpoints:
+                self._answer_checkpoint(self._checkpoints.popleft())
 
-    def _supplied(self, done: "asyncio.Future[None]") -> None:
-        self._supplying = False
-        if done.cancelled():
-            return
-        error = done.exception()
-        if error is not None:
+    def _room_made(self) -> bool:
+        try:
+            self._make_room()
+        except (LogError, OSError) as error:
             log_lines.error(
                 "the write-ahead log gets no room; producers wait until there is some",
                 directory=str(self.path),
                 detail=str(error),
             )
-            assert self._loop is not None
-            self._loop.call_later(1.0, self._supply)
-        elif self.wal.take_wants_segment():
-            self._supply()
+            time.sleep(_RETRY_S)
+            return False
+        return True
 
     def _make_room(self) -> None:
         """A free segment: by a checkpoint when that frees some, else by making one."""
@@ -196,23 +206,40 @@ class DirectoryWal:
             LogError: A log could not be synced; nothing is given back.
         """
         frame = self.wal.closed_frame
-        sync_logs(self._logs)
+        sync_logs(list(self._logs))
         self._when_checkpointed()
         self.wal.released(frame)
 
+    def _answer_checkpoint(self, asked: "Future[None]") -> None:
+        try:
+            self.checkpoint()
+        except (LogError, OSError) as error:
+            asked.set_exception(error)
+        else:
+            asked.set_result(None)
+
     async def checkpoint_soon(self) -> None:
-        """A checkpoint beside the control loop, if there is something to sync."""
-        stats = self.wal.stats()
-        if self._loop is not None and stats["checkpoint_frame"] < self.wal.durable_frame:
-            await self._loop.run_in_executor(self._thread, self.checkpoint)
+        """A checkpoint beside the control loop, if there is something to sync.
+
+        Raises:
+            LogError, OSError: As `checkpoint`.
+        """
+        if self._thread.is_alive() and self.wal.stats()["checkpoint_frame"] < self.wal.durable_frame:
+            asked: Future[None] = Future()
+            self._checkpoints.append(asked)
+            os.eventfd_write(self._supply_fd, 1)
+            await asyncio.wrap_future(asked)
 
     # ------------------------------------------------------------ the end
 
     def stop(self) -> None:
         """Everything staged goes to the medium, and nothing more is taken. Reactors have stopped."""
         if self._loop is not None:
-            self._loop.remove_reader(self._event_fd)
-        self._thread.shutdown(wait=True)
+            self._loop.remove_reader(self._control_fd)
+        self._stopping = True
+        os.eventfd_write(self._supply_fd, 1)
+        if self._thread.is_alive():
+            self._thread.join()
         self.wal.stop()
         self._settle()
         for log in self._logs:
@@ -223,7 +250,8 @@ class DirectoryWal:
         """After the partition logs were synced and closed; `clean`: all of them."""
         if clean and self.wal.failure is None:
             self.wal.mark_clean()
-        os.close(self._event_fd)
+        os.close(self._control_fd)
+        os.close(self._supply_fd)
 
 
 def sync_logs(logs: Iterable[PartitionLog]) -> None:
@@ -353,7 +381,7 @@ class Durability:
         for each in list(self._wals.values()):
             try:
                 await each.checkpoint_soon()
-            except (LogError, WalError) as error:
+            except (LogError, OSError) as error:
                 log_lines.error("a checkpoint failed", directory=str(each.path), detail=str(error))
 
     def stop(self) -> None:

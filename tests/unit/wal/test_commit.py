@@ -10,7 +10,7 @@ import pytest
 
 from bowstring._native.log import LogError
 from bowstring._native.log_durability import durable_to, staged_frame
-from bowstring._native.wal import WalError, WriteAheadLog
+from bowstring._native.wal import CONTROL, WalError, WriteAheadLog
 from bowstring.engine.broker.durability import liburing_path
 from tests.unit.log.batches import NOW_MS, batch
 from tests.unit.log.faults import failing, replaced
@@ -108,7 +108,7 @@ def test_the_thread_commits_and_wakes(tmp_path, io):
     wal = wal_on(tmp_path, io=io)
     with joined(tmp_path, wal) as (log,):
         fd = os.eventfd(0, os.EFD_NONBLOCK)
-        wal.wake_by(-1, fd)
+        wal.wake_by(CONTROL, fd)
         wal.control_waits()
         wal.start()
         append(log)
