@@ -232,6 +232,17 @@ def write_transactions(bootstrap: str) -> None:
         two.abort_transaction(30)
 
 
+def transact(bootstrap: str, name: str, end: str) -> Producer:
+    """One record in a transaction of `name` that ends in commit, or not at all."""
+    client = producer(bootstrap, transactional_id=name)
+    client.init_transactions(30)
+    client.begin_transaction()
+    send(client, "transactions", [{"value": f"{name}-{end}".encode()}])
+    if end == "commit":
+        client.commit_transaction(30)
+    return client
+
+
 def write_compacted(bootstrap: str) -> None:
     """A compacted topic, and waits until the broker's cleaner has been at it."""
     settings = {"min_cleanable_dirty_ratio": "0.01", "segment_ms": "100", "min_compaction_lag_ms": "0"}

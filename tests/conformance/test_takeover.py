@@ -14,6 +14,7 @@ from tests.conformance.takeover import (
     producer,
     security,
     send,
+    transact,
     view,
     write_compacted,
     write_security,
@@ -31,6 +32,8 @@ GUARDED = {
     "super.users": "User:ANONYMOUS",
     "log.cleaner.backoff.ms": "100",
 }
+# So many that both load snapshots of the other's.
+SNAPSHOTS = {"metadata.log.max.record.bytes.between.snapshots": "1500"}
 
 
 def test_kafka_takes_over_from_bowstring_and_gives_back(tmp_path: Path) -> None:
@@ -65,7 +68,7 @@ def test_kafka_takes_over_from_bowstring_and_gives_back(tmp_path: Path) -> None:
 
 def test_bowstring_takes_over_from_kafka_and_gives_back(tmp_path: Path) -> None:
     port, data = free_port(), tmp_path / "data"
-    kafka = KafkaOn(tmp_path / "kafka", data, port, GUARDED)
+    kafka = KafkaOn(tmp_path / "kafka", data, port, GUARDED | SNAPSHOTS)
     kafka.start()
     write_topics(kafka.bootstrap)
     write_transactions(kafka.bootstrap)
@@ -78,8 +81,10 @@ def test_bowstring_takes_over_from_kafka_and_gives_back(tmp_path: Path) -> None:
     send(steady, "sequence", assorted("first", 1))
     before, guarded = view(kafka.bootstrap, GROUPS), security(kafka.bootstrap)
     kafka.stop()
+    by_kafka = snapshots(data)
+    assert len(by_kafka) > 1
 
-    bowstring = BowstringOn(tmp_path / "bowstring", data, port)
+    bowstring = BowstringOn(tmp_path / "bowstring", data, port, SNAPSHOTS)
     bowstring.start()
     assert view(bowstring.bootstrap, GROUPS) == before
     send(steady, "sequence", assorted("second", 1))
@@ -88,13 +93,18 @@ def test_bowstring_takes_over_from_kafka_and_gives_back(tmp_path: Path) -> None:
     create(bowstring.bootstrap, "made.by.bowstring", 2, retention_ms="-1")
     before = view(bowstring.bootstrap, GROUPS)
     assert bowstring.stop() == 0
+    assert snapshots(data)[-1] > by_kafka[-1]
 
     kafka.start()
     assert view(kafka.bootstrap, GROUPS) == before
     assert security(kafka.bootstrap) == guarded
     send(steady, "sequence", assorted("third", 1))
     join_new_protocol(kafka.bootstrap, "of-new-protocol", "append.time")
+    transact(kafka.bootstrap, "t1", "commit")
+    left_open = transact(kafka.bootstrap, "t2", "neither")
     before = view(kafka.bootstrap, GROUPS)
+    high, stable = (each["transactions", 0].records for each in (before.uncommitted, before.committed))
+    assert high[-1].value == b"t2-neither" and stable[-1].value == b"t1-commit"
     kafka.kill()
 
     bowstring.start()
@@ -102,6 +112,12 @@ def test_bowstring_takes_over_from_kafka_and_gives_back(tmp_path: Path) -> None:
     fourth = send(steady, "sequence", assorted("fourth", 1))
     assert [message.offset() for message in fourth] == list(range(60, 80))
     assert bowstring.stop() == 0
+    del left_open
+
+
+def snapshots(data: Path) -> list[str]:
+    """Names of the snapshots of the metadata log, oldest first."""
+    return sorted(path.name for path in (data / "__cluster_metadata-0").glob("*.checkpoint"))
 
 
 def test_kafka_decodes_the_metadata_log_and_its_snapshots(tmp_path: Path) -> None:
