@@ -17,7 +17,7 @@ from bowstring._native.connection cimport chunk_bytes
 from bowstring._native.control cimport control_take_all
 from bowstring._native.control_request cimport new_request, new_slow_batch, SlowBatch
 from bowstring._native.log cimport PartitionLog
-from bowstring._native.log_copy cimport COPY_LOST, LogCopy, copy_some, take_over
+from bowstring._native.log_copy cimport COPY_LOST, LogCopy, copy_some, settle, take_over
 from bowstring._native.log_durability import join
 from bowstring._native.mailbox cimport post
 from bowstring._native.partition cimport (
@@ -387,16 +387,15 @@ cdef class DataPlane:
                     WriteAheadLog wal=None):
         """Puts a copy of a partition's log in its place, between two passes of every reactor.
 
-        Whatever the copy still lacks is copied first, if that is less than ``max_bytes``. The high watermark must
-        have come to the log end: what still waits to be durable, waits in the source. Those who wait on the partition
-        go on waiting; the old log is kept for those who still read from it. ``wal``: of the copy's directory.
+        Whatever the copy still lacks is copied first, if that is less than ``max_bytes``. Those who wait on the
+        partition go on waiting; the old log is kept for those who still read from it. ``wal``: of the copy's
+        directory.
 
         Returns:
             int: 0 when done; 1 when there was too much to copy, or something not durable yet: try again; a negated
             errno when copying failed, and all is as it was.
 
-        Raises:
-            KeyError: The partition is not served here.
+        Raises KeyError when the partition is not served here.
         """
         cdef Partition *p = self._find(topic, partition)
         cdef PartitionLog target = copy.target
@@ -406,7 +405,7 @@ cdef class DataPlane:
         cdef int outcome = 1
         with nogil:
             pthread_rwlock_wrlock(&self.plane.table_lock)
-            if load_i64(&p.log.high_watermark) == p.log.log_end_offset:
+            if settle(p.log):
                 n = copy_some(&copy.copier, max_bytes)
                 if n == 0 or (n > 0 and copy_some(&copy.copier, 1) == 0):
                     outcome = take_over(p.log, target.log, target_wal)
@@ -471,7 +470,7 @@ cdef class DataPlane:
             if load_i32(&p.refs) == 0 or all:
                 at[0] = p.next_dead
                 Py_DECREF(<object>p.log_owner)
-                if self.replaced is not None:            # it is, once the object is being torn down
+                if self.replaced is not None:            # it is None while being torn down
                     self.replaced.pop(<size_t>p, None)
                 partition_free(p)
             else:

@@ -51,4 +51,4 @@ cdef void segment_file_release(SegmentFile *file) noexcept nogil
 cdef class PartitionLog:
     """The log as Python sees it; owns the struct. See log.pyx."""
     cdef Log *log
-    cdef object health              # the DirectoryHealth that log.directory points into; None
+    cdef readonly object health     # the DirectoryHealth that log.directory points into; None

@@ -16,6 +16,9 @@ cdef enum:
 # Copies up to max_bytes of whole batches (one at least) from where the target ends: bytes, 0 when it has all, COPY_LOST,
 # or a negated errno.
 cdef int64_t copy_some(Copier *copier, int64_t max_bytes) noexcept nogil
+# Whether everything in the source is committed: in commit mode waits a moment for its write-ahead log to write what is
+# staged. The caller keeps appends away.
+cdef bint settle(Log *source) noexcept nogil
 # The target becomes what the source is, to the last field, and the source takes no appends any more; 0 or a negated
 # errno. The caller has copied everything and keeps appends away from both. In commit mode the target is joined to
 # `wal`, having been synced first.

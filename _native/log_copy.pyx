@@ -10,11 +10,12 @@ from libc.errno cimport EBADMSG, EIO, ENOMEM
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy, memset
-from bowstring._native.atomics cimport store_i32, store_i64
+from posix.unistd cimport usleep
+from bowstring._native.atomics cimport load_i64, store_i32, store_i64
 from bowstring._native.batch cimport batch_crc_ok, batch_parse, BATCH_LENGTH, BATCH_LENGTH_PREFIX_BYTES
 from bowstring._native.bigendian cimport load_be32
 from bowstring._native.clock cimport wall_clock_ms
-from bowstring._native.log cimport PartitionLog
+from bowstring._native.log cimport PartitionLog, log_advance_high_watermark
 from bowstring._native.log_append cimport AS_WRITTEN, append_entries
 from bowstring._native.log_epochs cimport epochs_copy, epochs_newest, epochs_truncate_start
 from bowstring._native.log_files cimport file_ops, file_release, read_range, sync_path
@@ -23,6 +24,8 @@ from bowstring._native.log_read cimport read_slice
 from bowstring._native.log_roll cimport log_fail, log_flush, log_roll, log_settle_stable, state_of
 from bowstring._native.log_types cimport AppendEntry, LogSlice, LogState, Producer, Producers, pthread_mutex_t
 from bowstring._native.log_values import LogError
+from bowstring._native.wal_commit cimport wal_kick
+from bowstring._native.wal_types cimport Wal
 
 cdef extern from "pthread.h" nogil:
     int pthread_mutex_lock(pthread_mutex_t *mutex)
@@ -32,6 +35,8 @@ cdef enum:
     TOGETHER = 64                   # batches of one append
     HEADER_BYTES = 61
     STORAGE_ERROR = 56
+    SETTLE_LOOKS = 200
+    SETTLE_US = 50
 
 # ---------------------------------------------------------------- batches
 
@@ -104,6 +109,20 @@ cdef int64_t copy_some(Copier *copier, int64_t max_bytes) noexcept nogil:
     return error if error != 0 else n
 
 # ---------------------------------------------------------------- taking its place
+
+
+cdef bint settle(Log *source) noexcept nogil:
+    cdef int i
+    if source.wal == NULL:
+        return load_i64(&source.high_watermark) == source.log_end_offset
+    wal_kick(source.wal)
+    for i in range(SETTLE_LOOKS):
+        if load_i64(&source.wal.durable_frame) >= source.staged_frame:
+            store_i64(&source.durable_end_offset, source.log_end_offset)
+            log_advance_high_watermark(source, source.log_end_offset)
+            return True
+        usleep(SETTLE_US)
+    return False
 
 
 cdef bint producers_copy(Producers *to, const Producers *of) noexcept nogil:

@@ -26,6 +26,7 @@ HANDLERS: Final[dict[int, str]] = {
     23: "offset_for_leader_epoch",
     32: "describe_configs",
     33: "alter_configs",
+    34: "alter_replica_log_dirs",
     35: "describe_log_dirs",
     37: "create_partitions",
     42: "delete_groups",

@@ -4,6 +4,7 @@ import asyncio
 import os
 import time
 from collections.abc import Mapping
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
 
 from bowstring._native.dataplane import DataPlane
@@ -17,6 +18,8 @@ from bowstring.engine.broker.dispatch import Dispatcher
 from bowstring.engine.broker.file_limit import raise_file_limit
 from bowstring.engine.broker.housekeeping import Housekeeping
 from bowstring.engine.broker.listeners import Listener, advertised_listeners, client_listeners
+from bowstring.engine.broker.log_directories import LogDirectories
+from bowstring.engine.broker.log_moves import LogMoves, change_of_directory
 from bowstring.engine.broker.metadata_log import MetadataLog
 from bowstring.engine.broker.producer_ids import ProducerIds
 from bowstring.engine.broker.registration import start_records, stop_records
@@ -27,6 +30,7 @@ from bowstring.engine.configs import BrokerConfigs, ConfigError
 from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.names import GROUPS_TOPIC
 from bowstring.engine.protocol import API_VERSIONS
+from bowstring.engine.protocol.schema import MetadataRecord
 
 if TYPE_CHECKING:
     from bowstring.engine.broker.group_shell import GroupShell
@@ -36,13 +40,15 @@ _MOST_REACTORS_BY_DEFAULT: Final = 4
 
 
 class Broker:
-    """A single-node broker on one data directory.
+    """A single-node broker on its log directories.
 
     `open` does everything that needs no event loop; `start` begins to serve, on the control loop; `stop`
     ends it cleanly. What handlers use:
 
     Attributes:
         configs: The configs in force.
+        directories: The log directories.
+        moves: Partitions on their way from one to another.
         metadata: The metadata log and its image.
         logs: The partition logs.
         cleaner: Compacts them.
@@ -60,7 +66,7 @@ class Broker:
     def __init__(self, settings: Mapping[str, str]) -> None:
         self.configs = BrokerConfigs(settings)
         self.node_id = self._node_id()
-        self.directory = DataDirectory(self._only_directory())
+        self.directories = self._log_directories()
         self.metadata = MetadataLog()
         self.dispatcher = Dispatcher(self)
         self.housekeeping = Housekeeping(self)
@@ -72,6 +78,7 @@ class Broker:
         self._metrics: MetricsServer | None = None
         self.plane: DataPlane
         self.logs: TopicLogs
+        self.moves = LogMoves(self)
         self.changes: ClusterChanges
         self.producer_ids: ProducerIds
         self._groups: GroupShell | None = None
@@ -79,7 +86,12 @@ class Broker:
     @property
     def cluster_id(self) -> str:
         """The cluster's id, in text form."""
-        return self.directory.cluster_id
+        return self.directories.cluster_id
+
+    @property
+    def directory(self) -> DataDirectory:
+        """The log directory with the metadata log: the only one, mostly."""
+        return self.directories.metadata
 
     def _node_id(self) -> int:
         old, new = self.configs.value("broker.id"), self.configs.value("node.id")
@@ -94,18 +106,15 @@ class Broker:
         self.configs.static["broker.id"] = str(new)
         return int(new)
 
-    def _only_directory(self) -> str:
-        directories = self.configs.value("log.dirs") or self.configs.value("log.dir")
-        if len(directories) != 1:
-            raise ConfigError(
-                f"log.dirs names {len(directories)} directories; several are not there yet, name exactly one"
-            )
-        return str(directories[0])
+    def _log_directories(self) -> LogDirectories:
+        value = self.configs.value
+        paths = value("log.dirs") or value("log.dir")
+        return LogDirectories(paths, value("metadata.log.dir"), slow_ms=value("bowstring.log.dir.slow.ms"))
 
     # ------------------------------------------------------------ start
 
     def open(self) -> None:
-        """Locks and recovers the data directory, binds the listeners, opens every log.
+        """Locks and recovers the log directories, binds the listeners, opens every log.
 
         Raises:
             ConfigError, DataDirectoryError, OSError: What is wrong and what to do.
@@ -115,25 +124,36 @@ class Broker:
             raise ConfigError("process.roles must name broker: a controller of its own is not there yet")
         raise_file_limit()
         check_metadata_log(self.directory.path)
-        self.directory.open(self.node_id)
+        self.directories.open(self.node_id)
         try:
             self.metadata.open(self.directory, self.configs)
             self.plane = self._make_plane()
             self._listen(wanted)
-            self.logs = TopicLogs(self.directory, self.configs, self.plane, self.node_id)
+            self.logs = TopicLogs(self.directories, self.configs, self.plane, self.node_id)
             self.changes = ClusterChanges(self.metadata, self.logs, self.configs, self.node_id)
             self.producer_ids = ProducerIds(self.metadata, self.node_id)
             self.changes.when_changed = self._cluster_changed
             self.changes.when_topic_deleted = self._topic_deleted
             self.metadata.commit_alone(start_records(self))
             self.changes.load_dynamic_configs(self.metadata.image)
-            self.logs.open_all(self.metadata.image, self.configs.value("num.recovery.threads.per.data.dir"))
+            self.logs.when_replaced = self._log_replaced
+            threads = self.configs.value("num.recovery.threads.per.data.dir") * len(self.directories.opened)
+            elsewhere = self.logs.open_all(self.metadata.image, threads)
+            self.metadata.commit_alone(self._found_elsewhere(elsewhere))
         except BaseException as error:
             self.metadata.close()
-            self.directory.close()
+            self.directories.close()
             if isinstance(error, LogError):
                 raise explained(error, self.directory.path) from error
             raise
+
+    def _found_elsewhere(self, elsewhere: Mapping[tuple[str, int], bytes]) -> list[MetadataRecord]:
+        """Partitions are where they are: the metadata log is told (Kafka's AssignReplicasToDirs)."""
+        topics = self.metadata.image.topics
+        return [
+            change_of_directory(topics[topic], index, self.node_id, directory_id)
+            for (topic, index), directory_id in elsewhere.items()
+        ]
 
     def _make_plane(self) -> DataPlane:
         value = self.configs.value
@@ -165,12 +185,15 @@ class Broker:
             log_lines.warning("this config is accepted and reported, but has no effect yet", config=name)
         if GROUPS_TOPIC in self.metadata.image.topics:
             self.groups  # noqa: B018 - whose offsets are read before the first member asks
+        asyncio.get_running_loop().add_reader(self.directories.event_fd, self.directories.look)
+        self.directories.look()
         self.dispatcher.start()
         self.housekeeping.start()
         self.cleaner.start()
         self.scrubber.start()
         self.logs.durability.start(asyncio.get_running_loop())
         self.metadata.watch_snapshots()
+        self.moves.resume(self.logs.unfinished)
         if (port := self.configs.value("bowstring.metrics.port")) >= 0:
             await self._start_metrics(port)
         self.plane.start()
@@ -207,18 +230,24 @@ class Broker:
         if self._groups is not None:
             self._groups.topic_deleted(name, topic_id)
 
+    def _log_replaced(self, topic: str, index: int, log: PartitionLog) -> None:
+        if self._groups is not None and topic == GROUPS_TOPIC:
+            self._groups.log_replaced(index, log)
+
     def leader_log(self, topic: str, partition: int, current_leader_epoch: int = -1) -> PartitionLog:
         """The log of a partition that this broker leads, in the epoch the client believes in (-1: any).
 
         Raises:
             KafkaError: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH,
-                UNKNOWN_LEADER_EPOCH.
+                UNKNOWN_LEADER_EPOCH, KAFKA_STORAGE_ERROR.
         """
         found = self.metadata.image.topics.get(topic)
         if found is None or not 0 <= partition < len(found.partitions):
             raise KafkaError(Errors.UNKNOWN_TOPIC_OR_PARTITION)
         image = found.partitions[partition]
         log = self.logs.get(topic, partition)
+        if self.logs.is_missing(topic, partition):
+            raise KafkaError(Errors.KAFKA_STORAGE_ERROR)
         if image.leader != self.node_id or log is None:
             raise KafkaError(Errors.NOT_LEADER_OR_FOLLOWER)
         if current_leader_epoch not in (-1, image.leader_epoch):
@@ -233,11 +262,13 @@ class Broker:
         self.housekeeping.stop()
         await self.cleaner.stop()
         self.scrubber.stop()
+        await self.moves.stop()
         if self._groups is not None:
             await self._groups.stop()
         await self.dispatcher.stop()
         if self._metrics is not None:
             await self._metrics.stop()
+        asyncio.get_running_loop().remove_reader(self.directories.event_fd)
         self.plane.stop()
         await self.metadata.stop_snapshots()
         started = time.monotonic()
@@ -245,12 +276,24 @@ class Broker:
         log_lines.info("stopped cleanly", seconds=round(time.monotonic() - started, 3))
 
     def _close(self) -> None:
-        """Without the marker, and with the lock given up, when something cannot be written."""
+        """Without a marker where something cannot be written, and with the locks given up in any case."""
+        epoch = self.metadata.image.brokers[self.node_id].epoch
         try:
-            epoch = self.metadata.image.brokers[self.node_id].epoch
-            self.metadata.commit_alone(stop_records(self))
-            self.logs.close(self.configs.value("num.recovery.threads.per.data.dir"))
-            self.metadata.close()
-            self.directory.mark_clean(epoch)
+            with ExitStack() as stack:  # in reverse; the first error goes on in the end
+                stack.callback(self.directories.mark_clean, epoch)
+                stack.callback(self._close_metadata)
+                stack.callback(self.logs.close, self.configs.value("num.recovery.threads.per.data.dir"))
+                stack.callback(self._say_goodbye)
         finally:
-            self.directory.close()
+            self.directories.close()
+
+    def _close_metadata(self) -> None:
+        try:
+            self.metadata.close()
+        except LogError:
+            self.directories.unclean.add(self.directory)
+            raise
+
+    def _say_goodbye(self) -> None:
+        if not self.directory.health.failed:
+            self.metadata.commit_alone(stop_records(self))

@@ -11,7 +11,11 @@ from bowstring.engine.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, Clu
 from bowstring.engine.metadata.topic_changes import NewTopic, create_topic
 from bowstring.engine.protocol.ids import random_uuid
 from bowstring.engine.protocol.records.cluster_metadata.settings import ConfigRecord
-from bowstring.engine.protocol.records.cluster_metadata.topics import PartitionRecord, RemoveTopicRecord
+from bowstring.engine.protocol.records.cluster_metadata.topics import (
+    PartitionRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
 from bowstring.engine.protocol.schema import MetadataRecord
 
 if TYPE_CHECKING:
@@ -39,6 +43,7 @@ class ClusterChanges:
             KafkaError: KAFKA_STORAGE_ERROR when the metadata log cannot be written.
         """
         image = self._metadata.image
+        self._assign_directories(image, records)
         removed = {
             record.topic_id: image.topics_by_id[record.topic_id].name
             for record in records
@@ -58,6 +63,21 @@ class ClusterChanges:
             await self._open(image, image.topics_by_id[topic_id])
         self._configure(image, [record for record in records if isinstance(record, ConfigRecord)])
         self.when_changed()
+
+    def _assign_directories(self, image: ClusterImage, records: Sequence[MetadataRecord]) -> None:
+        """Gives this broker's replicas of new partitions a log directory (KIP-858)."""
+        names = {record.topic_id: record.name for record in records if isinstance(record, TopicRecord)}
+        own = [
+            (record, record.replicas.index(self._node_id))
+            for record in records
+            if isinstance(record, PartitionRecord) and self._node_id in record.replicas
+        ]
+        keys = [
+            (names.get(record.topic_id) or image.topics_by_id[record.topic_id].name, record.partition_id)
+            for record, _ in own
+        ]
+        for (record, place), directory_id in zip(own, self._logs.assign(keys), strict=True):
+            record.directories[place] = directory_id
 
     async def _open(self, image: ClusterImage, topic: TopicImage) -> None:
         try:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from bowstring._native.directory_health import DirectoryHealth
 from bowstring.engine.broker.checkpoints import replace_file, sync_directory
 from bowstring.engine.configs.files import parse_properties
 from bowstring.engine.protocol.ids import format_uuid, parse_uuid, random_uuid
@@ -20,15 +21,26 @@ METADATA_PARTITION_DIRECTORY: Final = "__cluster_metadata-0"
 METADATA_TOPIC_ID: Final = bytes(15) + b"\x01"
 DELETED_SUFFIX: Final = "-delete"
 STRAY_SUFFIX: Final = "-stray"
+FUTURE_SUFFIX: Final = "-future"
+NAME_BYTES_MAX: Final = 255
 
 
 class DataDirectoryError(Exception):
     """A data directory that cannot be used; the message names the file and says what to do."""
 
 
+class DirectoryOfflineError(DataDirectoryError):
+    """A data directory whose file system fails: a broker with others goes on without it."""
+
+
 def partition_directory(topic: str, partition: int) -> str:
     """Name of a partition's directory."""
     return f"{topic}-{partition}"
+
+
+def future_directory(topic: str, partition: int) -> str:
+    """A name for the directory of a copy on its way (KIP-113); too long for a very long topic name."""
+    return f"{topic}-{partition}.{random_uuid().hex()}{FUTURE_SUFFIX}"
 
 
 class DataDirectory:
@@ -41,10 +53,12 @@ class DataDirectory:
         directory_id: Its own id, 16 bytes.
         is_new: Whether `open` found it without identity and gave it one.
         was_clean: Whether the last broker on it shut down cleanly.
+        health: Whether its device takes writes; shared by every log in it.
     """
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, *, event_fd: int = -1, slow_ms: int = 0) -> None:
         self.path = Path(os.path.abspath(path))
+        self.health = DirectoryHealth(str(self.path), event_fd=event_fd, slow_ms=slow_ms)
         self.cluster_id = ""
         self.node_id = -1
         self.directory_id = b""
@@ -52,28 +66,38 @@ class DataDirectory:
         self.was_clean = False
         self._lock_fd = -1
 
-    def open(self, node_id: int) -> None:
+    def open(self, node_id: int, cluster_id: str = "") -> None:
         """Locks the directory, makes it if need be, and checks whose it is.
 
+        Args:
+            node_id: Whose it must be.
+            cluster_id: What a new one becomes part of; without it, of a cluster of its own.
+
         Raises:
-            DataDirectoryError: In use by another broker, not writable, or another node's.
+            DirectoryOfflineError: It cannot be read or written.
+            DataDirectoryError: In use by another broker, or another node's.
         """
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             self._lock()
         except OSError as error:
-            raise DataDirectoryError(
+            raise DirectoryOfflineError(
                 f"cannot use the data directory {self.path}: {error.strerror}; "
                 "check that it is a directory this user may write to, or name another with --data"
             ) from error
         try:
-            self._load_identity(node_id)
+            self._load_identity(node_id, cluster_id)
             # A marker is good for one start: gone before anything is written (Kafka does the same).
             marker = self.path / CLEAN_SHUTDOWN
             self.was_clean = marker.exists() or self.is_new
             if marker.exists():
                 marker.unlink()
                 sync_directory(self.path)  # or power loss brings it back, and with it trust in what follows
+        except OSError as error:
+            self.close()
+            raise DirectoryOfflineError(
+                f"cannot read or write the data directory {self.path}: {error}; look at its file system"
+            ) from error
         except BaseException:
             self.close()
             raise
@@ -105,12 +129,12 @@ class DataDirectory:
             ) from None
         self._lock_fd = fd
 
-    def _load_identity(self, node_id: int) -> None:
+    def _load_identity(self, node_id: int, cluster_id: str) -> None:
         path = self.path / META_PROPERTIES
         try:
             text = path.read_text(encoding="utf-8")
         except FileNotFoundError:
-            self._give_identity(path, node_id)
+            self._give_identity(path, node_id, cluster_id)
             return
         facts = {name: value for name, value, _ in parse_properties(text)}
         if facts.get("version", "1") not in ("0", "1"):
@@ -137,7 +161,7 @@ class DataDirectory:
             self.directory_id = random_uuid()
             self._write_identity(path)
 
-    def _give_identity(self, path: Path, node_id: int) -> None:
+    def _give_identity(self, path: Path, node_id: int, cluster_id: str) -> None:
         occupied = next(self.partition_directories(), None)
         if occupied is not None:
             raise DataDirectoryError(
@@ -146,7 +170,7 @@ class DataDirectory:
             )
         self.is_new = True
         self.node_id = node_id
-        self.cluster_id = format_uuid(random_uuid())
+        self.cluster_id = cluster_id or format_uuid(random_uuid())
         self.directory_id = random_uuid()
         self._write_identity(path)
 
@@ -171,11 +195,19 @@ class DataDirectory:
         """Names of the directories of deleted partitions that are still to be unlinked."""
         return [entry.name for entry in os.scandir(self.path) if entry.name.endswith(DELETED_SUFFIX)]
 
+    def future_directories(self) -> Iterator[tuple[str, str, int]]:
+        """(name, topic, partition) of each copy of a partition that was on its way here (KIP-113)."""
+        for entry in os.scandir(self.path):
+            whole, dot, unique = entry.name.rpartition(".")
+            topic, dash, partition = whole.rpartition("-")
+            if dot and dash and topic and partition.isdigit() and unique.endswith(FUTURE_SUFFIX):
+                yield entry.name, topic, int(partition)
+
     def retired_name(self, topic: str, partition: int, suffix: str) -> str:
         """The name a partition's directory takes when it is deleted or found to belong to no topic."""
         unique = random_uuid().hex()
         # Kafka shortens the topic so that the whole name fits 255 bytes.
-        room = 255 - len(f"-{partition}.{unique}{suffix}")
+        room = NAME_BYTES_MAX - len(f"-{partition}.{unique}{suffix}")
         return f"{topic[:room]}-{partition}.{unique}{suffix}"
 
     def write_partition_metadata(self, directory: str, topic_id: bytes) -> None:

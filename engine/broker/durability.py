@@ -361,6 +361,18 @@ class Durability:
         else:
             wal.discard(log)
 
+    def wal_for_move(
+        self, path: Path, log: PartitionLog, overrides: Mapping[str, str]
+    ) -> WriteAheadLog | None:
+        """The write-ahead log of the directory that a log moves to; None when it is not in commit mode."""
+        return self._wal(str(path)).wal if self.wants_commit(overrides) and log.in_commit_mode else None
+
+    def moved(self, old: PartitionLog, new: PartitionLog) -> None:
+        """`new` has taken the place of `old`, joined to the write-ahead log of its own directory."""
+        if new.in_commit_mode:
+            self._wal(os.path.dirname(new.directory)).add(new)
+        self.discard(old)
+
     def discard(self, log: PartitionLog) -> None:
         """A log is about to be deleted."""
         for each in self._wals.values():
@@ -389,8 +401,8 @@ class Durability:
         for each in self._wals.values():
             each.stop()
 
-    def close(self, *, clean: bool) -> None:
-        """After the logs were closed."""
-        for each in self._wals.values():
-            each.close(clean=clean)
+    def close(self, *, is_clean: Callable[[str], bool]) -> None:
+        """After the logs were closed; `is_clean` tells of a directory's path whether all of it was."""
+        for path, each in self._wals.items():
+            each.close(clean=is_clean(path))
         self._wals.clear()

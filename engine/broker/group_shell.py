@@ -372,6 +372,12 @@ class GroupShell:
             self._broker.plane.notify(TOPIC, hosted.partition)
         self.advanced(hosted.partition)
 
+    def log_replaced(self, partition: int, log: PartitionLog) -> None:
+        """The partition is in another log directory now, with every record that it had."""
+        hosted = self._hosted.get(partition)
+        if hosted is not None:
+            hosted.log = log
+
     def advanced(self, partition: int) -> None:
         """The partition's high watermark has moved: answers what waited for it."""
         hosted = self._hosted.get(partition)

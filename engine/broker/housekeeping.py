@@ -30,6 +30,19 @@ def flush_all(logs: list[PartitionLog]) -> None:
             log_lines.error("a log could not be flushed", detail=str(error))
 
 
+def retain(logs: list[tuple[str, int, PartitionLog]], now: int) -> None:
+    """Applies retention to logs, one after the other; one that cannot be changed holds no other up."""
+    for topic, index, log in logs:
+        try:
+            for base_offset, reason in log.apply_retention(now):
+                log_lines.info(
+                    "segment deleted", partition=f"{topic}-{index}", base_offset=base_offset, reason=reason
+                )
+            log.delete_expired_files(now)
+        except LogError as error:
+            log_lines.error("segments could not be deleted", detail=str(error))
+
+
 def now_ms() -> int:
     """Wall clock, milliseconds since 1970."""
     return time.time_ns() // 1_000_000
@@ -96,15 +109,7 @@ class Housekeeping:
 
     async def apply_retention(self) -> None:
         """Retires segments that are too old, beyond the size limit, or below the log start offset."""
-        now = now_ms()
-        for count, (topic, index, log) in enumerate(list(self._broker.logs), 1):
-            for base_offset, reason in log.apply_retention(now):
-                log_lines.info(
-                    "segment deleted", partition=f"{topic}-{index}", base_offset=base_offset, reason=reason
-                )
-            log.delete_expired_files(now)
-            if count % _SLICE == 0:
-                await asyncio.sleep(0)
+        await asyncio.get_running_loop().run_in_executor(None, retain, list(self._broker.logs), now_ms())
 
     async def expire_producers(self) -> None:
         """Forgets producers that have been idle for producer.id.expiration.ms."""
@@ -118,16 +123,20 @@ class Housekeeping:
         """Writes recovery-point-offset-checkpoint; what is in commit mode is synced before."""
         await self._broker.logs.durability.checkpoint()
         if self._something_written(RECOVERY_POINTS):
-            self._broker.logs.checkpoint(RECOVERY_POINTS)
+            await self._checkpoint(RECOVERY_POINTS)
 
-    def checkpoint_starts(self) -> None:
+    async def checkpoint_starts(self) -> None:
         """Writes log-start-offset-checkpoint."""
-        self._broker.logs.checkpoint(LOG_START_OFFSETS)
+        await self._checkpoint(LOG_START_OFFSETS)
 
-    def checkpoint_hw(self) -> None:
+    async def checkpoint_hw(self) -> None:
         """Writes replication-offset-checkpoint."""
         if self._something_written(HIGH_WATERMARKS):
-            self._broker.logs.checkpoint(HIGH_WATERMARKS)
+            await self._checkpoint(HIGH_WATERMARKS)
+
+    async def _checkpoint(self, name: str) -> None:
+        """On another thread: a slow disk holds nothing else up."""
+        await asyncio.get_running_loop().run_in_executor(None, self._broker.logs.checkpoint(name))
 
     # ------------------------------------------------------------ flush.ms
 

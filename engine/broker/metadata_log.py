@@ -95,7 +95,11 @@ class MetadataLog:
             directory.write_partition_metadata(METADATA_PARTITION_DIRECTORY, METADATA_TOPIC_ID)
         # After a crash recovered from its first byte: it is small, and everything rests on it.
         self._log = PartitionLog(
-            str(path), self._log_config(), recovery_point=0, clean_shutdown=directory.was_clean
+            str(path),
+            self._log_config(),
+            recovery_point=0,
+            clean_shutdown=directory.was_clean,
+            health=directory.health,
         )
         self._snapshots.remove_unfinished()
         self._replay(self._load_snapshot())
@@ -204,9 +208,9 @@ class MetadataLog:
     def close(self) -> None:
         """Syncs and closes the log."""
         if self._log is not None:
-            self._log.flush()
-            self._log.close()
-            self._log = None
+            log, self._log = self._log, None
+            log.flush()
+            log.close()
 
     # ------------------------------------------------------------ changes
 

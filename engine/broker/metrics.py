@@ -115,8 +115,13 @@ class BrokerCollector(Collector):
             for partition in topic.partitions:
                 under_replicated += len(partition.in_sync) < len(partition.replicas)
                 offline += partition.leader < 0
-        failed = sum(1 for _, _, log in self._broker.logs if log.failed)
+        directories = self._broker.directories
         for name, help_text, value in (
+            (
+                "bowstring_offline_log_directory_count",
+                "Log directories that have failed.",
+                directories.offline_count,
+            ),
             ("bowstring_topics", "Topics.", len(image.topics)),
             ("bowstring_partitions", "Partitions.", image.partition_count),
             (
@@ -127,10 +132,21 @@ class BrokerCollector(Collector):
             (
                 "bowstring_offline_partitions",
                 "Partitions without a leader, or on a failed disk.",
-                offline + failed,
+                offline + self._broker.logs.offline_count,
             ),
         ):
             yield GaugeMetricFamily(name, help_text, value)
+        yield self._slow_operations()
+
+    def _slow_operations(self) -> Metric:
+        family = CounterMetricFamily(
+            "bowstring_log_directory_slow_operations",
+            "Writes and syncs that took longer than bowstring.log.dir.slow.ms.",
+            labels=["directory"],
+        )
+        for directory in self._broker.directories:
+            family.add_metric([str(directory.path)], directory.health.slow_operations)
+        return family
 
     def _storage(self) -> Iterator[Metric]:
         storage = self._broker.plane.counters()["storage"]

@@ -50,7 +50,7 @@ def start_records(broker: "Broker") -> list[MetadataRecord]:
             ],
             rack=broker.configs.value("broker.rack"),
             fenced=False,
-            log_dirs=[broker.directory.directory_id],
+            log_dirs=broker.directories.ids(),
         )
     )
     return [*records, *elect(image, broker.node_id)]

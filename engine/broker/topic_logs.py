@@ -5,60 +5,75 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final, TypeVar
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from typing import Final
 
 from bowstring._native.dataplane import DataPlane
+from bowstring._native.directory_health import is_device_error
 from bowstring._native.log import LogError, PartitionLog
 from bowstring.engine.broker import log_lines
 from bowstring.engine.broker.checkpoints import (
     HIGH_WATERMARKS,
     LOG_START_OFFSETS,
     RECOVERY_POINTS,
-    PartitionKey,
-    read_offsets,
     sync_file_system,
     write_offsets,
 )
 from bowstring.engine.broker.damage import report_findings
 from bowstring.engine.broker.data_directory import (
     DELETED_SUFFIX,
-    METADATA_PARTITION_DIRECTORY,
     STRAY_SUFFIX,
     DataDirectory,
     partition_directory,
 )
 from bowstring.engine.broker.durability import Durability
+from bowstring.engine.broker.log_directories import LogDirectories
+from bowstring.engine.broker.log_placement import (
+    Future,
+    PartitionKey,
+    Places,
+    assigned_id,
+    find_places,
+    where_to_open,
+)
+from bowstring.engine.broker.log_start import Opener
+from bowstring.engine.broker.many_threads import run_on_threads, threads_for
 from bowstring.engine.configs import BrokerConfigs
-from bowstring.engine.errors import Errors
+from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.image import ClusterImage, TopicImage
 
 # Opening this many logs blocks the control thread for about a millisecond; more go to another thread.
 _INLINE_LOGS: Final = 4
-_LOGS_PER_THREAD: Final = 64
-
-T = TypeVar("T")
 
 
 class TopicLogs:
     """Every partition log of the broker, by topic and index.
 
     Kept slim: an idle partition is its PartitionLog and one place in a list.
+
+    Attributes:
+        unfinished: Copies of partitions that were under way between directories when the broker stopped.
+        when_replaced: Called with topic, index and log when another log takes a partition's place.
     """
 
     def __init__(
-        self, directory: DataDirectory, configs: BrokerConfigs, plane: DataPlane, node_id: int
+        self, directories: LogDirectories, configs: BrokerConfigs, plane: DataPlane, node_id: int
     ) -> None:
-        self._directory = directory
+        self._directories = directories
         self._configs = configs
         self._plane = plane
         self._node_id = node_id
         self._logs: dict[str, list[PartitionLog | None]] = {}
+        self._offline: dict[str, set[int]] = {}
         self._retired: dict[str, float] = {}
-        self._written: dict[str, dict[PartitionKey, int]] = {}
         # recovery points are written by the supply of a write-ahead log, too
         self._writing = threading.Lock()
-        self.durability = Durability(configs, plane, lambda: self.checkpoint(RECOVERY_POINTS))
+        self._written: dict[tuple[DataDirectory, str], dict[PartitionKey, int]] = {}
+        self.unfinished: dict[PartitionKey, Future] = {}
+        self.when_replaced: Callable[[str, int, PartitionLog], None] = lambda topic, index, log: None
+        self.durability = Durability(configs, plane, self._checkpoint_recovery)
 
     # ------------------------------------------------------------ lookup
 
@@ -77,61 +92,165 @@ class TopicLogs:
                 if log is not None:
                     yield topic, index, log
 
+    def is_offline(self, topic: str, partition: int) -> bool:
+        """Whether a partition of this broker takes no writes, because its log or its directory has failed."""
+        if partition in self._offline.get(topic, ()):
+            return True
+        log = self.get(topic, partition)
+        return log is not None and log.failed
+
+    def is_missing(self, topic: str, partition: int) -> bool:
+        """Whether a partition of this broker cannot even be read: its directory could not be opened."""
+        return partition in self._offline.get(topic, ())
+
+    @property
+    def offline_count(self) -> int:
+        """Partitions that take no writes."""
+        return sum(map(len, self._offline.values())) + sum(log.failed for _, _, log in self)
+
+    def counts(self) -> Counter[DataDirectory]:
+        """How many partitions are in each directory."""
+        return Counter(self._directories.of(log) for _, _, log in self)
+
     # ------------------------------------------------------------ opening
 
-    def open_all(self, image: ClusterImage, threads: int) -> None:
+    def open_all(self, image: ClusterImage, threads: int) -> dict[PartitionKey, bytes]:
         """Opens every partition that the image gives this broker, and begins to serve it.
 
+        Returns:
+            The directory ids of partitions that are elsewhere than the image has them.
+
         Raises:
-            OSError, LogError: A log could not be opened; the message names its directory.
+            DataDirectoryError, OSError, LogError: A log could not be opened; the message names its directory.
         """
-        recovery_points = read_offsets(self._directory.path / RECOVERY_POINTS)
-        log_starts = read_offsets(self._directory.path / LOG_START_OFFSETS)
-        self._retire_strays(image)
+        places = find_places(self._directories, image, self._node_id)
+        opener = Opener(self._directories, places)
+        self._retire_strays(places)
         topics = list(image.topics.values())
         for topic in topics:
             self._logs[topic.name] = [None] * len(topic.partitions)
         work = [(topic, index) for topic in topics for index in self._own(topic, 0)]
+        elsewhere: dict[PartitionKey, bytes] = {}
 
         def open_one(item: tuple[TopicImage, int]) -> None:
             topic, index = item
-            key = (topic.name, index)
             config = self._configs.log_config(image.topic_configs(topic.name))
-            self._open(topic, index, config, recovery_points.get(key, 0), log_starts.get(key, 0))
+            log = self._open(opener, places, topic, index, config)
+            self._logs[topic.name][index] = log
+            if log is None:
+                self._offline.setdefault(topic.name, set()).add(index)
+            elif (found := self._directories.of(log).directory_id) != assigned_id(
+                topic, index, self._node_id
+            ):
+                elsewhere[topic.name, index] = found
 
         run_on_threads(open_one, work, threads_for(len(work), threads))
-        if not self._directory.was_clean:
-            self._replay_wal(topics)
-        self.durability.open([self._directory.path])
+        self.unfinished = opener.unfinished
+        self._replay_wals(topics)
+        self.durability.open(home.path for home in self._directories.opened)
         for topic in topics:
             self._serve(topic, range(len(topic.partitions)), image)
+        if self._offline:
+            log_lines.error(
+                "partitions are offline, because their log directory is",
+                partitions=sum(map(len, self._offline.values())),
+                example=next(f"{topic}-{min(indexes)}" for topic, indexes in self._offline.items()),
+            )
+        return elsewhere
 
-    def _replay_wal(self, topics: list[TopicImage]) -> None:
+    def _open(
+        self, opener: Opener, places: Places, topic: TopicImage, index: int, config: dict[str, int]
+    ) -> PartitionLog | None:
+        """Opens a partition found at start, or makes it anew where a crash came too early; None: offline."""
+        key = topic.name, index
+        assigned = assigned_id(topic, index, self._node_id)
+        home: DataDirectory | str | None = self._directories.by_id(assigned)
+        if key not in places.twice:
+            home = where_to_open(self._directories, places, key, assigned)
+        if isinstance(home, str):
+            return None
+        if home is None:
+            home = self._directories.by_id(assigned) or self._place(key)
+            return self._make(topic, index, config, home) if home is not None else None
+        try:
+            log = opener.open(home, key, config)
+        except (OSError, LogError):
+            if home.health.failed:
+                return None
+            raise
+        report_findings(partition_directory(*key), log)
+        return log
+
+    def _place(self, key: PartitionKey) -> DataDirectory | None:
+        return self._directories.place(self.counts(), self._cordoned(), key)
+
+    def _cordoned(self) -> list[str]:
+        return [os.path.abspath(path) for path in self._configs.value("cordoned.log.dirs")]
+
+    def is_cordoned(self, directory: DataDirectory) -> bool:
+        """Whether a directory takes no new partitions (KIP-1066)."""
+        return str(directory.path) in self._cordoned()
+
+    def assign(self, partitions: Iterable[PartitionKey]) -> list[bytes]:
+        """Chooses a directory for each new partition: those with the fewest partitions first; their ids.
+
+        Raises:
+            KafkaError: KAFKA_STORAGE_ERROR when no directory is online.
+        """
+        counts = self.counts() if len(self._directories.all) > 1 else Counter[DataDirectory]()
+        cordoned = self._cordoned()
+        ids = []
+        for key in partitions:
+            directory = self._directories.place(counts, cordoned, key)
+            if directory is None:
+                raise KafkaError(Errors.KAFKA_STORAGE_ERROR, "every log directory has failed")
+            counts[directory] += 1
+            ids.append(directory.directory_id)
+        return ids
+
+    def _replay_wals(self, topics: list[TopicImage]) -> None:
+        """After an unclean end; a partition that has moved since is found wherever it is now."""
+        unclean = [home for home in self._directories.opened if not home.was_clean]
         logs = {
             (topic.id, index): log
             for topic in topics
             for index, log in enumerate(self._logs[topic.name])
-            if log is not None
+            if unclean and log is not None
         }
-        self.durability.recover(self._directory.path, logs)
-        self.checkpoint(RECOVERY_POINTS)
+        for home in unclean:
+            self.durability.recover(home.path, logs)
+        if unclean:
+            self.checkpoint(RECOVERY_POINTS)()
 
     async def open_new(self, image: ClusterImage, topic: TopicImage) -> None:
-        """Makes and serves the partitions of a topic that are not open yet."""
+        """Makes and serves the partitions of a topic that are not open yet, where the image has them."""
         logs = self._logs.setdefault(topic.name, [])
         first = len(logs)
         logs.extend([None] * (len(topic.partitions) - first))
         indexes = self._own(topic, first)
         config = self._configs.log_config(image.topic_configs(topic.name))
-        if len(indexes) <= _INLINE_LOGS:
-            made = [self._make(topic, index, config) for index in indexes]
+        homes = [self._home_of_new(topic, index) for index in indexes]
+        work = [(index, home) for index, home in zip(indexes, homes, strict=True) if home is not None]
+
+        def make() -> list[PartitionLog]:
+            return [self._make(topic, index, config, home) for index, home in work]
+
+        if len(work) <= _INLINE_LOGS:
+            made = make()
         else:
-            made = await asyncio.get_running_loop().run_in_executor(
-                None, lambda: [self._make(topic, index, config) for index in indexes]
-            )
-        for index, log in zip(indexes, made, strict=True):
+            made = await asyncio.get_running_loop().run_in_executor(None, make)
+        for (index, _), log in zip(work, made, strict=True):
             logs[index] = log
+        for index in set(indexes) - {index for index, _ in work}:
+            self._offline.setdefault(topic.name, set()).add(index)
         self._serve(topic, indexes, image)
+
+    def _home_of_new(self, topic: TopicImage, index: int) -> DataDirectory | None:
+        home = self._directories.by_id(assigned_id(topic, index, self._node_id))
+        if home is None:
+            home = self._place((topic.name, index))
+        self._directories.preferred.pop((topic.name, index), None)
+        return home if home is not None and not home.health.failed else None
 
     def _own(self, topic: TopicImage, first: int) -> list[int]:
         return [
@@ -140,69 +259,47 @@ class TopicLogs:
             if self._node_id in partition.replicas
         ]
 
-    def _make(self, topic: TopicImage, index: int, config: dict[str, int]) -> PartitionLog:
+    def _make(
+        self, topic: TopicImage, index: int, config: dict[str, int], home: DataDirectory
+    ) -> PartitionLog:
         name = partition_directory(topic.name, index)
-        path = self._directory.path / name
-        if path.exists():
-            # Left by a crash between the deletion of a topic and the renaming of its directories.
-            self._retire(topic.name, index, STRAY_SUFFIX)
-        path.mkdir()
-        self._directory.write_partition_metadata(name, topic.id)
-        return PartitionLog(str(path), config, recovery_point=0, clean_shutdown=True)
+        path = home.path / name
+        try:
+            if path.exists():
+                # Left by a crash between the deletion of a topic and the renaming of its directories.
+                self._retire(home, topic.name, index, STRAY_SUFFIX)
+            path.mkdir()
+            home.write_partition_metadata(name, topic.id)
+        except OSError as error:
+            if is_device_error(error.errno or 0):
+                home.health.fail(error.errno or 0, "making a partition", str(path))
+            raise
+        return PartitionLog(str(path), config, recovery_point=0, clean_shutdown=True, health=home.health)
 
-    def _open(
-        self, topic: TopicImage, index: int, config: dict[str, int], recovery_point: int, log_start: int
-    ) -> None:
-        """Opens a partition found at start, or makes it when a crash came before its directory did."""
-        name = partition_directory(topic.name, index)
-        path = f"{self._directory.path}/{name}"
-        if not os.path.isdir(path):
-            log: PartitionLog = self._make(topic, index, config)
-        else:
-            log = PartitionLog(
-                path,
-                config,
-                recovery_point=recovery_point,
-                clean_shutdown=self._directory.was_clean,
-                log_start_offset=log_start,
-            )
-            report_findings(name, log)
-        self._logs[topic.name][index] = log
-
-    def _retire_strays(self, image: ClusterImage) -> None:
+    def _retire_strays(self, places: Places) -> None:
         """Sets aside directories that belong to no partition of the image, and takes up deleted ones."""
-        for name in list(self._directory.partition_directories()):
-            if name == METADATA_PARTITION_DIRECTORY:
-                continue
-            topic_name, _, index = name.rpartition("-")
-            if not self._belongs(image.topics.get(topic_name), name, int(index)):
-                log_lines.warning("a directory belongs to no partition; it is set aside", directory=name)
-                self._retire(topic_name, int(index), STRAY_SUFFIX)
+        for home, topic_name, index in places.strays:
+            name = partition_directory(topic_name, index)
+            log_lines.warning("a directory belongs to no partition; it is set aside", directory=name)
+            self._retire(home, topic_name, index, STRAY_SUFFIX)
         now = time.monotonic()
-        for name in self._directory.deleted_directories():
-            self._retired[str(self._directory.path / name)] = now
-
-    def _belongs(self, topic: TopicImage | None, name: str, index: int) -> bool:
-        if topic is None or index >= len(topic.partitions):
-            return False
-        if self._directory.was_clean:
-            return True
-        # A crash may have come between the deletion of a topic of this name and the renaming.
-        found_id = self._directory.read_partition_metadata(name)
-        return found_id is None or found_id == topic.id
+        for home in self._directories.opened:
+            for name in home.deleted_directories():
+                self._retired[str(home.path / name)] = now
 
     def _serve(self, topic: TopicImage, indexes: Iterable[int], image: ClusterImage) -> None:
         min_insync = self._configs.topic_value("min.insync.replicas", image.topic_configs(topic.name))
         logs = self._logs[topic.name]
         for index in indexes:
             log = logs[index]
-            if log is None:
+            if log is None and index not in self._offline.get(topic.name, ()):
                 continue
             partition = topic.partitions[index]
-            if log.leader_epoch < partition.leader_epoch:
+            if log is not None and log.leader_epoch < partition.leader_epoch:
                 log.assign_epoch(partition.leader_epoch, log.log_end_offset)
-            self.durability.join(topic.id, index, log, image.topic_configs(topic.name))
-            log.advance_high_watermark(log.log_end_offset)
+            if log is not None:
+                self.durability.join(topic.id, index, log, image.topic_configs(topic.name))
+                log.advance_high_watermark(log.log_end_offset)
             self._plane.add_partition(
                 topic.name,
                 topic.id,
@@ -235,18 +332,32 @@ class TopicLogs:
         """Ends service of a topic and renames its directories; they are unlinked after the delay."""
         logs = self._logs.pop(topic)
         self._plane.remove_topic(topic)
+        self._offline.pop(topic, None)
         due = time.monotonic() + delete_delay_ms / 1000
         for index, log in enumerate(logs):
             if log is not None:
-                path = self._retire(topic, index, DELETED_SUFFIX)
+                home = self._directories.of(log)
+                path = str(home.path / home.retired_name(topic, index, DELETED_SUFFIX))
+                if self._directories.guard(
+                    home, "renaming a deleted partition", partial(os.rename, log.directory, path)
+                ):
+                    self._retired[path] = due
                 self.durability.discard(log)
                 log.mark_deleted(path)
-                self._retired[path] = due
 
-    def _retire(self, topic: str, index: int, suffix: str) -> str:
-        target = self._directory.path / self._directory.retired_name(topic, index, suffix)
-        os.rename(self._directory.path / partition_directory(topic, index), target)
+    def _retire(self, home: DataDirectory, topic: str, index: int, suffix: str) -> str:
+        target = home.path / home.retired_name(topic, index, suffix)
+        os.rename(home.path / partition_directory(topic, index), target)
         return str(target)
+
+    def replaced(self, topic: str, index: int, log: PartitionLog) -> None:
+        """Another log has taken a partition's place in the data plane: it is that partition's from now on."""
+        self._logs[topic][index] = log
+        self.when_replaced(topic, index, log)
+
+    def retire_later(self, path: str, due: float) -> None:
+        """A directory that may be unlinked at `due` (time.monotonic)."""
+        self._retired[path] = due
 
     def next_unlink(self) -> float | None:
         """When (time.monotonic) the next retired directory may be unlinked; None when there is none."""
@@ -261,19 +372,32 @@ class TopicLogs:
 
     # ------------------------------------------------------------ checkpoints and the end
 
-    def checkpoint(self, name: str) -> None:
-        """Writes one of the offset checkpoints, if it has changed since it was last written."""
-        value = _CHECKPOINTS[name]
-        self._write_checkpoint(name, {(topic, index): value(log) for topic, index, log in self})
+    def checkpoint(self, name: str) -> Callable[[], None]:
+        """What writes one of the offset checkpoints, in each directory where it changed: for another thread.
 
-    def _write_checkpoint(self, name: str, offsets: dict[PartitionKey, int]) -> None:
-        if name == LOG_START_OFFSETS:
-            # Kafka leaves out what the first segment's name says already.
-            offsets = {key: offset for key, offset in offsets.items() if offset > 0}
+        The offsets are taken now, on the control thread.
+        """
+        value = _CHECKPOINTS[name]
+        offsets: dict[DataDirectory, dict[PartitionKey, int]] = {
+            home: {} for home in self._directories.opened
+        }
+        for topic, index, log in self:
+            offsets[self._directories.of(log)][topic, index] = value(log)
+        return partial(self._write_checkpoints, name, offsets)
+
+    def _checkpoint_recovery(self) -> None:
+        self.checkpoint(RECOVERY_POINTS)()
+
+    def _write_checkpoints(self, name: str, offsets: dict[DataDirectory, dict[PartitionKey, int]]) -> None:
         with self._writing:
-            if offsets != self._written.get(name):
-                write_offsets(self._directory.path / name, offsets)
-                self._written[name] = offsets
+            for home, all_offsets in offsets.items():
+                # Kafka leaves out of log starts what the first segment's name says already.
+                skips_zero = name == LOG_START_OFFSETS
+                found = {key: offset for key, offset in all_offsets.items() if offset > 0 or not skips_zero}
+                if found != self._written.get((home, name)) and self._directories.guard(
+                    home, f"writing {name}", partial(write_offsets, home.path / name, found)
+                ):
+                    self._written[home, name] = found
 
     def close(self, threads: int) -> None:
         """Closes every log, with snapshots of producer state; then everything is on the medium.
@@ -283,23 +407,36 @@ class TopicLogs:
         """
         self.durability.stop()
         each_log = [log for _, _, log in self]
-        ends = {
-            (topic, index): int(log.recovery_point if log.failed else log.log_end_offset)
-            for topic, index, log in self
-        }
-        run_on_threads(lambda log: log.close(sync=False), each_log, threads_for(len(each_log), threads))
+        ends: dict[DataDirectory, dict[PartitionKey, int]] = {home: {} for home in self._directories.opened}
+        for topic, index, log in self:
+            end = int(log.recovery_point if log.failed else log.log_end_offset)
+            ends[self._directories.of(log)][topic, index] = end
+        failures: list[Exception] = []
+        run_on_threads(partial(_close, failures), each_log, threads_for(len(each_log), threads))
         # One sync of the file system instead of several for each of thousands of logs.
-        sync_file_system(self._directory.path)
-        self._write_checkpoint(RECOVERY_POINTS, ends)
-        self.checkpoint(LOG_START_OFFSETS)
-        self.checkpoint(HIGH_WATERMARKS)
+        for home in self._directories.opened:
+            self._directories.guard(home, "syncing it", partial(sync_file_system, home.path))
+        self._write_checkpoints(RECOVERY_POINTS, ends)
+        self.checkpoint(LOG_START_OFFSETS)()
+        self.checkpoint(HIGH_WATERMARKS)()
         self._logs.clear()
-        self.durability.close(clean=not any(log.failed for log in each_log))
+        # A failed log's producers and indexes are not as a clean end promises.
         for log in each_log:
-            if log.failed:  # its producers and indexes are not as a clean end promises
-                raise LogError(
-                    Errors.KAFKA_STORAGE_ERROR.code, f"{log.directory} has failed: {log.stats()['failure']}"
-                )
+            if log.failed:
+                failure = f"{log.directory} has failed: {log.stats()['failure']}"
+                failures.append(LogError(Errors.KAFKA_STORAGE_ERROR.code, failure))
+                self._directories.unclean.add(self._directories.of(log))
+        self.durability.close(is_clean=self._directories.is_clean)
+        if failures:
+            raise failures[-1]
+
+
+def _close(failures: list[Exception], log: PartitionLog) -> None:
+    """One log that cannot be closed holds no other up."""
+    try:
+        log.close(sync=False)
+    except LogError as error:
+        failures.append(error)
 
 
 _CHECKPOINTS: Final[dict[str, Callable[[PartitionLog], int]]] = {
@@ -307,40 +444,3 @@ _CHECKPOINTS: Final[dict[str, Callable[[PartitionLog], int]]] = {
     LOG_START_OFFSETS: lambda log: int(log.log_start_offset),
     HIGH_WATERMARKS: lambda log: int(log.high_watermark),
 }
-
-
-def threads_for(logs: int, most: int) -> int:
-    """How many threads are worth their while for so many logs."""
-    return max(1, min(most, logs // _LOGS_PER_THREAD))
-
-
-def run_on_threads(work: Callable[[T], object], items: Sequence[T], threads: int) -> None:
-    """Does `work` for each item on several threads, this one among them; raises the first error."""
-    pending = iter(items)
-    lock = threading.Lock()
-    errors: list[BaseException] = []
-
-    def drain() -> None:
-        while not errors:
-            with lock:
-                item = next(pending, None)
-            if item is None:
-                return
-            try:
-                work(item)
-            except BaseException as error:
-                errors.append(error)
-
-    helpers = []
-    for _ in range(threads - 1):
-        helper = threading.Thread(target=drain)
-        try:
-            helper.start()
-        except RuntimeError:
-            break  # the interpreter is ending: this thread does it alone
-        helpers.append(helper)
-    drain()
-    for helper in helpers:
-        helper.join()
-    if errors:
-        raise errors[0]

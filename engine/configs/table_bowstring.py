@@ -19,6 +19,8 @@ BOWSTRING = _rows((
      "When a produced batch is acknowledged: `commit` once it is on the medium, in a write-ahead log "
      "shared by the partitions of a log directory; `os` once it is in the page cache, as Kafka does. "
      "`bowstring serve` begins with commit, an embedded broker with os; topics may override either."),
+    ("bowstring.log.dir.slow.ms", INT, "1000", "0..", LOW, READ_ONLY, APPLIED,
+     "A write or sync in a log directory that takes longer is counted and logged as slow; 0 counts none."),
     ("bowstring.log.format", STRING, "text", "text|json", LOW, READ_ONLY, APPLIED,
      "Form of the broker's own log lines on standard error."),
     ("bowstring.log.level", STRING, "info", "debug|info|warning|error", LOW, READ_ONLY, APPLIED,

@@ -34,7 +34,7 @@ LOGS = _rows((
      "Default codec of stored batches; `producer` keeps what the producer chose."),
     ("compression.zstd.level", INT, "3", "-131072..22", MEDIUM, CLUSTER_WIDE, APPLIED,
      "Effort when the broker itself compresses with zstd."),
-    ("cordoned.log.dirs", LIST, "", "", MEDIUM, PER_BROKER, STORED,
+    ("cordoned.log.dirs", LIST, "", "", MEDIUM, PER_BROKER, APPLIED,
      "Log directories that take no new partitions."),
     ("create.topic.policy.class.name", CLASS, None, "", LOW, READ_ONLY, STORED,
      "Java class consulted on topic creation."),

@@ -155,7 +155,7 @@ SERVER = _rows((
      "Bytes per second that throttled replicas may take in on this follower.", True),
     ("replica.alter.log.dirs.io.max.bytes.per.second", LONG,
      "9223372036854775807",
-     "0..", MEDIUM, CLUSTER_WIDE, STORED,
+     "0..", MEDIUM, CLUSTER_WIDE, APPLIED,
      "Bytes per second for moves of replicas between directories.", True),
 ))
 # fmt: on

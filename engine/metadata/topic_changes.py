@@ -223,8 +223,14 @@ def _new_partition(
         leader=ids[0],
         leader_epoch=0,
         partition_epoch=0,
-        directories=[image.brokers[broker].directories[0] for broker in ids],
+        # Each broker chooses among its own (KIP-858).
+        directories=[_only_directory(image, broker) for broker in ids],
     )
+
+
+def _only_directory(image: ClusterImage, broker: int) -> bytes:
+    directories = image.brokers[broker].directories
+    return directories[0] if len(directories) == 1 else bytes(16)
 
 
 def find_topic(image: ClusterImage, name: str | None, topic_id: bytes) -> TopicImage:

@@ -106,7 +106,7 @@ def test_an_unknown_key_is_refused_with_the_nearest(tmp_path, name):
         (["--set", "num.partitions=0"], "Value must be at least 1"),
         (["--set", "num.partitions"], "write it as KEY=VALUE"),
         (["--config", "missing.properties"], "missing.properties"),
-        (["--set", "log.dirs=a,b"], "name exactly one"),
+        (["--set", "log.dirs=a,a"], "names a directory twice"),
         (["--set", "listeners=SSL://:0"], "only PLAINTEXT is there so far"),
         (["--set", "node.id=1", "--set", "broker.id=2"], "set only node.id"),
     ],

@@ -1,0 +1,283 @@
+"""The directories of log.dirs: each with its own lock and identity, and failing one by one (KIP-112)."""
+
+import contextlib
+import errno
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from bowstring._native.directory_health import is_device_error
+from bowstring._native.log import PartitionLog
+from bowstring.engine.broker import log_lines
+from bowstring.engine.broker.data_directory import (
+    META_PROPERTIES,
+    DataDirectory,
+    DataDirectoryError,
+    DirectoryOfflineError,
+)
+from bowstring.engine.configs import ConfigError
+
+# Ids that name no directory: not assigned, lost, migrating (KIP-858).
+UNASSIGNED: Final = bytes(16)
+NO_DIRECTORY: Final = frozenset(bytes(15) + bytes([i]) for i in range(3))
+
+_SLOW_LINES_APART_S: Final = 10.0
+_CURES: Final = {
+    errno.ENOSPC: "free space on it (or move partitions elsewhere), then restart the broker",
+    errno.EDQUOT: "raise the quota or free space, then restart the broker",
+    errno.EROFS: "remount it for writing, then restart the broker",
+    errno.EIO: "check the disk (dmesg, smartctl) and replace it if it is broken, then restart the broker",
+    errno.EACCES: "give the broker's user the right to write there, then restart the broker",
+}
+
+
+class LogDirectories:
+    """Every directory of log.dirs, in its order.
+
+    Attributes:
+        all: The directories, online or not.
+        metadata: The one that holds the metadata log: metadata.log.dir, by default the first.
+        when_failed: Called on the control loop with each directory that fails.
+        preferred: Where AlterReplicaLogDirs wants partitions that are still to be made.
+        unclean: Those whose logs did not all close in order: they get no marker of a clean end.
+    """
+
+    def __init__(self, paths: Sequence[str], metadata_path: str | None = None, *, slow_ms: int = 0) -> None:
+        if not paths:
+            raise ConfigError("log.dirs names no directory; name at least one")
+        self._event_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self.all = [DataDirectory(path, event_fd=self._event_fd, slow_ms=slow_ms) for path in paths]
+        self._by_path = {str(directory.path): directory for directory in self.all}
+        if len(self._by_path) < len(self.all):
+            os.close(self._event_fd)
+            raise ConfigError(f"log.dirs names a directory twice: {','.join(paths)}")
+        self.metadata = self.all[0]
+        if metadata_path is not None:
+            self.metadata = self._by_path.get(os.path.abspath(metadata_path)) or DataDirectory(
+                metadata_path, event_fd=self._event_fd, slow_ms=slow_ms
+            )
+        self.when_failed: Callable[[DataDirectory], None] = lambda directory: None
+        self.unclean: set[DataDirectory] = set()
+        self._opened: list[DataDirectory] = []
+        self._announced: set[DataDirectory] = set()
+        self._slow_seen: dict[DataDirectory, tuple[int, float]] = {}
+        self.preferred: dict[tuple[str, int], DataDirectory] = {}
+
+    @property
+    def cluster_id(self) -> str:
+        """The cluster that all of them belong to, in text form."""
+        return self.metadata.cluster_id
+
+    @property
+    def event_fd(self) -> int:
+        """Readable when a directory has failed or was slow: call `look`."""
+        return self._event_fd
+
+    # ------------------------------------------------------------ open and close
+
+    def open(self, node_id: int) -> None:
+        """Locks and checks every directory; those that cannot be read or written stay offline.
+
+        Raises:
+            DataDirectoryError: One is another broker's, node's or cluster's; or the metadata log's, or all of
+                them, cannot be used.
+        """
+        try:
+            cluster_id = ""
+            # Those with an identity first: the new ones join their cluster.
+            for directory in sorted(self._with_metadata(), key=lambda each: not has_identity(each.path)):
+                try:
+                    directory.open(node_id, cluster_id)
+                except DirectoryOfflineError as error:
+                    self._offline_at_start(directory, error)
+                    continue
+                self._opened.append(directory)
+                cluster_id = cluster_id or directory.cluster_id
+            self._check_identities()
+            if not any(directory in self._opened for directory in self.all):
+                raise DataDirectoryError(f"none of log.dirs can be used: {', '.join(self._by_path)}")
+        except BaseException:
+            self.close()
+            raise
+
+    def _with_metadata(self) -> list[DataDirectory]:
+        return self.all if self.metadata in self.all else [self.metadata, *self.all]
+
+    def _offline_at_start(self, directory: DataDirectory, error: DirectoryOfflineError) -> None:
+        if directory is self.metadata or len(self.all) == 1:
+            raise error
+        cause = error.__cause__
+        number = cause.errno if isinstance(cause, OSError) and cause.errno else errno.EIO
+        directory.health.fail(number, "opening it", str(directory.path))
+
+    def _check_identities(self) -> None:
+        ids: dict[bytes, DataDirectory] = {}
+        first = self._opened[0] if self._opened else None
+        for directory in self._opened:
+            assert first is not None
+            if directory.cluster_id != first.cluster_id:
+                raise DataDirectoryError(
+                    f"{first.path / META_PROPERTIES} belongs to cluster {first.cluster_id}, "
+                    f"but {directory.path / META_PROPERTIES} to {directory.cluster_id}; log.dirs may hold "
+                    "one cluster only: take the directory that does not belong here out of it"
+                )
+            other = ids.setdefault(directory.directory_id, directory)
+            if other is not directory:
+                raise DataDirectoryError(
+                    f"{other.path / META_PROPERTIES} and {directory.path / META_PROPERTIES} have the same "
+                    "directory.id: one is a copy of the other; take the copy out of log.dirs"
+                )
+
+    def close(self) -> None:
+        """Gives all locks up."""
+        for directory in self._opened:
+            directory.close()
+        self._opened.clear()
+        if self._event_fd >= 0:
+            for directory in self._with_metadata():
+                directory.health.stop_telling()
+            os.close(self._event_fd)
+            self._event_fd = -1
+
+    def is_clean(self, path: str) -> bool:
+        """Whether every log in the directory of this path was closed in order."""
+        directory = self._by_path.get(path)
+        return directory is not None and directory not in self.unclean and not directory.health.failed
+
+    def mark_clean(self, broker_epoch: int) -> None:
+        """Leaves the marker of a clean shutdown in every directory that has not failed."""
+        for directory in self._opened:
+            if directory not in self.unclean:
+                self.guard(directory, "marking its end clean", partial(directory.mark_clean, broker_epoch))
+
+    # ------------------------------------------------------------ which is which
+
+    @property
+    def online(self) -> list[DataDirectory]:
+        """Those that partitions may be in, and that take writes."""
+        return [directory for directory in self.all if not directory.health.failed]
+
+    @property
+    def opened(self) -> list[DataDirectory]:
+        """Those that could be opened at start; some may have failed since."""
+        return [directory for directory in self.all if directory in self._opened]
+
+    @property
+    def all_online(self) -> bool:
+        """Whether none has failed."""
+        return not any(directory.health.failed for directory in self.all)
+
+    @property
+    def offline_count(self) -> int:
+        """How many have failed (Kafka's OfflineLogDirectoryCount)."""
+        return sum(directory.health.failed for directory in self._with_metadata())
+
+    def __iter__(self) -> Iterator[DataDirectory]:
+        return iter(self.all)
+
+    def by_path(self, path: str) -> DataDirectory | None:
+        """The directory of log.dirs with this absolute path."""
+        return self._by_path.get(path)
+
+    def by_id(self, directory_id: bytes) -> DataDirectory | None:
+        """The opened directory with this id."""
+        return next((each for each in self.opened if each.directory_id == directory_id), None)
+
+    def of(self, log: PartitionLog) -> DataDirectory:
+        """The directory that a log is in."""
+        assert log.health is not None
+        return self._by_path[log.health.path]
+
+    def ids(self) -> list[bytes]:
+        """Ids of those that are online, for the broker's registration."""
+        return sorted(directory.directory_id for directory in self.online)
+
+    # ------------------------------------------------------------ placement
+
+    def place(
+        self, counts: Mapping[DataDirectory, int], cordoned: Sequence[str], wanted: tuple[str, int]
+    ) -> DataDirectory | None:
+        """Where a new partition goes: where AlterReplicaLogDirs asked for it, else where the fewest are.
+
+        Args:
+            counts: Partitions in each directory by now.
+            cordoned: Paths that take none while there are others (KIP-1066).
+            wanted: The partition, by topic and index.
+
+        Returns:
+            The directory, None when none is online.
+        """
+        online = self.online
+        preferred = self.preferred.get(wanted)
+        if preferred in online:
+            return preferred
+        open_to_new = [each for each in online if str(each.path) not in cordoned] or online[:1]
+        return min(open_to_new, key=lambda each: counts.get(each, 0), default=None)
+
+    # ------------------------------------------------------------ failing
+
+    def guard(self, directory: DataDirectory, doing: str, work: Callable[[], None]) -> bool:
+        """Does `work` on files of a directory, unless it has failed; an I/O error there makes it fail.
+
+        Returns:
+            Whether the work was done.
+
+        Raises:
+            OSError: One that does not speak of the device.
+        """
+        if directory.health.failed:
+            return False
+        try:
+            work()
+        except OSError as error:
+            if not is_device_error(error.errno or errno.EIO):
+                raise
+            directory.health.fail(error.errno or errno.EIO, doing, str(error.filename or directory.path))
+            return False
+        return True
+
+    def look(self) -> None:
+        """Says which directories have failed or were slow since the last time. On the control thread."""
+        with contextlib.suppress(BlockingIOError):
+            os.eventfd_read(self._event_fd)
+        for directory in self._with_metadata():
+            failure = directory.health.failure
+            if failure is not None and directory not in self._announced:
+                self._announced.add(directory)
+                self._announce(directory, *failure)
+                self.when_failed(directory)
+            self._tell_of_slowness(directory)
+
+    def _announce(self, directory: DataDirectory, number: int, doing: str, where: str) -> None:
+        log_lines.error(
+            "a log directory has failed; its partitions take no writes until the broker is restarted",
+            directory=str(directory.path),
+            error=f"{errno.errorcode.get(number, number)} ({os.strerror(number)})",
+            doing=doing,
+            where=where,
+            cure=_CURES.get(number, "look at its file system, then restart the broker"),
+        )
+
+    def _tell_of_slowness(self, directory: DataDirectory) -> None:
+        slow = directory.health.slow_operations
+        seen, told_at = self._slow_seen.get(directory, (0, -_SLOW_LINES_APART_S))
+        news, now = slow - seen, time.monotonic()
+        if news and now - told_at >= _SLOW_LINES_APART_S:
+            self._slow_seen[directory] = slow, now
+            log_lines.warning(
+                "a log directory is slow",
+                directory=str(directory.path),
+                operations=news,
+                slowest_ms=round(directory.health.take_slowest_ms()),
+            )
+
+
+def has_identity(path: Path) -> bool:
+    """Whether a directory has a meta.properties; False, too, where that cannot be told."""
+    try:
+        return (path / META_PROPERTIES).exists()
+    except OSError:
+        return False
