@@ -17,12 +17,15 @@ from bowstring._native.bigendian cimport load_be32
 from bowstring._native.clock cimport wall_clock_ms
 from bowstring._native.log cimport PartitionLog, log_advance_high_watermark
 from bowstring._native.log_append cimport AS_WRITTEN, append_entries
+from bowstring._native.log_batches cimport read_warm
 from bowstring._native.log_epochs cimport epochs_copy, epochs_newest, epochs_truncate_start
 from bowstring._native.log_files cimport file_ops, file_release, read_range, sync_path
 from bowstring._native.log_producers cimport find_or_add, producers_clear, transaction_add
-from bowstring._native.log_read cimport read_slice
 from bowstring._native.log_roll cimport log_fail, log_flush, log_roll, log_settle_stable, state_of
-from bowstring._native.log_types cimport AppendEntry, LogSlice, LogState, Producer, Producers, pthread_mutex_t
+from bowstring._native.log_segment cimport active_segment
+from bowstring._native.log_read cimport cursor_forget
+from bowstring._native.log_types cimport (
+    CORRUPT_MESSAGE, OFFSET_OUT_OF_RANGE, AppendEntry, LogSlice, LogState, Producer, Producers, pthread_mutex_t)
 from bowstring._native.log_values import LogError
 from bowstring._native.wal_commit cimport wal_kick
 from bowstring._native.wal_types cimport Wal
@@ -78,6 +81,15 @@ cdef int skip_to(Log *target, int64_t offset) noexcept nogil:
     return error
 
 
+cdef bint ends_empty(Log *source, int64_t end) noexcept nogil:
+    """Whether nothing but an empty segment lies at the end."""
+    cdef bint empty
+    pthread_mutex_lock(&source.lock)
+    empty = active_segment(state_of(source)).size_bytes == 0 and active_segment(state_of(source)).base_offset == end
+    pthread_mutex_unlock(&source.lock)
+    return empty
+
+
 cdef int64_t copy_some(Copier *copier, int64_t max_bytes) noexcept nogil:
     cdef Log *target = copier.target
     cdef int64_t end = copier.source.log_end_offset
@@ -89,11 +101,11 @@ cdef int64_t copy_some(Copier *copier, int64_t max_bytes) noexcept nogil:
         return 0
     if target.log_end_offset > end:
         return COPY_LOST
-    error = read_slice(copier.source, target.log_end_offset, end, max_bytes, True, &copier.cursor, &found)
+    error = read_warm(copier.source, target.log_end_offset, end, max_bytes, True, &copier.cursor, &found)
     if error != 0:
-        return COPY_LOST if error == 1 else -EIO
+        return COPY_LOST if error == OFFSET_OUT_OF_RANGE else (-EBADMSG if error == CORRUPT_MESSAGE else -EIO)
     if found.file == NULL:
-        return skip_to(target, end)
+        return skip_to(target, end) if ends_empty(copier.source, end) else -EIO
     if found.size_bytes > copier.capacity:
         grown = <uint8_t *>realloc(copier.buffer, <size_t>found.size_bytes)
         if grown == NULL:
@@ -198,8 +210,7 @@ cdef class LogCopy:
         self.target = target
         self.copier.source = source.log
         self.copier.target = target.log
-        self.copier.cursor.segment_base_offset = self.copier.cursor.offset = -1
-        self.copier.cursor.position = self.copier.cursor.truncations = -1
+        cursor_forget(&self.copier.cursor)
 
     def __dealloc__(self):
         free(self.copier.buffer)
