@@ -6,7 +6,7 @@ from libc.stdint cimport int64_t
 from bowstring._native.log_types cimport LogDirectory
 
 # Whether a negated errno speaks of the device or the file system, and so of every log in the directory; not of
-# memory, descriptors or one file.
+# memory, descriptors, permissions or one file.
 cdef bint is_of_directory(int error) noexcept nogil
 # Takes the directory out of service for good; the first caller's words are kept.
 cdef void directory_fail(LogDirectory *directory, int error, const char *doing, const char *where) noexcept nogil

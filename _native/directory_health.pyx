@@ -1,6 +1,6 @@
 """The health of one directory of log.dirs, see directory_health.pxd."""
 from libc.errno cimport (
-    EBADMSG, EFBIG, EISDIR, EMFILE, ENAMETOOLONG, ENFILE, ENOENT, ENOMEM, EOPNOTSUPP)
+    EACCES, EBADMSG, EFBIG, EISDIR, EMFILE, ENAMETOOLONG, ENFILE, ENOENT, ENOMEM, EOPNOTSUPP, EPERM)
 from libc.stdint cimport int32_t, int64_t, uint64_t
 from libc.stdio cimport snprintf
 from libc.string cimport memset, strerror
@@ -13,7 +13,7 @@ cdef enum:
 
 cdef bint is_of_directory(int error) noexcept nogil:
     return error < 0 and -error not in (
-        EBADMSG, EFBIG, EISDIR, EMFILE, ENAMETOOLONG, ENFILE, ENOENT, ENOMEM, EOPNOTSUPP)
+        EACCES, EBADMSG, EFBIG, EISDIR, EMFILE, ENAMETOOLONG, ENFILE, ENOENT, ENOMEM, EOPNOTSUPP, EPERM)
 
 
 cdef void tell(LogDirectory *directory) noexcept nogil:

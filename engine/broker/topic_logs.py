@@ -175,7 +175,7 @@ class TopicLogs:
         try:
             log = opener.open(home, key, config)
         except (OSError, LogError):
-            if home.health.failed:
+            if home.health.failed and self._directories.online:
                 return None
             raise
         report_findings(partition_directory(*key), log)
