@@ -20,6 +20,7 @@ from bench.cases import cold, durability, footprint, latency
 from bench.cases.consume import FilledTopics, consume, produce_and_consume
 from bench.cases.micro import micro
 from bench.cases.produce import LARGE_BATCHES, MODERN_DEFAULTS, SMALL_BATCHES, produce
+from bench.cases.recovery import recovery
 from bench.cases.warmup import memory_under_load, warm_up
 from bench.lab import PEER_CLASSES, Lab, log
 from bench.results import CaseResult, Run
@@ -32,6 +33,7 @@ Case = Callable[[Lab, FilledTopics, str], CaseResult]
 FRESH: dict[str, Case] = {
     "start": lambda lab, _, name: footprint.start(lab, name, "Start"),
     "idle": lambda lab, _, name: footprint.idle(lab, name, "Idle"),
+    "recovery": lambda lab, _, name: recovery(lab, name, "Recovery after an unclean stop"),
     "micro": lambda lab, _, name: micro(lab, name, "Micro benches of the native code"),
 }
 LOADED: dict[str, Case] = {

@@ -18,6 +18,8 @@ class Size:
         cold_records: 1 KiB records that a consumer reads from the disk.
         cold_quiet_seconds: how long the producer beside it is measured alone.
         synced_records: 1 KiB records of a round against Kafka with flush.messages=1.
+        recovery_bytes: topics of the recovery case.
+        recovery_new_bytes: of them, written since the last checkpoint.
         warm_memory: whether memory is filled before every round (see bench/warm_memory.py).
     """
 
@@ -39,6 +41,8 @@ class Size:
     topics: int
     partitions_per_topic: int
     micro_seconds: float
+    recovery_bytes: int
+    recovery_new_bytes: int
     warm_memory: bool = True
 
 
@@ -63,6 +67,8 @@ SMOKE = Size(
     topics=20,
     partitions_per_topic=5,
     micro_seconds=0.001,
+    recovery_bytes=64 << 20,
+    recovery_new_bytes=4 << 20,
     warm_memory=False,
 )
 
@@ -85,6 +91,8 @@ SHORT = Size(
     topics=1_000,
     partitions_per_topic=10,
     micro_seconds=0.1,
+    recovery_bytes=10 << 30,
+    recovery_new_bytes=256 << 20,
 )
 
 FULL = Size(
@@ -106,6 +114,8 @@ FULL = Size(
     topics=1_000,
     partitions_per_topic=10,
     micro_seconds=0.1,
+    recovery_bytes=10 << 30,
+    recovery_new_bytes=256 << 20,
 )
 
 SIZES = {size.name: size for size in (SMOKE, SHORT, FULL)}
