@@ -63,10 +63,8 @@ cdef int rename_output(CleanRun *run, const char *suffix, const char *old, const
     return 0 if error == -ENOENT and suffix[1] == b't' and suffix[2] == b'x' else error   # it has no .txnindex
 
 
-cdef int rename_all(CleanRun *run, const char *old, const char *new) noexcept nogil:
-    cdef int error = rename_output(run, b".log", old, new)
-    if error == 0:
-        error = rename_output(run, b".index", old, new)
+cdef int rename_indexes(CleanRun *run, const char *old, const char *new) noexcept nogil:
+    cdef int error = rename_output(run, b".index", old, new)
     if error == 0:
         error = rename_output(run, b".timeindex", old, new)
     if error == 0:
@@ -91,7 +89,9 @@ cdef int prepare(CleanRun *run, int32_t first, int32_t n) noexcept nogil:
     cdef int error = -ECANCELED
     pthread_mutex_lock(&run.log.lock)
     if find_sources(run, first, n) >= 0:
-        error = rename_all(run, b".cleaned", b".swap")
+        error = rename_output(run, b".log", b".cleaned", b".swap")
+        if error == 0:
+            error = rename_indexes(run, b".cleaned", b".swap")
     pthread_mutex_unlock(&run.log.lock)
     return error if error != 0 else sync_path(run.directory)
 
@@ -170,11 +170,12 @@ cdef int finish(CleanRun *run) noexcept nogil:
     at = segment_floor(state, run.output.base_offset)
     if at >= 0 and state.segments[at].base_offset == run.output.base_offset and state.segments[at].swapping \
             and not state.deleting and not state.moved and strcmp(state.directory, run.directory) == 0:
-        error = rename_all(run, b".swap", b"")
+        error = rename_output(run, b".log", b".swap", b"")
         if error == 0:
-            state.segments[at].swapping = False
-            named = True
-        else:
+            state.segments[at].swapping = False          # indexes that did not follow count as empty
+            error = rename_indexes(run, b".swap", b"")
+        named = error == 0
+        if error != 0:
             log_fail(run.log, error, b"naming a compacted segment")
     pthread_mutex_unlock(&run.log.lock)
     return sync_path(run.directory) if named else error

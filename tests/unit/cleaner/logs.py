@@ -49,9 +49,9 @@ def put(log: PartitionLog, pairs, *, codec=0, timestamp=NOW_MS, leader_epoch=0, 
     return int(offset)
 
 
-def end_transaction(log: PartitionLog, producer_id: int, *, abort: bool, epoch=0) -> int:
+def end_transaction(log: PartitionLog, producer_id: int, *, abort: bool, epoch=0, timestamp=NOW_MS) -> int:
     """Appends the marker that ends a transaction; its offset."""
-    offset = log.append(marker(producer_id, epoch, abort=abort), 0, NOW_MS)
+    offset = log.append(marker(producer_id, epoch, abort=abort, timestamp=timestamp), 0, NOW_MS)
     log.advance_high_watermark(log.log_end_offset)
     return int(offset)
 
