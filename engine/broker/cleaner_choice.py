@@ -89,8 +89,9 @@ def candidate(facts: LogFacts, now_ms: int) -> Candidate:
     end = max(end, first_dirty)
     # A segment on both sides of the end is not cleaned.
     bound = active.base_offset if end >= active.base_offset else closed[_from(closed, end)].base_offset
-    first = _from(closed, min(first_dirty, bound))
-    cleanable = [each for each in closed[first:] if each.base_offset < bound]
+    cleanable: Sequence[SegmentFacts] = ()
+    if first_dirty < bound:
+        cleanable = [each for each in closed[_from(closed, first_dirty) :] if each.base_offset < bound]
     waiting = min((each.first_timestamp for each in dirty if each.first_timestamp > 0), default=NEVER_MS)
     return Candidate(
         first_dirty_offset=first_dirty,
