@@ -1,5 +1,6 @@
 """Metadata records as bytes, in the versions that the finalized metadata.version writes."""
 
+from copy import copy
 from typing import Final
 
 from bowstring.engine.metadata.features import HIGHEST_METADATA_VERSION
@@ -20,11 +21,37 @@ _VERSIONS_SINCE: Final[dict[int, tuple[tuple[int, int], ...]]] = {
     BrokerRegistrationChangeRecord.api_key: ((30, 3), (17, 2), (0, 1)),
 }
 
+# Fields of those that came with a later metadata.version, and what stands for them before it: a cluster that is
+# still older does without.
+_FIELDS_SINCE: Final[dict[int, tuple[tuple[int, str, tuple[()] | None], ...]]] = {
+    PartitionRecord.api_key: (
+        (17, "directories", ()),
+        (23, "eligible_leader_replicas", None),
+        (23, "last_known_elr", None),
+    ),
+    PartitionChangeRecord.api_key: (
+        (17, "directories", None),
+        (23, "eligible_leader_replicas", None),
+        (23, "last_known_elr", None),
+    ),
+    RegisterBrokerRecord.api_key: ((17, "log_dirs", ()), (30, "cordoned_log_dirs", None)),
+    BrokerRegistrationChangeRecord.api_key: ((17, "log_dirs", ()), (30, "cordoned_log_dirs", None)),
+}
+
 
 def encode_record(record: MetadataRecord, metadata_version: int = HIGHEST_METADATA_VERSION) -> bytes:
     """The value of a record of __cluster_metadata, as a cluster at `metadata_version` writes it."""
     since = _VERSIONS_SINCE.get(record.api_key, ((0, 0),))
     version = next(version for level, version in since if metadata_version >= level)
+    left_out: list[tuple[str, list[object] | None]] = [
+        (name, None if empty is None else list(empty))
+        for level, name, empty in _FIELDS_SINCE.get(record.api_key, ())
+        if metadata_version < level and getattr(record, name)
+    ]
+    if left_out:
+        record = copy(record)
+        for name, empty_value in left_out:
+            setattr(record, name, empty_value)
     return encode_metadata_record(record, version)
 
 

@@ -92,6 +92,19 @@ def test_everything_comes_back():
     assert quorum.kraft_version == 0 and quorum.voter_ids() == []
 
 
+@pytest.mark.parametrize("level", [7, 8, 17, 23, 29])
+def test_an_older_cluster_is_written_in_its_own_versions(level):
+    """Directories and eligible leaders are left out where records have no place for them; the rest comes back."""
+    older = [settings.FeatureLevelRecord(name=METADATA_VERSION, feature_level=level), *EVERYTHING[1:]]
+    image, _ = decode_snapshot(written(records=older))
+    partition, broker = image.topics["t"].partitions[0], image.brokers[1]
+    assert partition.directories == ((DIRECTORY, bytes(16)) if level >= 17 else ())
+    assert broker.directories == ((DIRECTORY,) if level >= 17 else ())
+    assert partition.eligible_leaders == ((2,) if level >= 23 else ())
+    assert (partition.leader_epoch, broker.cordoned, len(image.kept)) == (4, (), 5)
+    assert EVERYTHING[2].cordoned_log_dirs == [DIRECTORY], "the record itself is as it was"
+
+
 def test_voters_come_back():
     quorum = QuorumFacts()
     quorum.kraft_version, quorum.voters = 1, VOTERS
