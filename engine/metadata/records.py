@@ -21,7 +21,7 @@ _VERSIONS_SINCE: Final[dict[int, tuple[tuple[int, int], ...]]] = {
     BrokerRegistrationChangeRecord.api_key: ((30, 3), (17, 2), (0, 1)),
 }
 
-# Fields of those that came with a later metadata.version, and what stands for them before it: a cluster that is
+# Fields that came with a later metadata.version, and what stands for them before it: a cluster that is
 # still older does without.
 _FIELDS_SINCE: Final[dict[int, tuple[tuple[int, str, tuple[()] | None], ...]]] = {
     PartitionRecord.api_key: (
