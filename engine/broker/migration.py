@@ -113,6 +113,7 @@ def migrate(
         done = Migration([str(path) for path in paths], to, cluster_id, node_id)
         _describe(done, state, paths)
         _check(done, state, home, accept_unclean)
+    broker = state.image.brokers.get(node_id)  # its addresses; a recovery registers others
     if not done.clean:
         done.changes.append("recovered every log, as a start of Bowstring does")
         if not dry_run:
@@ -126,7 +127,7 @@ def migrate(
         settings,
         node_id=node_id,
         directories=done.directories,
-        broker=state.image.brokers.get(node_id),
+        broker=broker,
         voters_in_log=state.quorum.kraft_version > 0,
         controller_port=controller_port,
     )

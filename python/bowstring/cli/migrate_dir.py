@@ -84,9 +84,9 @@ def _show(done: Migration, dry_run: bool) -> None:
         markup=False,
     )
     for line in done.changes:
-        print_note(f"would have {line}" if dry_run else line)
+        print_note(f"not done: {line}" if dry_run else line)
     if done.backup is not None:
-        print_note(f"{'would have copied' if dry_run else 'copied'} the metadata log to {done.backup}")
+        print_note(f"{'not done: ' if dry_run else ''}copied the metadata log to {done.backup}")
     for warning in done.warnings:
         console().print(f"note: {warning}", markup=False)
     console().print(f"start it with: {done.command}", markup=False)

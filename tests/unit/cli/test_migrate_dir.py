@@ -20,6 +20,7 @@ from bowstring.clients.admin import Admin
 broker = Broker(data_dir=sys.argv[1]).start()
 with Admin(broker.bootstrap_servers) as admin:
     admin.create_topic("t", 1, 1, {})
+print(broker.port, flush=True)
 os._exit(9)
 """
 
@@ -82,7 +83,7 @@ def test_a_dry_run_changes_nothing(offline, stopped):
     before = content(stopped)
     done = offline("migrate-dir", stopped, "--dry-run")
     assert done.code == 0
-    assert "would have removed bowstring.durability of t" in done.err
+    assert "not done: removed bowstring.durability of t" in done.err
     assert content(stopped) == before
 
 
@@ -108,13 +109,15 @@ def test_a_directory_in_use(offline, tmp_path):
 
 def test_an_unclean_directory_is_refused_or_recovered(offline, tmp_path):
     path = tmp_path / "data"
-    subprocess.run([sys.executable, "-c", KILLED, str(path)], check=False)
+    command = [sys.executable, "-c", KILLED, str(path)]
+    port = subprocess.run(command, check=False, capture_output=True, text=True).stdout.strip()
     done = offline("migrate-dir", path)
     assert done.code == 1 and "--unclean" in done.err
     done = offline("migrate-dir", path, "--unclean", "--json")
     assert done.code == 0, done.err
     assert "t" in metadata(path).image.topics
     assert (path / ".kafka_cleanshutdown").exists()
+    assert load(path / "server.properties")["listeners"].startswith(f"PLAINTEXT://127.0.0.1:{port},")
 
 
 @pytest.mark.parametrize(
