@@ -18,9 +18,6 @@ cdef extern from "pthread.h" nogil:
     int pthread_mutex_lock(pthread_mutex_t *mutex)
     int pthread_mutex_unlock(pthread_mutex_t *mutex)
 
-cdef extern from "fcntl.h" nogil:
-    int POSIX_FADV_WILLNEED
-
 cdef enum:
     INDEX_PIECE_BYTES = 65536
     STEPS_BACK = 8                  # index entries tried before a segment is read from its beginning
@@ -256,7 +253,6 @@ cdef int cold_read(Log *log, ColdRead *read) noexcept nogil:
         return error
     if place.position + read.size_bytes > place.size_bytes:
         read.size_bytes = place.size_bytes - place.position
-    file_ops.advise(place.file.fd, place.position, read.size_bytes, POSIX_FADV_WILLNEED)
     error = scan_open(&scan, place.file.fd, place.position, place.size_bytes)
     if error == 0:
         error = check_batches(log, read, &place, &scan)
