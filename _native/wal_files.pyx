@@ -11,7 +11,7 @@ from libc.string cimport memset
 from posix.fcntl cimport O_CREAT, O_RDWR
 from posix.stdlib cimport posix_memalign
 from bowstring._native.crc cimport crc32c_update
-from bowstring._native.log_files cimport file_ops, iovec
+from bowstring._native.log_files cimport file_ops, iovec, sync_path
 from bowstring._native.wal_types cimport WAL_BLOCK, WAL_DEPTH, WAL_TRAILER_MAGIC, WalFrameHeader
 
 cdef extern from *:
@@ -195,6 +195,8 @@ cdef WalSegment *segment_open(Wal *wal, int32_t number, bint make, int *error) n
         if error[0] == 0:
             file_ops.reserve(segment.fd, 0, wal.segment_bytes)
             error[0] = write_through(wal, segment.fd)
+        if error[0] == 0:
+            error[0] = sync_path(wal.directory)          # frames in a file without a name would be lost
     if error[0] != 0:
         if segment.fd >= 0:
             file_ops.close(segment.fd)

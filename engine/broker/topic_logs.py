@@ -383,7 +383,16 @@ class TopicLogs:
         }
         for topic, index, log in self:
             offsets[self._directories.of(log)][topic, index] = value(log)
-        return partial(self._write_checkpoints, name, offsets)
+        if name != RECOVERY_POINTS:
+            return partial(self._write_checkpoints, name, offsets)
+        # Deleting records raises both. A recovery point alone would pass over records that were never synced.
+        write_starts = self.checkpoint(LOG_START_OFFSETS)
+
+        def write() -> None:
+            write_starts()
+            self._write_checkpoints(name, offsets)
+
+        return write
 
     def _checkpoint_recovery(self) -> None:
         self.checkpoint(RECOVERY_POINTS)()

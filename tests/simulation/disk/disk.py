@@ -70,7 +70,9 @@ def put_tree(root: Path, files: dict[str, bytes | None]) -> None:
         if content is None:
             (root / path).mkdir()
         else:
-            (root / path).write_bytes(content)
+            with open(root / path, "wb") as file:
+                file.write(content.rstrip(b"\0"))  # a write-ahead log is mostly zeros
+                file.truncate(len(content))
 
 
 def put_at(fd: int, data: bytes, position: int) -> None:

@@ -154,13 +154,16 @@ class Workload:
         self.start()
 
     def checkpoint(self) -> None:
-        """All three offset checkpoints."""
-        for name, value in (
-            (RECOVERY_POINTS, lambda log: log.recovery_point),
-            (LOG_START_OFFSETS, lambda log: log.log_start_offset),
-            (HIGH_WATERMARKS, lambda log: log.high_watermark),
+        """All three offset checkpoints, in the broker's order."""
+        logs = {key_of(p.name): p.log for p in self.partitions.values()}
+        points = {key: log.recovery_point for key, log in logs.items()}
+        starts = {key: log.log_start_offset for key, log in logs.items()}
+        marks = {key: log.high_watermark for key, log in logs.items()}
+        for name, offsets in (
+            (LOG_START_OFFSETS, starts),
+            (RECOVERY_POINTS, points),
+            (HIGH_WATERMARKS, marks),
         ):
-            offsets = {key_of(p.name): value(p.log) for p in self.partitions.values()}
             write_offsets(self.disk.root / name, offsets)
 
     # ------------------------------------------------------------ records

@@ -1,0 +1,229 @@
+"""Logs in commit mode on a simulated disk: appends are acknowledged once the write-ahead log has them.
+
+What a broker does with threads (engine/broker/durability.py) is done here step by step, in its order.
+"""
+
+import random
+from pathlib import Path
+
+from bowstring._native import log_durability
+from bowstring._native.log import PartitionLog
+from bowstring._native.log_checkpoint import flush_logs
+from bowstring._native.wal import WriteAheadLog
+from bowstring._native.wal_replay import replay, segment_numbers, survey
+from bowstring.engine.broker.checkpoints import (
+    LOG_START_OFFSETS,
+    RECOVERY_POINTS,
+    read_offsets,
+    write_offsets,
+)
+from bowstring.engine.broker.data_directory import DataDirectory
+from tests.simulation.disk.checks import check_log
+from tests.simulation.disk.crashes import Crashes, Image, scratch
+from tests.simulation.disk.disk import Disk, put_tree
+from tests.simulation.disk.medium import Outcome
+from tests.simulation.disk.workload import Batch, Facts, key_of, open_partition
+from tests.unit.log.batches import CONFIG, NOW_MS, batch
+
+TOPIC_ID = bytes(range(16))
+SEGMENT_BYTES = 4 << 20
+CONFIGS = {
+    "t-0": CONFIG | {"segment_bytes": 3000, "index_interval_bytes": 200},
+    "t-1": CONFIG | {"segment_bytes": 2 << 20},
+}
+FEW_SEGMENTS = 3
+
+
+class CommitBroker:
+    """The storage of a broker in commit mode: its logs and its write-ahead log."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.logs: dict[str, PartitionLog] = {}
+
+    def start(self) -> None:
+        """Opens everything, and puts back what the write-ahead log has."""
+        directory = DataDirectory(self.root)
+        directory.open(1)
+        try:
+            points, starts = (read_offsets(self.root / name) for name in (RECOVERY_POINTS, LOG_START_OFFSETS))
+            for name, config in CONFIGS.items():
+                self.logs[name] = open_partition(
+                    self.root, name, config, points, starts, clean=directory.was_clean
+                )
+            by_id = {(TOPIC_ID, key_of(name)[1]): log for name, log in self.logs.items()}
+            if directory.was_clean:
+                last_frame, superseded = survey(self.root)
+            else:
+                found = replay(self.root, by_id)
+                missing = {key: each[3] for key, each in found["logs"].items() if each[3] is not None}
+                assert not missing, f"acknowledged records are nowhere: {missing}"
+                last_frame, superseded = found["last_frame"], found["superseded"]
+                if segment_numbers(self.root):
+                    flush_logs(list(self.logs.values()))
+                self.write_checkpoints()
+        finally:
+            directory.close()
+        self.wal = WriteAheadLog(
+            self.root, last_frame=last_frame, superseded=superseded, segment_bytes=SEGMENT_BYTES, io="pwrite"
+        )
+        numbers = segment_numbers(self.root)
+        for number in numbers:
+            self.wal.add_segment(number, make=False)
+        self.next_number = max(numbers, default=-1) + 1
+        for name, log in self.logs.items():
+            log_durability.join(log, self.wal, TOPIC_ID, key_of(name)[1])
+            log.advance_high_watermark(log.log_end_offset)
+
+    def write_checkpoints(self) -> None:
+        """Log starts, then recovery points."""
+        logs = {key_of(name): log for name, log in self.logs.items()}
+        points = {key: log.recovery_point for key, log in logs.items()}
+        write_offsets(self.root / LOG_START_OFFSETS, {key: log.log_start_offset for key, log in logs.items()})
+        write_offsets(self.root / RECOVERY_POINTS, points)
+
+    def checkpoint(self) -> None:
+        """Partition files get what the write-ahead log holds, and segments are given back."""
+        frame = self.wal.closed_frame
+        flush_logs(list(self.logs.values()))
+        self.write_checkpoints()
+        self.wal.released(frame)
+
+    def commit(self) -> None:
+        """Everything staged goes to the medium."""
+        while self.wal.durable_frame < self.wal.staged_frame:
+            stats = self.wal.stats()
+            if stats["free_segments"] == 0:
+                if stats["segments"] >= FEW_SEGMENTS:
+                    self.checkpoint()
+                else:
+                    self.wal.add_segment(self.next_number)
+                    self.next_number += 1
+            self.wal.commit()
+        for log in self.logs.values():
+            log_durability.durable_to(log, log.log_end_offset)
+
+    def stop(self, disk: Disk) -> None:
+        """In order."""
+        self.commit()
+        self.wal.stop()
+        for log in self.logs.values():
+            log_durability.join(log, None, bytes(16), 0)
+            log.close(sync=False)
+        disk.sync_all()
+        self.write_checkpoints()
+        self.wal.mark_clean()
+        DataDirectory(self.root).mark_clean(1)
+
+
+class CommitWorkload:
+    """Appends, group commits, checkpoints and restarts; notes say what was acknowledged."""
+
+    def __init__(self, disk: Disk, seed: int) -> None:
+        self.disk = disk
+        self.chance = random.Random(seed)
+        self.broker = CommitBroker(disk.root)
+        self.live: dict[str, list[Batch]] = {name: [] for name in CONFIGS}
+        self.ever: dict[str, set[Batch]] = {name: set() for name in CONFIGS}
+        self.sequences: dict[tuple[str, int], int] = {}
+        self.count = 0
+
+    def run(self, steps: list[str]) -> None:
+        """Starts, and does the steps; notes in the trace tell what is owed."""
+        before = {name: Facts() for name in CONFIGS}
+        for step in ["start", *steps]:
+            during = self.disk.note("facts")
+            getattr(self, step)()
+            after = {n: Facts(tuple(b for b in self.live[n] if b.last < log.high_watermark), log.high_watermark)
+                     for n, log in self.broker.logs.items()}  # fmt: skip
+            during.value = {n: before[n].both(after[n]) for n in CONFIGS}
+            self.disk.note("facts", after)
+            before = after
+
+    def start(self) -> None:
+        self.broker.start()
+
+    def restart(self) -> None:
+        self.broker.stop(self.disk)
+        self.broker = CommitBroker(self.disk.root)
+        self.broker.start()
+
+    def put(self, name: str, size_bytes: int) -> None:
+        log = self.broker.logs[name]
+        self.count += 1
+        records, producer = self.chance.randrange(1, 3), self.chance.choice([3, 4])
+        sequence = self.sequences.get((name, producer), 0)
+        values = [
+            b"%d-%d-" % (self.count, i) + self.chance.randbytes(8) * (size_bytes // 8) for i in range(records)
+        ]
+        data = batch(values, timestamp=NOW_MS + self.count, producer_id=producer, epoch=0, sequence=sequence)
+        end = log.log_end_offset
+        made = Batch(end, end + records - 1, 0, data[17:])
+        self.ever[name].add(made)
+        assert log.append(data, 0, NOW_MS) == end
+        self.live[name].append(made)
+        self.sequences[name, producer] = sequence + records
+
+    def append(self) -> None:
+        self.put(self.chance.choice(list(CONFIGS)), self.chance.choice([8, 100, 700]))
+
+    def append_much(self) -> None:
+        """Fills write-ahead log segments."""
+        self.put("t-1", 450_000)
+
+    def commit(self) -> None:
+        self.broker.commit()
+
+    def checkpoint(self) -> None:
+        self.broker.checkpoint()
+
+    def roll(self) -> None:
+        self.broker.logs[self.chance.choice(list(CONFIGS))].roll()
+
+    def truncate(self) -> None:
+        """The last few batches of a log go; the write-ahead log is told."""
+        name = self.chance.choice(list(CONFIGS))
+        log, batches = self.broker.logs[name], self.live[name]
+        if len(batches) > 3:
+            target = batches[-self.chance.randrange(1, 3)].base
+            self.live[name] = [b for b in batches if b.last < target]
+            log.truncate_to(target)
+            known = {p[0]: p[2] + 1 for p in log.active_producers()}
+            self.sequences |= {(name, p): known.get(p, 0) for n, p in self.sequences if n == name}
+            self.broker.write_checkpoints()
+            self.broker.commit()
+
+
+class CommitCrashes(Crashes):
+    """Starts on images of a data directory in commit mode: what was acknowledged is there, whatever the outcome."""
+
+    def look(self, image: Image, facts: dict[str, Facts], outcome: Outcome) -> None:
+        """Starts with replay, and checks every partition."""
+        key = hash((tuple(sorted(image.items())), tuple((n, f.acked) for n, f in sorted(facts.items()))))
+        if key in self._looked:
+            self.same += 1
+            return
+        self._looked.add(key)
+        self.looked += 1
+        with scratch() as root:
+            put_tree(root, image)
+            broker = CommitBroker(root)
+            broker.start()
+            for name, log in broker.logs.items():
+                check_log(log, self.ever[name], facts[name].acked, 0)
+
+    def __init__(self, ever: dict[str, set[Batch]]) -> None:
+        super().__init__(ever)
+        self._looked: set[int] = set()
+
+    def during_recovery(
+        self, image: Image, facts: dict[str, Facts], outcomes: list[Outcome], share: float
+    ) -> None:
+        """Power is lost again at moments of the start after a power loss."""
+        with scratch() as root:
+            put_tree(root, image)
+            disk = Disk(root)
+            disk.note("facts", facts)
+            with disk.watched():
+                CommitBroker(root).start()
+            self.at_every_moment(disk, outcomes, share=share)
