@@ -108,7 +108,7 @@ cdef int look_for_hole(Log *log, int64_t base_offset, Opening *opening) noexcept
         if end_offset < 0:
             return <int>end_offset
     if end_offset < base_offset:
-        finding_add(state, b"a segment is missing before this one", base_offset, b".log", 0, 0, end_offset, base_offset)
+        finding_add(state, b"a segment is missing before this one, unless the topic was compacted once", base_offset, b".log", 0, 0, end_offset, base_offset)
     return 0
 
 

@@ -138,7 +138,7 @@ class Scrubber:
             self._known.add(key)
             self.damaged_ranges += 1
             log_lines.error(
-                "a segment is missing before this one",
+                "a segment is missing before this one, unless the topic was compacted once",
                 partition=partition,
                 file=f"{log.directory}/{end:020d}.log",
                 first_offset=first,

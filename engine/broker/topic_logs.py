@@ -171,6 +171,12 @@ class TopicLogs:
             return None
         if home is None:
             home = self._directories.by_id(assigned) or self._place(key)
+            log_lines.warning(
+                "a partition has no directory; it is made anew, empty. Unless the topic had just been made, "
+                "stop the broker and restore the directory from a copy",
+                partition=partition_directory(*key),
+                directory=str(home.path) if home is not None else None,
+            )
             return self._make(topic, index, config, home) if home is not None else None
         try:
             log = opener.open(home, key, config)

@@ -298,6 +298,17 @@ def test_partition_files_that_are_damaged(data):
                 assert all(logs.get(topic, i) is not None for topic in ("orders", "payments") for i in (0, 1))
 
 
+def test_a_partition_directory_that_is_missing(data, caplog):
+    shutil.rmtree(data / "orders-1")
+    before = {key: value for key, value in tree(data).items() if key.startswith("payments")}
+    with caplog.at_level("WARNING", "bowstring"), Broker(data_dir=data) as broker:
+        assert broker._running().logs.get("orders", 1).log_end_offset == 0
+    (line,) = [each for each in caplog.records if "has no directory" in each.getMessage()]
+    assert line.facts == {"partition": "orders-1", "directory": str(data)}
+    after = tree(data)
+    assert {key: after[key] for key in before} == before
+
+
 def test_a_partition_of_another_topic_is_set_aside(data):
     """A directory that came from another cluster: same name, another topic id."""
     (data / "orders-0" / "partition.metadata").write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAEQ\n")
