@@ -35,6 +35,16 @@ class Opener:
             self._recovery_points[directory] = read_offsets(directory.path / RECOVERY_POINTS)
             self._log_starts[directory] = read_offsets(directory.path / LOG_START_OFFSETS)
 
+    def checkpoints(self) -> dict[tuple[DataDirectory, str], dict[PartitionKey, int]]:
+        """What the checkpoint files hold; those that are missing, empty or damaged are left out."""
+        read = ((RECOVERY_POINTS, self._recovery_points), (LOG_START_OFFSETS, self._log_starts))
+        return {
+            (directory, name): dict(offsets)
+            for name, of_directories in read
+            for directory, offsets in of_directories.items()
+            if offsets
+        }
+
     def open(self, directory: DataDirectory, key: PartitionKey, config: dict[str, int]) -> PartitionLog:
         """The log of a partition whose place `directory` is, or was before a move of it was cut off.
 

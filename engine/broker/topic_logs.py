@@ -146,6 +146,7 @@ class TopicLogs:
 
         run_on_threads(open_one, work, threads_for(len(work), threads))
         self.unfinished = opener.unfinished
+        self._written = opener.checkpoints()
         self._replay_wals(topics)
         self.durability.open(home.path for home in self._directories.opened)
         for topic in topics:
@@ -230,6 +231,9 @@ class TopicLogs:
 
     async def open_new(self, image: ClusterImage, topic: TopicImage) -> None:
         """Makes and serves the partitions of a topic that are not open yet, where the image has them."""
+        if self._is_in_checkpoints(topic.name):
+            # What a deleted topic of this name left there would be taken for the new one's after a crash.
+            await asyncio.get_running_loop().run_in_executor(None, self.checkpoint(RECOVERY_POINTS))
         logs = self._logs.setdefault(topic.name, [])
         first = len(logs)
         logs.extend([None] * (len(topic.partitions) - first))
@@ -264,6 +268,12 @@ class TopicLogs:
             for i, partition in enumerate(topic.partitions[first:])
             if self._node_id in partition.replicas
         ]
+
+    def _is_in_checkpoints(self, topic: str) -> bool:
+        """Whether a topic that is not here has entries in the checkpoints on disk."""
+        return topic not in self._logs and any(
+            name == topic for offsets in self._written.values() for name, _ in offsets
+        )
 
     def _make(
         self, topic: TopicImage, index: int, config: dict[str, int], home: DataDirectory
