@@ -230,6 +230,8 @@ cdef int start_over(Log *log, Opening *opening) noexcept nogil:
     """The log start is above everything there is: the files were taken away or are another log's."""
     cdef LogState *state = state_of(log)
     cdef int error = 0
+    finding_add(state, b"all segments were dropped: they end below the log start offset in log-start-offset-checkpoint",
+                state.segments[0].base_offset, b".log", 0, 0, opening.end_offset, log.log_start_offset)
     while state.segment_count > 0 and error == 0:
         state.segment_count -= 1
         state.dropped_segments += 1

@@ -378,6 +378,16 @@ def test_a_log_whose_end_below_the_point_is_destroyed_goes_on_behind_it(tmp_path
     assert reopened(tmp_path, 100).log_end_offset == 101
 
 
+def test_a_log_start_above_the_log_is_reported(tmp_path):
+    log = open_log(tmp_path)
+    fill(log, 5)
+    log.close()
+    log = open_log(tmp_path, start=80)
+    (found,) = take_findings(log)
+    assert "log-start-offset-checkpoint" in found["what"]
+    assert (found["first_offset"], found["end_offset"]) == (50, 80) and log.log_end_offset == 80
+
+
 def test_a_missing_segment_is_reported(tmp_path):
     log = open_log(tmp_path, segment_bytes=5000)
     fill(log, 50)
