@@ -17,6 +17,7 @@ from pathlib import Path
 from bench import machine, report
 from bench.bars import judge_all
 from bench.cases import cold, durability, footprint, latency
+from bench.cases.compaction import compaction
 from bench.cases.consume import FilledTopics, consume, produce_and_consume
 from bench.cases.micro import micro
 from bench.cases.produce import LARGE_BATCHES, MODERN_DEFAULTS, SMALL_BATCHES, produce
@@ -34,6 +35,7 @@ FRESH: dict[str, Case] = {
     "start": lambda lab, _, name: footprint.start(lab, name, "Start"),
     "idle": lambda lab, _, name: footprint.idle(lab, name, "Idle"),
     "recovery": lambda lab, _, name: recovery(lab, name, "Recovery after an unclean stop"),
+    "compaction": lambda lab, _, name: compaction(lab, name, "Log compaction"),
     "micro": lambda lab, _, name: micro(lab, name, "Micro benches of the native code"),
 }
 LOADED: dict[str, Case] = {

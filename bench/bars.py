@@ -171,6 +171,13 @@ BARS = (
         "GB/s",
         (at_least(3, "GB/s"),),
     ),
+    Bar(
+        "compaction, 10 M records of 100 B with 1 M keys",
+        "compaction",
+        "records_per_second",
+        "rec/s",
+        (times_kafka(5),),
+    ),
     Bar("process start to first ApiVersions", "start", "start_seconds", "s", (at_most(0.15, "s"),)),
     Bar("idle memory", "idle", "rss_mib", "MiB", (at_most(40, "MiB"),)),
     Bar("idle CPU", "idle", "cpu_percent", "%", (at_most(0, "%"),)),

@@ -20,6 +20,8 @@ class Size:
         synced_records: 1 KiB records of a round against Kafka with flush.messages=1.
         recovery_bytes: topics of the recovery case.
         recovery_new_bytes: of them, written since the last checkpoint.
+        compact_records: 100-byte records of the compaction case.
+        compact_keys: keys they have.
         warm_memory: whether memory is filled before every round (see bench/warm_memory.py).
     """
 
@@ -43,6 +45,8 @@ class Size:
     micro_seconds: float
     recovery_bytes: int
     recovery_new_bytes: int
+    compact_records: int
+    compact_keys: int
     warm_memory: bool = True
 
 
@@ -69,6 +73,8 @@ SMOKE = Size(
     micro_seconds=0.001,
     recovery_bytes=64 << 20,
     recovery_new_bytes=4 << 20,
+    compact_records=20_000,
+    compact_keys=2_000,
     warm_memory=False,
 )
 
@@ -93,6 +99,8 @@ SHORT = Size(
     micro_seconds=0.1,
     recovery_bytes=10 << 30,
     recovery_new_bytes=256 << 20,
+    compact_records=10_000_000,
+    compact_keys=1_000_000,
 )
 
 FULL = Size(
@@ -116,6 +124,8 @@ FULL = Size(
     micro_seconds=0.1,
     recovery_bytes=10 << 30,
     recovery_new_bytes=256 << 20,
+    compact_records=10_000_000,
+    compact_keys=1_000_000,
 )
 
 SIZES = {size.name: size for size in (SMOKE, SHORT, FULL)}
