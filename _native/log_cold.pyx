@@ -213,12 +213,24 @@ cdef int pass_bad(Log *log, const ColdRead *read, const Place *place, LogScan *s
     return enter_bad(log, read, place, &found)
 
 
+cdef int mark_jumper(Log *log, const ColdRead *read, const Place *place, int64_t position, int64_t end,
+                     int64_t next_offset) noexcept nogil:
+    """[position, end) left offsets out, and the batch behind it has some of them: the first of the two is wrong."""
+    cdef CorruptFound found
+    found.position = position
+    found.size_bytes = end - position
+    found.next_offset = next_offset
+    found.why = b"its base offset is not the one that was due"
+    return enter_bad(log, read, place, &found)
+
+
 cdef int check_batches(Log *log, ColdRead *read, const Place *place, LogScan *scan) noexcept nogil:
     """From batch to batch until enough is read. A base offset, which no CRC covers, has to fit between its neighbours."""
     cdef BatchInfo info
     cdef const uint8_t *batch = NULL
     cdef int64_t min_offset = read.segment_base_offset
     cdef int64_t wanted_end = place.position + read.size_bytes
+    cdef int64_t gap_at = -1, gap_min = 0                # a batch that came later than was due, and what was
     cdef int found = 1
     read.warm.next_offset = -1
     while scan_at(scan) < place.size_bytes and (scan_at(scan) < wanted_end or scan_at(scan) == place.position):
@@ -226,14 +238,22 @@ cdef int check_batches(Log *log, ColdRead *read, const Place *place, LogScan *sc
         if found == -EOPNOTSUPP:
             scan.bad = b"it is not of message format 2"
             found = 0
+        if found > 0 and gap_at >= 0 and gap_min <= info.base_offset < min_offset:
+            min_offset = info.base_offset
+            found = mark_jumper(log, read, place, gap_at, scan_at(scan), min_offset)
+            if found < 0:
+                return found
+            found = 1
         if found > 0 and not min_offset <= info.base_offset <= place.next_base - 1 - info.last_offset_delta:
             scan.bad = b"its offsets do not fit between its neighbours'"
             found = 0
         if found > 0:
+            gap_at = scan_at(scan) if info.base_offset > min_offset else -1
+            gap_min = min_offset
             min_offset = read.warm.next_offset = last_offset_of(&info) + 1
             scan_pass(scan, info.size_bytes)
         elif found == 0:
-            read.warm.next_offset = -1
+            read.warm.next_offset = gap_at = -1
             found = pass_bad(log, read, place, scan, &min_offset)
         if found < 0:
             return found

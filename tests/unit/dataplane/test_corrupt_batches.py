@@ -3,6 +3,7 @@
 import os
 import struct
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -97,6 +98,7 @@ DAMAGE = {
     "the length": (8, b"\0\x7f\xff\xff"),
     "the length, by one": (11, b"\x01"),
     "the base offset": (1, b"\xff"),
+    "the base offset, to one that will come": (6, b"\x03"),
     "a header of zeros": (0, bytes(61)),
     "a page of zeros": (200, bytes(4096)),
 }
@@ -168,6 +170,40 @@ def test_damage_under_a_running_broker(tmp_path, segment):
         assert refused == list(range(base_offset, base_offset + 10))
         assert len(given) == 20 * BATCHES - 10
         assert served.logs[TOPIC, 0].corrupt_ranges() == [(path.name, position, size)]
+    finally:
+        served.close()
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_damage_never_reaches_a_reader(stopped, seed):
+    """Whatever is overwritten where: what is served is what was written, and what is not hit is served."""
+    random = Random(seed)
+    batches = layout(stopped / DIRECTORY)
+    values = {10 * i + k: b"%d-%d" % (i, k) + VALUE for i in range(len(batches)) for k in range(10)}
+    hit = set()
+    for _ in range(random.randint(1, 6)):
+        path, position, size, _ = random.choice(batches)
+        # not the leader epoch, which no CRC covers
+        at = position + random.choice([random.randrange(12), random.randrange(16, size)])
+        data = random.randbytes(random.choice([1, 2, 4])) if at < position + 9 else random.randbytes(600)
+        data = data[: path.stat().st_size - at]
+        hit |= {
+            each
+            for each in batches
+            if each[0] == path and each[1] < at + len(data) and at < each[1] + each[2]
+        }
+        overwrite(path, at, data)
+    served = reopened(stopped)
+    try:
+        client, offset, given = served.client(), 0, {}
+        while offset < len(values):
+            part = client.call(fetch(17, offset=offset), 17).responses[0].partitions[0]
+            got = {n: value for n, value in records_of(part.records or b"") if n >= offset}
+            assert part.error_code == (0 if got else CORRUPT_MESSAGE)
+            given |= got
+            offset = max(got, default=offset) + 1
+        assert given == {n: values[n] for n in given}
+        assert values.keys() - given.keys() <= {each[3] + k for each in hit for k in range(10)}
     finally:
         served.close()
 
