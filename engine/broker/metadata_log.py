@@ -17,7 +17,7 @@ from bowstring._native.encode import encode_batch
 from bowstring._native.log import LogError, PartitionLog
 from bowstring._native.record_types import CorruptBatch, Record
 from bowstring.engine.broker import log_lines
-from bowstring.engine.broker.checkpoints import replace_file
+from bowstring.engine.broker.checkpoints import replace_file, sync_directory
 from bowstring.engine.broker.data_directory import (
     METADATA_PARTITION_DIRECTORY,
     METADATA_TOPIC_ID,
@@ -93,6 +93,7 @@ class MetadataLog:
         self._path, self._configs, self._snapshots = path, configs, MetadataSnapshots(path)
         if is_new:
             directory.write_partition_metadata(METADATA_PARTITION_DIRECTORY, METADATA_TOPIC_ID)
+            sync_directory(directory.path)  # commits count on the log's own name, too
         # After a crash recovered from its first byte: it is small, and everything rests on it.
         self._log = PartitionLog(
             str(path),

@@ -63,6 +63,7 @@ class Clients:
         self.address = address
         self.truth = Truth()
         self.stopping = threading.Event()
+        self.all_read = threading.Event()
         self.problems: list[BaseException] = []
         self.threads: list[threading.Thread] = []
 
@@ -80,12 +81,30 @@ class Clients:
             self.threads[-1].start()
 
     def stop(self) -> None:
-        """Waits until all have ended what they were at; raises the first problem."""
+        """Waits until all is acknowledged and read; raises the first problem."""
         self.stopping.set()
-        for thread in self.threads:
+        *others, reader = self.threads
+        for thread in others:
             thread.join(90)
+        self.wait(lambda: self.truth.read >= len(self.truth.acked), 30)
+        self.all_read.set()
+        reader.join(30)
+        for thread in self.threads:
             assert not thread.is_alive(), "a client does not end"
         self.check()
+
+    def wait(self, reached: Callable[[], bool], seconds: float) -> None:
+        """Until it is reached, the time is over, or something went wrong."""
+        deadline = time.monotonic() + seconds
+        while not reached() and time.monotonic() < deadline and not self.problems:
+            time.sleep(0.01)
+
+    def work_a_little(self, chance: random.Random) -> None:
+        """Mostly until producers have found the broker again; then kills come at any moment of their work."""
+        acked = len(self.truth.acked)
+        if chance.random() < 0.8:
+            self.wait(lambda: len(self.truth.acked) > acked, 3)
+        time.sleep(chance.uniform(0, 0.3))
 
     def check(self) -> None:
         """Raises the first problem."""
@@ -145,7 +164,7 @@ class Clients:
         """Follows all partitions: no offset is left out, and none comes twice."""
         client = consumer_from_start(self.address)
         places = dict.fromkeys(range(PARTITIONS), 0)
-        while not self.stopping.is_set():
+        while not self.all_read.is_set():
             for message in client.consume(500, 0.1):
                 if message.error() is None:
                     expected = places[message.partition()]
@@ -271,19 +290,20 @@ def test_killed_again_and_again(tmp_path, mode):
     try:
         admin = AdminClient({"bootstrap.servers": broker.address})
         admin.create_topics([NewTopic(TOPIC, PARTITIONS, config=SEGMENTS)])[TOPIC].result(20)
-        clients.start(clients.producer(0), clients.producer(1), clients.reader, clients.committer)
+        clients.start(clients.producer(0), clients.producer(1), clients.committer, clients.reader)
         for _ in range(-(-KILLS // len(MODES))):
-            time.sleep(chance.choice([0.0, 0.2, 0.4, 0.6]))
+            clients.work_a_little(chance)
             broker.kill(chance)
             clients.check()
         clients.stop()
         records = verify(clients.truth, broker.address)
     finally:
         clients.stopping.set()
+        clients.all_read.set()
         broker.process.stop(signal.SIGTERM)
     restarts = sorted(broker.restart_s)
     print(
         f"\n{mode}: {len(restarts)} kills, {records} records, {clients.truth.commits} commits, "
         f"{clients.truth.read} read on the way; restart median {statistics.median(restarts):.2f} s, longest {restarts[-1]:.2f} s"
     )
-    assert clients.truth.read > 0 and clients.truth.commits > 0 and len(clients.truth.acked) == records
+    assert clients.truth.read == records == len(clients.truth.acked) and clients.truth.commits > 0

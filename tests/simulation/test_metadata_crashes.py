@@ -1,0 +1,76 @@
+"""The metadata log under power loss: what was committed is in the image afterwards, whole changes only."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from bowstring.engine.broker.data_directory import DataDirectory
+from bowstring.engine.broker.metadata_log import MetadataLog
+from bowstring.engine.configs import BrokerConfigs
+from bowstring.engine.protocol.records.cluster_metadata.settings import ConfigRecord
+from tests.simulation.disk.crashes import scratch
+from tests.simulation.disk.disk import Disk, put_tree
+from tests.simulation.disk.medium import SYSTEMATIC, Note, random_outcome
+
+CHANGES = 6
+PARTS = 3  # records of a change
+
+
+def changes_after_start(root: Path, more: int, disk: Disk | None = None) -> list[set[int]]:
+    """Starts, commits `more` changes, stops; the parts that the image had of each change when it started."""
+    directory = DataDirectory(root)
+    directory.open(1)
+    log = MetadataLog()
+    log.open(directory, BrokerConfigs({}))
+    found: list[set[int]] = [set() for _ in range(2 * CHANGES)]
+    for name in log.image.resource_configs(2, "t"):
+        change, _, part = name.partition(".")
+        found[int(change)].add(int(part))
+    first = sum(bool(parts) for parts in found)
+
+    async def commit(change: int) -> None:
+        async with log.changing():
+            await log.commit(
+                [ConfigRecord(resource_type=2, resource_name="t", name=f"{change}.{part}", value="v" * 300) for part in range(PARTS)]
+            )  # fmt: skip
+
+    for change in range(first, first + more):
+        asyncio.run(commit(change))
+        if disk is not None:
+            disk.note("committed", change + 1)
+    log.close()
+    directory.close()
+    return found
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [*SYSTEMATIC, *(random_outcome(i, journal=True) for i in range(3))],
+    ids=lambda o: f"{o.name} {o.seed}",
+)
+def test_every_moment(worked, outcome):
+    trace, medium, committed = worked.trace, worked.medium(), 0
+    for moment, event in enumerate(trace):
+        if isinstance(event, Note):
+            committed = event.value
+            continue
+        image = medium.image(outcome, moment, event)
+        medium.apply(event)
+        with scratch() as root:
+            put_tree(root, image)
+            found = changes_after_start(root, 1)
+        there = sum(bool(parts) for parts in found)
+        assert there >= committed, f"moment {moment}: {there} changes of {committed} committed ones are there"
+        assert all(len(parts) in (0, PARTS) for parts in found), f"moment {moment}: {found}"
+        assert all(found[:there]) and not any(found[there:]), f"moment {moment}: {found}"
+
+
+@pytest.fixture(scope="module")
+def worked():
+    with scratch() as root:
+        disk = Disk(root)
+        with disk.watched():
+            changes_after_start(root, CHANGES // 2, disk)
+            changes_after_start(root, CHANGES // 2, disk)
+        return disk
