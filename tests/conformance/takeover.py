@@ -9,7 +9,14 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Message, Producer, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
 from confluent_kafka.admin import (
     AclBinding,
     AclBindingFilter,
@@ -34,6 +41,7 @@ from tests.conformance.target import BowstringBroker, Broker, free_port
 QUIET = {"log_level": 0}
 INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state")
 BIG = 1 << 20
+NOT_YET = ("NOT_LEADER_FOR_PARTITION", "LEADER_NOT_AVAILABLE", "UNKNOWN_TOPIC_OR_PART")
 
 
 class Seen(NamedTuple):
@@ -300,13 +308,29 @@ def consumer(bootstrap: str, group: str = "nobody", **settings: Any) -> Consumer
     return Consumer({**fixed, "enable.partition.eof": True, "auto.offset.reset": "error", **QUIET, **dotted})
 
 
+def bounds_of(client: Consumer, topic: str, partition: int) -> tuple[int, int]:
+    """The offsets that a partition begins and ends with, once the broker leads it."""
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            found = client.get_watermark_offsets(TopicPartition(topic, partition), timeout=30)
+        except KafkaException as error:
+            # A broker answers before it has taken up what it leads.
+            if error.args[0].name() not in NOT_YET or time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
+        else:
+            assert found is not None, f"{topic}-{partition}: no answer"
+            return int(found[0]), int(found[1])
+
+
 def read_partitions(bootstrap: str, isolation: str) -> dict[tuple[str, int], Partition]:
     """Every record of every topic that is no coordinator's."""
     client = consumer(bootstrap, isolation_level=isolation)
     topics = client.list_topics(timeout=30).topics
     names = [(name, each) for name in sorted(topics) for each in sorted(topics[name].partitions)]
     wanted = [(name, each) for name, each in names if name not in INTERNAL]
-    bounds = {key: client.get_watermark_offsets(TopicPartition(*key), timeout=30) for key in wanted}
+    bounds = {key: bounds_of(client, *key) for key in wanted}
     records: dict[tuple[str, int], list[Seen]] = {key: [] for key in wanted}
     client.assign([TopicPartition(*key, bounds[key][0]) for key in wanted])
     ended: set[tuple[str, int]] = set()
@@ -344,6 +368,22 @@ def view(bootstrap: str, groups: Iterable[str]) -> View:
         configs,
         {group: group_offsets(client, group) for group in groups},
     )
+
+
+def differences(found: View, wanted: View) -> list[str]:
+    """What two views do not agree on, one line for each thing."""
+    lines = []
+    for name in View._fields:
+        ours, theirs = getattr(found, name), getattr(wanted, name)
+        for key in sorted(ours.keys() | theirs.keys(), key=str):
+            one, other = ours.get(key), theirs.get(key)
+            if one == other:
+                continue
+            if isinstance(one, Partition) and isinstance(other, Partition):
+                records = sorted(set(one.records) ^ set(other.records))
+                one, other = one[:2], (*other[:2], f"{len(records)} records, the first of them {records[:1]}")
+            lines.append(f"{name} {key}: {one} is not {other}")
+    return lines
 
 
 def group_offsets(client: AdminClient, group: str) -> dict[tuple[str, int], tuple[int, str]]:
