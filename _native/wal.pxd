@@ -4,5 +4,4 @@ from bowstring._native.wal_types cimport Wal
 cdef class WriteAheadLog:
     cdef Wal *wal
     cdef object path
-    cdef object superseded
     cdef readonly object io, io_reason

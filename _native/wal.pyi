@@ -29,7 +29,6 @@ class WriteAheadLog:
         path: str | PathLike[str],
         *,
         last_frame: int = 0,
-        superseded: tuple[int, int] | None = None,
         segment_bytes: int = ...,
         staged_max_bytes: int = ...,
         io: str = "auto",

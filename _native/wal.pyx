@@ -6,7 +6,7 @@ from libc.stdint cimport int32_t, int64_t
 from libc.string cimport strerror
 from bowstring._native.atomics cimport full_fence, load_i32, load_i64, store_i32
 from bowstring._native.wal_commit cimport commit_once, segment_push, wal_free, wal_new, wal_run
-from bowstring._native.wal_files cimport device_open_ring, segment_close, segment_open, write_trailer
+from bowstring._native.wal_files cimport device_open_ring, segment_open, write_trailer
 from bowstring._native.wal_types cimport (
     WAL_BLOCK, WAL_CONTROL, WAL_FRAME_BYTES, WAL_SUPPLY, WAL_WAKES, WalSegment, pthread_cond_t, pthread_mutex_t, pthread_t)
 
@@ -50,13 +50,12 @@ class WalError(OSError):
 cdef class WriteAheadLog:
     """One log directory's write-ahead log.
 
-    Made after :func:`bowstring._native.wal_replay.replay` has put back what an unclean end left in the files. Segments
+    Made after :func:`bowstring._native.wal_replay.replay` and ``supersede`` have put back what an unclean end left in the files. Segments
     that are there are used again, in any order: what they hold counts no more.
 
     Args:
         path: The log directory.
         last_frame: The greatest frame number the directory has seen.
-        superseded: ``(run, frame)`` whose frames are in synced partition files by now: what was just replayed.
         segment_bytes: Size of a segment file.
         staged_max_bytes: Appends wait while more than this is on its way to the medium.
         io: "auto" takes io_uring where it is allowed, "io_uring" insists, "pwrite" writes with RWF_DSYNC.
@@ -70,7 +69,7 @@ cdef class WriteAheadLog:
         WalError: io_uring was insisted on and is refused.
     """
 
-    def __cinit__(self, path, *, int64_t last_frame=0, superseded=None, int64_t segment_bytes=64 << 20,
+    def __cinit__(self, path, *, int64_t last_frame=0, int64_t segment_bytes=64 << 20,
                   int64_t staged_max_bytes=32 << 20, str io="auto", liburing=None):
         cdef bytes name = os.fsencode(path)
         cdef bytes library = os.fsencode(liburing) if liburing else b""
@@ -80,7 +79,6 @@ cdef class WriteAheadLog:
         if io not in ("auto", "io_uring", "pwrite"):
             raise ValueError(f"io must be auto, io_uring or pwrite, not {io!r}")
         self.path = path
-        self.superseded = superseded
         self.wal = wal_new(name, segment_bytes, staged_max_bytes)
         if self.wal == NULL:
             raise MemoryError
@@ -153,11 +151,6 @@ cdef class WriteAheadLog:
         cdef int error = 0
         with nogil:
             segment = segment_open(self.wal, number, make, &error)
-        if segment != NULL and self.superseded is not None:
-            error = write_trailer(segment.fd, self.wal.segment_bytes, self.superseded[0], self.superseded[1])
-            if error != 0:
-                segment_close(segment)
-                segment = NULL
         if segment == NULL:
             raise WalError(-error, f"{self.path}/bowstring.wal.{number} cannot be "
                                    f"{'made' if make else 'opened'}: {(<bytes>strerror(-error)).decode()}")

@@ -11,7 +11,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcmp, memcpy, memset, strerror
-from posix.fcntl cimport O_RDONLY
+from posix.fcntl cimport O_RDONLY, O_RDWR
 from bowstring._native.clock cimport wall_clock_ms
 from bowstring._native.crc cimport crc32c_update
 from bowstring._native.log cimport PartitionLog
@@ -19,6 +19,7 @@ from bowstring._native.log_append cimport Replayed, append_replayed
 from bowstring._native.log_files cimport file_ops, read_range
 from bowstring._native.log_retention cimport log_truncate_fully, log_truncate_to
 from bowstring._native.log_types cimport Log
+from bowstring._native.wal_files cimport write_trailer
 from bowstring._native.wal_types cimport (
     WAL_APPEND, WAL_BLOCK, WAL_MAGIC, WAL_START, WAL_TRAILER_MAGIC, WAL_TRUNCATE, WalEntryHeader, WalFrameHeader)
 from bowstring._native.wal import WalError
@@ -365,13 +366,35 @@ def _damaged(path, position):
 
 
 def survey(path):
-    """``(last frame, superseded)`` for a :class:`WriteAheadLog` on a directory whose files hold nothing that counts."""
-    newest = (0, None)
+    """Greatest frame number a :class:`WriteAheadLog` must stay above, on a directory whose files hold nothing that
+    counts."""
+    last_frame = 0
     for number in segment_numbers(path):
         first = first_frame(os.path.join(path, f"bowstring.wal.{number}"))
-        if first is not None and first[1] + FRAMES_BETWEEN_RUNS > newest[0]:
-            newest = (first[1] + FRAMES_BETWEEN_RUNS, (first[0], first[1] + FRAMES_BETWEEN_RUNS))
-    return newest
+        if first is not None:
+            last_frame = max(last_frame, first[1] + FRAMES_BETWEEN_RUNS)
+    return last_frame
+
+
+def supersede(path, uint64_t run, int64_t frame):
+    """Says in the files that the run's frames up to ``frame`` are in synced partition files: they are not replayed again.
+
+    Raises:
+        WalError: A file cannot be written.
+    """
+    cdef int fd
+    cdef int64_t size_bytes = 0
+    cdef int error
+    for number in segment_numbers(path):
+        name = os.path.join(path, f"bowstring.wal.{number}")
+        fd = file_ops.open(os.fsencode(name), O_RDWR)
+        error = fd if fd < 0 else file_ops.stat(fd, &size_bytes, NULL)
+        if error == 0 and size_bytes >= WAL_BLOCK:
+            error = write_trailer(fd, size_bytes, run, frame)
+        if fd >= 0:
+            file_ops.close(fd)
+        if error != 0:
+            raise WalError(-error, f"{name} cannot be written: {(<bytes>strerror(-error)).decode()}")
 
 
 def replay(path, dict logs not None):
@@ -382,7 +405,8 @@ def replay(path, dict logs not None):
         logs: ``{(topic id, partition): PartitionLog}``, open and recovered, joined to no write-ahead log yet.
 
     Returns:
-        dict: ``last_frame`` and ``superseded`` (for the next :class:`WriteAheadLog`), ``frames`` and ``bytes``
+        dict: ``last_frame`` (for the next :class:`WriteAheadLog`), ``superseded`` (for :func:`supersede`, once the
+        logs are synced; None when there was nothing), ``frames`` and ``bytes``
         replayed, ``unknown`` (entries of partitions that are not there), ``logs``: per log ``(batches, bytes, skipped
         batches, missing offsets or None)``.
 

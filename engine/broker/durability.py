@@ -20,7 +20,7 @@ from bowstring._native.dataplane import DataPlane
 from bowstring._native.log import LogError, PartitionLog
 from bowstring._native.log_checkpoint import flush_logs
 from bowstring._native.wal import CONTROL, SUPPLY, WriteAheadLog
-from bowstring._native.wal_replay import replay, segment_numbers, survey
+from bowstring._native.wal_replay import replay, segment_numbers, supersede, survey
 from bowstring.engine.broker import log_lines
 from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.errors import Errors
@@ -62,7 +62,7 @@ class DirectoryWal:
     Args:
         path: The log directory.
         when_checkpointed: Called on the supply thread after logs were flushed: writes their recovery points.
-        position: What `replay` or `survey` told of the files that are there.
+        last_frame: What `replay` or `survey` told of the files that are there.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class DirectoryWal:
         configs: BrokerConfigs,
         plane: DataPlane,
         when_checkpointed: Callable[[], None],
-        position: tuple[int, tuple[int, int] | None],
+        last_frame: int,
     ) -> None:
         self.path = path
         self._when_checkpointed = when_checkpointed
@@ -81,11 +81,9 @@ class DirectoryWal:
         self._loop: asyncio.AbstractEventLoop | None = None
         segment_bytes = configs.value("bowstring.wal.segment.bytes")
         self._segments_max = max(2, configs.value("bowstring.wal.max.bytes") // segment_bytes)
-        last_frame, superseded = position
         self.wal = WriteAheadLog(
             path,
             last_frame=last_frame,
-            superseded=superseded,
             segment_bytes=segment_bytes,
             io=configs.value("bowstring.wal.io"),
             liburing=liburing_path(),
@@ -277,7 +275,7 @@ class Durability:
         self._plane = plane
         self._when_checkpointed = when_checkpointed
         self._wals: dict[str, DirectoryWal] = {}
-        self._positions: dict[str, tuple[int, tuple[int, int] | None]] = {}
+        self._last_frames: dict[str, int] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
 
     # ------------------------------------------------------------ start
@@ -307,7 +305,9 @@ class Durability:
                 frames=result["frames"],
                 bytes=result["bytes"],
             )
-        self._positions[str(path)] = result["last_frame"], result["superseded"]
+        if result["superseded"] is not None:
+            supersede(path, *result["superseded"])
+        self._last_frames[str(path)] = result["last_frame"]
 
     def open(self, paths: Iterable[Path]) -> None:
         """Opens the write-ahead logs of directories when topics are in commit mode by default."""
@@ -324,8 +324,8 @@ class Durability:
     def _wal(self, path: str) -> DirectoryWal:
         found = self._wals.get(path)
         if found is None:
-            position = self._positions.get(path) or survey(path)
-            found = DirectoryWal(Path(path), self._configs, self._plane, self._when_checkpointed, position)
+            last_frame = self._last_frames.get(path) or survey(path)
+            found = DirectoryWal(Path(path), self._configs, self._plane, self._when_checkpointed, last_frame)
             self._wals[path] = found
             if self._loop is not None:
                 found.start(self._loop)

@@ -27,7 +27,7 @@ def made(tmp_path):
     )
     plane = DataPlane(apis={}, reactors=1)
     loop = asyncio.new_event_loop()
-    wal = DirectoryWal(tmp_path, configs, plane, lambda: checkpoints.append(1), (0, None))
+    wal = DirectoryWal(tmp_path, configs, plane, lambda: checkpoints.append(1), 0)
     (tmp_path / "t-0").mkdir()
     log = open_log(tmp_path / "t-0")
     join(log, wal.wal, TOPIC_ID, 0)

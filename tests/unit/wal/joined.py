@@ -19,11 +19,10 @@ TOPIC_ID = bytes(range(16))
 
 def wal_on(directory: Path, *, io="pwrite", segments=2, **settings) -> WriteAheadLog:
     """A write-ahead log that commits when told to."""
-    last_frame, superseded = settings.pop("position", None) or survey(directory)
+    last_frame = settings.pop("last_frame", None) or survey(directory)
     wal = WriteAheadLog(
         directory,
         last_frame=last_frame,
-        superseded=superseded,
         segment_bytes=SEGMENT_BYTES,
         io=io,
         liburing=liburing_path(),

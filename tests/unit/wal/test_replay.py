@@ -4,7 +4,7 @@ import pytest
 
 from bowstring._native.log_durability import join
 from bowstring._native.wal import WalError
-from bowstring._native.wal_replay import replay, survey
+from bowstring._native.wal_replay import replay, supersede, survey
 from tests.unit.log.batches import NOW_MS, batch
 from tests.unit.wal.joined import (
     BLOCK,
@@ -197,7 +197,8 @@ def test_the_next_run_begins_where_no_torn_frame_can_be_taken_for_its_own(tmp_pa
     (found,) = crash(source, tmp_path / "b", keep_bytes=0)
     result = put_back(tmp_path / "b", [found])
     found.flush()
-    again = wal_on(tmp_path / "b", position=(result["last_frame"], result["superseded"]))
+    supersede(tmp_path / "b", *result["superseded"])
+    again = wal_on(tmp_path / "b", last_frame=result["last_frame"])
     # nothing of the new run is there yet, and the old one's is not needed any more
     assert put_back(tmp_path / "b", [found])["frames"] == 0
     join(found, again, TOPIC_ID, 0)
@@ -208,7 +209,7 @@ def test_the_next_run_begins_where_no_torn_frame_can_be_taken_for_its_own(tmp_pa
     (last,) = crash(tmp_path / "b", tmp_path / "c", keep_bytes=len(wanted))
     assert put_back(tmp_path / "c", [last])["frames"] == 1
     assert contents(last) == everything
-    assert survey(tmp_path / "c")[0] > result["last_frame"]
+    assert survey(tmp_path / "c") > result["last_frame"]
 
 
 def test_what_was_cut_off_stays_off(tmp_path):
@@ -263,4 +264,4 @@ def test_partitions_that_are_gone_and_gaps_are_told(tmp_path):
 
 def test_a_directory_without_one(tmp_path):
     assert replay(tmp_path, {})["frames"] == 0
-    assert survey(tmp_path) == (0, None)
+    assert survey(tmp_path) == 0
