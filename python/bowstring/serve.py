@@ -24,7 +24,17 @@ def parser() -> ArgumentParser:
     made = ArgumentParser(
         prog="bowstring serve", description="Run a broker until SIGTERM or SIGINT.", allow_abbrev=False
     )
-    made.add_argument("--data", metavar="DIR", help="data directory (log.dirs; default ./bowstring-data)")
+    made.add_argument(
+        "--data",
+        action="append",
+        metavar="DIR",
+        help="data directory (log.dirs; default ./bowstring-data); several times for several disks",
+    )
+    made.add_argument(
+        "--durability",
+        choices=("commit", "os"),
+        help="acknowledge from the medium (commit, the default) or from the page cache (os, as Kafka does)",
+    )
     made.add_argument("--host", metavar="HOST", help="address to listen on (default: all interfaces)")
     made.add_argument("--port", type=int, metavar="PORT", help="port to listen on (default 9092; 0: any)")
     made.add_argument("--config", metavar="FILE", help="Kafka's server.properties, or TOML with its keys")
@@ -59,12 +69,13 @@ def settings_of(arguments: Namespace) -> dict[str, str]:
             raise ConfigError(f"--set {item}: write it as KEY=VALUE")
         settings[name.strip()] = value.strip()
     if arguments.data is not None:
-        settings["log.dirs"] = arguments.data
+        settings["log.dirs"] = ",".join(arguments.data)
     if listens:
         port = 9092 if arguments.port is None else arguments.port
         host = arguments.host or ""
         settings["listeners"] = f"PLAINTEXT://{f'[{host}]' if ':' in host else host}:{port}"
     for name, value in (
+        ("bowstring.durability", arguments.durability),
         ("bowstring.metrics.port", arguments.metrics_port),
         ("bowstring.log.format", arguments.log_format),
         ("bowstring.log.level", arguments.log_level),
