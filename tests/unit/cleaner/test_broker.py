@@ -7,6 +7,9 @@ import pytest
 from bowstring.engine.broker.checkpoints import read_offsets
 from bowstring.engine.broker.cleaner import CLEANER_OFFSETS
 from bowstring.engine.protocol.messages import delete_topics as dt
+from bowstring.engine.protocol.messages import find_coordinator as fc
+from bowstring.engine.protocol.messages import offset_commit as oc
+from bowstring.engine.protocol.messages import offset_fetch as of
 from tests.unit.broker.conftest import serve  # noqa: F401
 from tests.unit.cleaner.logs import records_of
 from tests.unit.log.batches import batch
@@ -99,3 +102,47 @@ def test_the_default_policy_is_left_alone(compacting):
     time.sleep(0.2)
     assert len(records_of(log_of(compacting, "stream"))) == 600
     assert cleaner_of(compacting).figures.runs == 0
+
+
+def test_compact_and_delete_does_both(compacting):
+    policy = {"cleanup_policy": "compact,delete", "retention_bytes": "3000", "retention_ms": "-1"}
+    compacting.create_topic("both", **(SMALL | policy))
+    write(compacting, "both", 10, 100)
+    for i in range(40):  # every key once: compaction alone would keep it all
+        written = batch([b"v"] * 10, keys=[b"%d-%d" % (i, k) for k in range(10)])
+        assert compacting.produce("both", written).error_code == 0
+    log = log_of(compacting, "both")
+    until(lambda: cleaner_of(compacting).figures.runs)
+    log.apply_retention(int(time.time() * 1000))
+    assert log.log_start_offset > 0 and log.size_bytes < 8000
+    offsets = [offset for offset, _, _ in records_of(log)]
+    assert offsets == sorted(set(offsets)) and offsets[-1] == 1399
+
+
+def test_committed_offsets_survive_compaction(serve):  # noqa: F811
+    served = serve(**FAST, offsets_topic_segment_bytes="1048576", offsets_topic_num_partitions="1")
+    served.create_topic("t")
+    find = fc.FindCoordinatorRequest(coordinator_keys=["g"])
+    until(lambda: served.ask(find, 4).coordinators[0].error_code == 0)
+    for offset in range(600):
+        part = oc.OffsetCommitRequestPartition(
+            partition_index=0, committed_offset=offset, committed_metadata="m" * 4000
+        )
+        topic = oc.OffsetCommitRequestTopic(name="t", partitions=[part])
+        request = oc.OffsetCommitRequest(
+            group_id="g", generation_id_or_member_epoch=-1, member_id="", topics=[topic]
+        )
+        until(lambda request=request: committed(served, request))
+    log = log_of(served, "__consumer_offsets")
+    until(lambda: len(records_of(log)) < 400)
+    served.restart()
+    asked = of.OffsetFetchRequestGroup(
+        group_id="g", topics=[of.OffsetFetchRequestTopics(name="t", partition_indexes=[0])]
+    )
+    found = served.ask(of.OffsetFetchRequest(groups=[asked]), 8).groups[0].topics[0].partitions[0]
+    assert found.committed_offset == 599
+
+
+def committed(served, request) -> bool:
+    """False while the coordinator is not there yet."""
+    return served.ask(request, 8).topics[0].partitions[0].error_code == 0
