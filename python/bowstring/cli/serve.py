@@ -13,7 +13,19 @@ import typer
 
 def serve(
     data: Annotated[
-        Path | None, typer.Option("--data", metavar="DIR", help="Data directory; default ./bowstring-data.")
+        list[Path],
+        typer.Option(
+            "--data",
+            metavar="DIR",
+            help="Data directory; default ./bowstring-data; several for several disks.",
+        ),
+    ] = [],  # noqa: B006 - typer copies it
+    durability: Annotated[
+        Literal["commit", "os"] | None,
+        typer.Option(
+            "--durability",
+            help="Acknowledge from the medium (default), or from the page cache as Kafka does.",
+        ),
     ] = None,
     host: Annotated[str | None, typer.Option("--host", help="Address to listen on; default all.")] = None,
     port: Annotated[int | None, typer.Option("--port", help="Default 9092; 0 takes a free one.")] = None,
@@ -38,7 +50,7 @@ def serve(
     from bowstring.serve import main
 
     options = {
-        "--data": data,
+        "--durability": durability,
         "--host": host,
         "--port": port,
         "--config": config,
@@ -47,6 +59,6 @@ def serve(
         "--log-level": log_level,
     }
     arguments = [part for name, value in options.items() if value is not None for part in (name, str(value))]
-    for item in set_:
-        arguments += ["--set", item]
+    arguments += [part for each in data for part in ("--data", str(each))]
+    arguments += [part for item in set_ for part in ("--set", item)]
     raise typer.Exit(main(arguments))
