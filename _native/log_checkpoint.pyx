@@ -11,8 +11,8 @@ from bowstring._native.log_files cimport file_ops, segment_path
 from bowstring._native.log_index cimport indexes_write
 from bowstring._native.log_producers cimport snapshot_forget, snapshot_known, snapshot_newest, snapshot_take
 from bowstring._native.log_roll cimport (
-    FlushGoal, FlushPlan, flush_done, flush_goal, flush_plan, flush_sync, log_out_of_service, state_of)
-from bowstring._native.log_segment cimport segment_floor
+    FlushGoal, FlushPlan, flush_done, flush_goal, flush_plan, flush_sync, log_flush, log_out_of_service, state_of)
+from bowstring._native.log_segment cimport active_segment, segment_floor
 from bowstring._native.log_types cimport PATH_BYTES, CheckpointSnapshot, LogState, pthread_mutex_t
 
 cdef extern from "pthread.h" nogil:
@@ -248,3 +248,37 @@ def flush_logs(list logs not None, *, int32_t bulk_from=BULK_FROM):
     if error != 0:
         raise MemoryError("no memory for a checkpoint")
     return {"flushed": out.flushed, "failed": out.failed, "file_systems": out.file_systems}
+
+
+cdef int32_t flush_closed_segments(Log **logs, int32_t n) noexcept nogil:
+    cdef int32_t i, flushed = 0
+    cdef bint due
+    for i in range(n):
+        pthread_mutex_lock(&logs[i].lock)
+        due = state_of(logs[i]).segment_count > 0 \
+            and state_of(logs[i]).recovery_point < active_segment(state_of(logs[i])).base_offset
+        pthread_mutex_unlock(&logs[i].lock)
+        if due and log_flush(logs[i], False) == 0:
+            flushed += 1
+    return flushed
+
+
+def flush_rolled(list logs not None):
+    """Puts segments that were rolled since the last call on the medium, as Kafka does behind a roll; how many logs.
+
+    The active segments are left to the page cache: what is in them is what recovery will have to read. The GIL is
+    released. A log that fails is out of service.
+    """
+    cdef int32_t n = <int32_t>len(logs)
+    cdef Log **pointers = <Log **>malloc((n + 1) * sizeof(Log *))
+    cdef int32_t i, flushed
+    if pointers == NULL:
+        raise MemoryError("no memory to flush logs")
+    try:
+        for i in range(n):
+            pointers[i] = (<PartitionLog?>logs[i]).log
+        with nogil:
+            flushed = flush_closed_segments(pointers, n)
+    finally:
+        free(pointers)
+    return flushed

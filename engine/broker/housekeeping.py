@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from bowstring._native.log import LogError, PartitionLog
+from bowstring._native.log_checkpoint import flush_rolled
 from bowstring.engine.broker import log_lines
 from bowstring.engine.broker.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS
 
@@ -120,9 +121,11 @@ class Housekeeping:
                 await asyncio.sleep(0)
 
     async def checkpoint_recovery(self) -> None:
-        """Writes recovery-point-offset-checkpoint; what is in commit mode is synced before."""
+        """Writes recovery-point-offset-checkpoint; what commit mode and rolls have left is synced first."""
         await self._broker.logs.durability.checkpoint()
         if self._something_written(RECOVERY_POINTS):
+            others = [log for _, _, log in self._broker.logs if not log.in_commit_mode]
+            await asyncio.get_running_loop().run_in_executor(None, flush_rolled, others)
             await self._checkpoint(RECOVERY_POINTS)
 
     async def checkpoint_starts(self) -> None:

@@ -8,7 +8,7 @@ import struct
 
 import pytest
 
-from bowstring._native.log_checkpoint import flush_logs
+from bowstring._native.log_checkpoint import flush_logs, flush_rolled
 from bowstring._native.log_damage import take_findings
 from tests.unit.log import faults
 from tests.unit.log.batches import (
@@ -129,6 +129,19 @@ def test_a_log_that_cannot_be_flushed_fails_alone(tmp_path, bulk_from):
     assert [log.failed for log in logs] == [False, True, False]
     assert [log.recovery_point for log in logs] == [10, 0, 10]
     assert "flushing the log" in logs[1].stats()["failure"]
+
+
+def test_rolled_segments_are_flushed_and_the_active_one_is_not(tmp_path):
+    log = open_log(tmp_path, segment_bytes=5000)
+    fill(log, 3)
+    assert flush_rolled([log]) == 0 and log.recovery_point == 0
+    fill(log, 30)
+    bases = [base for base, _, _ in log.segments()]
+    assert flush_rolled([log]) == 1 and log.recovery_point == bases[-1]
+    assert flush_rolled([log]) == 0
+    with faults.failing("sync", errno.EIO):
+        fill(log, 10)
+        assert flush_rolled([log]) == 0 and log.failed
 
 
 def test_closed_and_deleted_logs_are_passed_over(tmp_path):
