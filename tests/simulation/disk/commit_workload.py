@@ -8,9 +8,8 @@ from pathlib import Path
 
 from bowstring._native import log_durability
 from bowstring._native.log import PartitionLog
-from bowstring._native.log_checkpoint import flush_logs
 from bowstring._native.wal import WriteAheadLog
-from bowstring._native.wal_replay import replay, segment_numbers, survey
+from bowstring._native.wal_replay import replay, segment_numbers, supersede, survey
 from bowstring.engine.broker.checkpoints import (
     LOG_START_OFFSETS,
     RECOVERY_POINTS,
@@ -18,6 +17,7 @@ from bowstring.engine.broker.checkpoints import (
     write_offsets,
 )
 from bowstring.engine.broker.data_directory import DataDirectory
+from bowstring.engine.broker.durability import sync_logs
 from tests.simulation.disk.checks import check_log
 from tests.simulation.disk.crashes import Crashes, Image, scratch
 from tests.simulation.disk.disk import Disk, put_tree
@@ -53,20 +53,20 @@ class CommitBroker:
                 )
             by_id = {(TOPIC_ID, key_of(name)[1]): log for name, log in self.logs.items()}
             if directory.was_clean:
-                last_frame, superseded = survey(self.root)
+                last_frame = survey(self.root)
             else:
                 found = replay(self.root, by_id)
                 missing = {key: each[3] for key, each in found["logs"].items() if each[3] is not None}
                 assert not missing, f"acknowledged records are nowhere: {missing}"
-                last_frame, superseded = found["last_frame"], found["superseded"]
+                last_frame = found["last_frame"]
                 if segment_numbers(self.root):
-                    flush_logs(list(self.logs.values()))
+                    sync_logs(list(self.logs.values()))
+                if found["superseded"] is not None:
+                    supersede(self.root, *found["superseded"])
                 self.write_checkpoints()
         finally:
             directory.close()
-        self.wal = WriteAheadLog(
-            self.root, last_frame=last_frame, superseded=superseded, segment_bytes=SEGMENT_BYTES, io="pwrite"
-        )
+        self.wal = WriteAheadLog(self.root, last_frame=last_frame, segment_bytes=SEGMENT_BYTES, io="pwrite")
         numbers = segment_numbers(self.root)
         for number in numbers:
             self.wal.add_segment(number, make=False)
@@ -85,7 +85,7 @@ class CommitBroker:
     def checkpoint(self) -> None:
         """Partition files get what the write-ahead log holds, and segments are given back."""
         frame = self.wal.closed_frame
-        flush_logs(list(self.logs.values()))
+        sync_logs(list(self.logs.values()))
         self.write_checkpoints()
         self.wal.released(frame)
 
