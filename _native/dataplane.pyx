@@ -17,7 +17,7 @@ from bowstring._native.connection cimport chunk_bytes
 from bowstring._native.control cimport control_take_all
 from bowstring._native.control_request cimport new_request, new_slow_batch, SlowBatch
 from bowstring._native.log cimport PartitionLog
-from bowstring._native.log_copy cimport COPY_LOST, LogCopy, copy_some, settle, take_over
+from bowstring._native.log_copy cimport COPY_LOST, LogCopy, copy_rest, settle, take_over
 from bowstring._native.log_durability import join
 from bowstring._native.mailbox cimport post
 from bowstring._native.partition cimport (
@@ -406,8 +406,8 @@ cdef class DataPlane:
         with nogil:
             pthread_rwlock_wrlock(&self.plane.table_lock)
             if settle(p.log):
-                n = copy_some(&copy.copier, max_bytes)
-                if n == 0 or (n > 0 and copy_some(&copy.copier, 1) == 0):
+                n = copy_rest(&copy.copier, max_bytes)
+                if n == 0:
                     outcome = take_over(p.log, target.log, target_wal)
                 elif n < 0 and n != COPY_LOST:
                     outcome = <int>n

@@ -16,6 +16,8 @@ cdef enum:
 # Copies up to max_bytes of whole batches (one at least) from where the target ends: bytes, 0 when it has all, COPY_LOST,
 # or a negated errno.
 cdef int64_t copy_some(Copier *copier, int64_t max_bytes) noexcept nogil
+# The same until nothing is left, or max_bytes were copied: 0 when the target has all.
+cdef int64_t copy_rest(Copier *copier, int64_t max_bytes) noexcept nogil
 # Whether everything in the source is committed: in commit mode waits a moment for its write-ahead log to write what is
 # staged. The caller keeps appends away.
 cdef bint settle(Log *source) noexcept nogil

@@ -95,13 +95,16 @@ cdef int64_t copy_some(Copier *copier, int64_t max_bytes) noexcept nogil:
     cdef int64_t end = copier.source.log_end_offset
     cdef LogSlice found
     cdef uint8_t *grown
-    cdef int64_t n
+    cdef int64_t n, start
     cdef int error
     if target.log_end_offset == end:
         return 0
     if target.log_end_offset > end:
         return COPY_LOST
-    error = read_warm(copier.source, target.log_end_offset, end, max_bytes, True, &copier.cursor, &found)
+    # What is below the log start is lost to readers; its segment's later batches are not.
+    start = load_i64(&copier.source.log_start_offset)
+    error = read_warm(copier.source, target.log_end_offset if target.log_end_offset > start else start, end, max_bytes,
+                      True, &copier.cursor, &found)
     if error != 0:
         return COPY_LOST if error == OFFSET_OUT_OF_RANGE else (-EBADMSG if error == CORRUPT_MESSAGE else -EIO)
     if found.file == NULL:
@@ -119,6 +122,15 @@ cdef int64_t copy_some(Copier *copier, int64_t max_bytes) noexcept nogil:
         return n if n < 0 else -EIO
     error = append_all(target, copier.buffer, n)
     return error if error != 0 else n
+
+
+cdef int64_t copy_rest(Copier *copier, int64_t max_bytes) noexcept nogil:
+    cdef int64_t copied = 0
+    cdef int64_t n = 1
+    while n > 0 and copied < max_bytes:                  # a piece ends with its segment
+        n = copy_some(copier, max_bytes - copied)
+        copied += n
+    return n
 
 # ---------------------------------------------------------------- taking its place
 

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from bowstring.engine.api.committing import commit
 from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.config_changes import replace
 from bowstring.engine.protocol.messages.alter_configs import (
@@ -43,5 +44,5 @@ async def handle(broker: "Broker", request: "Request") -> AlterConfigsResponse:
                 response.error_code = error.code
                 response.error_message = error.detail or error.error.message
         if not body.validate_only:
-            await broker.changes.commit(records)
+            await commit(broker, records, responses)
     return AlterConfigsResponse(responses=responses)

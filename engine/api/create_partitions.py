@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from bowstring.engine.api.committing import commit
 from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.topic_changes import create_partitions
 from bowstring.engine.protocol.messages.create_partitions import (
@@ -46,5 +47,5 @@ async def handle(broker: "Broker", request: "Request") -> CreatePartitionsRespon
                 result.error_code = error.code
                 result.error_message = error.detail or error.error.message
         if not body.validate_only:
-            await broker.changes.commit(records)
+            await commit(broker, records, results.values())
     return CreatePartitionsResponse(results=list(results.values()))

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from bowstring.engine.api.committing import commit
 from bowstring.engine.configs import TOPIC_CONFIGS, BrokerConfigs, ConfigSource, shown
 from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.names import METADATA_TOPIC, unified
@@ -63,7 +64,7 @@ async def handle(broker: "Broker", request: "Request") -> CreateTopicsResponse:
             unified_names[unified(topic.name)] = topic.name
             results[topic.name] = _success(broker.configs, topic, topic_id, made)
         if not body.validate_only:
-            await broker.changes.commit(records)
+            await commit(broker, records, results.values())
     return CreateTopicsResponse(topics=list(results.values()))
 
 

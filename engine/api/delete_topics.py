@@ -3,6 +3,7 @@
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from bowstring.engine.api.committing import commit
 from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.image import ClusterImage
 from bowstring.engine.protocol import ZERO_UUID
@@ -60,7 +61,7 @@ async def handle(broker: "Broker", request: "Request") -> DeleteTopicsResponse:
             else:
                 records.append(RemoveTopicRecord(topic_id=topic))
                 results.append(_result(image.topics_by_id[topic].name, topic, None))
-        await broker.changes.commit(records)
+        await commit(broker, records, results)
     return DeleteTopicsResponse(responses=results)
 
 

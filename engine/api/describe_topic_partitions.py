@@ -1,6 +1,6 @@
 """DescribeTopicPartitions: topics a page at a time (KIP-966)."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from bowstring.engine.api.authorized_operations import TOPIC_OPERATIONS
 from bowstring.engine.errors import Error, Errors
@@ -17,6 +17,9 @@ from bowstring.engine.protocol.messages.describe_topic_partitions import (
 if TYPE_CHECKING:
     from bowstring.engine.broker.broker import Broker
     from bowstring.engine.broker.request import Request
+
+
+NO_LEADER: Final = Errors.LEADER_NOT_AVAILABLE.code
 
 
 async def handle(broker: "Broker", request: "Request") -> DescribeTopicPartitionsResponse:
@@ -54,7 +57,7 @@ async def handle(broker: "Broker", request: "Request") -> DescribeTopicPartition
             continue
         first = cursor.partition_index if cursor is not None and name == start else 0
         last = min(len(topic.partitions), first + remaining)
-        response.topics.append(_topic(topic, range(first, last)))
+        response.topics.append(_topic(broker, topic, range(first, last)))
         if last < len(topic.partitions):
             response.next_cursor = Cursor(topic_name=name, partition_index=last)
             break
@@ -71,7 +74,8 @@ def _missing(name: str, error: Error) -> DescribeTopicPartitionsResponseTopic:
     )
 
 
-def _topic(topic: TopicImage, indexes: range) -> DescribeTopicPartitionsResponseTopic:
+def _topic(broker: "Broker", topic: TopicImage, indexes: range) -> DescribeTopicPartitionsResponseTopic:
+    offline, missing = broker.logs.offline_of(topic.name)
     return DescribeTopicPartitionsResponseTopic(
         name=topic.name,
         topic_id=topic.id,
@@ -79,12 +83,15 @@ def _topic(topic: TopicImage, indexes: range) -> DescribeTopicPartitionsResponse
         topic_authorized_operations=TOPIC_OPERATIONS,
         partitions=[
             DescribeTopicPartitionsResponsePartition(
-                error_code=0 if partition.leader >= 0 else Errors.LEADER_NOT_AVAILABLE.code,
+                error_code=Errors.LEADER_NOT_AVAILABLE.code
+                if partition.leader < 0 or index in missing
+                else 0,
                 partition_index=index,
-                leader_id=partition.leader,
+                leader_id=-1 if index in missing else partition.leader,
                 leader_epoch=partition.leader_epoch,
                 replica_nodes=list(partition.replicas),
                 isr_nodes=list(partition.in_sync),
+                offline_replicas=[broker.node_id] if index in offline or index in missing else [],
                 eligible_leader_replicas=[],
                 last_known_elr=[],
             )

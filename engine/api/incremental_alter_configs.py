@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Final
 
 from bowstring.engine.api import broker_loggers
+from bowstring.engine.api.committing import commit
 from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.config_changes import Change, alter_incrementally
 from bowstring.engine.protocol.messages.incremental_alter_configs import (
@@ -51,5 +52,5 @@ async def handle(broker: "Broker", request: "Request") -> IncrementalAlterConfig
                 response.error_code = error.code
                 response.error_message = error.detail or error.error.message
         if not body.validate_only:
-            await broker.changes.commit(records)
+            await commit(broker, records, responses)
     return IncrementalAlterConfigsResponse(responses=responses)

@@ -1,6 +1,6 @@
 """Metadata: brokers, topics, and who leads each partition."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from bowstring.engine.api.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 from bowstring.engine.errors import Error, Errors, KafkaError
@@ -19,6 +19,9 @@ from bowstring.engine.protocol.messages.metadata import (
 if TYPE_CHECKING:
     from bowstring.engine.broker.broker import Broker
     from bowstring.engine.broker.request import Request
+
+
+NO_LEADER: Final = Errors.LEADER_NOT_AVAILABLE.code
 
 
 async def handle(broker: "Broker", request: "Request") -> MetadataResponse:
@@ -44,7 +47,7 @@ async def handle(broker: "Broker", request: "Request") -> MetadataResponse:
     operations = TOPIC_OPERATIONS if body.include_topic_authorized_operations else NOT_ASKED
     image = broker.metadata.image
     if body.topics is None or (request.version == 0 and not body.topics):
-        response.topics = [_topic(topic, operations) for topic in image.topics.values()]
+        response.topics = [_topic(broker, topic, operations) for topic in image.topics.values()]
         return response
     problem = _problem(body, request.version)
     if problem is not None:
@@ -57,7 +60,7 @@ async def handle(broker: "Broker", request: "Request") -> MetadataResponse:
     for name in {topic.name or "": None for topic in body.topics}:
         found = image.topics.get(name)
         if found is not None:
-            response.topics.append(_topic(found, operations))
+            response.topics.append(_topic(broker, found, operations))
         else:
             error = await _create(broker, name) if may_create else _absence(name)
             response.topics.append(_missing(error, name, operations))
@@ -88,7 +91,8 @@ def _brokers(broker: "Broker", listener: str) -> list[MetadataResponseBroker]:
     ]
 
 
-def _topic(topic: TopicImage, operations: int) -> MetadataResponseTopic:
+def _topic(broker: "Broker", topic: TopicImage, operations: int) -> MetadataResponseTopic:
+    offline, missing = broker.logs.offline_of(topic.name)
     return MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.id,
@@ -96,12 +100,15 @@ def _topic(topic: TopicImage, operations: int) -> MetadataResponseTopic:
         topic_authorized_operations=operations,
         partitions=[
             MetadataResponsePartition(
-                error_code=0 if partition.leader >= 0 else Errors.LEADER_NOT_AVAILABLE.code,
+                error_code=Errors.LEADER_NOT_AVAILABLE.code
+                if partition.leader < 0 or index in missing
+                else 0,
                 partition_index=index,
-                leader_id=partition.leader,
+                leader_id=-1 if index in missing else partition.leader,
                 leader_epoch=partition.leader_epoch,
                 replica_nodes=list(partition.replicas),
                 isr_nodes=list(partition.in_sync),
+                offline_replicas=[broker.node_id] if index in offline or index in missing else [],
             )
             for index, partition in enumerate(topic.partitions)
         ],
@@ -112,7 +119,7 @@ def _topic_of_id(broker: "Broker", topic_id: bytes, operations: int) -> Metadata
     topic = broker.metadata.image.topics_by_id.get(topic_id)
     if topic is None:
         return MetadataResponseTopic(error_code=Errors.UNKNOWN_TOPIC_ID.code, name=None, topic_id=topic_id)
-    return _topic(topic, operations)
+    return _topic(broker, topic, operations)
 
 
 def _missing(error: Error, name: str, operations: int) -> MetadataResponseTopic:

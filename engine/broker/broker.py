@@ -293,6 +293,10 @@ class Broker:
         except LogError:
             self.directories.unclean.add(self.directory)
             raise
+        if self.directory.health.failed:
+            raise LogError(
+                Errors.KAFKA_STORAGE_ERROR.code, f"{self.directory.path}/__cluster_metadata-0 has failed"
+            )
 
     def _say_goodbye(self) -> None:
         if not self.directory.health.failed:

@@ -13,6 +13,7 @@ made anew.
 
 import asyncio
 import os
+import shutil
 import time
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -291,9 +292,13 @@ def open_future(move: Move, source: PartitionLog, config: dict[str, int]) -> Par
         if _is_prefix(log, source):
             return log
         log.close(sync=False)
+        empty = log.size_bytes == 0
         aside = move.directory.retired_name(move.topic.name, move.index, STRAY_SUFFIX)
-        os.rename(move.path, move.directory.path / aside)
-        log_lines.warning("a copy that is no part of its partition is set aside", directory=aside)
+        if empty:
+            shutil.rmtree(move.path)
+        else:
+            os.rename(move.path, move.directory.path / aside)
+            log_lines.warning("a copy that is no part of its partition is set aside", directory=aside)
     os.mkdir(move.path)
     move.directory.write_partition_metadata(move.name, move.topic.id)
     return PartitionLog(

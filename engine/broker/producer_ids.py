@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING, Final
 
+from bowstring._native.log import LogError
+from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.protocol.records.cluster_metadata.settings import ProducerIdsRecord
 
 if TYPE_CHECKING:
@@ -21,22 +23,31 @@ class ProducerIds:
         self._end = 0
 
     async def allocate(self) -> int:
-        """A producer id that no one ever had."""
+        """A producer id that no one ever had.
+
+        Raises:
+            KafkaError: KAFKA_STORAGE_ERROR when the metadata log cannot be written.
+        """
         while self._next >= self._end:
             async with self._metadata.changing() as image:
                 if self._next < self._end:
                     break  # another request took a block while this one waited
                 first = image.next_producer_id
                 broker = image.brokers[self._node_id]
-                await self._metadata.commit(
-                    [
-                        ProducerIdsRecord(
-                            broker_id=self._node_id,
-                            broker_epoch=broker.epoch,
-                            next_producer_id=first + BLOCK_SIZE,
-                        )
-                    ]
-                )
+                try:
+                    await self._metadata.commit(
+                        [
+                            ProducerIdsRecord(
+                                broker_id=self._node_id,
+                                broker_epoch=broker.epoch,
+                                next_producer_id=first + BLOCK_SIZE,
+                            )
+                        ]
+                    )
+                except LogError as error:
+                    raise KafkaError(
+                        Errors.KAFKA_STORAGE_ERROR, f"the metadata log cannot be written: {error}"
+                    ) from error
                 self._next, self._end = first, first + BLOCK_SIZE
         self._next += 1
         return self._next - 1

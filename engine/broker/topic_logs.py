@@ -6,7 +6,7 @@ import shutil
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from functools import partial
 from typing import Final
 
@@ -46,6 +46,7 @@ from bowstring.engine.metadata.image import ClusterImage, TopicImage
 
 # Opening this many logs blocks the control thread for about a millisecond; more go to another thread.
 _INLINE_LOGS: Final = 4
+_NONE: Final[frozenset[int]] = frozenset()
 
 
 class TopicLogs:
@@ -102,6 +103,13 @@ class TopicLogs:
     def is_missing(self, topic: str, partition: int) -> bool:
         """Whether a partition of this broker cannot even be read: its directory could not be opened."""
         return partition in self._offline.get(topic, ())
+
+    def offline_of(self, topic: str) -> tuple[Set[int], Set[int]]:
+        """The partitions of a topic that take no writes but can be read; and those that cannot be read."""
+        missing = self._offline.get(topic, _NONE)
+        if self._directories.all_online:
+            return _NONE, missing
+        return {i for i, log in enumerate(self.of_topic(topic)) if log is not None and log.failed}, missing
 
     @property
     def offline_count(self) -> int:

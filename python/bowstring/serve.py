@@ -122,12 +122,12 @@ async def run(broker: Broker) -> None:
         listeners=",".join(f"{each.name}://{each.host}:{each.port}" for each in broker.listeners),
         advertised=",".join(f"{each.name}://{each.host}:{each.port}" for each in broker.advertised),
         metrics_port=broker.metrics_port,
-        directory=str(broker.directory.path),
+        directory=",".join(str(directory.path) for directory in broker.directories),
         cluster_id=broker.cluster_id,
         node_id=broker.node_id,
         topics=len(broker.metadata.image.topics),
         partitions=broker.metadata.image.partition_count,
-        clean=broker.directory.was_clean,
+        clean=all(directory.was_clean for directory in broker.directories.opened),
         ready_ms=round(since_process_start_ms()),
     )
     await stopping.wait()

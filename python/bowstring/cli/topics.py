@@ -1,4 +1,4 @@
-"""`bowstring topics`: create, list, describe, alter, delete."""
+"""`bowstring topics`: create, list, describe, alter, move, delete."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from uuid import UUID
 
 import typer
 
+from bowstring.cli.move import move
 from bowstring.cli.options import (
     BOOTSTRAP_DEFAULT,
     TIMEOUT_DEFAULT_S,
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
     from bowstring.clients.admin import Admin
     from bowstring.clients.records import TopicInfo
 
-app = typer.Typer(help="Create, list, describe, change and delete topics.", no_args_is_help=True)
+app = typer.Typer(help="Create, list, describe, change, move and delete topics.", no_args_is_help=True)
+
+app.command()(move)
 
 Names = Annotated[list[str], typer.Argument(metavar="TOPIC...", help="Names of topics.")]
 Configs = Annotated[

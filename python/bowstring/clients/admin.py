@@ -24,6 +24,11 @@ from bowstring.clients.records import (
     TopicPartition,
 )
 from bowstring.engine.errors import Errors
+from bowstring.engine.protocol.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
 from bowstring.engine.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsTopic,
@@ -263,6 +268,27 @@ class Admin(AdminConfigs, AdminGroups):
             found[broker.id] = [_log_dir(result) for result in response.results]
         return found
 
+    def move_replicas(self, partitions: Iterable[TopicPartition], path: str, broker_id: int) -> None:
+        """Moves replicas on a broker into another of its log directories, behind the answer (KIP-113).
+
+        `describe_log_dirs` shows each as a replica with `is_future` until it is there.
+
+        Raises:
+            BrokerError: of the first that was refused; the others move.
+        """
+        topics: dict[str, list[int]] = {}
+        for partition in partitions:
+            topics.setdefault(partition.topic, []).append(partition.partition)
+        wanted = [AlterReplicaLogDirTopic(name=name, partitions=found) for name, found in topics.items()]
+        request = AlterReplicaLogDirsRequest(dirs=[AlterReplicaLogDir(path=path, topics=wanted)])
+        node = self._broker(str(broker_id))
+        response = self._call(lambda: node, AlterReplicaLogDirsRequest, request)
+        for topic in response.results:
+            for result in topic.partitions:
+                if result.error_code:
+                    what = f"moving {topic.topic_name}-{result.partition_index} to {path}"
+                    raise broker_error(result.error_code, what)
+
     # ------------------------------------------------------------ asking
 
     def _broker_timeout_ms(self) -> int:
@@ -318,7 +344,9 @@ def _log_dir(result: Any) -> LogDir:
     else:
         error = None
     replicas = {
-        TopicPartition(topic.name, part.partition_index): ReplicaSize(part.partition_size, part.offset_lag)
+        TopicPartition(topic.name, part.partition_index): ReplicaSize(
+            part.partition_size, part.offset_lag, part.is_future_key
+        )
         for topic in result.topics
         for part in topic.partitions
     }

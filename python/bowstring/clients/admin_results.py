@@ -30,10 +30,11 @@ class ClusterDescription(NamedTuple):
 
 
 class ReplicaSize(NamedTuple):
-    """A replica in a log directory."""
+    """A replica in a log directory; `is_future`: a copy on its way there, `offset_lag` behind."""
 
     size_bytes: int
     offset_lag: int
+    is_future: bool = False
 
 
 class LogDir(NamedTuple):
