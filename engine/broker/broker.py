@@ -293,9 +293,12 @@ class Broker:
         except LogError:
             self.directories.unclean.add(self.directory)
             raise
-        if self.directory.health.failed:
+        failure = self.directory.health.failure
+        if failure is not None:
+            number, doing, where = failure
             raise LogError(
-                Errors.KAFKA_STORAGE_ERROR.code, f"{self.directory.path}/__cluster_metadata-0 has failed"
+                Errors.KAFKA_STORAGE_ERROR.code,
+                f"{self.directory.path} has failed: {doing} in {where}: {os.strerror(number)}",
             )
 
     def _say_goodbye(self) -> None:
