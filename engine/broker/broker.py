@@ -231,6 +231,7 @@ class Broker:
             self._groups.topic_deleted(name, topic_id)
 
     def _log_replaced(self, topic: str, index: int, log: PartitionLog) -> None:
+        self.cleaner.log_replaced(topic, index, log)
         if self._groups is not None and topic == GROUPS_TOPIC:
             self._groups.log_replaced(index, log)
 

@@ -7,6 +7,7 @@ sleeps on.
 
 import asyncio
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -105,12 +106,21 @@ class CleanerOffsets:
     def forget(self, topic: str) -> None:
         """A topic is deleted: one of the same name that comes later begins anew."""
         with self._lock:
-            for directory, offsets in self._offsets.items():
-                gone = [key for key in offsets if key[0] == topic]
-                for key in gone:
-                    del offsets[key]
-                if gone:
-                    write_offsets(directory / CLEANER_OFFSETS, offsets)
+            self._drop(lambda key: key[0] == topic)
+
+    def begin_anew(self, key: PartitionKey, log: PartitionLog) -> None:
+        """A copy in another directory has taken a log's place: it may hold what was cleaned away."""
+        with self._lock:
+            self._of(Path(log.directory).parent)
+            self._drop(lambda each: each == key)
+
+    def _drop(self, unwanted: Callable[[PartitionKey], bool]) -> None:
+        for directory, offsets in self._offsets.items():
+            gone = [key for key in offsets if unwanted(key)]
+            for key in gone:
+                del offsets[key]
+            if gone:
+                write_offsets(directory / CLEANER_OFFSETS, offsets)
 
 
 class LogCleaner:
@@ -164,6 +174,12 @@ class LogCleaner:
         """Nothing of the topic is remembered. Runs over its logs end by themselves."""
         self.uncleanable = {key: why for key, why in self.uncleanable.items() if key[0] != topic}
         asyncio.get_running_loop().run_in_executor(None, self._offsets.forget, topic)
+
+    def log_replaced(self, topic: str, index: int, log: PartitionLog) -> None:
+        """A log has moved to another directory."""
+        self.uncleanable.pop((topic, index), None)
+        asyncio.get_running_loop().run_in_executor(None, self._offsets.begin_anew, (topic, index), log)
+        self._changes += 1
 
     # ------------------------------------------------------------ when
 

@@ -5,13 +5,13 @@ import time
 import pytest
 
 from bowstring.engine.broker.checkpoints import read_offsets
-from bowstring.engine.broker.cleaner import CLEANER_OFFSETS
+from bowstring.engine.broker.cleaner import CLEANER_OFFSETS, CleanerOffsets
 from bowstring.engine.protocol.messages import delete_topics as dt
 from bowstring.engine.protocol.messages import find_coordinator as fc
 from bowstring.engine.protocol.messages import offset_commit as oc
 from bowstring.engine.protocol.messages import offset_fetch as of
 from tests.unit.broker.conftest import serve  # noqa: F401
-from tests.unit.cleaner.logs import records_of
+from tests.unit.cleaner.logs import compacted, records_of
 from tests.unit.log.batches import batch
 
 FAST = {
@@ -146,3 +146,16 @@ def test_committed_offsets_survive_compaction(serve):  # noqa: F811
 def committed(served, request) -> bool:
     """False while the coordinator is not there yet."""
     return served.ask(request, 8).topics[0].partitions[0].error_code == 0
+
+
+def test_a_log_that_moved_begins_anew(tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    old, new, other = (compacted(tmp_path / where) for where in ("a/t-0", "b/t-0", "a/u-0"))
+    offsets = CleanerOffsets()
+    for key, log in ((("t", 0), old), (("u", 0), other), (("t", 0), new)):
+        offsets.put(key, log, 7)
+    offsets.begin_anew(("t", 0), new)
+    again = CleanerOffsets()
+    found = [again.get(item) for item in ((("t", 0), old), (("t", 0), new), (("u", 0), other))]
+    assert found == [None, None, 7]
