@@ -3,7 +3,6 @@
 import os
 from typing import TYPE_CHECKING
 
-from bowstring._native.log import PartitionLog
 from bowstring.engine.broker.data_directory import DataDirectory
 from bowstring.engine.errors import Errors
 from bowstring.engine.protocol.messages.describe_log_dirs import (
@@ -40,21 +39,24 @@ async def handle(broker: "Broker", request: "Request") -> DescribeLogDirsRespons
     for topic, index, log in broker.logs:
         if is_wanted(topic, index):
             lag = max(log.high_watermark - log.log_end_offset, 0)
-            _add(found[broker.directories.of(log)], topic, index, log, lag, is_future=False)
+            _add(found[broker.directories.of(log)], topic, index, log.size_bytes, lag, is_future=False)
     for move in broker.moves:
         source = broker.logs.get(move.topic.name, move.index)
-        copy = move.log if is_wanted(move.topic.name, move.index) else None
-        if copy is not None and source is not None and source is not copy:
-            lag = source.log_end_offset - copy.log_end_offset
-            _add(found[move.directory], move.topic.name, move.index, copy, lag, is_future=True)
+        if source is not None and source is not move.log and is_wanted(move.topic.name, move.index):
+            # One that waits for its turn has nothing yet.
+            end, size_bytes = (
+                (move.log.log_end_offset, move.log.size_bytes) if move.log is not None else (0, 0)
+            )
+            lag = source.log_end_offset - end
+            _add(found[move.directory], move.topic.name, move.index, size_bytes, lag, is_future=True)
     return DescribeLogDirsResponse(
         results=[_describe(broker, directory, topics) for directory, topics in found.items()]
     )
 
 
-def _add(topics: _Topics, topic: str, index: int, log: PartitionLog, lag: int, *, is_future: bool) -> None:
+def _add(topics: _Topics, topic: str, index: int, size_bytes: int, lag: int, *, is_future: bool) -> None:
     entry = DescribeLogDirsPartition(
-        partition_index=index, partition_size=log.size_bytes, offset_lag=lag, is_future_key=is_future
+        partition_index=index, partition_size=size_bytes, offset_lag=lag, is_future_key=is_future
     )
     topics.setdefault(topic, []).append(entry)
 
