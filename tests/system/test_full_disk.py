@@ -1,0 +1,82 @@
+"""A log directory on a file system that is really full: a small tmpfs in a mount namespace of its own.
+
+Where the machine allows no mounts, tests/unit/broker/test_log_directories.py holds the same through failing
+file operations; here then nothing is left to be seen.
+"""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCENARIO = """
+import os, sys, time
+from bowstring import Broker
+from bowstring._native.encode import encode_batch
+from bowstring._native.log import LogError
+from bowstring.engine.protocol.messages import create_topics as ct, produce as p
+from tests.unit.broker.wire_client import WireClient
+
+base = sys.argv[1]
+config = {"log.dirs": f"{base}/roomy,{base}/small", "bowstring.durability": "os"}
+
+def produce(client, index, value):
+    batch = encode_batch([(None, value, time.time_ns() // 1_000_000, [])])
+    data = p.TopicProduceData(name="t", partition_data=[p.PartitionProduceData(index=index, records=batch)])
+    answer = client.ask(p.ProduceRequest(acks=1, timeout_ms=9000, topic_data=[data]), 9)
+    return answer.responses[0].partition_responses[0].error_code
+
+broker = Broker(data_dir=base, config=config).start()
+client = WireClient(broker.port)
+topic = ct.CreatableTopic(name="t", num_partitions=2, replication_factor=1)
+assert client.ask(ct.CreateTopicsRequest(topics=[topic])).topics[0].error_code == 0
+logs = [broker._running().logs.get("t", index) for index in range(2)]
+(small,) = [i for i in range(2) if "/small/" in logs[i].directory]
+acknowledged = 0
+while (error := produce(client, small, b"x" * 60000)) == 0:
+    acknowledged += 1
+assert error == 56 and acknowledged > 10, (error, acknowledged)
+assert produce(client, 1 - small, b"y") == 0
+assert len(logs[small].read(acknowledged - 1, 1)) > 60000  # reads go on
+try:
+    broker.stop()
+except LogError as stopped:
+    assert "No space left on device" in str(stopped)
+else:
+    raise AssertionError("the end was called clean")
+assert not os.path.exists(f"{base}/small/.kafka_cleanshutdown")
+assert os.path.exists(f"{base}/roomy/.kafka_cleanshutdown")
+os.unlink(f"{base}/small/ballast")  # space is freed: a restart serves again, with everything acknowledged
+with Broker(data_dir=base, config=config) as broker:
+    client = WireClient(broker.port)
+    assert broker._running().logs.get("t", small).log_end_offset == acknowledged
+    assert produce(client, small, b"z") == 0 and produce(client, 1 - small, b"z") == 0
+print("served again after", acknowledged)
+"""
+
+
+def can_mount() -> bool:
+    """Whether this process may make a mount namespace with a tmpfs in it."""
+    if shutil.which("unshare") is None:
+        return False
+    tried = ["unshare", "-m", "mount", "-t", "tmpfs", "tmpfs", "/mnt"]
+    return subprocess.run(tried, capture_output=True, timeout=20, check=False).returncode == 0
+
+
+@pytest.mark.skipif(not can_mount(), reason="mounting a small file system is not allowed here")
+def test_a_full_disk(tmp_path: Path) -> None:
+    (tmp_path / "small").mkdir()
+    mount = 'mount -t tmpfs -o size=8m tmpfs "$1/small" && head -c 4000000 /dev/zero > "$1/small/ballast"'
+    command = ["unshare", "-m", "sh", "-c", f'{mount} && exec "$2" -c "$3" "$1"', "sh"]
+    ran = subprocess.run(
+        [*command, str(tmp_path), sys.executable, SCENARIO],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "served again" in ran.stdout
