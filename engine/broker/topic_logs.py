@@ -13,11 +13,13 @@ from typing import Final
 from bowstring._native.dataplane import DataPlane
 from bowstring._native.directory_health import is_device_error
 from bowstring._native.log import LogError, PartitionLog
+from bowstring._native.log_checkpoint import flush_rolled
 from bowstring.engine.broker import log_lines
 from bowstring.engine.broker.checkpoints import (
     HIGH_WATERMARKS,
     LOG_START_OFFSETS,
     RECOVERY_POINTS,
+    sync_directory,
     sync_file_system,
     write_offsets,
 )
@@ -69,6 +71,7 @@ class TopicLogs:
         self._logs: dict[str, list[PartitionLog | None]] = {}
         self._offline: dict[str, set[int]] = {}
         self._retired: dict[str, float] = {}
+        self._compacted: set[str] = set()
         # recovery points are written by the supply of a write-ahead log, too
         self._writing = threading.Lock()
         self._written: dict[tuple[DataDirectory, str], dict[PartitionKey, int]] = {}
@@ -257,6 +260,11 @@ class TopicLogs:
             made = make()
         else:
             made = await asyncio.get_running_loop().run_in_executor(None, make)
+        # What is acknowledged in these partitions must not be lost with their directories' names.
+        names = {str(home.path) for _, home in work if not home.health.failed}
+        await asyncio.get_running_loop().run_in_executor(
+            None, lambda: [sync_directory(each) for each in names]
+        )
         for (index, _), log in zip(work, made, strict=True):
             logs[index] = log
         for index in set(indexes) - {index for index, _ in work}:
@@ -313,6 +321,8 @@ class TopicLogs:
 
     def _serve(self, topic: TopicImage, indexes: Iterable[int], image: ClusterImage) -> None:
         min_insync = self._configs.topic_value("min.insync.replicas", image.topic_configs(topic.name))
+        if self._configs.log_config(image.topic_configs(topic.name))["compacted"]:
+            self._compacted.add(topic.name)
         logs = self._logs[topic.name]
         for index in indexes:
             log = logs[index]
@@ -341,11 +351,20 @@ class TopicLogs:
         """Puts a topic's configs in force in its logs."""
         config = self._configs.log_config(overrides)
         min_insync = self._configs.topic_value("min.insync.replicas", overrides)
+        self._settle_compaction(topic, bool(config["compacted"]))
         for index, log in enumerate(self.of_topic(topic)):
             if log is not None:
                 log.configure(config)
                 self.durability.switch(topic, index, log, overrides)
                 self._plane.update_partition(topic, index, min_insync_replicas=min_insync)
+
+    def _settle_compaction(self, topic: str, compacted: bool) -> None:
+        """Gaps of a topic that is compacted no more come to lie below its recovery points: above, recovery
+        would take them for lost segments."""
+        if not compacted and topic in self._compacted:
+            flush_rolled([log for log in self.of_topic(topic) if log is not None])
+            self.checkpoint(RECOVERY_POINTS)()
+        (self._compacted.add if compacted else self._compacted.discard)(topic)
 
     def configure_all(self, image: ClusterImage) -> None:
         """The same for every topic, after a broker config changed."""
@@ -355,6 +374,7 @@ class TopicLogs:
     def remove(self, topic: str, delete_delay_ms: int) -> None:
         """Ends service of a topic and renames its directories; they are unlinked after the delay."""
         logs = self._logs.pop(topic)
+        self._compacted.discard(topic)
         self._plane.remove_topic(topic)
         self._offline.pop(topic, None)
         due = time.monotonic() + delete_delay_ms / 1000

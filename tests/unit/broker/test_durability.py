@@ -106,3 +106,20 @@ def test_a_mode_that_is_none_is_refused(serve):
 
 def test_liburing_is_found():
     assert liburing_path()
+
+
+def test_a_topic_that_is_compacted_no_more_has_its_gaps_below_the_recovery_point(serve):
+    served = serve()
+    served.create_topic("t", cleanup_policy="compact")
+    log = served.broker._running().logs.get("t", 0)
+    append(log, 3)
+    log.roll()
+    append(log, 1)
+    assert log.recovery_point == 0
+    config = iac.AlterableConfig(name="cleanup.policy", config_operation=0, value="delete")
+    resource = iac.AlterConfigsResource(resource_type=2, resource_name="t", configs=[config])
+    answer = served.client.ask(iac.IncrementalAlterConfigsRequest(resources=[resource]))
+    assert answer.responses[0].error_code == 0
+    assert log.recovery_point == 3
+    points = (served.directory / "recovery-point-offset-checkpoint").read_text()
+    assert "t 0 3" in points
