@@ -114,7 +114,7 @@ cdef int listing_read(const LogState *state, Listing *listing) noexcept nogil:
         kind = kind_of(item.d_name + DIGITS)
         if kind != 0:
             error = 0 if enter(listing, base_offset, kind) else -ENOMEM
-        elif ends_with(item.d_name, b".deleted") or ends_with(item.d_name, b".snapshot.tmp"):
+        elif ends_with(item.d_name, b".deleted") or ends_with(item.d_name, b".tmp"):
             error = file_ops.unlink(directory_path(path, state, item.d_name))
         elif ends_with(item.d_name, b".swap") or ends_with(item.d_name, b".cleaned"):
             listing.swapped = True

@@ -29,6 +29,10 @@ cdef int time_index_append(LogState *state, int64_t timestamp, int64_t offset) n
 cdef int indexes_write(LogState *state) noexcept nogil                 # the tails into the files
 cdef int indexes_truncate(LogState *state, int64_t offset) noexcept nogil   # entries at or above offset go
 cdef int indexes_reset(LogState *state) noexcept nogil
+# Between the two, index files are made under other names; then, synced, they take their places. What crashes in between
+# has changed nothing: recovery would not look at these indexes again.
+cdef void indexes_begin_anew(LogState *state) noexcept nogil
+cdef int indexes_end_anew(LogState *state) noexcept nogil
 # As found in the files: so many entries of each count, the rest goes.
 cdef int indexes_keep(LogState *state, int32_t offset_entries, int32_t time_entries) noexcept nogil
 cdef void indexes_forget(LogState *state) noexcept nogil               # tails freed

@@ -6,7 +6,8 @@ from libc.string cimport memcpy
 from posix.fcntl cimport O_CREAT, O_RDONLY, O_RDWR
 from bowstring._native.atomics cimport add_i64, load_i64
 from bowstring._native.bigendian cimport load_be32, load_be64, store_be32, store_be64
-from bowstring._native.log_files cimport file_ops, read_range, segment_file_path, segment_path, write_range
+from bowstring._native.log_files cimport (
+    file_ops, read_range, segment_file_path, segment_path, sync_path, write_range)
 from bowstring._native.log_types cimport NO_TIMESTAMP, OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES
 
 cdef enum:
@@ -193,9 +194,36 @@ cdef Segment *active(const LogState *state) noexcept nogil:
     return state.segments[state.segment_count - 1]
 
 
+cdef const char *file_suffix(const LogState *state, const Index *index) noexcept nogil:
+    if not state.indexing_anew:
+        return suffix_of(index)
+    return b".index.tmp" if index.entry_bytes == OFFSET_ENTRY_BYTES else b".timeindex.tmp"
+
+
 cdef int open_file(const LogState *state, const Index *index) noexcept nogil:
     cdef char[4096] path
-    return file_ops.open(segment_path(path, state, active(state).base_offset, suffix_of(index)), O_RDWR | O_CREAT)
+    return file_ops.open(segment_path(path, state, active(state).base_offset, file_suffix(state, index)), O_RDWR | O_CREAT)
+
+
+cdef void indexes_begin_anew(LogState *state) noexcept nogil:
+    state.indexing_anew = True
+
+
+cdef int take_place(LogState *state, const Index *index) noexcept nogil:
+    cdef char[4096] made
+    cdef char[4096] path
+    cdef int error
+    segment_path(made, state, active(state).base_offset, file_suffix(state, index))
+    error = sync_path(made)
+    return error if error != 0 else file_ops.rename(made, segment_path(path, state, active(state).base_offset, suffix_of(index)))
+
+
+cdef int indexes_end_anew(LogState *state) noexcept nogil:
+    cdef int error = take_place(state, &state.offset_index)
+    if error == 0:
+        error = take_place(state, &state.time_index)
+    state.indexing_anew = False
+    return error if error != 0 else sync_path(state.directory)
 
 
 cdef void set_last(const LogState *state, Index *index, const uint8_t *entry) noexcept nogil:

@@ -12,7 +12,7 @@ from bowstring._native.log_epochs cimport (
     epochs_clear, epochs_load, epochs_newest, epochs_truncate_end, epochs_truncate_start)
 from bowstring._native.log_files cimport file_ops, file_release, segment_file, segment_file_detach, segment_path
 from bowstring._native.log_findings cimport finding_add, findings_free
-from bowstring._native.log_index cimport indexes_forget
+from bowstring._native.log_index cimport indexes_begin_anew, indexes_end_anew, indexes_forget
 from bowstring._native.log_producers cimport (
     producers_clear, producers_free, snapshot_forget, snapshot_known, snapshot_newest, snapshot_take)
 from bowstring._native.log_recovery cimport Recovered, epochs_rebuild, producers_rebuild
@@ -142,7 +142,12 @@ cdef int load_segment(Log *log, const FoundSegment *found, bint unflushed, bint 
         state.rebuilt_indexes += 1
         finding_add(state, b"an index was missing or damaged and was made anew", found.base_offset, b".index", 0, 0, -1, -1)
         # All of a segment that others follow is below the recovery point.
+        if not last:
+            indexes_begin_anew(state)
         error = recover(log, segment, opening, opening.recovery_point if last else INT64_MAX)
+        if error == 0 and not last:
+            error = indexes_end_anew(state)
+        state.indexing_anew = False
         opening.cut = False                              # what follows was closed in order: it stays
         return error
     opening.producers_stale = True

@@ -248,6 +248,7 @@ cdef struct LogState:
     int64_t bytes_since_index       # of the active segment
     int8_t activated                # the active segment's end has been looked at
     int8_t closed
+    int8_t indexing_anew            # the active segment's index files are made beside the old ones
     int8_t replaying                # batches come back from the write-ahead log: not checked again
     int8_t deleting                 # the directory is marked for deletion: nothing is written any more
     int8_t moved                    # another log has taken its place: appends and retention are refused

@@ -261,10 +261,8 @@ class TopicLogs:
         else:
             made = await asyncio.get_running_loop().run_in_executor(None, make)
         # What is acknowledged in these partitions must not be lost with their directories' names.
-        names = {str(home.path) for _, home in work if not home.health.failed}
-        await asyncio.get_running_loop().run_in_executor(
-            None, lambda: [sync_directory(each) for each in names]
-        )
+        for path in {str(home.path) for _, home in work if not home.health.failed}:
+            await asyncio.get_running_loop().run_in_executor(None, sync_directory, path)
         for (index, _), log in zip(work, made, strict=True):
             logs[index] = log
         for index in set(indexes) - {index for index, _ in work}:
