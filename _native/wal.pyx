@@ -10,27 +10,13 @@ from bowstring._native.wal_files cimport device_open_ring, segment_open, write_t
 from bowstring._native.wal_types cimport (
     WAL_BLOCK, WAL_CONTROL, WAL_FRAME_BYTES, WAL_SUPPLY, WAL_WAKES, WalSegment, pthread_cond_t, pthread_mutex_t, pthread_t)
 
+cdef extern from "threads.h" nogil:
+    int start_thread(pthread_t *thread, void *(*run)(void *) noexcept nogil, void *argument, const char *name)
+
 cdef extern from *:
     """
-    #ifndef _GNU_SOURCE
-    #define _GNU_SOURCE
-    #endif
-    #include <pthread.h>
-    #include <signal.h>
-    static int start_wal_thread(pthread_t *thread, void *(*run)(void *), void *argument) {
-        sigset_t all, old;
-        int error;
-        sigfillset(&all);
-        pthread_sigmask(SIG_SETMASK, &all, &old);
-        error = pthread_create(thread, NULL, run, argument);
-        pthread_sigmask(SIG_SETMASK, &old, NULL);
-        if (!error)
-            pthread_setname_np(*thread, "wal");
-        return error;
-    }
     static int32_t take_flag(int32_t *p) { return __atomic_exchange_n(p, 0, __ATOMIC_ACQ_REL); }
     """
-    int start_wal_thread(pthread_t *thread, void *(*run)(void *) noexcept nogil, void *argument) nogil
     int32_t take_flag(int32_t *p) nogil
     int pthread_join(pthread_t thread, void **result) nogil
     int pthread_mutex_lock(pthread_mutex_t *m) nogil
@@ -101,7 +87,7 @@ cdef class WriteAheadLog:
 
     def start(self):
         """Starts the thread that commits."""
-        if start_wal_thread(&self.wal.thread, wal_run, self.wal) != 0:
+        if start_thread(&self.wal.thread, wal_run, self.wal, b"wal") != 0:
             raise WalError("cannot start the thread of the write-ahead log; is the limit on threads reached?")
         self.wal.started = True
 
