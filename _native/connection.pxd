@@ -27,4 +27,5 @@ cdef bint connection_send(Connection *c) noexcept nogil
 cdef void connection_watch(Connection *c) noexcept nogil
 cdef void connection_touch(Connection *c) noexcept nogil
 cdef void connection_condemn(Connection *c) noexcept nogil
+cdef void connection_end(Connection *c, int64_t slot, const char *event, const char *detail) noexcept nogil
 cdef void connection_fail(Connection *c, const char *event, const char *detail) noexcept nogil

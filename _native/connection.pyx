@@ -185,7 +185,7 @@ cdef int64_t connection_open_slot(Connection *c) noexcept nogil:
         c.slot_capacity = capacity
     i = c.tail_slot
     c.tail_slot += 1
-    c.slots[i & (c.slot_capacity - 1)] = Slot(0, NULL, 0)
+    c.slots[i & (c.slot_capacity - 1)] = Slot(0, 0, NULL, 0)
     c.requests += 1
     return i
 
@@ -222,8 +222,11 @@ cdef void release_ready(Connection *c) noexcept nogil:
         slot = &c.slots[c.head_slot & (c.slot_capacity - 1)]
         if not slot.ready:
             return
-        queue_out(c, slot.head)
         c.head_slot += 1
+        if slot.ends:
+            c.ending = True
+            return
+        queue_out(c, slot.head)
 
 
 cdef void connection_answer(Connection *c, int64_t slot, Chunk *head) noexcept nogil:
@@ -350,13 +353,15 @@ cdef bint connection_send(Connection *c) noexcept nogil:
                 break
         elif not send_bytes(c):
             break
+    if c.ending and c.out_head == NULL:
+        connection_condemn(c)
     connection_watch(c)
     return not c.closing
 
 
 cdef void connection_watch(Connection *c) noexcept nogil:
     """Tells epoll what is wanted: a client that does not read its replies is not read from either."""
-    cdef bint reading = (not c.closing and c.tail_slot - c.head_slot < SLOTS_MAX
+    cdef bint reading = (not c.closing and not c.refusing and c.tail_slot - c.head_slot < SLOTS_MAX
                          and c.out_bytes < OUT_BYTES_MAX and c.held_bytes < HELD_BYTES_MAX)
     cdef bint writing = c.out_head != NULL and not c.closing
     if reading != c.reading or writing != c.writing:
@@ -449,9 +454,29 @@ cdef void connection_condemn(Connection *c) noexcept nogil:
 
 cdef void connection_fail(Connection *c, const char *event, const char *detail) noexcept nogil:
     """Condemns the connection and leaves one line for the log."""
+    if not c.closing:
+        connection_condemn(c)
+        tell(c, event, detail)
+
+
+cdef void tell(Connection *c, const char *event, const char *detail) noexcept nogil:
     cdef char text[160]
-    if c.closing:
-        return
-    connection_condemn(c)
     snprintf(text, sizeof(text), b"%s: %s", c.peer, detail)
     plane_event(c.reactor.plane, 1, event, text)
+
+
+cdef void connection_end(Connection *c, int64_t slot, const char *event, const char *detail) noexcept nogil:
+    """The request of this slot (-1: of one of its own) is answered by closing, once those before it are answered:
+    Kafka has answered them before it reads this one."""
+    if c.closing or c.refusing:
+        return
+    if slot < 0:
+        slot = connection_open_slot(c)
+    if slot < c.head_slot:
+        connection_fail(c, event, detail)
+        return
+    c.refusing = True
+    c.slots[slot & (c.slot_capacity - 1)].ends = True
+    connection_touch(c)
+    connection_answer(c, slot, NULL)
+    tell(c, event, detail)

@@ -1,7 +1,7 @@
 """Frames cut out of a receive buffer, and each handed to what its API key names."""
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 from libc.stdio cimport snprintf
-from bowstring._native.connection cimport connection_condemn, connection_fail, connection_hold, connection_open_slot
+from bowstring._native.connection cimport connection_condemn, connection_end, connection_hold, connection_open_slot
 from bowstring._native.control cimport control_send_request
 from bowstring._native.fetch cimport fetch_receive
 from bowstring._native.plane cimport Connection, MAX_API_KEY, Plane, Reactor, RequestHeader
@@ -19,18 +19,18 @@ cdef void refuse_size(Connection *c, int64_t size) noexcept nogil:
     cdef char text[120]
     cdef uint32_t top = <uint32_t>size >> 8
     if top >> 8 == 0x1603 or top == 0x160301 or top == 0x160303:
-        connection_fail(c, b"tls-on-plaintext",
-                        b"a TLS handshake came in on a PLAINTEXT listener; set security.protocol=PLAINTEXT in the client")
+        connection_end(c, -1, b"tls-on-plaintext",
+                       b"a TLS handshake came in on a PLAINTEXT listener; set security.protocol=PLAINTEXT in the client")
         return
     snprintf(text, sizeof(text), b"frame of %lld bytes; between 10 and socket.request.max.bytes=%lld are taken",
              <long long>size, <long long>c.reactor.plane.request_max_bytes)
-    connection_fail(c, b"bad-frame-size", text)
+    connection_end(c, -1, b"bad-frame-size", text)
 
 
-cdef void refuse(Connection *c, const char *what, int api_key, int api_version) noexcept nogil:
+cdef void refuse(Connection *c, int64_t slot, const char *what, int api_key, int api_version) noexcept nogil:
     cdef char text[120]
     snprintf(text, sizeof(text), b"%s (api key %d, version %d)", what, api_key, api_version)
-    connection_fail(c, b"bad-request", text)
+    connection_end(c, slot, b"bad-request", text)
 
 
 cdef void handle_frame(Reactor *r, Connection *c, const uint8_t *frame, int64_t size) noexcept nogil:
@@ -48,7 +48,7 @@ cdef void handle_frame(Reactor *r, Connection *c, const uint8_t *frame, int64_t 
     header.correlation_id = read_i32(&body)
     header.client_id_length = read_string(&body, False, &header.client_id)
     if body.bad:
-        refuse(c, b"request header cut short", header.api_key, header.api_version)
+        refuse(c, -1, b"request header cut short", header.api_key, header.api_version)
         return
     offered = (0 <= header.api_key < MAX_API_KEY and plane.apis[header.api_key].highest >= 0
                and plane.apis[header.api_key].lowest <= header.api_version <= plane.apis[header.api_key].highest)
@@ -56,10 +56,10 @@ cdef void handle_frame(Reactor *r, Connection *c, const uint8_t *frame, int64_t 
         if header.api_version >= plane.apis[header.api_key].flexible_from:
             skip_tags(&body)
         if body.bad:
-            refuse(c, b"request header cut short", header.api_key, header.api_version)
+            refuse(c, -1, b"request header cut short", header.api_key, header.api_version)
             return
     elif header.api_key != API_API_VERSIONS:              # a version too new gets an answer, in version 0
-        refuse(c, b"API or version not offered", header.api_key, header.api_version)
+        refuse(c, -1, b"API or version not offered", header.api_key, header.api_version)
         return
     slot = connection_open_slot(c)
     if slot < 0:
@@ -67,11 +67,11 @@ cdef void handle_frame(Reactor *r, Connection *c, const uint8_t *frame, int64_t 
     elif header.api_key == API_PRODUCE:
         ok = produce_receive(r, c, &header, &body)
         if not ok:
-            refuse(c, b"malformed request", header.api_key, header.api_version)
+            refuse(c, slot, b"malformed request", header.api_key, header.api_version)
     elif header.api_key == API_FETCH:
         ok = fetch_receive(r, c, &header, &body)
         if not ok:
-            refuse(c, b"malformed request", header.api_key, header.api_version)
+            refuse(c, slot, b"malformed request", header.api_key, header.api_version)
     elif control_send_request(c, &header, slot, body.at, body.end - body.at):
         connection_hold(c, slot, size)
     else:
@@ -82,7 +82,7 @@ cdef void cut_frames(Reactor *r, Connection *c) noexcept nogil:
     """Handles every whole frame in the receive buffer."""
     cdef Reader head
     cdef int64_t size
-    while c.end - c.start >= 4 and not c.closing:
+    while c.end - c.start >= 4 and not c.closing and not c.refusing:
         head.at = c.buffer + c.start
         head.end = head.at + 4
         head.bad = False

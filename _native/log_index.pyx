@@ -219,7 +219,12 @@ cdef int take_place(LogState *state, const Index *index) noexcept nogil:
 
 
 cdef int indexes_end_anew(LogState *state) noexcept nogil:
-    cdef int error = take_place(state, &state.offset_index)
+    cdef char[4096] path
+    cdef int error = 0
+    if active(state).has_aborted:                        # made anew with them, and its name is synced below
+        error = sync_path(segment_path(path, state, active(state).base_offset, b".txnindex"))
+    if error == 0:
+        error = take_place(state, &state.offset_index)
     if error == 0:
         error = take_place(state, &state.time_index)
     state.indexing_anew = False

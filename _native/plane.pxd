@@ -121,6 +121,7 @@ cdef struct Chunk:
 cdef struct Slot:
     # Place of one request's reply in the order the requests came.
     int8_t ready
+    int8_t ends                     # nothing follows: the connection is closed once what came before is sent
     Chunk *head
     int64_t held_bytes              # of the request, while the control thread has it
 
@@ -145,6 +146,8 @@ cdef struct Connection:
     int8_t in_flush_list
     int8_t reading                  # EPOLLIN is on
     int8_t writing                  # EPOLLOUT is on
+    int8_t refusing                 # a slot ends it: what else is in the buffer is not looked at
+    int8_t ending                   # and that slot's turn has come
     int8_t closing
     int8_t touched                  # in this pass's list of connections to settle
     FetchRequest *fetches           # waiting here

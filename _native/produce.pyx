@@ -15,7 +15,7 @@ from bowstring._native.batch cimport (
 from bowstring._native.clock cimport monotonic_ns
 from bowstring._native.commit_queue cimport commit_kick, commit_pop, commit_push, commit_queue
 from bowstring._native.connection cimport (
-    connection_answer, connection_answer_bytes, connection_condemn, connection_fail, connection_find)
+    connection_answer, connection_answer_bytes, connection_condemn, connection_end, connection_find)
 from bowstring._native.control cimport control_send_batch
 from bowstring._native.framing cimport framing_ok
 from bowstring._native.idtable cimport id_add, id_remove
@@ -485,9 +485,10 @@ cdef void finish(Reactor *r, ProduceRequest *request) noexcept nogil:
     count_request(&r.produce, request.started_ns, failed)
     c = connection_find(r, request.connection_id)
     if c != NULL and request.acks == 0:
-        connection_answer(c, request.slot, NULL)
         if failed:                                       # the only way to tell a client that wants no reply
-            connection_fail(c, b"produce-failed", b"a batch sent with acks=0 was refused; closing tells the producer")
+            connection_end(c, request.slot, b"produce-failed", b"a batch sent with acks=0 was refused")
+        else:
+            connection_answer(c, request.slot, NULL)
     elif c != NULL:
         r.scratch.size = 0
         produce_encode(&r.scratch, request)

@@ -37,7 +37,6 @@ _NOT_OFFERED: Final = {
     "security comes with a later issue": (17, 29, 30, 31, 36, 38, 39, 40, 41, 50, 51),
     "transactions come with a later issue": (24, 25, 26, 27, 28, 65, 66),
     "client quotas come with a later issue": (48, 49),
-    "a broker has one log directory": (34,),
     "one broker has nothing to reassign, elect or unregister": (43, 45, 46, 64, 80, 81),
     "features are those of the version that runs": (57,),
     "the consumer group protocol (KIP-848) comes with a later issue": (68, 69),
@@ -127,6 +126,11 @@ _FETCH: Final = (
 _ANSWERED_CLOSED: Final = ("answered", "(closed the connection)")
 
 DELIBERATE: Final[tuple[Deliberate, ...]] = (
+    Deliberate(
+        "*",
+        "*configs.bowstring.durability*",
+        "topics say whether acknowledged means on the medium; Kafka has no such config",
+    ),
     *(
         Deliberate(
             "*", "*error_message", "an error is told in words where Kafka has none", (nothing, "<words>")
