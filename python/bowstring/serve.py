@@ -1,6 +1,7 @@
 """`bowstring serve`: a broker in a process of its own, from start to SIGTERM."""
 
 import asyncio
+import gc
 import signal
 import sys
 import time
@@ -130,6 +131,8 @@ async def run(broker: Broker) -> None:
         clean=all(directory.was_clean for directory in broker.directories.opened),
         ready_ms=round(since_process_start_ms()),
     )
+    gc.freeze()
+    gc.enable()
     await stopping.wait()
     log_lines.info("stopping")
     await broker.stop()
