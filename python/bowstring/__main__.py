@@ -6,7 +6,7 @@ import sys
 def main() -> None:
     """Runs the command line."""
     if sys.argv[1:2] == ["serve"]:
-        # What is loaded now stays: looking for garbage among it is a tenth of the start. `run` takes it up again.
+        # What is loaded now stays; looking for garbage in it is a tenth of the start. serve.run takes it up.
         import gc
 
         gc.disable()
