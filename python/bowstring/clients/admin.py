@@ -11,7 +11,9 @@ from bowstring.clients import offset_queries
 from bowstring.clients.admin_configs import AdminConfigs
 from bowstring.clients.admin_groups import AdminGroups
 from bowstring.clients.admin_results import ClusterDescription, LogDir, NewTopic, ReplicaSize
+from bowstring.clients.client_configs import ADMIN
 from bowstring.clients.cluster import Cluster, parse_bootstrap
+from bowstring.clients.config_names import configurable
 from bowstring.clients.connection import Api, Body
 from bowstring.clients.errors import ClientError, ConfigError, broker_error
 from bowstring.clients.network import NetworkClient
@@ -58,7 +60,7 @@ class Admin(AdminConfigs, AdminGroups):
     """Looks at a cluster and changes it; any number of threads may share one.
 
     Args:
-        bootstrap_servers: `host:port,host:port`, or a list of them.
+        bootstrap_servers: `host:port,host:port`, or a list of them; or a mapping with other clients' names.
         timeout_ms: how long each call waits for an answer.
         client_id: name that brokers log.
 
@@ -71,6 +73,7 @@ class Admin(AdminConfigs, AdminGroups):
         ...     print(sorted(admin.topics()))
     """
 
+    @configurable(ADMIN)
     def __init__(
         self,
         bootstrap_servers: str | Iterable[str] = "localhost:9092",

@@ -10,7 +10,9 @@ from typing import NamedTuple, Self
 
 from bowstring.clients import batches
 from bowstring.clients.assignors import ASSIGNORS
+from bowstring.clients.client_configs import CONSUMER
 from bowstring.clients.cluster import Cluster, parse_bootstrap
+from bowstring.clients.config_names import configurable
 from bowstring.clients.errors import ClientTimeoutError, ConfigError
 from bowstring.clients.fetcher import FetchConfig, Fetcher
 from bowstring.clients.heartbeat import GroupConfig, Heartbeat
@@ -53,7 +55,7 @@ class Consumer:
     (the caller says which partitions). Fetches run ahead of `poll` by up to two answers per partition.
 
     Args:
-        bootstrap_servers: `host:port,host:port`, or a list of them.
+        bootstrap_servers: `host:port,host:port`, or a list of them; or a mapping with other clients' names.
         group_id: needed to subscribe and to commit.
         group_instance_id: makes this a static member (KIP-345).
         client_id: name that brokers log.
@@ -76,6 +78,7 @@ class Consumer:
         ...         print(record.key, record.value)
     """
 
+    @configurable(CONSUMER)
     def __init__(
         self,
         bootstrap_servers: str | Iterable[str] = "localhost:9092",

@@ -1,0 +1,107 @@
+"""Settings in the words of other clients: every row reads, refuses or explains; nothing is set silently wrong."""
+
+import inspect
+
+import pytest
+
+from bowstring.clients.admin import Admin
+from bowstring.clients.client_configs import ADMIN, CONSUMER
+from bowstring.clients.consumer import Consumer
+from bowstring.clients.errors import ConfigError
+
+CLIENTS = [(CONSUMER, Consumer), (ADMIN, Admin)]
+
+
+@pytest.mark.parametrize(("table", "client"), CLIENTS)
+def test_every_row_names_an_argument_or_a_reason(table, client):
+    arguments = set(inspect.signature(client.__init__).parameters)
+    for row in table.rows.values():
+        assert bool(row.argument) != bool(row.reason), row
+        assert not row.argument or row.argument in arguments, row
+
+
+@pytest.mark.parametrize(("table", "client"), CLIENTS)
+def test_every_argument_has_a_name_elsewhere(table, client):
+    named = {row.argument for row in table.rows.values()}
+    own = set(inspect.signature(client.__init__).parameters) - {"self"}
+    assert own - named == set()
+
+
+def test_settings_of_confluent_kafka():
+    found = CONSUMER.arguments(
+        {
+            "bootstrap.servers": "a:1,b:2",
+            "group.id": "readers",
+            "auto.offset.reset": "smallest",
+            "enable.auto.commit": "false",
+            "partition.assignment.strategy": "cooperative-sticky,range",
+            "session.timeout.ms": "6000",
+            "security.protocol": "plaintext",
+        }
+    )
+    assert found == {
+        "bootstrap_servers": "a:1,b:2",
+        "group_id": "readers",
+        "auto_offset_reset": "earliest",
+        "enable_auto_commit": False,
+        "assignors": ("cooperative-sticky", "range"),
+        "session_timeout_ms": 6000,
+    }
+
+
+def test_settings_of_kafka_python_and_java():
+    class RangePartitionAssignor:
+        pass
+
+    java = "org.apache.kafka.clients.consumer.CooperativeStickyAssignor"
+    assert CONSUMER.arguments({"default_api_timeout_ms": 5}) == {"default_timeout_ms": 5}
+    assert CONSUMER.arguments({"partition_assignment_strategy": [RangePartitionAssignor]}) == {
+        "assignors": ("range",)
+    }
+    assert CONSUMER.arguments({"partition.assignment.strategy": java}) == {
+        "assignors": ("cooperative-sticky",)
+    }
+    assert CONSUMER.arguments({"default_timeout_ms": 7}) == {"default_timeout_ms": 7}, "our own name"
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        ({"group.ids": "x"}, ["no setting 'group.ids'", "did you mean group.id?"]),
+        ({"auto_offset_rest": "x"}, ["did you mean auto_offset_reset?"]),
+        ({"utterly": 1}, ["no setting 'utterly'", "docs/clients.md"]),
+        ({"security.protocol": "SASL_SSL"}, ["security.protocol", "TLS and SASL"]),
+        ({"value_deserializer": len}, ["value_deserializer", "bowstring.Json"]),
+        ({"enable.auto.commit": "maybe"}, ["enable.auto.commit is 'maybe'", "true or false"]),
+        ({"session.timeout.ms": "soon"}, ["session.timeout.ms is 'soon'", "whole number"]),
+        ({"session.timeout.ms": 1.5}, ["whole number"]),
+        ({"auto.offset.reset": "middle"}, ["one of earliest"]),
+        ({"partition.assignment.strategy": "roundrobin"}, ["no assignor 'roundrobin'", "cooperative-sticky"]),
+        ({"fetch.wait.max.ms": 1, "fetch_max_wait_ms": 2}, ["both set fetch_max_wait_ms"]),
+        ({"nonsense": 1, "group.idd": 2}, ["'nonsense'", "'group.idd'"]),
+    ],
+)
+def test_what_is_wrong_is_said(config, words):
+    with pytest.raises(ConfigError) as raised:
+        CONSUMER.arguments(config)
+    for word in words:
+        assert word in str(raised.value)
+
+
+def test_a_mapping_makes_a_client():
+    with Consumer({"bootstrap.servers": "localhost:1", "group.id": "g"}, max_poll_records=7) as consumer:
+        assert consumer._max_poll_records == 7
+        assert consumer._group is not None
+    with Consumer(bootstrap_servers="localhost:1", default_api_timeout_ms=1500) as consumer:
+        assert consumer._timeout_s == 1.5
+    with Admin({"bootstrap.servers": "localhost:1", "socket.timeout.ms": "250"}) as admin:
+        assert admin._timeout_s == 0.25
+
+
+def test_keywords_win_over_the_mapping_but_never_twice():
+    with Consumer({"default.api.timeout.ms": 9000}, default_timeout_ms=100) as consumer:
+        assert consumer._timeout_s == 0.1
+    with pytest.raises(ConfigError, match="given twice"):
+        Consumer(default_timeout_ms=100, default_api_timeout_ms=200)
+    with pytest.raises(ConfigError, match=r"did you mean group_id"):
+        Consumer(grop_id="g")
