@@ -13,12 +13,14 @@ from bowstring.clients.assignors import ASSIGNORS
 from bowstring.clients.client_configs import CONSUMER
 from bowstring.clients.cluster import Cluster, parse_bootstrap
 from bowstring.clients.config_names import configurable
+from bowstring.clients.consumer_positions import ConsumerPositions
 from bowstring.clients.errors import ClientTimeoutError, ConfigError
 from bowstring.clients.fetcher import FetchConfig, Fetcher
 from bowstring.clients.heartbeat import GroupConfig, Heartbeat
 from bowstring.clients.membership import Listener, Membership
 from bowstring.clients.network import NetworkClient
 from bowstring.clients.offset_queries import list_offsets
+from bowstring.clients.offsets import with_metadata
 from bowstring.clients.ownership import OneThread
 from bowstring.clients.positions import RESET_TIMESTAMPS, PartitionState, Positions
 from bowstring.clients.records import (
@@ -48,7 +50,7 @@ class RawBatches(NamedTuple):
     data: memoryview
 
 
-class Consumer:
+class Consumer(ConsumerPositions):
     """Reads records; used by one thread at a time.
 
     Either `subscribe` (a group shares the topics' partitions and remembers how far it read) or `assign`
@@ -129,6 +131,7 @@ class Consumer:
         self._fetcher = Fetcher(self._client, self._cluster, self._positions, config)
         self._owner = OneThread("Consumer")
         self._group: Membership | None = None
+        self._woken = False
         self._finalizer: weakref.finalize[..., Consumer] = weakref.finalize(self, self._client.close)
         if group_id is not None:
             chosen = [ASSIGNORS[name] for name in assignors]
@@ -190,10 +193,6 @@ class Consumer:
                 self._group.unsubscribe()
             self._positions.replace([])
 
-    def assignment(self) -> set[TopicPartition]:
-        """The partitions that are read now."""
-        return set(self._positions)
-
     def subscription(self) -> set[str]:
         """The topics subscribed to."""
         return set(self._group.topics) if self._group is not None else set()
@@ -207,20 +206,6 @@ class Consumer:
         with self._owner:
             info = self._cluster.await_topic(topic, self._seconds(timeout))
             return [TopicPartition(topic, number) for number in sorted(info.partitions)]
-
-    def pause(self, *partitions: TopicPartition) -> None:
-        """`poll` gives nothing from these until `resume`."""
-        for partition in partitions:
-            self._state(partition).paused = True
-
-    def resume(self, *partitions: TopicPartition) -> None:
-        """Ends `pause`."""
-        for partition in partitions:
-            self._state(partition).paused = False
-
-    def paused(self) -> set[TopicPartition]:
-        """Those that are paused."""
-        return {partition for partition, state in self._positions.items() if state.paused}
 
     # ------------------------------------------------------------ reading
 
@@ -248,13 +233,30 @@ class Consumer:
             self._until(time.monotonic() + timeout, lambda: self._take_raw(taken))
             return taken
 
+    def await_records(self, timeout: float = 1.0) -> bool:
+        """Whether a poll now would give records; waits for them up to `timeout` seconds. Positions stay.
+
+        Raises what `poll` raises.
+        """
+        with self._owner:
+            self._until(time.monotonic() + timeout, self._has_buffered)
+            return self._has_buffered()
+
+    def _has_buffered(self) -> bool:
+        return any(not state.paused and state.has_buffered for _, state in self._positions.items())
+
+    def wakeup(self) -> None:
+        """A poll that waits in another thread, or else the next one, returns at once with what it has."""
+        self._woken = True
+        self._client.wakeup()
+
     def __iter__(self) -> Iterator[Record]:
         """Records without end; ends when the consumer is closed in between."""
         while not self._owner.closed:
             yield from self.poll()
 
-    def _until(self, deadline: float, take: Callable[[], bool]) -> None:
-        """Runs the clockwork until `take` finds something or time is over."""
+    def _until(self, deadline: float, take: Callable[[], bool], *, wakes: bool = True) -> None:
+        """Runs the clockwork until `take` finds something, time is over or wakeup() is called."""
         while True:
             wait_s = self._step()
             if take():
@@ -263,7 +265,8 @@ class Consumer:
                 self._client.poll(0)
                 return
             left = deadline - time.monotonic()
-            if left <= 0:
+            if left <= 0 or (wakes and self._woken):
+                self._woken = self._woken and not wakes
                 return
             self._client.poll(min(wait_s, left))
 
@@ -330,24 +333,6 @@ class Consumer:
 
     # ------------------------------------------------------------ positions
 
-    def seek(self, partition: TopicPartition | tuple[str, int], offset: int) -> None:
-        """The next record read is the first at or after `offset`."""
-        if offset < 0:
-            raise ConfigError(
-                f"offset {offset} is negative; seek_to_beginning() and seek_to_end() find the ends"
-            )
-        self._state(partition).seek(offset)
-
-    def seek_to_beginning(self, *partitions: TopicPartition) -> None:
-        """Goes to the first record of these partitions, or of all assigned."""
-        for partition in partitions or tuple(self._positions):
-            self._state(partition).reset(EARLIEST_TIMESTAMP)
-
-    def seek_to_end(self, *partitions: TopicPartition) -> None:
-        """Goes behind the last record of these partitions, or of all assigned."""
-        for partition in partitions or tuple(self._positions):
-            self._state(partition).reset(LATEST_TIMESTAMP)
-
     def position(self, partition: TopicPartition | tuple[str, int], timeout: float | None = None) -> int:
         """Offset of the next record to be read; looks it up when it is not known yet.
 
@@ -357,7 +342,7 @@ class Consumer:
         with self._owner:
             state = self._state(partition)
             timeout_s = self._seconds(timeout)
-            self._until(time.monotonic() + timeout_s, lambda: state.position is not None)
+            self._until(time.monotonic() + timeout_s, lambda: state.position is not None, wakes=False)
             if state.position is None:
                 raise ClientTimeoutError(f"the position in {partition} was not found within {timeout_s:g} s")
             return state.position
@@ -389,18 +374,6 @@ class Consumer:
             found = list_offsets(self._cluster, asked, self._read_committed, self._seconds(timeout))
             return {partition: answer.offset for partition, answer in found.items() if answer is not None}
 
-    def lag(self, partition: TopicPartition) -> int | None:
-        """Records between the position and the end as last told by the broker; None while unknown."""
-        state = self._state(partition)
-        end = state.last_stable_offset if self._read_committed else state.high_watermark
-        return max(0, end - state.position) if state.position is not None and end >= 0 else None
-
-    def _state(self, partition: TopicPartition | tuple[str, int]) -> PartitionState:
-        state = self._positions.get(TopicPartition(*partition))
-        if state is None:
-            raise ConfigError(f"{TopicPartition(*partition)} is not assigned to this consumer")
-        return state
-
     def _seconds(self, timeout: float | None) -> float:
         return self._timeout_s if timeout is None else timeout
 
@@ -422,7 +395,7 @@ class Consumer:
             NoBrokerError, BrokerError: not stored within `timeout` seconds.
         """
         with self._owner:
-            given = self._positions.consumed() if offsets is None else _with_metadata(offsets)
+            given = self._positions.consumed() if offsets is None else with_metadata(offsets)
             group = self._need_group()
             if asynchronous:
                 group.commit_asynchronously(given)
@@ -487,14 +460,3 @@ def _abandon(heartbeat: Heartbeat, client: NetworkClient) -> None:
     """Ends the threads and connections, also of a consumer that was forgotten."""
     heartbeat.close()
     client.close()
-
-
-def _with_metadata(
-    offsets: Mapping[TopicPartition, OffsetAndMetadata | int],
-) -> dict[TopicPartition, OffsetAndMetadata]:
-    return {
-        TopicPartition(*partition): offset
-        if isinstance(offset, OffsetAndMetadata)
-        else OffsetAndMetadata(offset)
-        for partition, offset in offsets.items()
-    }

@@ -37,6 +37,18 @@ GROUPS_VERSION = 8
 ALL_PARTITIONS_VERSION = 2
 
 
+def with_metadata(
+    offsets: Mapping[TopicPartition, OffsetAndMetadata | int],
+) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Offsets to be committed, those given as plain numbers without metadata."""
+    return {
+        TopicPartition(*partition): offset
+        if isinstance(offset, OffsetAndMetadata)
+        else OffsetAndMetadata(offset)
+        for partition, offset in offsets.items()
+    }
+
+
 def commit_request(
     group: str,
     offsets: Mapping[TopicPartition, OffsetAndMetadata],

@@ -247,3 +247,22 @@ def test_group_calls_need_a_group(new_topic, consumer_for):
         consumer.subscribe(["x"])
     with pytest.raises(ConfigError, match=r"group_id"):
         consumer.commit()
+
+
+def test_await_records_moves_nothing_and_wakeup_ends_a_wait(bootstrap, new_topic):
+    topic = new_topic()
+    partition = TopicPartition(topic, 0)
+    with Producer(bootstrap) as producer, Consumer(bootstrap, auto_offset_reset="earliest") as consumer:
+        consumer.assign([partition])
+        assert not consumer.await_records(0.05)
+        producer.send(topic, b"v").result(10)
+        assert consumer.await_records(10)
+        assert consumer.positions() == {partition: 0}
+        assert [record.value for record in consumer.poll()] == [b"v"]
+        assert consumer.positions() == {partition: 1}
+        timer = threading.Timer(0.1, consumer.wakeup)
+        timer.start()
+        started = time.monotonic()
+        assert consumer.poll(timeout=30) == []
+        assert time.monotonic() - started < 10
+        timer.join()
