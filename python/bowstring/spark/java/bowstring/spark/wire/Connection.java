@@ -1,0 +1,300 @@
+package bowstring.spark.wire;
+
+import java.io.Closeable;
+import java.io.IOException;
+import java.net.InetSocketAddress;
+import java.net.StandardSocketOptions;
+import java.nio.ByteBuffer;
+import java.nio.channels.SelectionKey;
+import java.nio.channels.Selector;
+import java.nio.channels.SocketChannel;
+import java.util.ArrayDeque;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import org.apache.spark.TaskContext;
+
+/**
+ * One connection to a broker, used by one thread at a time.
+ *
+ * <p>Requests may be sent ahead ({@link #send} several times); responses come back in that order ({@link #receive}).
+ * A response lies in the connection's own buffer until the next one is received. Waiting ends with a named exception
+ * when the timeout passes, the thread is interrupted or its Spark task is killed; the connection is then of no use and
+ * the pool closes it.
+ */
+public final class Connection implements Closeable {
+  private static final int KILL_CHECK_MS = 100;
+  private static final int KEPT_BUFFER_BYTES = 16 << 20;
+
+  private record Pending(ApiKey api, short version, int correlationId, long deadlineNanos) {}
+
+  /** The broker's address. */
+  public final HostPort address;
+
+  private final ClientOptions options;
+  private final SocketChannel channel;
+  private final Selector selector;
+  private final SelectionKey key;
+  private final ArrayDeque<Pending> pending = new ArrayDeque<>();
+  private ApiVersions versions = ApiVersions.INITIAL;
+  private ByteBuffer input;
+  private int nextCorrelationId = 1;
+  private boolean broken;
+  private long bytesReceived;
+  long idleSinceNanos;
+
+  private Connection(HostPort address, ClientOptions options, SocketChannel channel) throws IOException {
+    this.address = address;
+    this.options = options;
+    this.channel = channel;
+    this.selector = Selector.open();
+    channel.configureBlocking(false);
+    this.key = channel.register(selector, 0);
+    this.input = DirectMemory.allocate(1 << 16, "a connection's buffer");
+  }
+
+  /**
+   * Connects and asks the broker for the API versions it speaks.
+   *
+   * @throws WireException.BrokerUnreachable if there is no connection within socket.connection.setup.timeout.ms
+   */
+  public static Connection open(HostPort address, ClientOptions options) throws IOException {
+    Connection connection = null;
+    SocketChannel channel = SocketChannel.open();
+    try {
+      channel.setOption(StandardSocketOptions.TCP_NODELAY, true);
+      channel.setOption(StandardSocketOptions.SO_KEEPALIVE, true);
+      if (options.receiveBufferBytes() > 0) {
+        channel.setOption(StandardSocketOptions.SO_RCVBUF, options.receiveBufferBytes());
+      }
+      if (options.sendBufferBytes() > 0) {
+        channel.setOption(StandardSocketOptions.SO_SNDBUF, options.sendBufferBytes());
+      }
+      connection = new Connection(address, options, channel);
+      connection.connect();
+      connection.versions = ApiVersions.ask(connection);
+      return connection;
+    } catch (IOException | RuntimeException | Error failed) {
+      if (connection != null) {
+        connection.close();
+      } else {
+        channel.close();
+      }
+      throw failed;
+    }
+  }
+
+  private void connect() throws IOException {
+    InetSocketAddress socketAddress = new InetSocketAddress(address.host(), address.port());
+    if (socketAddress.isUnresolved()) {
+      throw new WireException.BrokerUnreachable("No address is known for the host of broker " + address
+          + ": check kafka.bootstrap.servers, or the broker's advertised.listeners", null);
+    }
+    try {
+      if (channel.connect(socketAddress)) {
+        return;
+      }
+      long deadline = deadline(options.connectTimeoutMs());
+      while (!channel.finishConnect()) {
+        await(SelectionKey.OP_CONNECT, deadline, "connect to");
+      }
+    } catch (WireException refused) {
+      throw new WireException.BrokerUnreachable(refused.getMessage(), refused);
+    } catch (IOException refused) {
+      throw new WireException.BrokerUnreachable("No connection to broker " + address + " (" + refused.getMessage()
+          + "): check that it runs and that kafka.bootstrap.servers and its advertised.listeners name it", refused);
+    }
+  }
+
+  /** Begins a request at the highest version both sides speak. */
+  public RequestWriter request(ApiKey api) throws WireException.UnsupportedByBroker {
+    return new RequestWriter(api, versions.common(api), nextCorrelationId++, options.clientId());
+  }
+
+  /** Begins a request at a version of the caller's choice, which the broker must speak. */
+  public RequestWriter request(ApiKey api, int version) {
+    return new RequestWriter(api, (short) version, nextCorrelationId++, options.clientId());
+  }
+
+  /** The versions the broker speaks. */
+  public ApiVersions versions() {
+    return versions;
+  }
+
+  /** Sends a request whose response is to be received later. */
+  public void send(RequestWriter request) throws IOException {
+    send(request, options.requestTimeoutMs());
+  }
+
+  /** Sends a request whose response must be there within {@code timeoutMs}. */
+  public void send(RequestWriter request, int timeoutMs) throws IOException {
+    long deadline = deadline(timeoutMs);
+    write(request.frame(), deadline);
+    pending.addLast(new Pending(request.api, request.version, request.correlationId, deadline));
+  }
+
+  /** Sends a request that has no response: Produce with acks=0. */
+  public void sendOneWay(RequestWriter request) throws IOException {
+    write(request.frame(), deadline(options.requestTimeoutMs()));
+  }
+
+  private void write(List<ByteBuffer> frame, long deadline) throws IOException {
+    ByteBuffer[] parts = frame.toArray(new ByteBuffer[0]);
+    try {
+      int first = 0;
+      while (first < parts.length) {
+        long written = channel.write(parts, first, parts.length - first);
+        while (first < parts.length && !parts[first].hasRemaining()) {
+          first++;
+        }
+        if (written == 0 && first < parts.length) {
+          await(SelectionKey.OP_WRITE, deadline, "send to");
+        }
+      }
+    } catch (IOException failed) {
+      throw broke(failed);
+    }
+  }
+
+  /** Sends a request and waits for its response. */
+  public ResponseReader call(RequestWriter request) throws IOException {
+    send(request);
+    return receive();
+  }
+
+  /** Waits for the response to the oldest request without one. The response is valid until the next call. */
+  public ResponseReader receive() throws IOException {
+    Pending request = pending.peekFirst();
+    if (request == null) {
+      throw new IllegalStateException("no request is waiting for a response");
+    }
+    try {
+      fill(4, request.deadlineNanos);
+      int length = input.getInt(0);
+      if (length < 4) {
+        throw new WireException.MalformedResponse("Broker " + address + " sent a frame of " + length
+            + " bytes: is this a Kafka listener (and not a TLS one)?");
+      }
+      makeRoom(length);
+      fill(length, request.deadlineNanos);
+      bytesReceived += length + 4L;
+      int correlationId = input.getInt();
+      if (correlationId != request.correlationId) {
+        throw new WireException.MalformedResponse("Broker " + address + " answered request " + correlationId
+            + " where " + request.correlationId + " was due: is this a Kafka listener?");
+      }
+    } catch (IOException failed) {
+      throw broke(failed);
+    }
+    pending.removeFirst();
+    boolean flexible = request.api.isFlexible(request.version);
+    ResponseReader reader = new ResponseReader(input, request.api, request.version, flexible);
+    if (flexible && request.api != ApiKey.API_VERSIONS) {
+      reader.tags(); // of the header; ApiVersions' response header never has them (KIP-511)
+    }
+    return reader;
+  }
+
+  private void makeRoom(int length) throws WireException.TooLarge {
+    if (DirectMemory.capacity(input) < length) {
+      ByteBuffer larger = DirectMemory.allocate(
+          Math.min(length + (long) length / 4, Integer.MAX_VALUE - 1024), "a response of broker " + address);
+      DirectMemory.free(input);
+      input = larger;
+    }
+  }
+
+  private void fill(int bytes, long deadline) throws IOException {
+    input.clear().limit(bytes);
+    while (input.hasRemaining()) {
+      int n = channel.read(input);
+      if (n < 0) {
+        throw new WireException.BrokerUnreachable("Broker " + address + " closed the connection: it stopped, "
+            + "or does not take plaintext connections on this listener", null);
+      }
+      if (n == 0) {
+        await(SelectionKey.OP_READ, deadline, "get an answer from");
+      }
+    }
+    input.flip();
+  }
+
+  private void await(int operation, long deadline, String doing) throws IOException {
+    key.interestOps(operation);
+    while (true) {
+      long leftMs = TimeUnit.NANOSECONDS.toMillis(deadline - System.nanoTime());
+      if (leftMs <= 0) {
+        throw new WireException.TimedOut("Waited too long to " + doing + " broker " + address
+            + ": check that it runs and is not overloaded, or raise kafka.request.timeout.ms");
+      }
+      selector.selectedKeys().clear();
+      if (selector.select(Math.min(leftMs, KILL_CHECK_MS)) > 0) {
+        return;
+      }
+      if (Thread.currentThread().isInterrupted()) {
+        throw new java.nio.channels.ClosedByInterruptException();
+      }
+      TaskContext task = TaskContext.get();
+      if (task != null) {
+        broken = task.isInterrupted() || broken;
+        task.killTaskIfInterrupted();
+      }
+    }
+  }
+
+  private IOException broke(IOException failed) {
+    broken = true;
+    if (failed instanceof WireException || failed instanceof java.nio.channels.ClosedByInterruptException) {
+      return failed;
+    }
+    return new WireException.BrokerUnreachable(
+        "The connection to broker " + address + " broke (" + failed.getMessage() + ")", failed);
+  }
+
+  private static long deadline(int timeoutMs) {
+    return System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(timeoutMs);
+  }
+
+  /** Requests sent that have no response yet. */
+  public int inFlight() {
+    return pending.size();
+  }
+
+  /** Bytes of all responses so far. */
+  public long bytesReceived() {
+    return bytesReceived;
+  }
+
+  /** Whether the next user may have this connection: nothing outstanding, nothing unread, not closed by the broker. */
+  boolean isReusable() {
+    if (broken || !pending.isEmpty() || !channel.isOpen()) {
+      return false;
+    }
+    try {
+      return channel.read(input.clear().limit(1)) == 0;
+    } catch (IOException closed) {
+      return false;
+    }
+  }
+
+  /** Gives back the memory of an unusually large response before the connection is kept for others. */
+  void shrink() throws WireException.TooLarge {
+    if (DirectMemory.capacity(input) > KEPT_BUFFER_BYTES) {
+      DirectMemory.free(input);
+      input = null;
+      input = DirectMemory.allocate(1 << 16, "a connection's buffer");
+    }
+  }
+
+  @Override
+  public void close() throws IOException {
+    broken = true;
+    try {
+      selector.close();
+    } finally {
+      channel.close();
+      ByteBuffer freed = input;
+      input = null;
+      DirectMemory.free(freed);
+    }
+  }
+}
