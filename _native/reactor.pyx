@@ -72,6 +72,7 @@ cdef extern from *:
 
 cdef extern from "threads.h" nogil:
     int start_thread(pthread_t *thread, void *(*run)(void *) noexcept nogil, void *argument, const char *name)
+    void ask_short_slice()
 
 cdef enum:
     EVENTS = 256
@@ -364,6 +365,7 @@ cdef void *run(void *argument) noexcept nogil:
     cdef Reactor *r = <Reactor *>argument
     cdef epoll_event events[EVENTS]
     cdef int n
+    ask_short_slice()
     while r.running:
         r.now_ms = monotonic_ms()
         n = epoll_wait(r.epoll_fd, events, EVENTS, sleep_ms(r))

@@ -18,6 +18,9 @@ cdef extern from *:
     """
     int32_t take_flag(int32_t *p) nogil
 
+cdef extern from "threads.h" nogil:
+    void ask_short_slice()
+
 cdef extern from "pthread.h" nogil:
     int pthread_mutex_init(pthread_mutex_t *m, void *attributes)
     int pthread_mutex_destroy(pthread_mutex_t *m)
@@ -335,6 +338,7 @@ cdef int commit_once(Wal *wal, bint wait) noexcept nogil:
 cdef void *wal_run(void *argument) noexcept nogil:
     cdef Wal *wal = <Wal *>argument
     cdef bint over = False
+    ask_short_slice()
     while not over:
         if commit_once(wal, True) == 1:
             continue

@@ -68,7 +68,7 @@ class _SteadyProducer:
                     connection.produce(self._topic, batch)
                     self.times_ms.append((time.perf_counter() - began) * 1e3)
                     due = max(due + 1 / PRODUCES_PER_SECOND, time.perf_counter())
-                    time.sleep(due - time.perf_counter() if due > time.perf_counter() else 0)
+                    time.sleep(max(0.0, due - time.perf_counter()))
         except Exception as error:  # shown by the thread that waits for this one
             self.failure = error
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import compileall
 import sys
 from importlib.metadata import version
 from pathlib import Path
 
+import bowstring
 from bench.peers.peer import COMMON_SETTINGS, HOST, Peer, free_ports, write_properties
 
 
@@ -23,9 +25,16 @@ class Bowstring(Peer):
         return f"Bowstring {version('bowstring')}"
 
     def prepare(self) -> None:
-        """Chooses a port and writes the settings both peers share."""
+        """Chooses a port, writes the settings both peers share, compiles the modules as pip does."""
+        package = Path(bowstring.__file__).parent
+        for directory in (package, package / "engine", package / "_native"):  # links are not walked into
+            compileall.compile_dir(directory, quiet=2)
         (self.port,) = free_ports(1)
         write_properties(self._settings, COMMON_SETTINGS)
+
+    def environment(self) -> dict[str, str]:
+        """Without a wish of the caller's that Python should not keep what it compiles: users' Pythons do."""
+        return {k: v for k, v in super().environment().items() if k != "PYTHONDONTWRITEBYTECODE"}
 
     def command(self) -> list[str]:
         """The same command a person would type."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import signal
 import socket
@@ -60,6 +61,10 @@ class Peer(ABC):
     def version(self) -> str:
         """The broker's name and version for the report."""
 
+    def environment(self) -> dict[str, str]:
+        """What the process finds in its environment: the bench's own, unless a peer says otherwise."""
+        return dict(os.environ)
+
     @property
     def pid(self) -> int:
         """Process id of the running broker."""
@@ -90,6 +95,7 @@ class Peer(ABC):
             self._process = subprocess.Popen(
                 self.command(),
                 cwd=self.work,
+                env=self.environment(),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
