@@ -1,6 +1,5 @@
 """A data directory: its lock, its identity, and what lies in it. File for file as Kafka has it."""
 
-import fcntl
 import os
 import time
 from collections.abc import Iterator
@@ -9,10 +8,10 @@ from typing import Final
 
 from bowstring._native.directory_health import DirectoryHealth
 from bowstring.engine.broker.checkpoints import replace_file, sync_directory
+from bowstring.engine.broker.directory_lock import DataDirectoryError, take_lock
 from bowstring.engine.configs.files import parse_properties
 from bowstring.engine.protocol.ids import format_uuid, parse_uuid, random_uuid
 
-LOCK_FILE: Final = ".lock"
 META_PROPERTIES: Final = "meta.properties"
 CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
 PARTITION_METADATA: Final = "partition.metadata"
@@ -23,10 +22,6 @@ DELETED_SUFFIX: Final = "-delete"
 STRAY_SUFFIX: Final = "-stray"
 FUTURE_SUFFIX: Final = "-future"
 NAME_BYTES_MAX: Final = 255
-
-
-class DataDirectoryError(Exception):
-    """A data directory that cannot be used; the message names the file and says what to do."""
 
 
 class DirectoryOfflineError(DataDirectoryError):
@@ -79,7 +74,8 @@ class DataDirectory:
         """
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            self._lock()
+            cure = "stop that one, or name another directory with --data"
+            self._lock_fd = take_lock(self.path, cure)
         except OSError as error:
             raise DirectoryOfflineError(
                 f"cannot use the data directory {self.path}: {error.strerror}; "
@@ -113,21 +109,6 @@ class DataDirectory:
         replace_file(self.path / CLEAN_SHUTDOWN, f'{{"version":0,"brokerEpoch":{broker_epoch}}}')
 
     # ------------------------------------------------------------ identity
-
-    def _lock(self) -> None:
-        fd = os.open(self.path / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
-            # Both kinds: flock is what says no to a second broker in this very process, and the POSIX
-            # lock is the one that Apache Kafka takes.
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(fd)
-            raise DataDirectoryError(
-                f"the data directory {self.path} is in use by another broker ({LOCK_FILE} is locked); "
-                "stop that one, or name another directory with --data"
-            ) from None
-        self._lock_fd = fd
 
     def _load_identity(self, node_id: int, cluster_id: str) -> None:
         path = self.path / META_PROPERTIES

@@ -291,15 +291,15 @@ class GroupShell:
 
     def _carry(self, hosted: HostedShard, effects: list[Effect]) -> None:
         now_ms = self._steady_ms()
-        todo = deque(effects)
-        while todo:
-            effect = todo.popleft()
+        pending = deque(effects)
+        while pending:
+            effect = pending.popleft()
             if isinstance(effect, Respond):
                 self._respond(hosted, effect)
             elif isinstance(effect, SetTimer):
                 self._timers.set(effect.key, now_ms + effect.delay_ms)
             elif isinstance(effect, AppendRecords):
-                todo.extend(self._append(hosted, effect))
+                pending.extend(self._append(hosted, effect))
             elif isinstance(effect, CancelTimer):
                 self._timers.cancel(effect.key)
             else:

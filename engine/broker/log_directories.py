@@ -12,12 +12,8 @@ from typing import Final
 from bowstring._native.directory_health import is_device_error
 from bowstring._native.log import PartitionLog
 from bowstring.engine.broker import log_lines
-from bowstring.engine.broker.data_directory import (
-    META_PROPERTIES,
-    DataDirectory,
-    DataDirectoryError,
-    DirectoryOfflineError,
-)
+from bowstring.engine.broker.data_directory import META_PROPERTIES, DataDirectory, DirectoryOfflineError
+from bowstring.engine.broker.directory_lock import DataDirectoryError
 from bowstring.engine.configs import ConfigError
 
 # Ids that name no directory: not assigned, lost, migrating (KIP-858).

@@ -6,9 +6,9 @@ from bowstring.engine.broker import log_lines
 from bowstring.engine.broker.data_directory import (
     METADATA_PARTITION_DIRECTORY,
     DataDirectory,
-    DataDirectoryError,
     partition_directory,
 )
+from bowstring.engine.broker.directory_lock import DataDirectoryError
 from bowstring.engine.broker.log_directories import NO_DIRECTORY, LogDirectories
 from bowstring.engine.metadata.image import ClusterImage, TopicImage
 

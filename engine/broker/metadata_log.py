@@ -22,8 +22,8 @@ from bowstring.engine.broker.data_directory import (
     METADATA_PARTITION_DIRECTORY,
     METADATA_TOPIC_ID,
     DataDirectory,
-    DataDirectoryError,
 )
+from bowstring.engine.broker.directory_lock import DataDirectoryError
 from bowstring.engine.broker.metadata_snapshots import MetadataSnapshots
 from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.metadata.features import HIGHEST_METADATA_VERSION, METADATA_VERSION

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from bowstring._native.decode import decode_batches
 from bowstring._native.record_types import CorruptBatch
-from bowstring.engine.broker.data_directory import DataDirectoryError
+from bowstring.engine.broker.directory_lock import DataDirectoryError
 from bowstring.engine.broker.metadata_snapshots import MetadataSnapshots
 from bowstring.engine.metadata.image import ClusterImage, MetadataError
 from bowstring.engine.metadata.quorum import QuorumFacts

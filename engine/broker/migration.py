@@ -5,12 +5,11 @@ as alive, a configuration to start with, and to say what the other will not do.
 """
 
 import asyncio
-import fcntl
 import os
 import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
@@ -18,12 +17,11 @@ from typing import Final, Literal
 from bowstring.engine.broker.broker import Broker
 from bowstring.engine.broker.data_directory import (
     CLEAN_SHUTDOWN,
-    LOCK_FILE,
     META_PROPERTIES,
     METADATA_PARTITION_DIRECTORY,
     DataDirectory,
-    DataDirectoryError,
 )
+from bowstring.engine.broker.directory_lock import DataDirectoryError, locked
 from bowstring.engine.broker.metadata_log import MetadataLog
 from bowstring.engine.broker.metadata_reader import MetadataState, read_metadata
 from bowstring.engine.broker.migration_settings import OWN_PREFIX, server_properties
@@ -105,7 +103,9 @@ def migrate(
     paths = [Path(os.path.abspath(each)) for each in directories]
     with ExitStack() as locks:
         for path in paths:
-            locks.enter_context(_locked(path))
+            if not path.is_dir():
+                raise DataDirectoryError(f"{path} is no directory; name the log directory of a broker")
+            locks.enter_context(locked(path, "stop it first"))
         cluster_id, node_id = _identity(paths)
         home = _metadata_home(paths)
         state = read_metadata(home / METADATA_PARTITION_DIRECTORY)
@@ -136,24 +136,6 @@ def migrate(
 
 
 # ---------------------------------------------------------------- what is there
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Holds the directory's lock, as a broker does, so that none starts on it meanwhile."""
-    if not path.is_dir():
-        raise DataDirectoryError(f"{path} is no directory; name the log directory of a broker")
-    fd = os.open(path / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    except BlockingIOError:
-        raise DataDirectoryError(
-            f"{path} is in use by a broker ({LOCK_FILE} is locked); stop it first"
-        ) from None
-    finally:
-        os.close(fd)
 
 
 def _identity(paths: Sequence[Path]) -> tuple[str, int]:

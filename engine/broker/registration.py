@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Final
 
-from bowstring.engine.broker.data_directory import DataDirectoryError
+from bowstring.engine.broker.directory_lock import DataDirectoryError
 from bowstring.engine.metadata.elections import elect
 from bowstring.engine.metadata.features import FINALIZED_FEATURES, METADATA_VERSION, SUPPORTED_FEATURES
 from bowstring.engine.metadata.snapshot import SnapshotError, decode_bootstrap

@@ -10,11 +10,8 @@ from pathlib import Path
 
 from bowstring._native.log import LogError
 from bowstring._native.log_verify import verify_file
-from bowstring.engine.broker.data_directory import (
-    META_PROPERTIES,
-    METADATA_PARTITION_DIRECTORY,
-    DataDirectoryError,
-)
+from bowstring.engine.broker.data_directory import META_PROPERTIES, METADATA_PARTITION_DIRECTORY
+from bowstring.engine.broker.directory_lock import DataDirectoryError
 
 
 def check_metadata_log(path: Path) -> None:

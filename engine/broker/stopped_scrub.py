@@ -3,10 +3,8 @@
 What the scrubber does for a running broker, for one that does not run, or not any more. Nothing is written.
 """
 
-import fcntl
 import os
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -21,10 +19,8 @@ from bowstring.engine.broker.checkpoints import (
     checked_offsets,
 )
 from bowstring.engine.broker.data_directory import (
-    LOCK_FILE,
     META_PROPERTIES,
     METADATA_PARTITION_DIRECTORY,
-    DataDirectoryError,
 )
 
 CLEANER_OFFSETS: Final = "cleaner-offset-checkpoint"
@@ -65,31 +61,6 @@ class ScrubResult:
     batches: int = 0
     records: int = 0
     bad: list[BadPlace] = field(default_factory=list)
-
-
-@contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Holds a data directory's lock, if it has one, so that no broker writes to it meanwhile.
-
-    Raises:
-        DataDirectoryError: A broker runs on it.
-    """
-    try:
-        fd = os.open(path / LOCK_FILE, os.O_RDWR | os.O_CLOEXEC)
-    except FileNotFoundError:
-        yield
-        return
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    except BlockingIOError:
-        raise DataDirectoryError(
-            f"{path} is in use by a broker ({LOCK_FILE} is locked); stop it first, or leave it to its own "
-            "scrubber (bowstring.scrub.bytes.per.second)"
-        ) from None
-    finally:
-        os.close(fd)
 
 
 def partitions_of(path: Path) -> list[Path]:

@@ -15,7 +15,7 @@ from bowstring import __version__
 from bowstring._native.log import LogError
 from bowstring.engine.broker import log_lines
 from bowstring.engine.broker.broker import Broker
-from bowstring.engine.broker.data_directory import DataDirectoryError
+from bowstring.engine.broker.directory_lock import DataDirectoryError
 from bowstring.engine.configs import ConfigError
 from bowstring.engine.configs.files import load
 

@@ -52,7 +52,7 @@ def migrate_dir(
     before anything in it is changed.
     """
     from bowstring._native.log import LogError
-    from bowstring.engine.broker.data_directory import DataDirectoryError
+    from bowstring.engine.broker.directory_lock import DataDirectoryError
     from bowstring.engine.broker.migration import migrate
     from bowstring.engine.configs import ConfigError
     from bowstring.engine.configs.files import load

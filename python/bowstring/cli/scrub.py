@@ -29,12 +29,13 @@ def scrub(
 
     Nothing is written. Exit code 1 when something is wrong that the broker does not put right by itself.
     """
-    from bowstring.engine.broker.data_directory import DataDirectoryError
-    from bowstring.engine.broker.stopped_scrub import locked, partitions_of, scrub_directory, size_of
+    from bowstring.engine.broker.directory_lock import DataDirectoryError, locked
+    from bowstring.engine.broker.stopped_scrub import partitions_of, scrub_directory, size_of
 
     started = time.monotonic()
     try:
-        with locked(directory):
+        cure = "stop it first, or leave it to its own scrubber (bowstring.scrub.bytes.per.second)"
+        with locked(directory, cure, make=False):
             partitions = partitions_of(directory)
             if topic is not None:
                 partitions = [each for each in partitions if each.name.rpartition("-")[0] == topic]

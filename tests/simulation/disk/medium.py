@@ -358,14 +358,14 @@ class Medium:
             else []
         )
         found: dict[str, bytes | None] = {}
-        todo = [("", self.ROOT)]
-        while todo:
-            above, directory = todo.pop()
+        unvisited = [("", self.ROOT)]
+        while unvisited:
+            above, directory = unvisited.pop()
             for name, inode in sorted(directories[directory].items()):
                 path = f"{above}{name}"
                 if inode in directories:
                     found[path] = None
-                    todo.append((f"{path}/", inode))
+                    unvisited.append((f"{path}/", inode))
                 else:
                     found[path] = self._content(inode, outcome, chance, pieces)
         return found

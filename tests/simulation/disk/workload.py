@@ -19,7 +19,8 @@ from bowstring.engine.broker.checkpoints import (
     sync_directory,
     write_offsets,
 )
-from bowstring.engine.broker.data_directory import DataDirectory, DataDirectoryError
+from bowstring.engine.broker.data_directory import DataDirectory
+from bowstring.engine.broker.directory_lock import DataDirectoryError
 from tests.simulation.disk.disk import Disk
 from tests.unit.log.batches import CONFIG, NOW_MS, TRANSACTIONAL, batch, marker
 

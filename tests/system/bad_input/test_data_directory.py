@@ -18,7 +18,8 @@ from bowstring._native.log import LogError
 from bowstring.clients.admin_results import NewTopic
 from bowstring.engine.broker.broker import Broker as Engine
 from bowstring.engine.broker.checkpoints import RECOVERY_POINTS
-from bowstring.engine.broker.data_directory import DataDirectory, DataDirectoryError
+from bowstring.engine.broker.data_directory import DataDirectory
+from bowstring.engine.broker.directory_lock import DataDirectoryError
 from tests.system.serving import Process
 from tests.unit.log.batches import headers, segment_name
 

@@ -5,12 +5,8 @@ import sys
 
 import pytest
 
-from bowstring.engine.broker.data_directory import (
-    CLEAN_SHUTDOWN,
-    META_PROPERTIES,
-    DataDirectory,
-    DataDirectoryError,
-)
+from bowstring.engine.broker.data_directory import CLEAN_SHUTDOWN, META_PROPERTIES, DataDirectory
+from bowstring.engine.broker.directory_lock import DataDirectoryError
 from bowstring.engine.protocol import format_uuid, parse_uuid
 
 ID = bytes(range(16))

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from bowstring import Broker
-from bowstring.engine.broker.data_directory import DataDirectoryError
+from bowstring.engine.broker.directory_lock import DataDirectoryError
 from bowstring.engine.configs import ConfigError
 from bowstring.engine.protocol.messages.metadata import MetadataRequest
 from tests.unit.broker.wire_client import WireClient

@@ -8,7 +8,8 @@ import pytest
 
 from bowstring._native.encode import encode_batch
 from bowstring._native.log import LogError
-from bowstring.engine.broker.data_directory import CLEAN_SHUTDOWN, META_PROPERTIES, DataDirectoryError
+from bowstring.engine.broker.data_directory import CLEAN_SHUTDOWN, META_PROPERTIES
+from bowstring.engine.broker.directory_lock import DataDirectoryError
 from bowstring.engine.broker.log_directories import LogDirectories
 from bowstring.engine.configs import ConfigError
 from bowstring.engine.protocol.messages import create_topics as ct

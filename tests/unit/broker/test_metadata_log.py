@@ -8,7 +8,8 @@ import pytest
 
 from bowstring._native.decode import decode_batches
 from bowstring._native.encode import encode_batch
-from bowstring.engine.broker.data_directory import DataDirectory, DataDirectoryError
+from bowstring.engine.broker.data_directory import DataDirectory
+from bowstring.engine.broker.directory_lock import DataDirectoryError
 from bowstring.engine.broker.metadata_log import MetadataLog
 from bowstring.engine.broker.metadata_reader import read_metadata
 from bowstring.engine.configs import BrokerConfigs

@@ -75,6 +75,6 @@ def test_a_running_broker_and_no_directory(offline, data):
     with (data / ".lock").open("r+") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         done = offline("scrub", data)
-    assert done.code == 1 and "in use by a broker" in done.err and "stop it first" in done.err
+    assert done.code == 1 and "in use by another broker" in done.err and "stop it first" in done.err
     done = offline("scrub", data / "nowhere")
     assert done.code == 1 and "nowhere: No such file" in done.err
