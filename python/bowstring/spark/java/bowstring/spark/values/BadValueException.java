@@ -1,0 +1,17 @@
+package bowstring.spark.values;
+
+/** A value that does not decode; with {@code mode} FAILFAST it ends the query. Says where and why. */
+public final class BadValueException extends RuntimeException {
+  private static final long serialVersionUID = 1L;
+  private final int row;
+
+  BadValueException(int row, String message) {
+    super(message, null, false, row >= 0);
+    this.row = row;
+  }
+
+  /** The value's place in the batch that was being decoded, -1 while it is not known. */
+  public int row() {
+    return row;
+  }
+}

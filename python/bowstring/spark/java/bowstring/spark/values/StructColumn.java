@@ -1,0 +1,41 @@
+package bowstring.spark.values;
+
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.vectorized.ColumnVector;
+
+/** Structs. A field that nobody asked for may be decoded all the same, to know that it is right; it is not shown. */
+final class StructColumn extends ValueColumn {
+  /** The fields Spark sees, in the order of its type. */
+  final ValueColumn[] shown;
+
+  /** All that are decoded. */
+  final ValueColumn[] decoded;
+
+  StructColumn(DataType type, ValueColumn[] shown, ValueColumn[] decoded) {
+    super(type, false);
+    this.shown = shown;
+    this.decoded = decoded;
+  }
+
+  @Override
+  protected void grow(int rows) {
+    // Fields grow by themselves, when they are set.
+  }
+
+  @Override
+  void clear(int row) {
+    super.clear(row);
+    for (ValueColumn field : decoded) {
+      field.clear(row);
+    }
+  }
+
+  void set(int row) {
+    mark(row);
+  }
+
+  @Override
+  public ColumnVector getChild(int ordinal) {
+    return shown[ordinal];
+  }
+}

@@ -1,0 +1,179 @@
+package bowstring.spark.values;
+
+import java.util.Arrays;
+import java.util.Map;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.vectorized.ColumnVector;
+import org.apache.spark.unsafe.Platform;
+import org.apache.spark.unsafe.types.UTF8String;
+
+/**
+ * Decodes the values of a batch into columns, without an object for a record. Used by one task at a time.
+ *
+ * <p>A reader asks {@link ValueFormat#decoder} for it once, puts {@link #column} where the schema names them, passes
+ * its other columns through {@link #kept}, and calls {@link #decode} for each batch; the columns are filled anew, and
+ * point into the memory given until the next call.
+ */
+public abstract class ValueDecoder {
+  private static final int CONFLUENT_HEADER_BYTES = 5;
+
+  /** The columns of the value. */
+  protected StructColumn root;
+
+  /** All that point into received bytes. */
+  protected final ValueColumns columns = new ValueColumns();
+
+  /** The memory of the batch being decoded: an array, or null for addresses. */
+  protected Object base;
+
+  private final ErrorMode mode;
+  private final boolean framed;
+  private final boolean flat;
+  private final BytesColumn errors = columns.keep(new BytesColumn(DataTypes.StringType, false));
+  private int[] selection;
+  private int rows;
+  private int kept;
+
+  ValueDecoder(ValueFormat format) {
+    mode = format.mode();
+    framed = format.isFramed();
+    flat = format.isFlat();
+  }
+
+  /**
+   * The decoder that options ask for, with every column; null if they have no {@code value.format}.
+   *
+   * @throws IllegalArgumentException if an option makes no sense
+   */
+  public static ValueDecoder forOptions(Map<String, String> options) {
+    ValueFormat format = ValueFormat.forOptions(options);
+    return format == null ? null : format.decoder(format.tableSchema(new StructType()));
+  }
+
+  /** The type of the value, as far as it is shown. */
+  public final StructType schema() {
+    return (StructType) root.dataType();
+  }
+
+  /**
+   * Decodes a batch.
+   *
+   * @param memory the array that addresses count in ({@link Platform#BYTE_ARRAY_OFFSET} is its begin), or null for
+   *     addresses of memory outside the heap
+   * @param origin what {@code offsets} count from
+   * @param offsets where each value begins
+   * @param lengths bytes of each value, below 0 for null
+   * @param n how many
+   * @return how many rows the batch has: fewer than {@code n} if {@code mode} is DROPMALFORMED
+   * @throws BadValueException in the mode FAILFAST, for a value that does not decode
+   */
+  public final int decode(Object memory, long origin, int[] offsets, int[] lengths, int n) {
+    base = memory;
+    columns.attach(memory, origin);
+    root.clear(0);
+    errors.clear(0);
+    root.ensure(n);
+    rows = n;
+    kept = 0;
+    if (mode == ErrorMode.DROPMALFORMED && (selection == null || selection.length < n)) {
+      selection = new int[n];
+    }
+    for (int row = 0; row < n; row++) {
+      boolean good = true;
+      if (lengths[row] >= 0) {
+        try {
+          long at = origin + offsets[row];
+          value(row, at, at + lengths[row]);
+        } catch (BadValueException e) {
+          good = false;
+          bad(row, e);
+        }
+      }
+      if (good && selection != null) {
+        selection[kept++] = row;
+      }
+    }
+    return selection == null ? n : kept;
+  }
+
+  private void value(int row, long at, long end) {
+    if (framed) {
+      if (end - at < CONFLUENT_HEADER_BYTES || Platform.getByte(base, at) != 0) {
+        throw bad("not framed as Confluent's serializers do (a zero byte and the schema's id come first)");
+      }
+      at = payload(at + CONFLUENT_HEADER_BYTES, end);
+    }
+    record(row, at, end);
+  }
+
+  /** Where the value begins behind the schema's id. */
+  protected long payload(long at, long end) {
+    return at;
+  }
+
+  /**
+   * Decodes one value into the columns' row.
+   *
+   * @throws BadValueException made by {@link #bad(String)}
+   */
+  protected abstract void record(int row, long at, long end);
+
+  private void bad(int row, BadValueException why) {
+    root.clear(row);
+    if (mode == ErrorMode.FAILFAST) {
+      throw new BadValueException(
+          row, why.getMessage() + ". With option mode=PERMISSIVE it would be null and explained in the column "
+              + ValueFormat.ERROR_COLUMN);
+    }
+    byte[] text = why.getMessage().getBytes(java.nio.charset.StandardCharsets.UTF_8);
+    errors.copy(row, text, text.length);
+  }
+
+  /** What decoders throw for a value that is wrong. */
+  protected static BadValueException bad(String message) {
+    return new BadValueException(-1, message);
+  }
+
+  /**
+   * The column for a name of {@link ValueFormat#tableSchema}, the same for all batches; null if the name is not the
+   * value's.
+   */
+  public final ColumnVector column(String name) {
+    if (name.equals(ValueFormat.ERROR_COLUMN)) {
+      return kept(errors);
+    }
+    if (!flat) {
+      return name.equals(ValueFormat.VALUE_COLUMN) ? kept(root) : null;
+    }
+    int at = ValueColumns.place(root.dataType(), name);
+    return at < 0 ? null : kept(root.shown[at]);
+  }
+
+  /** A column of the reader's own, without the rows that the mode DROPMALFORMED leaves out. */
+  public final ColumnVector kept(ColumnVector column) {
+    return mode == ErrorMode.DROPMALFORMED ? new SelectedColumn(column, this) : column;
+  }
+
+  /** The place in the batch of a row that was kept. */
+  public final int keptRow(int row) {
+    return selection == null ? row : selection[row];
+  }
+
+  /** Rows of the batch. */
+  public final int keptRows() {
+    return selection == null ? rows : kept;
+  }
+
+  /** Text for messages: at most 40 bytes of a value. */
+  protected final String excerpt(long at, long end) {
+    byte[] bytes = new byte[(int) Math.min(40, Math.max(0, end - at))];
+    Platform.copyMemory(base, at, bytes, Platform.BYTE_ARRAY_OFFSET, bytes.length);
+    return UTF8String.fromBytes(bytes).toString() + (end - at > bytes.length ? "…" : "");
+  }
+
+  /** Doubles an array's length. */
+  static byte[] doubled(byte[] bytes, int least) {
+    return Arrays.copyOf(bytes, Math.max(least, bytes.length * 2));
+  }
+}

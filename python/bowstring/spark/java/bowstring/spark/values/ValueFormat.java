@@ -1,0 +1,224 @@
+package bowstring.spark.values;
+
+import java.io.IOException;
+import java.io.Serializable;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Locale;
+import java.util.Map;
+import org.apache.spark.sql.catalyst.util.DateTimeUtils;
+import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
+
+/**
+ * How values are encoded, from the options of a source; made on the driver, sent to the tasks.
+ *
+ * <ul>
+ *   <li>{@code value.format}: json, avro or protobuf
+ *   <li>{@code value.schema}: for json a DDL string, Spark's JSON of a type, or a JSON Schema; for avro the schema's
+ *       JSON; for protobuf the file of a FileDescriptorSet ({@code protoc --include_imports -o}); text, or a file's path
+ *   <li>{@code value.message}: for protobuf, the message's full name
+ *   <li>{@code value.mode}: struct (one column {@code value}, the default) or flatten (a column for each field)
+ *   <li>{@code value.framing}: confluent, for values that begin with a zero byte and a schema's id; else none
+ *   <li>{@code mode}: PERMISSIVE (the default), FAILFAST or DROPMALFORMED, as from_json's
+ * </ul>
+ */
+public final class ValueFormat implements Serializable {
+  /** The column that says what is wrong with a value. */
+  public static final String ERROR_COLUMN = "_error";
+
+  /** The column that the decoded value replaces. */
+  public static final String VALUE_COLUMN = "value";
+
+  private static final long serialVersionUID = 1L;
+
+  private final String kind;
+  private final byte[] definition;
+  private final String message;
+  private final ErrorMode mode;
+  private final boolean flat;
+  private final boolean framed;
+  private final String zone;
+  private final StructType schema;
+
+  private ValueFormat(String kind, Map<String, String> options) {
+    this.kind = kind;
+    this.mode = ErrorMode.of(option(options, "mode", "PERMISSIVE"));
+    this.flat = choice(options, "value.mode", "struct", "flatten");
+    this.framed = choice(options, "value.framing", "none", "confluent");
+    this.zone = option(options, "timeZone", SQLConf.get().sessionLocalTimeZone());
+    this.message = option(options, "value.message", null);
+    String text = option(options, "value.schema", null);
+    if (text == null) {
+      throw new IllegalArgumentException("option value.format=" + kind + " needs value.schema");
+    }
+    this.definition = kind.equals("protobuf") ? file(text) : inline(text);
+    this.schema = switch (kind) {
+      case "json" -> JsonTypes.parse(text());
+      default -> throw new IllegalArgumentException("option value.format=" + kind + " is not there yet");
+    };
+  }
+
+  /**
+   * The format that options ask for, null if they have no {@code value.format}.
+   *
+   * @param options of the source; names in any case
+   * @throws IllegalArgumentException if one makes no sense; the message says which
+   */
+  public static ValueFormat forOptions(Map<String, String> options) {
+    String kind = option(options, "value.format", null);
+    if (kind == null) {
+      return null;
+    }
+    kind = kind.toLowerCase(Locale.ROOT);
+    if (!kind.equals("json") && !kind.equals("avro") && !kind.equals("protobuf")) {
+      throw new IllegalArgumentException("option value.format=" + kind + ": it is one of json, avro and protobuf");
+    }
+    return new ValueFormat(kind, options);
+  }
+
+  private static String option(Map<String, String> options, String name, String otherwise) {
+    for (Map.Entry<String, String> option : options.entrySet()) {
+      if (option.getKey().equalsIgnoreCase(name)) {
+        return option.getValue();
+      }
+    }
+    return otherwise;
+  }
+
+  /** Whether an option has its second value and not its first, which is what it has when it is not given. */
+  private static boolean choice(Map<String, String> options, String name, String first, String second) {
+    String value = option(options, name, first);
+    if (!value.equalsIgnoreCase(first) && !value.equalsIgnoreCase(second)) {
+      throw new IllegalArgumentException("option " + name + "=" + value + ": it is " + first + " or " + second);
+    }
+    return value.equalsIgnoreCase(second);
+  }
+
+  private static byte[] file(String path) {
+    try {
+      return Files.readAllBytes(Path.of(path));
+    } catch (IOException e) {
+      throw new IllegalArgumentException("option value.schema: the file " + path + " cannot be read: " + e, e);
+    }
+  }
+
+  private static byte[] inline(String text) {
+    boolean isPath = text.endsWith(".json") || text.endsWith(".avsc") || text.endsWith(".ddl");
+    return isPath ? file(text) : text.getBytes(StandardCharsets.UTF_8);
+  }
+
+  /** The type of the whole value. */
+  public StructType schema() {
+    return schema;
+  }
+
+  /** json, avro or protobuf. */
+  public String kind() {
+    return kind;
+  }
+
+  String text() {
+    return new String(definition, StandardCharsets.UTF_8);
+  }
+
+  byte[] definition() {
+    return definition;
+  }
+
+  String message() {
+    return message;
+  }
+
+  ErrorMode mode() {
+    return mode;
+  }
+
+  boolean isFlat() {
+    return flat;
+  }
+
+  boolean isFramed() {
+    return framed;
+  }
+
+  /** The zone of timestamps that name none. */
+  java.time.ZoneId zone() {
+    return DateTimeUtils.getZoneId(zone);
+  }
+
+  /** Whether rows can be left out, so that a count needs the values. */
+  public boolean dropsRows() {
+    return mode == ErrorMode.DROPMALFORMED;
+  }
+
+  /**
+   * The source's schema with the value decoded: {@code value} is a struct, or in its place are the value's fields; at the
+   * end is {@link #ERROR_COLUMN}.
+   */
+  public StructType tableSchema(StructType source) {
+    StructType table = new StructType();
+    boolean placed = false;
+    for (StructField field : source.fields()) {
+      if (field.name().equals(VALUE_COLUMN)) {
+        table = withValue(table, source);
+        placed = true;
+      } else {
+        table = table.add(field);
+      }
+    }
+    return (placed ? table : withValue(table, source)).add(ERROR_COLUMN, DataTypes.StringType, true);
+  }
+
+  private StructType withValue(StructType table, StructType source) {
+    if (!flat) {
+      return table.add(VALUE_COLUMN, schema, true);
+    }
+    for (StructField field : schema.fields()) {
+      boolean taken = source.getFieldIndex(field.name()).isDefined() && !field.name().equals(VALUE_COLUMN);
+      if (taken || field.name().equals(ERROR_COLUMN)) {
+        throw new IllegalArgumentException(
+            "option value.mode=flatten: the value's field " + field.name() + " has the name of a column of the record;"
+                + " use value.mode=struct");
+      }
+      table = table.add(field.name(), field.dataType(), true);
+    }
+    return table;
+  }
+
+  /**
+   * A decoder for the columns that a query needs.
+   *
+   * @param required of {@link #tableSchema}, pruned; fields of structs may be pruned, too
+   * @return null if nothing of the value is needed
+   */
+  public ValueDecoder decoder(StructType required) {
+    StructType shown = shown(required);
+    boolean checked = mode != ErrorMode.PERMISSIVE || required.getFieldIndex(ERROR_COLUMN).isDefined();
+    if (shown.isEmpty() && !checked && !required.getFieldIndex(VALUE_COLUMN).isDefined()) {
+      return null;
+    }
+    return switch (kind) {
+      case "json" -> new JsonDecoder(this, shown, checked);
+      default -> throw new IllegalStateException(kind);
+    };
+  }
+
+  private StructType shown(StructType required) {
+    if (!flat) {
+      return required.getFieldIndex(VALUE_COLUMN).isDefined()
+          ? (StructType) required.apply(VALUE_COLUMN).dataType()
+          : new StructType();
+    }
+    StructType shown = new StructType();
+    for (StructField field : required.fields()) {
+      if (schema.getFieldIndex(field.name()).isDefined()) {
+        shown = shown.add(field);
+      }
+    }
+    return shown;
+  }
+}
