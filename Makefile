@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 NATIVE := $(wildcard _native/*.pyx _native/*.pxd _native/*.h)
+JAVA := $(shell find python/bowstring/spark/java -name '*.java')
+JAR := python/bowstring/spark/jars/bowstring-spark.jar
 
 .PHONY: run test bench ext clean fuzz sanitize lint
 
@@ -17,7 +19,13 @@ $(VENV)/.native: $(VENV)/.installed $(NATIVE)
 	$(BIN)/python setup.py --quiet build_ext --inplace
 	@touch $@
 
-ext: $(VENV)/.native
+# A JDK of 17 or newer compiles the Spark engine; without one everything else is there.
+$(VENV)/.jar: $(VENV)/.installed $(JAVA) setup.py
+	@if command -v javac >/dev/null; then $(BIN)/python setup.py --quiet build_jar; \
+	else echo "No javac: built without the jar of the Spark engine (Debian: apt-get install default-jdk-headless)"; fi
+	@touch $@
+
+ext: $(VENV)/.native $(VENV)/.jar
 
 run: ext
 	$(BIN)/python -m bowstring demo
@@ -33,4 +41,4 @@ lint: ext
 	$(BIN)/mypy python/bowstring
 
 clean:
-	rm -rf build dist $(VENV) _native/*.c _native/*.so
+	rm -rf build dist $(VENV) $(JAR) _native/*.c _native/*.so

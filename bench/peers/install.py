@@ -27,6 +27,15 @@ JVM_PERFORMANCE_OPTIONS = [
     "-Djava.awt.headless=true",
 ]
 
+# Spark's own Kafka connector and what it needs beside PySpark's jars, one by one: without the repositories
+# that parent POMs would add. The token provider only serves delegation tokens, which nothing here uses.
+SPARK_KAFKA_ARTIFACTS = [
+    "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",
+    "org.apache.spark:spark-token-provider-kafka-0-10_2.13:3.5.1",
+    "org.apache.kafka:kafka-clients:3.9.2",
+    "org.apache.commons:commons-pool2:2.12.1",
+]
+
 
 class PeerError(Exception):
     """A peer or a tool could not be installed, started or driven; the message says what to do."""
@@ -51,6 +60,23 @@ def kafka_classpath() -> str:
     if not (home / "complete").exists():
         _install(home)
     return f"{home / 'libs'}/*"
+
+
+def spark_kafka_jars() -> list[str]:
+    """The jars that give a PySpark session `format("kafka")`; installs them at the first call.
+
+    Raises:
+        PeerError: Java or Maven is missing, or Maven failed.
+    """
+    needed = hashlib.sha256("\n".join(SPARK_KAFKA_ARTIFACTS).encode()).hexdigest()[:12]
+    home = PEERS / f"spark-kafka-{needed}"
+    if not (home / "complete").exists():
+        shutil.rmtree(home, ignore_errors=True)
+        for artifact in SPARK_KAFKA_ARTIFACTS:
+            goal = ["dependency:copy", f"-Dartifact={artifact}", f"-DoutputDirectory={home}"]
+            _run(["mvn", "--quiet", "--batch-mode", *goal])
+        (home / "complete").touch()
+    return sorted(map(str, home.glob("*.jar")))
 
 
 def java_program(name: str) -> str:

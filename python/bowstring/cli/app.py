@@ -14,6 +14,7 @@ from bowstring.cli.perf import app as perf
 from bowstring.cli.produce import produce
 from bowstring.cli.scrub import scrub
 from bowstring.cli.serve import serve
+from bowstring.cli.spark_jar import spark_jar
 from bowstring.cli.topics import app as topics
 from bowstring.cli.version import version
 
@@ -41,6 +42,7 @@ app.add_typer(perf, name="perf", rich_help_panel=RECORDS)
 app.add_typer(topics, name="topics", rich_help_panel=MANAGE)
 app.add_typer(configs, name="configs", rich_help_panel=MANAGE)
 app.add_typer(groups, name="groups", rich_help_panel=MANAGE)
+app.command("spark-jar", rich_help_panel=RECORDS)(spark_jar)
 app.command("dump-log", rich_help_panel=MANAGE)(dump_log)
 app.command("scrub", rich_help_panel=MANAGE)(scrub)
 app.command("migrate-dir", rich_help_panel=MANAGE)(migrate_dir)

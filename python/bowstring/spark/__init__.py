@@ -1,0 +1,24 @@
+"""Spark over Bowstring and Apache Kafka: `session()`, and the jar of the columnar engine.
+
+Nothing of Spark is loaded before it is used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from bowstring.spark.sessions import jar_path as jar_path
+    from bowstring.spark.sessions import session as session
+
+_MODULES = {"jar_path": "sessions", "session": "sessions"}
+__all__ = ["jar_path", "session"]
+
+
+def __getattr__(name: str) -> Any:
+    module = _MODULES.get(name)
+    if module is None:
+        raise AttributeError(f"module 'bowstring.spark' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"bowstring.spark.{module}"), name)

@@ -1,0 +1,125 @@
+"""One JVM for the Spark tests: a session with the jar and Spark's own Kafka connector, and brokers for it.
+
+`spark` has the columnar engine; `python_spark` is a Spark Connect session on a server without any jar, as an
+organisation's shared cluster would be. Whatever a test changes in a session's settings it sets back.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import bowstring
+from bench.peers import install
+from bowstring.spark.sessions import session
+from tests.conformance import peers
+from tests.conformance.target import KafkaBroker
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+HERE = Path(__file__).resolve().parent
+_numbers = itertools.count(1)
+JVM_OPTIONS = "-Xss4m -XX:+UseSerialGC"
+SETTINGS: dict[str, Any] = {
+    "spark.driver.memory": "1500m",
+    "spark.driver.extraJavaOptions": JVM_OPTIONS,
+    "spark.ui.enabled": "false",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.session.timeZone": "UTC",
+}
+
+
+@pytest.fixture(scope="session")
+def kafka_source_jars() -> list[str]:
+    """Spark's own Kafka connector and what it needs, from Maven Central."""
+    peers.tool("mvn", "Maven (Debian: maven)")
+    with peers._lock("spark-kafka"):
+        return install.spark_kafka_jars()
+
+
+@pytest.fixture(scope="session")
+def spark(kafka_source_jars: list[str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """A session with the columnar engine (`format("bowstring")`) and Spark's Kafka source (`format("kafka")`)."""
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    settings = {
+        **SETTINGS,
+        "spark.jars": ",".join(kafka_source_jars),
+        "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
+        "spark.local.dir": str(tmp_path_factory.mktemp("spark-local")),
+    }
+    started = session("tests", master="local[2]", **settings)
+    started.sparkContext.setLogLevel("ERROR")
+    yield started
+    started.stop()
+
+
+@pytest.fixture(scope="session")
+def python_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """A Spark Connect session (`pyspark.sql.connect`) on a server whose JVM has no jar of ours."""
+    from pyspark.sql.connect.session import SparkSession as ConnectSession
+
+    folder = tmp_path_factory.mktemp("connect")
+    environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
+    server = subprocess.Popen(
+        [sys.executable, str(HERE / "connect_server.py"), str(folder)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment,
+        cwd=folder,
+    )
+    assert server.stdin is not None and server.stdout is not None
+    try:
+        port = int(server.stdout.readline())
+        connected = ConnectSession.builder.remote(f"sc://127.0.0.1:{port}").create()
+        yield connected
+        connected.stop()
+    finally:
+        server.stdin.close()
+        server.wait(timeout=30)
+
+
+@pytest.fixture(scope="session")
+def broker() -> Iterator[bowstring.Broker]:
+    """An embedded Bowstring broker; no test stops it."""
+    with bowstring.Broker(config={"log.retention.ms": -1}) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
+    """Apache Kafka 4.3.1; no test stops it. `kafka.bootstrap` is its address."""
+    running = KafkaBroker(tmp_path_factory.mktemp("kafka"))
+    running.start()
+    yield running
+    running.stop()
+
+
+@pytest.fixture(params=["bowstring", "kafka"])
+def servers(request: pytest.FixtureRequest) -> str:
+    """Bootstrap servers of Bowstring and of Apache Kafka in turn."""
+    if request.param == "bowstring":
+        return str(request.getfixturevalue("broker").bootstrap_servers)
+    return str(request.getfixturevalue("kafka").bootstrap)
+
+
+@pytest.fixture
+def make_topic() -> Iterator[Callable[..., str]]:
+    """make_topic(servers, partitions=1, **configs) makes a topic no other test has; dots in names as underscores."""
+
+    def make(servers: str, partitions: int = 1, **configs: str) -> str:
+        name = f"spark-{os.getpid()}-{next(_numbers)}"
+        dotted = {key.replace("_", "."): value for key, value in configs.items()}
+        with bowstring.Admin(servers) as admin:
+            admin.create_topics([bowstring.NewTopic(name, partitions, configs=dotted)])
+        return name
+
+    yield make

@@ -1,0 +1,99 @@
+"""bowstring.spark.session(), the jar and the command that names it."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from bowstring.clients.errors import ClientError
+from bowstring.spark import sessions
+from bowstring.spark.sessions import JarMissingError, JavaMissingError, has_jar, jar_path, session
+
+
+def bowstring_command(*arguments):
+    command = [sys.executable, "-m", "bowstring", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_the_session_has_the_jar_and_the_defaults(spark):
+    assert has_jar(spark)
+    assert spark.conf.get("spark.sql.execution.arrow.pyspark.enabled") == "true"
+    assert str(jar_path()) in spark.sparkContext.getConf().get("spark.jars")
+
+
+def test_a_running_session_is_joined(spark):
+    again = session("other name", **{"spark.sql.ansi.enabled": False})
+    try:
+        assert again.sparkContext is spark.sparkContext
+        assert again.conf.get("spark.sql.ansi.enabled") == "false"
+    finally:
+        spark.conf.unset("spark.sql.ansi.enabled")
+    with pytest.raises(ClientError, match=r"spark\.driver\.memory cannot be changed in a session that runs"):
+        session(**{"spark.driver.memory": "9g"})
+
+
+def test_fast_checkpoints_are_a_setting(spark):
+    joined = session(fast_checkpoints=True)
+    assert joined.conf.get(sessions.CHECKPOINT_CLASS_SETTING) == sessions.CHECKPOINT_CLASS
+    joined.conf.unset(sessions.CHECKPOINT_CLASS_SETTING)
+
+
+def test_the_command_prints_the_path_of_the_jar():
+    ran = bowstring_command("spark-jar")
+    assert (ran.returncode, ran.stdout) == (0, f"{jar_path()}\n")
+
+
+def test_without_the_jar(monkeypatch, tmp_path):
+    monkeypatch.setattr(sessions, "JAR", tmp_path / "bowstring-spark.jar")
+    with pytest.raises(JarMissingError, match="build_jar"):
+        jar_path()
+
+
+@pytest.mark.parametrize(
+    ("version", "message"), [(None, "JAVA_HOME=.* has none"), ("11.0.2", r"version .11\.0\.2.")]
+)
+def test_without_a_java_that_will_do(monkeypatch, tmp_path, version, message):
+    (tmp_path / "bin").mkdir()
+    if version is not None:
+        java = tmp_path / "bin" / "java"
+        java.write_text(f"""#!/bin/sh\necho 'openjdk version "{version}" 2019-01-15' >&2\n""")
+        java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(JavaMissingError, match=message):
+        sessions._require_java()
+
+
+def test_without_pyspark():
+    code = (
+        "import sys; sys.modules['pyspark'] = None\n"
+        "import bowstring.spark\n"
+        "try: bowstring.spark.session()\n"
+        "except bowstring.spark.sessions.SparkMissingError as error: print(error)"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert ran.stdout == "PySpark is not installed: pip install 'bowstring[spark]'\n"
+
+
+def test_the_jar_is_added_to_a_session_started_without_it():
+    code = (
+        "from pyspark.sql import SparkSession\n"
+        "SparkSession.builder.master('local[1]').config('spark.ui.enabled', 'false')"
+        ".config('spark.driver.memory', '600m').getOrCreate()\n"
+        "import bowstring.spark\n"
+        "from bowstring.spark.sessions import has_jar\n"
+        "print(has_jar(bowstring.spark.session()))"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ},
+        check=False,
+    )
+    assert ran.stdout.strip() == "True", ran.stderr[-2000:]
+
+
+def test_spark_connect_takes_the_session_of_its_server(python_spark):
+    assert python_spark.range(10).count() == 10
