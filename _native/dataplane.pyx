@@ -76,11 +76,6 @@ cdef class DataPlane:
         OSError: The kernel refused a descriptor.
     """
 
-    cdef Plane plane
-    cdef list sockets
-    cdef dict replaced              # by Partition *: logs that it had before, which readers may still hold
-    cdef bint started, stopped
-
     def __cinit__(self):
         memset(&self.plane, 0, sizeof(Plane))
         self.plane.control_fd = -1

@@ -34,6 +34,7 @@ from bowstring.engine.protocol.schema import MetadataRecord
 
 if TYPE_CHECKING:
     from bowstring.engine.broker.group_shell import GroupShell
+    from bowstring.engine.broker.local_socket import LocalSocket
     from bowstring.engine.broker.metrics_server import MetricsServer
 
 _MOST_REACTORS_BY_DEFAULT: Final = 4
@@ -60,6 +61,7 @@ class Broker:
         node_id: This node.
         dispatcher: Answers requests; has their counters.
         scrubber: Looks for damage in the logs; has its counters.
+        local: Gives segment files to readers on this machine; None when it is switched off.
         control_writes: Appends that the control thread made itself, for housekeeping to see.
     """
 
@@ -76,6 +78,7 @@ class Broker:
         self.advertised: list[Listener] = []
         self.control_writes = 0
         self._metrics: MetricsServer | None = None
+        self.local: LocalSocket | None = None
         self.plane: DataPlane
         self.logs: TopicLogs
         self.moves = LogMoves(self)
@@ -196,6 +199,11 @@ class Broker:
         self.moves.resume(self.logs.unfinished)
         if (port := self.configs.value("bowstring.metrics.port")) >= 0:
             await self._start_metrics(port)
+        if self.configs.value("bowstring.local.socket") != "off":
+            from bowstring.engine.broker.local_socket import LocalSocket
+
+            self.local = LocalSocket(self)
+            self.local.start()
         self.plane.start()
 
     async def _start_metrics(self, port: int) -> None:
@@ -267,6 +275,8 @@ class Broker:
         if self._groups is not None:
             await self._groups.stop()
         await self.dispatcher.stop()
+        if self.local is not None:
+            await self.local.stop()
         if self._metrics is not None:
             await self._metrics.stop()
         asyncio.get_running_loop().remove_reader(self.directories.event_fd)

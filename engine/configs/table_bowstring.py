@@ -19,6 +19,16 @@ BOWSTRING = _rows((
      "When a produced batch is acknowledged: `commit` once it is on the medium, in a write-ahead log "
      "shared by the partitions of a log directory; `os` once it is in the page cache, as Kafka does. "
      "`bowstring serve` begins with commit, an embedded broker with os; topics may override either."),
+    ("bowstring.local.instance", STRING, "", "", LOW, READ_ONLY, APPLIED,
+     "What the broker calls itself since this start: set by itself, for clients that look for its socket.",
+     True),
+    ("bowstring.local.socket", STRING, "on", "", LOW, READ_ONLY, APPLIED,
+     "Unix domain socket through which clients on this machine are given segment files to map instead of "
+     "their bytes over TCP: `on` for bowstring.local.sock in the metadata log directory, `off`, or an "
+     "absolute path. A running broker reports the path."),
+    ("bowstring.local.socket.permissions", STRING, "600", "600|660|666", LOW, READ_ONLY, APPLIED,
+     "Permissions of that socket. Who may connect is given the files of every topic, also those it could not "
+     "open itself."),
     ("bowstring.log.dir.slow.ms", INT, "1000", "0..", LOW, READ_ONLY, APPLIED,
      "A write or sync in a log directory that takes longer is counted and logged as slow; 0 counts none."),
     ("bowstring.log.format", STRING, "text", "text|json", LOW, READ_ONLY, APPLIED,

@@ -45,7 +45,7 @@ def test_a_topic_made_anew_is_whole_after_a_crash(serve, tmp_path_factory, resta
     for _ in range(2):
         served.produce("t", batch())
     crashed = tmp_path_factory.mktemp("crashed") / "data"
-    shutil.copytree(served.directory, crashed, ignore=shutil.ignore_patterns("*-delete"))
+    shutil.copytree(served.directory, crashed, ignore=shutil.ignore_patterns("*-delete", "*.sock"))
     with Broker(data_dir=crashed) as broker:
         log = broker._running().logs.get("t", 0)
         assert (log.log_start_offset, log.log_end_offset) == (0, 2)
