@@ -32,8 +32,10 @@ ONLY = set(filter(None, os.environ.get("BOWSTRING_ONLY", "").split(",")))
 
 JAVA_SOURCES = Path("python/bowstring/spark/java")
 JAR = Path("python/bowstring/spark/jars/bowstring-spark.jar")
-# Services Spark looks for in every jar; a class that is not in the sources is not named.
-JAVA_SERVICES = {"org.apache.spark.sql.sources.DataSourceRegister": ["bowstring.spark.DefaultSource"]}
+# Services Spark looks for in every jar; a class that is not in the sources is not named. The source is none of
+# them: Spark finds format("bowstring") as the class bowstring.DefaultSource, and a service of that name would be
+# ambiguous with the Python engine (FOUND_MULTIPLE_DATA_SOURCES).
+JAVA_SERVICES: dict[str, list[str]] = {}
 # Of Spark's own jars: manifests that name jars which are not there, annotations that are not there.
 JAVAC = ["javac", "--release", "17", "-encoding", "UTF-8", "-g", "-proc:none", "-Xlint:all,-path,-classfile"]
 # What the jar was built from stands in it: it is current if this agrees.

@@ -1,0 +1,76 @@
+package bowstring;
+
+import java.util.Map;
+import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.catalog.TableProvider;
+import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/**
+ * What {@code format("bowstring")} finds: the columnar engine, or the Python engine when the option {@code engine}
+ * says so.
+ *
+ * <p>Spark looks a name up in this order: services of {@code DataSourceRegister}, the class {@code <name>.DefaultSource},
+ * sources written in Python. One that is both a service and written in Python it refuses as ambiguous
+ * (FOUND_MULTIPLE_DATA_SOURCES), so the jar must register no service of this name: by being a class called
+ * {@code bowstring.DefaultSource} the columnar engine is there wherever the jar is, and the Python engine elsewhere.
+ */
+public class DefaultSource implements TableProvider {
+  private static final String NAME = "bowstring";
+  private static final String ENGINE = "engine";
+
+  private TableProvider chosen;
+
+  @Override
+  public StructType inferSchema(CaseInsensitiveStringMap options) {
+    return choose(options).inferSchema(options);
+  }
+
+  @Override
+  public Transform[] inferPartitioning(CaseInsensitiveStringMap options) {
+    return choose(options).inferPartitioning(options);
+  }
+
+  @Override
+  public Table getTable(StructType schema, Transform[] partitioning, Map<String, String> options) {
+    return choose(new CaseInsensitiveStringMap(options)).getTable(schema, partitioning, options);
+  }
+
+  /** A schema may be given: the columns that are needed. */
+  @Override
+  public boolean supportsExternalMetadata() {
+    return true;
+  }
+
+  private TableProvider choose(CaseInsensitiveStringMap options) {
+    if (chosen == null) {
+      String engine = options.getOrDefault(ENGINE, "columnar").trim();
+      chosen =
+          switch (engine.toLowerCase(java.util.Locale.ROOT)) {
+            case "python" -> python();
+            case "columnar", "auto" -> columnar();
+            default ->
+                throw new IllegalArgumentException(
+                    "option engine is '" + engine + "', it must be columnar or python");
+          };
+    }
+    return chosen;
+  }
+
+  private static TableProvider python() {
+    PythonDataSourceV2 python = new PythonDataSourceV2();
+    python.setShortName(NAME);
+    return python;
+  }
+
+  private static TableProvider columnar() {
+    try {
+      return (TableProvider)
+          Class.forName("bowstring.spark.DefaultSource").getDeclaredConstructor().newInstance();
+    } catch (ReflectiveOperationException e) {
+      throw new IllegalStateException("this jar lacks the columnar engine", e);
+    }
+  }
+}
