@@ -32,8 +32,8 @@ ONLY = set(filter(None, os.environ.get("BOWSTRING_ONLY", "").split(",")))
 
 JAVA_SOURCES = Path("python/bowstring/spark/java")
 JAR = Path("python/bowstring/spark/jars/bowstring-spark.jar")
-# Services Spark looks for in every jar; a class that is not in the sources is not named. The source is none of
-# them: Spark finds format("bowstring") as the class bowstring.DefaultSource, and a service of that name would be
+# Services Spark looks for in every jar; a class that is not in the sources is not named. The source is none:
+# Spark finds format("bowstring") as the class bowstring.DefaultSource, and a service of that name would be
 # ambiguous with the Python engine (FOUND_MULTIPLE_DATA_SOURCES).
 JAVA_SERVICES: dict[str, list[str]] = {}
 # Of Spark's own jars: manifests that name jars which are not there, annotations that are not there.
