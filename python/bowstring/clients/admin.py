@@ -108,6 +108,10 @@ class Admin(AdminConfigs, AdminGroups):
             self._cluster.refresh(self._timeout_s)
             return {n: info for n, info in self._cluster.topics.items() if internal or not info.internal}
 
+    def list_topics(self) -> dict[str, TopicInfo]:
+        """Every topic by name but those of the cluster itself: `topics` under its name in other clients."""
+        return self.topics()
+
     def describe_topic(self, name: str) -> TopicInfo:
         """Partitions and leaders of one topic.
 

@@ -251,6 +251,11 @@ class Producer:
         """Bytes at which a batch is sent without waiting."""
         return self._config.batch_bytes
 
+    @property
+    def buffer_memory(self) -> int:
+        """Bytes of records held at most."""
+        return self._buffer_memory
+
     def produce_batches(
         self, topic: str, partition: int, encoded: Iterable[tuple[bytes, int]]
     ) -> BatchesFuture:
@@ -275,6 +280,20 @@ class Producer:
                 sender.wake()
             sent.append(batch)
         return BatchesFuture(sent)
+
+    def would_block(self, topic: str, size_bytes: int = 0) -> bool:
+        """Whether `send` would now wait: for the topic's metadata, or for room for a record of this size."""
+        sender = self._sender
+        if sender.closing:
+            return False
+        full = sender.buffered_bytes + size_bytes > self._buffer_memory and sender.unfinished > 0
+        return full or topic not in sender.cluster.topics
+
+    def await_ready(self, topic: str, size_bytes: int = 0) -> None:
+        """Waits, at most max_block_ms, until `would_block` is false. Raises what `send` raises meanwhile."""
+        with self._sender.lock:
+            self._topic(topic)
+            self._check_room(size_bytes)
 
     def partitions_for(self, topic: str) -> list[int]:
         """Partition numbers of a topic; looks them up when they are not known."""

@@ -1,0 +1,286 @@
+"""Producer for asyncio: records go straight into the threaded producer's batches, no thread hop each."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+from bowstring.aio.worker import Worker, in_thread, post, same_arguments
+from bowstring.clients.accumulator import BatchesFuture, RecordFuture
+from bowstring.clients.batches import RECORD_OVERHEAD_BYTES
+from bowstring.clients.errors import BufferFullError, ClientTimeoutError, ClosedError
+from bowstring.clients.producer import HeadersLike, Payload
+from bowstring.clients.producer import Producer as ThreadedProducer
+from bowstring.clients.records import RecordMetadata
+
+# Of buffer_memory: what must be free before those that wait for room go on, so that they go many at a time.
+ROOM_SHARE = 8
+
+
+class Waiting(NamedTuple):
+    """A record that cannot be taken yet: no metadata, or no room."""
+
+    future: asyncio.Future[RecordMetadata]
+    arguments: dict[str, Any]
+    size_bytes: int
+
+
+class Producer:
+    """Sends records to a cluster; belongs to one event loop, any number of its tasks may share it.
+
+    Takes the arguments of `bowstring.Producer`. `send` never blocks: it returns a future of where the record
+    went, to be awaited at once or, for speed, many together. Records of a topic that is not known yet, and
+    those for which buffer_memory has no room, wait in line at most max_block_ms; when another buffer_memory
+    of them wait, further ones fail with BufferFullError: await some of the futures first.
+
+    Cancelling a future, or the task that awaits it, gives up the answer; the record is sent all the same.
+
+    Example:
+        >>> async def main():
+        ...     async with bowstring.aio.Producer("localhost:9092") as producer:
+        ...         metadata = await producer.send("async-greetings", b"hello", key=b"me", partition=0)
+        ...         print(metadata.offset)
+        ...         sent = [producer.send("async-greetings", b"more") for _ in range(100)]
+        ...         await asyncio.gather(*sent)
+        >>> asyncio.run(main())
+        0
+    """
+
+    @same_arguments(ThreadedProducer.__init__)
+    def __init__(self, *args: Any, **keywords: Any):
+        self._producer = ThreadedProducer(*args, **keywords)
+        self._worker = Worker("Producer")
+        self._outcomes: Outcomes | None = None
+        self._lines: dict[str, deque[Waiting]] = {}
+        self._waiting_bytes = 0
+        self._attendants: set[asyncio.Task[None]] = set()
+        self._closed = False
+        self._finalizer = weakref.finalize(self, self._worker.stop)
+
+    # ------------------------------------------------------------ sending
+
+    def send(
+        self,
+        topic: str,
+        value: Payload = None,
+        key: Payload = None,
+        *,
+        headers: HeadersLike | None = None,
+        timestamp: int | None = None,
+        partition: int | None = None,
+    ) -> asyncio.Future[RecordMetadata]:
+        """Takes a record for `topic`; the future tells where it went, or raises why it did not get there.
+
+        The arguments are those of `bowstring.Producer.send`. All that goes wrong is raised by the future.
+        """
+        loop = self._worker.bind()
+        if self._outcomes is None:
+            self._outcomes = Outcomes(loop)
+        future: asyncio.Future[RecordMetadata] = loop.create_future()
+        if self._closed:
+            future.set_exception(ClosedError("the producer is closed"))
+            return future
+        value = value.encode() if isinstance(value, str) else value
+        key = key.encode() if isinstance(key, str) else key
+        size = RECORD_OVERHEAD_BYTES + (len(key) if key else 0) + (len(value) if value else 0)
+        if topic in self._lines or self._producer.would_block(topic, size):
+            stamp = time.time_ns() // 1_000_000 if timestamp is None else timestamp
+            arguments = {
+                "value": value,
+                "key": key,
+                "headers": headers,
+                "timestamp": stamp,
+                "partition": partition,
+            }
+            self._stand_in_line(future, topic, arguments, size)
+            return future
+        try:
+            sent = self._producer.send(
+                topic, value, key, headers=headers, timestamp=timestamp, partition=partition
+            )
+        except Exception as error:
+            future.set_exception(error)
+        else:
+            sent.add_done_callback(functools.partial(self._outcomes.put, future))
+        return future
+
+    async def send_columns(
+        self, topic: str, partition: int, values: Any, **options: Any
+    ) -> list[RecordMetadata]:
+        """As `bowstring.Producer.send_columns`; awaits the acknowledgement."""
+        call = functools.partial(self._producer.send_columns, topic, partition, values, **options)
+        return await self._send_many(call)
+
+    async def _send_many(self, call: Callable[[], BatchesFuture]) -> list[RecordMetadata]:
+        loop = self._worker.bind()
+        sent = await self._worker.call(call, required=True)
+        acknowledged: asyncio.Future[None] = loop.create_future()
+        left = len(sent.batches)
+        if left:
+
+            def done(_: object) -> None:
+                nonlocal left
+                left -= 1  # only ever in the sender's thread, or before the first is there
+                if not left:
+                    post(loop, _arrive, acknowledged)
+
+            sent.add_done_callback(done)
+            await acknowledged
+        return sent.result(0)
+
+    # ------------------------------------------------------------ the line
+
+    def _stand_in_line(
+        self, future: asyncio.Future[RecordMetadata], topic: str, arguments: dict[str, Any], size: int
+    ) -> None:
+        limit = self._producer.buffer_memory
+        if self._waiting_bytes + size > limit:
+            future.set_exception(
+                BufferFullError(
+                    f"{self._waiting_bytes} bytes of records wait for room or metadata, and "
+                    f"buffer_memory={limit} allows no more: await the futures of send(), or raise it"
+                )
+            )
+            return
+        self._waiting_bytes += size
+        line = self._lines.get(topic)
+        if line is None:
+            line = self._lines[topic] = deque()
+            task = self._worker.bind().create_task(self._attend(topic, line))
+            self._attendants.add(task)
+            task.add_done_callback(self._attendants.discard)
+        line.append(Waiting(future, arguments, size))
+
+    async def _attend(self, topic: str, line: deque[Waiting]) -> None:
+        """Sends the records that wait in line for a topic, in order, until there are no more of them.
+
+        The wait itself is the threaded producer's, in a thread, with its limits and errors.
+        """
+        producer = self._producer
+        try:
+            while line:
+                share = min(self._waiting_bytes, producer.buffer_memory // ROOM_SHARE)
+                wanted = max(line[0].size_bytes, share)
+                try:
+                    await in_thread(functools.partial(producer.await_ready, topic, wanted))
+                except BufferFullError:
+                    if producer.would_block(topic, line[0].size_bytes):
+                        raise
+                while line and not producer.would_block(topic, line[0].size_bytes):
+                    self._leave_line(topic, line.popleft())
+        except Exception as error:  # belongs to the records that wait
+            for waiting in line:
+                _fail(waiting.future, error)
+        finally:
+            self._waiting_bytes -= sum(waiting.size_bytes for waiting in line)
+            del self._lines[topic]
+
+    def _leave_line(self, topic: str, waiting: Waiting) -> None:
+        assert self._outcomes is not None
+        self._waiting_bytes -= waiting.size_bytes
+        try:
+            sent = self._producer.send(topic, **waiting.arguments)
+        except Exception as error:  # belongs to this record
+            _fail(waiting.future, error)
+        else:
+            sent.add_done_callback(functools.partial(self._outcomes.put, waiting.future))
+
+    # ------------------------------------------------------------ the rest
+
+    async def partitions_for(self, topic: str) -> list[int]:
+        """As `bowstring.Producer.partitions_for`."""
+        self._worker.bind()
+        return await in_thread(functools.partial(self._producer.partitions_for, topic))
+
+    async def flush(self, timeout: float | None = None) -> None:
+        """Sends what waits, at once, and returns when everything sent before has an outcome.
+
+        Raises:
+            ClientTimeoutError: not within `timeout` seconds.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        self._worker.bind()
+        await self._await_lines(timeout)
+        left = None if deadline is None else max(0.0, deadline - time.monotonic())
+        await in_thread(functools.partial(self._producer.flush, left))
+
+    async def _await_lines(self, timeout: float | None) -> None:
+        if not self._attendants:
+            return
+        _, waiting = await asyncio.wait(self._attendants, timeout=timeout)
+        if waiting:
+            raise ClientTimeoutError(
+                f"records still wait for room or metadata after {timeout:g} s; max_block_ms bounds that"
+            )
+
+    async def close(self, timeout: float | None = None) -> None:
+        """Sends what waits and ends the producer's thread; after `timeout` seconds the rest fails."""
+        if self._closed:
+            return
+        deadline = None if timeout is None else time.monotonic() + timeout
+        self._closed = True
+        try:
+            with contextlib.suppress(ClientTimeoutError):  # the futures of those records tell, see below
+                await self._await_lines(timeout)
+        finally:
+            left = None if deadline is None else max(0.0, deadline - time.monotonic())
+            self._finalizer.detach()
+            # Ends the waits of those still in line, too: their futures raise ClosedError.
+            await self._worker.call(functools.partial(self._producer.close, left), required=True)
+            self._worker.stop()
+
+    async def __aenter__(self) -> Self:
+        self._worker.bind()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+
+class Outcomes:
+    """Carries outcomes from the sender's thread to the loop, all that have gathered by one call."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop):
+        self._loop = loop
+        self._gathered: deque[tuple[asyncio.Future[RecordMetadata], RecordFuture]] = deque()
+        self._called = False
+
+    def put(self, future: asyncio.Future[RecordMetadata], sent: RecordFuture) -> None:
+        """In the sender's thread: the record is done."""
+        self._gathered.append((future, sent))
+        if not self._called:
+            self._called = True
+            post(self._loop, self._settle)
+
+    def _settle(self) -> None:
+        # Cleared first: what is put after the loop below has ended finds it cleared, and calls again.
+        self._called = False
+        gathered = self._gathered
+        while gathered:
+            future, sent = gathered.popleft()
+            if future.done():
+                continue
+            error = sent.exception(0)
+            if error is not None:
+                future.set_exception(error)
+            else:
+                future.set_result(sent.result(0))
+
+
+def _arrive(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+def _fail(future: asyncio.Future[RecordMetadata], error: Exception) -> None:
+    if not future.done():
+        future.set_exception(error)
