@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from bowstring import aio as aio
     from bowstring.broker import Broker as Broker
     from bowstring.clients.admin import Admin as Admin
     from bowstring.clients.admin_results import NewTopic as NewTopic
@@ -36,6 +37,8 @@ _MODULES = {
     "Record": "clients.records",
     "TopicPartition": "clients.records",
 }
+# Imported as wholes when first used.
+_PACKAGES = ("aio",)
 __all__ = [
     "Admin",
     "Broker",
@@ -48,19 +51,22 @@ __all__ = [
     "Record",
     "TopicPartition",
     "__version__",
+    "aio",
 ]
 
 
 def __getattr__(name: str) -> Any:
+    from importlib import import_module
+
+    if name in _PACKAGES:
+        return import_module(f"bowstring.{name}")
     module = _MODULES.get(name)
     if module is None:
         raise AttributeError(f"module 'bowstring' has no attribute {name!r}")
-    from importlib import import_module
-
     value = getattr(import_module(f"bowstring.{module}"), name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_MODULES})
+    return sorted({*globals(), *_MODULES, *_PACKAGES})
