@@ -3,6 +3,8 @@ from typing import TypeVar
 
 from typing_extensions import Buffer
 
+from bowstring._native.aborted import Aborted
+
 R = TypeVar("R", bound=tuple[object, ...])
 
 def empty_buffer(size: int) -> bytearray: ...
@@ -14,7 +16,7 @@ def decode_records(
     data: Buffer,
     from_offset: int = 0,
     *,
-    aborted: Iterable[tuple[int, int]] = (),
+    aborted: Aborted | Iterable[tuple[int, int]] = (),
     limit: int = ...,
 ) -> list[R]: ...
 def payload_bytes(data: Buffer, *, limit: int = ...) -> tuple[int, int]: ...

@@ -11,11 +11,11 @@ from cpython.ref cimport Py_INCREF
 from cpython.tuple cimport PyTuple_SET_ITEM
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
+from bowstring._native.aborted cimport Aborted
 from bowstring._native.batch cimport (
-    ATTR_COMPRESSION_MASK, ATTR_CONTROL, ATTR_LOG_APPEND_TIME, ATTR_TRANSACTIONAL, BATCH_ATTRIBUTES,
-    BATCH_BASE_SEQUENCE, BATCH_CRC, BATCH_HEADER_BYTES, BATCH_PRODUCER_EPOCH, BATCH_PRODUCER_ID, BatchInfo,
-    batch_crc_ok, batch_extent, batch_parse)
-from bowstring._native.bigendian cimport load_be16, store_be16, store_be32, store_be64
+    ATTR_COMPRESSION_MASK, ATTR_CONTROL, ATTR_LOG_APPEND_TIME, BATCH_ATTRIBUTES, BATCH_BASE_SEQUENCE, BATCH_CRC,
+    BATCH_HEADER_BYTES, BATCH_PRODUCER_EPOCH, BATCH_PRODUCER_ID, BatchInfo, batch_crc_ok, batch_extent, batch_parse)
+from bowstring._native.bigendian cimport store_be16, store_be32, store_be64
 from bowstring._native.crc cimport crc32c_update
 from bowstring._native.records cimport Record, record_parse, record_read
 from bowstring._native.varint cimport get_varint
@@ -32,8 +32,6 @@ cdef extern from *:
 cdef enum:
     MURMUR2_SEED = 0x9747B28C
     MURMUR2_M = 0x5BD1E995
-    CONTROL_ABORT = 0             # type of an end-of-transaction marker, the second int16 of its key
-    CONTROL_KEY_BYTES = 4
     FIELDS = 8                    # of the record class that decode_records() fills
 
 
@@ -56,26 +54,32 @@ cdef bint next_batch(const uint8_t *data, int64_t size, int64_t position, BatchI
 
 def scan(data, *, bint verify_crc=True):
     """Size in bytes of the whole batches in `data`, the offset that follows them (-1 without any), and the
-    records they hold as their headers say. CorruptBatch for what is no batch or fails its CRC-32C."""
+    records they hold as their headers say. CorruptBatch for what is no batch or fails its CRC-32C, if that comes
+    first; else it ends the scan like a batch that is cut short."""
     cdef Py_buffer view
     cdef BatchInfo info
     cdef const uint8_t *start
-    cdef int64_t position = 0, next_offset = -1, records = 0
-    cdef bint intact
+    cdef int64_t position = 0, next_offset = -1, records = 0, extent
+    cdef bint intact = True
+    info.base_offset = -1
     PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
-    try:
-        start = <const uint8_t *>view.buf
-        while next_batch(start, view.len, position, &info):
-            if verify_crc:
-                with nogil:
-                    intact = batch_crc_ok(start + position, info.size_bytes)
-                if not intact:
-                    raise CorruptBatch(f"the batch of base offset {info.base_offset} fails its CRC-32C")
+    start = <const uint8_t *>view.buf
+    with nogil:
+        while True:
+            extent = batch_extent(start + position, view.len - position)
+            if extent <= 0 or batch_parse(start + position, extent, &info) != 0:
+                break
+            intact = not verify_crc or batch_crc_ok(start + position, extent)
+            if not intact:
+                break
             next_offset = info.base_offset + info.last_offset_delta + 1
             records += info.record_count
-            position += info.size_bytes
-    finally:
-        PyBuffer_Release(&view)
+            position += extent
+    PyBuffer_Release(&view)
+    if position == 0 and not intact:
+        raise CorruptBatch(f"the batch of base offset {info.base_offset} fails its CRC-32C")
+    if position == 0 and extent != 0:
+        raise CorruptBatch("no record batch of magic 2 at byte 0: its length or magic is wrong")
     return position, next_offset, records
 
 
@@ -154,40 +158,14 @@ cdef class Reading:
         return 0
 
 
-cdef bint is_abort(const uint8_t *at, const uint8_t *end):
-    """Whether a control batch ends a transaction by aborting it."""
-    cdef Record r
-    return record_read(&at, end, &r) and r.key_length >= CONTROL_KEY_BYTES and load_be16(r.key + 2) == CONTROL_ABORT
-
-
-cdef class Aborted:
-    """Which batches belong to aborted transactions, walking on in offset order (KIP-98)."""
-    cdef list coming              # (first offset, producer id), newest first
-    cdef set open
-
-    def __init__(self, transactions):
-        self.coming = sorted(((first, producer) for producer, first in transactions), reverse=True)
-        self.open = set()
-
-    cdef bint holds(self, const uint8_t *at, const BatchInfo *info):
-        cdef Py_ssize_t last = len(self.coming) - 1
-        while last >= 0 and self.coming[last][0] <= info.base_offset + info.last_offset_delta:
-            self.open.add(self.coming.pop()[1])
-            last -= 1
-        if info.attributes & ATTR_CONTROL:
-            if info.producer_id in self.open and is_abort(at + BATCH_HEADER_BYTES, at + info.size_bytes):
-                self.open.discard(info.producer_id)
-            return False
-        return info.attributes & ATTR_TRANSACTIONAL and info.producer_id in self.open
-
-
 def decode_records(type cls not None, str topic not None, int partition, data, int64_t from_offset=0, *,
                    aborted=(), int64_t limit=DECOMPRESSED_MAX_BYTES):
     """The records in `data` at or after `from_offset`, as a list of `cls`.
 
     `cls` is a tuple class of eight fields: topic, partition, offset, timestamp (ms), timestamp type (0
     CreateTime, 1 LogAppendTime), key, value, headers. Control batches are left out, and those of the
-    `aborted` transactions, which are (producer id, first offset). CRCs are not looked at: scan() does.
+    `aborted` transactions, which are (producer id, first offset), or an Aborted that has come as far as `data`
+    begins. CRCs are not looked at: scan() does.
 
     CorruptBatch for malformed records; compression.CompressionError for those that do not decompress or pass
     `limit` bytes in one batch.
@@ -197,7 +175,7 @@ def decode_records(type cls not None, str topic not None, int partition, data, i
     cdef const uint8_t *at
     cdef int64_t position = 0
     cdef Reading reading = Reading()
-    cdef Aborted gone = Aborted(aborted) if aborted else None
+    cdef Aborted gone = aborted if isinstance(aborted, Aborted) else Aborted(aborted) if aborted else None
     if not issubclass(cls, tuple):
         raise TypeError("the record class must be a tuple of eight fields")
     reading.cls, reading.topic, reading.partition, reading.from_offset = cls, topic, partition, from_offset

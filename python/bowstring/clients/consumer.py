@@ -9,12 +9,13 @@ from types import TracebackType
 from typing import NamedTuple, Self
 
 from bowstring.clients import batches
+from bowstring.clients.arrow_reading import ArrowReading
 from bowstring.clients.assignors import ASSIGNORS
 from bowstring.clients.client_configs import CONSUMER
 from bowstring.clients.cluster import Cluster, parse_bootstrap
 from bowstring.clients.config_names import configurable
 from bowstring.clients.consumer_positions import ConsumerPositions
-from bowstring.clients.errors import ClientTimeoutError, ConfigError
+from bowstring.clients.errors import ClientTimeoutError, ConfigError, CorruptBatchError
 from bowstring.clients.fetcher import FetchConfig, Fetcher
 from bowstring.clients.heartbeat import GroupConfig, Heartbeat
 from bowstring.clients.membership import Listener, Membership
@@ -50,7 +51,7 @@ class RawBatches(NamedTuple):
     data: memoryview
 
 
-class Consumer(ConsumerPositions):
+class Consumer(ConsumerPositions, ArrowReading):
     """Reads records; used by one thread at a time.
 
     Either `subscribe` (a group shares the topics' partitions and remembers how far it read) or `assign`
@@ -109,6 +110,7 @@ class Consumer(ConsumerPositions):
     ):
         _check(auto_offset_reset, isolation_level, assignors)
         self._read_committed = isolation_level == "read_committed"
+        self._check_crcs = check_crcs
         self._max_poll_records = max_poll_records
         self._timeout_s = default_timeout_ms / 1000
         self._client = NetworkClient(client_id, request_timeout_ms=request_timeout_ms)
@@ -132,6 +134,8 @@ class Consumer(ConsumerPositions):
         self._owner = OneThread("Consumer")
         self._group: Membership | None = None
         self._woken = False
+        self._formats = {}
+        self._topic_numbers = {}
         self._finalizer: weakref.finalize[..., Consumer] = weakref.finalize(self, self._client.close)
         if group_id is not None:
             chosen = [ASSIGNORS[name] for name in assignors]
@@ -295,7 +299,12 @@ class Consumer(ConsumerPositions):
                 continue
             while len(records) < limit and state.has_buffered:
                 if state.decoded_at >= len(state.decoded):
-                    self._decode(partition, state)
+                    try:
+                        self._decode(partition, state)
+                    except CorruptBatchError:
+                        if records:
+                            return True  # what is good first; the next poll comes to the bad one again
+                        raise
                     continue
                 end = state.decoded_at + limit - len(records)
                 part = state.decoded[state.decoded_at : end]
@@ -312,8 +321,12 @@ class Consumer(ConsumerPositions):
         return bool(records)
 
     def _decode(self, partition: TopicPartition, state: PartitionState) -> None:
-        chunk = state.take_chunk()
-        state.decoded = batches.decode(chunk, partition, self._read_committed)
+        chunk = batches.take_good(state, self._check_crcs, partition)
+        try:
+            state.decoded = batches.decode(chunk, partition)
+        except CorruptBatchError:
+            state.put_back(chunk)
+            raise
         state.decoded_at = 0
         state.decoded_next_offset = chunk.next_offset
         if not state.decoded:
@@ -324,7 +337,12 @@ class Consumer(ConsumerPositions):
             if state.paused:
                 continue
             while state.chunks:
-                chunk = state.take_chunk()
+                try:
+                    chunk = batches.take_good(state, self._check_crcs, partition)
+                except CorruptBatchError:
+                    if taken:
+                        return True  # what is good first; the next call comes to the bad one again
+                    raise
                 taken.append(
                     RawBatches(*partition, chunk.offset, chunk.next_offset, chunk.record_count, chunk.data)
                 )

@@ -91,6 +91,15 @@ class ConfigError(ClientError):
     """A client was asked for something that makes no sense; the message names the argument."""
 
 
+class MissingPackageError(ClientError, ImportError):
+    """Something was asked for that needs a package which is not installed."""
+
+    def __init__(self, package: str, extra: str):
+        super().__init__(f"this needs {package}: pip install 'bowstring[{extra}]'")
+        self.package = package
+        self.extra = extra
+
+
 class ClosedError(ClientError):
     """The client was used after close()."""
 

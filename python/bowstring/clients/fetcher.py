@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
+from bowstring._native.aborted import Aborted
 from bowstring.clients import batches
 from bowstring.clients.cluster import Cluster
 from bowstring.clients.connection import Pending
-from bowstring.clients.errors import ClientError, NoOffsetError, broker_error
+from bowstring.clients.errors import ClientError, CorruptBatchError, NoOffsetError, broker_error
 from bowstring.clients.network import NetworkClient
 from bowstring.clients.offsets import list_offsets_request
 from bowstring.clients.positions import RESET_TIMESTAMPS, Chunk, Positions
@@ -119,6 +120,8 @@ class Fetcher:
         room = self._config.partition_max_bytes
         for partition, state in self.positions.items():
             if state.position is None or state.paused or state.buffered_bytes >= room:
+                continue
+            if state.fetch_offset >= state.end_offset:
                 continue
             node = self.cluster.leader(*partition)
             if node is None:
@@ -234,8 +237,14 @@ class Fetcher:
         if not part.records:
             return
         data = memoryview(part.records)
-        size, next_offset, record_count = batches.scan(data, self._config.check_crcs, partition)
-        aborted = tuple((a.producer_id, a.first_offset) for a in part.aborted_transactions or ())
+        try:  # CRCs are computed when the batches are decoded, which brings them into the cache once
+            size, next_offset, record_count = batches.scan(data, False, partition)
+        except CorruptBatchError as error:
+            self.error = error
+            return
+        aborted = None
+        if self._config.read_committed and part.aborted_transactions:
+            aborted = Aborted((a.producer_id, a.first_offset) for a in part.aborted_transactions)
         state.buffer(Chunk(data[:size], asked[0], next_offset, record_count, aborted))
 
     def _refused(self, partition: TopicPartition, code: int, offset: int) -> None:

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from bowstring._native.aborted import Aborted
 from bowstring.clients.records import (
     EARLIEST_TIMESTAMP,
     LATEST_TIMESTAMP,
@@ -16,6 +17,8 @@ from bowstring.clients.records import (
 
 RESET_TIMESTAMPS = {"earliest": EARLIEST_TIMESTAMP, "latest": LATEST_TIMESTAMP}
 
+NO_END = (1 << 63) - 1
+
 
 class Chunk(NamedTuple):
     """Fetched and not yet decoded: whole record batches.
@@ -25,21 +28,23 @@ class Chunk(NamedTuple):
         offset: where reading was asked to begin; the first batch may hold earlier records.
         next_offset: offset that follows the last batch.
         record_count: records in all batches, as their headers say.
-        aborted: (producer id, first offset) of aborted transactions among them (KIP-98).
+        aborted: aborted transactions among them, as far as they have been walked (KIP-98); None for none.
+        resumed: what ArrowRows.append gave for going on inside the first batch.
     """
 
     data: memoryview
     offset: int
     next_offset: int
     record_count: int
-    aborted: tuple[tuple[int, int], ...]
+    aborted: Aborted | None = None
+    resumed: tuple[bytes | None] | None = None
 
 
 class PartitionState:
     """Where a consumer is in a partition.
 
     `position` is the offset of the next record to be handed out, None until it is known; `fetch_offset` runs
-    ahead of it by what is buffered.
+    ahead of it by what is buffered. Nothing at or above `end_offset` is asked for.
     """
 
     __slots__ = (
@@ -48,6 +53,7 @@ class PartitionState:
         "decoded",
         "decoded_at",
         "decoded_next_offset",
+        "end_offset",
         "fetch_offset",
         "high_watermark",
         "last_stable_offset",
@@ -61,6 +67,7 @@ class PartitionState:
     def __init__(self) -> None:
         self.position: int | None = None
         self.fetch_offset = -1
+        self.end_offset = NO_END
         self.reset_timestamp: int | None = None
         self.paused = False
         self.chunks: deque[Chunk] = deque()
@@ -103,6 +110,16 @@ class PartitionState:
         self.chunks.append(chunk)
         self.buffered_bytes += len(chunk.data)
         self.fetch_offset = chunk.next_offset
+
+    def keep_rest(self, rest: Chunk) -> None:
+        """Puts what is left of the oldest chunk in its place."""
+        self.buffered_bytes += len(rest.data) - len(self.chunks[0].data)
+        self.chunks[0] = rest
+
+    def put_back(self, chunk: Chunk) -> None:
+        """Undoes `take_chunk`."""
+        self.chunks.appendleft(chunk)
+        self.buffered_bytes += len(chunk.data)
 
     def take_chunk(self) -> Chunk:
         """The oldest chunk, out of the buffer."""

@@ -120,6 +120,6 @@ def test_errors_name_the_partition():
     broken = bytearray(batch([b"abc"]))
     broken[61] = 0x7F  # the record's length
     with pytest.raises(CorruptBatchError, match=r"t-1 from offset 0"):
-        batches.decode(Chunk(memoryview(broken), 0, 1, 1, ()), P, False)
+        batches.decode(Chunk(memoryview(broken), 0, 1, 1), P)
     with pytest.raises(ConfigError, match=r"brotli"):
         batches.codec_number("brotli")

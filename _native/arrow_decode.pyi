@@ -1,0 +1,37 @@
+from collections.abc import Iterable
+
+from typing_extensions import Buffer
+
+from bowstring._native.aborted import Aborted
+
+COLUMN_BITS: dict[str, int]
+
+class ArrowRows:
+    def __init__(
+        self,
+        columns: Iterable[str],
+        *,
+        views: bool = False,
+        microseconds: bool = False,
+        rows_max: int = ...,
+        bytes_max: int = ...,
+    ) -> None: ...
+    @property
+    def rows(self) -> int: ...
+    @property
+    def full(self) -> bool: ...
+    def reserve(self, rows: int, data_bytes: int) -> None: ...
+    def append(
+        self,
+        data: Buffer,
+        from_offset: int,
+        end_offset: int = ...,
+        *,
+        topic: int = 0,
+        partition: int = 0,
+        aborted: Aborted | None = None,
+        verify_crc: bool = False,
+        resumed: tuple[bytes | None] | None = None,
+        limit: int = ...,
+    ) -> tuple[int, int, tuple[bytes | None] | None]: ...
+    def take(self) -> tuple[int, dict[str, object]]: ...

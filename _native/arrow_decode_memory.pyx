@@ -1,0 +1,164 @@
+"""A pool of large blocks, shared by the process.
+
+A block lives from the decoding (or receiving) that fills it until the last Arrow array that looks into it is gone,
+then the next fill takes it. Small blocks are malloc's business.
+"""
+from cpython.buffer cimport PyBuffer_FillInfo
+from libc.stdint cimport int64_t, uint8_t
+from libc.stdlib cimport free
+from libc.string cimport memcpy
+
+cdef extern from "pthread.h" nogil:
+    ctypedef struct pthread_mutex_t:
+        pass
+    int pthread_mutex_init(pthread_mutex_t *mutex, const void *attributes)
+    int pthread_mutex_lock(pthread_mutex_t *mutex)
+    int pthread_mutex_unlock(pthread_mutex_t *mutex)
+    int pthread_atfork(void (*prepare)() noexcept nogil, void (*parent)() noexcept nogil,
+                       void (*child)() noexcept nogil)
+
+cdef extern from "stdlib.h" nogil:
+    int posix_memalign(void **memory, size_t alignment, size_t size)
+
+cdef enum:
+    POOL_BLOCKS = 48
+    POOLED_MIN_BYTES = 65536
+    POOL_MAX_BYTES = 64 << 20
+    ALIGNMENT = 64                # what Arrow recommends
+    ROUNDING = 16384
+
+cdef pthread_mutex_t pool_lock
+cdef Growing pool[POOL_BLOCKS]
+cdef int pool_count = 0
+cdef int64_t pool_bytes = 0
+
+
+cdef void lock_pool() noexcept nogil:
+    pthread_mutex_lock(&pool_lock)
+
+
+cdef void unlock_pool() noexcept nogil:
+    pthread_mutex_unlock(&pool_lock)
+
+
+pthread_mutex_init(&pool_lock, NULL)
+# A fork must not leave the child with a lock that another thread of the parent held.
+pthread_atfork(lock_pool, unlock_pool, unlock_pool)
+
+
+cdef void take_pooled(Growing *g, int64_t size) noexcept nogil:
+    """The smallest block that has `size` bytes and not many times more, if there is one."""
+    global pool_count, pool_bytes
+    cdef int i, best = -1
+    lock_pool()
+    for i in range(pool_count):
+        if (pool[i].capacity >= size and pool[i].capacity <= 4 * size
+                and (best < 0 or pool[i].capacity < pool[best].capacity)):
+            best = i
+    if best >= 0:
+        g[0] = pool[best]
+        pool_bytes -= g.capacity
+        pool_count -= 1
+        pool[best] = pool[pool_count]
+    unlock_pool()
+
+
+cdef void allocate(Growing *g, int64_t size) noexcept nogil:
+    cdef void *made = NULL
+    g.data = NULL
+    g.capacity = 0
+    if size >= POOLED_MIN_BYTES:
+        take_pooled(g, size)
+        if g.data != NULL:
+            return
+        size = (size + ROUNDING - 1) // ROUNDING * ROUNDING
+    if posix_memalign(&made, ALIGNMENT, size) == 0:
+        g.data = <uint8_t *>made
+        g.capacity = size
+
+
+cdef void memory_discard(Growing *g) noexcept nogil:
+    global pool_count, pool_bytes
+    cdef bint kept = False
+    if g.data == NULL:
+        return
+    if g.capacity >= POOLED_MIN_BYTES:
+        lock_pool()
+        if pool_count < POOL_BLOCKS and pool_bytes + g.capacity <= POOL_MAX_BYTES:
+            pool[pool_count] = g[0]
+            pool_count += 1
+            pool_bytes += g.capacity
+            kept = True
+        unlock_pool()
+    if not kept:
+        free(g.data)
+    g.data = NULL
+    g.capacity = 0
+
+
+cdef bint memory_grow(Growing *g, int64_t used, int64_t more) noexcept nogil:
+    cdef Growing wider
+    cdef int64_t needed = used + more + MEMORY_SLACK_BYTES
+    if needed <= g.capacity:
+        return True
+    if needed < 2 * g.capacity:
+        needed = 2 * g.capacity
+    allocate(&wider, needed)
+    if wider.data == NULL:
+        return False
+    if used > 0:
+        memcpy(wider.data, g.data, used)
+    memory_discard(g)
+    g[0] = wider
+    return True
+
+
+cdef class Memory:
+    """Bytes in a recycled block, seen through the buffer protocol."""
+
+    def __len__(self):
+        return self.size
+
+    def __getbuffer__(self, Py_buffer *view, int flags):
+        PyBuffer_FillInfo(view, self, self.block.data, self.size, not self.writable, flags)
+
+    def __releasebuffer__(self, Py_buffer *view):
+        pass
+
+    def __dealloc__(self):
+        memory_discard(&self.block)
+
+
+cdef Memory memory_of(Growing *g, int64_t size):
+    """A block that is mostly empty is swapped for one that fits, so that small columns do not hold large blocks."""
+    cdef Memory made = Memory.__new__(Memory)
+    cdef Growing fitting
+    fitting.data = NULL
+    fitting.capacity = 0
+    if g.capacity >= POOLED_MIN_BYTES and size < g.capacity // 4 and memory_grow(&fitting, 0, size):
+        memcpy(fitting.data, g.data, size)
+        memory_discard(g)
+        g[0] = fitting
+    made.block = g[0]
+    made.size = size
+    g.data = NULL
+    g.capacity = 0
+    return made
+
+
+def receive_buffer(Py_ssize_t size):
+    """Writable memory of `size` bytes whose contents are undefined: for receiving into, without clearing it first."""
+    cdef Growing block
+    cdef Memory made
+    block.data = NULL
+    block.capacity = 0
+    if size < 0 or not memory_grow(&block, 0, size):
+        raise MemoryError(f"no memory for {size} received bytes")
+    made = memory_of(&block, size)
+    made.writable = True
+    return made
+
+
+def pooled_bytes():
+    """Bytes that wait in the pool."""
+    return pool_bytes
