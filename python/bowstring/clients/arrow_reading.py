@@ -142,10 +142,8 @@ class ArrowReading:
         states = [item for item in self._positions.items() if not item[1].paused]
         reserve(rows, [state for _, state in states])
         for partition, state in states:
-            if (
-                state.decoded and state.position is not None
-            ):  # left by poll(), which makes objects: fetched again
-                state.seek(state.position)
+            if state.decoded and state.position is not None:
+                state.seek(state.position)  # poll() has made objects of what comes next: fetched again
             self._take_partition(rows, partition, state)
             if rows.full:
                 self._positions.rotate(partition)
