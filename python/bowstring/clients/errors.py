@@ -120,6 +120,13 @@ class NoOffsetError(ClientError):
         self.partition = partition
 
 
+class LocalReadsUnavailableError(ClientError):
+    """The broker's files cannot be read from here: it is elsewhere, has no socket for it, or keeps it to others."""
+
+    def __init__(self, reason: str):
+        super().__init__(f"no local reads: {reason}. Leave local=True out to read over TCP (docs/local-reads.md)")
+
+
 class CorruptBatchError(ClientError):
     """Fetched bytes are not valid record batches."""
 

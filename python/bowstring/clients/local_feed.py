@@ -1,0 +1,150 @@
+"""One partition read out of its broker's files: window after window of whole batches."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from typing import NamedTuple
+
+from bowstring.clients.local_files import WINDOW_BYTES, MappedSegment
+from bowstring.clients.local_wire import LocalConnection
+from bowstring.clients.records import TopicPartition
+from bowstring.engine.protocol.local_reads import ANY_TOPIC_ID, Segment, Segments, SegmentsRequest
+
+# Files that retention has deleted keep their space as long as they are open here.
+SEGMENTS_AT_ONCE = 16
+
+
+class Window(NamedTuple):
+    """Bytes that begin with a batch; the last one may be cut short.
+
+    Attributes:
+        data: a mapping, which lives as long as anything points into it.
+        aborted: (producer id, first offset) of aborted transactions among them, as a fetch answer has them.
+        is_whole: nothing is cut short: this is all that the segment has.
+    """
+
+    data: memoryview
+    aborted: tuple[tuple[int, int], ...]
+    is_whole: bool
+
+
+class LocalFeed:
+    """Where a reader of one partition is in the broker's files. Of the thread that owns the connection.
+
+    `window` shows what is next, `advance` moves on. A reader that goes elsewhere just asks for another offset.
+
+    Args:
+        connection: to the partition's leader.
+        read_committed: stops at the last stable offset, and tells aborted transactions.
+        mapped: False copies what it reads.
+    """
+
+    def __init__(
+        self,
+        connection: LocalConnection,
+        partition: TopicPartition,
+        *,
+        read_committed: bool = False,
+        mapped: bool = True,
+        topic_id: bytes = ANY_TOPIC_ID,
+    ):
+        self.connection = connection
+        self.partition = partition
+        self.topic_id = topic_id
+        self.high_watermark = -1
+        self.last_stable_offset = -1
+        self.log_start_offset = -1
+        self._read_committed = read_committed
+        self._mapped = mapped
+        self._offset = -1
+        self._answer: Segments | None = None
+        self._waiting: deque[Segment] = deque()
+        self._open: MappedSegment | None = None
+        self._open_end_offset = -1
+        self._position = 0
+
+    def window(self, offset: int, size: int = WINDOW_BYTES, *, wait_ms: int = 0) -> Window | None:
+        """What begins with the batch that holds `offset`; None when there is nothing within `wait_ms`.
+
+        Raises:
+            BrokerError, LocalReadsUnavailableError, ClientTimeoutError: as LocalConnection.segments has them.
+            CorruptBatchError: a file is not what the broker says.
+        """
+        if self.would_ask(offset):
+            self._ask(offset, wait_ms)
+        if self._open is None and not self._open_next():
+            return None
+        assert self._open is not None and self._answer is not None
+        data = self._open.window(self._position, size)
+        return Window(data, tuple(self._answer.aborted), self._position + len(data) == self._open.end)
+
+    def would_ask(self, offset: int) -> bool:
+        """Whether `window` has to ask the broker, which may take as long as it is let wait."""
+        return offset != self._offset or (self._open is None and not self._waiting)
+
+    def advance(self, consumed: int, next_offset: int) -> int:
+        """`consumed` bytes of the window are done with, up to `next_offset`; the offset to go on at, which is larger
+        where nothing is left of what followed."""
+        assert self._open is not None and self._answer is not None
+        self._position += consumed
+        if self._position >= self._open.end:
+            next_offset = max(next_offset, self._after_segment())
+            self._drop_open()
+        if self._answer.aborted:
+            # Which of them matter is told for the offset asked for: behind it others do.
+            self.forget()
+        self._offset = next_offset
+        return next_offset
+
+    def forget(self) -> None:
+        """Lets go of all files; the next window asks the broker."""
+        self._drop_open()
+        while self._waiting:
+            os.close(self._waiting.popleft().fd)
+        self._answer = None
+        self._offset = -1
+
+    # ------------------------------------------------------------ the broker's answers
+
+    def _ask(self, offset: int, wait_ms: int) -> None:
+        self.forget()
+        answer = self.connection.segments(
+            SegmentsRequest(
+                self.partition.topic,
+                self.partition.partition,
+                offset,
+                topic_id=self.topic_id,
+                isolation=1 if self._read_committed else 0,
+                max_wait_ms=wait_ms,
+                max_segments=SEGMENTS_AT_ONCE,
+            )
+        )
+        self._answer = answer
+        self._waiting.extend(answer.segments)
+        self._offset = offset
+        self.topic_id = answer.topic_id
+        self.high_watermark = answer.high_watermark
+        self.last_stable_offset = answer.last_stable_offset
+        self.log_start_offset = answer.log_start_offset
+
+    def _open_next(self) -> bool:
+        if not self._waiting:
+            return False
+        segment = self._waiting.popleft()
+        self._open = MappedSegment(segment, str(self.partition), mapped=self._mapped)
+        self._open_end_offset = segment.end_offset
+        self._position = segment.start_position
+        return True
+
+    def _after_segment(self) -> int:
+        """Offsets that compaction took from a segment's end need not be asked for."""
+        assert self._answer is not None
+        if self._waiting:
+            return self._open_end_offset
+        return self._answer.next_offset
+
+    def _drop_open(self) -> None:
+        if self._open is not None:
+            self._open.close()
+            self._open = None

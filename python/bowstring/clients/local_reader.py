@@ -1,0 +1,238 @@
+"""LocalReader: the records of one partition from one offset to another as Arrow, out of the broker's own files."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from bowstring._native.aborted import Aborted
+from bowstring._native.arrow_decode import ArrowRows
+from bowstring._native.compression import CompressionError
+from bowstring._native.record_types import CorruptBatch
+from bowstring.clients import local_discovery
+from bowstring.clients.arrow_columns import ArrowFormat
+from bowstring.clients.cluster import Cluster, parse_bootstrap
+from bowstring.clients.consumer import ISOLATION_LEVELS
+from bowstring.clients.errors import (
+    BrokerError,
+    ClientError,
+    ClientTimeoutError,
+    ConfigError,
+    CorruptBatchError,
+    LocalReadsUnavailableError,
+)
+from bowstring.clients.local_feed import LocalFeed, Window
+from bowstring.clients.local_files import WINDOW_BYTES
+from bowstring.clients.network import NetworkClient
+from bowstring.clients.offset_queries import await_leader
+from bowstring.clients.records import TopicPartition
+from bowstring.engine.protocol.local_reads import ANY_TOPIC_ID
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+IDLE_TIMEOUT_MS = 60_000
+RETRY_PAUSE_S = 0.1
+BATCH_BYTES_MAX = 256 << 20
+
+Resumed = tuple[bytes | None]
+
+
+class LocalReader:
+    """Iterates over the records of one partition with offsets in [start, end), as pyarrow.RecordBatch.
+
+    What `RangeReader` does over TCP, with the same batches; needs a Bowstring broker on this machine that lets this
+    user have its files (docs/local-reads.md). With layout "binary_view" keys and values of batches that are not
+    compressed point into the mapped file, which stays mapped as long as they live.
+
+    Args:
+        bootstrap: `host:port,host:port`, or a list of them.
+        topic, partition: what to read.
+        start: first offset.
+        end: the offset to stop before; records that are not written yet are waited for.
+        columns: names out of topic, partition, offset, timestamp, timestamp_type, key, value, headers; None for all.
+        isolation_level: "read_uncommitted" or "read_committed".
+        layout: "binary" or "binary_view".
+        timestamp_unit: "ms" or "us".
+        max_batch_rows: most rows of a batch.
+        check_crcs: whether every batch's CRC-32C is looked at.
+        idle_timeout_ms: without progress for so long it gives up.
+
+    Raises:
+        LocalReadsUnavailableError: the broker is elsewhere, has no socket, or keeps it to others.
+        ConfigError, MissingPackageError: an argument makes no sense, pyarrow is missing.
+        UnknownTopicError, OffsetOutOfRangeError, CorruptBatchError, ClientTimeoutError, NoBrokerError: also while
+            iterating.
+
+    Example:
+        >>> with LocalReader("localhost:9092", topic="clicks", partition=0, start=0, end=3) as reader:
+        ...     for batch in reader:
+        ...         print(batch.num_rows, reader.position)
+        3 3
+    """
+
+    def __init__(
+        self,
+        bootstrap: str | Iterable[str],
+        *,
+        topic: str,
+        partition: int,
+        start: int,
+        end: int,
+        columns: Iterable[str] | None = None,
+        isolation_level: str = "read_uncommitted",
+        layout: str = "binary",
+        timestamp_unit: str = "ms",
+        max_batch_rows: int = 65536,
+        check_crcs: bool = True,
+        client_id: str = "bowstring-local",
+        request_timeout_ms: int = 30_000,
+        idle_timeout_ms: int = IDLE_TIMEOUT_MS,
+    ):
+        if start < 0 or end < start:
+            raise ConfigError(f"{topic}-{partition}: there is no range from offset {start} to {end}")
+        if isolation_level not in ISOLATION_LEVELS:
+            raise ConfigError(f"isolation_level is {isolation_level!r}, it must be one of {ISOLATION_LEVELS}")
+        self._form = ArrowFormat(columns, layout, timestamp_unit)
+        self.schema: pa.Schema = self._form.schema
+        self._partition = TopicPartition(topic, partition)
+        self._end = end
+        self._rows_max = max_batch_rows
+        self._check_crcs = check_crcs
+        self._read_committed = isolation_level == "read_committed"
+        self._idle_timeout_s = idle_timeout_ms / 1000
+        self._topic_id = ANY_TOPIC_ID
+        self._client = NetworkClient(client_id, request_timeout_ms=request_timeout_ms)
+        self._cluster = Cluster(self._client, parse_bootstrap(bootstrap), allow_auto_create=False)
+        self._feed: LocalFeed | None = None
+        self.position = start
+        """Offset of the next record to be read."""
+        try:
+            if start < end:
+                self._feed = self._connect(self._idle_timeout_s)
+        except BaseException:
+            self.close()
+            raise
+        self._batches = self._read()
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        return self
+
+    def __next__(self) -> pa.RecordBatch:
+        return next(self._batches)
+
+    def close(self) -> None:
+        """Ends the connections; batches that were handed out stay. Twice does no harm."""
+        self._disconnect()
+        self._client.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # ------------------------------------------------------------ the broker
+
+    def _connect(self, timeout_s: float) -> LocalFeed:
+        deadline = time.monotonic() + timeout_s
+        self._cluster.await_topic(self._partition.topic, timeout_s)
+        node = await_leader(self._cluster, self._partition, deadline)
+        connection = local_discovery.connect(self._cluster, node, timeout_s)
+        return LocalFeed(
+            connection,
+            self._partition,
+            read_committed=self._read_committed,
+            topic_id=self._topic_id,
+        )
+
+    def _disconnect(self) -> None:
+        feed, self._feed = self._feed, None
+        if feed is not None:
+            self._topic_id = feed.topic_id
+            feed.forget()
+            feed.connection.close()
+
+    def _window(self, size: int) -> Window:
+        """What is next, waited for; a broker that has gone is looked for again."""
+        deadline = time.monotonic() + self._idle_timeout_s
+        while True:
+            left_s = max(0.0, deadline - time.monotonic())
+            try:
+                if self._feed is None:
+                    self._cluster.invalidate()
+                    self._feed = self._connect(left_s)
+                window = self._feed.window(self.position, size, wait_ms=int(left_s * 1000))
+                if window is not None:
+                    return window
+            except (BrokerError, LocalReadsUnavailableError) as error:
+                retriable = error.retriable or isinstance(error, LocalReadsUnavailableError)
+                if not retriable or time.monotonic() >= deadline:
+                    raise
+                self._disconnect()
+                time.sleep(min(RETRY_PAUSE_S, max(0.0, deadline - time.monotonic())))
+                continue
+            if time.monotonic() >= deadline:
+                raise self._stuck()
+
+    def _stuck(self) -> ClientError:
+        assert self._feed is not None
+        known = self._feed.last_stable_offset if self._read_committed else self._feed.high_watermark
+        return ClientTimeoutError(
+            f"{self._partition}: nothing came for {self._idle_timeout_s:g} s at offset {self.position}, though the "
+            f"end asked for is {self._end}; the broker tells {known} as the end of what can be read. "
+            "Ask for no more than that, or set a longer idle_timeout_ms"
+        )
+
+    # ------------------------------------------------------------ records
+
+    def _read(self) -> Iterator[pa.RecordBatch]:
+        """Batches until the end; what is there is given before anything is waited for."""
+        rows = self._form.rows(self._rows_max, BATCH_BYTES_MAX)
+        window_bytes = WINDOW_BYTES
+        while self.position < self._end:
+            if rows.rows and (self._feed is None or self._feed.would_ask(self.position)):
+                yield self._take(rows)
+            window = self._window(window_bytes)
+            aborted = Aborted(window.aborted) if window.aborted else None
+            at, resumed = 0, None
+            while True:
+                taken, self.position, resumed = self._append(rows, window.data[at:], aborted, resumed)
+                at += taken
+                if rows.full:
+                    yield self._take(rows)
+                if resumed is None:
+                    break
+            window_bytes = WINDOW_BYTES if at else self._larger(window)
+            if self.position < self._end and at:
+                assert self._feed is not None
+                self.position = self._feed.advance(at, self.position)
+        if rows.rows:
+            yield self._take(rows)
+
+    def _append(
+        self, rows: ArrowRows, data: memoryview, aborted: Aborted | None, resumed: Resumed | None
+    ) -> tuple[int, int, Resumed | None]:
+        try:
+            return rows.append(
+                data, self.position, self._end, aborted=aborted, verify_crc=self._check_crcs, resumed=resumed
+            )
+        except (CorruptBatch, CompressionError) as error:
+            raise CorruptBatchError(
+                f"{self._partition} from offset {self.position}: {error}; start behind it to go on"
+            ) from error
+
+    def _larger(self, window: Window) -> int:
+        """Room for a batch that did not fit into this window."""
+        if window.is_whole:
+            raise CorruptBatchError(
+                f"{self._partition} from offset {self.position}: the last batch of a segment is cut short"
+            )
+        return 2 * len(window.data)
+
+    def _take(self, rows: ArrowRows) -> pa.RecordBatch:
+        return self._form.batch(rows, [self._partition.topic])
