@@ -121,10 +121,10 @@ class NoOffsetError(ClientError):
 
 
 class LocalReadsUnavailableError(ClientError):
-    """The broker's files cannot be read from here: it is elsewhere, has no socket for it, or keeps it to others."""
+    """The broker's files cannot be read from here: it is elsewhere, or does not let this user have them."""
 
     def __init__(self, reason: str):
-        super().__init__(f"no local reads: {reason}. Leave local=True out to read over TCP (docs/local-reads.md)")
+        super().__init__(f"no local reads: {reason}. Without local=True it is read over TCP")
 
 
 class CorruptBatchError(ClientError):

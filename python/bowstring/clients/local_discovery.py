@@ -32,12 +32,12 @@ def check_local(local: Local) -> None:
 
 
 def connect(cluster: Cluster, node: Node, timeout_s: float) -> LocalConnection:
-    """A connection to the socket of the broker `node`, which says over TCP where that is and who it is itself.
+    """A connection to the socket of the broker `node`, which says over TCP where that is and who it is.
 
-    A socket that another broker answers (of a copied directory, of a container with the same paths) is not used.
+    A socket that another broker answers (of a copied directory, of a container with the same paths) is left.
 
     Raises:
-        LocalReadsUnavailableError: the broker is elsewhere, is not Bowstring, has no socket, or keeps it to others.
+        LocalReadsUnavailableError: the broker is elsewhere, is not Bowstring, or does not let this user in.
         NoBrokerError: it cannot be asked.
     """
     configs = _ask(cluster, node, timeout_s)
@@ -46,7 +46,9 @@ def connect(cluster: Cluster, node: Node, timeout_s: float) -> LocalConnection:
         raise LocalReadsUnavailableError(f"{node} has no local reads: it is not Bowstring, or an older one")
     if not instance or not path.startswith("/"):
         raise LocalReadsUnavailableError(f"{node} has no socket for them ({SOCKET_CONFIG} is {path!r})")
-    connection = LocalConnection(path, cluster.client.client_id, round(cluster.client.request_timeout_s * 1000))
+    connection = LocalConnection(
+        path, cluster.client.client_id, round(cluster.client.request_timeout_s * 1000)
+    )
     hello = connection.hello
     if (hello.instance, hello.node_id, hello.cluster_id) != (instance, node.id, cluster.cluster_id):
         connection.close()

@@ -32,7 +32,7 @@ class Window(NamedTuple):
 class LocalFeed:
     """Where a reader of one partition is in the broker's files. Of the thread that owns the connection.
 
-    `window` shows what is next, `advance` moves on. A reader that goes elsewhere just asks for another offset.
+    `window` shows what is next, `advance` moves on. A reader that goes elsewhere asks for another offset.
 
     Args:
         connection: to the partition's leader.
@@ -84,8 +84,8 @@ class LocalFeed:
         return offset != self._offset or (self._open is None and not self._waiting)
 
     def advance(self, consumed: int, next_offset: int) -> int:
-        """`consumed` bytes of the window are done with, up to `next_offset`; the offset to go on at, which is larger
-        where nothing is left of what followed."""
+        """`consumed` bytes of the window are done with, up to `next_offset`. The offset to go on at, which is
+        larger where nothing is left of what followed."""
         assert self._open is not None and self._answer is not None
         self._position += consumed
         if self._position >= self._open.end:

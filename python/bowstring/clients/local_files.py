@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import mmap
 import os
+
 from bowstring.clients.errors import CorruptBatchError
 from bowstring.engine.protocol.local_reads import Segment
 
@@ -86,8 +87,8 @@ class MappedSegment:
 
     def _short(self) -> CorruptBatchError:
         return CorruptBatchError(
-            f"{self.name}: a segment file ends before byte {self.end} or cannot be read, though the broker calls "
-            "it readable: it was cut off meanwhile, or its disk fails; read again, or seek() past it"
+            f"{self.name}: a segment file ends before byte {self.end} or cannot be read, though the broker "
+            "calls it readable: it was cut off meanwhile, or its disk fails; read again, or seek() past it"
         )
 
     def malformed(self, position: int) -> CorruptBatchError:

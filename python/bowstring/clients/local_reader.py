@@ -1,4 +1,4 @@
-"""LocalReader: the records of one partition from one offset to another as Arrow, out of the broker's own files."""
+"""LocalReader: the records of one partition between two offsets as Arrow, out of the broker's own files."""
 
 from __future__ import annotations
 
@@ -43,16 +43,16 @@ Resumed = tuple[bytes | None]
 class LocalReader:
     """Iterates over the records of one partition with offsets in [start, end), as pyarrow.RecordBatch.
 
-    What `RangeReader` does over TCP, with the same batches; needs a Bowstring broker on this machine that lets this
-    user have its files (docs/local-reads.md). With layout "binary_view" keys and values of batches that are not
-    compressed point into the mapped file, which stays mapped as long as they live.
+    What `RangeReader` does over TCP; needs a Bowstring broker on this machine that lets this user have its
+    files (docs/local-reads.md). With layout "binary_view" keys and values of batches that are not compressed
+    point into the mapped file, which stays mapped as long as they live.
 
     Args:
         bootstrap: `host:port,host:port`, or a list of them.
         topic, partition: what to read.
         start: first offset.
         end: the offset to stop before; records that are not written yet are waited for.
-        columns: names out of topic, partition, offset, timestamp, timestamp_type, key, value, headers; None for all.
+        columns: names out of arrow_columns.COLUMNS; None for all. The others are not decoded.
         isolation_level: "read_uncommitted" or "read_committed".
         layout: "binary" or "binary_view".
         timestamp_unit: "ms" or "us".
@@ -63,8 +63,8 @@ class LocalReader:
     Raises:
         LocalReadsUnavailableError: the broker is elsewhere, has no socket, or keeps it to others.
         ConfigError, MissingPackageError: an argument makes no sense, pyarrow is missing.
-        UnknownTopicError, OffsetOutOfRangeError, CorruptBatchError, ClientTimeoutError, NoBrokerError: also while
-            iterating.
+        UnknownTopicError, OffsetOutOfRangeError, CorruptBatchError, ClientTimeoutError, NoBrokerError: also
+            while iterating.
 
     Example:
         >>> with LocalReader("localhost:9092", topic="clicks", partition=0, start=0, end=3) as reader:
@@ -183,9 +183,9 @@ class LocalReader:
         assert self._feed is not None
         known = self._feed.last_stable_offset if self._read_committed else self._feed.high_watermark
         return ClientTimeoutError(
-            f"{self._partition}: nothing came for {self._idle_timeout_s:g} s at offset {self.position}, though the "
-            f"end asked for is {self._end}; the broker tells {known} as the end of what can be read. "
-            "Ask for no more than that, or set a longer idle_timeout_ms"
+            f"{self._partition}: nothing came for {self._idle_timeout_s:g} s at offset {self.position}, "
+            f"though the end asked for is {self._end}; the broker tells {known} as the end of what can be "
+            "read. Ask for no more than that, or set a longer idle_timeout_ms"
         )
 
     # ------------------------------------------------------------ records

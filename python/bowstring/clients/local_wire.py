@@ -18,7 +18,7 @@ _LENGTH = struct.Struct(">i")
 
 
 class LocalConnection:
-    """A connection to the socket of a broker on this machine; one thread at a time, one request after the other.
+    """A connection to the socket of a broker on this machine: one thread, one request after the other.
 
     Args:
         path: of the socket, as the broker says over TCP.
@@ -43,7 +43,9 @@ class LocalConnection:
     def _hello(self, client_id: str) -> Hello:
         try:
             reader, descriptors = self._ask(
-                local_reads.encode_hello_request(self._next(), client_id), self._timeout_s, f"asking {self.path}"
+                local_reads.encode_hello_request(self._next(), client_id),
+                self._timeout_s,
+                f"asking {self.path}",
             )
             _close_all(descriptors)
             return local_reads.decode_hello(reader)
@@ -101,7 +103,9 @@ class LocalConnection:
         except TimeoutError as error:
             self.close()
             _close_all(descriptors)
-            raise ClientTimeoutError(f"{context}: the broker did not answer within {timeout_s:g} s") from error
+            raise ClientTimeoutError(
+                f"{context}: the broker did not answer within {timeout_s:g} s"
+            ) from error
         except (OSError, LocalFrameError) as error:
             _close_all(descriptors)
             raise self._lost(str(error)) from error
@@ -123,7 +127,9 @@ class LocalConnection:
             )
             descriptors += given
             if flags & socket.MSG_CTRUNC:
-                raise LocalFrameError("descriptors were lost, because this process may open no more: raise ulimit -n")
+                raise LocalFrameError(
+                    "descriptors were lost, because this process may open no more: raise ulimit -n"
+                )
             if not piece:
                 raise LocalFrameError("the broker closed the connection")
             data += piece
