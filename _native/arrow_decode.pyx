@@ -184,6 +184,11 @@ cdef class ArrowRows:
         return self.out.rows
 
     @property
+    def bytes_max(self):
+        """Most bytes of records; what was asked for, but below 2 GiB."""
+        return self.out.bytes_max
+
+    @property
     def full(self):
         """Whether a limit was reached, so that nothing more is taken."""
         return self.stopped or self.out.rows >= self.out.rows_max or self.out.bytes >= self.out.bytes_max
@@ -191,7 +196,7 @@ cdef class ArrowRows:
     def reserve(self, int64_t rows, int64_t data_bytes):
         """Makes room at once for what is known to come; without it, columns grow batch by batch."""
         rows = min(rows, self.out.rows_max - self.out.rows)
-        data_bytes = min(data_bytes, <int64_t>INT32_MAX)
+        data_bytes = min(data_bytes, self.out.bytes_max)
         if rows > 0 and not rows_room(&self.out, rows, data_bytes):
             raise MemoryError("no memory for the columns of the fetched records")
 

@@ -67,8 +67,8 @@ cdef struct Rows:
     HeaderColumn headers
 
 # Appends the records of one batch, which are [at, end), to the rows. Views count from `origin` in the buffer of
-# index `source`. Records that do not fit their bytes, or whose offsets do not ascend within the batch, are
-# malformed; those before the first such stay.
+# index `source`. A batch whose records do not fit their bytes, or whose offsets do not ascend, is malformed: none
+# of its records stay.
 cdef Taken rows_take(
     Rows *c, const uint8_t *at, const uint8_t *end, const BatchInfo *info, const uint8_t *origin,
     int32_t source) noexcept nogil

@@ -212,8 +212,8 @@ cdef inline Taken take_loop(
             (<int32_t *>c.headers.ends.data)[row + 1] = <int32_t>c.headers.count
         row += 1
         from_offset = offset + 1
-    if taken == TAKEN_ALL and at != end:
-        taken = TAKEN_MALFORMED
+    if taken == TAKEN_MALFORMED or (taken == TAKEN_ALL and at != end):
+        return TAKEN_MALFORMED                           # the columns end where they did: `c` does not know of more
     c.keys, c.values = keys, values
     c.bytes = c.bytes_max - bytes_left
     c.next_offset = offset if taken == TAKEN_FULL or taken == TAKEN_TO_END else from_offset
@@ -237,6 +237,8 @@ cdef Taken rows_take(
         Rows *c, const uint8_t *at, const uint8_t *end, const BatchInfo *info, const uint8_t *origin,
         int32_t source) noexcept nogil:
     cdef int64_t rows = info.record_count
+    cdef HeaderColumn before = c.headers
+    cdef Taken taken
     if rows < 0 or rows > (end - at) // RECORD_MIN_BYTES:
         return TAKEN_MALFORMED
     if rows > c.rows_max - c.rows:
@@ -244,8 +246,14 @@ cdef Taken rows_take(
     if not rows_room(c, rows, end - at):
         return TAKEN_NO_MEMORY
     if c.views:
-        return take_loop(c, at, end, info, origin, source, True)
-    return take_loop(c, at, end, info, origin, source, False)
+        taken = take_loop(c, at, end, info, origin, source, True)
+    else:
+        taken = take_loop(c, at, end, info, origin, source, False)
+    if taken == TAKEN_MALFORMED:
+        c.headers.count, c.headers.ascii = before.count, before.ascii
+        c.headers.keys.data_bytes, c.headers.keys.nulls = before.keys.data_bytes, before.keys.nulls
+        c.headers.values.data_bytes, c.headers.values.nulls = before.values.data_bytes, before.values.nulls
+    return taken
 
 # ---------------------------------------------------------------- the end
 
