@@ -132,6 +132,7 @@ class Broker:
             self.metadata.open(self.directory, self.configs)
             self.plane = self._make_plane()
             self._listen(wanted)
+            self._bind_local()
             self.logs = TopicLogs(self.directories, self.configs, self.plane, self.node_id)
             self.changes = ClusterChanges(self.metadata, self.logs, self.configs, self.node_id)
             self.producer_ids = ProducerIds(self.metadata, self.node_id)
@@ -182,6 +183,13 @@ class Broker:
         ]
         self.advertised = advertised_listeners(self.configs, self.listeners)
 
+    def _bind_local(self) -> None:
+        if self.configs.value("bowstring.local.socket") != "off":
+            from bowstring.engine.broker.local_socket import LocalSocket
+
+            self.local = LocalSocket(self)
+            self.local.bind()
+
     async def start(self) -> None:
         """Begins to serve. On the control loop, after `open`."""
         for name in self.configs.without_effect():
@@ -199,10 +207,7 @@ class Broker:
         self.moves.resume(self.logs.unfinished)
         if (port := self.configs.value("bowstring.metrics.port")) >= 0:
             await self._start_metrics(port)
-        if self.configs.value("bowstring.local.socket") != "off":
-            from bowstring.engine.broker.local_socket import LocalSocket
-
-            self.local = LocalSocket(self)
+        if self.local is not None:
             self.local.start()
         self.plane.start()
 

@@ -51,10 +51,10 @@ class LocalClient(NamedTuple):
 
 
 class LocalSocket:
-    """Listens, and answers one request after the other on each connection. On the control loop.
+    """Listens, and answers one request after the other on each connection.
 
     Attributes:
-        path: where it is; None before `start` and after `stop`.
+        path: where it is; None before `bind` and after `stop`.
         connections: how many are open.
     """
 
@@ -79,17 +79,15 @@ class LocalSocket:
 
     # ------------------------------------------------------------ life
 
-    def start(self) -> None:
-        """Listens, unless the config says `off`.
+    def bind(self) -> None:
+        """Takes its path, so that what is wrong with it is known before anything is served.
 
-        Where it cannot in the log directory, the broker goes on without it and says so.
+        Where the log directory refuses it, the broker goes on without it and says so.
 
         Raises:
             ConfigError: The config names no absolute path, or one that somebody else uses.
             OSError: The path that it names cannot be bound.
         """
-        if self._setting == "off":
-            return
         chosen = self._setting != "on"
         path = Path(self._setting) if chosen else self._broker.directory.path / SOCKET_FILE
         if not path.is_absolute():
@@ -104,9 +102,15 @@ class LocalSocket:
         facts = path.lstat()
         self._identity = (facts.st_dev, facts.st_ino)
         self.path = path
+
+    def start(self) -> None:
+        """Begins to listen, if it is bound. On the control loop."""
+        if self._listener is None:
+            return
+        self._listener.listen(_BACKLOG)
         instance = format_uuid(random_uuid())
         # What DescribeConfigs answers, by which clients find the socket and know it for this broker's.
-        self._broker.configs.static[SOCKET_CONFIG] = str(path)
+        self._broker.configs.static[SOCKET_CONFIG] = str(self.path)
         self._broker.configs.static[INSTANCE_CONFIG] = instance
         self._requests = LocalRequests(self._broker, instance, LogWaiters(self._broker.plane))
         loop = asyncio.get_running_loop()
@@ -180,7 +184,7 @@ class LocalSocket:
 
 
 def bind(path: Path, permissions: int) -> socket.socket:
-    """A listening socket at `path`, non-blocking; what a broker that is gone left there is replaced.
+    """A socket at `path`, not yet listening; what a broker that is gone left there is replaced.
 
     Raises:
         ConfigError: Something else is there, or somebody listens.
@@ -195,7 +199,6 @@ def bind(path: Path, permissions: int) -> socket.socket:
         _clear(path, address)
         listener.bind(address)
         os.chmod(path, permissions)  # nobody can connect before listen()
-        listener.listen(_BACKLOG)
         listener.setblocking(False)
     except BaseException:
         listener.close()
