@@ -32,10 +32,6 @@ ONLY = set(filter(None, os.environ.get("BOWSTRING_ONLY", "").split(",")))
 
 JAVA_SOURCES = Path("python/bowstring/spark/java")
 JAR = Path("python/bowstring/spark/jars/bowstring-spark.jar")
-# Services Spark looks for in every jar; a class that is not in the sources is not named. The source is none:
-# Spark finds format("bowstring") as the class bowstring.DefaultSource, and a service of that name would be
-# ambiguous with the Python engine (FOUND_MULTIPLE_DATA_SOURCES).
-JAVA_SERVICES: dict[str, list[str]] = {}
 # Of Spark's own jars: manifests that name jars which are not there, annotations that are not there.
 JAVAC = ["javac", "--release", "17", "-encoding", "UTF-8", "-g", "-proc:none", "-Xlint:all,-path,-classfile"]
 # What the jar was built from stands in it: it is current if this agrees.
@@ -77,7 +73,7 @@ class BuildJar(Command):
     def run(self) -> None:
         """Compiles and packs; raises ExecError when it cannot."""
         sources = sorted(JAVA_SOURCES.rglob("*.java"))
-        digest = hashlib.sha256("\n".join([*JAVAC, repr(JAVA_SERVICES)]).encode())
+        digest = hashlib.sha256("\n".join(JAVAC).encode())
         for source in sources:
             content = source.read_bytes()
             digest.update(f"{source.relative_to(JAVA_SOURCES).as_posix()} {len(content)}\n".encode())
@@ -105,10 +101,6 @@ class BuildJar(Command):
 
     def _write(self, classes: Path, digest: str) -> None:
         entries = {"META-INF/MANIFEST.MF": b"Manifest-Version: 1.0\r\n\r\n", JAR_DIGEST: digest.encode()}
-        for service, providers in JAVA_SERVICES.items():
-            there = [name for name in providers if (classes / f"{name.replace('.', '/')}.class").exists()]
-            if there:
-                entries[f"META-INF/services/{service}"] = "".join(f"{name}\n" for name in there).encode()
         for path in sorted(classes.rglob("*.class")):
             entries[path.relative_to(classes).as_posix()] = path.read_bytes()
         JAR.parent.mkdir(parents=True, exist_ok=True)

@@ -130,6 +130,30 @@ public final class ClusterClient {
     return known;
   }
 
+  /** A fresh view of a topic that is to be written to: a broker that makes topics on first use makes it. */
+  public Metadata metadataForWriting(String topic) throws IOException {
+    known = retrying("Reading metadata of " + topic, () -> {
+      Metadata metadata = askAny(connection -> Metadata.ask(connection, List.of(topic), true));
+      ErrorCode error = metadata.error(topic);
+      if (error != ErrorCode.NONE && !error.retriable) {
+        throw new WireException.BrokerError(error, error.code, "Reading metadata of topic " + topic);
+      }
+      return metadata;
+    });
+    return known;
+  }
+
+  /** A fresh view of these topics from one round of asking; for callers that keep their own time. */
+  public Metadata metadataOnce(Collection<String> topics) throws IOException {
+    known = askAny(connection -> Metadata.ask(connection, topics));
+    return known;
+  }
+
+  /** The cluster's id as the brokers last said it, or null. */
+  public String clusterId() {
+    return known == null ? null : known.clusterId();
+  }
+
   /** Address of the partition's leader, from what is known or asked anew; waits while there is none. */
   public HostPort leader(TopicPartition partition) throws IOException {
     HostPort leader = known == null ? null : known.leader(partition);

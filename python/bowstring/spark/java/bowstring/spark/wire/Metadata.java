@@ -26,11 +26,17 @@ public final class Metadata {
   private final Map<Integer, HostPort> brokers = new HashMap<>();
   private final Map<String, Topic> topics = new TreeMap<>();
   private final Map<String, ErrorCode> errors = new TreeMap<>();
+  private String clusterId;
 
   private Metadata() {}
 
   /** Asks for some topics, or all if {@code names} is null. Never creates a topic. */
   static Metadata ask(Connection connection, Collection<String> names) throws IOException {
+    return ask(connection, names, false);
+  }
+
+  /** The same; {@code create} lets a broker that makes topics on first use make them. */
+  static Metadata ask(Connection connection, Collection<String> names, boolean create) throws IOException {
     RequestWriter request = connection.request(ApiKey.METADATA);
     int version = request.version();
     request.array(names == null ? -1 : names.size());
@@ -43,7 +49,7 @@ public final class Metadata {
       }
     }
     if (version >= 4) {
-      request.bool(false); // allow_auto_topic_creation
+      request.bool(create); // allow_auto_topic_creation
     }
     if (version >= 8 && version <= 10) {
       request.bool(false); // include_cluster_authorized_operations
@@ -67,7 +73,7 @@ public final class Metadata {
       response.tags();
     }
     if (version >= 2) {
-      response.string(); // cluster_id
+      metadata.clusterId = response.string();
     }
     response.int32(); // controller_id
     for (int n = response.array(); n > 0; n--) {
@@ -119,6 +125,11 @@ public final class Metadata {
   /** Why a topic that was asked for is not there; NONE if it is. */
   public ErrorCode error(String topic) {
     return errors.getOrDefault(topic, ErrorCode.NONE);
+  }
+
+  /** The cluster's id, or null from brokers that have none. */
+  public String clusterId() {
+    return clusterId;
   }
 
   /** All brokers' addresses by id. */

@@ -1,0 +1,416 @@
+package bowstring.spark.write;
+
+import bowstring.spark.wire.ApiKey;
+import bowstring.spark.wire.ClusterClient;
+import bowstring.spark.wire.Connection;
+import bowstring.spark.wire.ErrorCode;
+import bowstring.spark.wire.HostPort;
+import bowstring.spark.wire.Metadata;
+import bowstring.spark.wire.RequestWriter;
+import bowstring.spark.wire.ResponseReader;
+import bowstring.spark.wire.TopicPartition;
+import bowstring.spark.wire.WireException;
+import java.io.IOException;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeSet;
+import java.util.concurrent.TimeUnit;
+
+/**
+ * Brings sealed batches to their partitions' leaders: several requests on the way at once, each partition in order.
+ *
+ * <p>What fails for a reason that may pass is sent again with its sequence number, until kafka.delivery.timeout.ms is
+ * over; anything else ends the task. Everything runs on the task's thread: answers are read when a request more would
+ * be too many, and in {@link #flush}.
+ */
+final class BatchSender implements AutoCloseable {
+  private final SinkOptions options;
+  private final ClusterClient cluster;
+  private final BufferPool pool;
+  private final WriteMetrics metrics;
+  private final Map<TopicPartition, PartitionQueue> queues = new LinkedHashMap<>();
+  private final Map<HostPort, BrokerLink> links = new HashMap<>();
+  private Metadata metadata;
+  private ProducerIdentity identity;
+  private String clusterId;
+  private boolean sequenceLost;
+  private boolean metadataIsStale;
+
+  BatchSender(SinkOptions options, BufferPool pool, WriteMetrics metrics) {
+    this.options = options;
+    this.cluster = new ClusterClient(options.client);
+    this.pool = pool;
+    this.metrics = metrics;
+  }
+
+  /**
+   * How many partitions a topic has. A broker that makes topics when they are first used makes it now.
+   *
+   * @throws WireException if it does not exist within kafka.max.block.ms
+   */
+  int partitions(String topic) throws IOException {
+    long deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(options.maxBlockMs);
+    while (true) {
+      Metadata.Topic found = cluster.metadataForWriting(topic).topics().get(topic);
+      if (found != null && !found.partitions().isEmpty()) {
+        return found.partitions().lastKey() + 1;
+      }
+      if (System.nanoTime() >= deadline) {
+        throw new SinkException("Topic " + topic + " not present in metadata after " + options.maxBlockMs
+            + " ms (kafka.max.block.ms): create it, or check its name");
+      }
+      ClusterClient.pause(Math.max(1, options.client.retryBackoffMs()));
+    }
+  }
+
+  /** Takes a sealed batch over and sends it as soon as its partition's turn comes. */
+  void send(RecordBatch batch) throws IOException {
+    if (options.idempotent) {
+      if (identity == null) {
+        clusterId = cluster.clusterId();
+        identity = ProducerIdentity.take(clusterId, cluster);
+      }
+      identity.stamp(batch);
+    } else {
+      batch.stamp(-1, (short) -1, -1);
+    }
+    queues.computeIfAbsent(batch.partition, PartitionQueue::new).batches.addLast(batch);
+    pump();
+  }
+
+  /** Waits until everything is acknowledged. */
+  void flush() throws IOException {
+    while (hasUnacknowledged()) {
+      pump();
+      BrokerLink busiest = busiest();
+      if (busiest != null) {
+        receive(busiest);
+      } else if (hasUnacknowledged()) {
+        waitForRetry();
+      }
+    }
+  }
+
+  private boolean hasUnacknowledged() {
+    for (PartitionQueue queue : queues.values()) {
+      if (!queue.batches.isEmpty()) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  /** Sends all that may be sent. */
+  private void pump() throws IOException {
+    while (true) {
+      if (sequenceLost) {
+        restartSequences();
+      }
+      Map<TopicPartition, RecordBatch> chosen = new LinkedHashMap<>();
+      HostPort leader = choose(chosen);
+      if (leader == null) {
+        return;
+      }
+      BrokerLink link = link(leader, chosen);
+      if (link != null && link.requestsInFlight() >= options.maxInFlight) {
+        receive(link);
+      } else if (link != null) {
+        transmit(link, chosen);
+      }
+    }
+  }
+
+  /** Batches of one leader that fit into one request, one for each partition; null if there are none. */
+  private HostPort choose(Map<TopicPartition, RecordBatch> chosen) throws IOException {
+    HostPort leader = null;
+    long bytes = 0;
+    long now = System.nanoTime();
+    if (metadataIsStale) {
+      metadata = null;
+    }
+    for (PartitionQueue queue : queues.values()) {
+      RecordBatch batch = queue.sendable(now);
+      if (batch == null || !chosen.isEmpty() && bytes + batch.sizeBytes() > options.maxRequestBytes) {
+        continue;
+      }
+      HostPort leads = leader(queue);
+      if (leads == null || leader != null && !leader.equals(leads)) {
+        continue;
+      }
+      leader = leads;
+      bytes += batch.sizeBytes();
+      chosen.put(queue.partition, batch);
+    }
+    return leader;
+  }
+
+  /** The partition's leader, or null after having it tried again later. */
+  private HostPort leader(PartitionQueue queue) throws IOException {
+    try {
+      if (metadata == null) {
+        Set<String> topics = new TreeSet<>();
+        queues.keySet().forEach(each -> topics.add(each.topic()));
+        metadata = cluster.metadataOnce(topics);
+        metadataIsStale = false;
+      }
+      HostPort leader = metadata.leader(queue.partition);
+      if (leader != null) {
+        return leader;
+      }
+      boolean exists = metadata.topics().containsKey(queue.partition.topic());
+      ErrorCode error = exists ? ErrorCode.LEADER_NOT_AVAILABLE : ErrorCode.UNKNOWN_TOPIC_OR_PARTITION;
+      throw new WireException.BrokerError(error, error.code, "Finding the leader of " + queue.partition);
+    } catch (WireException failed) {
+      if (!failed.isRetriable()) {
+        throw failed;
+      }
+      retryLater(queue, failed);
+      return null;
+    }
+  }
+
+  private BrokerLink link(HostPort leader, Map<TopicPartition, RecordBatch> chosen) throws IOException {
+    BrokerLink link = links.get(leader);
+    if (link != null) {
+      return link;
+    }
+    try {
+      link = new BrokerLink(leader, options.client);
+      links.put(leader, link);
+      return link;
+    } catch (WireException.BrokerUnreachable | WireException.TimedOut unreachable) {
+      for (TopicPartition partition : chosen.keySet()) {
+        retryLater(queues.get(partition), unreachable);
+      }
+      return null;
+    }
+  }
+
+  private void transmit(BrokerLink link, Map<TopicPartition, RecordBatch> chosen) throws IOException {
+    Map<String, List<RecordBatch>> byTopic = new LinkedHashMap<>();
+    for (RecordBatch batch : chosen.values()) {
+      byTopic.computeIfAbsent(batch.partition.topic(), topic -> new ArrayList<>()).add(batch);
+      queues.get(batch.partition).sent(batch);
+    }
+    link.sent(new ArrayList<>(chosen.values()));
+    try {
+      Connection connection = link.connection();
+      RequestWriter request = connection.request(ApiKey.PRODUCE);
+      request.string(null).int16(options.acks).int32(options.client.requestTimeoutMs()).array(byTopic.size());
+      for (Map.Entry<String, List<RecordBatch>> topic : byTopic.entrySet()) {
+        request.string(topic.getKey()).array(topic.getValue().size());
+        for (RecordBatch batch : topic.getValue()) {
+          request.int32(batch.partition.partition()).records(batch.contents()).tags();
+        }
+        request.tags();
+      }
+      request.tags();
+      if (options.acks == 0) {
+        connection.sendOneWay(request);
+        link.answered().forEach(this::acknowledged);
+      } else {
+        connection.send(request);
+      }
+      metrics.requests++;
+    } catch (WireException.BrokerUnreachable | WireException.TimedOut lost) {
+      lose(link, lost);
+    }
+  }
+
+  /** Reads one answer and acts on it. */
+  private void receive(BrokerLink link) throws IOException {
+    Map<TopicPartition, Short> errors = new HashMap<>();
+    Map<TopicPartition, String> messages = new HashMap<>();
+    try {
+      ProduceResponse.read(link.connection().receive(), errors, messages);
+    } catch (WireException.BrokerUnreachable | WireException.TimedOut lost) {
+      lose(link, lost);
+      return;
+    }
+    for (RecordBatch batch : link.answered()) {
+      Short code = errors.get(batch.partition);
+      if (code == null) {
+        throw new WireException.MalformedResponse("The answer of broker " + link.address + " to a Produce request says "
+            + "nothing about " + batch.partition + ": is this a Kafka listener?");
+      }
+      if (code == 0 || ErrorCode.of(code) == ErrorCode.DUPLICATE_SEQUENCE_NUMBER) {
+        acknowledged(batch);
+      } else {
+        refused(batch, code, messages.get(batch.partition));
+      }
+    }
+  }
+
+  private void acknowledged(RecordBatch batch) {
+    PartitionQueue queue = queues.get(batch.partition);
+    queue.returned(batch);
+    queue.attempts = 0;
+    queue.batches.remove(batch);
+    metrics.records += batch.records();
+    metrics.bytes += batch.sizeBytes();
+    batch.release();
+  }
+
+  private void refused(RecordBatch batch, short code, String message) throws IOException {
+    PartitionQueue queue = queues.get(batch.partition);
+    boolean first = queue.batches.peekFirst() == batch;
+    queue.returned(batch);
+    ErrorCode error = ErrorCode.of(code);
+    String doing = "Writing to " + batch.partition + (message == null ? "" : " (" + message + ")");
+    IOException failure = new WireException.BrokerError(error, code, doing);
+    switch (error) {
+      case MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE -> split(queue, batch, failure);
+      case OUT_OF_ORDER_SEQUENCE_NUMBER, UNKNOWN_PRODUCER_ID -> {
+        // Behind a batch that failed it only says so; in front of all it says that the broker lost its place.
+        sequenceLost |= first && options.idempotent;
+        retryLater(queue, failure);
+      }
+      default -> {
+        if (!error.retriable) {
+          throw failure;
+        }
+        retryLater(queue, failure);
+      }
+    }
+  }
+
+  private void lose(BrokerLink link, WireException lost) throws IOException {
+    links.remove(link.address);
+    List<PartitionQueue> affected = new ArrayList<>();
+    while (link.requestsInFlight() > 0) {
+      for (RecordBatch batch : link.answered()) {
+        PartitionQueue queue = queues.get(batch.partition);
+        queue.returned(batch);
+        if (!affected.contains(queue)) {
+          affected.add(queue);
+        }
+      }
+    }
+    link.close();
+    for (PartitionQueue queue : affected) {
+      retryLater(queue, lost);
+    }
+  }
+
+  /** Has a partition's batches sent again after a pause, if there is time left. */
+  private void retryLater(PartitionQueue queue, IOException failure) throws IOException {
+    metadataIsStale = true;
+    RecordBatch oldest = queue.batches.peekFirst();
+    long agedMs = TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - oldest.createdNanos);
+    if (agedMs >= options.deliveryTimeoutMs || queue.attempts >= options.retries) {
+      throw new SinkException.DeliveryTimedOut("Expiring " + oldest.records() + " record(s) for " + queue.partition
+          + ": " + agedMs + " ms has passed since batch creation, " + queue.attempts + " retries "
+          + "(kafka.delivery.timeout.ms=" + options.deliveryTimeoutMs + ", kafka.retries=" + options.retries + "). "
+          + failure.getMessage(), failure);
+    }
+    long pauseMs = Math.min((long) options.client.retryBackoffMs() << Math.min(queue.attempts, 20),
+        Math.max(options.client.retryBackoffMaxMs(), options.client.retryBackoffMs()));
+    queue.attempts++;
+    metrics.retries++;
+    queue.retry(System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(Math.max(1, pauseMs)));
+  }
+
+  private void split(PartitionQueue queue, RecordBatch batch, IOException failure) throws IOException {
+    if (batch.records() == 1) {
+      throw new SinkException.RecordTooLarge("A record of " + batch.sizeBytes() + " bytes for " + batch.partition
+          + " is larger than the broker takes: raise max.message.bytes of the topic. " + failure.getMessage());
+    }
+    int half = batch.records() / 2;
+    RecordBatch first = part(batch, 0, half, batch.baseSequence);
+    RecordBatch second = part(batch, half, batch.records(), ProducerIdentity.after(batch.baseSequence, half));
+    // In its place: batches behind it have higher sequence numbers.
+    List<RecordBatch> order = new ArrayList<>();
+    for (RecordBatch each : queue.batches) {
+      if (each == batch) {
+        order.add(first);
+        order.add(second);
+      } else {
+        order.add(each);
+      }
+    }
+    queue.batches.clear();
+    queue.batches.addAll(order);
+    batch.release();
+    queue.retry(System.nanoTime());
+  }
+
+  private RecordBatch part(RecordBatch whole, int from, int to, int sequence) throws IOException {
+    RecordBatch part = new RecordBatch(whole.partition, pool, whole.createdNanos);
+    part.copyFrom(whole, from, to);
+    part.seal(options.compression, options.compressionLevel);
+    if (options.idempotent) {
+      identity.stamp(part, sequence);
+    } else {
+      part.stamp(-1, (short) -1, -1);
+    }
+    return part;
+  }
+
+  /** A new epoch, and every batch that is left gets its place in the new sequences. */
+  private void restartSequences() throws IOException {
+    for (BrokerLink link = busiest(); link != null; link = busiest()) {
+      receive(link);
+    }
+    sequenceLost = false;
+    identity.bump(cluster);
+    for (PartitionQueue queue : queues.values()) {
+      queue.batches.forEach(identity::stamp);
+    }
+  }
+
+  private BrokerLink busiest() {
+    BrokerLink found = null;
+    for (BrokerLink link : links.values()) {
+      if (link.requestsInFlight() > (found == null ? 0 : found.requestsInFlight())) {
+        found = link;
+      }
+    }
+    return found;
+  }
+
+  private void waitForRetry() throws IOException {
+    long now = System.nanoTime();
+    long wait = Long.MAX_VALUE;
+    for (PartitionQueue queue : queues.values()) {
+      if (!queue.batches.isEmpty()) {
+        wait = Math.min(wait, queue.retrying ? queue.retryAtNanos - now : 0);
+      }
+    }
+    if (wait > 0) {
+      ClusterClient.pause(TimeUnit.NANOSECONDS.toMillis(wait) + 1);
+    }
+  }
+
+  /** After {@link #flush}: leaves connections and producer id for the next task. */
+  void done() {
+    if (identity != null) {
+      identity.giveBack(clusterId);
+      identity = null;
+    }
+  }
+
+  /** Gives connections back, or closes those that wait for answers; frees what was not sent. */
+  @Override
+  public void close() throws IOException {
+    IOException failed = null;
+    for (BrokerLink link : links.values()) {
+      try {
+        link.close();
+      } catch (IOException each) {
+        failed = each;
+      }
+    }
+    links.clear();
+    for (PartitionQueue queue : queues.values()) {
+      queue.batches.forEach(RecordBatch::release);
+      queue.batches.clear();
+    }
+    if (failed != null) {
+      throw failed;
+    }
+  }
+}

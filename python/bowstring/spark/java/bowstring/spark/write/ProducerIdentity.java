@@ -1,0 +1,112 @@
+package bowstring.spark.write;
+
+import bowstring.spark.wire.ApiKey;
+import bowstring.spark.wire.ClusterClient;
+import bowstring.spark.wire.ErrorCode;
+import bowstring.spark.wire.RequestWriter;
+import bowstring.spark.wire.ResponseReader;
+import bowstring.spark.wire.TopicPartition;
+import bowstring.spark.wire.WireException;
+import java.io.IOException;
+import java.util.ArrayDeque;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+
+/**
+ * An idempotent producer (KIP-98): its id, its epoch, and the next sequence number of each partition.
+ *
+ * <p>It belongs to one task at a time. One whose batches were all acknowledged is kept for the next task, so that short
+ * tasks ask for no id, and brokers have not a producer to remember for each of them.
+ */
+final class ProducerIdentity {
+  private static final int NO_TIMEOUT_MS = Integer.MAX_VALUE;
+  private static final int KEPT = 64;
+  private static final Map<String, ArrayDeque<ProducerIdentity>> IDLE = new ConcurrentHashMap<>();
+
+  private long id;
+  private short epoch;
+  private final Map<TopicPartition, Integer> next = new HashMap<>();
+
+  private ProducerIdentity(long id, short epoch) {
+    this.id = id;
+    this.epoch = epoch;
+  }
+
+  /** One that another task left behind, or a new one. */
+  static ProducerIdentity take(String clusterId, ClusterClient cluster) throws IOException {
+    ArrayDeque<ProducerIdentity> idle = idle(clusterId);
+    synchronized (idle) {
+      if (!idle.isEmpty()) {
+        return idle.pollFirst();
+      }
+    }
+    ProducerIdentity made = new ProducerIdentity(-1, (short) -1);
+    made.ask(cluster);
+    return made;
+  }
+
+  /** Leaves it for another task; only if nothing it sent is without an answer. */
+  void giveBack(String clusterId) {
+    ArrayDeque<ProducerIdentity> idle = idle(clusterId);
+    synchronized (idle) {
+      if (idle.size() < KEPT) {
+        idle.addFirst(this);
+      }
+    }
+  }
+
+  /** Ids mean something only in the cluster that gave them; where it has no name, nothing is kept. */
+  private static ArrayDeque<ProducerIdentity> idle(String clusterId) {
+    return clusterId == null ? new ArrayDeque<>() : IDLE.computeIfAbsent(clusterId, each -> new ArrayDeque<>());
+  }
+
+  private void ask(ClusterClient cluster) throws IOException {
+    cluster.retrying("Asking for a producer id", () -> {
+      cluster.askAny(connection -> {
+        RequestWriter request = connection.request(ApiKey.INIT_PRODUCER_ID);
+        request.string(null).int32(NO_TIMEOUT_MS);
+        if (request.version() >= 3) {
+          request.int64(-1).int16(-1);
+        }
+        ResponseReader response = connection.call(request.tags());
+        response.int32(); // throttle_time_ms
+        short code = response.int16();
+        if (code != 0) {
+          throw new WireException.BrokerError(ErrorCode.of(code), code, "Asking for a producer id");
+        }
+        id = response.int64();
+        epoch = response.int16();
+        return null;
+      });
+      return null;
+    });
+  }
+
+  /** Gives a batch its place after the partition's batches so far. */
+  void stamp(RecordBatch batch) {
+    int sequence = next.getOrDefault(batch.partition, 0);
+    batch.stamp(id, epoch, sequence);
+    next.put(batch.partition, after(sequence, batch.records()));
+  }
+
+  /** Gives a batch a place that is known: that of the batch it was split from. */
+  void stamp(RecordBatch batch, int sequence) {
+    batch.stamp(id, epoch, sequence);
+  }
+
+  /** Sequence numbers go on at 0 behind the largest. */
+  static int after(int sequence, int records) {
+    return sequence + records & Integer.MAX_VALUE;
+  }
+
+  /** Begins anew after a broker forgot this producer: all sequences from 0 (KIP-360). Nothing may be in flight. */
+  void bump(ClusterClient cluster) throws IOException {
+    next.clear();
+    if (epoch == Short.MAX_VALUE) {
+      ask(cluster);
+    } else {
+      epoch++;
+    }
+  }
+}

@@ -1,0 +1,68 @@
+package bowstring.spark.write;
+
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
+import org.apache.spark.sql.catalyst.util.ArrayData;
+import org.apache.spark.unsafe.Platform;
+import org.apache.spark.unsafe.types.UTF8String;
+
+/**
+ * Where the bytes of a row's key, value and headers lie. Nothing is copied, so it is valid as long as the row is.
+ *
+ * <p>A base of null means that the offset is an address outside the heap; a length of -1 is a null.
+ */
+final class RowRecord {
+  static final int NULL = -1;
+
+  Object keyBase;
+  long keyOffset;
+  int keyLength;
+  Object valueBase;
+  long valueOffset;
+  int valueLength;
+
+  /** Array of (key, value) structures, or null. */
+  ArrayData headers;
+
+  private Object base;
+  private long offset;
+  private int length;
+
+  /** Points the key at a column; -1 is no column. */
+  void key(InternalRow row, int ordinal, boolean isString) {
+    find(row, ordinal, isString);
+    keyBase = base;
+    keyOffset = offset;
+    keyLength = length;
+  }
+
+  /** Points the value at a column. */
+  void value(InternalRow row, int ordinal, boolean isString) {
+    find(row, ordinal, isString);
+    valueBase = base;
+    valueOffset = offset;
+    valueLength = length;
+  }
+
+  private void find(InternalRow row, int ordinal, boolean isString) {
+    if (ordinal < 0 || row.isNullAt(ordinal)) {
+      length = NULL;
+    } else if (row instanceof UnsafeRow unsafe) {
+      // An UnsafeRow keeps (offset << 32 | size) of what is of variable length; its offsets count from its base.
+      long place = unsafe.getLong(ordinal);
+      base = unsafe.getBaseObject();
+      offset = unsafe.getBaseOffset() + (place >>> 32);
+      length = (int) place;
+    } else if (isString) {
+      UTF8String text = row.getUTF8String(ordinal);
+      base = text.getBaseObject();
+      offset = text.getBaseOffset();
+      length = text.numBytes();
+    } else {
+      byte[] bytes = row.getBinary(ordinal);
+      base = bytes;
+      offset = Platform.BYTE_ARRAY_OFFSET;
+      length = bytes.length;
+    }
+  }
+}

@@ -1,0 +1,218 @@
+package bowstring.spark.write;
+
+import bowstring.spark.wire.TopicPartition;
+import java.io.IOException;
+import java.util.HashMap;
+import java.util.Map;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.connector.metric.CustomTaskMetric;
+import org.apache.spark.sql.connector.write.DataWriter;
+import org.apache.spark.sql.connector.write.WriterCommitMessage;
+import org.apache.spark.unsafe.types.UTF8String;
+
+/** One task's writer: each row goes to its partition's open batch; a full batch is sealed and sent. */
+final class RowWriter implements DataWriter<InternalRow> {
+  /** What a task reports when all it wrote is acknowledged. */
+  record Done(long records, long bytes) implements WriterCommitMessage {
+    private static final long serialVersionUID = 1L;
+  }
+
+  private static final int ROWS_PER_CLOCK_READ = 256;
+
+  private final SinkOptions options;
+  private final RowLayout layout;
+  private final BufferPool pool = new BufferPool();
+  private final WriteMetrics metrics = new WriteMetrics();
+  private final BatchSender sender;
+  private final Map<UTF8String, TopicBatches> topics = new HashMap<>();
+  private final RowRecord record = new RowRecord();
+  private TopicBatches topic;
+
+  /** Whether the present row may go to any partition. */
+  private boolean anywhere;
+
+  private long now;
+  private int rowsToClockRead;
+
+  RowWriter(SinkOptions options, RowLayout layout) {
+    this.options = options;
+    this.layout = layout;
+    this.sender = new BatchSender(options, pool, metrics);
+  }
+
+  @Override
+  public void write(InternalRow row) throws IOException {
+    if (--rowsToClockRead <= 0) {
+      rowsToClockRead = ROWS_PER_CLOCK_READ;
+      now = System.currentTimeMillis();
+    }
+    if (layout.topic() >= 0 || topic == null) {
+      topic = topic(row);
+    }
+    record.key(row, layout.key(), layout.keyIsString());
+    record.value(row, layout.value(), layout.valueIsString());
+    record.headers = layout.headers() < 0 || row.isNullAt(layout.headers()) ? null : row.getArray(layout.headers());
+    if (record.headers != null) {
+      checkHeaders();
+    }
+    long bound = RecordBatch.sizeBound(record);
+    if (bound + RecordBatch.HEADER_BYTES > options.maxRequestBytes) {
+      checkSize(bound);
+    }
+    int partition = partition(row);
+    RecordBatch batch = topic.open[partition];
+    if (batch == null || !batch.hasRoom(bound, options.batchBytes)) {
+      batch = next(partition, batch, bound);
+    } else if (batch.growth(bound) > 0) {
+      batch = withinMemory(partition, batch, bound);
+    }
+    batch.append(record, bound, now);
+  }
+
+  private TopicBatches topic(InternalRow row) throws IOException {
+    if (layout.topic() >= 0 && row.isNullAt(layout.topic())) {
+      throw new SinkException.NullTopic();
+    }
+    UTF8String name = layout.topic() >= 0 ? row.getUTF8String(layout.topic()) : UTF8String.fromString(options.topic);
+    if (topic != null && topic.key.equals(name)) {
+      return topic;
+    }
+    TopicBatches found = topics.get(name);
+    if (found == null) {
+      UTF8String kept = name.clone(); // the row's own goes when the row does
+      found = new TopicBatches(kept, sender.partitions(kept.toString()));
+      topics.put(kept, found);
+    }
+    return found;
+  }
+
+  private int partition(InternalRow row) {
+    anywhere = false;
+    if (layout.partition() >= 0 && !row.isNullAt(layout.partition())) {
+      int partition = row.getInt(layout.partition());
+      if (partition < 0 || partition >= topic.open.length) {
+        throw new IllegalArgumentException("Invalid partition given with record: " + partition + " is not in the range "
+            + "[0..." + (topic.open.length - 1) + "] of topic " + topic.key + ".");
+      }
+      return partition;
+    }
+    if (record.keyLength < 0) {
+      anywhere = true;
+      return topic.sticky;
+    }
+    return Murmur2.partition(record.keyBase, record.keyOffset, record.keyLength, topic.open.length);
+  }
+
+  private void checkHeaders() {
+    for (int i = 0; i < record.headers.numElements(); i++) {
+      if (record.headers.isNullAt(i) || record.headers.getStruct(i, 2).isNullAt(0)) {
+        throw new NullPointerException("Null header keys are not permitted: header " + i + " of a record for topic "
+            + topic.key + " has none.");
+      }
+    }
+  }
+
+  private void checkSize(long bound) throws SinkException {
+    long size = bound + RecordBatch.HEADER_BYTES;
+    throw new SinkException.RecordTooLarge("The message is " + size + " bytes when serialized which is larger than "
+        + options.maxRequestBytes + ", which is the value of the max.request.size configuration: raise "
+        + "kafka.max.request.size, and max.message.bytes of topic " + topic.key);
+  }
+
+  /** Sends the partition's batch, which is full, and opens the next; rows without a key go on elsewhere. */
+  private RecordBatch next(int partition, RecordBatch full, long bound) throws IOException {
+    int to = partition;
+    if (full != null) {
+      send(topic, partition);
+      if (partition == topic.sticky) {
+        topic.moveOn();
+        to = anywhere ? topic.sticky : partition;
+      }
+    }
+    if (topic.open[to] == null) {
+      reserve(BufferPool.capacityFor((int) bound));
+      topic.open[to] = new RecordBatch(new TopicPartition(topic.key.toString(), to), pool, System.nanoTime());
+      return topic.open[to];
+    }
+    RecordBatch there = topic.open[to];
+    return there.hasRoom(bound, options.batchBytes) ? withinMemory(to, there, bound) : next(to, there, bound);
+  }
+
+  private RecordBatch withinMemory(int partition, RecordBatch batch, long bound) throws IOException {
+    long more = batch.growth(bound);
+    if (more > 0 && pool.usedBytes() + more > options.bufferBytes) {
+      return next(partition, batch, bound);
+    }
+    return batch;
+  }
+
+  /** Waits until there is room for a buffer: everything open is sent and acknowledged. */
+  private void reserve(int bytes) throws IOException {
+    if (bytes > options.bufferBytes) {
+      throw new SinkException.RecordTooLarge("The message needs a buffer of " + bytes + " bytes, which is larger than "
+          + "the total memory buffer configured with kafka.buffer.memory (" + options.bufferBytes + "): raise it");
+    }
+    if (pool.usedBytes() + bytes > options.bufferBytes) {
+      sendAll();
+      sender.flush();
+    }
+  }
+
+  private void send(TopicBatches of, int partition) throws IOException {
+    RecordBatch batch = of.open[partition];
+    of.open[partition] = null;
+    try {
+      batch.seal(options.compression, options.compressionLevel);
+    } catch (IOException | RuntimeException failed) {
+      batch.release();
+      throw failed;
+    }
+    sender.send(batch);
+  }
+
+  private void sendAll() throws IOException {
+    for (TopicBatches each : topics.values()) {
+      for (int partition = 0; partition < each.open.length; partition++) {
+        if (each.open[partition] != null) {
+          send(each, partition);
+        }
+      }
+    }
+  }
+
+  @Override
+  public WriterCommitMessage commit() throws IOException {
+    sendAll();
+    sender.flush();
+    sender.done();
+    return new Done(metrics.records, metrics.bytes);
+  }
+
+  /** What was acknowledged before stays in the topics: at least once. */
+  @Override
+  public void abort() {
+    // close() follows and drops what was not sent.
+  }
+
+  @Override
+  public void close() throws IOException {
+    for (TopicBatches each : topics.values()) {
+      for (int partition = 0; partition < each.open.length; partition++) {
+        if (each.open[partition] != null) {
+          each.open[partition].release();
+          each.open[partition] = null;
+        }
+      }
+    }
+    try {
+      sender.close();
+    } finally {
+      pool.close();
+    }
+  }
+
+  @Override
+  public CustomTaskMetric[] currentMetricsValues() {
+    return metrics.current();
+  }
+}

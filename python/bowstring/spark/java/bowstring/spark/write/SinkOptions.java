@@ -1,0 +1,111 @@
+package bowstring.spark.write;
+
+import bowstring.spark.wire.ClientOptions;
+import java.io.Serializable;
+import java.util.Locale;
+import java.util.Map;
+
+/**
+ * What a sink was told: the options of Spark's Kafka sink, with the names and the meaning of Kafka's producer.
+ *
+ * <p>Two defaults differ from the producer's: batches are larger (kafka.batch.size), because a task has all its records
+ * at hand, and kafka.linger.ms means nothing, because a batch is sent when it is full or the task ends.
+ */
+final class SinkOptions implements Serializable {
+  private static final long serialVersionUID = 1L;
+
+  /** What is asked for the batch of one partition unless the user says otherwise. */
+  static final int BATCH_BYTES = 256 << 10;
+
+  /** The topic all rows go to, or null: each row names its own. */
+  final String topic;
+
+  final ClientOptions client;
+
+  /** 0, 1 or -1 (all). */
+  final short acks;
+
+  final boolean idempotent;
+  final int batchBytes;
+  final int maxRequestBytes;
+  final long bufferBytes;
+  final int maxInFlight;
+  final int deliveryTimeoutMs;
+  final int maxBlockMs;
+  final long retries;
+  final Compression compression;
+  final int compressionLevel;
+
+  private SinkOptions(Map<String, String> options) {
+    String named = null;
+    for (Map.Entry<String, String> option : options.entrySet()) {
+      String name = option.getKey().toLowerCase(Locale.ROOT);
+      if (name.equals("topic")) {
+        named = option.getValue().trim();
+      }
+      refuse(name);
+    }
+    topic = named;
+    client = ClientOptions.of(options);
+    acks = acksOf(client.get("acks"));
+    maxInFlight = intOf("max.in.flight.requests.per.connection", 5, 1);
+    retries = client.getLong("retries", Integer.MAX_VALUE, 0);
+    idempotent = isIdempotent();
+    maxRequestBytes = intOf("max.request.size", 1 << 20, 0);
+    batchBytes = Math.min(intOf("batch.size", BATCH_BYTES, 0), Math.max(maxRequestBytes, 1));
+    bufferBytes = client.getLong("buffer.memory", 32L << 20, 0);
+    deliveryTimeoutMs = intOf("delivery.timeout.ms", 120_000, 0);
+    maxBlockMs = intOf("max.block.ms", 60_000, 0);
+    compression = Compression.of(client.get("compression.type"));
+    compressionLevel = compression.level(client);
+  }
+
+  /**
+   * The options of a write.
+   *
+   * @throws IllegalArgumentException naming the option that is missing, wrong or contradicts another
+   */
+  static SinkOptions of(Map<String, String> options) {
+    return new SinkOptions(options);
+  }
+
+  private static void refuse(String name) {
+    switch (name) {
+      case "kafka.key.serializer" -> throw new IllegalArgumentException("Kafka option 'key.serializer' is not "
+          + "supported as keys are written as they are: cast the column 'key' to string or binary.");
+      case "kafka.value.serializer" -> throw new IllegalArgumentException("Kafka option 'value.serializer' is not "
+          + "supported as values are written as they are: cast the column 'value' to string or binary.");
+      case "kafka.partitioner.class" -> throw new IllegalArgumentException("Kafka option 'partitioner.class' is not "
+          + "supported here: give the partition in a column 'partition'.");
+      case "kafka.transactional.id" -> throw new IllegalArgumentException("Kafka option 'transactional.id' is not "
+          + "supported: this sink writes at least once, as Spark's own does.");
+      default -> { }
+    }
+  }
+
+  private int intOf(String name, int defaultValue, int lowest) {
+    return (int) Math.min(client.getLong(name, defaultValue, lowest), Integer.MAX_VALUE);
+  }
+
+  private static short acksOf(String text) {
+    return switch (text == null ? "all" : text.trim()) {
+      case "all", "-1" -> -1;
+      case "1" -> 1;
+      case "0" -> 0;
+      default -> throw new IllegalArgumentException("Option 'kafka.acks' is '" + text + "': give 0, 1 or all");
+    };
+  }
+
+  private boolean isIdempotent() {
+    String asked = client.get("enable.idempotence");
+    if (asked != null && !asked.equalsIgnoreCase("true") && !asked.equalsIgnoreCase("false")) {
+      throw new IllegalArgumentException("Option 'kafka.enable.idempotence' is '" + asked + "': give true or false");
+    }
+    String conflict = acks != -1 ? "kafka.acks=all" : retries == 0 ? "kafka.retries of 1 or more"
+        : maxInFlight > 5 ? "kafka.max.in.flight.requests.per.connection of at most 5" : null;
+    if (conflict != null && "true".equalsIgnoreCase(asked)) {
+      throw new IllegalArgumentException("kafka.enable.idempotence=true needs " + conflict);
+    }
+    return conflict == null && !"false".equalsIgnoreCase(asked);
+  }
+}
