@@ -1,0 +1,228 @@
+package bowstring.spark.decode;
+
+import bowstring.spark.wire.WireException;
+import java.util.Arrays;
+import java.util.Set;
+
+/**
+ * The records of one columnar batch as arrays: offsets and timestamps by value; keys, values and headers as positions
+ * and lengths relative to one base address, the bytes staying where they were received, mapped or decompressed.
+ *
+ * <p>Only the columns asked for are filled. The arrays are reused from batch to batch.
+ */
+public final class RecordColumns {
+  private static final int FIRST_CAPACITY = 1 << 12;
+  private static final long MOST_MS = Long.MAX_VALUE / 1000;
+
+  final boolean wantsKey;
+  final boolean wantsValue;
+  final boolean wantsOffset;
+  final boolean wantsTimestamp;
+  final boolean wantsHeaders;
+
+  int rows;
+  long base;
+  int timestampType;
+  int[] keyAt = new int[0];
+  int[] keyLength = new int[0];
+  int[] valueAt = new int[0];
+  int[] valueLength = new int[0];
+  long[] offsets = new long[0];
+  long[] timestampsMicros = new long[0];
+  int nullKeys;
+  int nullValues;
+  final HeaderColumns headers;
+  private int capacity;
+
+  /** Columns by their names in the source's schema; others (topic, partition, timestampType) need no arrays. */
+  public RecordColumns(Set<String> names) {
+    wantsKey = names.contains("key");
+    wantsValue = names.contains("value");
+    wantsOffset = names.contains("offset");
+    wantsTimestamp = names.contains("timestamp");
+    wantsHeaders = names.contains("headers");
+    headers = wantsHeaders ? new HeaderColumns() : null;
+    grow(FIRST_CAPACITY);
+  }
+
+  /** Rows of the current batch. */
+  public int rows() {
+    return rows;
+  }
+
+  /** Address that positions are relative to. */
+  public long base() {
+    return base;
+  }
+
+  /** Where each value begins, relative to {@link #base}; the first {@link #rows} entries count. */
+  public int[] valueAt() {
+    return valueAt;
+  }
+
+  /** Length of each value in bytes, -1 for null. */
+  public int[] valueLength() {
+    return valueLength;
+  }
+
+  /** Values of the current batch that are null. */
+  public int nullValues() {
+    return nullValues;
+  }
+
+  /** The offset of a row; only if the column was asked for. */
+  public long offset(int row) {
+    return offsets[row];
+  }
+
+  void clear() {
+    rows = 0;
+    nullKeys = 0;
+    nullValues = 0;
+    if (headers != null) {
+      headers.clear();
+    }
+  }
+
+  private boolean mustWalk() {
+    return wantsKey || wantsValue || wantsTimestamp || wantsHeaders;
+  }
+
+  /** Whether a batch that lies whole inside the range can be added from its header alone. */
+  boolean canCount(int count, int lastOffsetDelta) {
+    return !mustWalk() && (!wantsOffset || count == lastOffsetDelta + 1);
+  }
+
+  /** Adds the records of a batch of which only the number, and perhaps the offsets, are needed. */
+  void addCounted(int count, long baseOffset) {
+    reserve(count);
+    if (wantsOffset) {
+      for (int i = 0; i < count; i++) {
+        offsets[rows + i] = baseOffset + i;
+      }
+    }
+    rows += count;
+  }
+
+  private void reserve(int more) {
+    int needed = Math.addExact(rows, more);
+    if (needed > capacity) {
+      grow(Math.max(needed, capacity + capacity / 2));
+    }
+  }
+
+  private void grow(int size) {
+    capacity = size;
+    if (wantsKey) {
+      keyAt = Arrays.copyOf(keyAt, size);
+      keyLength = Arrays.copyOf(keyLength, size);
+    }
+    if (wantsValue) {
+      valueAt = Arrays.copyOf(valueAt, size);
+      valueLength = Arrays.copyOf(valueLength, size);
+    }
+    if (wantsOffset) {
+      offsets = Arrays.copyOf(offsets, size);
+    }
+    if (wantsTimestamp) {
+      timestampsMicros = Arrays.copyOf(timestampsMicros, size);
+    }
+    if (headers != null) {
+      headers.growRecords(size);
+    }
+  }
+
+  /**
+   * Adds the records of one batch that have offsets in [start, end).
+   *
+   * @param at address of the first record; {@code base} and {@code DirectMemory.SLACK} readable bytes behind
+   *     {@code limit} are the caller's promise
+   */
+  void addRecords(long at, long limit, BatchFrame batch, long start, long end) throws WireException.CorruptRecords {
+    int count = batch.count;
+    if (count > (limit - at) / BatchHeader.SMALLEST_RECORD_BYTES) {
+      throw corrupt(batch, count + " records in " + (limit - at) + " bytes");
+    }
+    reserve(count);
+    boolean inside = batch.baseOffset >= start && batch.nextOffset <= end;
+    boolean timestampOfBatch = batch.timestampType == 1;
+    long position = at;
+    int row = rows;
+    for (int i = 0; i < count; i++) {
+      long read = Varints.read(position);
+      position += Varints.length(read);
+      long recordEnd = position + Varints.value(read);
+      if (recordEnd > limit || recordEnd < position) {
+        throw corrupt(batch, "a record that ends outside its batch");
+      }
+      position++; // attributes: none are defined
+      long timestampAt = position;
+      position += Varints.length64(position);
+      read = Varints.read(position);
+      position += Varints.length(read);
+      long offset = batch.baseOffset + Varints.value(read);
+      if (!inside && (offset < start || offset >= end)) {
+        position = recordEnd;
+        continue;
+      }
+      if (wantsTimestamp) {
+        timestampsMicros[row] = micros(batch,
+            timestampOfBatch ? batch.maxTimestampMs : batch.baseTimestampMs + Varints.value64(timestampAt));
+      }
+      if (wantsOffset) {
+        offsets[row] = offset;
+      }
+      addFields(position, recordEnd, row, batch);
+      row++;
+      position = recordEnd;
+    }
+    rows = row;
+  }
+
+  private void addFields(long at, long recordEnd, int row, BatchFrame batch) throws WireException.CorruptRecords {
+    if (!wantsKey && !wantsValue && !wantsHeaders) {
+      return;
+    }
+    long read = Varints.read(at);
+    int length = Varints.value(read);
+    long position = at + Varints.length(read);
+    if (length > recordEnd - position) {
+      throw corrupt(batch, "a key that ends outside its record");
+    }
+    if (wantsKey) {
+      keyAt[row] = (int) (position - base);
+      keyLength[row] = length;
+      nullKeys += length >>> 31;
+    }
+    position += Math.max(length, 0);
+    if (!wantsValue && !wantsHeaders) {
+      return;
+    }
+    read = Varints.read(position);
+    length = Varints.value(read);
+    position += Varints.length(read);
+    if (length > recordEnd - position) {
+      throw corrupt(batch, "a value that ends outside its record");
+    }
+    if (wantsValue) {
+      valueAt[row] = (int) (position - base);
+      valueLength[row] = length;
+      nullValues += length >>> 31;
+    }
+    if (wantsHeaders) {
+      headers.add(position + Math.max(length, 0), recordEnd, base, row, batch);
+    }
+  }
+
+  private static long micros(BatchFrame batch, long ms) throws WireException.CorruptRecords {
+    if (ms > MOST_MS || ms < -MOST_MS) {
+      throw corrupt(batch, "a timestamp of " + ms + " ms, which Spark's timestamps cannot hold");
+    }
+    return ms * 1000;
+  }
+
+  static WireException.CorruptRecords corrupt(BatchFrame batch, String what) {
+    return new WireException.CorruptRecords("The record batch at offset " + batch.baseOffset + " has " + what
+        + ": it is damaged, or was written by a faulty client");
+  }
+}

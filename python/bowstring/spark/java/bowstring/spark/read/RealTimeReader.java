@@ -1,0 +1,108 @@
+package bowstring.spark.read;
+
+import bowstring.spark.wire.ClientOptions;
+import java.io.IOException;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.connector.metric.CustomTaskMetric;
+import org.apache.spark.sql.connector.read.streaming.PartitionOffset;
+import org.apache.spark.sql.connector.read.streaming.SupportsRealTimeRead;
+
+/**
+ * Reads one partition record by record as they arrive, without an end, for real-time mode.
+ *
+ * <p>Rows are views of a columnar batch: Spark takes what it needs of one before it asks for the next.
+ */
+final class RealTimeReader implements SupportsRealTimeRead<InternalRow> {
+  private static final int LONGEST_WAIT_MS = 500;
+
+  private final OffsetRange range;
+  private final ReadSettings settings;
+  private final RecordBatchBuilder builder;
+  private final FetchedRegions regions;
+  private boolean hasRegion;
+  private int row = -1;
+  private int rows;
+  private long nextUnread;
+  private long records;
+
+  RealTimeReader(RecordPartition input, ReadSettings settings) throws IOException {
+    this.range = input.range();
+    this.settings = settings;
+    this.nextUnread = range.start();
+    ClientOptions options = ClientOptions.of(settings.options());
+    this.builder = new RecordBatchBuilder(settings, options, range.partition(), true);
+    this.regions = new FetchedRegions(input, options, settings);
+    regions.withoutPrefetch();
+  }
+
+  @Override
+  public PartitionOffset getOffset() {
+    return new PartitionPosition(range.partition(), nextUnread);
+  }
+
+  @Override
+  public RecordStatus nextWithTimeout(Long startMs, Long timeoutMs) throws IOException {
+    long deadline = System.nanoTime() + timeoutMs * 1_000_000;
+    while (true) {
+      if (row + 1 < rows) {
+        row++;
+        records++;
+        nextUnread = builder.offset(row) + 1;
+        return RecordStatus.newStatusWithoutArrivalTime(true);
+      }
+      long leftMs = (deadline - System.nanoTime()) / 1_000_000;
+      if (!fill((int) Math.max(0, Math.min(leftMs, LONGEST_WAIT_MS))) && System.nanoTime() - deadline >= 0) {
+        return RecordStatus.newStatusWithoutArrivalTime(false);
+      }
+    }
+  }
+
+  /** Makes the next records current; false if none came in time. */
+  private boolean fill(int waitMs) throws IOException {
+    row = -1;
+    rows = 0;
+    if (!hasRegion) {
+      if (!regions.advance(waitMs)) {
+        return false;
+      }
+      builder.begin(regions);
+      hasRegion = true;
+    }
+    if (builder.next(nextUnread, range.end(), Integer.MAX_VALUE)) {
+      rows = builder.batch().numRows();
+      return true;
+    }
+    hasRegion = false;
+    nextUnread = Math.max(nextUnread, regions.nextOffset()); // behind what the region ended with: markers, gaps
+    return true;
+  }
+
+  @Override
+  public boolean next() throws IOException {
+    while (range.end() != Long.MAX_VALUE && nextUnread < range.end()) {
+      if (nextWithTimeout(System.currentTimeMillis(), (long) settings.pollTimeoutMs()).hasRecord()) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  @Override
+  public InternalRow get() {
+    return builder.batch().getRow(row);
+  }
+
+  @Override
+  public CustomTaskMetric[] currentMetricsValues() {
+    return SourceMetrics.of(records, regions);
+  }
+
+  @Override
+  public void close() throws IOException {
+    try {
+      regions.close();
+    } finally {
+      builder.close();
+    }
+  }
+}

@@ -1,0 +1,103 @@
+package bowstring.spark.read;
+
+import bowstring.spark.decode.RecordColumns;
+import bowstring.spark.decode.RecordDecoder;
+import bowstring.spark.decode.RecordVectors;
+import bowstring.spark.values.ValueDecoder;
+import bowstring.spark.wire.ClientOptions;
+import bowstring.spark.wire.TopicPartition;
+import bowstring.spark.wire.WireException;
+import java.io.Closeable;
+import java.util.Arrays;
+import java.util.HashSet;
+import java.util.Set;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.vectorized.ColumnVector;
+import org.apache.spark.sql.vectorized.ColumnarBatch;
+
+/** One reader's columns: decodes regions into the columns wanted, typed values among them, as one ColumnarBatch. */
+final class RecordBatchBuilder implements Closeable {
+  private final RecordDecoder decoder;
+  private final RecordColumns columns;
+  private final ValueDecoder values;
+  private final ColumnarBatch batch;
+
+  /**
+   * Columns for one partition.
+   *
+   * @param withOffsets whether offsets are needed even if the query does not ask for them
+   */
+  RecordBatchBuilder(ReadSettings settings, ClientOptions options, TopicPartition partition, boolean withOffsets) {
+    Set<String> names = new HashSet<>(Arrays.asList(settings.schema().fieldNames()));
+    values = settings.format() == null ? null : settings.format().decoder(settings.schema());
+    if (settings.format() != null) {
+      names.remove("value");
+    }
+    if (values != null) {
+      names.add("value");
+    }
+    if (withOffsets) {
+      names.add("offset");
+    }
+    columns = new RecordColumns(names);
+    decoder = new RecordDecoder(columns, options.checkCrcs(), options.isReadCommitted(), settings.minTimestampMs());
+    StructField[] fields = settings.schema().fields();
+    ColumnVector[] vectors = new ColumnVector[fields.length];
+    for (int i = 0; i < fields.length; i++) {
+      vectors[i] = vector(fields[i].name(), settings, partition);
+    }
+    batch = new ColumnarBatch(vectors);
+  }
+
+  private ColumnVector vector(String name, ReadSettings settings, TopicPartition partition) {
+    if (values != null) {
+      ColumnVector decoded = values.column(name);
+      if (decoded != null) {
+        return decoded;
+      }
+    }
+    ColumnVector plain = RecordVectors.of(name, columns, partition.topic(), partition.partition());
+    return values == null ? plain : values.kept(plain);
+  }
+
+  /** Shows the next region. */
+  void begin(Regions regions) {
+    decoder.begin(regions.buffer(), regions.position(), regions.limit(), regions.hasSlack(), regions.aborted());
+  }
+
+  /**
+   * Fills the batch with the region's next records in [start, end).
+   *
+   * @return false if the region has no more of them; a batch may have no rows, if none of its values decodes
+   */
+  boolean next(long start, long end, long mostRows) throws WireException {
+    if (!decoder.next(start, end)) {
+      return false;
+    }
+    int rows = columns.rows();
+    if (values != null) {
+      rows = values.decode(null, columns.base(), columns.valueAt(), columns.valueLength(), rows);
+    }
+    batch.setNumRows((int) Math.min(rows, mostRows));
+    return true;
+  }
+
+  ColumnarBatch batch() {
+    return batch;
+  }
+
+  /** The offset of a row of the batch. */
+  long offset(int row) {
+    return columns.offset(values == null ? row : values.keptRow(row));
+  }
+
+  /** Whether the region went beyond the end of the range. */
+  boolean passedEnd() {
+    return decoder.passedEnd();
+  }
+
+  @Override
+  public void close() {
+    decoder.close();
+  }
+}

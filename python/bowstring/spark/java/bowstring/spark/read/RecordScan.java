@@ -1,0 +1,159 @@
+package bowstring.spark.read;
+
+import bowstring.spark.wire.TopicPartition;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.OptionalLong;
+import java.util.Set;
+import java.util.TreeMap;
+import org.apache.spark.sql.connector.metric.CustomMetric;
+import org.apache.spark.sql.connector.read.Batch;
+import org.apache.spark.sql.connector.read.InputPartition;
+import org.apache.spark.sql.connector.read.PartitionReaderFactory;
+import org.apache.spark.sql.connector.read.Scan;
+import org.apache.spark.sql.connector.read.Statistics;
+import org.apache.spark.sql.connector.read.SupportsReportStatistics;
+import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
+import org.apache.spark.sql.types.StructType;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * One query's read. A batch query's offsets are resolved once, when they are first needed, so that its statistics and its
+ * tasks speak of the same records.
+ */
+final class RecordScan implements Scan, Batch, SupportsReportStatistics {
+  private static final Logger LOG = LoggerFactory.getLogger(RecordScan.class);
+
+  /** For statistics: what a record takes, columns and all, while nothing better is known. */
+  private static final long GUESSED_RECORD_BYTES = 150;
+
+  private final SourceOptions options;
+  private final StructType schema;
+  private final PushedFilters filters;
+  private final long limit;
+  private OffsetReader offsets;
+  private List<OffsetRange> ranges;
+
+  RecordScan(SourceOptions options, StructType schema, PushedFilters filters, long limit) {
+    this.options = options;
+    this.schema = schema;
+    this.filters = filters;
+    this.limit = limit;
+  }
+
+  @Override
+  public StructType readSchema() {
+    return schema;
+  }
+
+  @Override
+  public String description() {
+    String local = switch (options.localMode()) {
+      case FALSE -> "TCP";
+      case TRUE -> "mapped";
+      case AUTO -> "mapped or TCP";
+    };
+    return "bowstring columnar, " + local + ", " + options.subscription()
+        + (filters.pushed().length > 0 ? ", PushedFilters: " + filters : "")
+        + (limit == ReadSettings.UNLIMITED ? "" : ", PushedLimit: " + limit);
+  }
+
+  @Override
+  public String toString() {
+    return description();
+  }
+
+  @Override
+  public CustomMetric[] supportedCustomMetrics() {
+    return SourceMetrics.supported();
+  }
+
+  @Override
+  public Batch toBatch() {
+    options.forBatch();
+    LOG.info("Batch query by {}", description());
+    return this;
+  }
+
+  @Override
+  public MicroBatchStream toMicroBatchStream(String checkpointLocation) {
+    options.forStream();
+    LOG.info("Streaming query by {}", description());
+    return new RecordStream(options, ReadSettings.of(options, schema, limit, filters.minTimestampMs()),
+        checkpointLocation, description());
+  }
+
+  private synchronized List<OffsetRange> ranges() {
+    if (ranges == null) {
+      options.forBatch();
+      offsets = new OffsetReader(options);
+      Set<TopicPartition> partitions = offsets.partitions(true);
+      Map<TopicPartition, Long> start =
+          offsets.resolve(options.startingOffsets(new OffsetLimit.Earliest()), partitions, true);
+      Map<TopicPartition, Long> end = offsets.resolve(options.endingOffsets(), partitions, false);
+      Map<TopicPartition, Long> from = new TreeMap<>(start);
+      if (filters.minTimestampMs() != ReadSettings.ANY_TIMESTAMP) {
+        moveToTimestamp(from, end);
+      }
+      if (options.failOnDataLoss()) {
+        mustNotBeReversed(start, end);
+      }
+      List<OffsetRange> found = new ArrayList<>();
+      for (TopicPartition partition : partitions) {
+        if (filters.selects(partition)) {
+          found.add(filters.narrow(new OffsetRange(partition, from.get(partition), end.get(partition))));
+        }
+      }
+      ranges = new RangePlanner(options.minPartitions(), options.maxRecordsPerPartition()).plan(found);
+    }
+    return ranges;
+  }
+
+  private static void mustNotBeReversed(Map<TopicPartition, Long> start, Map<TopicPartition, Long> end) {
+    start.forEach((partition, from) -> {
+      if (from > end.get(partition)) {
+        throw new IllegalArgumentException("The resolved start offset " + from + " of " + partition
+            + " is greater than its end offset " + end.get(partition));
+      }
+    });
+  }
+
+  /** All records before the first that is late enough are too early, in whatever order of time they are. */
+  private void moveToTimestamp(Map<TopicPartition, Long> start, Map<TopicPartition, Long> end) {
+    long timestamp = Math.max(0, filters.minTimestampMs());
+    if (timestamp == 0) {
+      return;
+    }
+    offsets.offsets(start.keySet(), timestamp).forEach((partition, offset) ->
+        start.merge(partition, offset < 0 ? end.get(partition) : offset, Math::max));
+  }
+
+  @Override
+  public InputPartition[] planInputPartitions() {
+    List<OffsetRange> planned = ranges();
+    return planned.stream().map(offsets::task).toArray(InputPartition[]::new);
+  }
+
+  @Override
+  public PartitionReaderFactory createReaderFactory() {
+    return new RecordReaderFactory(ReadSettings.of(options, schema, limit, filters.minTimestampMs()), false);
+  }
+
+  @Override
+  public Statistics estimateStatistics() {
+    long rows = ranges().stream().mapToLong(range -> Math.min(range.size(), limit)).sum();
+    return new Statistics() {
+      @Override
+      public OptionalLong sizeInBytes() {
+        return OptionalLong.of(rows * GUESSED_RECORD_BYTES);
+      }
+
+      @Override
+      public OptionalLong numRows() {
+        return OptionalLong.of(rows);
+      }
+    };
+  }
+}

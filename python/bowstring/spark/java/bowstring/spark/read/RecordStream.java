@@ -1,0 +1,251 @@
+package bowstring.spark.read;
+
+import bowstring.spark.wire.ClusterClient;
+import bowstring.spark.wire.TopicPartition;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.TreeSet;
+import org.apache.spark.sql.connector.read.InputPartition;
+import org.apache.spark.sql.connector.read.PartitionReaderFactory;
+import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
+import org.apache.spark.sql.connector.read.streaming.Offset;
+import org.apache.spark.sql.connector.read.streaming.PartitionOffset;
+import org.apache.spark.sql.connector.read.streaming.ReadLimit;
+import org.apache.spark.sql.connector.read.streaming.ReportsSourceMetrics;
+import org.apache.spark.sql.connector.read.streaming.SupportsRealTimeMode;
+import org.apache.spark.sql.connector.read.streaming.SupportsTriggerAvailableNow;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * A topic as a stream: micro-batches, AvailableNow and real-time mode.
+ *
+ * <p>Offsets, rate limits and what counts as lost data are those of Spark's Kafka source, so that a query can move here
+ * with its checkpoint. Used by the query's own thread; only metrics may come from another.
+ */
+final class RecordStream
+    implements MicroBatchStream, SupportsTriggerAvailableNow, SupportsRealTimeMode, ReportsSourceMetrics {
+  private static final Logger LOG = LoggerFactory.getLogger(RecordStream.class);
+
+  private final SourceOptions options;
+  private final ReadSettings settings;
+  private final String checkpoint;
+  private final String description;
+  private final OffsetReader offsets;
+  private final RateLimiter limiter;
+  private volatile Map<TopicPartition, Long> latest;
+  private boolean availableNow;
+  private Map<TopicPartition, Long> availableNowEnd;
+  private boolean realTime;
+
+  RecordStream(SourceOptions options, ReadSettings settings, String checkpoint, String description) {
+    this.options = options;
+    this.settings = settings;
+    this.checkpoint = checkpoint;
+    this.description = description;
+    this.offsets = new OffsetReader(options);
+    this.limiter = new RateLimiter(offsets);
+  }
+
+  @Override
+  public Offset initialOffset() {
+    return new SourceOffset(new InitialOffsets(checkpoint).getOrWrite(() -> {
+      Set<TopicPartition> partitions = offsets.partitions(true);
+      Map<TopicPartition, Long> start =
+          offsets.resolve(options.startingOffsets(new OffsetLimit.Latest()), partitions, true);
+      LOG.info("Initial offsets: {}", start);
+      return start;
+    }));
+  }
+
+  @Override
+  public Offset deserializeOffset(String json) {
+    return SourceOffset.parse(json);
+  }
+
+  @Override
+  public ReadLimit getDefaultReadLimit() {
+    Long most = options.maxOffsetsPerTrigger();
+    Long least = options.minOffsetsPerTrigger();
+    if (least != null) {
+      ReadLimit lower = ReadLimit.minRows(least, options.maxTriggerDelayMs());
+      return most == null ? lower : ReadLimit.compositeLimit(new ReadLimit[] {lower, ReadLimit.maxRows(most)});
+    }
+    return most == null ? ReadLimit.allAvailable() : ReadLimit.maxRows(most);
+  }
+
+  @Override
+  public Offset latestOffset() {
+    throw new UnsupportedOperationException("latestOffset(Offset, ReadLimit) should be called instead of this method");
+  }
+
+  @Override
+  public Offset latestOffset(Offset start, ReadLimit limit) {
+    Map<TopicPartition, Long> from = SourceOffset.of(start);
+    Map<TopicPartition, Long> end = availableNowEnd;
+    if (end == null) {
+      end = offsets.latest(from);
+      if (availableNow) {
+        availableNowEnd = end;
+      }
+    }
+    latest = end;
+    Map<TopicPartition, Long> limited = limiter.limit(from, end, limit);
+    return limited.isEmpty() ? null : new SourceOffset(limited);
+  }
+
+  @Override
+  public Offset reportLatestOffset() {
+    Map<TopicPartition, Long> known = latest;
+    return known == null || known.isEmpty() ? null : new SourceOffset(known);
+  }
+
+  @Override
+  public void prepareForTriggerAvailableNow() {
+    availableNow = true;
+  }
+
+  @Override
+  public InputPartition[] planInputPartitions(Offset start, Offset end) {
+    Map<TopicPartition, Long> from = SourceOffset.of(start);
+    Map<TopicPartition, Long> until = SourceOffset.of(end);
+    Map<TopicPartition, Long> complete = withNewPartitions(from, until);
+    reportDeleted(from, until);
+    if (availableNowEnd != null) {
+      checkAvailableNow(until);
+    }
+    List<OffsetRange> ranges = new ArrayList<>();
+    until.forEach((partition, to) -> {
+      Long begin = complete.get(partition);
+      if (begin != null) {
+        if (to < begin) {
+          settings.reportLoss("Partition " + partition + "'s offset was changed from " + begin + " to " + to);
+        }
+        ranges.add(new OffsetRange(partition, begin, to));
+      }
+    });
+    return tasks(new RangePlanner(options.minPartitions(), options.maxRecordsPerPartition()).plan(ranges));
+  }
+
+  private InputPartition[] tasks(List<OffsetRange> ranges) {
+    if (!offsets.hasLooked()) {
+      offsets.partitions(false); // a query that has just recovered: nobody asked for metadata yet
+    }
+    return ranges.stream().map(offsets::task).toArray(InputPartition[]::new);
+  }
+
+  /** Partitions that are new in this batch begin where they begin, which should be 0. */
+  private Map<TopicPartition, Long> withNewPartitions(Map<TopicPartition, Long> from,
+      Map<TopicPartition, Long> until) {
+    Set<TopicPartition> added = new TreeSet<>(until.keySet());
+    added.removeAll(from.keySet());
+    Map<TopicPartition, Long> complete = new TreeMap<>(from);
+    if (added.isEmpty()) {
+      return complete;
+    }
+    Map<TopicPartition, Long> earliest = earliestOfExisting(added);
+    Set<TopicPartition> gone = new TreeSet<>(added);
+    gone.removeAll(earliest.keySet());
+    if (!gone.isEmpty()) {
+      settings.reportLoss("Cannot find earliest offsets of " + gone);
+    }
+    LOG.info("Partitions added: {}", earliest);
+    earliest.forEach((partition, offset) -> {
+      if (offset != 0) {
+        settings.reportLoss("Added partition " + partition + " starts from " + offset + " instead of 0");
+      }
+    });
+    complete.putAll(earliest);
+    return complete;
+  }
+
+  private Map<TopicPartition, Long> earliestOfExisting(Set<TopicPartition> wanted) {
+    Set<TopicPartition> existing = offsets.partitions(false);
+    existing.retainAll(wanted);
+    return offsets.offsets(existing, ClusterClient.EARLIEST);
+  }
+
+  private void reportDeleted(Map<TopicPartition, Long> from, Map<TopicPartition, Long> until) {
+    Set<TopicPartition> deleted = new TreeSet<>(from.keySet());
+    deleted.removeAll(until.keySet());
+    if (!deleted.isEmpty()) {
+      settings.reportLoss(deleted + " are gone");
+    }
+  }
+
+  /** What was there when an AvailableNow query began must be there until its end. */
+  private void checkAvailableNow(Map<TopicPartition, Long> until) {
+    Map<TopicPartition, Long> now = offsets.latest(until);
+    until.forEach((partition, to) -> {
+      Long end = now.get(partition);
+      if (end == null || to > end) {
+        throw new DataLossException("With Trigger.AvailableNow, " + partition + " was to be read up to offset " + to
+            + (end == null ? ", but it is gone" : ", but ends at " + end + " now") + ": restart the query");
+      }
+    });
+  }
+
+  @Override
+  public PartitionReaderFactory createReaderFactory() {
+    return new RecordReaderFactory(settings, realTime);
+  }
+
+  @Override
+  public void prepareForRealTimeMode() {
+    realTime = true;
+  }
+
+  @Override
+  public InputPartition[] planInputPartitions(Offset start) {
+    realTime = true;
+    Map<TopicPartition, Long> from = SourceOffset.of(start);
+    Set<TopicPartition> existing = offsets.partitions(false);
+    Map<TopicPartition, Long> until = new TreeMap<>();
+    existing.forEach(partition -> until.put(partition, Long.MAX_VALUE));
+    Map<TopicPartition, Long> complete = withNewPartitions(from, until);
+    reportDeleted(from, until);
+    List<OffsetRange> ranges = new ArrayList<>();
+    complete.forEach((partition, begin) -> {
+      if (existing.contains(partition)) {
+        ranges.add(new OffsetRange(partition, begin, Long.MAX_VALUE));
+      }
+    });
+    return ranges.stream().map(offsets::task).toArray(InputPartition[]::new);
+  }
+
+  @Override
+  public Offset mergeOffsets(PartitionOffset[] positions) {
+    Map<TopicPartition, Long> merged = new TreeMap<>();
+    for (PartitionOffset position : positions) {
+      PartitionPosition ours = (PartitionPosition) position;
+      merged.put(ours.partition(), ours.offset());
+    }
+    return new SourceOffset(merged);
+  }
+
+  @Override
+  public Map<String, String> metrics(Optional<Offset> latestConsumed) {
+    Map<TopicPartition, Long> known = latest;
+    return latestConsumed.isEmpty() || known == null ? Map.of()
+        : new LagMetrics(options).of(SourceOffset.of(latestConsumed.get()), known);
+  }
+
+  @Override
+  public void commit(Offset end) {
+    // Spark's checkpoint keeps the offsets
+  }
+
+  @Override
+  public void stop() {
+    // connections are the pool's
+  }
+
+  @Override
+  public String toString() {
+    return description;
+  }
+}
