@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from bowstring.clients.records import OffsetAndMetadata as OffsetAndMetadata
     from bowstring.clients.records import Record as Record
     from bowstring.clients.records import TopicPartition as TopicPartition
+    from bowstring.tables import Records as Records
+    from bowstring.tables import read as read
+    from bowstring.tables import scan as scan
 
 __version__ = "0.1.0"
 
@@ -35,7 +38,10 @@ _MODULES = {
     "OffsetAndMetadata": "clients.records",
     "Producer": "clients.producer",
     "Record": "clients.records",
+    "Records": "tables",
     "TopicPartition": "clients.records",
+    "read": "tables",
+    "scan": "tables",
 }
 # Imported as wholes when first used.
 _PACKAGES = ("aio",)
@@ -49,9 +55,12 @@ __all__ = [
     "OffsetAndMetadata",
     "Producer",
     "Record",
+    "Records",
     "TopicPartition",
     "__version__",
     "aio",
+    "read",
+    "scan",
 ]
 
 

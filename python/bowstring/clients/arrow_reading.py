@@ -34,6 +34,9 @@ class ArrowReading:
     _until: Callable[..., None]
     _formats: dict[tuple[tuple[str, ...] | None, str, str], ArrowFormat]
     _topic_numbers: dict[str, int]
+    # Whether each batch is of one partition only, and which the last was.
+    _one_partition = False
+    taken_from: TopicPartition | None = None
 
     def poll_arrow(
         self,
@@ -145,7 +148,7 @@ class ArrowReading:
             if state.decoded and state.position is not None:
                 state.seek(state.position)  # poll() has made objects of what comes next: fetched again
             self._take_partition(rows, partition, state)
-            if rows.full:
+            if rows.full or (self._one_partition and rows.rows):
                 self._positions.rotate(partition)
                 break
         return rows.rows > 0
@@ -154,6 +157,7 @@ class ArrowReading:
         numbers = self._topic_numbers
         number = numbers.setdefault(partition.topic, len(numbers))
         while state.chunks and not rows.full:
+            self.taken_from = partition
             chunk = state.chunks[0]
             try:
                 done, offset, resumed = rows.append(

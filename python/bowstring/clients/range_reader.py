@@ -23,11 +23,15 @@ _TURN_S = 1.0
 class BoundedConsumer(Consumer):
     """A consumer without a group that reads given ranges of offsets and knows when it is done.
 
+    Each batch is of one partition, `taken_from`.
+
     Args:
         ranges: by partition, the first offset and the one to stop before.
         idle_timeout_ms: an end that does not come nearer for this long is given up.
         configs: of Consumer.
     """
+
+    _one_partition = True
 
     def __init__(
         self,

@@ -1,0 +1,70 @@
+"""Typed keys and values: what a format (bowstring.Json, Avro, Protobuf) reads in a binary column."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from bowstring.clients.arrow_columns import pyarrow
+from bowstring.clients.errors import ConfigError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class ValueFormat(Protocol):
+    """What reads bytes as typed columns.
+
+    Attributes:
+        schema: the columns.
+    """
+
+    schema: pa.Schema
+
+    def decode(self, array: pa.Array) -> tuple[pa.StructArray, pa.StringArray | None]:
+        """The structs behind binary or binary_view values, and what is wrong with each: a bad value is a null
+        struct with a message, a null value a null struct without one; None when nothing is wrong."""
+
+
+class TypedColumns:
+    """Replaces `key` and `value` by structs, each followed by a column `key_error` or `value_error`.
+
+    Args:
+        formats: by "key" and "value"; None leaves the bytes as they are.
+
+    Raises:
+        ConfigError: a format was given for a column that is not read.
+    """
+
+    def __init__(self, schema: pa.Schema, formats: dict[str, ValueFormat | None]):
+        arrow = pyarrow()
+        self._formats = {name: form for name, form in formats.items() if form is not None}
+        for name in self._formats:
+            if name not in schema.names:
+                raise ConfigError(
+                    f"a format for {name!r} was given, but columns={schema.names} leaves it out"
+                )
+        fields = []
+        for field in schema:
+            form = self._formats.get(field.name)
+            if form is None:
+                fields.append(field)
+            else:
+                fields.append(arrow.field(field.name, arrow.struct(list(form.schema))))
+                fields.append(arrow.field(f"{field.name}_error", arrow.string()))
+        self.schema: pa.Schema = arrow.schema(fields)
+
+    def batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The batch with its typed columns; bad values are null, with a message beside them."""
+        if not self._formats:
+            return batch
+        pa = pyarrow()
+        arrays = []
+        for name, array in zip(batch.schema.names, batch.columns, strict=True):
+            form = self._formats.get(name)
+            if form is None:
+                arrays.append(array)
+                continue
+            structs, errors = form.decode(array)
+            arrays.append(structs)
+            arrays.append(pa.nulls(len(array), pa.string()) if errors is None else errors)
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)

@@ -1,0 +1,265 @@
+"""Topics as tables: `bowstring.read` at once, `bowstring.scan` batch by batch."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from bowstring.clients.arrow_columns import ArrowFormat, pyarrow
+from bowstring.clients.arrow_typed import TypedColumns, ValueFormat
+from bowstring.clients.bounds import Bounds, ranges
+from bowstring.clients.errors import ConfigError, MissingPackageError, NoBrokerError
+from bowstring.clients.range_reader import BoundedConsumer
+from bowstring.clients.records import TopicPartition
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
+
+DEFAULT_BOOTSTRAP = "localhost:9092"
+MAX_BATCH_ROWS = 1 << 20
+TOPIC_TIMEOUT_S = 2.0
+
+
+class Records:
+    """Records of a topic: a pyarrow.Table with ways into other libraries.
+
+    Every attribute of pyarrow.Table is there (`num_rows`, `column`, `filter`, ...); `to_arrow()` is the
+    table. DuckDB finds it by the name of the variable, Polars and pyarrow take it through
+    `__arrow_c_stream__`.
+    """
+
+    def __init__(self, table: pa.Table):
+        self._table = table
+
+    def to_arrow(self) -> pa.Table:
+        """The pyarrow.Table."""
+        return self._table
+
+    def to_polars(self) -> pl.DataFrame:
+        """A polars.DataFrame; with layout="binary_view" without copies of keys and values.
+
+        Raises:
+            MissingPackageError: polars is not installed.
+        """
+        try:
+            import polars
+        except ImportError as error:
+            raise MissingPackageError("polars", "polars") from error
+        return polars.DataFrame(self._table)
+
+    def to_pandas(self, **options: Any) -> pd.DataFrame:
+        """A pandas.DataFrame; `options` are those of pyarrow.Table.to_pandas.
+
+        Raises:
+            MissingPackageError: pandas is not installed.
+        """
+        try:
+            import pandas  # noqa: F401
+        except ImportError as error:
+            raise MissingPackageError("pandas", "pandas") from error
+        return self._table.to_pandas(**options)
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self._table.__arrow_c_stream__(requested_schema)
+
+    def __len__(self) -> int:
+        return int(self._table.num_rows)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._table[key]
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._table, name)
+
+    def __eq__(self, other: object) -> bool:
+        return bool(self._table.equals(other._table if isinstance(other, Records) else other))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"<bowstring.Records of {self._table.num_rows} rows>\n{self._table!r}"
+
+
+class Scan:
+    """A bounded read that has been prepared: the consumer, the ranges found, and the columns."""
+
+    def __init__(
+        self,
+        *,
+        topic: str | Iterable[str],
+        start: Bounds,
+        end: Bounds,
+        bootstrap_servers: str | Iterable[str] | None,
+        formats: dict[str, ValueFormat | None],
+        partitions: Iterable[int] | None,
+        form: dict[str, Any],
+        configs: dict[str, Any],
+    ):
+        columns = form["columns"]
+        form["columns"] = None if columns is None else tuple(columns)
+        self._typed = TypedColumns(ArrowFormat(**form).schema, formats)
+        self.schema = self._typed.schema
+        self._form = form
+        if bootstrap_servers is None:
+            bootstrap_servers = os.environ.get("BOWSTRING_BOOTSTRAP_SERVERS", DEFAULT_BOOTSTRAP)
+        # What "earliest" and times found may be deleted before it is read: then reading begins behind it.
+        policy: dict[str, Any] = {} if _has_offsets(start) else {"auto_offset_reset": "earliest"}
+        self._consumer = BoundedConsumer(bootstrap_servers, {}, **policy, **configs)
+        try:
+            self._partitions = self._named([topic] if isinstance(topic, str) else topic, partitions)
+            self._consumer.restrict(ranges(self._consumer, self._partitions, start, end))
+        except BaseException:
+            self._consumer.close()
+            raise
+
+    def _partitions_of(self, topic: str) -> list[TopicPartition]:
+        try:  # a topic that is not there is not waited for as long as a broker
+            return self._consumer.partitions_for(topic, TOPIC_TIMEOUT_S)
+        except NoBrokerError:
+            return self._consumer.partitions_for(topic)
+
+    def _named(self, topics: Iterable[str], numbers: Iterable[int] | None) -> list[TopicPartition]:
+        there = [p for topic in topics for p in self._partitions_of(topic)]
+        if numbers is None:
+            return there
+        wanted = set(numbers)
+        missing = wanted - {p.partition for p in there}
+        if missing:
+            raise ConfigError(
+                f"there are no partitions {sorted(missing)}; there are {[str(p) for p in there]}"
+            )
+        return [p for p in there if p.partition in wanted]
+
+    def batches(self) -> Iterator[tuple[TopicPartition, pa.RecordBatch]]:
+        """Every batch with the partition it is of, as they arrive; closes the connections at the end."""
+        with self._consumer as consumer:
+            for batch in consumer.batches(MAX_BATCH_ROWS, **self._form):
+                assert consumer.taken_from is not None
+                yield consumer.taken_from, self._typed.batch(batch)
+
+    def table(self) -> pa.Table:
+        """Everything, in the order of topics, partitions and offsets."""
+        found: dict[TopicPartition, list[pa.RecordBatch]] = {p: [] for p in self._partitions}
+        for partition, batch in self.batches():
+            found[partition].append(batch)
+        ordered = [batch for batches in found.values() for batch in batches]
+        return pyarrow().Table.from_batches(ordered, schema=self.schema)
+
+
+def _has_offsets(bounds: Bounds) -> bool:
+    given = bounds.values() if hasattr(bounds, "values") else [bounds]
+    return any(isinstance(bound, int) for bound in given)
+
+
+def read(
+    topic: str | Iterable[str],
+    start: Bounds = "earliest",
+    end: Bounds = "latest",
+    *,
+    bootstrap_servers: str | Iterable[str] | None = None,
+    columns: Iterable[str] | None = None,
+    key: ValueFormat | None = None,
+    value: ValueFormat | None = None,
+    partitions: Iterable[int] | None = None,
+    isolation_level: str = "read_uncommitted",
+    layout: str = "binary",
+    timestamp_unit: str = "ms",
+    **configs: Any,
+) -> Records:
+    """The records of a topic from `start` up to `end`, as a table.
+
+    It is bounded by the ends that the partitions have when it is called, and complete though compaction and
+    transactions leave gaps in the offsets. Rows are in the order of partitions and offsets.
+
+    Args:
+        topic: a topic, or several.
+        start: "earliest", "latest", an offset (negative: so many before the end), a datetime (the first
+            record at or after it; without a time zone it is local time), or a mapping from partition to one
+            of these. Partitions that a mapping does not name are read whole.
+        end: the same; what it names is not read any more. Beyond the end of a partition it means its end.
+        bootstrap_servers: `host:port,host:port`, or a list of them; None: $BOWSTRING_BOOTSTRAP_SERVERS, else
+            localhost:9092.
+        columns: names out of topic, partition, offset, timestamp, timestamp_type, key, value, headers; None
+            for all.
+        key, value: formats (bowstring.Json, Avro, Protobuf) that turn the column into a struct. What does not
+            decode is null, with a message in a column `key_error` or `value_error`.
+        partitions: only these.
+        isolation_level: "read_uncommitted", or "read_committed" to leave out aborted and open transactions.
+        layout, timestamp_unit: see `Consumer.poll_arrow`.
+        configs: further settings of Consumer.
+
+    Returns:
+        Records, which has all that a pyarrow.Table has, and `to_polars()`, `to_pandas()`.
+
+    Raises:
+        MissingPackageError: pyarrow is not installed.
+        ConfigError: an argument makes no sense.
+        UnknownTopicError, NoBrokerError: the topic or a broker is not there.
+        OffsetOutOfRangeError: `start` is an offset that is not in the log.
+        CorruptBatchError: a batch fails its CRC or cannot be decoded.
+
+    Example:
+        >>> flights = bowstring.read("flights", start=-1000, columns=["offset", "value"])
+        >>> flights.num_rows
+        1000
+        >>> duckdb.sql("SELECT count(*) FROM flights")
+    """
+    form = {"columns": columns, "layout": layout, "timestamp_unit": timestamp_unit}
+    formats = {"key": key, "value": value}
+    configs["isolation_level"] = isolation_level
+    found = Scan(
+        topic=topic,
+        start=start,
+        end=end,
+        bootstrap_servers=bootstrap_servers,
+        formats=formats,
+        partitions=partitions,
+        form=form,
+        configs=configs,
+    )
+    return Records(found.table())
+
+
+def scan(
+    topic: str | Iterable[str],
+    start: Bounds = "earliest",
+    end: Bounds = "latest",
+    *,
+    bootstrap_servers: str | Iterable[str] | None = None,
+    columns: Iterable[str] | None = None,
+    key: ValueFormat | None = None,
+    value: ValueFormat | None = None,
+    partitions: Iterable[int] | None = None,
+    isolation_level: str = "read_uncommitted",
+    layout: str = "binary",
+    timestamp_unit: str = "ms",
+    **configs: Any,
+) -> pa.RecordBatchReader:
+    """As `read`, batch by batch: a pyarrow.RecordBatchReader that fetches while it is read, memory bounded.
+
+    Batches come as they arrive; each is of one partition, and those of a partition are in order. Where it
+    ends is found when it is called; what goes wrong later is raised while it is read.
+
+    Example:
+        >>> flights = bowstring.scan("flights", columns=["value"])
+        >>> duckdb.sql("SELECT count(*) FROM flights")
+    """
+    form = {"columns": columns, "layout": layout, "timestamp_unit": timestamp_unit}
+    formats = {"key": key, "value": value}
+    configs["isolation_level"] = isolation_level
+    found = Scan(
+        topic=topic,
+        start=start,
+        end=end,
+        bootstrap_servers=bootstrap_servers,
+        formats=formats,
+        partitions=partitions,
+        form=form,
+        configs=configs,
+    )
+    return pyarrow().RecordBatchReader.from_batches(found.schema, (batch for _, batch in found.batches()))
