@@ -17,10 +17,10 @@ public final class RecordScanBuilder
   private StructType schema;
   private long limit = ReadSettings.UNLIMITED;
 
-  /** A scan of all there is, until told otherwise. */
-  public RecordScanBuilder(Map<String, String> options) {
+  /** A scan of all records, with the table's columns, until told otherwise. */
+  public RecordScanBuilder(Map<String, String> options, StructType schema) {
     this.options = new SourceOptions(options);
-    this.schema = SourceSchema.of(options);
+    this.schema = schema;
   }
 
   @Override

@@ -1,26 +1,46 @@
 package bowstring.spark.read;
 
+import bowstring.spark.write.BowstringWriteBuilder;
 import java.util.Arrays;
 import java.util.EnumSet;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Set;
 import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.SupportsRead;
+import org.apache.spark.sql.connector.catalog.SupportsWrite;
 import org.apache.spark.sql.connector.catalog.TableCapability;
 import org.apache.spark.sql.connector.read.ScanBuilder;
+import org.apache.spark.sql.connector.write.LogicalWriteInfo;
+import org.apache.spark.sql.connector.write.WriteBuilder;
+import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** Topics as a table. Options of the table ({@code CREATE TABLE … OPTIONS}) hold unless the query gives its own. */
-public class RecordTable implements SupportsRead {
+public final class RecordTable implements SupportsRead, SupportsWrite {
   private final Map<String, String> tableOptions;
   private final StructType schema;
 
-  /** A table with the options it was declared with. */
+  /**
+   * A table with the options it was declared with.
+   *
+   * @param schema the source's, or those of its columns that are needed
+   * @throws IllegalArgumentException if the schema has other columns than the source
+   */
   public RecordTable(StructType schema, Map<String, String> tableOptions) {
     this.schema = schema;
     this.tableOptions = new HashMap<>(tableOptions);
+    StructType offered = SourceSchema.of(tableOptions);
+    for (StructField field : schema.fields()) {
+      if (!offered.getFieldIndex(field.name()).isDefined()
+          || !offered.apply(field.name()).dataType().sameType(field.dataType())) {
+        throw new IllegalArgumentException("The source has no column " + field.name() + " of type "
+            + field.dataType().simpleString() + ": its columns are " + offered.simpleString()
+            + " (headers only with option includeHeaders)");
+      }
+    }
   }
 
   @Override
@@ -36,20 +56,48 @@ public class RecordTable implements SupportsRead {
 
   @Override
   public Set<TableCapability> capabilities() {
-    return EnumSet.of(TableCapability.BATCH_READ, TableCapability.MICRO_BATCH_READ,
-        TableCapability.ACCEPT_ANY_SCHEMA);
+    return EnumSet.of(TableCapability.BATCH_READ, TableCapability.MICRO_BATCH_READ, TableCapability.BATCH_WRITE,
+        TableCapability.STREAMING_WRITE, TableCapability.ACCEPT_ANY_SCHEMA);
   }
 
   @Override
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
-    return new RecordScanBuilder(merged(options));
+    return new RecordScanBuilder(merged(options), schema);
+  }
+
+  @Override
+  public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
+    return new BowstringWriteBuilder(new TableWrite(info, merged(info.options())));
   }
 
   /** The table's options with the query's on top. */
-  protected final CaseInsensitiveStringMap merged(CaseInsensitiveStringMap options) {
+  private CaseInsensitiveStringMap merged(CaseInsensitiveStringMap options) {
     Map<String, String> all = new HashMap<>();
     new CaseInsensitiveStringMap(tableOptions).forEach(all::put);
     all.putAll(options);
     return new CaseInsensitiveStringMap(all);
+  }
+
+  /** A write with the table's options in it. */
+  private record TableWrite(LogicalWriteInfo query, CaseInsensitiveStringMap options) implements LogicalWriteInfo {
+    @Override
+    public String queryId() {
+      return query.queryId();
+    }
+
+    @Override
+    public StructType schema() {
+      return query.schema();
+    }
+
+    @Override
+    public Optional<StructType> rowIdSchema() {
+      return query.rowIdSchema();
+    }
+
+    @Override
+    public Optional<StructType> metadataSchema() {
+      return query.metadataSchema();
+    }
   }
 }
