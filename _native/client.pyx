@@ -9,7 +9,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromSt
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF
 from cpython.tuple cimport PyTuple_SET_ITEM
-from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy, memset
 from bowstring._native.aborted cimport Aborted
 from bowstring._native.batch cimport (
@@ -17,6 +17,7 @@ from bowstring._native.batch cimport (
     BATCH_HEADER_BYTES, BATCH_PRODUCER_EPOCH, BATCH_PRODUCER_ID, BatchInfo, batch_crc_ok, batch_extent, batch_parse)
 from bowstring._native.bigendian cimport store_be16, store_be32, store_be64
 from bowstring._native.crc cimport crc32c_update
+from bowstring._native.key_hashes cimport murmur2_hash
 from bowstring._native.records cimport Record, record_parse, record_read
 from bowstring._native.varint cimport get_varint
 
@@ -30,8 +31,6 @@ cdef extern from *:
     object new_tuple_of(type cls, Py_ssize_t n)
 
 cdef enum:
-    MURMUR2_SEED = 0x9747B28C
-    MURMUR2_M = 0x5BD1E995
     FIELDS = 8                    # of the record class that decode_records() fills
 
 
@@ -250,26 +249,7 @@ def payload_bytes(data, *, int64_t limit=DECOMPRESSED_MAX_BYTES):
 
 def murmur2(bytes data not None):
     """32-bit MurmurHash2 with Kafka's seed, as an unsigned number."""
-    cdef const uint8_t *at = <const uint8_t *>PyBytes_AS_STRING(data)
-    cdef int64_t length = PyBytes_GET_SIZE(data), left = length
-    cdef uint32_t h = <uint32_t>MURMUR2_SEED ^ <uint32_t>length
-    cdef uint32_t k
-    while left >= 4:
-        k = at[0] | <uint32_t>at[1] << 8 | <uint32_t>at[2] << 16 | <uint32_t>at[3] << 24
-        k *= <uint32_t>MURMUR2_M
-        k ^= k >> 24
-        k *= <uint32_t>MURMUR2_M
-        h = (h * <uint32_t>MURMUR2_M) ^ k
-        at += 4
-        left -= 4
-    if left > 0:
-        if left == 3:
-            h ^= <uint32_t>at[2] << 16
-        if left >= 2:
-            h ^= <uint32_t>at[1] << 8
-        h = (h ^ at[0]) * <uint32_t>MURMUR2_M
-    h = (h ^ (h >> 13)) * <uint32_t>MURMUR2_M
-    return h ^ (h >> 15)
+    return murmur2_hash(<const uint8_t *>PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data))
 
 
 def with_producer(bytes batch not None, int64_t producer_id, int16_t producer_epoch, int32_t base_sequence):

@@ -28,7 +28,7 @@ from bowstring.engine.protocol.messages.api_versions import ApiVersionsRequest
 from bowstring.engine.protocol.schema import Request
 
 # A request, or what makes one for the version that was agreed on.
-Body = Request | Callable[[int], Request]
+Body = Request | Callable[[int], Request | wire.FramedRequest]
 Api = type[Request]
 
 RECEIVE_BUFFER_BYTES = 65536
@@ -116,6 +116,7 @@ class Connection:
         self._small = bytearray(RECEIVE_BUFFER_BYTES)
         self._small_view = memoryview(self._small)
         self._small_bytes = 0
+        self.corked = False
         self._large: memoryview | None = None
         self._large_bytes = 0
         self._negotiation: Pending | None = None
@@ -214,7 +215,8 @@ class Connection:
         pending.body = None
         if pending.expects_reply:
             self.in_flight.append(pending)
-        self.flush()
+        if not self.corked:
+            self.flush()
         if not pending.expects_reply:
             pending.complete(None, None)
 

@@ -104,6 +104,11 @@ class ClosedError(ClientError):
     """The client was used after close()."""
 
 
+class ForkedError(ClosedError):
+    """The client was made before a fork and used in the child: its connections and thread are the parent's.
+    Make another in the child."""
+
+
 class BufferFullError(ClientError):
     """The producer's memory stayed full for max_block_ms: the brokers take records slower than they come."""
 

@@ -115,6 +115,34 @@ class NetworkClient:
         except OSError:
             return  # the pipe is full, so a wake-up is already on its way; or the client is closed
 
+    @property
+    def wake_descriptor(self) -> int:
+        """A byte written to this descriptor does what `wakeup` does, until the client is closed."""
+        return self._wake_writer.fileno()
+
+    def cork(self) -> None:
+        """Requests gather from now on, until `uncork` writes them with as few system calls as possible."""
+        for connection in self._connections.values():
+            connection.corked = True
+
+    def uncork(self) -> None:
+        """Writes what has gathered since `cork`."""
+        for connection in list(self._connections.values()):
+            if connection.corked:
+                connection.corked = False
+                if connection.wants_write and connection.ready:
+                    self._guarded(connection, connection.flush)
+
+    def abandon(self) -> None:
+        """Forgets the connections in a forked process: its parent goes on using them, so nothing is sent."""
+        self._closed = True
+        for connection in self._connections.values():
+            if connection.socket is not None:
+                connection.socket.close()
+        self._selector.close()
+        self._wake_reader.close()
+        self._wake_writer.close()
+
     def in_flight(self, node: Node) -> int:
         """Requests to `node` that are sent or wait to be."""
         connection = self._connections.get((node.host, node.port))

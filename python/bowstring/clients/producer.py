@@ -4,59 +4,57 @@ from __future__ import annotations
 
 import struct
 import time
-import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
+from bowstring._native.accumulator import Accumulator, RecordSender
 from bowstring._native.client import binary_column
-from bowstring._native.encode import BatchBuilder
 from bowstring._native.encode_columns import encode_columns as native_encode_columns
-from bowstring.clients import batches
-from bowstring.clients.accumulator import BatchesFuture, PartitionQueue, ProduceBatch, RecordFuture
+from bowstring._native.produce_batch import Batch
+from bowstring.clients import batches, producer_lifetime
+from bowstring.clients.accumulator import BatchesFuture, PartitionQueue, ProduceBatch
 from bowstring.clients.cluster import Cluster, parse_bootstrap
+from bowstring.clients.config_names import configurable
 from bowstring.clients.errors import (
     BufferFullError,
     ClientError,
     ClosedError,
     ConfigError,
+    ForkedError,
     broker_error,
 )
 from bowstring.clients.network import NetworkClient
-from bowstring.clients.partitioner import Partitioner
-from bowstring.clients.records import TopicInfo, TopicPartition
-from bowstring.clients.sender import IN_FLIGHT_MAX, Sender, SenderConfig
+from bowstring.clients.partitioner import CustomPartitioner
+from bowstring.clients.producer_config import (
+    IN_FLIGHT_MAX,
+    PRODUCER,
+    ProducerSettings,
+    Serializer,
+    producer_settings,
+)
+from bowstring.clients.records import TopicPartition
+from bowstring.clients.sender import Sender
 from bowstring.engine.errors import Errors
 
 Payload = bytes | bytearray | memoryview | str | None
 HeadersLike = Mapping[str, Payload] | Iterable[tuple[str, Payload]]
-Acks = int | str
 Column = tuple[Any, Any] | tuple[Any, Any, Any]
 
 # How long a topic the brokers say they do not have is asked for again: it may be about to be created.
 MISSING_TOPIC_GRACE_S = 5.0
 
 
-class _Topic:
-    """What the producer keeps for a topic, of one version of its metadata."""
-
-    __slots__ = ("available", "info", "partitioner", "queues", "version")
-
-    def __init__(self, partitioner: Partitioner):
-        self.partitioner = partitioner
-        self.version = -1
-        self.info: TopicInfo | None = None
-        self.available: list[int] = []
-        self.queues: dict[int, PartitionQueue] = {}
-
-
-class Producer:
+class Producer(RecordSender):
     """Sends records to a cluster; any number of threads may share one.
 
     Records are gathered into batches by partition and sent by a thread of the producer's own, up to five
     requests in flight to each broker. With `idempotent` each record is stored once and in order, however
     often requests are repeated (KIP-98); without it a retry may duplicate and, with more than one request
     in flight, reorder.
+
+    Settings may also be given in the words of Java's, librdkafka's and kafka-python's producers, as a mapping
+    (`Producer({"bootstrap.servers": "localhost:9092", "linger.ms": 5})`) or as keywords.
 
     Args:
         bootstrap_servers: `host:port,host:port`, or a list of them.
@@ -66,11 +64,18 @@ class Producer:
         compression: "none", "gzip", "snappy", "lz4" or "zstd".
         compression_level: of the codec; None for its own default.
         linger_ms: how long a batch waits for more records.
-        batch_size: bytes at which a batch is sent without waiting.
+        batch_size: bytes, before compression, at which a batch is sent without waiting.
         buffer_memory: bytes held at most; `send` waits when it is full, at most max_block_ms.
+        max_request_size: bytes of a request at most, and so of a record.
         delivery_timeout_ms: a record not acknowledged by then fails.
-        retry_backoff_ms: pause before a batch is sent again; doubles up to a second.
+        retries: how often a batch is sent again; None for as often as delivery_timeout_ms allows.
+        retry_backoff_ms: pause before a batch is sent again; doubles up to retry_backoff_max_ms.
         max_in_flight: requests in flight per broker, at most 5.
+        partitioner: "default" (Java's: murmur2 of the key, else sticky), "uniform_sticky", "round_robin",
+            "random"; librdkafka's "murmur2", "murmur2_random", "consistent", "consistent_random", "fnv1a",
+            "fnv1a_random"; or a function (key, partitions, those with a leader) that returns a partition.
+        partitioner_ignore_keys: records with a key go where those without one do.
+        key_serializer, value_serializer: functions that make bytes of what `send` is given.
 
     Raises:
         ConfigError: an argument makes no sense.
@@ -81,123 +86,73 @@ class Producer:
         ...     print(future.result(10).offset)
     """
 
+    @configurable(PRODUCER)
     def __init__(
         self,
         bootstrap_servers: str | Iterable[str] = "localhost:9092",
         *,
         client_id: str = "bowstring-producer",
-        acks: Acks = "all",
+        acks: int | str = "all",
         idempotent: bool | None = None,
-        compression: str = "none",
+        compression: str | None = "none",
         compression_level: int | None = None,
         linger_ms: float = 5,
-        batch_size: int = 16_384,
+        batch_size: int = 262_144,
         buffer_memory: int = 33_554_432,
         max_request_size: int = 1_048_576,
-        max_block_ms: int = 60_000,
+        max_block_ms: float = 60_000,
         request_timeout_ms: int = 30_000,
         delivery_timeout_ms: int = 120_000,
-        retry_backoff_ms: int = 100,
+        retries: int | None = None,
+        retry_backoff_ms: float = 100,
+        retry_backoff_max_ms: float = 1_000,
         max_in_flight: int = IN_FLIGHT_MAX,
         metadata_max_age_ms: int = 300_000,
+        connect_timeout_ms: int = 10_000,
         allow_auto_create: bool = True,
+        partitioner: str | CustomPartitioner = "default",
+        partitioner_ignore_keys: bool = False,
+        key_serializer: Serializer | None = None,
+        value_serializer: Serializer | None = None,
     ):
-        acks_number = _acks_number(acks)
-        if idempotent is None:
-            idempotent = acks_number == -1
-        if idempotent and acks_number != -1:
-            raise ConfigError(
-                'idempotent needs acks="all": a batch lost after its acknowledgement cannot be found'
-            )
-        if not 1 <= max_in_flight <= IN_FLIGHT_MAX:
-            raise ConfigError(f"max_in_flight is {max_in_flight}, it must be 1 to {IN_FLIGHT_MAX}")
-        config = SenderConfig(
-            acks=acks_number,
+        config = producer_settings(
+            acks=acks,
             idempotent=idempotent,
-            compression=batches.codec_number(compression),
+            compression=compression,
             compression_level=compression_level,
-            linger_s=linger_ms / 1000,
-            batch_bytes=batch_size,
-            request_bytes=max_request_size,
-            request_timeout_s=request_timeout_ms / 1000,
-            delivery_timeout_s=delivery_timeout_ms / 1000,
-            retry_backoff_s=retry_backoff_ms / 1000,
-            in_flight_max=max_in_flight,
+            linger_ms=linger_ms,
+            batch_size=batch_size,
+            buffer_memory=buffer_memory,
+            max_request_size=max_request_size,
+            max_block_ms=max_block_ms,
+            request_timeout_ms=request_timeout_ms,
+            delivery_timeout_ms=delivery_timeout_ms,
+            retries=retries,
+            retry_backoff_ms=retry_backoff_ms,
+            retry_backoff_max_ms=retry_backoff_max_ms,
+            max_in_flight=max_in_flight,
+            partitioner=partitioner,
+            partitioner_ignore_keys=partitioner_ignore_keys,
         )
-        client = NetworkClient(client_id, request_timeout_ms=request_timeout_ms)
+        servers = parse_bootstrap(bootstrap_servers)
+        client = NetworkClient(
+            client_id, request_timeout_ms=request_timeout_ms, connect_timeout_ms=connect_timeout_ms
+        )
         cluster = Cluster(
-            client,
-            parse_bootstrap(bootstrap_servers),
-            metadata_max_age_ms=metadata_max_age_ms,
-            allow_auto_create=allow_auto_create,
+            client, servers, metadata_max_age_ms=metadata_max_age_ms, allow_auto_create=allow_auto_create
         )
+        self._begin(config, client, cluster)
+        self.key_serializer = key_serializer
+        self.value_serializer = value_serializer
+
+    def _begin(self, config: ProducerSettings, client: NetworkClient, cluster: Cluster) -> None:
         self._config = config
-        self._buffer_memory = buffer_memory
-        self._max_block_s = max_block_ms / 1000
-        self._topics: dict[str, _Topic] = {}
-        self._sender = Sender(client, cluster, config)
+        self.accumulator = Accumulator(PartitionQueue, ProduceBatch, config)
+        self._sender = Sender(client, cluster, config, self.accumulator)
         self._sender.thread.start()
-        # Runs when the producer is forgotten or the interpreter ends: what was sent is not lost silently.
-        self._finalizer = weakref.finalize(self, self._sender.stop, delivery_timeout_ms / 1000)
+        self._finalizer = producer_lifetime.watch(self, self._sender)
 
     # ------------------------------------------------------------ sending
-
-    def send(
-        self,
-        topic: str,
-        value: Payload = None,
-        key: Payload = None,
-        *,
-        headers: HeadersLike | None = None,
-        timestamp: int | None = None,
-        partition: int | None = None,
-        on_delivery: Callable[[RecordFuture], Any] | None = None,
-    ) -> RecordFuture:
-        """Takes a record for `topic`; its future tells where it went.
-
-        Args:
-            value: bytes, or text to be encoded as UTF-8; None is a tombstone.
-            key: records of one key go to one partition, by Kafka's murmur2.
-            headers: pairs of a name and bytes, or a mapping.
-            timestamp: milliseconds since the epoch; default now.
-            partition: where to; default by key, else one partition after another.
-            on_delivery: called with the future once it is done, in the producer's thread.
-
-        Raises:
-            UnknownTopicError: no such topic, and the brokers do not create it.
-            NoBrokerError, BufferFullError: within max_block_ms.
-            RecordTooLargeError: larger than max_request_size.
-            ClosedError: after close().
-        """
-        if value.__class__ is not bytes:
-            value = _to_bytes(value, "value")
-        if key is not None and key.__class__ is not bytes:
-            key = _to_bytes(key, "key")
-        pairs = _header_pairs(headers) if headers else ()
-        if timestamp is None:
-            timestamp = time.time_ns() // 1_000_000
-        size = batches.RECORD_OVERHEAD_BYTES + (len(key) if key else 0) + (len(value) if value else 0)
-        if size > self._config.request_bytes:
-            raise broker_error(
-                Errors.MESSAGE_TOO_LARGE.code,
-                f"record for {topic!r}",
-                f"{size} bytes are more than max_request_size={self._config.request_bytes}",
-            )
-        sender = self._sender
-        lock = sender.lock
-        known = self._topics.get(topic)
-        with lock:
-            if known is None or known.version != sender.cluster.version:
-                known = self._topic(topic)
-            self._check_room(size)
-            queue = self._route(known, key, size, partition)
-            batch, index, wake = self._append(queue, (key, value, timestamp, pairs), size)
-        if wake:
-            sender.wake()
-        future = RecordFuture(batch, index, timestamp)
-        if on_delivery is not None:
-            future.add_done_callback(on_delivery)
-        return future
 
     def send_columns(
         self,
@@ -254,53 +209,45 @@ class Producer:
     @property
     def buffer_memory(self) -> int:
         """Bytes of records held at most."""
-        return self._buffer_memory
+        return self._config.buffer_memory
 
     def produce_batches(
         self, topic: str, partition: int, encoded: Iterable[tuple[bytes, int]]
     ) -> BatchesFuture:
         """Sends ready-made record batches: pairs of the bytes (magic 2, as sent) and the count of records."""
-        sender = self._sender
-        sent = []
+        sent: list[Batch] = []
         for data, record_count in encoded:
             batch = ProduceBatch(TopicPartition(topic, partition), self._config.delivery_timeout_s)
-            batch.encoded = data
-            batch.record_count = record_count
-            batch.size_bytes = len(data)
-            with sender.lock:
-                known = self._topics.get(topic)
-                if known is None or known.version != sender.cluster.version:
-                    known = self._topic(topic)
-                self._check_room(len(data))
-                queue = self._queue(known, partition)
-                sender.buffered_bytes += len(data)
-                idle = not queue.waiting
-                sender.enqueue(queue, batch)
-            if idle:
-                sender.wake()
+            batch.hold(data, record_count)
+            self.submit(topic, partition, batch)
             sent.append(batch)
         return BatchesFuture(sent)
 
     def would_block(self, topic: str, size_bytes: int = 0) -> bool:
         """Whether `send` would now wait: for the topic's metadata, or for room for a record of this size."""
-        sender = self._sender
-        if sender.closing:
+        accumulator = self.accumulator
+        if accumulator.halted:
             return False
-        full = sender.buffered_bytes + size_bytes > self._buffer_memory and sender.unfinished > 0
-        return full or topic not in sender.cluster.topics
+        full = accumulator.buffered_bytes + size_bytes > self._config.buffer_memory
+        return (full and bool(accumulator.unfinished)) or accumulator.partition_count(topic) < 0
 
     def await_ready(self, topic: str, size_bytes: int = 0) -> None:
         """Waits, at most max_block_ms, until `would_block` is false. Raises what `send` raises meanwhile."""
-        with self._sender.lock:
-            self._topic(topic)
-            self._check_room(size_bytes)
+        while self.would_block(topic, size_bytes):
+            self._partition_count(topic)
+            self._await_room(size_bytes)
+        self._check_open()
 
     def partitions_for(self, topic: str) -> list[int]:
         """Partition numbers of a topic; looks them up when they are not known."""
-        with self._sender.lock:
-            info = self._topic(topic).info
-        assert info is not None
-        return sorted(info.partitions)
+        return list(range(self._partition_count(topic)))
+
+    def _partition_count(self, topic: str) -> int:
+        found = self.accumulator.partition_count(topic)
+        if found < 0:
+            self._find_route(topic)
+            found = self.accumulator.partition_count(topic)
+        return found
 
     def flush(self, timeout: float | None = None) -> None:
         """Sends what waits, at once, and returns when everything sent before has an outcome.
@@ -309,8 +256,10 @@ class Producer:
             ClientTimeoutError: not within `timeout` seconds.
         """
         sender = self._sender
+        waiting = list(self.accumulator.unfinished)
+        if not waiting:
+            return
         with sender.lock:
-            waiting = [b for queue in sender.queues.values() for b in (*queue.in_flight, *queue.waiting)]
             sender.flushes += 1
         sender.wake()
         try:
@@ -318,6 +267,20 @@ class Producer:
         finally:
             with sender.lock:
                 sender.flushes -= 1
+
+    def metrics(self) -> dict[str, float]:
+        """What the producer has done so far, by the names of Java's producer metrics.
+
+        Times are in milliseconds, sizes in bytes, rates per second over the last half minute.
+        """
+        accumulator = self.accumulator
+        return {
+            **self._sender.metrics.report(time.monotonic()),
+            "buffer-total-bytes": self._config.buffer_memory,
+            "buffer-available-bytes": max(0, self._config.buffer_memory - accumulator.buffered_bytes),
+            "requests-in-flight": self._sender.requests_in_flight(),
+            "waiting-threads": accumulator.waiters,
+        }
 
     def close(self, timeout: float | None = None) -> None:
         """Sends what waits and ends the producer's thread; after `timeout` seconds the rest fails."""
@@ -332,116 +295,85 @@ class Producer:
     ) -> None:
         self.close()
 
-    # ------------------------------------------------------------ under the sender's lock
+    # ------------------------------------------------------------ what `send` needs now and then
 
-    def _append(
-        self,
-        queue: PartitionQueue,
-        record: tuple[Any, Any, int, tuple[tuple[str, bytes | None], ...]],
-        size: int,
-    ) -> tuple[ProduceBatch, int, bool]:
-        """Puts the record into the partition's open batch; says whether the sender has to be woken."""
+    def _payload(self, data: Any, what: str) -> bytes | None:
+        return _to_bytes(data, what)
+
+    def _header_pairs(self, headers: HeadersLike) -> list[tuple[str, bytes | None]]:
+        items = headers.items() if isinstance(headers, Mapping) else headers
+        return [(str(name), _to_bytes(value, f"header {name!r}")) for name, value in items]
+
+    def _too_large(self, topic: str, size: int) -> Exception:
+        detail = f"{size} bytes are more than max_request_size={self._config.request_bytes}"
+        return broker_error(Errors.MESSAGE_TOO_LARGE.code, f"record for {topic!r}", detail)
+
+    def _no_partition(self, topic: str, partition: int, count: int) -> Exception:
+        return ConfigError(f"topic {topic!r} has partitions 0 to {count - 1}, not {partition}")
+
+    def _find_route(self, topic: str) -> None:
+        """Has the accumulator know the topic by current metadata; waits for it."""
+        if not isinstance(topic, str):
+            raise ConfigError(f"the topic is a {type(topic).__name__}; give its name, a str")
         sender = self._sender
-        batch = queue.waiting[-1] if queue.waiting else None
-        wake = batch is None
-        # A batch with `attempts` or without builder is on its way; a full one refuses the record.
-        if batch is None or batch.builder is None or batch.attempts or not batch.builder.append(*record):
-            wake = True
-            builder = BatchBuilder(self._config.batch_bytes)
-            builder.append(*record)
-            batch = ProduceBatch(queue.partition, self._config.delivery_timeout_s, builder)
-            sender.enqueue(queue, batch)
-        index = batch.record_count
-        batch.record_count = index + 1
-        batch.size_bytes += size
-        sender.buffered_bytes += size
-        return batch, index, wake
-
-    def _route(self, known: _Topic, key: bytes | None, size: int, partition: int | None) -> PartitionQueue:
-        info = known.info
-        assert info is not None
-        if partition is None:
-            if key is not None:
-                partition = known.partitioner.for_key(key, len(info.partitions))
-            else:
-                partition = known.partitioner.for_null_key(known.available, size)
-        queue = known.queues.get(partition)
-        return queue if queue is not None else self._queue(known, partition)
-
-    def _queue(self, known: _Topic, partition: int) -> PartitionQueue:
-        info = known.info
-        assert info is not None
-        if partition not in info.partitions:
-            raise ConfigError(
-                f"topic {info.name!r} has partitions 0 to {len(info.partitions) - 1}, not {partition}"
-            )
-        queue = known.queues[partition] = self._sender.queue(TopicPartition(info.name, partition))
-        return queue
-
-    def _topic(self, topic: str) -> _Topic:
-        """The topic with current metadata; waits for it (the lock is released meanwhile)."""
-        sender = self._sender
-        cluster = sender.cluster
-        deadline = time.monotonic() + self._max_block_s
-        missing_until = time.monotonic() + min(MISSING_TOPIC_GRACE_S, self._max_block_s)
-        while topic not in cluster.topics:
+        cluster, accumulator = sender.cluster, self.accumulator
+        deadline = time.monotonic() + self._config.max_block_s
+        missing_until = time.monotonic() + min(MISSING_TOPIC_GRACE_S, self._config.max_block_s)
+        while True:
             self._check_open()
+            version = accumulator.metadata_version
+            info = cluster.topics.get(topic)
+            if info is not None:
+                break
             code = cluster.topic_errors.get(topic)
             now = time.monotonic()
             if code is not None and (not Errors.of(code).retriable or now >= missing_until):
                 raise broker_error(code, f"topic {topic!r}")
             if now >= deadline:
-                raise cluster.unreachable(self._max_block_s)
-            cluster.want(topic)
-            if code is not None:
-                cluster.invalidate()
-            sender.wake()
-            sender.changed.wait(min(0.1, deadline - now))
-        known = self._topics.get(topic)
-        if known is None:
-            known = self._topics[topic] = _Topic(Partitioner(self._config.batch_bytes))
-        info = cluster.topics[topic]
-        known.version = cluster.version
-        known.info = info
-        known.available = [p.partition for p in info.partitions.values() if p.leader >= 0] or list(
-            info.partitions
-        )
-        return known
+                raise cluster.unreachable(self._config.max_block_s)
+            with sender.lock:
+                accumulator.waiters += 1
+                if topic not in cluster.topics:
+                    cluster.want(topic)
+                    if code is not None:
+                        cluster.invalidate()
+                    sender.wake()
+                    sender.changed.wait(min(0.1, deadline - now))
+                accumulator.waiters -= 1
+        available = [p.partition for p in info.partitions.values() if p.leader >= 0]
+        accumulator.route(topic, version, len(info.partitions), available or list(info.partitions))
 
-    def _check_room(self, size: int) -> None:
-        """Waits until `size` more bytes fit into buffer_memory (the lock is released meanwhile)."""
-        self._check_open()
-        sender = self._sender
-        if sender.buffered_bytes + size <= self._buffer_memory or not sender.unfinished:
-            return
-        deadline = time.monotonic() + self._max_block_s
-        sender.memory_short = True
-        sender.wake()
-        try:
-            while sender.buffered_bytes + size > self._buffer_memory and sender.unfinished:
-                self._check_open()
-                left = deadline - time.monotonic()
-                if left <= 0:
-                    raise BufferFullError(
-                        f"buffer_memory={self._buffer_memory} bytes stayed full for {self._max_block_s:g} s: "
-                        "brokers take records slower than they are sent; send slower or raise buffer_memory"
-                    )
-                sender.changed.wait(left)
-        finally:
-            sender.memory_short = False
+    def _await_room(self, size: int) -> None:
+        """Waits until `size` more bytes fit into buffer_memory."""
+        sender, accumulator = self._sender, self.accumulator
+        memory = self._config.buffer_memory
+        deadline = time.monotonic() + self._config.max_block_s
+        with sender.lock:
+            accumulator.waiters += 1
+            sender.memory_short = True
+            sender.wake()
+            try:
+                while accumulator.buffered_bytes + size > memory and accumulator.unfinished:
+                    self._check_open()
+                    left = deadline - time.monotonic()
+                    if left <= 0:
+                        raise BufferFullError(
+                            f"buffer_memory={memory} bytes stayed full for {self._config.max_block_s:g} s: "
+                            "brokers take records slower than they come; send slower or raise buffer_memory"
+                        )
+                    sender.changed.wait(left)
+            finally:
+                accumulator.waiters -= 1
+                sender.memory_short = accumulator.waiters > 0
 
     def _check_open(self) -> None:
-        if self._sender.failure is not None and not isinstance(self._sender.failure, ClosedError):
-            raise ClientError(f"the producer has failed: {self._sender.failure}") from self._sender.failure
+        failure = self._sender.failure
+        if isinstance(failure, ForkedError):
+            raise failure
+        if failure is not None and not isinstance(failure, ClosedError):
+            raise ClientError(f"the producer has failed: {failure}") from failure
         if self._sender.closing:
             raise ClosedError("the producer is closed")
-
-
-def _acks_number(acks: Acks) -> int:
-    number = {"all": -1, "-1": -1, "0": 0, "1": 1, -1: -1, 0: 0, 1: 1}.get(acks)
-    if number is None:
-        raise ConfigError(f'acks is {acks!r}, it must be "all", 1 or 0')
-    return number
 
 
 def _to_bytes(data: Payload, what: str) -> bytes | None:
@@ -452,8 +384,3 @@ def _to_bytes(data: Payload, what: str) -> bytes | None:
     if isinstance(data, bytearray | memoryview):
         return bytes(data)
     raise ConfigError(f"the {what} is a {type(data).__name__}; give bytes, text or None")
-
-
-def _header_pairs(headers: HeadersLike) -> tuple[tuple[str, bytes | None], ...]:
-    items = headers.items() if isinstance(headers, Mapping) else headers
-    return tuple((str(name), _to_bytes(value, f"header {name!r}")) for name, value in items)

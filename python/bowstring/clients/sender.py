@@ -1,30 +1,33 @@
-"""The producer's thread: takes full or lingering batches, sends them to their leaders, settles answers."""
+"""The producer's thread: takes full or lingering batches, sends them to their leaders, settles answers.
+
+It and the threads that send share the GIL, and one that sends without pause gives it up every 5 ms only. So a
+pass does much at once: it takes everything that may go, writes it all, and only then lets go of the GIL.
+"""
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
-from dataclasses import dataclass
 
+from bowstring._native.accumulator import Accumulator
 from bowstring.clients.accumulator import PartitionQueue, ProduceBatch
 from bowstring.clients.cluster import Cluster
 from bowstring.clients.connection import Pending
 from bowstring.clients.errors import BrokerError, ClientError, ClientTimeoutError, ClosedError, broker_error
 from bowstring.clients.network import NetworkClient
-from bowstring.clients.records import Node, TopicPartition
+from bowstring.clients.produce_frames import ProduceFrame, TopicBatches
+from bowstring.clients.producer_config import ProducerSettings
+from bowstring.clients.producer_metrics import ProducerMetrics
+from bowstring.clients.records import Node
 from bowstring.engine.errors import Errors
 from bowstring.engine.protocol.messages.init_producer_id import InitProducerIdRequest
-from bowstring.engine.protocol.messages.produce import (
-    PartitionProduceData,
-    PartitionProduceResponse,
-    ProduceRequest,
-    TopicProduceData,
-)
+from bowstring.engine.protocol.messages.produce import PartitionProduceResponse, ProduceRequest
 
-# Kafka brokers remember five batches per producer and partition, so no more may be in flight (KIP-98).
-IN_FLIGHT_MAX = 5
 EPOCH_MAX = 32767
-RETRY_BACKOFF_MAX_S = 1.0
+# Waiting callers go on when this share of buffer_memory is in use: not at once, so that they and the sender
+# do not take turns for every batch.
+ROOM_SHARE = 0.75
 
 _SEQUENCE_ERRORS = (Errors.OUT_OF_ORDER_SEQUENCE_NUMBER.code, Errors.UNKNOWN_PRODUCER_ID.code)
 _METADATA_ERRORS = (
@@ -36,70 +39,52 @@ _METADATA_ERRORS = (
 )
 
 
-@dataclass(slots=True)
-class SenderConfig:
-    """What the producer was asked for, in the units the sender works in."""
-
-    acks: int
-    idempotent: bool
-    compression: int
-    compression_level: int | None
-    linger_s: float
-    batch_bytes: int
-    request_bytes: int
-    request_timeout_s: float
-    delivery_timeout_s: float
-    retry_backoff_s: float
-    in_flight_max: int
+_log = logging.getLogger("bowstring.producer")
 
 
 class Sender:
-    """Owns the connections; everything marked as shared is guarded by `lock`.
+    """Owns the connections; shares `accumulator` with the producer's callers, who may be many threads.
 
-    Shared: `queues`, `active` (those with something to send), `flushes`, `closing`, `failure`.
-    `changed` is signalled when metadata arrived, batches were done or the sender ended.
+    `changed` is signalled when metadata arrived, batches were done or the sender ended; `lock` is its lock,
+    and guards nothing else.
     """
 
-    def __init__(self, client: NetworkClient, cluster: Cluster, config: SenderConfig):
+    def __init__(
+        self, client: NetworkClient, cluster: Cluster, config: ProducerSettings, accumulator: Accumulator
+    ):
         self.client = client
         self.cluster = cluster
         self.config = config
+        self.accumulator = accumulator
+        self.metrics = ProducerMetrics()
         self.lock = threading.Lock()
         self.changed = threading.Condition(self.lock)
-        self.queues: dict[TopicPartition, PartitionQueue] = {}
-        self.active: dict[TopicPartition, PartitionQueue] = {}
         self.flushes = 0
-        self.unfinished = 0
-        self.buffered_bytes = 0
         self.memory_short = False
         self.closing = False
         self.abandon = False
         self.failure: Exception | None = None
+        self.last_error: Exception | None = None
         self._producer = (-1, -1)
         self._identifying: Pending | None = None
         self._identify_at = 0.0
         self._seen_version = -1
         self._finished: list[tuple[ProduceBatch, Exception | None, int, int]] = []
+        accumulator.wake_descriptor = client.wake_descriptor
         self.thread = threading.Thread(target=self._run, name="bowstring-producer", daemon=True)
 
-    # ------------------------------------------------------------ called under the lock by the producer
-
-    def queue(self, partition: TopicPartition) -> PartitionQueue:
-        """The queue of a partition."""
-        found = self.queues.get(partition)
-        if found is None:
-            found = self.queues[partition] = PartitionQueue(partition)
-        return found
-
-    def enqueue(self, queue: PartitionQueue, batch: ProduceBatch) -> None:
-        """Adds a batch that is open or encoded; counts it as unfinished."""
-        queue.add(batch)
-        self.active[queue.partition] = queue
-        self.unfinished += 1
-
     def wake(self) -> None:
-        """Makes the thread look again. Needs no lock."""
-        self.client.wakeup()
+        """Makes the thread look again."""
+        self.accumulator.wake()
+
+    def requests_in_flight(self) -> int:
+        """Requests that are sent or wait to be, to all brokers."""
+        return sum(self.client.in_flight(node) for node in list(self.cluster.brokers.values()))
+
+    def _notify(self) -> None:
+        if self.accumulator.waiters:
+            with self.lock:
+                self.changed.notify_all()
 
     # ------------------------------------------------------------ the loop
 
@@ -113,92 +98,93 @@ class Sender:
             raise
         finally:
             self.abandon = True
+            self.accumulator.wake_descriptor = -1
             self.client.close()
             self._fail_all(error)
             self._settle()
             with self.lock:
-                self.closing = True
                 self.changed.notify_all()
 
     def _ended(self) -> bool:
-        with self.lock:
-            return self.closing and (self.abandon or not self.unfinished)
+        return self.closing and (self.abandon or not self.accumulator.unfinished)
 
     def _pass(self) -> None:
+        accumulator = self.accumulator
+        accumulator.sleeping = True  # what comes from here on wakes the poll below
         wait_s = self.cluster.maintain()
         if self.config.idempotent and self._producer[0] < 0:
             wait_s = min(wait_s, self._identify())
-        else:
-            now = time.monotonic()
-            with self.lock:
-                requests, due_s = self._collect(now)
-            wait_s = min(wait_s, due_s)
-            for node, taken in requests.items():
-                self._transmit(node, taken)
+        elif accumulator.active:
+            wait_s = min(wait_s, self._send_due())
         wait_s = min(wait_s, self._expire())
         self._settle()
-        self.client.poll(0.0 if self._finished else wait_s)
+        if self._ended():
+            return
+        self.client.poll(wait_s)
         self._settle()
         if self.cluster.version != self._seen_version or self.cluster.topic_errors:
             self._seen_version = self.cluster.version
-            with self.lock:
-                self.changed.notify_all()
+            accumulator.metadata_version = self.cluster.version
+            self._notify()
+
+    def _send_due(self) -> float:
+        """Sends all that may go; seconds until more will be due."""
+        self.client.cork()
+        try:
+            while True:
+                requests, due_s = self._collect(time.monotonic())
+                if not requests:
+                    return due_s
+                for node, taken in requests.items():
+                    self._transmit(node, taken)
+        finally:
+            self.client.uncork()
 
     def _collect(self, now: float) -> tuple[dict[Node, list[ProduceBatch]], float]:
-        """Takes what may be sent now, by leader; and seconds until more will be due."""
-        config = self.config
+        """Takes a batch of each partition that has one to be sent, by leader; seconds until more is due."""
+        config, client, accumulator = self.config, self.client, self.accumulator
         hurry = self.flushes > 0 or self.closing or self.memory_short
         requests: dict[Node, list[ProduceBatch]] = {}
         sizes: dict[Node, int] = {}
         wait_s = float("inf")
-        for partition, queue in list(self.active.items()):
+        for queue in list(accumulator.active):
+            assert isinstance(queue, PartitionQueue)
             due_s = queue.due_in_s(now, config.linger_s, config.batch_bytes, hurry)
             if due_s > 0:
                 wait_s = min(wait_s, due_s)
                 continue
-            node = self.cluster.leader(*partition)
-            if node is None:
-                self.cluster.want(partition.topic)
+            topic, partition = queue.partition
+            node = self.cluster.leader(topic, partition)
+            if node is None or client.backing_off(node):
+                self.cluster.want(topic)
                 self.cluster.invalidate()
                 wait_s = min(wait_s, config.retry_backoff_s)
                 continue
-            if self.client.backing_off(node):
-                self.cluster.invalidate()
-                wait_s = min(wait_s, config.retry_backoff_s)
-                continue
+            if client.in_flight(node) >= config.in_flight_max:
+                continue  # an answer will come first
             size = sizes.get(node, 0)
-            if self.client.in_flight(node) >= config.in_flight_max:
-                continue
             if size and size + queue.waiting[0].size_bytes > config.request_bytes:
-                wait_s = 0.0
-                continue
-            batch = queue.waiting.popleft()
-            queue.in_flight.append(batch)
-            if queue.waiting:
-                wait_s = 0.0
-                # What was passed over comes first in the next request.
-                self.active[partition] = self.active.pop(partition)
-            else:
-                del self.active[partition]
+                continue  # it is in the next request
+            batch = accumulator.take(queue)
+            assert isinstance(batch, ProduceBatch)
+            # What was passed over comes first in the next request.
+            accumulator.pass_over(queue)
             sizes[node] = size + batch.size_bytes
             requests.setdefault(node, []).append(batch)
-        if (
-            requests
-            and wait_s == 0.0
-            and all(self.client.in_flight(node) + 1 >= config.in_flight_max for node in requests)
-        ):
-            wait_s = float("inf")  # an answer will come first
         return requests, wait_s
 
     def _transmit(self, node: Node, taken: list[ProduceBatch]) -> None:
         config = self.config
+        now = time.monotonic()
         for batch in taken:
             batch.attempts += 1
+            batch.sent_at = now
             identity = ((-1, -1), -1)
             if config.idempotent:
-                identity = self.queues[batch.partition].sequence(batch, self._producer)
-            if batch.encoded is None or (batch.producer, batch.base_sequence) != identity:
-                batch.encode(*identity, config.compression, config.compression_level)
+                identity = self._queue(batch).sequence(batch, self._producer)
+            if batch.attempts == 1 or (batch.producer, batch.base_sequence) != identity:
+                batch.seal(*identity, config.compression, config.compression_level)
+        self.metrics.sent(taken, now)
         self.client.send(
             node,
             ProduceRequest,
@@ -208,20 +194,21 @@ class Sender:
             expects_reply=config.acks != 0,
         )
 
-    def _request(self, version: int, taken: list[ProduceBatch]) -> ProduceRequest:
-        topics: dict[str, list[PartitionProduceData]] = {}
+    def _request(self, version: int, taken: list[ProduceBatch]) -> ProduceFrame:
+        topics: dict[str, TopicBatches] = {}
         for batch in taken:
-            part = PartitionProduceData(index=batch.partition.partition, records=batch.encoded)
-            topics.setdefault(batch.partition.topic, []).append(part)
-        data = []
-        for name, parts in topics.items():
-            if version >= 13:
-                data.append(TopicProduceData(topic_id=self.cluster.topic_id(name), partition_data=parts))
-            else:
-                data.append(TopicProduceData(name=name, partition_data=parts))
-        return ProduceRequest(
-            acks=self.config.acks, timeout_ms=int(self.config.request_timeout_s * 1000), topic_data=data
+            topic, partition = batch.partition
+            if topic not in topics:
+                topics[topic] = TopicBatches(topic, self.cluster.topic_id(topic), [])
+            topics[topic].partitions.append((partition, batch.wire()))
+        return ProduceFrame(
+            self.config.acks, int(self.config.request_timeout_s * 1000), list(topics.values())
         )
+
+    def _queue(self, batch: ProduceBatch) -> PartitionQueue:
+        queue = self.accumulator.lanes[batch.partition]
+        assert isinstance(queue, PartitionQueue)
+        return queue
 
     # ------------------------------------------------------------ answers
 
@@ -237,6 +224,7 @@ class Sender:
             return
         answers = {}
         assert pending.response is not None
+        self.metrics.answered(time.monotonic() - taken[0].sent_at)
         for topic in pending.response.responses:
             name = topic.name or self.cluster.names.get(topic.topic_id)
             for part in topic.partition_responses:
@@ -251,8 +239,11 @@ class Sender:
                 self._refused(batch, part)
 
     def _refused(self, batch: ProduceBatch, part: PartitionProduceResponse) -> None:
+        if part.error_code == Errors.MESSAGE_TOO_LARGE.code and batch.record_count > 1 and not self.abandon:
+            self._divide(batch)
+            return
         error = broker_error(part.error_code, f"writing to {batch.partition}", part.error_message)
-        queue = self.queues[batch.partition]
+        queue = self._queue(batch)
         if part.error_code in _METADATA_ERRORS:
             self.cluster.invalidate()
         if part.error_code in _SEQUENCE_ERRORS and self.config.idempotent:
@@ -266,17 +257,19 @@ class Sender:
         self._retry_or_fail(batch, error)
 
     def _retry_or_fail(self, batch: ProduceBatch, error: Exception, retriable: bool | None = None) -> None:
-        queue = self.queues[batch.partition]
+        queue = self._queue(batch)
         queue.last_error = error
         if retriable is None:
             retriable = bool(getattr(error, "retriable", False))
         now = time.monotonic()
+        config = self.config
+        if config.retries is not None and batch.attempts > config.retries:
+            retriable = False
         if retriable and now < batch.deadline and not self.abandon:
-            pause_s = self.config.retry_backoff_s * 2 ** min(batch.attempts - 1, 8)
-            batch.retry_at = now + min(pause_s, RETRY_BACKOFF_MAX_S)
-            with self.lock:
-                queue.put_back(batch)
-                self.active[batch.partition] = queue
+            pause_s = config.retry_backoff_s * 2 ** min(batch.attempts - 1, 8)
+            batch.retry_at = now + min(pause_s, config.retry_backoff_max_s)
+            self.metrics.retries += batch.record_count
+            self.accumulator.put_back(queue, batch)
             return
         if self.config.idempotent and batch.base_sequence >= 0:
             queue.epoch_bump = True  # its sequence numbers will be missing
@@ -289,41 +282,52 @@ class Sender:
         base_offset: int = -1,
         log_append_time_ms: int = -1,
     ) -> None:
-        """Notes an outcome; `_settle` publishes it once no lock is held."""
-        with self.lock:
-            queue = self.queues[batch.partition]
-            if batch in queue.in_flight:
-                queue.in_flight.remove(batch)
+        """Notes an outcome; `_settle` publishes it."""
+        self.accumulator.drop(self._queue(batch), batch)
         self._finished.append((batch, error, base_offset, log_append_time_ms))
+
+    def _divide(self, batch: ProduceBatch) -> None:
+        """Sends a batch that was larger than the topic allows as two, numbered as it was."""
+        accumulator, queue = self.accumulator, self._queue(batch)
+        accumulator.drop(queue, batch)
+        first = ProduceBatch(batch.partition, 0.0)
+        second = ProduceBatch(batch.partition, 0.0)
+        batch.divide(first, second)
+        self.metrics.splits += 1
+        for half in (second, first):
+            accumulator.put_back(queue, half)
 
     def _settle(self) -> None:
         finished, self._finished = self._finished, []
         if not finished:
             return
         for batch, error, base_offset, log_append_time_ms in finished:
+            if error is not None:
+                self.last_error = error
+            self.metrics.finished(batch, error)
             batch.finish(error, base_offset, log_append_time_ms)
-        with self.lock:
-            self.unfinished -= len(finished)
-            self.buffered_bytes -= sum(entry[0].size_bytes for entry in finished)
-            self.changed.notify_all()
+            self.accumulator.settle(batch)
+        if not self.memory_short or self.accumulator.buffered_bytes <= ROOM_SHARE * self.config.buffer_memory:
+            self._notify()
 
     # ------------------------------------------------------------ time and identity
 
     def _expire(self) -> float:
         """Fails batches that waited for delivery_timeout_ms; seconds until the next may."""
+        if not self.accumulator.active:
+            return float("inf")
         now = time.monotonic()
         nearest = float("inf")
-        with self.lock:
-            late: list[ProduceBatch] = []
-            for partition, queue in list(self.active.items()):
-                while queue.waiting and now >= queue.waiting[0].deadline:
-                    late.append(queue.waiting.popleft())
-                if queue.waiting:
-                    nearest = min(nearest, queue.waiting[0].deadline - now)
-                else:
-                    del self.active[partition]
+        late: list[ProduceBatch] = []
+        for queue in list(self.accumulator.active):
+            while queue.waiting and now >= queue.waiting[0].deadline:
+                batch = self.accumulator.take(queue)
+                assert isinstance(batch, ProduceBatch)
+                late.append(batch)
+            if queue.waiting:
+                nearest = min(nearest, queue.waiting[0].deadline - now)
         for batch in late:
-            queue = self.queues[batch.partition]
+            queue = self._queue(batch)
             if batch.base_sequence >= 0:
                 queue.epoch_bump = True
             self._done(batch, self._timed_out(queue))
@@ -342,9 +346,8 @@ class Sender:
     def _identify(self) -> float:
         """Asks for a producer id; seconds until it makes sense to look again."""
         now = time.monotonic()
-        with self.lock:
-            if not self.active:
-                return float("inf")
+        if not self.accumulator.active:
+            return float("inf")
         if self._identifying is not None:
             return float("inf")
         if now < self._identify_at:
@@ -370,27 +373,40 @@ class Sender:
             self._fail_all(error)
 
     def _fail_all(self, error: Exception) -> None:
-        with self.lock:
-            self.failure = self.failure or error
-            self.closing = True
-            waiting = [
-                batch for queue in self.queues.values() for batch in (*queue.in_flight, *queue.waiting)
-            ]
-            for queue in self.queues.values():
-                queue.waiting.clear()
-            self.active.clear()
-        for batch in waiting:
-            self._done(batch, error)
+        self.failure = self.failure or error
+        self.closing = True
+        self.accumulator.halted = True
+        decided = {id(entry[0]) for entry in self._finished}
+        for batch in list(self.accumulator.unfinished):
+            if id(batch) not in decided:
+                assert isinstance(batch, ProduceBatch)
+                self._done(batch, error)
+
+    def abandon_after_fork(self, error: Exception) -> None:
+        """In a forked process: every use fails with `error`, and the parent's connections are left alone.
+
+        Locks are made anew: they may have been held by threads that are not here.
+        """
+        self.lock = threading.Lock()
+        self.changed = threading.Condition(self.lock)
+        self.failure = error
+        self.closing = self.abandon = True
+        self.accumulator.halted = True
+        self.accumulator.wake_descriptor = -1
+        for batch in self.accumulator.unfinished:
+            batch.give_up(error)
+        self.accumulator.unfinished.clear()
+        self.client.abandon()
 
     def stop(self, timeout_s: float | None) -> bool:
         """Sends what is left and ends the thread; after `timeout_s` the rest fails. True if all was sent."""
-        with self.lock:
-            self.closing = True
-        self.wake()
+        self.accumulator.halted = True
+        self.closing = True
+        self.client.wakeup()
         self.thread.join(timeout_s)
         if not self.thread.is_alive():
             return True
         self.abandon = True
-        self.wake()
+        self.client.wakeup()
         self.thread.join(self.config.request_timeout_s)
         return False

@@ -66,12 +66,24 @@ def choose_version(api: type[Request], versions: Mapping[int, tuple[int, int]]) 
     return highest
 
 
-def encode_request(body: Request, version: int, correlation_id: int, client_id: str) -> list[memoryview]:
+class FramedRequest:
+    """A request that writes its own frame, around buffers too large to be copied."""
+
+    def buffers(self, version: int, correlation_id: int, client_id: str) -> list[memoryview]:
+        """The frame with its length in front, as buffers to be sent one after the other."""
+        raise NotImplementedError
+
+
+def encode_request(
+    body: Request | FramedRequest, version: int, correlation_id: int, client_id: str
+) -> list[memoryview]:
     """The frame of a request with its length in front, as buffers to be sent one after the other.
 
     Raises:
         ProtocolError: the body does not fit the version.
     """
+    if isinstance(body, FramedRequest):
+        return body.buffers(version, correlation_id, client_id)
     try:
         frame = frames.encode_request(body, version, correlation_id, client_id)
     except CodecError as error:

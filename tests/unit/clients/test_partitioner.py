@@ -1,11 +1,32 @@
 """Keys land where Kafka's Java producer puts them; the vectors are those of its UtilsTest.testMurmur2."""
 
+import inspect
+import itertools
 import random
+import zlib
 
 import pytest
 
+from bowstring._native.accumulator import Accumulator, RecordSender
 from bowstring._native.client import murmur2
-from bowstring.clients.partitioner import Partitioner
+from bowstring.clients.accumulator import PartitionQueue, ProduceBatch
+from bowstring.clients.errors import ConfigError
+from bowstring.clients.producer import Producer
+from bowstring.clients.producer_config import producer_settings
+
+DEFAULTS = {
+    name: parameter.default
+    for name, parameter in inspect.signature(Producer.__init__).parameters.items()
+    if name in inspect.signature(producer_settings).parameters
+}
+
+
+def slow_fnv1a(data):
+    h = 0x811C9DC5
+    for byte in data:
+        h = (h ^ byte) * 0x01000193 & 0xFFFFFFFF
+    return (1 << 32) - h if h >= 1 << 31 else h
+
 
 VECTORS = {
     b"21": -973932308,
@@ -43,18 +64,99 @@ def slow_murmur2(data):
     return h ^ h >> 15
 
 
+def accumulator(**changed):
+    """An accumulator that nobody sends from, and the partitions its records went to."""
+    options = {name: value for name, value in DEFAULTS.items() if name not in changed} | changed
+    return Accumulator(PartitionQueue, ProduceBatch, producer_settings(**options))
+
+
+class Routed(RecordSender):
+    """A sender whose topic `t` has `partitions` partitions, of which `available` have a leader."""
+
+    def __init__(self, partitions, available=None, **changed):
+        self.accumulator = accumulator(**changed)
+        self.accumulator.route("t", 0, partitions, available or list(range(partitions)))
+
+    def where(self, key=None, value=b""):
+        before = {lane.partition: records(lane) for lane in self.accumulator.lanes.values()}
+        self.send("t", value, key)
+        return next(
+            lane.partition.partition
+            for lane in self.accumulator.lanes.values()
+            if records(lane) != before.get(lane.partition, 0)
+        )
+
+
+def records(lane):
+    return sum(batch.record_count for batch in lane.waiting)
+
+
 def test_key_ignores_the_sign_bit():
-    assert Partitioner(100).for_key(b"21", 3) == (VECTORS[b"21"] & 0x7FFFFFFF) % 3
+    assert Routed(3).where(b"21") == (VECTORS[b"21"] & 0x7FFFFFFF) % 3
 
 
 def test_null_keys_stick_for_a_batch_and_then_move():
-    partitioner = Partitioner(100, random.Random(3))
-    first = [partitioner.for_null_key([0, 1, 2], 25) for _ in range(4)]
-    assert len(set(first)) == 1
-    assert partitioner.for_null_key([0, 1, 2], 25) != first[0]
+    sender = Routed(50, batch_size=1000)
+    went = [sender.where(value=b"x" * 76) for _ in range(40)]
+    turns = [list(same) for _, same in itertools.groupby(went)]
+    assert all(len(turn) == 10 for turn in turns[:-1]), "100 bytes each, 24 of them framing"
+    assert len(turns) >= 3
 
 
 def test_null_keys_leave_a_partition_that_lost_its_leader():
-    partitioner = Partitioner(1_000_000)
-    stuck = partitioner.for_null_key([0, 1], 1)
-    assert partitioner.for_null_key([1 - stuck], 1) == 1 - stuck
+    sender = Routed(2)
+    stuck = sender.where()
+    sender.accumulator.route("t", 0, 2, [1 - stuck])
+    assert sender.where() == 1 - stuck
+
+
+def test_the_longer_its_queue_the_less_a_partition_is_drawn():
+    sender = Routed(2, batch_size=100)
+    for _ in range(30):
+        sender.send("t", b"x" * 60, partition=0)
+    went = [sender.where(value=b"x" * 90) for _ in range(20)]
+    assert went.count(1) > 14
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "expected"),
+    [
+        ("consistent", b"hello", zlib.crc32(b"hello") % 7),
+        ("consistent_random", b"hello", zlib.crc32(b"hello") % 7),
+        ("consistent", None, 0),
+        ("murmur2", None, (murmur2(b"") & 0x7FFFFFFF) % 7),
+        ("murmur2_random", b"", (murmur2(b"") & 0x7FFFFFFF) % 7),
+        ("fnv1a", b"1234", slow_fnv1a(b"1234") % 7),
+        ("fnv1a_random", b"PreAmbleWillBeRemoved", slow_fnv1a(b"PreAmbleWillBeRemoved") % 7),
+        ("fnv1a", None, slow_fnv1a(b"") % 7),
+    ],
+)
+def test_librdkafkas_partitioners(name, key, expected):
+    assert Routed(7, partitioner=name).where(key) == expected
+
+
+def test_round_robin_takes_turns():
+    sender = Routed(3, [0, 2], partitioner="round_robin")
+    went = [sender.where(b"same key") for _ in range(6)]
+    assert went in ([0, 2] * 3, [2, 0] * 3)
+
+
+def test_random_and_ignored_keys():
+    assert len({Routed(50, partitioner="random").where(b"k") for _ in range(20)}) > 1
+    assert len({Routed(50, partitioner_ignore_keys=True).where(b"k") for _ in range(20)}) > 1
+
+
+def test_a_function_of_the_callers():
+    seen = []
+
+    def last(key, partitions, available):
+        seen.append((key, partitions, available))
+        return partitions[-1]
+
+    assert Routed(4, [1, 2], partitioner=last).where(b"k") == 3
+    assert seen == [(b"k", [0, 1, 2, 3], [1, 2])]
+
+
+def test_an_unknown_name():
+    with pytest.raises(ConfigError, match=r"murmur2_random"):
+        Routed(1, partitioner="nearest")

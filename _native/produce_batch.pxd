@@ -1,0 +1,44 @@
+"""Record batches on their way out, and the futures of their records. The GIL guards both (see accumulator.pxd)."""
+from libc.stdint cimport int32_t, int64_t
+from bowstring._native.encode cimport BatchWriter
+from bowstring._native.wire cimport Writer
+
+# Memory that a batch gave back, or none yet; and its way back. Under the GIL.
+cdef void produce_memory_take(Writer *w) noexcept
+cdef void produce_memory_give(Writer *w) noexcept
+
+
+cdef class Batch:
+    """One record batch: open for appending, then taken by the sender, then done."""
+    cdef BatchWriter writer              # its records, while they are not in `encoded`; and always their count
+    cdef Py_ssize_t views                # buffers lent out: the memory stays until they are given back
+    cdef readonly object partition
+    cdef public object encoded           # the batch as bytes, when compressed or handed in ready-made
+    cdef public int64_t size_bytes       # counted in Accumulator.buffered_bytes
+    cdef readonly double created_at
+    cdef public double deadline
+    cdef public double retry_at
+    cdef public double sent_at
+    cdef public int attempts
+    cdef public object producer          # (id, epoch) it was last sealed with
+    cdef public int32_t base_sequence
+    cdef public int64_t order
+    cdef readonly bint done
+    cdef readonly object error
+    cdef readonly int64_t base_offset
+    cdef readonly int64_t log_append_time_ms
+    cdef readonly object parts           # two batches, when it was too large for the broker and split
+    cdef object callbacks
+    cdef object event
+
+    cdef void give_memory_back(self) noexcept
+    cdef int note_callback(self, object callback, object argument) except -1
+    cdef void inherit(self, Batch before) noexcept
+    cdef Batch leaf(self, int32_t *index)
+
+
+cdef class RecordFuture:
+    """The outcome of one record: a place in a batch."""
+    cdef Batch batch
+    cdef int32_t index
+    cdef int64_t timestamp

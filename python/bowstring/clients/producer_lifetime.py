@@ -1,0 +1,62 @@
+"""How producers end: forgotten, at the interpreter's exit, or in a fork. No record is lost silently."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from bowstring.clients.errors import ForkedError
+
+if TYPE_CHECKING:
+    from bowstring.clients.producer import Producer
+    from bowstring.clients.sender import Sender
+
+_log = logging.getLogger("bowstring.producer")
+_producers: weakref.WeakSet[Producer] = weakref.WeakSet()
+_hooked = False
+
+
+def watch(producer: Producer, sender: Sender) -> weakref.finalize[Any, Producer]:
+    """Sees to it that what was sent is delivered when `producer` is forgotten or the interpreter ends.
+
+    The finalizer's `detach()` is for `close()`, which then does so itself.
+    """
+    global _hooked  # noqa: PLW0603 - a process has one list of fork handlers
+    if not _hooked:
+        os.register_at_fork(after_in_child=_after_fork)
+        _hooked = True
+    _producers.add(producer)
+    return weakref.finalize(producer, _finish, sender)
+
+
+def _finish(sender: Sender) -> None:
+    """Delivers what waits, within delivery_timeout_ms; says how much was lost when not all could be."""
+    if threading.current_thread() is sender.thread:  # forgotten in a callback, by the last who knew it
+        sender.accumulator.halted = True
+        sender.closing = True
+        return
+    failed_before = sender.metrics.errors
+    sender.stop(sender.config.delivery_timeout_s)
+    lost = sender.metrics.errors - failed_before
+    if lost:
+        _log.error(
+            "%d records were not delivered before the end, within delivery_timeout_ms: %s. "
+            "close() or flush() a producer and look at its futures to know which",
+            lost,
+            sender.last_error,
+        )
+
+
+def _after_fork() -> None:
+    """The child has a copy of each producer, but neither its thread nor a right to its connections."""
+    for producer in list(_producers):
+        producer._finalizer.detach()
+        producer._sender.abandon_after_fork(
+            ForkedError(
+                "this producer was made before a fork, and belongs to the parent process: "
+                "make another in the child (records that waited are the parent's to send)"
+            )
+        )

@@ -1,0 +1,95 @@
+"""What a producer counts, told under the names of Java's producer metrics (group `producer-metrics`)."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Sequence
+
+from bowstring.clients.accumulator import ProduceBatch
+
+# Rates are over the last half minute, as Java's are.
+SAMPLE_S = 5.0
+SAMPLES = 7
+
+_RATES = (
+    "record-send",
+    "byte",
+    "request",
+    "record-error",
+    "record-retry",
+)
+
+
+class ProducerMetrics:
+    """Counters of one producer. Written by its sender thread; reads see each at some recent value."""
+
+    def __init__(self) -> None:
+        self.records = 0
+        self.batches = 0
+        self.batch_bytes = 0
+        self.batch_bytes_max = 0
+        self.plain_bytes = 0
+        self.requests = 0
+        self.answers = 0
+        self.latency_s = 0.0
+        self.latency_max_s = 0.0
+        self.queue_s = 0.0
+        self.queue_max_s = 0.0
+        self.errors = 0
+        self.retries = 0
+        self.splits = 0
+        self._samples: deque[tuple[float, tuple[int, ...]]] = deque(maxlen=SAMPLES)
+        self._samples.append((time.monotonic(), self._totals()))
+
+    def _totals(self) -> tuple[int, ...]:
+        return (self.records, self.batch_bytes, self.requests, self.errors, self.retries)
+
+    def sent(self, batches: Sequence[ProduceBatch], now: float) -> None:
+        """A request with these batches goes out."""
+        self.requests += 1
+        for batch in batches:
+            size_bytes = batch.wire_bytes
+            self.batches += 1
+            self.batch_bytes += size_bytes
+            self.plain_bytes += batch.size_bytes
+            self.batch_bytes_max = max(self.batch_bytes_max, size_bytes)
+            if batch.attempts == 1:
+                self.records += batch.record_count
+                waited_s = now - batch.created_at
+                self.queue_s += waited_s * batch.record_count
+                self.queue_max_s = max(self.queue_max_s, waited_s)
+        if now - self._samples[-1][0] >= SAMPLE_S:
+            self._samples.append((now, self._totals()))
+
+    def answered(self, latency_s: float) -> None:
+        """A request was answered."""
+        self.answers += 1
+        self.latency_s += latency_s
+        self.latency_max_s = max(self.latency_max_s, latency_s)
+
+    def finished(self, batch: ProduceBatch, error: Exception | None) -> None:
+        """A batch has its outcome."""
+        if error is not None:
+            self.errors += batch.record_count
+
+    def report(self, now: float) -> dict[str, float]:
+        """Values by the names of Java's metrics; times in milliseconds, sizes in bytes, rates per second."""
+        batches, requests = max(1, self.batches), max(1, self.requests)
+        found: dict[str, float] = {
+            "batch-size-avg": self.batch_bytes / batches,
+            "batch-size-max": self.batch_bytes_max,
+            "batch-split-total": self.splits,
+            "compression-rate-avg": self.batch_bytes / self.plain_bytes if self.plain_bytes else 1.0,
+            "record-queue-time-avg": 1000 * self.queue_s / max(1, self.records),
+            "record-queue-time-max": 1000 * self.queue_max_s,
+            "records-per-request-avg": self.records / requests,
+            "request-latency-avg": 1000 * self.latency_s / max(1, self.answers),
+            "request-latency-max": 1000 * self.latency_max_s,
+        }
+        began, before = self._samples[0]
+        elapsed_s = max(1e-3, now - began)
+        for name, total, first in zip(_RATES, self._totals(), before, strict=True):
+            found[f"{name}-total"] = total
+            found[f"{name}-rate"] = (total - first) / elapsed_s
+        return found
