@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import statistics
 import threading
@@ -31,7 +32,8 @@ def catch_up(lab: Lab, name: str, title: str) -> CaseResult:
     """A steady producer's p99: alone, beside a consumer of cached records, beside one of evicted records."""
     facts = {
         "catching up": f"{lab.size.cold_records:,} records of {RECORD_BYTES} B from {PARTITIONS} partition",
-        "producer": f"{PRODUCES_PER_SECOND} requests/s of {RECORD_BYTES} B, acks=all, a blocking socket",
+        "producer": f"{PRODUCES_PER_SECOND} requests/s of {RECORD_BYTES} B, acks=all, a blocking socket, "
+        "real-time priority where allowed",
         "consumer": "ConsumerPerformance in a warm JVM, its default settings",
         "evicted": "fsync, then posix_fadvise(DONTNEED) of the topic's files",
     }
@@ -59,6 +61,7 @@ class _SteadyProducer:
             raise self.failure
 
     def _run(self) -> None:
+        _take_precedence()
         batch = encode_batch([(None, bytes(RECORD_BYTES), time.time_ns() // 1_000_000, ())])
         try:
             with self._peer.connect() as connection:
@@ -76,6 +79,16 @@ class _SteadyProducer:
     def p99_ms(self) -> float:
         """Of everything sent so far."""
         return statistics.quantiles(self.times_ms, n=100)[98]
+
+
+def _take_precedence() -> None:
+    """The calling thread runs before all others when it has something to do, as on a machine of its own.
+
+    Else what is measured on a small machine is mostly how long the consumer's JVM keeps it from a processor.
+    Where that is not allowed (it takes CAP_SYS_NICE) it stays an ordinary thread.
+    """
+    with contextlib.suppress(PermissionError):
+        os.sched_setscheduler(threading.get_native_id(), os.SCHED_FIFO, os.sched_param(1))
 
 
 def _measure(lab: Lab, peer: Peer) -> dict[str, float]:
