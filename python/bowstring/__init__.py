@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from bowstring.tables import Records as Records
     from bowstring.tables import read as read
     from bowstring.tables import scan as scan
+    from bowstring.values.dead_letter import DeadLetter as DeadLetter
+    from bowstring.values.json_format import Json as Json
 
 __version__ = "0.1.0"
 
@@ -34,6 +36,8 @@ _MODULES = {
     "BrokerError": "clients.errors",
     "ClientError": "clients.errors",
     "Consumer": "clients.consumer",
+    "DeadLetter": "values",
+    "Json": "values",
     "NewTopic": "clients.admin_results",
     "OffsetAndMetadata": "clients.records",
     "Producer": "clients.producer",
@@ -51,6 +55,8 @@ __all__ = [
     "BrokerError",
     "ClientError",
     "Consumer",
+    "DeadLetter",
+    "Json",
     "NewTopic",
     "OffsetAndMetadata",
     "Producer",

@@ -1,0 +1,62 @@
+"""Typed values: JSON, Avro and Protobuf into Arrow columns and back, whole arrays at a time.
+
+orders = bowstring.Json(pyarrow.schema({"id": pyarrow.int64(), "item": pyarrow.string()}))
+structs, errors = orders.decode(batch.column("value"))
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from bowstring.values.batches import decode_batch as decode_batch
+    from bowstring.values.batches import decoded_schema as decoded_schema
+    from bowstring.values.dead_letter import DeadLetter as DeadLetter
+    from bowstring.values.errors import ValueDecodeError as ValueDecodeError
+    from bowstring.values.errors import ValueEncodeError as ValueEncodeError
+    from bowstring.values.errors import ValueSchemaError as ValueSchemaError
+    from bowstring.values.format import ValueFormat as ValueFormat
+    from bowstring.values.json_format import Json as Json
+
+_MODULES = {
+    "DeadLetter": "dead_letter",
+    "Json": "json_format",
+    "ValueDecodeError": "errors",
+    "ValueEncodeError": "errors",
+    "ValueFormat": "format",
+    "ValueSchemaError": "errors",
+    "decode_batch": "batches",
+    "decoded_schema": "batches",
+}
+__all__ = [
+    "DeadLetter",
+    "Json",
+    "ValueDecodeError",
+    "ValueEncodeError",
+    "ValueFormat",
+    "ValueSchemaError",
+    "decode_batch",
+    "decoded_schema",
+]
+
+
+def __getattr__(name: str) -> Any:
+    module = _MODULES.get(name)
+    if module is None:
+        raise AttributeError(f"module 'bowstring.values' has no attribute {name!r}")
+    from importlib import import_module
+
+    try:
+        value = getattr(import_module(f"bowstring.values.{module}"), name)
+    except ModuleNotFoundError as error:
+        if error.name != "pyarrow":
+            raise
+        from bowstring.values.errors import MissingPackageError
+
+        raise MissingPackageError("pyarrow", "arrow") from error
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_MODULES})

@@ -1,0 +1,182 @@
+"""JSON values."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from bowstring._native.json_decode import JsonDecoder
+from bowstring._native.json_encode import JsonEncoder
+from bowstring.values.arrays import describe, nullable, storage_type
+from bowstring.values.errors import ValueSchemaError
+from bowstring.values.format import Framing, OnError, ValueFormat
+from bowstring.values.framing import prefix
+from bowstring.values.json_schema import JsonSchema, json_type
+from bowstring.values.sources import encoded_array, encoder_input
+
+if TYPE_CHECKING:
+    from bowstring._native.json_decode import Plan
+    from bowstring._native.json_encode import EncodePlan
+    from bowstring._native.value_column import Finished, Input
+
+# The order of json_decode.Kind.
+(
+    _BOOLEAN,
+    _INTEGER,
+    _FLOAT,
+    _DOUBLE,
+    _STRING,
+    _BINARY,
+    _DECIMAL,
+    _DATE,
+    _TIME,
+    _TIMESTAMP,
+    _LIST,
+    _MAP,
+    _STRUCT,
+) = range(13)
+_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+
+
+class Json(ValueFormat):
+    """Values that are JSON objects (RFC 8259).
+
+    Fields are found by name, in any order; those that the schema does not know are skipped,
+    those that are missing are null. A value is bad if it is no JSON, or a field is not of its type.
+    Timestamps and dates are strings (RFC 3339), or integers in the unit of their type; decimals are
+    numbers or strings; bytes are base64.
+
+    Args:
+        schema: a pyarrow schema or struct type, or a JSON Schema (a mapping, its text, or a file's path).
+            A field that is not nullable (that is `required`) makes a value bad that lacks it.
+        on_error: "column", "raise", or a DeadLetter.
+        framing: "confluent" for values that begin with a zero byte and a schema's id, which is not looked at.
+        schema_id: written by `encode` when framing is "confluent".
+        omit_nulls: `encode` leaves out fields that are null.
+
+    Raises:
+        ValueSchemaError: the schema cannot be read, or has no columns.
+
+    Example:
+        >>> import bowstring, pyarrow as pa
+        >>> orders = bowstring.Json(pa.schema({"id": pa.int64(), "tags": pa.list_(pa.string())}))
+        >>> values, errors = orders.decode(pa.array([b'{"id": 1, "tags": ["new"]}', b'{"id": "x"}']))
+        >>> values.to_pylist()
+        [{'id': 1, 'tags': ['new']}, None]
+        >>> errors.to_pylist()
+        [None, 'at byte 7: an integer is needed for id']
+    """
+
+    def __init__(
+        self,
+        schema: JsonSchema,
+        *,
+        on_error: OnError = "column",
+        framing: Framing = None,
+        schema_id: int = 0,
+        omit_nulls: bool = False,
+    ):
+        super().__init__(on_error, framing)
+        self._given = json_type(schema)
+        self._schema_id = schema_id
+        self._nulls = not omit_nulls
+        self.schema = pa.schema(list(nullable(self._given)))
+        self._plan = _plan(pa.field("", self._given), "")
+        self._columns = describe(self.type)
+
+    def __repr__(self) -> str:
+        return f"Json({', '.join(f'{field.name}: {field.type}' for field in self.schema)})"
+
+    def _decode(self, values: Input, array: pa.Array) -> tuple[Finished, list[tuple[int, str]]]:
+        decoder: JsonDecoder | None = self.__dict__.get("_decoder")
+        if decoder is None:
+            decoder = self._decoder = JsonDecoder(self._columns, self._plan, self.framing == "confluent")
+        return decoder.decode(values)
+
+    def _encode(self, columns: pa.StructArray) -> pa.BinaryArray:
+        encoder: JsonEncoder | None = self.__dict__.get("_encoder")
+        if encoder is None:
+            start = prefix(self._schema_id if self.framing else None)
+            encoder = self._encoder = JsonEncoder(_encode_plan(pa.field("", self.type)), self._nulls, start)
+        return encoded_array(columns, *encoder.encode(encoder_input(columns)))
+
+
+def _plan(field: pa.Field, path: str) -> Plan:
+    """What json_decode does with a field, see JsonDecoder."""
+    types = pa.types
+    kind = storage_type(field.type)
+    required = not field.nullable
+    most, precision, scale, per_second = 0, 0, 0, 1
+    parts: list[Any] = []
+    least = 0
+    if types.is_struct(kind):
+        code = _STRUCT
+        parts = [_plan(part, f"{path}.{part.name}" if path else part.name) for part in kind]
+    elif types.is_list(kind):
+        code = _LIST
+        parts = [_plan(pa.field("", kind.value_type), f"{path}[]")]
+    elif types.is_map(kind):
+        if storage_type(kind.key_type) != pa.string():
+            raise ValueSchemaError(f"the keys of {path} have to be strings")
+        code = _MAP
+        parts = [_plan(pa.field("", kind.item_type), f"{path}{{}}")]
+    else:
+        code = _leaf(kind, path)
+        bits = kind.bit_width - types.is_signed_integer(kind) if types.is_integer(kind) else 0
+        if code == _DECIMAL:
+            precision, scale = kind.precision, kind.scale
+        if code in (_DATE, _TIME, _TIMESTAMP):
+            bits = kind.bit_width - 1
+        if code in (_TIME, _TIMESTAMP):
+            per_second = _PER_SECOND[kind.unit]
+        if bits:
+            most = 2**bits - 1
+            least = 0 if types.is_unsigned_integer(kind) else 2**bits
+    return code, field.name.encode(), path, most, least, precision, scale, per_second, required, parts
+
+
+def _encode_plan(field: pa.Field) -> EncodePlan:
+    """What json_encode does with a field, see JsonEncoder."""
+    code, _, _, _, _, _, scale, per_second, _, _ = _plan(field, "")
+    kind = storage_type(field.type)
+    types = pa.types
+    parts: list[pa.Field] = []
+    if code == _STRUCT:
+        parts = list(kind)
+    elif code == _LIST:
+        parts = [pa.field("", kind.value_type)]
+    elif code == _MAP:
+        parts = [pa.field("", kind.item_type)]
+    utc = types.is_timestamp(kind) and kind.tz is not None
+    name = json.dumps(field.name, ensure_ascii=False).encode() + b":"
+    return (
+        code,
+        name,
+        types.is_unsigned_integer(kind),
+        scale,
+        per_second,
+        utc,
+        [_encode_plan(part) for part in parts],
+    )
+
+
+def _leaf(kind: pa.DataType, path: str) -> int:
+    types = pa.types
+    checks = (
+        (types.is_boolean, _BOOLEAN),
+        (types.is_integer, _INTEGER),
+        (types.is_float32, _FLOAT),
+        (types.is_float64, _DOUBLE),
+        (types.is_string, _STRING),
+        (types.is_binary, _BINARY),
+        (types.is_decimal128, _DECIMAL),
+        (types.is_date32, _DATE),
+        (types.is_time, _TIME),
+        (types.is_timestamp, _TIMESTAMP),
+    )
+    for check, code in checks:
+        if check(kind):
+            return code
+    raise ValueSchemaError(f"JSON has no values of the type {kind} ({path})")

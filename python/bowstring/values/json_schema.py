@@ -1,0 +1,132 @@
+"""Schemas of JSON values: a pyarrow schema as it is, or a JSON Schema."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from bowstring.values.errors import ValueSchemaError
+
+JsonSchema: TypeAlias = pa.Schema | pa.StructType | Mapping[str, Any] | str | Path
+
+_STRING_FORMATS = {
+    "date-time": pa.timestamp("us", "UTC"),
+    "date": pa.date32(),
+    "time": pa.time64("us"),
+}
+
+
+def schema_document(schema: Mapping[str, Any] | str | Path) -> Any:
+    """A JSON document given as what it parses to, as text, or as a file's path.
+
+    Raises:
+        ValueSchemaError: it is none of them.
+    """
+    if isinstance(schema, Mapping):
+        return schema
+    text = str(schema)
+    if isinstance(schema, Path) or not text.lstrip().startswith(("{", "[", '"')):
+        try:
+            text = Path(schema).read_text()
+        except OSError as error:
+            raise ValueSchemaError(f"the schema is no JSON and no file that can be read: {error}") from None
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise ValueSchemaError(f"the schema is no JSON: {error}") from None
+
+
+def json_type(schema: JsonSchema) -> pa.StructType:
+    """The struct that a schema describes; required fields are not nullable.
+
+    Raises:
+        ValueSchemaError: it cannot be read, or describes something else.
+    """
+    if isinstance(schema, pa.Schema):
+        return pa.struct(list(schema))
+    if isinstance(schema, pa.StructType):
+        return schema
+    document = schema_document(schema)
+    if not isinstance(document, Mapping):
+        raise ValueSchemaError("a JSON Schema is an object")
+    found = _Reader(document).type(document)
+    if not pa.types.is_struct(found):
+        raise ValueSchemaError(f"a JSON value is an object with properties here, not {found}")
+    return found
+
+
+class _Reader:
+    """Turns the parts of one JSON Schema into types."""
+
+    def __init__(self, document: Mapping[str, Any]):
+        self.document = document
+        self.open: set[str] = set()
+
+    def type(self, schema: Mapping[str, Any]) -> pa.DataType:
+        if "$ref" in schema:
+            return self.reference(schema["$ref"])
+        for keyword in ("oneOf", "anyOf"):
+            if keyword in schema:
+                return self.type(_not_null(schema[keyword], keyword))
+        kind = schema.get(
+            "type", "object" if "properties" in schema else "string" if "enum" in schema else None
+        )
+        if isinstance(kind, list):
+            kind = _not_null(kind, "type")
+        if kind == "string":
+            base64 = schema.get("contentEncoding") == "base64"
+            return pa.binary() if base64 else _STRING_FORMATS.get(schema.get("format", ""), pa.string())
+        if kind == "array":
+            return pa.list_(self.type(schema.get("items", {})))
+        if kind == "object":
+            return self.object(schema)
+        simple = {"integer": pa.int64(), "number": pa.float64(), "boolean": pa.bool_(), "null": pa.string()}
+        if kind not in simple:
+            raise ValueSchemaError(f"no type is known for {json.dumps(schema)[:200]}")
+        return simple[kind]
+
+    def object(self, schema: Mapping[str, Any]) -> pa.DataType:
+        rest = schema.get("additionalProperties")
+        if "properties" not in schema and isinstance(rest, Mapping):
+            return pa.map_(pa.string(), self.type(rest))
+        required = set(schema.get("required", ()))
+        return pa.struct(
+            [
+                pa.field(name, self.type(part), nullable=name not in required or _allows_null(part))
+                for name, part in schema.get("properties", {}).items()
+            ]
+        )
+
+    def reference(self, pointer: str) -> pa.DataType:
+        if not pointer.startswith("#"):
+            raise ValueSchemaError(f"$ref {pointer} is outside the schema; put what it names into $defs")
+        if pointer in self.open:
+            raise ValueSchemaError(f"{pointer} contains itself, which columns cannot")
+        at: Any = self.document
+        for step in pointer[1:].split("/")[1:]:
+            try:
+                at = at[step.replace("~1", "/").replace("~0", "~")]
+            except (KeyError, TypeError):
+                raise ValueSchemaError(f"$ref {pointer} is not in the schema") from None
+        self.open.add(pointer)
+        found = self.type(at)
+        self.open.discard(pointer)
+        return found
+
+
+def _allows_null(schema: Mapping[str, Any]) -> bool:
+    kinds = schema.get("type")
+    alternatives = [*schema.get("oneOf", ()), *schema.get("anyOf", ())]
+    return "null" in (kinds if isinstance(kinds, list) else [kinds]) or {"type": "null"} in alternatives
+
+
+def _not_null(alternatives: list[Any], keyword: str) -> Any:
+    """The only alternative that is not null."""
+    found = [each for each in alternatives if each not in ("null", {"type": "null"})]
+    if len(found) != 1:
+        raise ValueSchemaError(f"{keyword} of several types has no column: {json.dumps(alternatives)[:200]}")
+    return found[0]
