@@ -1,0 +1,145 @@
+"""Native loops over batches: each calls a kernel for every record, inlined, off the GIL.
+
+The loops stand in this file and take the kernel from their closure, so that Numba caches what it compiles
+beside it. The key of that cache is the kernel's own digest, see `_compiled`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from bowstring.clients.errors import ConfigError
+from bowstring.kernels.function import KernelError
+
+try:
+    import numba
+    import numpy as np
+except ModuleNotFoundError as error:
+    raise ConfigError(
+        f"kernels need {error.name}, which is not installed: pip install 'bowstring[kernels]'"
+    ) from error
+import pyarrow as pa
+import pyarrow.compute as pc
+from numba.core.errors import NumbaError
+
+if TYPE_CHECKING:
+    from bowstring.kernels.function import Kernel
+
+NUMBERS = {"bool": np.bool_, "int64": np.int64, "double": np.float64}
+_READ_ONLY = False
+_loops: dict[str, Callable[..., Any]] = {}
+
+
+def _over_numbers(record: Any) -> Callable[..., Any]:
+    @numba.njit(cache=True, nogil=True)
+    def loop(columns: Any, out: Any) -> None:
+        for i in range(len(out)):
+            out[i] = record(columns, i)
+
+    return loop
+
+
+def _over_bytes(record: Any) -> Callable[..., Any]:
+    @numba.njit(cache=True, nogil=True)
+    def loop(columns: Any, offsets: Any, out: Any) -> Any:
+        """Bytes needed; more than `out` has when it is too small."""
+        at = 0
+        for i in range(len(offsets) - 1):
+            found = record(columns, i)
+            if at + len(found) <= len(out):
+                for j in range(len(found)):
+                    out[at + j] = found[j]
+            at += len(found)
+            offsets[i + 1] = at
+        return at
+
+    return loop
+
+
+def run(kernel: Kernel, batch: pa.RecordBatch) -> pa.Array:
+    """The kernel's results for every record of a batch."""
+    columns = tuple(array for name in kernel.parameters for array in _arrays(name, batch))
+    loop = _compiled(kernel)
+    try:
+        if kernel.result in NUMBERS:
+            out = np.empty(batch.num_rows, NUMBERS[kernel.result])
+            loop(columns, out)
+            return pa.array(out)
+        return _bytes(kernel, loop, columns, batch.num_rows)
+    except NumbaError as error:
+        raise KernelError(_explain(kernel, error)) from error
+
+
+def _bytes(kernel: Kernel, loop: Callable[..., Any], columns: Any, rows: int) -> pa.Array:
+    offsets = np.zeros(rows + 1, np.int32)
+    out = np.empty(16 * rows + 64, np.uint8)
+    size = loop(columns, offsets, out)
+    if size > len(out):
+        out = np.empty(size, np.uint8)
+        loop(columns, offsets, out)
+    kind = pa.binary() if kernel.result == "binary" else pa.string()
+    found = pa.Array.from_buffers(kind, rows, [None, pa.py_buffer(offsets), pa.py_buffer(out[:size])])
+    if kernel.result == "string":
+        found.validate(full=True)
+    return found
+
+
+def _arrays(name: str, batch: pa.RecordBatch) -> list[Any]:
+    """What a parameter is made of: data and offsets of value and key, one array of the others."""
+    if name in ("has_value", "has_key"):
+        return [pc.is_valid(batch.column(name.removeprefix("has_"))).to_numpy(zero_copy_only=False)]
+    column = batch.column(name)
+    if name in ("value", "key"):
+        if not pa.types.is_binary(column.type):
+            column = column.cast(pa.binary())
+        _, offsets, data = column.buffers()
+        bounds = np.frombuffer(offsets, np.int32)[column.offset : column.offset + len(column) + 1]
+        return [np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8), bounds]
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.timestamp("ms", tz=column.type.tz), safe=False).view(pa.int64())
+    elif column.type != pa.int64():
+        column = column.cast(pa.int64())
+    return [column.to_numpy(zero_copy_only=False)]
+
+
+def _compiled(kernel: Kernel) -> Callable[..., Any]:
+    """The loop for a kernel; compiled when it is first called, or taken from Numba's cache."""
+    key = f"{kernel.digest}:{kernel.result}:{kernel.parameters}"
+    loop = _loops.get(key)
+    if loop is None:
+        record = numba.njit(inline="always")(_record(kernel))
+        # Numba knows a cached loop by its closure, pickled, and a pickled function by a random id: a name
+        # that is the same in every process makes the cache hit.
+        record._set_uuid(key)  # type: ignore[attr-defined]
+        make = _over_numbers if kernel.result in NUMBERS else _over_bytes
+        loop = _loops[key] = make(record)
+    return loop
+
+
+def _record(kernel: Kernel) -> Callable[..., Any]:
+    """The kernel as a function of (columns, i): how each parameter is found is written out."""
+    arguments, at = [], 0
+    for name in kernel.parameters:
+        if name in ("value", "key"):
+            arguments.append(f"columns[{at}][columns[{at + 1}][i]:columns[{at + 1}][i + 1]]")
+            at += 2
+        else:
+            arguments.append(f"columns[{at}][i]")
+            at += 1
+    function = numba.njit(kernel.function)
+    function._set_uuid(f"{kernel.digest}:function")
+    scope: dict[str, Any] = {"function": function}
+    exec(f"def record(columns, i):\n    return function({', '.join(arguments)})", scope)
+    return scope["record"]  # type: ignore[no-any-return]
+
+
+def _explain(kernel: Kernel, error: Exception) -> str:
+    code = kernel.function.__code__
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    reason = next((line for line in lines if not line.startswith(("Failed in", "During:"))), "unknown")
+    return (
+        f"kernel {kernel.name} ({code.co_filename}:{code.co_firstlineno}) cannot be compiled: {reason}. "
+        "It may use numbers, slices of value and key, loops and other kernels; Numba's whole message is the "
+        "cause of this error"
+    )

@@ -1,0 +1,57 @@
+"""What kernels that look into values need most: finding bytes and reading numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bowstring.clients.errors import ConfigError
+
+try:
+    import numba
+except ModuleNotFoundError as error:
+    raise ConfigError(
+        "kernels need numba, which is not installed: pip install 'bowstring[kernels]'"
+    ) from error
+
+ZERO, NINE, MINUS = 48, 57, 45
+
+
+@numba.njit
+def find(data: Any, pattern: bytes, start: int = 0) -> int:
+    """Where `pattern` begins in `data` from `start` on, or -1.
+
+    Example:
+        >>> import numpy as np
+        >>> find(np.frombuffer(b'{"carrier":"UA"}', np.uint8), b'"carrier":"')
+        1
+    """
+    last = len(data) - len(pattern)
+    for at in range(start, last + 1):
+        hit = True
+        for j in range(len(pattern)):
+            if data[at + j] != pattern[j]:
+                hit = False
+                break
+        if hit:
+            return at
+    return -1
+
+
+@numba.njit
+def integer(data: Any, at: int) -> int:
+    """The whole number in decimal digits, with or without a minus, that stands in `data` at `at`; else 0.
+
+    Example:
+        >>> import numpy as np
+        >>> integer(np.frombuffer(b'{"delay":-12}', np.uint8), 9)
+        -12
+    """
+    sign = 1
+    if at < len(data) and data[at] == MINUS:
+        sign = -1
+        at += 1
+    found = 0
+    while at < len(data) and ZERO <= data[at] <= NINE:
+        found = found * 10 + (data[at] - ZERO)
+        at += 1
+    return sign * found

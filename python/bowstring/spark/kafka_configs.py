@@ -1,0 +1,84 @@
+"""The `kafka.*` options of Spark's connector, as arguments of our own clients.
+
+Unlike the clients themselves, a query that moves over from Spark's Kafka source keeps running with settings
+that mean nothing here: they are named in a warning. Security settings are refused, as nobody may go on
+without them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from bowstring.clients.client_configs import CONSUMER
+from bowstring.clients.config_names import ConfigName, boolean, choice, integer, number, text
+from bowstring.clients.errors import ConfigError
+
+PREFIX = "kafka."
+log = logging.getLogger("bowstring.spark")
+
+# What reading ranges of offsets without a group can use.
+READING = frozenset(
+    {
+        "check_crcs",
+        "client_id",
+        "default_timeout_ms",
+        "fetch_max_bytes",
+        "fetch_max_wait_ms",
+        "fetch_min_bytes",
+        "isolation_level",
+        "max_partition_fetch_bytes",
+        "metadata_max_age_ms",
+        "request_timeout_ms",
+    }
+)
+_ACKS = {"all": "all", "-1": "all", "0": 0, "1": 1}
+WRITING = {
+    row.name: row
+    for row in (
+        ConfigName("acks", "acks", choice(_ACKS)),
+        ConfigName("batch.size", "batch_size", integer),
+        ConfigName("buffer.memory", "buffer_memory", integer),
+        ConfigName("client.id", "client_id", text),
+        ConfigName("compression.type", "compression", text),
+        ConfigName("delivery.timeout.ms", "delivery_timeout_ms", integer),
+        ConfigName("enable.idempotence", "idempotent", boolean),
+        ConfigName("linger.ms", "linger_ms", number),
+        ConfigName("max.block.ms", "max_block_ms", integer),
+        ConfigName("max.request.size", "max_request_size", integer),
+        ConfigName("metadata.max.age.ms", "metadata_max_age_ms", integer),
+        ConfigName("request.timeout.ms", "request_timeout_ms", integer),
+        ConfigName("retry.backoff.ms", "retry_backoff_ms", integer),
+    )
+}
+# They mean something to Kafka's own client and cannot change a result here, so nobody needs to be told.
+SILENT = frozenset({"bootstrap.servers", "group.id", "receive.buffer.bytes", "send.buffer.bytes"})
+
+
+def consumer_configs(options: Mapping[str, str]) -> dict[str, Any]:
+    """Arguments for reading out of options by lower-case name."""
+    return _configs(options, {name: row for name, row in CONSUMER.rows.items() if row.argument in READING})
+
+
+def producer_configs(options: Mapping[str, str]) -> dict[str, Any]:
+    """Arguments for writing out of options by lower-case name."""
+    return _configs(options, WRITING)
+
+
+def _configs(options: Mapping[str, str], table: Mapping[str, ConfigName]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for option, given in options.items():
+        if not option.startswith(PREFIX):
+            continue
+        name = option.removeprefix(PREFIX)
+        if name == "security.protocol" and given.strip().upper() == "PLAINTEXT":
+            continue
+        if name.startswith(("security.", "ssl.", "sasl.")):
+            raise ConfigError(f"option {option}: only PLAINTEXT connections are supported so far")
+        row = table.get(name)
+        if row is not None:
+            found[row.argument] = row.read(f"option {option}", given.strip())
+        elif name not in SILENT:
+            log.warning("option %s means nothing to bowstring and has no effect", option)
+    return found

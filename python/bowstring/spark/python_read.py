@@ -1,0 +1,152 @@
+"""What a task of the Python engine does: a range of offsets, read and given to Spark as it wants columns.
+
+It runs in an executor's Python worker and per batch only.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql.types import StructType
+
+from bowstring.clients.errors import OffsetOutOfRangeError
+from bowstring.clients.range_reader import RangeReader
+from bowstring.clients.records import EARLIEST_TIMESTAMP, TopicPartition
+from bowstring.spark.offsets import DataLossError, OffsetPlanner
+from bowstring.spark.options import ReadOptions
+from bowstring.spark.ranges import OffsetRange
+from bowstring.spark.row_schema import arrow_schema
+
+if TYPE_CHECKING:
+    from bowstring.spark.values import ValueDecoder
+
+log = logging.getLogger("bowstring.spark")
+
+# Spark's name of a column: the clients'. Topic and partition are the same for a whole range.
+READ_COLUMNS = {
+    "key": "key",
+    "value": "value",
+    "offset": "offset",
+    "timestamp": "timestamp",
+    "timestampType": "timestamp_type",
+    "headers": "headers",
+}
+ROWS_MAX = 65_536
+
+
+def read_range(options: ReadOptions, wanted: StructType, offsets: OffsetRange) -> Iterator[pa.RecordBatch]:
+    """Batches of exactly the columns of `wanted`, in order of offset.
+
+    Raises:
+        DataLossError: the range begins before the log, and failOnDataLoss is true.
+        ClientError: what reading raises.
+    """
+    fused = None
+    if options.shape.fused is not None:
+        from bowstring.spark.fused import partial_result, unpack
+
+        fused = unpack(options.shape.fused)
+        if fused.aggregate:
+            yield from partial_result(fused, wanted, raw_batches(options, fused.columns, offsets))
+            return
+    columns = Columns(options, wanted, offsets)
+    needed = columns.names | (fused.columns if fused is not None else set())
+    for batch in raw_batches(options, needed, offsets):
+        left = batch if fused is None else fused.filter(batch)
+        if left.num_rows:
+            yield columns.convert(left)
+
+
+def raw_batches(options: ReadOptions, names: set[str], offsets: OffsetRange) -> Iterator[pa.RecordBatch]:
+    """The clients' batches of a range; skips what is gone when failOnDataLoss is false."""
+    # Without any column the count of rows is still needed; offsets are the cheapest to have.
+    columns = sorted(names) or ["offset"]
+    start = offsets.start
+    while start < offsets.end:
+        reader = RangeReader(
+            options.bootstrap_servers,
+            topic=offsets.topic,
+            partition=offsets.partition,
+            start=start,
+            end=offsets.end,
+            columns=columns,
+            layout="binary",
+            timestamp_unit="us",
+            max_batch_rows=ROWS_MAX,
+            **options.configs,
+        )
+        try:
+            yield from reader
+            return
+        except OffsetOutOfRangeError:
+            start = _first_left(options, offsets, reader.position)
+        finally:
+            reader.close()
+
+
+def _first_left(options: ReadOptions, offsets: OffsetRange, position: int) -> int:
+    """Where to go on after retention took the offset `position` away."""
+    partition = TopicPartition(offsets.topic, offsets.partition)
+    planner = OffsetPlanner(options)
+    try:
+        first = planner.ends([partition], EARLIEST_TIMESTAMP)[partition]
+    finally:
+        planner.close()
+    what = f"offset {position} of {partition} is gone, the log begins at {first}"
+    if options.fail_on_data_loss:
+        raise DataLossError(what)
+    log.warning("%s; some data may have been lost", what)
+    return max(first, position) if first > position else offsets.end
+
+
+class Columns:
+    """Turns the clients' batches of one range into Spark's.
+
+    Args:
+        wanted: what Spark asked for; it takes these names and types exactly.
+
+    Attributes:
+        names: the clients' columns that are needed.
+    """
+
+    def __init__(self, options: ReadOptions, wanted: StructType, offsets: OffsetRange):
+        self._schema = arrow_schema(wanted)
+        self._constants: dict[str, Any] = {"topic": offsets.topic, "partition": offsets.partition}
+        self._repeated: dict[str, pa.Array] = {}
+        self._decoder: ValueDecoder | None = None
+        asked = set(self._schema.names)
+        if options.shape.value_options:
+            from bowstring.spark.values import decoder
+
+            self._decoder = decoder(options.shape.value_options)
+            asked = (asked - {"value"}) | ({"value"} if asked & set(self._decoder.names) else set())
+        self.names = {READ_COLUMNS[name] for name in asked if name in READ_COLUMNS}
+
+    def convert(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """One batch."""
+        decoded: dict[str, pa.Array] = {}
+        if self._decoder is not None and "value" in self.names:
+            decoded, keep = self._decoder.decode(batch.column("value"))
+            if keep is not None:
+                batch = batch.filter(keep)
+                decoded = {name: array.filter(keep) for name, array in decoded.items()}
+        arrays = []
+        for field in self._schema:
+            if field.name in decoded:
+                array = decoded[field.name]
+            elif field.name in self._constants:
+                array = self._constant(field, batch.num_rows)
+            else:
+                array = batch.column(READ_COLUMNS[field.name])
+            arrays.append(array if array.type == field.type else array.cast(field.type))
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+    def _constant(self, field: pa.Field, rows: int) -> pa.Array:
+        known = self._repeated.get(field.name)
+        if known is None or len(known) < rows:
+            value = pa.scalar(self._constants[field.name], field.type)
+            known = self._repeated[field.name] = pa.repeat(value, max(rows, 1_024))
+        return known.slice(0, rows)

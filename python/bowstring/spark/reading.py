@@ -1,0 +1,84 @@
+"""`bowstring.spark.read`: a DataFrame over topics in one call, with kernels inside the read if wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from bowstring.clients.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from bowstring.kernels.function import Kernel
+    from bowstring.kernels.fused import Aggregate, Fused
+
+
+def read(
+    session: SparkSession,
+    topics: str | Iterable[str],
+    bootstrap_servers: str = "localhost:9092",
+    *,
+    where: Kernel | None = None,
+    aggregate: Mapping[str, Aggregate] | None = None,
+    by: Mapping[str, Kernel | str] | None = None,
+    **options: Any,
+) -> DataFrame:
+    """The records of topics, as `session.read.format("bowstring")` gives them.
+
+    With kernels the Python engine reads: they run inside the read, over whole batches, so that only what they
+    leave goes to Spark. With `aggregate` each task sends one row per group, and Spark merges those.
+
+    Args:
+        where: a kernel; records for which it is false are left out.
+        aggregate: name of a column: "count", or (function, kernel) with sum, min, max or mean.
+        by: name of a column: a kernel, "partition", "timestamp_type", "key" or "topic".
+        options: of the source, e.g. startingOffsets="earliest", includeHeaders=True, columns="value".
+
+    Raises:
+        KernelError: kernels do not fit together.
+        ConfigError: an option makes no sense.
+
+    Example:
+        >>> read(spark, "clicks", aggregate={"records": "count"}, by={"partition": "partition"}).show()
+    """
+    names = topics if isinstance(topics, str) else ",".join(topics)
+    given = {
+        name: str(value).lower() if isinstance(value, bool) else value for name, value in options.items()
+    }
+    reader = (
+        session.read.format("bowstring")
+        .option("kafka.bootstrap.servers", bootstrap_servers)
+        .option("subscribe", names)
+        .options(**given)
+    )
+    if where is None and not aggregate and not by:
+        return reader.load()
+    if str(options.get("engine", "python")).lower() != "python":
+        raise ConfigError("kernels run in the Python engine: leave out the option engine")
+    from bowstring.kernels.fused import Fused
+    from bowstring.spark.fused import pack
+
+    fused = Fused(where, aggregate, by)
+    loaded = reader.option("engine", "python").option("fused", pack(fused)).load()
+    return _merged(loaded, fused) if fused.aggregate else loaded
+
+
+def _merged(partials: DataFrame, fused: Fused) -> DataFrame:
+    """The final step: partial results of all tasks into one."""
+    from pyspark.sql import functions as F
+
+    merges = {"sum": F.sum, "min": F.min, "max": F.max}
+    columns = [merges[part.merge](F.col(f"`{part.name}`")).alias(part.name) for part in fused.parts]
+    merged = partials.groupBy(*(F.col(f"`{name}`") for name in fused.by)).agg(*columns)
+    results = [F.col(f"`{name}`") for name in fused.by]
+    for name, given in fused.aggregate.items():
+        if given == "count":
+            # Nothing at all still counts as 0.
+            results.append(F.coalesce(F.col(f"`{name}`"), F.lit(0).cast("bigint")).alias(name))
+        elif given[0] == "mean":
+            total = F.col(f"`{name}.sum`").cast("double")
+            results.append((total / F.col(f"`{name}.count`")).alias(name))
+        else:
+            results.append(F.col(f"`{name}`"))
+    return merged.select(*results)
