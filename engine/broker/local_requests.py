@@ -114,21 +114,29 @@ class LocalRequests:
         wait_s = min(request.max_wait_ms, WAIT_MS_MAX) / 1000
         deadline = time.monotonic() + wait_s
         while not found.segments and found.next_offset >= 0 and wait_s > 0:
+            # Woken or not is remembered from before the next look on: nothing slips between.
+            number, woken = self._add_waiter(request)
             try:
-                number = self.waiters.add(request.topic, request.partition)
-            except KeyError:
-                raise KafkaError(Errors.UNKNOWN_TOPIC_OR_PARTITION) from None
-            try:
-                found = await self._look(request, principal)  # nothing slips between
+                found = await self._look(request, principal)
                 if not found.segments:
-                    interrupted = await self._wait(connection, number, wait_s)
+                    interrupted = await self._wait(connection, woken, wait_s)
                     found = await self._look(request, principal)
                     if interrupted:
                         break
             finally:
+                self._waiting.pop(number, None)
                 self.waiters.remove(number)
             wait_s = deadline - time.monotonic()
         return found
+
+    def _add_waiter(self, request: SegmentsRequest) -> "tuple[int, asyncio.Future[bool]]":
+        try:
+            number = self.waiters.add(request.topic, request.partition)
+        except KeyError:
+            raise KafkaError(Errors.UNKNOWN_TOPIC_OR_PARTITION) from None
+        woken: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._waiting[number] = woken
+        return number, woken
 
     async def _look(self, request: SegmentsRequest, principal: str) -> Segments:
         topic, log = self._log(request, principal)
@@ -145,11 +153,9 @@ class LocalRequests:
 
     # ------------------------------------------------------------ waiting
 
-    async def _wait(self, connection: socket.socket, number: int, wait_s: float) -> bool:
+    async def _wait(self, connection: socket.socket, woken: "asyncio.Future[bool]", wait_s: float) -> bool:
         """Until the log has moved, time is over, or the reader has gone or says something: then True."""
         loop = asyncio.get_running_loop()
-        woken: asyncio.Future[bool] = loop.create_future()
-        self._waiting[number] = woken
         timer = loop.call_later(wait_s, _settle, woken, False)
         loop.add_reader(connection.fileno(), _settle, woken, True)
         try:
@@ -157,7 +163,6 @@ class LocalRequests:
         finally:
             loop.remove_reader(connection.fileno())
             timer.cancel()
-            self._waiting.pop(number, None)
 
     def wake(self) -> None:
         """Some logs have moved: those who wait for them look again."""

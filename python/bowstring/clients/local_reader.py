@@ -22,6 +22,7 @@ from bowstring.clients.errors import (
     ConfigError,
     CorruptBatchError,
     LocalReadsUnavailableError,
+    UnknownTopicError,
 )
 from bowstring.clients.local_feed import LocalFeed, Window
 from bowstring.clients.local_files import WINDOW_BYTES
@@ -115,13 +116,20 @@ class LocalReader:
         except BaseException:
             self.close()
             raise
+        self._error: ClientError | None = None
         self._batches = self._read()
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         return self
 
     def __next__(self) -> pa.RecordBatch:
-        return next(self._batches)
+        if self._error is not None:
+            raise self._error  # an iteration that failed has not come to its end
+        try:
+            return next(self._batches)
+        except ClientError as error:
+            self._error = error
+            raise
 
     def close(self) -> None:
         """Ends the connections; batches that were handed out stay. Twice does no harm."""
@@ -170,8 +178,9 @@ class LocalReader:
                 if window is not None:
                     return window
             except (BrokerError, LocalReadsUnavailableError) as error:
+                gone = isinstance(error, UnknownTopicError)  # for this reader: another of its name is another
                 retriable = error.retriable or isinstance(error, LocalReadsUnavailableError)
-                if not retriable or time.monotonic() >= deadline:
+                if gone or not retriable or time.monotonic() >= deadline:
                     raise
                 self._disconnect()
                 time.sleep(min(RETRY_PAUSE_S, max(0.0, deadline - time.monotonic())))
@@ -193,6 +202,17 @@ class LocalReader:
     def _read(self) -> Iterator[pa.RecordBatch]:
         """Batches until the end; what is there is given before anything is waited for."""
         rows = self._form.rows(self._rows_max, BATCH_BYTES_MAX)
+        try:
+            yield from self._fill(rows)
+        except ClientError:
+            if rows.rows:  # what came before the error is not lost
+                yield self._take(rows)
+            raise
+        if rows.rows:
+            yield self._take(rows)
+
+    def _fill(self, rows: ArrowRows) -> Iterator[pa.RecordBatch]:
+        """The full ones; the rest stays in `rows`."""
         window_bytes = WINDOW_BYTES
         while self.position < self._end:
             if rows.rows and (self._feed is None or self._feed.would_ask(self.position)):
@@ -211,8 +231,6 @@ class LocalReader:
             if self.position < self._end and at:
                 assert self._feed is not None
                 self.position = self._feed.advance(at, self.position)
-        if rows.rows:
-            yield self._take(rows)
 
     def _append(
         self, rows: ArrowRows, data: memoryview, aborted: Aborted | None, resumed: Resumed | None

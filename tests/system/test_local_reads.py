@@ -1,0 +1,106 @@
+"""Local reads of a broker process that is killed, and by a user who may not have its files."""
+
+import os
+import signal
+import tempfile
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from bowstring import Admin, Producer
+from bowstring.clients.errors import LocalReadsUnavailableError
+from bowstring.clients.local_reader import LocalReader
+from bowstring.clients.local_wire import LocalConnection
+from bowstring.clients.range_reader import RangeReader
+from tests.system.serving import Process
+
+RECORDS = 20_000
+
+
+def fill(bootstrap, first, count):
+    with Producer(bootstrap) as producer:
+        for i in range(first, first + count):
+            producer.send("t", b"%08d" % i + b"x" * 92)
+
+
+def serve(directory, port, durability):
+    return Process("--data", str(directory), "--port", str(port), "--durability", durability)
+
+
+@pytest.mark.parametrize("durability", ["os", "commit"])
+def test_a_broker_killed_under_its_readers(tmp_path, durability):
+    broker = serve(tmp_path / "data", 0, durability)
+    port = broker.port
+    bootstrap = f"127.0.0.1:{port}"
+    try:
+        with Admin(bootstrap) as admin:
+            admin.create_topic("t", 1, configs={"internal.segment.bytes": "300000"})
+        fill(bootstrap, 0, RECORDS)
+        reader = LocalReader(
+            bootstrap,
+            topic="t",
+            partition=0,
+            start=0,
+            end=2 * RECORDS,
+            layout="binary_view",
+            max_batch_rows=500,
+        )
+        batches = [next(reader) for _ in range(3)]
+        assert broker.stop(signal.SIGKILL) == -signal.SIGKILL
+        socket_path = str(tmp_path / "data" / "bowstring.local.sock")
+        with pytest.raises(LocalReadsUnavailableError, match="nobody answers"):
+            LocalConnection(socket_path)
+        broker = serve(tmp_path / "data", port, durability)
+        fill(bootstrap, RECORDS, RECORDS)
+        batches += list(reader)
+        reader.close()
+        table = pa.Table.from_batches(batches)
+        with RangeReader(bootstrap, topic="t", partition=0, start=0, end=2 * RECORDS) as over_tcp:
+            expected = pa.Table.from_batches(list(over_tcp))
+        assert table["value"].cast(pa.binary()).equals(expected["value"])
+        assert table["value"][2 * RECORDS - 1].as_py()[:8] == b"%08d" % (2 * RECORDS - 1)
+    finally:
+        broker.stop()
+    assert not os.path.exists(socket_path)
+
+
+def as_nobody(work) -> str:
+    """What `work` returns in a child that has become another user."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.setgroups([])
+            os.setuid(65534)
+            os.write(writer, work().encode())
+        finally:
+            os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader) as answers:
+        said = answers.read()
+    os.waitpid(child, 0)
+    return said
+
+
+def connection_of(path) -> str:
+    try:
+        LocalConnection(path).close()
+    except LocalReadsUnavailableError as error:
+        return str(error)
+    return "let in"
+
+
+def test_only_the_brokers_user_is_let_in():
+    """Only root can become another user; for others, the permissions alone are looked at."""
+    with tempfile.TemporaryDirectory() as directory:
+        os.chmod(directory, 0o755)
+        broker = serve(Path(directory) / "data", 0, "os")
+        try:
+            path = Path(directory) / "data" / "bowstring.local.sock"
+            assert path.stat().st_mode & 0o777 == 0o600
+            assert connection_of(str(path)) == "let in"
+            if os.getuid() == 0:
+                assert "this user may not connect" in as_nobody(lambda: connection_of(str(path)))
+        finally:
+            broker.stop()
