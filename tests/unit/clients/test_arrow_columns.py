@@ -1,0 +1,141 @@
+"""Arrow arrays out of native buffers, and typed columns in the place of bytes."""
+
+import sys
+
+import pyarrow as pa
+import pytest
+
+from bowstring._native.encode import encode_batch
+from bowstring.clients import arrow_columns
+from bowstring.clients.arrow_columns import COLUMNS, ArrowFormat, schema
+from bowstring.clients.arrow_typed import TypedColumns
+from bowstring.clients.errors import ConfigError, MissingPackageError
+
+RECORDS = [
+    (b"k", b"v" * 20, 1000, [("h", b"1"), ("n", None)]),
+    (None, b"short", 1001, None),
+    (b"", None, 1002, [("h", b"")]),
+]
+DATA = encode_batch(RECORDS, base_offset=5)
+
+
+def batch_of(data=DATA, **form):
+    made = ArrowFormat(**form)
+    rows = made.rows(1 << 20, 1 << 30)
+    rows.append(data, 0, topic=1, partition=3)
+    batch = made.batch(rows, ("other", "t"))
+    batch.validate(full=True)
+    return batch
+
+
+@pytest.mark.parametrize("layout", ["binary", "binary_view"])
+def test_every_column(layout):
+    batch = batch_of(layout=layout)
+    assert batch.schema == schema(COLUMNS, layout)
+    assert batch["topic"].to_pylist() == ["t"] * 3
+    assert batch["partition"].to_pylist() == [3] * 3
+    assert batch["offset"].to_pylist() == [5, 6, 7]
+    assert batch["timestamp"].cast(pa.int64()).to_pylist() == [1000, 1001, 1002]
+    assert batch["timestamp_type"].to_pylist() == [0] * 3
+    assert batch["key"].to_pylist() == [b"k", None, b""]
+    assert batch["value"].to_pylist() == [b"v" * 20, b"short", None]
+    assert [[tuple(h.values()) for h in row] for row in batch["headers"].to_pylist()] == [
+        [("h", b"1"), ("n", None)], [], [("h", b"")],
+    ]  # fmt: skip
+    assert (batch["key"].null_count, batch["offset"].null_count) == (1, 0)
+
+
+def test_columns_come_in_the_order_asked_for_and_with_their_unit():
+    batch = batch_of(columns=["value", "timestamp"], timestamp_unit="us")
+    assert batch.schema.names == ["value", "timestamp"]
+    assert batch.schema.field("timestamp").type == pa.timestamp("us", "UTC")
+    assert batch["timestamp"].cast(pa.int64())[0].as_py() == 1_000_000
+
+
+def test_no_columns_still_count():
+    assert batch_of(columns=[]).num_rows == 3
+
+
+def test_nothing_makes_an_empty_batch_of_the_schema():
+    made = ArrowFormat()
+    batch = made.batch(made.rows(10, 10), ())
+    assert (batch.num_rows, batch.schema) == (0, schema())
+    batch.validate(full=True)
+
+
+def test_views_keep_the_fetched_bytes_alive():
+    fetched = bytearray(DATA)
+    value = batch_of(fetched, columns=["value"], layout="binary_view")["value"]
+    with pytest.raises(BufferError):
+        fetched.append(0)
+    assert value[0].as_py() == b"v" * 20
+    del value
+    fetched.append(0)
+
+
+def test_batches_share_the_dictionary_of_topics():
+    made = ArrowFormat(["topic"])
+    batches = []
+    for number in (0, 1):
+        rows = made.rows(10, 1000)
+        rows.append(DATA, 0, topic=number)
+        batches.append(made.batch(rows, ("a", "b")))
+    table = pa.Table.from_batches(batches)
+    assert table["topic"].to_pylist() == ["a"] * 3 + ["b"] * 3
+    first, second = (batch["topic"].dictionary.buffers()[2].address for batch in batches)
+    assert first == second
+
+
+@pytest.mark.parametrize(
+    ("form", "words"),
+    [
+        ({"columns": ["offsets"]}, "no column 'offsets'"),
+        ({"columns": ["key", "key"]}, "twice"),
+        ({"layout": "large"}, "binary_view"),
+        ({"timestamp_unit": "ns"}, "'ms', 'us'"),
+    ],
+)
+def test_what_makes_no_sense(form, words):
+    with pytest.raises(ConfigError, match=words):
+        ArrowFormat(**form)
+
+
+def test_without_pyarrow_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    arrow_columns.pyarrow.cache_clear()
+    try:
+        with pytest.raises(MissingPackageError, match=r"pip install 'bowstring\[arrow\]'"):
+            arrow_columns.pyarrow()
+        assert issubclass(MissingPackageError, ImportError)
+    finally:
+        arrow_columns.pyarrow.cache_clear()
+
+
+class Lengths:
+    """A format that reads a value as its length; `bad` does not decode."""
+
+    schema = pa.schema([("length", pa.int64())])
+
+    def decode(self, array):
+        values = array.to_pylist()
+        lengths = [None if v is None or v == b"bad" else {"length": len(v)} for v in values]
+        errors = pa.array(["bad value" if v == b"bad" else None for v in values], pa.string())
+        return pa.array(lengths, pa.struct(list(self.schema))), errors if b"bad" in values else None
+
+
+@pytest.mark.parametrize("layout", ["binary", "binary_view"])
+def test_typed_values(layout):
+    batch = batch_of(columns=["offset", "value"], layout=layout)
+    typed = TypedColumns(batch.schema, {"key": None, "value": Lengths()})
+    found = typed.batch(batch)
+    assert found.schema == typed.schema
+    assert found.schema.names == ["offset", "value", "value_error"]
+    assert found["value"].to_pylist() == [{"length": 20}, {"length": 5}, None]
+    assert found["value_error"].null_count == 3
+    bad = batch_of(encode_batch([(None, b"bad", 0, None)]), columns=["offset", "value"], layout=layout)
+    assert typed.batch(bad)["value_error"].to_pylist() == ["bad value"]
+
+
+def test_a_format_for_a_column_that_is_not_read():
+    with pytest.raises(ConfigError, match=r"'value'.*leaves it out"):
+        TypedColumns(schema(("offset",)), {"value": Lengths()})

@@ -1,0 +1,249 @@
+"""Consumer.poll_arrow and to_reader: positions, limits, groups, errors, and memory."""
+
+import gc
+import threading
+import time
+
+import pyarrow as pa
+import pytest
+
+from bowstring._native.encode import encode_batch
+from bowstring.clients.consumer import Consumer
+from bowstring.clients.errors import (
+    ClosedError,
+    CorruptBatchError,
+    NoOffsetError,
+    OffsetOutOfRangeError,
+)
+from bowstring.clients.producer import Producer
+from bowstring.clients.records import TopicPartition
+from tests.unit.batch.test_arrow_rows import marker
+
+from .fetch_log import FetchLog
+
+
+def fill(bootstrap, topic, count, partitions=1, **options):
+    with Producer(bootstrap, **options) as producer:
+        for i in range(count):
+            producer.send(
+                topic, b"value %06d" % i, key=b"%d" % i, partition=i % partitions, timestamp=1000 + i
+            )
+
+
+def read(consumer, count, **options):
+    batches = []
+    deadline = time.monotonic() + 15
+    while sum(batch.num_rows for batch in batches) < count:
+        assert time.monotonic() < deadline, f"{batches} of {count} records came"
+        batches.append(consumer.poll_arrow(timeout=5, **options))
+        batches[-1].validate(full=True)
+    return pa.Table.from_batches([batch for batch in batches if batch.num_rows])
+
+
+@pytest.fixture
+def consumer_for(bootstrap):
+    made = []
+
+    def make(topic=None, **options):
+        consumer = Consumer(bootstrap, **{"auto_offset_reset": "earliest", **options})
+        made.append(consumer)
+        if topic is not None:
+            consumer.assign(consumer.partitions_for(topic))
+        return consumer
+
+    yield make
+    for consumer in made:
+        consumer.close()
+
+
+@pytest.mark.parametrize("layout", ["binary", "binary_view"])
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_all_records_of_all_partitions(bootstrap, new_topic, consumer_for, layout, codec):
+    topic = new_topic(partitions=3)
+    fill(bootstrap, topic, 3000, 3, compression=codec)
+    table = read(consumer_for(topic), 3000, layout=layout)
+    rows = sorted(zip(*(table[name].to_pylist() for name in ("partition", "offset", "value")), strict=True))
+    assert rows == [(p, i, b"value %06d" % (3 * i + p)) for p in range(3) for i in range(1000)]
+    assert set(table["topic"].to_pylist()) == {topic}
+    in_order = [
+        (p, o) for p, o in zip(table["partition"].to_pylist(), table["offset"].to_pylist(), strict=True)
+    ]
+    assert all([o for q, o in in_order if q == p] == list(range(1000)) for p in range(3))
+
+
+def test_limits_and_positions(bootstrap, new_topic, consumer_for):
+    topic = new_topic()
+    fill(bootstrap, topic, 1000)
+    consumer = consumer_for(topic)
+    partition = TopicPartition(topic, 0)
+    batch = consumer.poll_arrow(70, timeout=5)
+    assert batch["offset"].to_pylist() == list(range(70))
+    assert consumer.position(partition) == 70
+    small = consumer.poll_arrow(max_bytes=200, timeout=5, columns=["offset"])
+    assert small["offset"][0].as_py() == 70 and 1 <= small.num_rows < 20
+    following = 70 + small.num_rows
+    assert consumer.poll(5, timeout=5)[0].offset == following, "poll() goes on where poll_arrow() stopped"
+    assert consumer.poll_arrow(3, timeout=5)["offset"].to_pylist() == list(
+        range(following + 5, following + 8)
+    )
+    consumer.seek(partition, 990)
+    assert read(consumer, 10)["offset"].to_pylist() == list(range(990, 1000))
+    assert consumer.poll_arrow(timeout=0.05).num_rows == 0
+    assert consumer.lag(partition) == 0
+    raw = consumer
+    raw.seek(partition, 500)
+    assert raw.poll_arrow(1, timeout=5)["offset"].to_pylist() == [500]
+    assert raw.poll_batches(timeout=5)[0].offset == 501
+
+
+def test_paused_partitions_give_nothing(bootstrap, new_topic, consumer_for):
+    topic = new_topic(partitions=2)
+    fill(bootstrap, topic, 100, 2)
+    consumer = consumer_for(topic)
+    consumer.pause(TopicPartition(topic, 0))
+    assert set(read(consumer, 50)["partition"].to_pylist()) == {1}
+    assert consumer.poll_arrow(timeout=0.1).num_rows == 0
+    consumer.resume(TopicPartition(topic, 0))
+    assert set(read(consumer, 50)["partition"].to_pylist()) == {0}
+
+
+def test_a_group_goes_on_where_it_committed(bootstrap, new_topic, new_group, consumer_for):
+    topic = new_topic()
+    fill(bootstrap, topic, 300)
+    first = consumer_for(group_id=new_group, enable_auto_commit=False)
+    first.subscribe([topic])
+    deadline = time.monotonic() + 15
+    while not (batch := first.poll_arrow(100, timeout=1)).num_rows:
+        assert time.monotonic() < deadline
+    first.commit()
+    first.close()
+    second = consumer_for(group_id=new_group)
+    second.subscribe([topic])
+    assert read(second, 300 - batch.num_rows)["offset"][0].as_py() == batch.num_rows
+
+
+def test_reader_streams_until_nothing_comes(bootstrap, new_topic, consumer_for):
+    topic = new_topic(partitions=2)
+    fill(bootstrap, topic, 500, 2)
+    reader = consumer_for(topic).to_reader(max_records=60, timeout=1, columns=["offset", "value"])
+    assert reader.schema.names == ["offset", "value"]
+    sizes = [batch.num_rows for batch in reader]
+    assert sum(sizes) == 500 and max(sizes) <= 60
+
+
+def test_reader_ends_when_the_consumer_is_closed(bootstrap, new_topic, consumer_for):
+    topic = new_topic()
+    fill(bootstrap, topic, 10)
+    consumer = consumer_for(topic)
+    reader = consumer.to_reader(columns=["offset"])
+    assert reader.read_next_batch().num_rows == 10
+    consumer.close()
+    with pytest.raises(StopIteration):
+        reader.read_next_batch()
+
+
+def test_fetching_goes_on_while_the_caller_works(bootstrap, new_topic, consumer_for):
+    topic = new_topic()
+    fill(bootstrap, topic, 2000)
+    consumer = consumer_for(topic)
+    stop = threading.Timer(0.3, consumer.wakeup)
+    assert read(consumer, 2000).num_rows == 2000
+    stop.start()
+    began = time.monotonic()
+    assert consumer.poll_arrow(timeout=20).num_rows == 0, "wakeup() ends the wait"
+    assert time.monotonic() - began < 10
+    stop.join()
+
+
+def test_offsets_out_of_range_and_unknown(bootstrap, new_topic, consumer_for):
+    topic = new_topic()
+    fill(bootstrap, topic, 10)
+    strict = consumer_for(topic, auto_offset_reset="none")
+    with pytest.raises(NoOffsetError, match=r"auto_offset_reset"):
+        strict.poll_arrow(timeout=2)
+    strict.seek(TopicPartition(topic, 0), 11)
+    with pytest.raises(OffsetOutOfRangeError, match=r"offset 11 is not in the log"):
+        for _ in range(20):
+            strict.poll_arrow(timeout=0.5)
+
+
+def test_a_closed_consumer(consumer_for):
+    consumer = consumer_for()
+    consumer.close()
+    with pytest.raises(ClosedError):
+        consumer.poll_arrow()
+
+
+def numbered(base_offset, count=10, **fields):
+    made = [(None, b"value %d" % (base_offset + i), 0, None) for i in range(count)]
+    return encode_batch(made, base_offset=base_offset, **fields)
+
+
+def fetching(broker, **options):
+    consumer = Consumer(broker.bootstrap, auto_offset_reset="earliest", **options)
+    consumer.assign([("t", 0)])
+    return consumer
+
+
+@pytest.mark.parametrize("poll", ["poll", "poll_arrow", "poll_batches"])
+def test_what_comes_before_a_corrupt_batch_is_given_and_nothing_is_lost(poll):
+    bad = bytearray(numbered(20))
+    bad[-2] ^= 1
+    with (
+        FetchLog([numbered(0), numbered(10), bad, numbered(30)]).serve() as broker,
+        fetching(broker) as consumer,
+    ):
+        given = getattr(consumer, poll)(timeout=5)
+        count = given[0].record_count if poll == "poll_batches" else len(given)
+        assert count == 20
+        for _ in range(2):
+            with pytest.raises(CorruptBatchError, match=r"t-0.*CRC.*seek"):
+                getattr(consumer, poll)(timeout=5)
+            assert consumer.position(("t", 0)) == 20, "it stays before the bad batch"
+        consumer.seek(("t", 0), 30)
+        assert consumer.poll(timeout=5)[0].offset == 30
+
+
+@pytest.mark.parametrize("codec", [0, 4])
+@pytest.mark.parametrize("max_records", [3, None])
+def test_read_committed(codec, max_records):
+    fields = {"producer_epoch": 0, "base_sequence": 0, "transactional": True}
+    log = FetchLog(
+        [
+            numbered(0, codec=codec, producer_id=5, **fields), numbered(10, codec=codec, producer_id=6, **fields),
+            marker(5, 20, 0), numbered(21, codec=codec, producer_id=5, **fields), marker(5, 31, 1), marker(6, 32, 1),
+        ],
+        aborted=[(5, 0)],
+    )  # fmt: skip
+    with log.serve() as broker:
+        with fetching(broker, isolation_level="read_committed") as consumer:
+            table = read(consumer, 20, max_records=max_records)
+            assert table["offset"].to_pylist() == [*range(10, 20), *range(21, 31)]
+            consumer.poll_arrow(timeout=0.3)
+            assert consumer.position(("t", 0)) == 33, "behind the markers"
+        with fetching(broker) as consumer:
+            assert read(consumer, 30).num_rows == 30
+
+
+def test_memory_stays_flat_over_many_polls(bootstrap, new_topic, consumer_for):
+    topic = new_topic()
+    with Producer(bootstrap) as producer:
+        for i in range(20_000):
+            producer.send(topic, b"%0200d" % i)
+    consumer = consumer_for(topic, fetch_max_wait_ms=5)
+    partition = TopicPartition(topic, 0)
+
+    def round_of(times):
+        for i in range(times):
+            consumer.seek(partition, 0)
+            read(consumer, 20_000, layout=("binary", "binary_view")[i % 2])
+
+    def resident_kib():
+        gc.collect()
+        with open("/proc/self/status") as status:
+            return next(int(line.split()[1]) for line in status if line.startswith("VmRSS"))
+
+    round_of(6)
+    before = resident_kib()
+    round_of(30)
+    assert resident_kib() - before < 24 * 1024
