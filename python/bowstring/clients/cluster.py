@@ -277,6 +277,8 @@ class Cluster:
         failures: list[tuple[Node, str]] = []
         for node in [*self.brokers.values(), *self.bootstrap]:
             error = self.client.last_failure(node)
+            if error is None and node.id < 0 and not self.brokers:
+                failures.append((node, "no answer yet"))
             if error is not None and all((node.host, node.port) != (n.host, n.port) for n, _ in failures):
                 failures.append((node, str(getattr(error, "reason", error))))
         return NoBrokerError(failures, waited_s)

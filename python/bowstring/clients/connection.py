@@ -20,6 +20,7 @@ from bowstring.clients import wire
 from bowstring.clients.errors import (
     BrokerUnreachableError,
     ClientError,
+    GarbledAnswerError,
     ProtocolError,
     UnsupportedApiError,
 )
@@ -109,6 +110,7 @@ class Connection:
         self.state = CONNECTING
         self.waiting: deque[Pending] = deque()
         self.in_flight: deque[Pending] = deque()
+        self.replies: deque[tuple[Pending, memoryview]] = deque()
         self.deadline = time.monotonic() + connect_timeout_s
         self._client_id = client_id
         self._correlation_id = 0
@@ -239,8 +241,8 @@ class Connection:
                 sent -= len(first)
                 out.popleft()
 
-    def receive(self) -> list[tuple[Pending, memoryview]]:
-        """Takes what has arrived; whole replies come back with the request they answer.
+    def receive(self) -> None:
+        """Takes what has arrived; whole replies go to `replies` with the requests they answer.
 
         A reply owns its memory: views into it stay valid for as long as they are kept.
 
@@ -249,7 +251,6 @@ class Connection:
             ProtocolError: the bytes are not Kafka's protocol.
         """
         assert self.socket is not None
-        replies: list[tuple[Pending, memoryview]] = []
         while True:
             try:
                 if self._large is not None:
@@ -259,58 +260,82 @@ class Connection:
                     received = self.socket.recv_into(self._small_view[self._small_bytes :])
                     full = received == RECEIVE_BUFFER_BYTES - self._small_bytes
             except (BlockingIOError, InterruptedError):
-                return replies
+                return
             if received == 0:
                 raise EOFError
             if self._large is not None:
                 self._large_bytes += received
                 if full:
-                    replies.append(self._match(self._large))
+                    self.replies.append(self._match(self._large))
                     self._large = None
             else:
                 self._small_bytes += received
-                self._cut(replies)
+                self._cut()
             if not full and self._large is None:
-                return replies
+                return
 
-    def _cut(self, replies: list[tuple[Pending, memoryview]]) -> None:
+    def _cut(self) -> None:
         """Cuts whole frames out of the small buffer; the rest of a larger one gets its own memory."""
         at, end, view = 0, self._small_bytes, self._small_view
         while end - at >= 4:
             (size,) = struct.unpack_from(">i", self._small, at)
             if size < 4 or (self.state != READY and size > NEGOTIATION_BYTES_MAX):
-                raise ProtocolError(
-                    f"{self.node} sent a frame of {size} bytes: is it a Kafka listener, and without TLS?"
-                )
+                raise self._nonsense(f"{self.node} sent a frame of {size} bytes")
             have = end - at - 4
             if have < size:
                 if size + 4 <= RECEIVE_BUFFER_BYTES // 2:
                     break
-                frame = memoryview(empty_buffer(size))
+                frame = self._room(size)
                 frame[:have] = view[at + 4 : end]
                 self._large, self._large_bytes = frame, have
                 at = end
                 break
-            replies.append(self._match(memoryview(bytes(view[at + 4 : at + 4 + size]))))
+            self.replies.append(self._match(memoryview(bytes(view[at + 4 : at + 4 + size]))))
             at += 4 + size
         if at:
             self._small[: end - at] = self._small[at:end]
             self._small_bytes = end - at
 
+    def _room(self, size: int) -> memoryview:
+        """Memory for an answer, which the system gives as bytes arrive."""
+        try:
+            return memoryview(empty_buffer(size))
+        except MemoryError as error:
+            raise self._nonsense(
+                f"{self.node} announces an answer of {size} bytes, for which there is no memory"
+            ) from error
+
+    def _nonsense(self, what: str) -> ProtocolError:
+        """The error for bytes that are no answer; a peer that never made sense will not do so the next time."""
+        if self.state == READY:
+            return GarbledAnswerError(what)
+        return ProtocolError(f"{what}: is it a Kafka listener, and without TLS?")
+
     def _match(self, frame: memoryview) -> tuple[Pending, memoryview]:
         (correlation_id,) = struct.unpack_from(">i", frame, 0)
         if not self.in_flight or self.in_flight[0].correlation_id != correlation_id:
-            raise ProtocolError(
+            raise self._nonsense(
                 f"{self.node} answered request {correlation_id}, which was not the next in line"
             )
         return self.in_flight.popleft(), frame
 
-    def finish(self, pending: Pending, frame: memoryview) -> None:
-        """Decodes a reply and completes its request."""
+    def finish(self) -> None:
+        """Decodes the next reply and completes its request.
+
+        Raises:
+            ProtocolError: it cannot be read; the request is completed with the same error.
+        """
+        pending, frame = self.replies.popleft()
         if pending is self._negotiation:
             self._finish_negotiation(pending, frame)
             return
-        pending.complete(wire.decode_response(pending.api, pending.version, frame), None)
+        try:
+            response = wire.decode_response(pending.api, pending.version, frame)
+        except ProtocolError as error:
+            garbled = GarbledAnswerError(str(error))
+            pending.complete(None, garbled)
+            raise garbled from error
+        pending.complete(response, None)
 
     def _finish_negotiation(self, pending: Pending, frame: memoryview) -> None:
         versions, retry_version = wire.decode_api_versions(pending.version, frame)
@@ -333,7 +358,8 @@ class Connection:
             self.socket.close()
             self.socket = None
         self._out.clear()
-        failed = [*self.in_flight, *self.waiting]
+        failed = [*(pending for pending, _ in self.replies), *self.in_flight, *self.waiting]
+        self.replies.clear()
         self.in_flight.clear()
         self.waiting.clear()
         for pending in failed:

@@ -83,6 +83,18 @@ class ProtocolError(ClientError):
     """The other side does not speak Kafka's protocol, or spoke it wrongly."""
 
 
+class GarbledAnswerError(ProtocolError):
+    """A broker's answer cannot be read. Its connection is closed; the request is sent again on a new one."""
+
+    retriable = True
+
+    def __init__(self, reason: str):
+        super().__init__(
+            f"{reason}. The connection is opened anew; if this goes on, look for a proxy that changes bytes, "
+            "or a broker that is none of Kafka's kind"
+        )
+
+
 class UnsupportedApiError(ClientError):
     """The broker does not offer an API in any version this client knows."""
 

@@ -6,6 +6,8 @@ Replies complete `Pending` objects inside `poll`.
 
 from __future__ import annotations
 
+import functools
+import logging
 import selectors
 import socket
 import time
@@ -18,9 +20,12 @@ from bowstring.clients.errors import (
     BrokerUnreachableError,
     ClientError,
     ConnectionLostError,
+    GarbledAnswerError,
     RequestTimedOutError,
 )
 from bowstring.clients.records import Node
+
+_log = logging.getLogger("bowstring.client")
 
 
 class NetworkClient:
@@ -28,7 +33,8 @@ class NetworkClient:
 
     Args:
         client_id: name sent with every request; brokers log it and quotas go by it.
-        connect_timeout_ms: connecting and learning the broker's versions must be done by then.
+        connect_timeout_ms: connecting and learning the broker's versions must be done by then, and
+            within request_timeout_ms.
         request_timeout_ms: an unanswered request fails after this, and its connection is closed.
         reconnect_backoff_ms, reconnect_backoff_max_ms: pause before a broker that refused is tried again.
     """
@@ -44,7 +50,7 @@ class NetworkClient:
     ):
         self.client_id = client_id
         self.request_timeout_s = request_timeout_ms / 1000
-        self._connect_timeout_s = connect_timeout_ms / 1000
+        self._connect_timeout_s = min(connect_timeout_ms, request_timeout_ms) / 1000
         self._backoff_s = reconnect_backoff_ms / 1000
         self._backoff_max_s = reconnect_backoff_max_ms / 1000
         self._selector = selectors.DefaultSelector()
@@ -56,6 +62,7 @@ class NetworkClient:
         self._wake_writer.setblocking(False)
         self._selector.register(self._wake_reader, selectors.EVENT_READ)
         self._closed = False
+        self._early: list[Callable[[], None]] = []  # callbacks of what was done before it was sent
 
     # ------------------------------------------------------------ asking
 
@@ -77,26 +84,33 @@ class NetworkClient:
             api,
             body,
             timeout_s or self.request_timeout_s,
-            callback=callback,
             expects_reply=expects_reply,
         )
         try:
             connection = self._connection(node)
         except ClientError as error:  # unreachable now, or lately
             pending.complete(None, error)
-            return pending
-        self._guarded(connection, connection.send, pending)
+        else:
+            self._guarded(connection, connection.send, pending)
+        if not pending.done:
+            pending.callback = callback
+        elif callback is not None:
+            # Within `poll`, as always: the caller may not have noted yet what it is waiting for.
+            self._early.append(functools.partial(callback, pending))
         return pending
 
     def poll(self, timeout_s: float) -> None:
         """Sends and receives until something happened or the time is over; completes what was answered."""
-        timeout_s = max(0.0, min(timeout_s, self._until_deadline()))
+        timeout_s = 0.0 if self._early else max(0.0, min(timeout_s, self._until_deadline()))
         for key, events in self._selector.select(timeout_s):
             if key.fileobj is self._wake_reader:
                 self._drain_wakeups()
             else:
                 self._serve(key.data, events)
         self._expire()
+        early, self._early = self._early, []
+        for callback in early:
+            callback()
 
     def wait(self, pending: Pending, timeout_s: float | None = None) -> Any:
         """Polls until `pending` is done; its response, or its error raised."""
@@ -232,8 +246,12 @@ class NetworkClient:
         connection.finish_connect()
 
     def _receive(self, connection: Connection) -> None:
-        for pending, frame in connection.receive():
-            connection.finish(pending, frame)
+        try:
+            connection.receive()
+        finally:
+            # What has come whole counts, even if the connection breaks behind it.
+            while connection.replies:
+                connection.finish()
         if connection.ready:
             self._failures.pop((connection.node.host, connection.node.port), None)
 
@@ -251,6 +269,8 @@ class NetworkClient:
             else:
                 self._drop(connection, ConnectionLostError(connection.node, reason))
         except ClientError as error:
+            if isinstance(error, GarbledAnswerError):
+                _log.warning("%s", error)
             self._drop(connection, error)
         else:
             if connection.state != CLOSED:

@@ -49,6 +49,7 @@ def list_offsets(
         NoBrokerError, BrokerError: not answered within `timeout_s`.
     """
     found: dict[TopicPartition, OffsetAndTimestamp | None] = {}
+    timestamps = {TopicPartition(*partition): at for partition, at in timestamps.items()}
 
     def attempt(left_s: float) -> None:
         deadline = time.monotonic() + left_s
