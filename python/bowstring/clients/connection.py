@@ -306,7 +306,7 @@ class Connection:
             ) from error
 
     def _nonsense(self, what: str) -> ProtocolError:
-        """The error for bytes that are no answer; a peer that never made sense will not do so the next time."""
+        """The error for bytes that are no answer; a peer that never made sense will not the next time."""
         if self.state == READY:
             return GarbledAnswerError(what)
         return ProtocolError(f"{what}: is it a Kafka listener, and without TLS?")
