@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from bowstring.tables import Records as Records
     from bowstring.tables import read as read
     from bowstring.tables import scan as scan
+    from bowstring.values.avro_format import Avro as Avro
     from bowstring.values.dead_letter import DeadLetter as DeadLetter
     from bowstring.values.json_format import Json as Json
 
@@ -32,6 +33,7 @@ __version__ = "0.1.0"
 
 _MODULES = {
     "Admin": "clients.admin",
+    "Avro": "values",
     "Broker": "broker",
     "BrokerError": "clients.errors",
     "ClientError": "clients.errors",
@@ -51,6 +53,7 @@ _MODULES = {
 _PACKAGES = ("aio",)
 __all__ = [
     "Admin",
+    "Avro",
     "Broker",
     "BrokerError",
     "ClientError",

@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from bowstring.values.batches import decode_batch as decode_batch
-    from bowstring.values.batches import decoded_schema as decoded_schema
+    from bowstring.values.avro_format import Avro as Avro
     from bowstring.values.dead_letter import DeadLetter as DeadLetter
     from bowstring.values.errors import ValueDecodeError as ValueDecodeError
     from bowstring.values.errors import ValueEncodeError as ValueEncodeError
@@ -19,24 +18,22 @@ if TYPE_CHECKING:
     from bowstring.values.json_format import Json as Json
 
 _MODULES = {
+    "Avro": "avro_format",
     "DeadLetter": "dead_letter",
     "Json": "json_format",
     "ValueDecodeError": "errors",
     "ValueEncodeError": "errors",
     "ValueFormat": "format",
     "ValueSchemaError": "errors",
-    "decode_batch": "batches",
-    "decoded_schema": "batches",
 }
 __all__ = [
+    "Avro",
     "DeadLetter",
     "Json",
     "ValueDecodeError",
     "ValueEncodeError",
     "ValueFormat",
     "ValueSchemaError",
-    "decode_batch",
-    "decoded_schema",
 ]
 
 

@@ -1,0 +1,120 @@
+"""Avro values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from bowstring._native.avro_decode import AvroDecoder, frame_ids
+from bowstring._native.avro_encode import AvroEncoder
+from bowstring.values.arrays import describe
+from bowstring.values.avro_encoding import encode_plan
+from bowstring.values.avro_plan import plan
+from bowstring.values.avro_schema import AvroSchema, AvroType, parse_avro
+from bowstring.values.errors import ValueEncodeError, ValueSchemaError
+from bowstring.values.format import Framing, OnError, ValueFormat
+from bowstring.values.framing import prefix
+from bowstring.values.sources import encoded_array, encoder_input
+
+if TYPE_CHECKING:
+    from bowstring._native.value_column import Finished, Input
+
+SchemasById = Mapping[int, AvroSchema] | Callable[[int], AvroSchema]
+
+
+class Avro(ValueFormat):
+    """Values in Avro's binary encoding (specification 1.12), without a container's header.
+
+    Records become structs; a union of null and one type that type; other unions a struct with a field
+    `member0`, `member1` … for each type, of which one is not null; enums strings; decimals, dates, times
+    and timestamps what they are in Arrow.
+
+    Args:
+        schema: of the columns, a record: JSON text, what that parses to, or a file's path.
+        writer_schema: with which the values were written, if it is another one (schema resolution:
+            fields by name or alias, promoted numbers, defaults).
+        framing: "confluent" for values that begin with a zero byte and a schema's id.
+        schemas: with that framing, the writer's schemas by id, or a function that knows them (a registry's
+            client), called once for an id; a value with an unknown id is bad. Without, all are of
+            `writer_schema`.
+        schema_id: written by `encode` when framing is "confluent".
+        on_error: "column", "raise", or a DeadLetter.
+
+    Raises:
+        ValueSchemaError: a schema cannot be read, contains itself, or cannot be resolved.
+
+    Example:
+        >>> import bowstring, pyarrow as pa
+        >>> orders = bowstring.Avro('''{"type": "record", "name": "Order", "fields": [
+        ...     {"name": "id", "type": "long"}, {"name": "item", "type": ["null", "string"]}]}''')
+        >>> orders.decode(pa.array([b"\\x02\\x02\\x06hat"]))[0].to_pylist()
+        [{'id': 1, 'item': 'hat'}]
+    """
+
+    def __init__(
+        self,
+        schema: AvroSchema,
+        *,
+        writer_schema: AvroSchema | None = None,
+        framing: Framing = None,
+        schemas: SchemasById | None = None,
+        schema_id: int = 0,
+        on_error: OnError = "column",
+    ):
+        super().__init__(on_error, framing)
+        self._reader = _record(schema)
+        self._writer = self._reader if writer_schema is None else _record(writer_schema)
+        self._schemas = schemas
+        self._schema_id = schema_id
+        self.schema = pa.schema(list(self._reader.arrow()))
+        self._columns = describe(self.type)
+        self._plan = plan(self._writer, self._reader)
+        self._known: set[int] = set()
+
+    _unpicklable = (*ValueFormat._unpicklable, "_known")
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        super().__setstate__(state)
+        self._known = set()
+
+    def __repr__(self) -> str:
+        return f"Avro({self._reader.name})"
+
+    def _decode(self, values: Input, array: pa.Array) -> tuple[Finished, list[tuple[int, str]]]:
+        decoder: AvroDecoder | None = self.__dict__.get("_decoder")
+        if decoder is None:
+            decoder = AvroDecoder(self._columns, self.framing == "confluent", self._schemas is None)
+            if self._schemas is None:
+                decoder.add(0, self._plan)
+            self._decoder = decoder
+        if self._schemas is not None and self.framing:
+            for schema_id in frame_ids(values) - self._known:
+                self._learn(decoder, schema_id)
+        return decoder.decode(values)
+
+    def _learn(self, decoder: AvroDecoder, schema_id: int) -> None:
+        schemas = self._schemas
+        assert schemas is not None
+        found = schemas(schema_id) if callable(schemas) else schemas.get(schema_id)
+        if found is not None:
+            decoder.add(schema_id, plan(_record(found), self._reader))
+        self._known.add(schema_id)
+
+    def _encode(self, columns: pa.StructArray) -> pa.BinaryArray:
+        encoder: AvroEncoder | None = self.__dict__.get("_encoder")
+        if encoder is None:
+            start = prefix(self._schema_id if self.framing else None)
+            encoder = self._encoder = AvroEncoder(encode_plan(self._reader), start)
+        offsets, data, fault = encoder.encode(encoder_input(columns))
+        if fault is not None:
+            raise ValueEncodeError(fault)
+        return encoded_array(columns, offsets, data)
+
+
+def _record(schema: AvroSchema) -> AvroType:
+    found = parse_avro(schema)
+    if found.kind != "record":
+        raise ValueSchemaError(f"an Avro value is a record here, not {found.kind}")
+    return found

@@ -1,0 +1,204 @@
+"""Avro schemas (specification 1.12) and the Arrow types of their values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from bowstring.values.errors import ValueSchemaError
+from bowstring.values.json_schema import schema_document
+
+AvroSchema: TypeAlias = Mapping[str, Any] | str | Path
+
+PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
+_NAMED = ("record", "error", "enum", "fixed")
+_LOGICAL: dict[tuple[str, str], pa.DataType] = {
+    ("int", "date"): pa.date32(),
+    ("int", "time-millis"): pa.time32("ms"),
+    ("long", "time-micros"): pa.time64("us"),
+    ("long", "timestamp-millis"): pa.timestamp("ms", "UTC"),
+    ("long", "timestamp-micros"): pa.timestamp("us", "UTC"),
+    ("long", "timestamp-nanos"): pa.timestamp("ns", "UTC"),
+    ("long", "local-timestamp-millis"): pa.timestamp("ms"),
+    ("long", "local-timestamp-micros"): pa.timestamp("us"),
+    ("long", "local-timestamp-nanos"): pa.timestamp("ns"),
+}
+_ARROW: dict[str, pa.DataType] = {
+    "null": pa.null(),
+    "boolean": pa.bool_(),
+    "int": pa.int32(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "bytes": pa.binary(),
+    "string": pa.string(),
+    "enum": pa.string(),
+}
+DECIMAL_DIGITS_MAX = 38
+
+
+@dataclass
+class AvroField:
+    """A field of a record."""
+
+    name: str
+    type: AvroType
+    aliases: tuple[str, ...] = ()
+    has_default: bool = False
+    default: Any = None
+
+
+@dataclass
+class AvroType:
+    """A schema, parsed: `kind` is a primitive, or record, enum, fixed, array, map or union."""
+
+    kind: str
+    name: str = ""
+    aliases: tuple[str, ...] = ()
+    logical: str = ""
+    precision: int = 0
+    scale: int = 0
+    size: int = 0
+    symbols: tuple[str, ...] = ()
+    default_symbol: str | None = None
+    fields: list[AvroField] = field(default_factory=list)
+    items: AvroType | None = None
+    branches: list[AvroType] = field(default_factory=list)
+
+    @property
+    def members(self) -> list[AvroType]:
+        """The branches of a union that are not null; of another type, itself."""
+        return [each for each in self.branches if each.kind != "null"] if self.kind == "union" else [self]
+
+    @property
+    def is_choice(self) -> bool:
+        """A union of several types besides null, which becomes a struct with a field for each."""
+        return self.kind == "union" and len(self.members) > 1
+
+    @property
+    def only(self) -> AvroType:
+        """What a union of one type and null is besides null."""
+        return self.members[0] if self.kind == "union" and len(self.members) == 1 else self
+
+    @property
+    def is_decimal(self) -> bool:
+        """Decimals that Arrow's 128 bits hold."""
+        return self.logical == "decimal" and 0 < self.precision <= DECIMAL_DIGITS_MAX
+
+    def arrow(self) -> pa.DataType:
+        """The Arrow type of its values."""
+        if self.kind == "union":
+            if self.is_choice:
+                return pa.struct([(f"member{i}", member.arrow()) for i, member in enumerate(self.members)])
+            return self.only.arrow() if self.members else pa.null()
+        return self._arrow_of_one()
+
+    def _arrow_of_one(self) -> pa.DataType:
+        if self.kind == "record":
+            return pa.struct([(each.name, each.type.arrow()) for each in self.fields])
+        if self.items is not None:
+            item = self.items.arrow()
+            return pa.list_(item) if self.kind == "array" else pa.map_(pa.string(), item)
+        if self.is_decimal:
+            return pa.decimal128(self.precision, self.scale)
+        if self.kind == "fixed":
+            return pa.binary(self.size)
+        return _LOGICAL.get((self.kind, self.logical), _ARROW[self.kind])
+
+
+def parse_avro(schema: AvroSchema) -> AvroType:
+    """Parses a schema given as JSON text, as what that parses to, or as a file's path.
+
+    Raises:
+        ValueSchemaError: it is no Avro schema, or contains itself, which columns cannot.
+    """
+    document: Any = schema
+    if isinstance(schema, Path) or (isinstance(schema, str) and schema not in PRIMITIVES):
+        document = schema_document(schema)
+    return _Parser().parse(document, "")
+
+
+class _Parser:
+    """Parses one schema; remembers the types it names."""
+
+    def __init__(self) -> None:
+        self.named: dict[str, AvroType] = {}
+        self.open: set[str] = set()
+
+    def parse(self, schema: Any, namespace: str) -> AvroType:
+        if isinstance(schema, str):
+            return self.reference(schema, namespace)
+        if isinstance(schema, list):
+            return AvroType("union", branches=[self.parse(each, namespace) for each in schema])
+        if not isinstance(schema, Mapping) or "type" not in schema:
+            raise ValueSchemaError(f"no Avro schema: {str(schema)[:200]}")
+        kind = schema["type"]
+        if not isinstance(kind, str):
+            return self.parse(kind, namespace)
+        if kind in _NAMED:
+            return self.define(schema, kind, namespace)
+        if kind in ("array", "map"):
+            part = schema.get("items" if kind == "array" else "values")
+            if part is None:
+                raise ValueSchemaError(f"an Avro {kind} lacks its {'items' if kind == 'array' else 'values'}")
+            return AvroType(kind, items=self.parse(part, namespace))
+        found = self.reference(kind, namespace)
+        return AvroType(found.kind, **_logical(schema)) if found.kind in PRIMITIVES else found
+
+    def reference(self, name: str, namespace: str) -> AvroType:
+        if name in PRIMITIVES:
+            return AvroType(name)
+        full = name if "." in name or not namespace else f"{namespace}.{name}"
+        full = full if full in self.named or full in self.open else name
+        if full in self.open:
+            raise ValueSchemaError(f"the Avro type {full} contains itself, which columns cannot")
+        if full not in self.named:
+            raise ValueSchemaError(f"the Avro type {name} is not defined")
+        return self.named[full]
+
+    def define(self, schema: Mapping[str, Any], kind: str, namespace: str) -> AvroType:
+        name = schema.get("name", "")
+        if not name:
+            raise ValueSchemaError(f"an Avro {kind} lacks its name")
+        if "." in name:
+            namespace = name.rpartition(".")[0]
+        else:
+            namespace = schema.get("namespace", namespace)
+            name = f"{namespace}.{name}" if namespace else name
+        found = AvroType("record" if kind == "error" else kind, name, tuple(schema.get("aliases", ())))
+        self.open.add(name)
+        if found.kind == "record":
+            for each in schema.get("fields", ()):
+                found.fields.append(self.field(each, namespace))
+        elif kind == "enum":
+            found.symbols = tuple(schema["symbols"])
+            found.default_symbol = schema.get("default")
+        else:
+            found.size = int(schema["size"])
+            for attribute, value in _logical(schema).items():
+                setattr(found, attribute, value)
+        self.open.discard(name)
+        self.named[name] = found
+        return found
+
+    def field(self, schema: Mapping[str, Any], namespace: str) -> AvroField:
+        return AvroField(
+            schema["name"],
+            self.parse(schema["type"], namespace),
+            tuple(schema.get("aliases", ())),
+            "default" in schema,
+            schema.get("default"),
+        )
+
+
+def _logical(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The attributes of a logical type; one that makes no sense is ignored, as the specification says."""
+    return {
+        "logical": schema.get("logicalType", ""),
+        "precision": int(schema.get("precision", 0)),
+        "scale": int(schema.get("scale", 0)),
+    }
