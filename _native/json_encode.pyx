@@ -353,7 +353,7 @@ cdef class JsonEncoder:
     def encode(self, Sources columns):
         """(offsets, bytes) of a binary array. OverflowError beyond 2 GiB."""
         cdef Out out
-        cdef int64_t row, rows = columns.rows
+        cdef int64_t row = 0, rows = columns.rows
         cdef const uint8_t *prefix = self.prefix
         cdef int64_t prefix_size = len(self.prefix)
         cdef int32_t *ends = <int32_t *>calloc(rows + 1, sizeof(int32_t))
