@@ -18,6 +18,7 @@ from bowstring.clients.consumer_positions import ConsumerPositions
 from bowstring.clients.errors import ClientTimeoutError, ConfigError, CorruptBatchError
 from bowstring.clients.fetcher import FetchConfig, Fetcher
 from bowstring.clients.heartbeat import GroupConfig, Heartbeat
+from bowstring.clients.local_discovery import Local, check_local
 from bowstring.clients.membership import Listener, Membership
 from bowstring.clients.network import NetworkClient
 from bowstring.clients.offset_queries import list_offsets
@@ -69,6 +70,9 @@ class Consumer(ConsumerPositions, ArrowReading):
         max_poll_interval_ms: longest time between polls before the group gives the partitions to others.
         max_poll_records: most records of one `poll`.
         isolation_level: "read_uncommitted", or "read_committed" to skip aborted transactions (KIP-98).
+        local: True reads what is there already out of the broker's mapped files, if it is Bowstring, on this
+            machine, and lets this user; "auto" does so if it can be, and else reads over TCP as False does
+            (docs/local-reads.md). New records are waited for over TCP.
         default_timeout_ms: how long calls without a timeout of their own wait for brokers.
 
     Raises:
@@ -103,12 +107,14 @@ class Consumer(ConsumerPositions, ArrowReading):
         fetch_max_wait_ms: int = 500,
         isolation_level: str = "read_uncommitted",
         check_crcs: bool = True,
+        local: Local = False,
         request_timeout_ms: int = 30_000,
         default_timeout_ms: int = 60_000,
         metadata_max_age_ms: int = 300_000,
         allow_auto_create: bool = True,
     ):
         _check(auto_offset_reset, isolation_level, assignors)
+        check_local(local)
         self._read_committed = isolation_level == "read_committed"
         self._check_crcs = check_crcs
         self._max_poll_records = max_poll_records
@@ -121,15 +127,8 @@ class Consumer(ConsumerPositions, ArrowReading):
             allow_auto_create=allow_auto_create,
         )
         self._positions = Positions()
-        config = FetchConfig(
-            fetch_min_bytes,
-            fetch_max_bytes,
-            max_partition_fetch_bytes,
-            fetch_max_wait_ms,
-            self._read_committed,
-            check_crcs,
-            auto_offset_reset,
-        )
+        sizes = (fetch_min_bytes, fetch_max_bytes, max_partition_fetch_bytes, fetch_max_wait_ms)
+        config = FetchConfig(*sizes, self._read_committed, check_crcs, auto_offset_reset, local)
         self._fetcher = Fetcher(self._client, self._cluster, self._positions, config)
         self._owner = OneThread("Consumer")
         self._group: Membership | None = None
@@ -450,6 +449,7 @@ class Consumer(ConsumerPositions, ArrowReading):
                     self._group.close()
             finally:
                 self._owner.closed = True
+                self._fetcher.close()
                 self._finalizer()
 
     def __enter__(self) -> Self:

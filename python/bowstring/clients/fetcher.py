@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from bowstring._native.aborted import Aborted
 from bowstring.clients import batches
 from bowstring.clients.cluster import Cluster
 from bowstring.clients.connection import Pending
 from bowstring.clients.errors import ClientError, CorruptBatchError, NoOffsetError, broker_error
+from bowstring.clients.local_discovery import Local
 from bowstring.clients.network import NetworkClient
 from bowstring.clients.offsets import list_offsets_request
-from bowstring.clients.positions import RESET_TIMESTAMPS, Chunk, Positions
+from bowstring.clients.positions import RESET_TIMESTAMPS, Chunk, PartitionState, Positions
 from bowstring.clients.records import Node, TopicPartition
 from bowstring.engine.errors import Errors
 from bowstring.engine.protocol.messages.fetch import (
@@ -24,6 +26,9 @@ from bowstring.engine.protocol.messages.fetch import (
     PartitionData,
 )
 from bowstring.engine.protocol.messages.list_offsets import ListOffsetsRequest
+
+if TYPE_CHECKING:
+    from bowstring.clients.local_fetch import LocalFetch
 
 RETRY_PAUSE_S = 0.1
 
@@ -57,6 +62,7 @@ class FetchConfig:
     read_committed: bool
     check_crcs: bool
     reset_policy: str
+    local: Local = False
 
 
 Asked = tuple[int, int, bytes]  # fetch offset, leader epoch, topic id
@@ -105,6 +111,11 @@ class Fetcher:
         self._busy: set[int] = set()
         self._looking_up: set[TopicPartition] = set()
         self._retry_at = 0.0
+        self._local: LocalFetch | None = None
+        if config.local:
+            from bowstring.clients.local_fetch import LocalFetch
+
+            self._local = LocalFetch(cluster, local=config.local, read_committed=config.read_committed)
         self.error: ClientError | None = None
         """What the next poll has to raise."""
 
@@ -129,6 +140,8 @@ class Fetcher:
                 self.cluster.invalidate()
                 self._pause()
                 continue
+            if self._local is not None and self._filled(self._local, node, partition, state):
+                continue
             if node.id in self._busy:
                 continue
             state.leader_epoch = self.cluster.leader_epoch(*partition)
@@ -137,6 +150,22 @@ class Fetcher:
         for node, partitions in wanted.items():
             self._fetch(node, partitions)
         return 3600.0 if now >= self._retry_at else self._retry_at - now
+
+    def _filled(
+        self, local: LocalFetch, node: Node, partition: TopicPartition, state: PartitionState
+    ) -> bool:
+        """Whether the records came out of the broker's files, so that it need not be asked for them."""
+        local.keep(set(self.positions))
+        try:
+            return local.fill(node, partition, state)
+        except ClientError as error:
+            self.error = error
+            return False
+
+    def close(self) -> None:
+        """Lets go of mapped files."""
+        if self._local is not None:
+            self._local.close()
 
     def _pause(self) -> None:
         self._retry_at = time.monotonic() + RETRY_PAUSE_S

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from bowstring.clients.cluster import Cluster
 from bowstring.clients.errors import ClientError, ConfigError, LocalReadsUnavailableError
-from bowstring.clients.local_wire import LocalConnection
 from bowstring.clients.records import Node
 from bowstring.engine.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
 )
+
+if TYPE_CHECKING:
+    from bowstring.clients.local_wire import LocalConnection
 
 BROKER_RESOURCE = 4
 SOCKET_CONFIG = "bowstring.local.socket"
@@ -40,6 +42,8 @@ def connect(cluster: Cluster, node: Node, timeout_s: float) -> LocalConnection:
         LocalReadsUnavailableError: the broker is elsewhere, is not Bowstring, or does not let this user in.
         NoBrokerError: it cannot be asked.
     """
+    from bowstring.clients.local_wire import LocalConnection  # few consumers need it
+
     configs = _ask(cluster, node, timeout_s)
     path, instance = configs.get(SOCKET_CONFIG), configs.get(INSTANCE_CONFIG)
     if path is None:

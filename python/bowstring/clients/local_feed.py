@@ -105,6 +105,10 @@ class LocalFeed:
         self._answer = None
         self._offset = -1
 
+    def __del__(self) -> None:
+        if hasattr(self, "_waiting"):
+            self.forget()
+
     # ------------------------------------------------------------ the broker's answers
 
     def _ask(self, offset: int, wait_ms: int) -> None:

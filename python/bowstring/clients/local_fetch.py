@@ -1,7 +1,7 @@
 """A consumer's buffers filled from the files of brokers on this machine, as far as there are records already.
 
-At the end of a partition the consumer waits through TCP, as every other does: a long poll there costs least, and
-brings the records with it.
+At the end of a partition the consumer waits through TCP, as every other does: a long poll there costs least,
+and brings the records with it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class LocalFetch:
         self.filled_bytes = 0
 
     def fill(self, node: Node, partition: TopicPartition, state: PartitionState) -> bool:
-        """Buffers the next records of a partition that `node` leads; False: they are to be asked for over TCP.
+        """Buffers the next records of a partition that `node` leads; False: TCP is to be asked for them.
 
         Raises:
             LocalReadsUnavailableError: the broker's files cannot be had, and must be.
