@@ -11,6 +11,7 @@ from bowstring.cli.dump_log import dump_log
 from bowstring.cli.groups import app as groups
 from bowstring.cli.migrate_dir import migrate_dir
 from bowstring.cli.perf import app as perf
+from bowstring.cli.pipeline import app as pipeline
 from bowstring.cli.produce import produce
 from bowstring.cli.scrub import scrub
 from bowstring.cli.serve import serve
@@ -42,6 +43,7 @@ app.add_typer(perf, name="perf", rich_help_panel=RECORDS)
 app.add_typer(topics, name="topics", rich_help_panel=MANAGE)
 app.add_typer(configs, name="configs", rich_help_panel=MANAGE)
 app.add_typer(groups, name="groups", rich_help_panel=MANAGE)
+app.add_typer(pipeline, name="pipeline", rich_help_panel=RECORDS)
 app.command("spark-jar", rich_help_panel=RECORDS)(spark_jar)
 app.command("dump-log", rich_help_panel=MANAGE)(dump_log)
 app.command("scrub", rich_help_panel=MANAGE)(scrub)

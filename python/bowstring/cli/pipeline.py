@@ -1,0 +1,131 @@
+"""`bowstring pipeline`: declared pipelines, checked and run."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from bowstring.cli.options import Json
+from bowstring.cli.output import console, print_json, print_note, print_table
+
+if TYPE_CHECKING:
+    from bowstring.pipeline.declaration import Pipeline
+
+app = typer.Typer(no_args_is_help=True, help="Run pipelines declared in TOML as Spark streaming jobs.")
+File = Annotated[Path, typer.Argument(metavar="FILE", help="The declaration; see docs/pipelines.md.")]
+_LOOK_S = 0.2
+
+
+@app.command()
+def check(
+    file: File,
+    offline: Annotated[bool, typer.Option("--offline", help="Ask no broker whether topics exist.")] = False,
+    json: Json = False,
+) -> None:
+    """Say what is wrong with a pipeline without running it; with nothing wrong, what its views hold."""
+    from bowstring.pipeline.check import check_plan, check_topics
+    from bowstring.pipeline.declaration import load
+    from bowstring.pipeline.job import start_session
+
+    pipeline = load(file)
+    if not offline:
+        check_topics(pipeline)
+    spark = start_session(pipeline)
+    try:
+        columns = check_plan(spark, pipeline)
+    finally:
+        spark.stop()
+    if json:
+        print_json({"pipeline": pipeline.name, "views": columns, "sinks": list(pipeline.sink)})
+        return
+    print_table(("view", "columns"), columns.items(), title=pipeline.name)
+    print_note(f"{file} is sound: {len(pipeline.source)} sources, {len(pipeline.sink)} sinks")
+
+
+@app.command()
+def run(file: File, json: Json = False) -> None:
+    """Run a pipeline until its topics are read (trigger "available now"), or until it is stopped.
+
+    A line tells of each batch. SIGTERM and Ctrl-C end it after the batch at hand; the next run goes on from
+    its checkpoint.
+    """
+    from bowstring.pipeline.check import check_topics
+    from bowstring.pipeline.declaration import load
+    from bowstring.pipeline.job import start, start_session
+
+    pipeline = load(file)
+    check_topics(pipeline)
+    stop = threading.Event()
+    with _stopped_by_signals(stop):
+        spark = start_session(pipeline)
+        try:
+            queries = start(spark, pipeline)
+            batches = _follow(queries, stop, json=json)
+        finally:
+            spark.stop()
+    if not json:
+        print_note(f"{pipeline.name}: {_total(pipeline, batches)}")
+
+
+def _follow(queries: list[Any], stop: threading.Event, *, json: bool) -> dict[str, int]:
+    """Tells of each batch until all queries have ended; how many records each sink's query has read.
+
+    Raises:
+        PipelineError: a query has failed.
+    """
+    from bowstring.pipeline.declaration import PipelineError
+    from bowstring.pipeline.job import progress_line, reason
+
+    told: dict[str, int] = {}
+    read = {query.name: 0 for query in queries}
+    while True:
+        active = [query for query in queries if query.isActive]
+        for query in queries:
+            for progress in query.recentProgress:
+                line = progress_line(progress)
+                if line["batch"] <= told.get(query.name, -1) or not line["records"]:
+                    continue
+                told[query.name] = line["batch"]
+                read[query.name] += line["records"]
+                _tell(line, json=json)
+        failed = next((query for query in queries if query.exception() is not None), None)
+        if failed is not None or stop.is_set():
+            for query in active:
+                query.stop()
+        if failed is not None:
+            raise PipelineError(f"sink.{failed.name}: {reason(failed.exception())}")
+        if not active:
+            return read
+        stop.wait(_LOOK_S)
+
+
+def _tell(line: dict[str, Any], *, json: bool) -> None:
+    if json:
+        print_json(line)
+        return
+    console().print(
+        f"[bold]{line['sink']}[/]  batch {line['batch']}  {line['records']:,} records in "
+        f"{line['milliseconds']:,} ms  {line['records_per_second']:,}/s  {line['behind']:,} behind"
+    )
+
+
+def _total(pipeline: Pipeline, read: dict[str, int]) -> str:
+    return ", ".join(f"{name} read {read.get(name, 0):,} records" for name in pipeline.sink)
+
+
+@contextmanager
+def _stopped_by_signals(stop: threading.Event) -> Iterator[None]:
+    before = {
+        number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGTERM, signal.SIGINT)
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

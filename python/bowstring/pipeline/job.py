@@ -1,0 +1,220 @@
+"""A declaration as Spark sees it: streaming views, and a query for each sink."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from bowstring.pipeline.declaration import AVAILABLE_NOW, SINK_KINDS, Pipeline, PipelineError, Sink, Source
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+FORMAT = "bowstring"
+RECORD_FIELDS = ("key", "topic", "partition", "offset", "timestamp", "timestampType")
+_MODES = {"fail": "FAILFAST", "drop": "DROPMALFORMED", "column": "PERMISSIVE"}
+
+
+def start_session(pipeline: Pipeline) -> SparkSession:
+    """The session of a pipeline, with local checkpoints kept fast.
+
+    Raises:
+        SparkMissingError, JarMissingError, JavaMissingError: what to install.
+    """
+    from bowstring.spark import session
+
+    settings: dict[str, Any] = dict(pipeline.spark)
+    master = settings.pop("master", None)
+    spark = session(
+        pipeline.name, master=None if master is None else str(master), fast_checkpoints=True, **settings
+    )
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+def source_frame(spark: SparkSession, pipeline: Pipeline, source: Source) -> DataFrame:
+    """A source's streaming rows: the value's fields, and the struct `record`."""
+    from pyspark.sql import functions as F
+
+    reader = spark.readStream.format(FORMAT).option("kafka.bootstrap.servers", pipeline.servers(source))
+    if source.topics:
+        reader = reader.option("subscribe", ",".join(source.topics))
+    else:
+        reader = reader.option("subscribePattern", source.pattern)
+    reader = reader.option("startingOffsets", source.starting_offsets)
+    for name, setting in source.options.items():
+        reader = reader.option(name, setting)
+    decoded = source.format in ("json", "avro", "protobuf")
+    if decoded:
+        reader = reader.option("value.format", source.format).option("value.schema", source.schema)
+        reader = reader.option("mode", _MODES[source.on_error])
+        if source.message:
+            reader = reader.option("value.message", source.message)
+    frame = reader.load()
+    record = F.struct(*[F.col(name) for name in RECORD_FIELDS]).alias("record")
+    value = F.col("value.*") if decoded else F.col("value")
+    if source.format == "text":
+        value = value.cast("string").alias("value")
+    error = [F.col("_error")] if decoded and source.on_error == "column" else []
+    frame = frame.select(value, record, *error)
+    if source.watermark is not None:
+        frame = frame.withColumn(source.watermark.column, F.expr(source.watermark.on))
+        frame = frame.withWatermark(source.watermark.column, source.watermark.delay)
+    return frame
+
+
+def frames(spark: SparkSession, pipeline: Pipeline) -> dict[str, DataFrame]:
+    """Every source and view by name; the SQL of views finds them as temporary views.
+
+    Raises:
+        PipelineError: a statement or an option that Spark refuses, with Spark's reason.
+    """
+    found: dict[str, DataFrame] = {}
+    for name, source in pipeline.source.items():
+        with _blaming(f"source.{name}"):
+            found[name] = source_frame(spark, pipeline, source)
+            found[name].createOrReplaceTempView(name)
+    for name, view in pipeline.view.items():
+        with _blaming(f"view.{name}"):
+            found[name] = spark.sql(view.sql)
+            found[name].createOrReplaceTempView(name)
+    return found
+
+
+def sink_frame(frame: DataFrame, sink: Sink) -> DataFrame:
+    """The rows as a sink takes them: for a topic, `key` and `value`."""
+    if not sink.topic:
+        return frame
+    from pyspark.sql import functions as F
+
+    value = F.expr(sink.value) if sink.value else F.to_json(F.struct("*"))
+    columns = [value.alias("value")]
+    if sink.key:
+        columns.insert(0, _payload(frame, sink.key).alias("key"))
+    return frame.select(*columns)
+
+
+def _payload(frame: DataFrame, expression: str) -> Any:
+    """A key that is neither text nor binary is written as text."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import BinaryType, StringType
+
+    kind = frame.select(F.expr(expression)).schema[0].dataType
+    column = F.expr(expression)
+    return column if isinstance(kind, BinaryType | StringType) else column.cast("string")
+
+
+def writer(
+    spark: SparkSession, pipeline: Pipeline, name: str, sink: Sink, frame: DataFrame
+) -> DataStreamWriter:
+    """What starts the query of one sink.
+
+    Raises:
+        PipelineError: the sink's jar is not on the class path.
+    """
+    (kind,) = sink.kinds
+    needs_class(spark, name, kind)
+    with _blaming(f"sink.{name}"):
+        made = sink_frame(frame, sink).writeStream.queryName(name).outputMode(sink.mode)
+    made = made.option("checkpointLocation", f"{pipeline.checkpoint}/{name}")
+    if sink.partition_by:
+        made = made.partitionBy(*sink.partition_by)
+    for option, value in sink.options.items():
+        made = made.option(option, value)
+    if pipeline.trigger == AVAILABLE_NOW:
+        made = made.trigger(availableNow=True)
+    else:
+        made = made.trigger(processingTime=pipeline.trigger)
+    if kind == "topic":
+        made = made.format(FORMAT).option("kafka.bootstrap.servers", pipeline.servers(sink))
+        return made.option("topic", sink.topic)
+    if kind in ("parquet", "delta"):
+        return made.format(kind).option("path", getattr(sink, kind))
+    return made.format(kind)
+
+
+def start(spark: SparkSession, pipeline: Pipeline) -> list[Any]:
+    """Starts a streaming query for each sink; those already started are stopped when one fails.
+
+    Raises:
+        PipelineError: what Spark says of the sink that did not start.
+    """
+    found = frames(spark, pipeline)
+    queries: list[Any] = []
+    try:
+        for name, sink in pipeline.sink.items():
+            made = writer(spark, pipeline, name, sink, found[sink.origin])
+            with _blaming(f"sink.{name}"):
+                queries.append(made.toTable(sink.iceberg) if sink.iceberg else made.start())
+    except BaseException:
+        for query in queries:
+            query.stop()
+        raise
+    return queries
+
+
+def needs_class(spark: SparkSession, name: str, kind: str) -> None:
+    """Refuses a sink whose jar is not there, before Spark does in many more words.
+
+    Raises:
+        PipelineError: which jar to give, and how.
+    """
+    wanted = SINK_KINDS[kind]
+    if wanted is None or not hasattr(spark, "_jvm"):
+        return
+    jvm: Any = spark._jvm
+    loader = jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader()
+    if loader.getResource(wanted.replace(".", "/") + ".class") is None:
+        raise PipelineError(
+            f"sink.{name}: {kind} needs its jar on Spark's class path; give it in the file: "
+            f'[spark] "spark.jars" = "/path/to/{kind}-spark.jar", and the extensions and catalogs it asks for'
+        )
+
+
+class _blaming:
+    """Spark's refusals inside become PipelineErrors that name the place in the file."""
+
+    def __init__(self, place: str) -> None:
+        self._place = place
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+        from pyspark.errors import PySparkException
+
+        if error is not None and (isinstance(error, PySparkException) or _of_java(error)):
+            raise PipelineError(f"{self._place}: {reason(error)}") from error
+
+
+def _of_java(error: BaseException) -> bool:
+    return type(error).__module__.startswith("py4j.")
+
+
+def reason(error: BaseException) -> str:
+    """The first lines of what Spark says: without the plan and the stack."""
+    text = str(error)
+    java = getattr(error, "java_exception", None)
+    if java is not None:
+        text = str(java.getMessage() or java.toString())
+    return text.split(";\n")[0].split("\n\n")[0].split("\nJVM stacktrace")[0].strip()
+
+
+def progress_line(progress: Any) -> dict[str, Any]:
+    """One batch of one query: what a person or a program wants to know of it.
+
+    Args:
+        progress: A StreamingQueryProgress, as `query.recentProgress` has them.
+    """
+    found = json.loads(progress.json) if hasattr(progress, "json") else dict(progress)
+    sources = found.get("sources", [])
+    lag = [s.get("metrics", {}).get("maxOffsetsBehindLatest") for s in sources]
+    return {
+        "sink": found["name"],
+        "batch": found["batchId"],
+        "records": found["numInputRows"],
+        "records_per_second": round(found.get("processedRowsPerSecond") or 0.0),
+        "milliseconds": found.get("batchDuration", 0),
+        "behind": max((int(each) for each in lag if each is not None), default=0),
+    }

@@ -1,0 +1,183 @@
+"""Declared pipelines, from the file to the records they write."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import bowstring
+from bowstring.cli.app import app
+from bowstring.pipeline import job
+from bowstring.pipeline.check import check_plan, check_topics
+from bowstring.pipeline.declaration import PipelineError, declared, load
+
+DECLARATION = """
+name = "delays"
+bootstrap_servers = "{servers}"
+checkpoint = "state"
+
+[source.flights]
+topics = ["{flights}"]
+format = "json"
+schema = "carrier STRING, minutes INT, at TIMESTAMP"
+on_error = "{on_error}"
+watermark = {{ on = "at", delay = "10 minutes" }}
+
+[view.hourly]
+sql = '''
+SELECT carrier, window.start AS hour, count(*) AS flights, sum(minutes) AS minutes
+FROM flights GROUP BY carrier, window(at, '1 hour')
+'''
+
+[view.late]
+sql = "SELECT carrier, minutes, record.offset AS place FROM flights WHERE minutes > 30"
+
+[sink.hourly]
+from = "hourly"
+topic = "{hourly}"
+key = "carrier"
+
+[sink.late]
+from = "late"
+parquet = "late"
+partition_by = ["carrier"]
+"""
+
+
+@pytest.fixture
+def topics(broker, make_topic):
+    """A topic with two hours of flights, and one to write to."""
+    servers = broker.bootstrap_servers
+    flights, hourly = make_topic(servers, 2), make_topic(servers, 1)
+    with bowstring.Producer(servers) as producer:
+        for n in range(240):
+            event = {
+                "carrier": ("UA", "DL")[n % 2],
+                "minutes": n % 60,
+                "at": f"2026-01-01T{10 + n // 60:02}:{n % 60:02}:00Z",
+            }
+            producer.send(flights, json.dumps(event).encode(), partition=n % 2)
+    return {"servers": servers, "flights": flights, "hourly": hourly, "on_error": "fail"}
+
+
+def declaration(folder: Path, topics: dict[str, str]) -> Path:
+    file = folder / "delays.toml"
+    file.write_text(DECLARATION.format(**topics))
+    return file
+
+
+def finish(queries) -> None:
+    for query in queries:
+        query.awaitTermination(60)
+        assert query.exception() is None and not query.isActive
+
+
+def rows_of(servers: str, topic: str) -> list[tuple[bytes, dict]]:
+    table = bowstring.read(topic, bootstrap_servers=servers)
+    pairs = zip(table["key"].to_pylist(), table["value"].to_pylist(), strict=True)
+    return [(key, json.loads(value)) for key, value in pairs]
+
+
+def test_a_pipeline_writes_a_topic_and_files_and_goes_on_where_it_was(spark, topics, tmp_path):
+    pipeline = load(declaration(tmp_path, topics))
+    finish(job.start(spark, pipeline))
+    # The last of four hours is still open: its end is not 10 minutes before the latest event.
+    found = rows_of(topics["servers"], topics["hourly"])
+    assert {(key, row["hour"][:13], row["flights"]) for key, row in found} == {
+        (carrier, f"2026-01-01T{hour}", 30) for carrier in (b"UA", b"DL") for hour in (10, 11, 12)
+    }
+    late = spark.read.parquet(str(tmp_path / "late"))
+    assert late.count() == 4 * 29 and {
+        row.carrier for row in late.select("carrier").distinct().collect()
+    } == {
+        "UA",
+        "DL",
+    }
+    with bowstring.Producer(topics["servers"]) as producer:
+        event = {"carrier": "AA", "minutes": 31, "at": "2026-01-01T15:00:00Z"}
+        producer.send(topics["flights"], json.dumps(event).encode())
+    finish(job.start(spark, pipeline))
+    assert spark.read.parquet(str(tmp_path / "late")).count() == 4 * 29 + 1
+    assert len(rows_of(topics["servers"], topics["hourly"])) == 8
+
+
+def test_check_tells_of_columns_and_touches_nothing(spark, topics, tmp_path):
+    pipeline = load(declaration(tmp_path, topics))
+    check_topics(pipeline)
+    columns = check_plan(spark, pipeline)
+    assert columns["hourly"] == "carrier string, hour timestamp, flights bigint, minutes bigint"
+    assert columns["flights"].startswith(
+        "carrier string, minutes int, at timestamp, record struct<key:binary,"
+    )
+    assert not (tmp_path / "state").exists() and not (tmp_path / "late").exists()
+
+
+@pytest.mark.parametrize(
+    ("find", "put", "message"),
+    [
+        ("sum(minutes)", "sum(minuets)", r"view\.hourly: .*minuets.*[Dd]id you mean.*minutes"),
+        ("FROM flights WHERE", "FROM fligths WHERE", r"view\.late: .*TABLE_OR_VIEW_NOT_FOUND.*fligths"),
+        ("GROUP BY carrier, window", "GROUPED BY window", r"view\.hourly: .*PARSE_SYNTAX_ERROR"),
+        ('watermark = { on = "at", delay = "10 minutes" }', "", r"sink\.hourly: .*watermark"),
+        ('delay = "10 minutes"', 'delay = "soon"', r"source\.flights: .*soon"),
+        ("minutes INT", "minutes NUMBRE", r"source\.flights: .*NUMBRE"),
+        ('key = "carrier"', 'key = "airline"', r"sink\.hourly: .*airline"),
+        ('parquet = "late"', 'delta = "late"', r"sink\.late: delta needs its jar.*spark\.jars"),
+        ('parquet = "late"', 'iceberg = "db.late"', r"sink\.late: iceberg needs its jar"),
+    ],
+)
+def test_check_finds_what_a_run_would(spark, topics, tmp_path, find, put, message):
+    file = declaration(tmp_path, topics)
+    text = file.read_text()
+    assert find in text
+    file.write_text(text.replace(find, put))
+    with pytest.raises(PipelineError, match=f"(?s){message}"):
+        check_plan(spark, load(file))
+
+
+def test_a_topic_that_is_not_there(topics):
+    table = {
+        "name": "x",
+        "checkpoint": "x",
+        "bootstrap_servers": topics["servers"],
+        "source": {"a": {"topics": ["nothing-here"]}},
+        "sink": {"b": {"from": "a", "console": True}},
+    }
+    with pytest.raises(PipelineError, match=r"source\.a: .* has no topic 'nothing-here'; .*topics create"):
+        check_topics(declared(table))
+
+
+@pytest.mark.parametrize(("on_error", "rows"), [("drop", 240), ("column", 241)])
+def test_values_that_do_not_decode(spark, topics, tmp_path, on_error, rows):
+    with bowstring.Producer(topics["servers"]) as producer:
+        producer.send(topics["flights"], b"no json")
+    table = {
+        "name": "x",
+        "checkpoint": str(tmp_path / "state"),
+        "bootstrap_servers": topics["servers"],
+        "source": {
+            "a": {
+                "topics": [topics["flights"]],
+                "format": "json",
+                "schema": "carrier STRING",
+                "on_error": on_error,
+            }
+        },
+        "sink": {"b": {"from": "a", "parquet": str(tmp_path / "out")}},
+    }
+    finish(job.start(spark, declared(table)))
+    written = spark.read.parquet(str(tmp_path / "out"))
+    assert written.count() == rows
+    if on_error == "column":
+        (bad,) = written.where("_error IS NOT NULL").collect()
+        assert bad.carrier is None and bad._error
+
+
+def test_the_command_says_in_one_line_what_is_wrong(tmp_path):
+    file = tmp_path / "p.toml"
+    file.write_text('nmae = "x"')
+    done = CliRunner().invoke(app, ["pipeline", "check", str(file)])
+    assert isinstance(done.exception, PipelineError) and "did you mean name?" in str(done.exception)
