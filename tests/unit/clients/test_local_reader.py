@@ -6,14 +6,12 @@ import random
 import socket
 import threading
 import time
-import uuid
 
 import pyarrow as pa
 import pytest
 
 from bowstring import Admin, Broker, Producer
-from bowstring._native.encode import encode_batch
-from bowstring.clients import local_discovery, local_reader
+from bowstring.clients import local_discovery, local_reader, local_wire
 from bowstring.clients.errors import (
     ClientTimeoutError,
     ConfigError,
@@ -23,70 +21,10 @@ from bowstring.clients.errors import (
     UnknownTopicError,
 )
 from bowstring.clients.local_reader import LocalReader
-from bowstring.clients.range_reader import RangeReader
 from bowstring.clients.records import TopicPartition
-from tests.unit.log.batches import marker
+from tests.unit.clients.local_files import NOW_MS, Files, plain, transaction
 
-NOW_MS = time.time_ns() // 1_000_000
 LAYOUTS = ("binary", "binary_view")
-
-
-class Files:
-    """A broker on a directory of the test's, and short cuts to its logs."""
-
-    def __init__(self, directory, **config):
-        self.directory = directory
-        self.broker = Broker(data_dir=directory, config=config).start()
-        self.bootstrap = self.broker.bootstrap_servers
-
-    def topic(self, **configs) -> str:
-        name = f"t-{uuid.uuid4().hex[:8]}"
-        with Admin(self.bootstrap) as admin:
-            admin.create_topic(name, 1, configs={k.replace("_", "."): str(v) for k, v in configs.items()})
-        return name
-
-    def log(self, topic):
-        return self.broker._running().logs.get(topic, 0)
-
-    def append(self, topic, *batches):
-        """Past the produce path, which takes no transactions yet."""
-        log = self.log(topic)
-        for each in batches:
-            log.append(each, 0, NOW_MS)
-        log.advance_high_watermark(log.log_end_offset)
-        self.broker._running().plane.notify(topic, 0)
-
-    def fill(self, topic, batches, records=7, size=400, **fields):
-        for i in range(batches):
-            self.append(
-                topic, plain(self.log(topic).log_end_offset, records, size, key=b"k%d" % (i % 5), **fields)
-            )
-
-    def reader(self, topic, start=0, end=None, **arguments) -> LocalReader:
-        end = self.log(topic).high_watermark if end is None else end
-        return LocalReader(self.bootstrap, topic=topic, partition=0, start=start, end=end, **arguments)
-
-    def local(self, topic, start=0, end=None, **arguments) -> pa.Table:
-        with self.reader(topic, start, end, **arguments) as reader:
-            return pa.Table.from_batches(list(reader), reader.schema)
-
-    def over_tcp(self, topic, start=0, end=None, **arguments) -> pa.Table:
-        end = self.log(topic).high_watermark if end is None else end
-        with RangeReader(
-            self.bootstrap, topic=topic, partition=0, start=start, end=end, **arguments
-        ) as reader:
-            return pa.Table.from_batches(list(reader), reader.schema)
-
-    def same(self, topic, start=0, end=None, **arguments) -> pa.Table:
-        """Both ways give the same; that."""
-        found = self.local(topic, start, end, **arguments)
-        assert found.equals(self.over_tcp(topic, start, end, **arguments))
-        return found
-
-
-def plain(first: int, records=7, size=400, key=None, codec=0, **fields) -> bytes:
-    rows = [(key, b"%08d" % (first + i) + b"x" * size, NOW_MS + i, [("h", b"1")]) for i in range(records)]
-    return encode_batch(rows, codec, **fields)
 
 
 @pytest.fixture(scope="module")
@@ -146,20 +84,6 @@ def test_a_batch_larger_than_a_window(files, monkeypatch):
     files.fill(topic, 2)
     for layout in LAYOUTS:
         assert files.same(topic, layout=layout).num_rows == 528
-
-
-def transaction(files, topic, producer, sequence, abort, records=6):
-    return (
-        plain(
-            files.log(topic).log_end_offset,
-            records,
-            transactional=True,
-            producer_id=producer,
-            producer_epoch=0,
-            base_sequence=sequence,
-        ),
-        marker(producer, 0, abort=abort, timestamp=NOW_MS),
-    )
 
 
 @pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
@@ -285,7 +209,7 @@ def test_moved_to_another_directory(fresh, tmp_path):
 
 def test_commit_mode(fresh):
     files = fresh(bowstring_durability="commit")
-    topic = files.topic(internal_segment_bytes=100_000)
+    topic = files.topic(internal_segment_bytes=400_000)
     with Producer(files.bootstrap) as producer:
         for i in range(2000):
             producer.send(topic, b"%06d" % i * 20)
@@ -358,7 +282,7 @@ def test_a_user_who_may_not_connect(fresh, tmp_path, monkeypatch):
 
     monkeypatch.setattr(socket.socket, "connect", lambda self, address: refuse())
     with pytest.raises(LocalReadsUnavailableError, match="may not connect"):
-        local_discovery.LocalConnection(str(tmp_path / "data" / "bowstring.local.sock"))
+        local_wire.LocalConnection(str(tmp_path / "data" / "bowstring.local.sock"))
     assert topic
 
 
