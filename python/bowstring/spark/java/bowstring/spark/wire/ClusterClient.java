@@ -149,11 +149,6 @@ public final class ClusterClient {
     return known;
   }
 
-  /** The cluster's id as the brokers last said it, or null. */
-  public String clusterId() {
-    return known == null ? null : known.clusterId();
-  }
-
   /** Address of the partition's leader, from what is known or asked anew; waits while there is none. */
   public HostPort leader(TopicPartition partition) throws IOException {
     HostPort leader = known == null ? null : known.leader(partition);

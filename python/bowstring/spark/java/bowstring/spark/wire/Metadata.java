@@ -26,7 +26,6 @@ public final class Metadata {
   private final Map<Integer, HostPort> brokers = new HashMap<>();
   private final Map<String, Topic> topics = new TreeMap<>();
   private final Map<String, ErrorCode> errors = new TreeMap<>();
-  private String clusterId;
 
   private Metadata() {}
 
@@ -73,7 +72,7 @@ public final class Metadata {
       response.tags();
     }
     if (version >= 2) {
-      metadata.clusterId = response.string();
+      response.string(); // cluster_id
     }
     response.int32(); // controller_id
     for (int n = response.array(); n > 0; n--) {
@@ -125,11 +124,6 @@ public final class Metadata {
   /** Why a topic that was asked for is not there; NONE if it is. */
   public ErrorCode error(String topic) {
     return errors.getOrDefault(topic, ErrorCode.NONE);
-  }
-
-  /** The cluster's id, or null from brokers that have none. */
-  public String clusterId() {
-    return clusterId;
   }
 
   /** All brokers' addresses by id. */

@@ -18,6 +18,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeSet;
+import java.util.UUID;
 import java.util.concurrent.TimeUnit;
 
 /**
@@ -36,7 +37,7 @@ final class BatchSender implements AutoCloseable {
   private final Map<HostPort, BrokerLink> links = new HashMap<>();
   private Metadata metadata;
   private ProducerIdentity identity;
-  private String clusterId;
+  private UUID identityTopic;
   private boolean sequenceLost;
   private boolean metadataIsStale;
 
@@ -71,8 +72,8 @@ final class BatchSender implements AutoCloseable {
   void send(RecordBatch batch) throws IOException {
     if (options.idempotent) {
       if (identity == null) {
-        clusterId = cluster.clusterId();
-        identity = ProducerIdentity.take(clusterId, cluster);
+        identityTopic = cluster.topicId(batch.partition.topic());
+        identity = ProducerIdentity.take(identityTopic, cluster);
       }
       identity.stamp(batch);
     } else {
@@ -264,9 +265,9 @@ final class BatchSender implements AutoCloseable {
     IOException failure = new WireException.BrokerError(error, code, doing);
     switch (error) {
       case MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE -> split(queue, batch, failure);
-      case OUT_OF_ORDER_SEQUENCE_NUMBER, UNKNOWN_PRODUCER_ID -> {
+      case OUT_OF_ORDER_SEQUENCE_NUMBER, UNKNOWN_PRODUCER_ID, INVALID_PRODUCER_EPOCH -> {
         // Behind a batch that failed it only says so; in front of all it says that the broker lost its place.
-        sequenceLost |= first && options.idempotent;
+        sequenceLost |= first;
         retryLater(queue, failure);
       }
       default -> {
@@ -350,13 +351,13 @@ final class BatchSender implements AutoCloseable {
     return part;
   }
 
-  /** A new epoch, and every batch that is left gets its place in the new sequences. */
+  /** A new producer id, and every batch that is left gets its place in the new sequences. */
   private void restartSequences() throws IOException {
     for (BrokerLink link = busiest(); link != null; link = busiest()) {
       receive(link);
     }
     sequenceLost = false;
-    identity.bump(cluster);
+    identity.renew(cluster);
     for (PartitionQueue queue : queues.values()) {
       queue.batches.forEach(identity::stamp);
     }
@@ -388,7 +389,7 @@ final class BatchSender implements AutoCloseable {
   /** After {@link #flush}: leaves connections and producer id for the next task. */
   void done() {
     if (identity != null) {
-      identity.giveBack(clusterId);
+      identity.giveBack(identityTopic);
       identity = null;
     }
   }

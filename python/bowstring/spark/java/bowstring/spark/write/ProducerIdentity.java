@@ -11,54 +11,52 @@ import java.io.IOException;
 import java.util.ArrayDeque;
 import java.util.HashMap;
 import java.util.Map;
-import java.util.concurrent.ConcurrentHashMap;
+import java.util.UUID;
 
 /**
  * An idempotent producer (KIP-98): its id, its epoch, and the next sequence number of each partition.
  *
- * <p>It belongs to one task at a time. One whose batches were all acknowledged is kept for the next task, so that short
- * tasks ask for no id, and brokers have not a producer to remember for each of them.
+ * <p>It belongs to one task at a time. One whose batches were all acknowledged is kept for the next task that writes to
+ * the same topic, so that short tasks ask for no id, and brokers have not a producer to remember for each of them. That
+ * the topic has the same id proves that it is the same cluster: an id of another cluster may be somebody else's there.
  */
 final class ProducerIdentity {
   private static final int NO_TIMEOUT_MS = Integer.MAX_VALUE;
-  private static final int KEPT = 64;
-  private static final Map<String, ArrayDeque<ProducerIdentity>> IDLE = new ConcurrentHashMap<>();
+  private static final int KEPT_OF_A_TOPIC = 64;
+  private static final int KEPT_TOPICS = 1000;
+  private static final UUID NO_ID = new UUID(0, 0);
+  private static final Map<UUID, ArrayDeque<ProducerIdentity>> IDLE = new HashMap<>();
 
   private long id;
   private short epoch;
   private final Map<TopicPartition, Integer> next = new HashMap<>();
 
-  private ProducerIdentity(long id, short epoch) {
-    this.id = id;
-    this.epoch = epoch;
-  }
+  private ProducerIdentity() {}
 
-  /** One that another task left behind, or a new one. */
-  static ProducerIdentity take(String clusterId, ClusterClient cluster) throws IOException {
-    ArrayDeque<ProducerIdentity> idle = idle(clusterId);
-    synchronized (idle) {
-      if (!idle.isEmpty()) {
+  /** One that another task left behind after writing to that topic, or a new one. */
+  static ProducerIdentity take(UUID topicId, ClusterClient cluster) throws IOException {
+    synchronized (IDLE) {
+      ArrayDeque<ProducerIdentity> idle = IDLE.get(topicId);
+      if (idle != null && !idle.isEmpty()) {
         return idle.pollFirst();
       }
     }
-    ProducerIdentity made = new ProducerIdentity(-1, (short) -1);
+    ProducerIdentity made = new ProducerIdentity();
     made.ask(cluster);
     return made;
   }
 
   /** Leaves it for another task; only if nothing it sent is without an answer. */
-  void giveBack(String clusterId) {
-    ArrayDeque<ProducerIdentity> idle = idle(clusterId);
-    synchronized (idle) {
-      if (idle.size() < KEPT) {
+  void giveBack(UUID topicId) {
+    synchronized (IDLE) {
+      if (topicId.equals(NO_ID) || !IDLE.containsKey(topicId) && IDLE.size() == KEPT_TOPICS) {
+        return; // dropped: the next task asks for a new one
+      }
+      ArrayDeque<ProducerIdentity> idle = IDLE.computeIfAbsent(topicId, each -> new ArrayDeque<>());
+      if (idle.size() < KEPT_OF_A_TOPIC) {
         idle.addFirst(this);
       }
     }
-  }
-
-  /** Ids mean something only in the cluster that gave them; where it has no name, nothing is kept. */
-  private static ArrayDeque<ProducerIdentity> idle(String clusterId) {
-    return clusterId == null ? new ArrayDeque<>() : IDLE.computeIfAbsent(clusterId, each -> new ArrayDeque<>());
   }
 
   private void ask(ClusterClient cluster) throws IOException {
@@ -100,13 +98,9 @@ final class ProducerIdentity {
     return sequence + records & Integer.MAX_VALUE;
   }
 
-  /** Begins anew after a broker forgot this producer: all sequences from 0 (KIP-360). Nothing may be in flight. */
-  void bump(ClusterClient cluster) throws IOException {
+  /** Begins anew, as another producer, after brokers forgot this one or its place. Nothing may be in flight. */
+  void renew(ClusterClient cluster) throws IOException {
     next.clear();
-    if (epoch == Short.MAX_VALUE) {
-      ask(cluster);
-    } else {
-      epoch++;
-    }
+    ask(cluster);
   }
 }

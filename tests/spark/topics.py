@@ -1,0 +1,26 @@
+"""What is in a topic, read by this project's own consumer, without Spark."""
+
+from __future__ import annotations
+
+import time
+
+import bowstring
+from bowstring import Record
+
+READ_TIMEOUT_S = 30.0
+
+
+def read_all(servers: str, topic: str) -> list[Record]:
+    """Every record of the topic, by partition and offset."""
+    found: list[Record] = []
+    with bowstring.Consumer(servers, auto_offset_reset="earliest") as consumer:
+        partitions = consumer.partitions_for(topic)
+        ends = consumer.end_offsets(partitions)
+        left = {each for each in partitions if ends[each] > 0}
+        consumer.assign(partitions)
+        deadline = time.monotonic() + READ_TIMEOUT_S
+        while left:
+            assert time.monotonic() < deadline, f"{topic}: no end of {left} after {READ_TIMEOUT_S} s"
+            found += consumer.poll(timeout=1)
+            left = {each for each in left if consumer.position(each) < ends[each]}
+    return sorted(found, key=lambda record: (record.partition, record.offset))
