@@ -238,6 +238,31 @@ def test_what_cannot_be_written(spark, broker, columns, options, message):
     assert message in failure(write, spark.range(1).selectExpr(*columns), broker.bootstrap_servers, **options)
 
 
+def test_save_modes(spark, broker, make_topic):
+    servers = broker.bootstrap_servers
+    topic = make_topic(servers)
+    writer = spark.range(5).selectExpr("'v' value").write.format("bowstring")
+    writer = writer.option("kafka.bootstrap.servers", servers).option("topic", topic)
+    writer.save()  # as with Spark's own sink, the default mode will do
+    writer.mode("append").save()
+    assert len(read_all(servers, topic)) == 10
+    for mode in ("overwrite", "ignore"):
+        assert "not allowed for topics" in failure(writer.mode(mode).save)
+
+
+def test_insert_into_a_table(spark, broker, make_topic):
+    servers = broker.bootstrap_servers
+    topic = make_topic(servers)
+    options = f"'kafka.bootstrap.servers' '{servers}', topic '{topic}', subscribe '{topic}'"
+    spark.sql(f"CREATE TABLE sink_topic USING bowstring OPTIONS ({options})")
+    try:
+        spark.sql("INSERT INTO sink_topic BY NAME SELECT cast(id as string) key, 'v' value FROM range(4)")
+        assert sorted(record.key for record in read_all(servers, topic)) == [b"0", b"1", b"2", b"3"]
+        assert spark.table("sink_topic").count() == 4
+    finally:
+        spark.sql("DROP TABLE sink_topic")
+
+
 def test_bootstrap_servers_are_needed(spark):
     with pytest.raises(Exception, match=r"kafka\.bootstrap\.servers"):
         spark.range(1).selectExpr("'v' value").write.format("bowstring").mode("append").option(

@@ -10,7 +10,7 @@ import bowstring
 from tests.conformance.target import BowstringBroker, KafkaBroker
 from tests.spark.topics import read_all
 
-ROWS = 1_000_000
+ROWS = 300_000
 
 
 @pytest.fixture(params=[BowstringBroker, KafkaBroker])
@@ -61,7 +61,7 @@ def test_the_broker_is_killed_and_comes_back(spark, own_broker, make_topic):
 
 def test_delivery_times_out(spark, own_broker, make_topic):
     topic = make_topic(own_broker.bootstrap)
-    frame = spark.range(0, 10 * ROWS, 1, 1).selectExpr("cast(id as string) value")
+    frame = spark.range(0, 30 * ROWS, 1, 1).selectExpr("cast(id as string) value")
     writer = frame.write.format("bowstring").mode("append").option("topic", topic)
     writer = writer.option("kafka.bootstrap.servers", own_broker.bootstrap)
     killer = threading.Thread(target=kill_when_written, args=(own_broker, topic))

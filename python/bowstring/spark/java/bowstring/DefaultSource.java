@@ -1,10 +1,17 @@
 package bowstring;
 
+import bowstring.spark.write.SavedTopics;
 import java.util.Map;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.SQLContext;
+import org.apache.spark.sql.SaveMode;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableProvider;
 import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2;
+import org.apache.spark.sql.sources.BaseRelation;
+import org.apache.spark.sql.sources.CreatableRelationProvider;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
@@ -17,7 +24,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * (FOUND_MULTIPLE_DATA_SOURCES), so the jar must register no service of this name: by being a class called
  * {@code bowstring.DefaultSource} the columnar engine is there wherever the jar is, and the Python engine elsewhere.
  */
-public class DefaultSource implements TableProvider {
+public class DefaultSource implements TableProvider, CreatableRelationProvider {
   private static final String NAME = "bowstring";
   private static final String ENGINE = "engine";
 
@@ -42,6 +49,16 @@ public class DefaultSource implements TableProvider {
   @Override
   public boolean supportsExternalMetadata() {
     return true;
+  }
+
+  /** {@code df.write.save()} where it does not say mode("append"); see {@link SavedTopics}. */
+  @Override
+  public BaseRelation createRelation(
+      SQLContext context,
+      SaveMode mode,
+      scala.collection.immutable.Map<String, String> options,
+      Dataset<Row> rows) {
+    return SavedTopics.save(context, NAME, mode, options, rows);
   }
 
   private TableProvider choose(CaseInsensitiveStringMap options) {

@@ -1,9 +1,11 @@
 package bowstring.spark.read;
 
 import bowstring.spark.write.BowstringWriteBuilder;
+import bowstring.spark.write.SavedTopics;
 import java.util.Arrays;
 import java.util.EnumSet;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
@@ -20,6 +22,8 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** Topics as a table. Options of the table ({@code CREATE TABLE … OPTIONS}) hold unless the query gives its own. */
 public final class RecordTable implements SupportsRead, SupportsWrite {
+  private static final List<String> READS = List.of("subscribe", "subscribePattern", "assign");
+
   private final Map<String, String> tableOptions;
   private final StructType schema;
 
@@ -32,6 +36,14 @@ public final class RecordTable implements SupportsRead, SupportsWrite {
   public RecordTable(StructType schema, Map<String, String> tableOptions) {
     this.schema = schema;
     this.tableOptions = new HashMap<>(tableOptions);
+    CaseInsensitiveStringMap options = new CaseInsensitiveStringMap(tableOptions);
+    boolean isRead = READS.stream().anyMatch(options::containsKey);
+    if (isRead && !options.containsKey("topic")) {
+      checkColumns(); // else these may be the columns of a query whose rows are written
+    }
+  }
+
+  private void checkColumns() {
     StructType offered = SourceSchema.of(tableOptions);
     for (StructField field : schema.fields()) {
       if (!offered.getFieldIndex(field.name()).isDefined()
@@ -56,12 +68,17 @@ public final class RecordTable implements SupportsRead, SupportsWrite {
 
   @Override
   public Set<TableCapability> capabilities() {
-    return EnumSet.of(TableCapability.BATCH_READ, TableCapability.MICRO_BATCH_READ, TableCapability.BATCH_WRITE,
+    Set<TableCapability> capabilities = EnumSet.of(TableCapability.BATCH_READ, TableCapability.MICRO_BATCH_READ,
         TableCapability.STREAMING_WRITE, TableCapability.ACCEPT_ANY_SCHEMA);
+    if (SavedTopics.isDirect(tableOptions)) {
+      capabilities.add(TableCapability.BATCH_WRITE);
+    }
+    return capabilities;
   }
 
   @Override
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
+    checkColumns();
     return new RecordScanBuilder(merged(options), schema);
   }
 
