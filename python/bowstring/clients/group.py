@@ -332,7 +332,7 @@ class GroupMember:
                 assignments=assignments,
             )
 
-        self._ask(SyncGroupRequest, request, self._synced, config.max_poll_interval_s + JOIN_GRACE_S)
+        self._ask(SyncGroupRequest, request, self._synced)
 
     def _synced(self, pending: Pending) -> None:
         if pending.error is not None:

@@ -36,10 +36,11 @@ TOPIC_ID = bytes(range(16))
 class FakeBroker:
     """`handlers` maps request classes to functions of (version, request) that give a response, CLOSE or SILENCE."""
 
-    def __init__(self, partitions=1, api_versions_max=4):
+    def __init__(self, partitions=1, api_versions_max=4, port=0):
         self.partitions = partitions
         self.api_versions_max = api_versions_max
         self.requests = []
+        self.spoil = None  # makes other bytes of an encoded answer
         self.lock = threading.Lock()
         self.handlers = {
             ApiVersionsRequest: self.api_versions,
@@ -48,7 +49,7 @@ class FakeBroker:
                 producer_id=7, producer_epoch=0
             ),
         }
-        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.listener = socket.create_server(("127.0.0.1", port))
         self.port = self.listener.getsockname()[1]
         self.sockets = []
         threading.Thread(target=self._accept, daemon=True).start()
@@ -122,6 +123,7 @@ class FakeBroker:
                     if isinstance(answer, ApiVersionsResponse) and answer.error_code:
                         version = 0
                     data = frames.encode_response(head.api_key, version, head.correlation_id, answer)
+                    data = self.spoil(data) if self.spoil is not None else data
                     connection.sendall(struct.pack(">i", len(data)) + data)
 
 

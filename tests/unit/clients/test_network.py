@@ -7,12 +7,14 @@ import time
 import pytest
 
 from bowstring.clients.admin import Admin
-from bowstring.clients.cluster import parse_bootstrap
+from bowstring.clients.cluster import Cluster, parse_bootstrap
 from bowstring.clients.connection import Pending
 from bowstring.clients.errors import (
     BrokerUnreachableError,
+    ClientError,
     ConfigError,
     ConnectionLostError,
+    GarbledAnswerError,
     NoBrokerError,
     ProtocolError,
     RequestTimedOutError,
@@ -182,3 +184,51 @@ def test_bootstrap_servers(text, nodes):
 def test_bad_bootstrap_servers(text):
     with pytest.raises(ConfigError, match=r"bootstrap"):
         parse_bootstrap(text)
+
+
+def test_a_request_that_fails_at_once_completes_in_poll(client):
+    """Else who sends it notes it as under way after it has failed, and waits for it ever after."""
+    done = []
+    for _ in range(2):  # the second finds the node left alone for a moment
+        pending = client.send(
+            Node(0, "127.0.0.1", 1), MetadataRequest, MetadataRequest(), callback=done.append
+        )
+        while not pending.done:
+            client.poll(0.1)
+        client.poll(0)
+    assert len(done) == 2 and all(isinstance(each.error, ClientError) for each in done)
+    pending = client.send(Node(0, "127.0.0.1", 1), MetadataRequest, MetadataRequest(), callback=done.append)
+    assert pending.done and len(done) == 2
+    client.poll(60)
+    assert len(done) == 3
+
+
+def test_clients_started_before_their_broker_find_it():
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    cluster_client = NetworkClient("early")
+    cluster = Cluster(cluster_client, parse_bootstrap(f"127.0.0.1:{port}"))
+    for _ in range(30):
+        cluster_client.poll(min(0.01, cluster.maintain()))
+    assert cluster.version == 0
+    with FakeBroker(port=port):
+        deadline = time.monotonic() + 10
+        while cluster.version == 0 and time.monotonic() < deadline:
+            cluster_client.poll(min(0.1, cluster.maintain()))
+    cluster_client.close()
+    assert cluster.version > 0
+
+
+@pytest.mark.parametrize("spoil", [lambda frame: frame[:-3], lambda frame: frame + b"tail"])
+def test_an_answer_that_cannot_be_read_fails_its_request_and_those_behind(client, spoil):
+    with FakeBroker() as broker:
+        node = Node(1, "127.0.0.1", broker.port)
+        client.wait(client.send(node, MetadataRequest, MetadataRequest()))
+        broker.spoil = spoil
+        pending = [client.send(node, MetadataRequest, MetadataRequest()) for _ in range(3)]
+        for each in pending:
+            with pytest.raises(GarbledAnswerError):
+                client.wait(each)
+        broker.spoil = None
+        time.sleep(0.1)
+        assert client.wait(client.send(node, MetadataRequest, MetadataRequest())).cluster_id == "fake"
