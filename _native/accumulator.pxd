@@ -29,6 +29,7 @@ cdef class TopicRoute:
     cdef Chooser chooser
 
     cdef void rechoose(self)
+    cdef void choose_any(self, int64_t piece_bytes)
 
 
 cdef class Accumulator:
@@ -41,7 +42,7 @@ cdef class Accumulator:
     cdef TopicRoute last_route
     cdef object lane_type                # Python classes that complete Lane and Batch
     cdef object batch_type
-    cdef object partitioner              # a caller's own function, else None
+    cdef readonly object partitioner     # a caller's own function, else None
     cdef Chooser rule                    # what each topic's chooser begins as
     cdef double delivery_timeout_s
     cdef readonly int64_t batch_bytes

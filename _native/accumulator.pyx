@@ -4,7 +4,7 @@ See accumulator.pxd for who owns what. Everything that is slow or rare (a topic 
 partitioner of the caller's own) is a method of the Producer, called without anything half done.
 """
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
-from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t
 from libc.string cimport memset
 from posix.unistd cimport write
 from bowstring._native.clock cimport wall_clock_ms
@@ -61,6 +61,11 @@ cdef class TopicRoute:
                 break
         self.chooser.sticky = self.available[i]
         self.chooser.sticky_left = self.chooser.sticky_bytes
+
+    cdef void choose_any(self, int64_t piece_bytes):
+        """The same, for a piece of many records."""
+        self.rechoose()
+        self.chooser.sticky_left = piece_bytes
 
 # ---------------------------------------------------------------- what callers and the sender share
 
@@ -381,7 +386,7 @@ cdef class RecordSender:
         if chooser.null_rule == NULL_RANDOM:
             return route.available[<Py_ssize_t>(chooser_random(chooser) % <unsigned long long>len(route.available))]
         if chooser.null_rule == NULL_ROUND_ROBIN:
-            chooser.sticky += 1
+            chooser.sticky = (chooser.sticky + 1) & INT32_MAX
             return route.available[chooser.sticky % len(route.available)]
         if chooser.sticky_left <= 0:
             route.rechoose()

@@ -1,15 +1,29 @@
 """Record batches written: from columns without the GIL, or record by record into a growing buffer."""
-from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t
+from libc.string cimport memcpy
 from bowstring._native.batch cimport BatchInfo
 from bowstring._native.wire cimport Writer
 
+cdef enum ColumnKind:
+    COLUMN_OFFSETS_32 = 0         # binary, string
+    COLUMN_OFFSETS_64 = 1         # large_binary, large_string
+    COLUMN_VIEWS = 2              # binary_view, string_view
+    COLUMN_FIXED = 3              # fixed_size_binary
+
 cdef struct BinaryColumn:
-    # Byte strings in Arrow's layout: row i is data[offsets[i]:offsets[i + 1]]. Borrowed, never freed here.
+    # Byte strings in one of Arrow's layouts: with offsets, row i is data[offsets[i]:offsets[i + 1]]. Borrowed, never
+    # freed here.
     const uint8_t *data           # may be NULL when every row is empty or null
-    const void *offsets           # rows + 1 int32, or int64 when `wide`; NULL: every row is null
+    const void *offsets           # rows + 1 int32 or int64; of views 16 bytes a row; NULL: every row is null
     const uint8_t *validity       # bitmap, least significant bit first; NULL: no row is null
     int64_t validity_offset       # bit of row 0
-    int8_t wide
+    int32_t width                 # of each row, when fixed
+    int8_t kind
+    int8_t index_bytes            # of a dictionary's indices; 0: rows are not indirect
+    const void *indices           # row → row in all of the above
+    const uint8_t *index_validity
+    int64_t index_validity_offset
+    const uint8_t *const *buffers # that views point into
 
 cdef struct RecordColumns:
     BinaryColumn key
@@ -17,6 +31,61 @@ cdef struct RecordColumns:
     BinaryColumn headers          # per row its header count and headers as they are on the wire; null: none
     const int64_t *timestamps     # ms; NULL: every row has `timestamp`
     int64_t timestamp
+    const int32_t *rows           # which rows, in which order, begin and end count in; NULL: as they lie
+
+
+cdef inline bint bit_set(const uint8_t *bitmap, int64_t bit) noexcept nogil:
+    return (bitmap[bit >> 3] >> (bit & 7)) & 1
+
+
+cdef inline int64_t index_at(const void *indices, int8_t index_bytes, int64_t row) noexcept nogil:
+    """A dictionary's index; unsigned, as none is negative."""
+    if index_bytes == 4:
+        return (<const uint32_t *>indices)[row]
+    if index_bytes == 1:
+        return (<const uint8_t *>indices)[row]
+    if index_bytes == 2:
+        return (<const uint16_t *>indices)[row]
+    return (<const int64_t *>indices)[row]
+
+
+cdef inline int64_t view_get(const BinaryColumn *c, int64_t row, const uint8_t **at) noexcept nogil:
+    """A view: its length, and up to 12 bytes, or else a prefix, the number of a buffer and an offset in it."""
+    cdef const uint8_t *view = <const uint8_t *>c.offsets + 16 * row
+    cdef int32_t parts[4]
+    memcpy(parts, view, 16)
+    if parts[0] <= 12:
+        at[0] = view + 4
+    else:
+        at[0] = c.buffers[parts[2]] + parts[3]
+    return parts[0]
+
+
+cdef inline int64_t column_get(const BinaryColumn *c, int64_t row, const uint8_t **at) noexcept nogil:
+    """Length of a row, -1 for null, and where it is."""
+    cdef int64_t begin, end
+    at[0] = NULL
+    if c.offsets == NULL:
+        return -1
+    if c.index_bytes:
+        if c.index_validity != NULL and not bit_set(c.index_validity, c.index_validity_offset + row):
+            return -1
+        row = index_at(c.indices, c.index_bytes, row)
+    if c.validity != NULL and not bit_set(c.validity, c.validity_offset + row):
+        return -1
+    if c.kind == COLUMN_OFFSETS_32:
+        begin = (<const int32_t *>c.offsets)[row]
+        end = (<const int32_t *>c.offsets)[row + 1]
+    elif c.kind == COLUMN_OFFSETS_64:
+        begin = (<const int64_t *>c.offsets)[row]
+        end = (<const int64_t *>c.offsets)[row + 1]
+    elif c.kind == COLUMN_VIEWS:
+        return view_get(c, row, at)
+    else:
+        at[0] = c.data + row * c.width
+        return c.width
+    at[0] = c.data + begin if end > begin else NULL
+    return end - begin
 
 cdef struct RecordSpan:
     # Rows that make up one batch, and what its header needs to know of them.
@@ -26,10 +95,10 @@ cdef struct RecordSpan:
     int64_t base_timestamp
     int64_t max_timestamp
 
-# Bytes of a batch that holds nothing but this row.
+# Bytes of a batch that holds nothing but this row, when its timestamp is the batch's.
 cdef int64_t columns_row_bytes(const RecordColumns *columns, int64_t row) noexcept nogil
 
-# Bytes that a batch of all rows in [begin, end) never passes.
+# Bytes that a batch of all rows in [begin, end) never passes. Of columns with offsets, taken as they lie.
 cdef int64_t columns_bound(const RecordColumns *columns, int64_t begin, int64_t end) noexcept nogil
 
 # Writes rows from `begin`, before `end`, as records behind a header's room at `out`, as many as `capacity` bytes

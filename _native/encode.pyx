@@ -65,37 +65,19 @@ cdef inline int64_t delta(int64_t timestamp, int64_t base) noexcept nogil:
 # ---------------------------------------------------------------- columns
 
 
-cdef inline int64_t column_get(const BinaryColumn *c, int64_t row, const uint8_t **at) noexcept nogil:
-    """Length of a row, -1 for null, and where it is."""
-    cdef int64_t begin, end, bit
-    at[0] = NULL
-    if c.offsets == NULL:
-        return -1
-    if c.validity != NULL:
-        bit = c.validity_offset + row
-        if not (c.validity[bit >> 3] >> (bit & 7)) & 1:
-            return -1
-    if c.wide:
-        begin = (<const int64_t *>c.offsets)[row]
-        end = (<const int64_t *>c.offsets)[row + 1]
-    else:
-        begin = (<const int32_t *>c.offsets)[row]
-        end = (<const int32_t *>c.offsets)[row + 1]
-    at[0] = c.data + begin if end > begin else NULL
-    return end - begin
-
-
 cdef inline int64_t column_bytes(const BinaryColumn *c, int64_t begin, int64_t end) noexcept nogil:
     if c.offsets == NULL:
         return 0
-    if c.wide:
+    if c.kind == COLUMN_OFFSETS_64:
         return (<const int64_t *>c.offsets)[end] - (<const int64_t *>c.offsets)[begin]
     return <int64_t>(<const int32_t *>c.offsets)[end] - (<const int32_t *>c.offsets)[begin]
 
 
 cdef int64_t columns_row_bytes(const RecordColumns *columns, int64_t row) noexcept nogil:
     cdef const uint8_t *at
-    cdef int64_t headers_bytes = column_get(&columns.headers, row, &at)
+    cdef int64_t headers_bytes
+    row = columns.rows[row] if columns.rows != NULL else row
+    headers_bytes = column_get(&columns.headers, row, &at)
     cdef int64_t body = body_size(0, 0, column_get(&columns.key, row, &at), column_get(&columns.value, row, &at),
                                   1 if headers_bytes <= 0 else headers_bytes)
     return BATCH_HEADER_BYTES + varint_size(body) + body
@@ -112,18 +94,22 @@ cdef void columns_encode(
     cdef const uint8_t *key
     cdef const uint8_t *value
     cdef const uint8_t *headers
-    cdef int64_t key_length, value_length, headers_bytes, body, timestamp_delta = 0, row = begin
-    cdef int64_t base = columns.timestamp if columns.timestamps == NULL else columns.timestamps[begin]
-    cdef int64_t newest = base
+    cdef int64_t key_length, value_length, headers_bytes, body, timestamp_delta = 0, row = begin, at = begin
+    cdef int64_t base = columns.timestamp
+    cdef int64_t newest
     cdef int64_t used = BATCH_HEADER_BYTES
     cdef int64_t limit = capacity if capacity < INT32_MAX else INT32_MAX
+    if columns.timestamps != NULL:
+        base = columns.timestamps[columns.rows[begin] if columns.rows != NULL else begin]
+    newest = base
     while row < end:
+        at = columns.rows[row] if columns.rows != NULL else row
         if columns.timestamps != NULL:
-            timestamp_delta = delta(columns.timestamps[row], base)
-            newest = columns.timestamps[row] if columns.timestamps[row] > newest else newest
-        key_length = column_get(&columns.key, row, &key)
-        value_length = column_get(&columns.value, row, &value)
-        headers_bytes = column_get(&columns.headers, row, &headers)
+            timestamp_delta = delta(columns.timestamps[at], base)
+            newest = columns.timestamps[at] if columns.timestamps[at] > newest else newest
+        key_length = column_get(&columns.key, at, &key)
+        value_length = column_get(&columns.value, at, &value)
+        headers_bytes = column_get(&columns.headers, at, &headers)
         if headers_bytes <= 0:
             headers = NULL
             headers_bytes = 1

@@ -10,8 +10,8 @@ from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t
 from libc.string cimport memset
 from bowstring._native.batch cimport BATCH_HEADER_BYTES, BatchInfo, batch_seal
 from bowstring._native.encode cimport (
-    BinaryColumn, RecordColumns, RecordSpan, batch_fields, columns_bound, columns_encode, columns_row_bytes,
-    seal_compressed)
+    COLUMN_OFFSETS_32, COLUMN_OFFSETS_64, BinaryColumn, RecordColumns, RecordSpan, batch_fields, columns_bound,
+    columns_encode, columns_row_bytes, seal_compressed)
 
 cdef extern from "Python.h":
     # With PyObject *: the bytes change size before anyone else sees them.
@@ -28,11 +28,11 @@ cdef enum:
 cdef bint offsets_hold(const BinaryColumn *c, int64_t rows, int64_t data_bytes) noexcept nogil:
     """Offsets never fall, and stay inside the data."""
     cdef int64_t at, before, i
-    before = (<const int64_t *>c.offsets)[0] if c.wide else (<const int32_t *>c.offsets)[0]
+    before = (<const int64_t *>c.offsets)[0] if c.kind == COLUMN_OFFSETS_64 else (<const int32_t *>c.offsets)[0]
     if before < 0:
         return False
     for i in range(1, rows + 1):
-        at = (<const int64_t *>c.offsets)[i] if c.wide else (<const int32_t *>c.offsets)[i]
+        at = (<const int64_t *>c.offsets)[i] if c.kind == COLUMN_OFFSETS_64 else (<const int32_t *>c.offsets)[i]
         if at < before:
             return False
         before = at
@@ -61,7 +61,7 @@ cdef class LentColumn:
         self.column.offsets = self.views[1].buf
         if self.views[1].itemsize not in (4, 8) or self.views[1].len < self.views[1].itemsize:
             raise ValueError(f"column {name!r}: offsets are rows + 1 integers of 4 or 8 bytes each")
-        self.column.wide = self.views[1].itemsize == 8
+        self.column.kind = COLUMN_OFFSETS_64 if self.views[1].itemsize == 8 else COLUMN_OFFSETS_32
         self.rows = self.views[1].len // self.views[1].itemsize - 1
         if len(parts) == 3 and parts[2] is not None:
             self.borrow(parts[2], PyBUF_SIMPLE)

@@ -6,7 +6,7 @@ import struct
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from bowstring._native.accumulator import Accumulator, RecordSender
 from bowstring._native.client import binary_column
@@ -26,6 +26,7 @@ from bowstring.clients.errors import (
 )
 from bowstring.clients.network import NetworkClient
 from bowstring.clients.partitioner import CustomPartitioner
+from bowstring.clients.producer_arrow import send_arrow
 from bowstring.clients.producer_config import (
     IN_FLIGHT_MAX,
     PRODUCER,
@@ -39,6 +40,17 @@ from bowstring.engine.errors import Errors
 
 Payload = bytes | bytearray | memoryview | str | None
 HeadersLike = Mapping[str, Payload] | Iterable[tuple[str, Payload]]
+
+
+class Format(Protocol):
+    """What encodes typed columns to bytes: `bowstring.Json`, `Avro`, `Protobuf`, or the like."""
+
+    schema: Any
+
+    def encode(self, rows: Any) -> Any:
+        """Binary values of a record batch, one a row."""
+
+
 Column = tuple[Any, Any] | tuple[Any, Any, Any]
 
 # How long a topic the brokers say they do not have is asked for again: it may be about to be created.
@@ -154,6 +166,56 @@ class Producer(RecordSender):
 
     # ------------------------------------------------------------ sending
 
+    def send_arrow(
+        self,
+        topic: str,
+        data: Any,
+        *,
+        value: str | Format = "value",
+        key: str | Format = "key",
+        timestamp: str = "timestamp",
+        partition: str = "partition",
+        headers: str = "headers",
+    ) -> BatchesFuture:
+        """Sends the rows of a table as records, without a Python step per row; one future for all of them.
+
+        `data` is a RecordBatch, Table or RecordBatchReader of pyarrow, a DataFrame of Polars or pandas, a
+        relation of DuckDB, or anything else that has `__arrow_c_stream__` or `__arrow_c_array__`. A reader is
+        read batch by batch, while buffer_memory has room. Rows of one partition keep their order. Rows that
+        name no partition go where their key's hash says, those without a key to one partition after another,
+        batch_size bytes each.
+
+        Args:
+            value, key: names of binary or string columns, of any layout, dictionaries too. Or a format, such
+                as `bowstring.Json(schema)`: then the remaining columns (for a key: those of its schema) are
+                encoded.
+            timestamp: name of a column of timestamps of any unit and zone, or of int64 milliseconds; null is
+                now.
+            partition: name of an integer column; null is as if there were none.
+            headers: name of a column list<struct<key: string, value: binary>>, or map<string, binary>.
+
+        Columns that are not there are as if they were null, but key or value has to be there. `topic`,
+        `offset` and `timestamp_type`, as consumers hand them out, are left out.
+
+        Raises:
+            ConfigError: the data has other columns, or types that these cannot have (before anything is
+                sent); or a row cannot be sent (too large, a partition that is not there), and how many were
+                before it.
+            What `send` raises.
+
+        Example:
+            >>> table = pyarrow.table({"key": ["a", "b"], "value": [b"1", b"2"]})
+            >>> producer.send_arrow("greetings", table).result(10)
+        """
+        roles = {
+            "key": key,
+            "value": value,
+            "timestamp": timestamp,
+            "partition": partition,
+            "headers": headers,
+        }
+        return send_arrow(self, topic, data, roles)
+
     def send_columns(
         self,
         topic: str,
@@ -242,11 +304,18 @@ class Producer(RecordSender):
         """Partition numbers of a topic; looks them up when they are not known."""
         return list(range(self._partition_count(topic)))
 
+    @property
+    def delivery_timeout_s(self) -> float:
+        """Seconds after which a record that was not acknowledged fails."""
+        return self._config.delivery_timeout_s
+
+    def find_topic(self, topic: str) -> None:
+        """Waits, at most max_block_ms, until current metadata of a topic is known. Raises as `send` does."""
+        self._partition_count(topic)
+
     def _partition_count(self, topic: str) -> int:
-        found = self.accumulator.partition_count(topic)
-        if found < 0:
+        while (found := self.accumulator.partition_count(topic)) < 0:
             self._find_route(topic)
-            found = self.accumulator.partition_count(topic)
         return found
 
     def flush(self, timeout: float | None = None) -> None:

@@ -1,24 +1,14 @@
 """Keys land where Kafka's Java producer puts them; the vectors are those of its UtilsTest.testMurmur2."""
 
-import inspect
 import itertools
 import random
 import zlib
 
 import pytest
 
-from bowstring._native.accumulator import Accumulator, RecordSender
 from bowstring._native.client import murmur2
-from bowstring.clients.accumulator import PartitionQueue, ProduceBatch
 from bowstring.clients.errors import ConfigError
-from bowstring.clients.producer import Producer
-from bowstring.clients.producer_config import producer_settings
-
-DEFAULTS = {
-    name: parameter.default
-    for name, parameter in inspect.signature(Producer.__init__).parameters.items()
-    if name in inspect.signature(producer_settings).parameters
-}
+from tests.unit.clients.offline import OfflineProducer
 
 
 def slow_fnv1a(data):
@@ -64,18 +54,8 @@ def slow_murmur2(data):
     return h ^ h >> 15
 
 
-def accumulator(**changed):
-    """An accumulator that nobody sends from, and the partitions its records went to."""
-    options = {name: value for name, value in DEFAULTS.items() if name not in changed} | changed
-    return Accumulator(PartitionQueue, ProduceBatch, producer_settings(**options))
-
-
-class Routed(RecordSender):
-    """A sender whose topic `t` has `partitions` partitions, of which `available` have a leader."""
-
-    def __init__(self, partitions, available=None, **changed):
-        self.accumulator = accumulator(**changed)
-        self.accumulator.route("t", 0, partitions, available or list(range(partitions)))
+class Routed(OfflineProducer):
+    """Tells where a record went."""
 
     def where(self, key=None, value=b""):
         before = {lane.partition: records(lane) for lane in self.accumulator.lanes.values()}
