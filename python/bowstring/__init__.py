@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from bowstring.values.avro_format import Avro as Avro
     from bowstring.values.dead_letter import DeadLetter as DeadLetter
     from bowstring.values.json_format import Json as Json
+    from bowstring.values.protobuf_format import Protobuf as Protobuf
 
 __version__ = "0.1.0"
 
@@ -43,6 +44,7 @@ _MODULES = {
     "NewTopic": "clients.admin_results",
     "OffsetAndMetadata": "clients.records",
     "Producer": "clients.producer",
+    "Protobuf": "values",
     "Record": "clients.records",
     "Records": "tables",
     "TopicPartition": "clients.records",
@@ -63,6 +65,7 @@ __all__ = [
     "NewTopic",
     "OffsetAndMetadata",
     "Producer",
+    "Protobuf",
     "Record",
     "Records",
     "TopicPartition",

@@ -16,11 +16,13 @@ if TYPE_CHECKING:
     from bowstring.values.errors import ValueSchemaError as ValueSchemaError
     from bowstring.values.format import ValueFormat as ValueFormat
     from bowstring.values.json_format import Json as Json
+    from bowstring.values.protobuf_format import Protobuf as Protobuf
 
 _MODULES = {
     "Avro": "avro_format",
     "DeadLetter": "dead_letter",
     "Json": "json_format",
+    "Protobuf": "protobuf_format",
     "ValueDecodeError": "errors",
     "ValueEncodeError": "errors",
     "ValueFormat": "format",
@@ -30,6 +32,7 @@ __all__ = [
     "Avro",
     "DeadLetter",
     "Json",
+    "Protobuf",
     "ValueDecodeError",
     "ValueEncodeError",
     "ValueFormat",

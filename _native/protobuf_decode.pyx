@@ -1,0 +1,475 @@
+"""Protobuf's wire format into columns, by a plan made of a message's descriptor.
+
+Fields come in any order, twice, or not at all: a row is marked when its message begins, and what follows fills it in. No
+Python object is made for a value, unless it is bad.
+"""
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memcpy, memset
+from cpython.mem cimport PyMem_Calloc, PyMem_Free
+from bowstring._native.utf8 cimport utf8_valid
+from bowstring._native.value_column cimport (
+    Column, Columns, Input, column_add_item, column_begin_list, column_clear, column_is_set, column_mark,
+    column_reserve, column_set8, column_set_bytes, column_set_fixed, column_set_long, rows_get)
+
+cdef enum Kind:
+    P_VARINT = 0        # int32, int64, uint32, uint64
+    P_ZIGZAG = 1        # sint32, sint64
+    P_FIXED = 2         # fixed32, sfixed32, float, fixed64, sfixed64, double: as many bytes as the column has
+    P_BOOLEAN = 3
+    P_STRING = 4
+    P_BYTES = 5
+    P_ENUM = 6
+    P_MESSAGE = 7
+    P_WRAPPER = 8       # a message of one field that is in the field's own column
+    P_TIMESTAMP = 9     # seconds and nanoseconds, as microseconds; durations, too
+
+cdef enum Wire:
+    WIRE_VARINT = 0
+    WIRE_FIXED64 = 1
+    WIRE_BYTES = 2
+    WIRE_GROUP = 3
+    WIRE_GROUP_END = 4
+    WIRE_FIXED32 = 5
+
+cdef enum:
+    DEPTH_MAX = 100         # as protobuf's own parsers
+    DIRECT_FIELDS = 64      # fields with smaller numbers are found at once
+    FRAME_BYTES = 5
+
+ctypedef struct Field:
+    int kind
+    uint32_t number
+    bint repeated
+    bint is_map
+    int wire
+    int path
+    Column *column          # of the field
+    Column *target          # of a value: the column, or of a repeated field its items
+    Message *message
+    int n_siblings          # the other fields of its oneof
+    Column **siblings
+    bint closed             # enums: what has no name is dropped
+    bint signed_parts       # moments: both parts have the value's sign (Duration)
+    int n_names
+    int32_t *numbers
+    const uint8_t **names
+    int64_t *name_sizes
+
+ctypedef struct Message:
+    int n_fields
+    Field *fields
+    Field **direct
+
+ctypedef struct Reading:
+    const uint8_t *begin
+    const uint8_t *at
+    const char *fault
+    int where
+
+# ---------------------------------------------------------------- wire
+
+
+cdef bint bad(Reading *r, const Field *field, const char *why) noexcept nogil:
+    r.fault = why
+    r.where = -1 if field == NULL else field.path
+    return False
+
+
+cdef inline bint get_varint(Reading *r, const uint8_t *end, uint64_t *value) noexcept nogil:
+    cdef uint64_t total = 0
+    cdef int shift = 0
+    cdef uint8_t byte
+    while shift < 70:
+        if r.at >= end:
+            return bad(r, NULL, "the value ends too soon")
+        byte = r.at[0]
+        r.at += 1
+        total |= <uint64_t>(byte & 0x7f) << shift
+        if byte < 0x80:
+            value[0] = total
+            return True
+        shift += 7
+    return bad(r, NULL, "a number has more than ten bytes")
+
+
+cdef inline bint get_size(Reading *r, const uint8_t *end, uint64_t *size) noexcept nogil:
+    if not get_varint(r, end, size):
+        return False
+    return size[0] <= <uint64_t>(end - r.at) or bad(r, NULL, "a length goes beyond the value")
+
+
+cdef bint skip_group(Reading *r, const uint8_t *end, uint32_t number, int depth) noexcept nogil:
+    cdef uint64_t tag = 0
+    if depth >= DEPTH_MAX:
+        return bad(r, NULL, "nested more than 100 deep")
+    while True:
+        if not get_varint(r, end, &tag):
+            return False
+        if tag & 7 == WIRE_GROUP_END:
+            return tag >> 3 == number or bad(r, NULL, "a group ends that has not begun")
+        if not skip(r, end, tag, depth + 1):
+            return False
+
+
+cdef bint skip(Reading *r, const uint8_t *end, uint64_t tag, int depth) noexcept nogil:
+    """Reads over a field that nobody asked for, or that has another wire type."""
+    cdef uint64_t size = 0
+    cdef int wire = tag & 7
+    if wire == WIRE_VARINT:
+        return get_varint(r, end, &size)
+    if wire == WIRE_BYTES:
+        if not get_size(r, end, &size):
+            return False
+    elif wire == WIRE_FIXED64:
+        size = 8
+    elif wire == WIRE_FIXED32:
+        size = 4
+    elif wire == WIRE_GROUP:
+        return skip_group(r, end, tag >> 3, depth)
+    else:
+        return bad(r, NULL, "no wire type of Protobuf")
+    if <uint64_t>(end - r.at) < size:
+        return bad(r, NULL, "the value ends too soon")
+    r.at += size
+    return True
+
+# ---------------------------------------------------------------- values
+
+
+cdef bint set_enum(const Field *field, int64_t row, int32_t number) noexcept nogil:
+    """The name of a number; the number itself where it has none, nothing if the enum is closed."""
+    cdef uint8_t[12] text
+    cdef int i = number, at = 12
+    cdef int64_t rest = number
+    if i < 0 or i >= field.n_names or field.numbers[i] != number:
+        for i in range(field.n_names):
+            if field.numbers[i] == number:
+                break
+        else:
+            i = -1
+    if i >= 0:
+        return column_set_bytes(field.target, row, field.names[i], field.name_sizes[i])
+    if field.closed:
+        return True
+    if rest < 0:
+        rest = -rest
+    while True:
+        at -= 1
+        text[at] = <uint8_t>(c'0' + rest % 10)
+        rest //= 10
+        if rest == 0:
+            break
+    if number < 0:
+        at -= 1
+        text[at] = c'-'
+    return column_set_bytes(field.target, row, &text[at], 12 - at)
+
+
+cdef bint set_moment(Reading *r, const Field *field, int64_t row, const uint8_t *end) noexcept nogil:
+    """google.protobuf.Timestamp and Duration: fields 1 (seconds) and 2 (nanoseconds)."""
+    cdef uint64_t tag = 0, value = 0
+    cdef int64_t seconds = 0, nanoseconds = 0, before
+    if column_is_set(field.target, row):
+        before = (<int64_t *>field.target.data)[row]
+        nanoseconds = before % 1000000 * 1000
+        if nanoseconds < 0 and not field.signed_parts:
+            nanoseconds += 1000000000
+        seconds = (before - nanoseconds // 1000) // 1000000
+    while r.at < end:
+        if not get_varint(r, end, &tag):
+            return False
+        if tag == 8 or tag == 16:
+            if not get_varint(r, end, &value):
+                return False
+            if tag == 8:
+                seconds = <int64_t>value
+            else:
+                nanoseconds = <int32_t>value
+        elif tag >> 3 == 0 or not skip(r, end, tag, 1):
+            return bad(r, field, "no field has the number 0") if tag >> 3 == 0 else False
+    if seconds > <int64_t>315576000000 or seconds < -<int64_t>315576000000:
+        return bad(r, field, "beyond the years 1 to 9999")
+    return column_set_long(field.target, row, seconds * 1000000 + (nanoseconds - (nanoseconds % 1000 + 1000) % 1000) // 1000)
+
+
+cdef bint set_long(Reading *r, const Field *field, int64_t row, const uint8_t *end, int depth) noexcept nogil:
+    """A value that has a length before it."""
+    cdef uint64_t size = 0
+    cdef const uint8_t *at
+    cdef bint good
+    if not get_size(r, end, &size):
+        return False
+    at = r.at
+    if field.kind == P_STRING or field.kind == P_BYTES:
+        r.at += size
+        if field.kind == P_STRING and not utf8_valid(at, size):
+            r.at = at
+            return bad(r, field, "not UTF-8")
+        return column_set_bytes(field.target, row, at, size)
+    if field.kind == P_TIMESTAMP:
+        return set_moment(r, field, row, at + size)
+    good = column_mark(field.target, row) and read_message(r, field.message, row, at + size, 0, depth + 1)
+    return good
+
+
+cdef bint set_value(Reading *r, const Field *field, int64_t row, const uint8_t *end, int depth) noexcept nogil:
+    cdef uint64_t value = 0
+    cdef int width = field.target.width
+    if field.wire == WIRE_BYTES:
+        return set_long(r, field, row, end, depth)
+    if field.wire == WIRE_GROUP:
+        return column_mark(field.target, row) and read_message(r, field.message, row, end, field.number, depth + 1)
+    if field.kind == P_FIXED:
+        if end - r.at < width:
+            return bad(r, field, "the value ends too soon")
+        r.at += width
+        return column_set_fixed(field.target, row, r.at - width)
+    if not get_varint(r, end, &value):
+        return False
+    if field.kind == P_BOOLEAN:
+        return column_set8(field.target, row, value != 0)
+    if field.kind == P_ENUM:
+        return set_enum(field, row, <int32_t>value)
+    if field.kind == P_ZIGZAG:
+        if width == 4:
+            value = <uint32_t>value
+        value = (value >> 1) ^ (0 - (value & 1))
+    return column_set_long(field.target, row, <int64_t>value)
+
+
+cdef bint read_packed(Reading *r, const Field *field, int64_t row, const uint8_t *end, int depth) noexcept nogil:
+    cdef uint64_t size = 0
+    cdef int64_t item
+    if not get_size(r, end, &size):
+        return False
+    end = r.at + size
+    while r.at < end:
+        item = column_add_item(field.column, row)
+        if item < 0 or not set_value(r, field, item, end, depth):
+            return False
+    return True
+
+
+cdef bint read_entry(Reading *r, const Field *field, int64_t item, const uint8_t *end, int depth) noexcept nogil:
+    """An entry of a map: a message of key and value, either of which may be missing and then is zero."""
+    cdef uint64_t size = 0
+    if not get_size(r, end, &size):
+        return False
+    if field.target.storage == 0 and not column_mark(field.target, item):
+        return False
+    return read_message(r, field.message, item, r.at + size, 0, depth + 1)
+
+
+cdef bint read_field(Reading *r, const Field *field, int64_t row, uint64_t tag, const uint8_t *end, int depth) noexcept nogil:
+    cdef int i, wire = tag & 7
+    cdef int64_t item
+    if field.repeated:
+        if wire != field.wire and not (wire == WIRE_BYTES and field.wire != WIRE_GROUP):
+            return skip(r, end, tag, depth)
+        if not column_begin_list(field.column, row):
+            return False
+        if wire != field.wire:
+            return read_packed(r, field, row, end, depth)
+        item = column_add_item(field.column, row)
+        if item < 0:
+            return False
+        return read_entry(r, field, item, end, depth) if field.is_map else set_value(r, field, item, end, depth)
+    if wire != field.wire:
+        return skip(r, end, tag, depth)
+    for i in range(field.n_siblings):
+        if column_is_set(field.siblings[i], row):
+            column_clear(field.siblings[i], row)
+    # The last one counts, but messages are merged.
+    if field.kind < P_MESSAGE and column_is_set(field.column, row):
+        column_clear(field.column, row)
+    return set_value(r, field, row, end, depth)
+
+
+cdef inline const Field *field_of(const Message *message, uint64_t number) noexcept nogil:
+    cdef int i
+    if number < DIRECT_FIELDS:
+        return message.direct[number]
+    for i in range(message.n_fields):
+        if message.fields[i].number == number:
+            return &message.fields[i]
+    return NULL
+
+
+cdef bint read_message(Reading *r, const Message *message, int64_t row, const uint8_t *end, uint32_t group, int depth) noexcept nogil:
+    """The fields of a message up to `end`, or to the end of a group."""
+    cdef uint64_t tag = 0
+    cdef const Field *field
+    if depth >= DEPTH_MAX:
+        return bad(r, NULL, "nested more than 100 deep")
+    while r.at < end:
+        if not get_varint(r, end, &tag):
+            return False
+        if tag > <uint64_t>0xffffffff or tag >> 3 == 0:
+            return bad(r, NULL, "no field has such a number")
+        if tag & 7 == WIRE_GROUP_END:
+            return tag >> 3 == group or bad(r, NULL, "a group ends that has not begun")
+        field = field_of(message, tag >> 3)
+        if not (skip(r, end, tag, depth) if field == NULL else read_field(r, field, row, tag, end, depth)):
+            return False
+    return group == 0 or bad(r, NULL, "a group does not end")
+
+# ---------------------------------------------------------------- for Python
+
+
+cdef class ProtobufDecoder:
+    """Decodes arrays of Protobuf messages.
+
+    Args:
+        columns: the description of the columns (see value_column.Columns).
+        plan: [(number, kind, wire, repeated, is_map, path, closed enum or Duration, [(enum number, name)], [places of the other fields of its
+            oneof], plan of the message or None)], parallel to the columns.
+        message_indexes: values are framed as Confluent's serializers do, and are this message of the file; None if they are
+            not framed.
+    """
+
+    cdef Columns columns
+    cdef Message *root
+    cdef list kept
+    cdef list paths
+    cdef bint framed
+    cdef int64_t[32] indexes
+    cdef int n_indexes
+
+    def __cinit__(self, tuple columns, list plan, message_indexes):
+        self.columns = Columns(columns)
+        self.kept = []
+        self.paths = []
+        self.framed = message_indexes is not None
+        for index in message_indexes or ():
+            self.indexes[self.n_indexes] = index
+            self.n_indexes += 1
+        self.root = self.make(plan, self.columns.root)
+
+    def __dealloc__(self):
+        self.drop(self.root)
+
+    cdef Message *make(self, list plan, Column *around) except NULL:
+        """`around` is the struct's column, or the list's of a map; a wrapper's single field is in it."""
+        cdef Message *message = <Message *>PyMem_Calloc(1, sizeof(Message))
+        cdef Field *field
+        if message == NULL:
+            raise MemoryError
+        message.fields = <Field *>PyMem_Calloc(len(plan) + 1, sizeof(Field))
+        message.direct = <Field **>PyMem_Calloc(DIRECT_FIELDS, sizeof(Field *))
+        if message.fields == NULL or message.direct == NULL:
+            self.drop(message)
+            raise MemoryError
+        for part in plan:
+            field = &message.fields[message.n_fields]
+            self.fill(field, part, around, message.n_fields)
+            if field.number < DIRECT_FIELDS:
+                message.direct[field.number] = field
+            message.n_fields += 1
+        return message
+
+    cdef int fill(self, Field *field, tuple part, Column *around, int place) except -1:
+        cdef bytes held
+        cdef int i
+        number, field.kind, field.wire, field.repeated, field.is_map, path, closed, names, siblings, inner = part
+        field.number = number
+        field.closed = field.kind == P_ENUM and closed
+        field.signed_parts = field.kind == P_TIMESTAMP and closed
+        field.path = <int>len(self.paths)
+        self.paths.append(path)
+        field.column = around.children[place] if around.n_children > 0 else around
+        field.target = field.column.children[1 if field.is_map else 0] if field.repeated else field.column
+        field.siblings = <Column **>PyMem_Calloc(len(siblings) + 1, sizeof(Column *))
+        field.numbers = <int32_t *>PyMem_Calloc(len(names) + 1, sizeof(int32_t))
+        field.names = <const uint8_t **>PyMem_Calloc(len(names) + 1, sizeof(uint8_t *))
+        field.name_sizes = <int64_t *>PyMem_Calloc(len(names) + 1, sizeof(int64_t))
+        if field.siblings == NULL or field.numbers == NULL or field.names == NULL or field.name_sizes == NULL:
+            raise MemoryError
+        for i, sibling in enumerate(siblings):
+            field.siblings[i] = around.children[<int>sibling]
+        field.n_siblings = <int>len(siblings)
+        for i, (value, name) in enumerate(names):
+            held = name
+            self.kept.append(held)
+            field.numbers[i], field.names[i], field.name_sizes[i] = value, held, len(held)
+        field.n_names = <int>len(names)
+        if inner is not None:
+            # The fields of a map's entry are the list's children, key and value.
+            field.message = self.make(inner, field.column if field.is_map else field.target)
+        return 0
+
+    cdef void drop(self, Message *message):
+        cdef int i
+        if message == NULL:
+            return
+        if message.fields != NULL:
+            for i in range(message.n_fields):
+                self.drop(message.fields[i].message)
+                PyMem_Free(message.fields[i].siblings)
+                PyMem_Free(message.fields[i].numbers)
+                PyMem_Free(message.fields[i].names)
+                PyMem_Free(message.fields[i].name_sizes)
+        PyMem_Free(message.fields)
+        PyMem_Free(message.direct)
+        PyMem_Free(message)
+
+    cdef bint is_message(self, Reading *r, const uint8_t *end) noexcept nogil:
+        """Takes the message's indexes: how many, and each, zig-zag; 0 for the file's first."""
+        cdef uint64_t count = 0, index = 0
+        cdef int i
+        if not get_varint(r, end, &count):
+            return False
+        count >>= 1
+        if count == 0:
+            return (self.n_indexes == 1 and self.indexes[0] == 0) or bad(r, NULL, "another message of the file")
+        for i in range(<int>min(count, <uint64_t>33)):
+            if not get_varint(r, end, &index):
+                return False
+            if i >= self.n_indexes or <int64_t>(index >> 1) != self.indexes[i]:
+                return bad(r, NULL, "another message of the file")
+        return <int>count == self.n_indexes or bad(r, NULL, "another message of the file")
+
+    cdef bint value(self, Reading *r, int64_t row, const uint8_t *at, int64_t size) noexcept nogil:
+        r.begin = r.at = at
+        r.fault = NULL
+        r.where = -1
+        if self.framed:
+            if size < FRAME_BYTES or at[0] != 0:
+                return bad(r, NULL, "not framed as Confluent's serializers do: a zero byte and the schema's id come first")
+            r.at += FRAME_BYTES
+            if not self.is_message(r, at + size):
+                return False
+        return column_mark(self.columns.root, row) and read_message(r, self.root, row, at + size, 0, 0)
+
+    cdef object message(self, const Reading *r):
+        text = f"at byte {r.at - r.begin}: {r.fault.decode()}"
+        return text if r.where < 0 or not self.paths[r.where] else f"{text} in {self.paths[r.where]}"
+
+    def decode(self, Input values):
+        """The columns as Columns.finish gives them, and [(row, what is wrong)]. Used by one thread at a time.
+
+        OverflowError: strings of 2 GiB or lists of 2**31 items in one column.
+        """
+        cdef Reading r
+        cdef int64_t row, size = 0, rows = values.rows.count
+        cdef const uint8_t *at = NULL
+        cdef bint good
+        errors = []
+        memset(&r, 0, sizeof(Reading))
+        try:
+            if not column_reserve(self.columns.root, rows):
+                raise MemoryError
+            with nogil:
+                for row in range(rows):
+                    if not rows_get(&values.rows, row, &at, &size):
+                        continue
+                    good = self.value(&r, row, at, size)
+                    if not good:
+                        column_clear(self.columns.root, row)
+                        with gil:
+                            if r.fault == NULL:
+                                raise OverflowError
+                            errors.append((row, self.message(&r)))
+        except BaseException:
+            self.columns.finish(0)
+            raise
+        return self.columns.finish(rows), errors

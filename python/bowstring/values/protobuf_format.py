@@ -1,0 +1,85 @@
+"""Protobuf values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from bowstring._native.protobuf_decode import ProtobufDecoder
+from bowstring._native.protobuf_encode import ProtobufEncoder
+from bowstring.values.errors import ValueEncodeError
+from bowstring.values.format import Framing, OnError, ValueFormat
+from bowstring.values.framing import prefix
+from bowstring.values.protobuf_schema import MessageShape, ProtobufSchema, descriptor_of, message_indexes
+from bowstring.values.sources import encoded_array, encoder_input
+
+if TYPE_CHECKING:
+    from bowstring._native.value_column import Finished, Input
+
+
+class Protobuf(ValueFormat):
+    """Values that are Protobuf messages.
+
+    Messages become structs, repeated fields lists, maps maps, enums their names (a number without a
+    name is its digits), google.protobuf.Timestamp and Duration timestamps and durations in microseconds,
+    the wrapper types what they wrap. A field that is missing is null if it has presence, and else zero, as
+    in Protobuf; of a oneof at most one field is not null. Unknown fields are skipped.
+
+    Args:
+        message: a generated class, its descriptor, or (FileDescriptorSet, full name), the set as bytes
+            or the path of a file that `protoc --include_imports -o` wrote.
+        framing: "confluent" for values that begin with a zero byte, a schema's id and the message's
+            indexes. The indexes have to be those of `message`; the id is not looked at.
+        schema_id: written by `encode` when framing is "confluent".
+        on_error: "column", "raise", or a DeadLetter.
+
+    Raises:
+        MissingPackageError: protobuf is not installed.
+        ValueSchemaError: there is no such message, or it contains itself.
+
+    Example:
+        >>> import bowstring, pyarrow as pa
+        >>> from google.protobuf.wrappers_pb2 import StringValue
+        >>> bowstring.Protobuf(StringValue).decode(pa.array([b"\\n\\x02hi"]))[0].to_pylist()
+        [{'value': 'hi'}]
+    """
+
+    def __init__(
+        self,
+        message: ProtobufSchema,
+        *,
+        framing: Framing = None,
+        schema_id: int = 0,
+        on_error: OnError = "column",
+    ):
+        super().__init__(on_error, framing)
+        descriptor = descriptor_of(message)
+        shape = MessageShape(descriptor)
+        self._name = descriptor.full_name
+        self._indexes = message_indexes(descriptor)
+        self._schema_id = schema_id
+        self.schema = pa.schema(list(shape.type))
+        self._columns = shape.description()
+        self._plan = shape.plan()
+        self._encode_plan = shape.encode_plan()
+
+    def __repr__(self) -> str:
+        return f"Protobuf({self._name})"
+
+    def _decode(self, values: Input, array: pa.Array) -> tuple[Finished, list[tuple[int, str]]]:
+        decoder: ProtobufDecoder | None = self.__dict__.get("_decoder")
+        if decoder is None:
+            indexes = self._indexes if self.framing else None
+            decoder = self._decoder = ProtobufDecoder(self._columns, self._plan, indexes)
+        return decoder.decode(values)
+
+    def _encode(self, columns: pa.StructArray) -> pa.BinaryArray:
+        encoder: ProtobufEncoder | None = self.__dict__.get("_encoder")
+        if encoder is None:
+            start = prefix(self._schema_id, self._indexes) if self.framing else b""
+            encoder = self._encoder = ProtobufEncoder(self._encode_plan, start)
+        offsets, data, fault = encoder.encode(encoder_input(columns))
+        if fault is not None:
+            raise ValueEncodeError(fault)
+        return encoded_array(columns, offsets, data)
