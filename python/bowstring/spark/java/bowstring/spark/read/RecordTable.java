@@ -30,13 +30,12 @@ public final class RecordTable implements SupportsRead, SupportsWrite {
   /**
    * A table with the options it was declared with.
    *
-   * @param schema the source's, or those of its columns that are needed; for a stream that is written, that of the
-   *     rows to write, so that only a read can say what is wrong with it
+   * @param schema the source's, or those of its columns that are needed
+   * @throws IllegalArgumentException if the schema has other columns than the source
    */
   public RecordTable(StructType schema, Map<String, String> tableOptions) {
     this.schema = schema;
     this.tableOptions = new HashMap<>(tableOptions);
-<<<<<<< Updated upstream
     CaseInsensitiveStringMap options = new CaseInsensitiveStringMap(tableOptions);
     boolean isRead = READS.stream().anyMatch(options::containsKey);
     if (isRead && !options.containsKey("topic")) {
@@ -54,8 +53,6 @@ public final class RecordTable implements SupportsRead, SupportsWrite {
             + " (headers only with option includeHeaders)");
       }
     }
-=======
->>>>>>> Stashed changes
   }
 
   @Override
@@ -81,29 +78,13 @@ public final class RecordTable implements SupportsRead, SupportsWrite {
 
   @Override
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
-<<<<<<< Updated upstream
     checkColumns();
-=======
-    requireOffered();
->>>>>>> Stashed changes
     return new RecordScanBuilder(merged(options), schema);
   }
 
   @Override
   public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
     return new BowstringWriteBuilder(new TableWrite(info, merged(info.options())));
-  }
-
-  private void requireOffered() {
-    StructType offered = SourceSchema.of(tableOptions);
-    for (StructField field : schema.fields()) {
-      if (!offered.getFieldIndex(field.name()).isDefined()
-          || !offered.apply(field.name()).dataType().sameType(field.dataType())) {
-        throw new IllegalArgumentException("The source has no column " + field.name() + " of type "
-            + field.dataType().simpleString() + ": its columns are " + offered.simpleString()
-            + " (headers only with option includeHeaders)");
-      }
-    }
   }
 
   /** The table's options with the query's on top. */
