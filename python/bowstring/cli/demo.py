@@ -18,10 +18,13 @@ def demo(
     picture: Annotated[
         Path | None, typer.Option("--picture", metavar="FILE", help="Save what is printed as SVG.")
     ] = None,
+    spark: Annotated[
+        bool, typer.Option("--spark/--no-spark", help="Let Spark count the flights in the end.")
+    ] = True,
     json: Json = False,
 ) -> None:
-    """Replay 336,776 flights through an embedded broker, check them, then measure its speed."""
+    """Replay 336,776 flights through an embedded broker, check them, measure its speed, let Spark count."""
     from bowstring.demo import run
 
-    if not run(push_seconds=seconds, flights_max=flights, json=json, picture=picture):
+    if not run(push_seconds=seconds, flights_max=flights, json=json, picture=picture, spark=spark):
         raise typer.Exit(1)

@@ -1,4 +1,7 @@
-"""The demo: real events through an embedded broker and back, checked; then its speed. `make run` runs it."""
+"""The demo: real events through an embedded broker and back, checked, its speed, and Spark over the topic.
+
+`make run` runs it.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ from rich.progress import (
 
 from bowstring.broker import Broker
 from bowstring.clients.admin import Admin
-from bowstring.demo import flights, push, replay
+from bowstring.demo import flights, push, replay, spark_job
 from bowstring.demo.report import Figures, print_result
 
 FLIGHTS_TOPIC = "flights"
@@ -44,14 +47,16 @@ def run(
     flights_max: int | None = None,
     json: bool = False,
     picture: Path | None = None,
+    spark: bool = True,
 ) -> bool:
-    """Runs the demo; True when every flight came back as it went in.
+    """Runs the demo; True when every flight came back as it went in and Spark counted them right.
 
     Args:
         push_seconds: how long 100-byte records are pushed.
         flights_max: replay only so many flights.
         json: print figures as JSON and nothing else.
         picture: where to save what was printed, as SVG.
+        spark: whether Spark counts the flights in the end.
 
     Raises:
         ConfigError: the flights are not installed; the message says how.
@@ -64,7 +69,14 @@ def run(
         console.print(
             f"[bold]Bowstring[/] is ready on [cyan]{broker.bootstrap_servers}[/] after {ready_ms:.0f} ms\n"
         )
-        figures = _with_bars(console, broker.bootstrap_servers, data, push_seconds, flights_max)
+        figures = _with_bars(
+            console,
+            broker.bootstrap_servers,
+            data,
+            push_seconds=push_seconds,
+            flights_max=flights_max,
+            spark=spark,
+        )
     figures.ready_ms = ready_ms
     if json:
         print(json_module.dumps(figures.as_json(), indent=2))
@@ -76,7 +88,13 @@ def run(
 
 
 def _with_bars(
-    console: Console, bootstrap: str, data: Path, push_seconds: float, flights_max: int | None
+    console: Console,
+    bootstrap: str,
+    data: Path,
+    *,
+    push_seconds: float,
+    flights_max: int | None,
+    spark: bool,
 ) -> Figures:
     with Progress(
         TextColumn("{task.description:<28}"),
@@ -86,7 +104,8 @@ def _with_bars(
         TimeElapsedColumn(),
         console=console,
     ) as bars:
-        ledger = _replay(bars, bootstrap, data, flights_max)
+        expected = spark_job.FileCount()
+        ledger = _replay(bars, bootstrap, data, flights_max, expected)
         with Admin(bootstrap) as admin:
             admin.create_topic(PUSH_TOPIC, PARTITIONS, configs=PUSH_CONFIGS)
             admin.create_topic(LATENCY_TOPIC, 1)
@@ -98,15 +117,29 @@ def _with_bars(
         bar = _Bar(bars, "one record at a time", push.WARM_UP + push.ROUND_TRIPS)
         trips = push.round_trips(bootstrap, LATENCY_TOPIC, bar.to)
         bar.finish(push.WARM_UP + push.ROUND_TRIPS)
-    return Figures(ledger, rate_in, rate_out, trips)
+        counted = _count(bars, bootstrap, expected) if spark else None
+    return Figures(ledger, rate_in, rate_out, trips, counted)
 
 
-def _replay(bars: Progress, bootstrap: str, data: Path, flights_max: int | None) -> replay.Ledger:
+def _count(bars: Progress, bootstrap: str, expected: spark_job.FileCount) -> spark_job.SparkResult:
+    bar = _Bar(bars, "Spark counts the flights", sum(expected.hours.values()))
+    found = spark_job.run(bootstrap, FLIGHTS_TOPIC, expected, bar.to)
+    bar.finish(found.counted)
+    return found
+
+
+def _replay(
+    bars: Progress, bootstrap: str, data: Path, flights_max: int | None, expected: spark_job.FileCount
+) -> replay.Ledger:
     with Admin(bootstrap) as admin:
         admin.create_topic(FLIGHTS_TOPIC, PARTITIONS, configs=FLIGHTS_CONFIGS)
     ledger = replay.Ledger()
     total = min(flights.FLIGHTS, flights_max or flights.FLIGHTS)
-    events = (event for _, event in zip(range(total), flights.events(data), strict=False))
+    events = [event for _, event in zip(range(total), flights.events(data), strict=False)]
+    # The file goes January, October, November, …; they happened in order of time.
+    events.sort(key=lambda event: event.timestamp)
+    for event in events:
+        expected.note(event)
     bar = _Bar(bars, "flights into the topic", total)
     replay.send(bootstrap, FLIGHTS_TOPIC, events, ledger, bar.by)
     bar = _Bar(bars, "and back, each one checked", total)

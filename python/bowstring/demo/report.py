@@ -10,6 +10,7 @@ from rich.table import Table
 
 from bowstring.demo.push import Rate
 from bowstring.demo.replay import Ledger
+from bowstring.demo.spark_job import SparkResult
 
 
 def percentile(values: list[float], share: float) -> float:
@@ -21,12 +22,20 @@ def percentile(values: list[float], share: float) -> float:
 class Figures:
     """Everything measured."""
 
-    def __init__(self, ledger: Ledger, rate_in: Rate, rate_out: Rate, round_trips_ms: list[float]):
+    def __init__(
+        self,
+        ledger: Ledger,
+        rate_in: Rate,
+        rate_out: Rate,
+        round_trips_ms: list[float],
+        spark: SparkResult | None = None,
+    ):
         self.ledger = ledger
         self.rate_in = rate_in
         self.rate_out = rate_out
         self.round_trips_ms = round_trips_ms
-        self.problems = ledger.verdict()
+        self.spark = spark
+        self.problems = [*ledger.verdict(), *(spark.problems if spark is not None else ())]
         self.ready_ms = 0.0
 
     def as_json(self) -> dict[str, Any]:
@@ -47,6 +56,7 @@ class Figures:
                 "p50_ms": percentile(self.round_trips_ms, 0.5),
                 "p99_ms": percentile(self.round_trips_ms, 0.99),
             },
+            "spark": self.spark.as_json() if self.spark is not None else None,
         }
 
 
@@ -73,8 +83,21 @@ def print_result(console: Console, figures: Figures) -> None:
             f"[bold green]✓[/] {ledger.read:,} flights of {ledger.keys:,} aircraft came back: "
             "none missing, none out of its key's order, none changed"
         )
+        _print_spark(console, figures.spark)
     console.print()
     console.print(result_table(figures))
+
+
+def _print_spark(console: Console, spark: SparkResult | None) -> None:
+    if spark is None:
+        return
+    if spark.skipped:
+        console.print(f"[yellow]–[/] no Spark job: {spark.skipped}", highlight=False)
+    else:
+        console.print(
+            f"[bold green]✓[/] Spark ({spark.engine} engine) counted {spark.counted:,} flights as a stream: "
+            f"{spark.hours:,} hours of carriers closed by the watermark, all as in the source file"
+        )
 
 
 def result_table(figures: Figures) -> Table:
@@ -106,6 +129,14 @@ def result_table(figures: Figures) -> Table:
         f"{percentile(trips, 0.5):.2f} ms",
         f"{percentile(trips, 0.99):.2f} ms",
     )
+    if figures.spark is not None and not figures.spark.skipped:
+        table.add_section()
+        table.add_row("", "flights", "seconds", style="bold cyan")
+        table.add_row(
+            "Spark: by carrier and hour, stream",
+            f"{figures.spark.counted:,}",
+            f"{figures.spark.seconds:.1f} s",
+        )
     return table
 
 

@@ -76,7 +76,7 @@ def test_flights_not_installed(monkeypatch):
 
 
 def test_a_short_run(cli):
-    result = cli("demo", "--seconds", 0.3, "--flights", 3000, "--json", timeout=120)
+    result = cli("demo", "--seconds", 0.3, "--flights", 3000, "--no-spark", "--json", timeout=120)
     assert result.code == 0, result.err
     figures = result.json
     assert figures["flights"] == figures["flights_read"] == 3000 and figures["problems"] == []

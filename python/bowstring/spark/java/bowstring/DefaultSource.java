@@ -1,6 +1,7 @@
 package bowstring;
 
 import bowstring.spark.write.SavedTopics;
+import java.util.Locale;
 import java.util.Map;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
@@ -65,9 +66,9 @@ public class DefaultSource implements TableProvider, CreatableRelationProvider {
     if (chosen == null) {
       String engine = options.getOrDefault(ENGINE, "columnar").trim();
       chosen =
-          switch (engine.toLowerCase(java.util.Locale.ROOT)) {
+          switch (engine.toLowerCase(Locale.ROOT)) {
             case "python" -> python();
-            case "columnar", "auto" -> columnar();
+            case "columnar", "auto" -> new bowstring.spark.DefaultSource();
             default ->
                 throw new IllegalArgumentException(
                     "option engine is '" + engine + "', it must be columnar or python");
@@ -80,14 +81,5 @@ public class DefaultSource implements TableProvider, CreatableRelationProvider {
     PythonDataSourceV2 python = new PythonDataSourceV2();
     python.setShortName(NAME);
     return python;
-  }
-
-  private static TableProvider columnar() {
-    try {
-      return (TableProvider)
-          Class.forName("bowstring.spark.DefaultSource").getDeclaredConstructor().newInstance();
-    } catch (ReflectiveOperationException e) {
-      throw new IllegalStateException("this jar lacks the columnar engine", e);
-    }
   }
 }

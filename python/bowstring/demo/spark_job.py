@@ -1,0 +1,201 @@
+"""Spark counts the flights: by carrier and hour of event time, as a stream with a watermark, and is checked.
+
+The stream ends when it has read what there is (AvailableNow). A carrier's hour is written once the watermark,
+two days behind the latest flight, has passed it; those are held against the same count over the source file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from bowstring.demo.flights import Event
+from bowstring.spark.sessions import JAR, JavaMissingError, SparkMissingError, session
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+HOUR_MS = 3_600_000
+# Partitions are read side by side, and some are further on in time than others.
+WATERMARK_DAYS = 2
+WATERMARK_MS = WATERMARK_DAYS * 24 * HOUR_MS
+FLIGHTS_PER_BATCH = 120_000
+RESULT = "carrier_hours"
+SETTINGS: dict[str, Any] = {
+    "spark.driver.memory": "1g",
+    "spark.log.level": "ERROR",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": 2,
+    "spark.ui.enabled": "false",
+}
+
+Progress = Callable[[float], None]
+CarrierHours = Counter[tuple[str, int]]
+
+
+class SparkResult(NamedTuple):
+    """What the job came to.
+
+    Attributes:
+        skipped: why there was none; empty when it ran.
+        engine: which engine of ours read the topic, columnar or Python.
+        counted: flights that Spark read.
+        hours: hours of carriers that the watermark closed.
+        problems: where it differs from the file.
+    """
+
+    skipped: str = ""
+    engine: str = ""
+    counted: int = 0
+    hours: int = 0
+    seconds: float = 0.0
+    problems: tuple[str, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """For programs."""
+        return self._asdict() | {"problems": list(self.problems)}
+
+
+class FileCount:
+    """The same query over the source file, in plain Python."""
+
+    def __init__(self) -> None:
+        self.hours: CarrierHours = Counter()
+        self.latest_ms = 0
+
+    def note(self, event: Event) -> None:
+        """One flight."""
+        carrier = event.value.partition(b'"carrier":"')[2].partition(b'"')[0].decode()
+        self.hours[carrier, event.timestamp // HOUR_MS] += 1
+        self.latest_ms = max(self.latest_ms, event.timestamp)
+
+    def closed(self) -> CarrierHours:
+        """The hours that the watermark has passed in the end."""
+        watermark_ms = self.latest_ms - WATERMARK_MS
+        return Counter(
+            {key: count for key, count in self.hours.items() if (key[1] + 1) * HOUR_MS <= watermark_ms}
+        )
+
+
+def run(bootstrap: str, topic: str, expected: FileCount, progress: Progress) -> SparkResult:
+    """Runs the job and checks it; `progress` is told how many flights are counted.
+
+    Raises:
+        Exception: the job failed; what Spark said is in its notes.
+    """
+    with tempfile.TemporaryDirectory(prefix="bowstring-demo-spark-") as folder:
+        said = Path(folder, "spark.log")
+        with _quietly(said):
+            try:
+                spark = _session(folder)
+            except (JavaMissingError, SparkMissingError) as error:
+                return SparkResult(skipped=str(error))
+            try:
+                return count_flights(carrier_hours(spark, bootstrap, topic), expected, progress, folder)
+            except Exception as error:
+                error.add_note("Spark said:\n" + said.read_text()[-4_000:])
+                raise
+            finally:
+                spark.stop()
+
+
+def _session(folder: str) -> SparkSession:
+    settings = SETTINGS | {"spark.local.dir": folder, "spark.sql.warehouse.dir": f"{folder}/warehouse"}
+    if JAR.exists():
+        return session("bowstring demo", master="local[2]", fast_checkpoints=True, **settings)
+    # Built without a JDK: Spark finds the Python engine by itself.
+    from pyspark.sql import SparkSession
+
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    return (
+        SparkSession.builder.appName("bowstring demo").master("local[2]").config(map=settings).getOrCreate()
+    )
+
+
+@contextlib.contextmanager
+def _quietly(path: Path) -> Iterator[None]:
+    """Standard error of this process and of the JVM that it starts goes to a file: the JVM is talkative."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    with path.open("wb") as file:
+        os.dup2(file.fileno(), 2)
+        try:
+            yield
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
+
+
+def carrier_hours(spark: SparkSession, bootstrap: str, topic: str) -> DataFrame:
+    """Flights by carrier and hour of event time."""
+    from pyspark.sql import functions as F
+
+    events = (
+        spark.readStream.format("bowstring")
+        .option("kafka.bootstrap.servers", bootstrap)
+        .option("subscribe", topic)
+        .option("startingOffsets", "earliest")
+        .option("maxOffsetsPerTrigger", FLIGHTS_PER_BATCH)
+        .load()
+    )
+    carrier = F.get_json_object(F.col("value").cast("string"), "$.carrier").alias("carrier")
+    return (
+        events.select("timestamp", carrier)
+        .withWatermark("timestamp", f"{WATERMARK_DAYS} days")
+        .groupBy(F.window("timestamp", "1 hour").alias("hour"), "carrier")
+        .count()
+    )
+
+
+def count_flights(frame: DataFrame, expected: FileCount, progress: Progress, folder: str) -> SparkResult:
+    """Runs the stream to its end and holds what it wrote against the file."""
+    started = time.monotonic()
+    query = (
+        frame.writeStream.outputMode("append")
+        .format("memory")
+        .queryName(RESULT)
+        .option("checkpointLocation", f"{folder}/checkpoint")
+        .trigger(availableNow=True)
+        .start()
+    )
+    while not query.awaitTermination(1):
+        progress(_counted(query))
+    rows = frame.sparkSession.sql(f"SELECT carrier, unix_millis(hour.start), count FROM {RESULT}").collect()
+    found = Counter({(row[0], row[1] // HOUR_MS): row[2] for row in rows})
+    counted = _counted(query)
+    progress(counted)
+    problems = _differences(found, expected.closed())
+    if len(rows) != len(found):
+        problems.insert(0, "Spark wrote an hour of a carrier twice")
+    total = sum(expected.hours.values())
+    if counted != total:
+        problems.insert(0, f"Spark read {counted:,} flights of {total:,}")
+    return SparkResult(
+        engine="columnar" if JAR.exists() else "Python",
+        counted=counted,
+        hours=len(found),
+        seconds=time.monotonic() - started,
+        problems=tuple(problems),
+    )
+
+
+def _counted(query: Any) -> int:
+    return sum(each["numInputRows"] for each in query.recentProgress)
+
+
+def _differences(found: CarrierHours, wanted: CarrierHours) -> list[str]:
+    """The first few hours in which Spark and the file differ."""
+    wrong = [key for key in {**found, **wanted} if found[key] != wanted[key]]
+    said = [
+        f"{carrier} had {wanted[carrier, hour]} flights in hour {hour}, Spark counted {found[carrier, hour]}"
+        for carrier, hour in sorted(wrong)[:3]
+    ]
+    return said if len(wrong) <= len(said) else [*said, f"and {len(wrong) - len(said):,} hours more differ"]
