@@ -1,4 +1,6 @@
 import copy
+import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -52,7 +54,7 @@ def test_a_sound_declaration():
         (["chekpoint"], "x", "unknown key chekpoint; did you mean checkpoint?"),
         (["source", "flights", "topcis"], [], r"unknown key source\.flights\.topcis; did you mean topics\?"),
         (["source", "flights", "watermark", "dealy"], "", r"watermark\.dealy; did you mean delay\?"),
-        (["sink", "out", "colour"], "", r"unknown key sink\.out\.colour; there are console"),
+        (["sink", "out", "colour"], "", r"unknown key sink.out.colour; there are"),
         (["name"], None, "missing required field `name`"),
         (["source", "flights", "topics"], "flights", r"Expected `array`, got `str`.*topics"),
         (["source", "flights", "format"], "xml", "Invalid enum value 'xml'"),
@@ -110,3 +112,10 @@ def test_files_that_cannot_be_read(tmp_path: Path):
     (tmp_path / "bad.toml").write_text("name = ")
     with pytest.raises(PipelineError, match="is no TOML"):
         load(tmp_path / "bad.toml")
+
+
+def test_the_example_of_the_documentation_is_sound():
+    page = Path(__file__).parents[3] / "docs" / "pipelines.md"
+    (block,) = re.findall(r"```toml\n(.*?)```", page.read_text(), re.S)
+    pipeline = declared(tomllib.loads(block))
+    assert set(pipeline.sink) == {"hourly", "unreadable"} and pipeline.spark["master"] == "local[2]"
