@@ -6,18 +6,19 @@ import functools
 import time
 import weakref
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self, TypeVar
 
 from bowstring.aio.worker import Worker, awaited, same_arguments
+from bowstring.clients.arrow_columns import pyarrow
 from bowstring.clients.consumer import Consumer as ThreadedConsumer
 from bowstring.clients.consumer import RawBatches
 from bowstring.clients.membership import Listener
 from bowstring.clients.records import OffsetAndMetadata, Record, TopicPartition
 
 if TYPE_CHECKING:
-    pass
+    import pyarrow as pa
 
 T = TypeVar("T")
 
@@ -132,6 +133,61 @@ class Consumer:
     async def poll_batches(self, timeout: float = 1.0) -> list[RawBatches]:
         """As `bowstring.Consumer.poll_batches`."""
         return await self._read(lambda: self._consumer.poll_batches(0), timeout) or []
+
+    async def poll_arrow(
+        self,
+        max_records: int | None = None,
+        max_bytes: int | None = None,
+        timeout: float = 1.0,
+        *,
+        columns: Iterable[str] | None = None,
+        layout: str = "binary",
+        timestamp_unit: str = "ms",
+    ) -> pa.RecordBatch:
+        """As `bowstring.Consumer.poll_arrow`: records that have arrived, as one batch of columns."""
+        consumer = self._consumer
+        names = None if columns is None else tuple(columns)
+
+        def take() -> pa.RecordBatch:
+            return consumer.poll_arrow(
+                max_records, max_bytes, 0, columns=names, layout=layout, timestamp_unit=timestamp_unit
+            )
+
+        batch = await self._read(take, timeout)
+        if batch is not None:
+            return batch
+        schema = consumer.arrow_schema(columns=names, layout=layout, timestamp_unit=timestamp_unit)
+        return pyarrow().RecordBatch.from_pylist([], schema=schema)
+
+    async def batches(
+        self,
+        *,
+        max_records: int | None = None,
+        max_bytes: int | None = None,
+        timeout: float | None = None,
+        columns: Iterable[str] | None = None,
+        layout: str = "binary",
+        timestamp_unit: str = "ms",
+    ) -> AsyncGenerator[pa.RecordBatch, None]:
+        """The records to come as Arrow batches: `async for batch in consumer.batches()`.
+
+        What `bowstring.Consumer.to_reader` is to threads. It ends when nothing has come for `timeout`
+        seconds; None: when the consumer is closed. The position moves as batches are handed out.
+        """
+        names = None if columns is None else tuple(columns)
+        while not self._closed:
+            batch = await self.poll_arrow(
+                max_records,
+                max_bytes,
+                1.0 if timeout is None else timeout,
+                columns=names,
+                layout=layout,
+                timestamp_unit=timestamp_unit,
+            )
+            if batch.num_rows:
+                yield batch
+            elif timeout is not None:
+                return
 
     async def _read(self, take: Callable[[], T], timeout: float) -> T | None:
         """Waits until `take`, a poll that waits for nothing, finds something; None when time is over."""

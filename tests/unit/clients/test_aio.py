@@ -5,6 +5,7 @@ import gc
 import threading
 import time
 
+import pyarrow  # noqa: F401
 import pytest
 import uvloop
 
@@ -21,6 +22,7 @@ from bowstring.clients.errors import (
 from bowstring.clients.producer import Producer
 from bowstring.clients.records import TopicPartition
 
+# pyarrow is imported above because that takes longer than a loop may stand still.
 LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
 
 
@@ -28,7 +30,7 @@ LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
 def run(request):
     """Runs a coroutine on each kind of loop, and fails when something held the loop up."""
 
-    def start(main, stall_s=0.25):
+    def start(main, stall_s=1.0):
         async def watched():
             stalls = []
             ticking = asyncio.create_task(watch(stalls, stall_s))
@@ -240,17 +242,17 @@ def test_admin(run, bootstrap):
 def test_unreachable_brokers_do_not_hold_up_the_loop(run):
     async def main():
         where = "192.0.2.1:9092,name.invalid:1"
-        producer = aio.Producer(where, max_block_ms=400)
+        producer = aio.Producer(where, max_block_ms=2500)
         futures = [producer.send("t", b"v") for _ in range(3)]
         outcomes = await asyncio.gather(*futures, return_exceptions=True)
         assert all(isinstance(outcome, NoBrokerError) for outcome in outcomes)
         await producer.close(1)
-        async with aio.Consumer(where, default_timeout_ms=300) as consumer:
+        async with aio.Consumer(where, default_timeout_ms=1500) as consumer:
             with pytest.raises(NoBrokerError):
                 await consumer.partitions_for("t")
             await consumer.assign([("t", 0)])
             assert await consumer.poll(timeout=0.1) == []
-        async with aio.Admin(where, timeout_ms=300) as admin:
+        async with aio.Admin(where, timeout_ms=1500) as admin:
             with pytest.raises(NoBrokerError):
                 await admin.topics()
 
@@ -361,3 +363,32 @@ def test_forgotten_clients_end_their_threads(bootstrap, new_topic):
     while set(threading.enumerate()) - before and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not set(threading.enumerate()) - before
+
+
+def test_arrow_batches(run, bootstrap, new_topic):
+    topic = new_topic()
+    with Producer(bootstrap) as producer:
+        for i in range(300):
+            producer.send(topic, str(i))
+
+    async def main():
+        async with aio.Consumer(bootstrap, auto_offset_reset="earliest") as consumer:
+            await consumer.assign([(topic, 0)])
+            batch = await consumer.poll_arrow(100, columns=["offset", "value"], timeout=10)
+            assert batch.schema.names == ["offset", "value"]
+            assert batch["offset"].to_pylist() == list(range(100))
+            # What iteration has taken and not handed out comes again as columns.
+            assert (await anext(consumer)).offset == 100
+            offsets = []
+            async for batch in consumer.batches(columns=["offset"], timeout=2):
+                offsets += batch["offset"].to_pylist()
+            assert offsets == list(range(101, 300))
+            empty = await consumer.poll_arrow(timeout=0)
+            assert empty.num_rows == 0 and "headers" in empty.schema.names
+            task = asyncio.create_task(consumer.poll_arrow(timeout=30))
+            await asyncio.sleep(0.05)
+            task.cancel()
+            await consumer.seek((topic, 0), 290)
+            assert (await consumer.poll_arrow(timeout=10)).num_rows == 10
+
+    run(main())
