@@ -93,6 +93,16 @@ public final class RecordDecoder implements Closeable {
     return result;
   }
 
+  /** Bytes of the whole batches that a region begins with. */
+  public static long wholeBytes(ByteBuffer region, int position, int limit) throws WireException.CorruptRecords {
+    long at = DirectMemory.address(region) + position;
+    long end = at + limit - position;
+    while (BatchHeader.isWhole(at, end - at)) {
+      at += BatchHeader.size(at);
+    }
+    return at - DirectMemory.address(region) - position;
+  }
+
   /** Bytes of the first batch of a region by its header, whole or not; 0 if even the header is cut off. */
   public static long firstBatchBytes(ByteBuffer region, int position, int limit) {
     return limit - position < BatchHeader.SIZE ? 0 : BatchHeader.size(DirectMemory.address(region) + position);

@@ -12,7 +12,8 @@ public enum ApiKey {
   LIST_OFFSETS(2, 1, 7, 6),
   METADATA(3, 1, 12, 9),
   API_VERSIONS(18, 0, 3, 3),
-  INIT_PRODUCER_ID(22, 0, 4, 2);
+  INIT_PRODUCER_ID(22, 0, 4, 2),
+  DESCRIBE_CONFIGS(32, 1, 4, 4);
 
   /** The API's number on the wire. */
   public final short id;

@@ -5,13 +5,9 @@ import java.io.IOException;
 import java.net.InetSocketAddress;
 import java.net.StandardSocketOptions;
 import java.nio.ByteBuffer;
-import java.nio.channels.SelectionKey;
-import java.nio.channels.Selector;
 import java.nio.channels.SocketChannel;
 import java.util.ArrayDeque;
 import java.util.List;
-import java.util.concurrent.TimeUnit;
-import org.apache.spark.TaskContext;
 
 /**
  * One connection to a broker, used by one thread at a time.
@@ -22,7 +18,6 @@ import org.apache.spark.TaskContext;
  * the pool closes it.
  */
 public final class Connection implements Closeable {
-  private static final int KILL_CHECK_MS = 100;
   private static final int KEPT_BUFFER_BYTES = 16 << 20;
 
   private record Pending(ApiKey api, short version, int correlationId, long deadlineNanos) {}
@@ -31,9 +26,7 @@ public final class Connection implements Closeable {
   public final HostPort address;
 
   private final ClientOptions options;
-  private final SocketChannel channel;
-  private final Selector selector;
-  private final SelectionKey key;
+  private final TimedChannel channel;
   private final ArrayDeque<Pending> pending = new ArrayDeque<>();
   private ApiVersions versions = ApiVersions.INITIAL;
   private ByteBuffer input;
@@ -42,13 +35,10 @@ public final class Connection implements Closeable {
   private long bytesReceived;
   long idleSinceNanos;
 
-  private Connection(HostPort address, ClientOptions options, SocketChannel channel) throws IOException {
+  private Connection(HostPort address, ClientOptions options, SocketChannel socket) throws IOException {
     this.address = address;
     this.options = options;
-    this.channel = channel;
-    this.selector = Selector.open();
-    channel.configureBlocking(false);
-    this.key = channel.register(selector, 0);
+    this.channel = new TimedChannel(socket, "broker " + address);
     this.input = DirectMemory.allocate(1 << 16, "a connection's buffer");
   }
 
@@ -90,13 +80,7 @@ public final class Connection implements Closeable {
           + ": check kafka.bootstrap.servers, or the broker's advertised.listeners", null);
     }
     try {
-      if (channel.connect(socketAddress)) {
-        return;
-      }
-      long deadline = deadline(options.connectTimeoutMs());
-      while (!channel.finishConnect()) {
-        await(SelectionKey.OP_CONNECT, deadline, "connect to");
-      }
+      channel.connect(socketAddress, TimedChannel.deadline(options.connectTimeoutMs()));
     } catch (WireException refused) {
       throw new WireException.BrokerUnreachable(refused.getMessage(), refused);
     } catch (IOException refused) {
@@ -127,29 +111,22 @@ public final class Connection implements Closeable {
 
   /** Sends a request whose response must be there within {@code timeoutMs}. */
   public void send(RequestWriter request, int timeoutMs) throws IOException {
-    long deadline = deadline(timeoutMs);
+    long deadline = TimedChannel.deadline(timeoutMs);
     write(request.frame(), deadline);
     pending.addLast(new Pending(request.api, request.version, request.correlationId, deadline));
   }
 
   /** Sends a request that has no response: Produce with acks=0. */
   public void sendOneWay(RequestWriter request) throws IOException {
-    write(request.frame(), deadline(options.requestTimeoutMs()));
+    write(request.frame(), TimedChannel.deadline(options.requestTimeoutMs()));
   }
 
   private void write(List<ByteBuffer> frame, long deadline) throws IOException {
-    ByteBuffer[] parts = frame.toArray(new ByteBuffer[0]);
     try {
-      int first = 0;
-      while (first < parts.length) {
-        long written = channel.write(parts, first, parts.length - first);
-        while (first < parts.length && !parts[first].hasRemaining()) {
-          first++;
-        }
-        if (written == 0 && first < parts.length) {
-          await(SelectionKey.OP_WRITE, deadline, "send to");
-        }
-      }
+      boolean wasBroken = broken;
+      broken = true; // half a request may be out if this ends early, also by an unchecked exception of a killed task
+      channel.write(frame.toArray(new ByteBuffer[0]), deadline);
+      broken = wasBroken;
     } catch (IOException failed) {
       throw broke(failed);
     }
@@ -205,40 +182,8 @@ public final class Connection implements Closeable {
 
   private void fill(int bytes, long deadline) throws IOException {
     input.clear().limit(bytes);
-    while (input.hasRemaining()) {
-      int n = channel.read(input);
-      if (n < 0) {
-        throw new WireException.BrokerUnreachable("Broker " + address + " closed the connection: it stopped, "
-            + "or does not take plaintext connections on this listener", null);
-      }
-      if (n == 0) {
-        await(SelectionKey.OP_READ, deadline, "get an answer from");
-      }
-    }
+    channel.fill(input, deadline);
     input.flip();
-  }
-
-  private void await(int operation, long deadline, String doing) throws IOException {
-    key.interestOps(operation);
-    while (true) {
-      long leftMs = TimeUnit.NANOSECONDS.toMillis(deadline - System.nanoTime());
-      if (leftMs <= 0) {
-        throw new WireException.TimedOut("Waited too long to " + doing + " broker " + address
-            + ": check that it runs and is not overloaded, or raise kafka.request.timeout.ms");
-      }
-      selector.selectedKeys().clear();
-      if (selector.select(Math.min(leftMs, KILL_CHECK_MS)) > 0) {
-        return;
-      }
-      if (Thread.currentThread().isInterrupted()) {
-        throw new java.nio.channels.ClosedByInterruptException();
-      }
-      TaskContext task = TaskContext.get();
-      if (task != null) {
-        broken = task.isInterrupted() || broken;
-        task.killTaskIfInterrupted();
-      }
-    }
   }
 
   private IOException broke(IOException failed) {
@@ -248,10 +193,6 @@ public final class Connection implements Closeable {
     }
     return new WireException.BrokerUnreachable(
         "The connection to broker " + address + " broke (" + failed.getMessage() + ")", failed);
-  }
-
-  private static long deadline(int timeoutMs) {
-    return System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(timeoutMs);
   }
 
   /** Requests sent that have no response yet. */
@@ -266,14 +207,7 @@ public final class Connection implements Closeable {
 
   /** Whether the next user may have this connection: nothing outstanding, nothing unread, not closed by the broker. */
   boolean isReusable() {
-    if (broken || !pending.isEmpty() || !channel.isOpen()) {
-      return false;
-    }
-    try {
-      return channel.read(input.clear().limit(1)) == 0;
-    } catch (IOException closed) {
-      return false;
-    }
+    return !broken && pending.isEmpty() && channel.isQuiet(input);
   }
 
   /** Gives back the memory of an unusually large response before the connection is kept for others. */
@@ -289,9 +223,8 @@ public final class Connection implements Closeable {
   public void close() throws IOException {
     broken = true;
     try {
-      selector.close();
-    } finally {
       channel.close();
+    } finally {
       ByteBuffer freed = input;
       input = null;
       DirectMemory.free(freed);

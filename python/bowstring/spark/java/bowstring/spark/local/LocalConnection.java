@@ -1,0 +1,163 @@
+package bowstring.spark.local;
+
+import bowstring.spark.wire.ClientOptions;
+import bowstring.spark.wire.DirectMemory;
+import bowstring.spark.wire.ErrorCode;
+import bowstring.spark.wire.TimedChannel;
+import bowstring.spark.wire.TopicPartition;
+import bowstring.spark.wire.WireException;
+import java.io.Closeable;
+import java.io.IOException;
+import java.net.StandardProtocolFamily;
+import java.net.UnixDomainSocketAddress;
+import java.nio.BufferUnderflowException;
+import java.nio.ByteBuffer;
+import java.nio.channels.SocketChannel;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.UUID;
+
+/** A connection to a broker's local socket: one request at a time. Used by one thread at a time. */
+public final class LocalConnection implements Closeable {
+  private static final int HELLO = 0;
+  private static final int SEGMENTS = 1;
+  private static final int MOST_SEGMENTS = 16;
+  private static final int MOST_ANSWER_BYTES = 64 << 20;
+
+  /** Whom this connection leads to. */
+  final LocalBroker.Identity identity;
+
+  private final ClientOptions options;
+  private final TimedChannel channel;
+  private ByteBuffer buffer = ByteBuffer.allocate(8192);
+  private int correlationId;
+  private boolean broken;
+
+  private LocalConnection(LocalBroker.Identity identity, ClientOptions options, SocketChannel socket)
+      throws IOException {
+    this.identity = identity;
+    this.options = options;
+    this.channel = new TimedChannel(socket, "broker's local socket " + identity.path());
+  }
+
+  static LocalConnection open(LocalBroker.Identity identity, ClientOptions options) throws IOException {
+    Path path = Path.of(identity.path());
+    if (!Files.exists(path)) {
+      throw new LocalReadsUnavailable("There is no socket " + path + " here: the broker is on another machine, or its "
+          + "folder cannot be seen");
+    }
+    SocketChannel socket = SocketChannel.open(StandardProtocolFamily.UNIX);
+    LocalConnection connection = null;
+    try {
+      connection = new LocalConnection(identity, options, socket);
+      connection.channel.connect(UnixDomainSocketAddress.of(path),
+          TimedChannel.deadline(options.connectTimeoutMs()));
+      connection.hello();
+      return connection;
+    } catch (IOException | RuntimeException failed) {
+      if (connection != null) {
+        connection.close();
+      } else {
+        socket.close();
+      }
+      if (failed instanceof LocalReadsUnavailable || failed instanceof RuntimeException) {
+        throw failed;
+      }
+      throw new LocalReadsUnavailable("The socket " + path + " cannot be used (" + failed.getMessage() + ")");
+    }
+  }
+
+  private void hello() throws IOException {
+    begin(HELLO);
+    putString(options.clientId());
+    ByteBuffer answer = exchange(options.requestTimeoutMs());
+    String instance = string(answer);
+    String clusterId = string(answer);
+    int nodeId = answer.getInt();
+    boolean same = instance.equals(identity.instance()) && nodeId == identity.nodeId()
+        && (identity.clusterId() == null || clusterId.equals(identity.clusterId()));
+    if (!same) {
+      throw new LocalReadsUnavailable("Another broker answers at " + identity.path());
+    }
+  }
+
+  /**
+   * Asks for the segments that hold a partition's records from an offset on.
+   *
+   * @param waitMs how long the broker may wait while there are none
+   * @throws WireException.BrokerError as a Fetch would be answered
+   */
+  public LocalSegments segments(TopicPartition partition, UUID topicId, boolean readCommitted, long offset, int waitMs)
+      throws IOException {
+    begin(SEGMENTS);
+    putString(partition.topic());
+    buffer.putLong(topicId.getMostSignificantBits()).putLong(topicId.getLeastSignificantBits());
+    buffer.putInt(partition.partition()).putInt(-1).put((byte) (readCommitted ? 1 : 0));
+    buffer.putLong(offset).putInt(waitMs).putShort((short) MOST_SEGMENTS).put((byte) 0);
+    ByteBuffer answer = exchange(Math.addExact(options.requestTimeoutMs(), waitMs));
+    try {
+      return LocalSegments.read(answer);
+    } catch (BufferUnderflowException | NegativeArraySizeException damaged) {
+      broken = true;
+      throw new WireException.MalformedResponse("The broker's answer at " + identity.path() + " cannot be read");
+    }
+  }
+
+  private void begin(int kind) {
+    buffer.clear();
+    buffer.putInt(0).putShort((short) kind).putShort((short) 0).putInt(++correlationId);
+  }
+
+  private void putString(String text) {
+    byte[] bytes = text.getBytes(StandardCharsets.UTF_8);
+    buffer.putShort((short) bytes.length).put(bytes);
+  }
+
+  static String string(ByteBuffer from) {
+    byte[] bytes = new byte[from.getShort()];
+    from.get(bytes);
+    return new String(bytes, StandardCharsets.UTF_8);
+  }
+
+  private ByteBuffer exchange(int timeoutMs) throws IOException {
+    boolean complete = false;
+    try {
+      long deadline = TimedChannel.deadline(timeoutMs);
+      buffer.putInt(0, buffer.position() - 4).flip();
+      channel.write(new ByteBuffer[] {buffer}, deadline);
+      channel.fill(buffer.clear().limit(4), deadline);
+      int length = buffer.getInt(0);
+      if (length < 8 || length > MOST_ANSWER_BYTES) {
+        throw new WireException.MalformedResponse("The answer at " + identity.path() + " has " + length + " bytes");
+      }
+      if (buffer.capacity() < length) {
+        buffer = ByteBuffer.allocate(length + DirectMemory.SLACK);
+      }
+      channel.fill(buffer.clear().limit(length), deadline);
+      buffer.flip();
+      if (buffer.getInt() != correlationId) {
+        throw new WireException.MalformedResponse("The answer at " + identity.path() + " is to another request");
+      }
+      short error = buffer.getShort();
+      String message = string(buffer);
+      complete = true;
+      if (error != 0) {
+        throw new WireException.BrokerError(ErrorCode.of(error), error, "Reading locally: " + message);
+      }
+      return buffer;
+    } finally {
+      broken |= !complete;
+    }
+  }
+
+  boolean isReusable() {
+    return !broken && channel.isQuiet(buffer);
+  }
+
+  @Override
+  public void close() throws IOException {
+    broken = true;
+    channel.close();
+  }
+}

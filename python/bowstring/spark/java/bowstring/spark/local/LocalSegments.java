@@ -1,0 +1,45 @@
+package bowstring.spark.local;
+
+import java.nio.ByteBuffer;
+import java.util.ArrayList;
+import java.util.List;
+
+/**
+ * What the broker answers: the readable bytes of segment files from an offset on.
+ *
+ * @param nextOffset where the next request begins; -1 is behind the last record of the last batch
+ * @param segments ascending
+ * @param aborted producer id and first offset of each aborted transaction, in turn
+ */
+public record LocalSegments(long nextOffset, List<Segment> segments, long[] aborted) {
+  /**
+   * The readable part of one file.
+   *
+   * @param device and inode that the file must have when it was opened by its path
+   * @param start position of its first batch, end where nothing may be looked at any more
+   */
+  public record Segment(long baseOffset, long endOffset, long device, long inode, long start, long end, String path) {}
+
+  static LocalSegments read(ByteBuffer from) {
+    from.position(from.position() + 16 + 4 + 8 + 8 + 8); // topic id, leader epoch, log start, high watermark, LSO
+    long nextOffset = from.getLong();
+    from.getLong(); // history: nothing is kept from answer to answer
+    List<Segment> segments = new ArrayList<>();
+    for (int n = from.getShort(); n > 0; n--) {
+      long baseOffset = from.getLong();
+      long endOffset = from.getLong();
+      long device = from.getLong();
+      long inode = from.getLong();
+      long start = from.getLong();
+      long end = from.getLong();
+      from.get(); // flags: whether it still grows
+      segments.add(new Segment(baseOffset, endOffset, device, inode, start, end, LocalConnection.string(from)));
+      from.position(from.position() + 16 * from.getShort()); // what the broker has checked; it is checked here again
+    }
+    long[] aborted = new long[2 * from.getInt()];
+    for (int i = 0; i < aborted.length; i++) {
+      aborted[i] = from.getLong();
+    }
+    return new LocalSegments(nextOffset, segments, aborted);
+  }
+}

@@ -1,0 +1,256 @@
+package bowstring.spark.read;
+
+import bowstring.spark.decode.AbortedTransactions;
+import bowstring.spark.decode.RecordDecoder;
+import bowstring.spark.local.LocalBroker;
+import bowstring.spark.local.LocalConnection;
+import bowstring.spark.local.LocalSegments;
+import bowstring.spark.wire.ClientOptions;
+import bowstring.spark.wire.DirectMemory;
+import bowstring.spark.wire.WireException;
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.channels.FileChannel;
+import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
+import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
+import java.util.ArrayDeque;
+import java.util.Map;
+import java.util.concurrent.TimeUnit;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * An offset range in the segment files of a broker on this machine, mapped read-only, a window at a time.
+ *
+ * <p>The broker names what may be read; a file is used only if it is the one the broker means. Whatever the broker answers
+ * with an error (the leader moved, the offset is gone) is left to {@link FetchedRegions}, which takes over from there.
+ */
+final class MappedRegions implements Regions {
+  private static final Logger LOG = LoggerFactory.getLogger(MappedRegions.class);
+  private static final long WINDOW_BYTES = 64 << 20;
+  private static final int MOST_RENAMES = 10;
+
+  private final RecordPartition input;
+  private final OffsetRange range;
+  private final ClientOptions options;
+  private final ReadSettings settings;
+  private LocalConnection connection;
+  private FetchedRegions overTcp;
+  private final ArrayDeque<LocalSegments.Segment> ahead = new ArrayDeque<>();
+  private LocalSegments answer;
+  private AbortedTransactions aborted = AbortedTransactions.none();
+  private LocalSegments.Segment segment;
+  private FileChannel file;
+  private long windowStart;
+  private ByteBuffer window;
+  private long next;
+  private int renames;
+  private long requests;
+  private long bytes;
+
+  MappedRegions(RecordPartition input, ClientOptions options, ReadSettings settings, LocalConnection connection) {
+    this.input = input;
+    this.range = input.range();
+    this.options = options;
+    this.settings = settings;
+    this.connection = connection;
+    this.next = range.start();
+  }
+
+  @Override
+  public boolean advance(int waitMs) throws IOException {
+    long deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(waitMs);
+    while (overTcp == null && next < range.end()) {
+      unmap();
+      try {
+        if (file == null && !openNext()) {
+          long leftMs = TimeUnit.NANOSECONDS.toMillis(deadline - System.nanoTime());
+          if (!ask((int) Math.max(0, Math.min(leftMs, options.fetchMaxWaitMs()))) && leftMs <= 0) {
+            return false;
+          }
+          continue;
+        }
+      } catch (WireException failed) {
+        LOG.info("Reading {} over TCP from offset {} on: {}", range.partition(), next, failed.getMessage());
+        goOverTcp();
+        break;
+      }
+      if (mapWindow()) {
+        return true;
+      }
+    }
+    if (overTcp != null) {
+      long leftMs = TimeUnit.NANOSECONDS.toMillis(deadline - System.nanoTime());
+      return overTcp.advance((int) Math.max(0, leftMs));
+    }
+    return false;
+  }
+
+  /** Asks for the segments from {@link #next} on; false if there are none yet. */
+  private boolean ask(int waitMs) throws IOException {
+    answer = connection.segments(range.partition(), input.topicId(), options.isReadCommitted(), next, waitMs);
+    requests++;
+    ahead.addAll(answer.segments());
+    aborted = AbortedTransactions.none();
+    for (int i = 0; i < answer.aborted().length; i += 2) {
+      aborted.add(answer.aborted()[i], answer.aborted()[i + 1]);
+    }
+    return !ahead.isEmpty();
+  }
+
+  /** Opens the next segment of the answer; false if there is no more. */
+  private boolean openNext() throws IOException {
+    segment = ahead.pollFirst();
+    if (segment == null) {
+      return false;
+    }
+    if (segment.baseOffset() >= range.end()) {
+      next = range.end();
+      ahead.clear();
+      return false;
+    }
+    Path path = Path.of(segment.path());
+    try {
+      file = FileChannel.open(path, StandardOpenOption.READ);
+      Map<String, Object> is = Files.readAttributes(path, "unix:dev,ino");
+      boolean same = ((Number) is.get("dev")).longValue() == segment.device()
+          && ((Number) is.get("ino")).longValue() == segment.inode() && file.size() >= segment.end();
+      if (same) {
+        windowStart = segment.start();
+        return true;
+      }
+    } catch (NoSuchFileException renamed) {
+      LOG.debug("{} is not there any more; asking again", path);
+    }
+    closeFile();
+    ahead.clear(); // renamed meanwhile: the next answer names the new one
+    if (++renames > MOST_RENAMES) {
+      throw new WireException("The files that the broker names are not the ones found: " + segment.path());
+    }
+    return false;
+  }
+
+  /** Maps what comes next of the segment; false if it is used up. */
+  private boolean mapWindow() throws IOException {
+    long length = Math.min(WINDOW_BYTES, segment.end() - windowStart);
+    if (length <= 0) {
+      endSegment();
+      return false;
+    }
+    window = file.map(FileChannel.MapMode.READ_ONLY, windowStart, length);
+    long whole = RecordDecoder.wholeBytes(window, 0, (int) length);
+    if (whole == 0) {
+      long needed = RecordDecoder.firstBatchBytes(window, 0, (int) length);
+      if (needed <= length || needed > segment.end() - windowStart) {
+        throw new WireException.CorruptRecords("Segment " + segment.path() + " has no whole record batch at position "
+            + windowStart);
+      }
+      unmap();
+      length = needed;
+      window = file.map(FileChannel.MapMode.READ_ONLY, windowStart, length);
+      whole = length;
+    }
+    window.limit((int) whole);
+    windowStart += whole;
+    bytes += whole;
+    next = Math.max(next, RecordDecoder.endOffset(window, 0, (int) whole));
+    if (windowStart >= segment.end()) {
+      endSegment();
+    }
+    return true;
+  }
+
+  private void endSegment() throws IOException {
+    closeFile();
+    boolean last = ahead.isEmpty();
+    next = Math.max(next, last ? answer.nextOffset() : segment.endOffset());
+  }
+
+  private void goOverTcp() throws IOException {
+    closeLocal();
+    OffsetRange rest = new OffsetRange(range.partition(), next, range.end());
+    overTcp = new FetchedRegions(new RecordPartition(rest, input.leader(), input.topicId()), options, settings);
+  }
+
+  private void unmap() {
+    ByteBuffer mapped = window;
+    window = null;
+    DirectMemory.free(mapped);
+  }
+
+  private void closeFile() throws IOException {
+    FileChannel closed = file;
+    file = null;
+    if (closed != null) {
+      closed.close();
+    }
+  }
+
+  private void closeLocal() throws IOException {
+    unmap();
+    closeFile();
+    LocalConnection returned = connection;
+    connection = null;
+    if (returned != null) {
+      LocalBroker.giveBack(returned);
+    }
+  }
+
+  @Override
+  public ByteBuffer buffer() {
+    return overTcp != null ? overTcp.buffer() : window;
+  }
+
+  @Override
+  public int position() {
+    return overTcp != null ? overTcp.position() : 0;
+  }
+
+  @Override
+  public int limit() {
+    return overTcp != null ? overTcp.limit() : window.limit();
+  }
+
+  @Override
+  public boolean hasSlack() {
+    return overTcp != null; // nothing behind what the broker named may be looked at
+  }
+
+  @Override
+  public AbortedTransactions aborted() {
+    return overTcp != null ? overTcp.aborted() : aborted;
+  }
+
+  @Override
+  public long nextOffset() {
+    return overTcp != null ? overTcp.nextOffset() : next;
+  }
+
+  @Override
+  public long fetches() {
+    return requests + (overTcp == null ? 0 : overTcp.fetches());
+  }
+
+  @Override
+  public long bytes() {
+    return bytes + (overTcp == null ? 0 : overTcp.bytes());
+  }
+
+  @Override
+  public long outOfRange() {
+    return overTcp == null ? 0 : overTcp.outOfRange();
+  }
+
+  @Override
+  public void close() throws IOException {
+    try {
+      closeLocal();
+    } finally {
+      if (overTcp != null) {
+        overTcp.close();
+      }
+    }
+  }
+}
