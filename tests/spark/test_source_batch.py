@@ -89,8 +89,8 @@ def test_agrees_with_the_python_consumer(
     [
         {"startingOffsets": '{"TOPIC":{"0":10,"1":-2}}', "endingOffsets": '{"TOPIC":{"0":20,"1":-1}}'},
         {"startingTimestamp": str(START + 500), "endingTimestamp": str(START + 700)},
-        {"startingOffsetsByTimestamp": '{"TOPIC":{"0":%d,"1":%d}}' % (START + 11, START + 900)},
-        {"endingOffsetsByTimestamp": '{"TOPIC":{"0":%d,"1":%d}}' % (START + 10**9, START + 900)},
+        {"startingOffsetsByTimestamp": f'{{"TOPIC":{{"0":{START + 11},"1":{START + 900}}}}}'},
+        {"endingOffsetsByTimestamp": f'{{"TOPIC":{{"0":{START + 10**9},"1":{START + 900}}}}}'},
         {
             "startingTimestamp": str(START + 10**9),
             "startingOffsetsByTimestampStrategy": "latest",
@@ -141,7 +141,7 @@ def test_filters_limit_and_columns_are_pushed(
     topic = make_topic(servers, 3)
     fill(servers, topic, 900, 3)
     frame = read(spark, "bowstring", servers, topic)
-    late = "timestamp >= timestamp_millis(%d)" % (START + 600)
+    late = f"timestamp >= timestamp_millis({START + 600})"
     for condition, expected in (
         ("partition = 1", 300),
         ("partition in (0, 2) and offset > 199", 200),
@@ -191,7 +191,7 @@ def test_compacted_and_deleted_records(
         admin.delete_records({bowstring.TopicPartition(topic, 0): 40})
     assert read(spark, "bowstring", servers, topic).count() == 60
     given = {"startingOffsets": f'{{"{topic}":{{"0":10}}}}'}
-    with pytest.raises(Exception, match="Offset 10 of .* is out of range.*failOnDataLoss"):
+    with pytest.raises(Exception, match=r"Offset 10 of .* is out of range.*failOnDataLoss"):
         read(spark, "bowstring", servers, topic, **given).collect()
     lossy = read(spark, "bowstring", servers, topic, failOnDataLoss="false", **given)
     assert [row.offset for row in rows(lossy)] == list(range(40, 100))
@@ -222,9 +222,7 @@ def test_only_the_columns_of_a_schema(
         spark.read.format("bowstring").schema("val binary").options(**given).load().collect()
 
 
-def test_typed_values(
-    spark: SparkSession, broker: bowstring.Broker, make_topic: Callable[..., str]
-) -> None:
+def test_typed_values(spark: SparkSession, broker: bowstring.Broker, make_topic: Callable[..., str]) -> None:
     servers = broker.bootstrap_servers
     topic = make_topic(servers)
     with bowstring.Producer(servers) as producer:
@@ -240,9 +238,7 @@ def test_typed_values(
     assert frame.count() == 100
 
 
-def test_mapped_files(
-    spark: SparkSession, broker: bowstring.Broker, make_topic: Callable[..., str]
-) -> None:
+def test_mapped_files(spark: SparkSession, broker: bowstring.Broker, make_topic: Callable[..., str]) -> None:
     servers = broker.bootstrap_servers
     topic = make_topic(servers, 2, segment_bytes="1048576")
     fill(servers, topic, 5000, 2)

@@ -33,7 +33,7 @@ final class ColumnarRecordReader implements PartitionReader<ColumnarBatch> {
   public boolean next() throws IOException {
     while (records < settings.limit()) {
       if (hasRegion) {
-        if (builder.next(range.start(), range.end(), settings.limit() - records)) {
+        if (builder.next(regions.startOffset(), range.end(), settings.limit() - records)) {
           if (builder.batch().numRows() > 0) {
             records += builder.batch().numRows();
             return true;

@@ -46,6 +46,7 @@ final class FetchedRegions implements Regions {
   private UUID topicId;
   private Fetch fetch;
   private ConnectionPool.Lease lease;
+  private long start;
   private long next;
   private int maxBytes;
   private boolean asked;
@@ -150,6 +151,7 @@ final class FetchedRegions implements Regions {
     for (int i = 0; i < transactions.length; i += 2) {
       aborted.add(transactions[i], transactions[i + 1]);
     }
+    start = next;
     next = end;
     if (prefetch && next < range.end()) {
       try {
@@ -255,6 +257,11 @@ final class FetchedRegions implements Regions {
   @Override
   public AbortedTransactions aborted() {
     return aborted;
+  }
+
+  @Override
+  public long startOffset() {
+    return start;
   }
 
   @Override

@@ -45,6 +45,7 @@ final class MappedRegions implements Regions {
   private FileChannel file;
   private long windowStart;
   private ByteBuffer window;
+  private long start;
   private long next;
   private int renames;
   private long requests;
@@ -155,6 +156,7 @@ final class MappedRegions implements Regions {
     window.limit((int) whole);
     windowStart += whole;
     bytes += whole;
+    start = next;
     next = Math.max(next, RecordDecoder.endOffset(window, 0, (int) whole));
     if (windowStart >= segment.end()) {
       endSegment();
@@ -221,6 +223,11 @@ final class MappedRegions implements Regions {
   @Override
   public AbortedTransactions aborted() {
     return overTcp != null ? overTcp.aborted() : aborted;
+  }
+
+  @Override
+  public long startOffset() {
+    return overTcp != null ? overTcp.startOffset() : start;
   }
 
   @Override

@@ -68,7 +68,7 @@ final class RealTimeReader implements SupportsRealTimeRead<InternalRow> {
       builder.begin(regions);
       hasRegion = true;
     }
-    if (builder.next(nextUnread, range.end(), Integer.MAX_VALUE)) {
+    if (builder.next(Math.max(nextUnread, regions.startOffset()), range.end(), Integer.MAX_VALUE)) {
       rows = builder.batch().numRows();
       return true;
     }

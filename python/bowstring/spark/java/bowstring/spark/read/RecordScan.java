@@ -33,6 +33,7 @@ final class RecordScan implements Scan, Batch, SupportsReportStatistics {
   private final StructType schema;
   private final PushedFilters filters;
   private final long limit;
+  private boolean isStream;
   private OffsetReader offsets;
   private List<OffsetRange> ranges;
 
@@ -80,6 +81,7 @@ final class RecordScan implements Scan, Batch, SupportsReportStatistics {
   @Override
   public MicroBatchStream toMicroBatchStream(String checkpointLocation) {
     options.forStream();
+    isStream = true;
     LOG.info("Streaming query by {}", description());
     return new RecordStream(options, ReadSettings.of(options, schema, limit, filters.minTimestampMs()),
         checkpointLocation, description());
@@ -143,17 +145,13 @@ final class RecordScan implements Scan, Batch, SupportsReportStatistics {
 
   @Override
   public Statistics estimateStatistics() {
+    if (isStream) {
+      return new Estimate(OptionalLong.empty(), OptionalLong.empty()); // without a batch at hand, nothing is known
+    }
     long rows = ranges().stream().mapToLong(range -> Math.min(range.size(), limit)).sum();
-    return new Statistics() {
-      @Override
-      public OptionalLong sizeInBytes() {
-        return OptionalLong.of(rows * GUESSED_RECORD_BYTES);
-      }
+    return new Estimate(OptionalLong.of(rows * GUESSED_RECORD_BYTES), OptionalLong.of(rows));
+  }
 
-      @Override
-      public OptionalLong numRows() {
-        return OptionalLong.of(rows);
-      }
-    };
+  private record Estimate(OptionalLong sizeInBytes, OptionalLong numRows) implements Statistics {
   }
 }

@@ -33,6 +33,9 @@ interface Regions extends Closeable {
   /** Aborted transactions among the region's records. */
   AbortedTransactions aborted();
 
+  /** The first offset wanted of the current region; it may hold records before it. */
+  long startOffset();
+
   /** The next offset wanted, once the current region is used up. */
   long nextOffset();
 
