@@ -139,33 +139,12 @@ final class JsonScanner {
 
   /** Checks a character of several bytes (RFC 3629); gives where the next begins. */
   private long character(long p) {
-    int size = utf8Size(base, p, end);
+    int size = Utf8.size(base, p, end);
     if (size == 0) {
       at = p;
       throw bad("not UTF-8");
     }
     return p + size;
-  }
-
-  /** Bytes of the character at {@code p}, which is none of ASCII; 0 if it is not well formed. */
-  static int utf8Size(Object base, long p, long end) {
-    int lead = Platform.getByte(base, p) & 0xff;
-    int size = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
-    if (lead < 0xc2 || lead > 0xf4 || end - p < size) {
-      return 0;
-    }
-    int second = Platform.getByte(base, p + 1) & 0xff;
-    int least = lead == 0xe0 ? 0xa0 : lead == 0xf0 ? 0x90 : 0x80;
-    int most = lead == 0xed ? 0x9f : lead == 0xf4 ? 0x8f : 0xbf;
-    if (second < least || second > most) {
-      return 0;
-    }
-    for (int i = 2; i < size; i++) {
-      if ((Platform.getByte(base, p + i) & 0xc0) != 0x80) {
-        return 0;
-      }
-    }
-    return size;
   }
 
   /** The rest of a string from its first escape on; the whole ends up in {@link #text}. */

@@ -58,7 +58,8 @@ public final class ValueFormat implements Serializable {
     this.definition = kind.equals("protobuf") ? file(text) : inline(text);
     this.schema = switch (kind) {
       case "json" -> JsonTypes.parse(text());
-      default -> throw new IllegalArgumentException("option value.format=" + kind + " is not there yet");
+      case "avro" -> AvroTypes.struct(text());
+      default -> ProtobufTypes.struct(definition, message);
     };
   }
 
@@ -203,7 +204,8 @@ public final class ValueFormat implements Serializable {
     }
     return switch (kind) {
       case "json" -> new JsonDecoder(this, shown, checked);
-      default -> throw new IllegalStateException(kind);
+      case "avro" -> new AvroDecoder(this, shown, checked);
+      default -> new ProtobufDecoder(this, shown, checked);
     };
   }
 

@@ -1,0 +1,209 @@
+package bowstring.spark.values;
+
+import java.math.BigDecimal;
+import java.math.BigInteger;
+import org.apache.avro.Schema;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.unsafe.Platform;
+
+/** Avro's binary encoding (specification 1.12) into columns; the schema is the one the values were written with. */
+final class AvroDecoder extends ValueDecoder {
+  /** Items that take no bytes, in one value: what else would bound them. */
+  private static final int EMPTY_ITEMS_MAX = 1 << 20;
+
+  private final AvroField plan;
+  private long begin;
+  private long at;
+  private long end;
+  private long emptyItems;
+
+  AvroDecoder(ValueFormat format, StructType shown, boolean checked) {
+    super(format);
+    plan = AvroField.of(AvroTypes.parse(format.text()), format.schema(), shown, checked, columns);
+    root = (StructColumn) plan.column;
+  }
+
+  @Override
+  protected void record(int row, long from, long to) {
+    begin = from;
+    at = from;
+    end = to;
+    emptyItems = 0;
+    value(plan, row);
+    if (at < end) {
+      throw wrong(plan, "something follows the value: it was written with another schema");
+    }
+  }
+
+  private BadValueException wrong(AvroField field, String why) {
+    return bad("at byte " + (at - begin) + ": " + why + (field.path.isEmpty() ? "" : " in " + field.path));
+  }
+
+  private void value(AvroField field, int row) {
+    switch (field.kind) {
+      case NULL -> {}
+      case BOOLEAN -> truth(field, row);
+      case INT, LONG -> integer(field, row);
+      case FLOAT, DOUBLE -> real(field, row);
+      case STRING, BYTES, FIXED -> bytes(field, row);
+      case ENUM -> symbol(field, row);
+      case UNION -> union(field, row);
+      case RECORD -> struct(field, row);
+      default -> items(field, row);
+    }
+  }
+
+  private long number(AvroField field) {
+    long total = 0;
+    for (int shift = 0; shift < 70; shift += 7) {
+      if (at >= end) {
+        throw wrong(field, "the value ends too soon");
+      }
+      long b = Platform.getByte(base, at++);
+      total |= (b & 0x7f) << shift;
+      if (b >= 0) {
+        return (total >>> 1) ^ -(total & 1);
+      }
+    }
+    throw wrong(field, "a number has more than ten bytes");
+  }
+
+  /** Takes so many bytes and gives where they are. */
+  private long take(AvroField field, long size) {
+    if (size < 0 || size > end - at) {
+      throw wrong(field, "the value ends too soon");
+    }
+    at += size;
+    return at - size;
+  }
+
+  private void truth(AvroField field, int row) {
+    int b = Platform.getByte(base, take(field, 1));
+    if (b != 0 && b != 1) {
+      throw wrong(field, "a boolean is neither 0 nor 1");
+    }
+    if (field.column != null) {
+      ((FixedColumn) field.column).set(row, b);
+    }
+  }
+
+  private void integer(AvroField field, int row) {
+    long value = number(field);
+    if (field.kind == Schema.Type.INT && value != (int) value) {
+      throw wrong(field, "an int has more than 32 bits");
+    }
+    if (field.column != null) {
+      if (field.factor != 1 && Math.abs(value) > Long.MAX_VALUE / field.factor) {
+        throw wrong(field, "a timestamp beyond all calendars");
+      }
+      ((FixedColumn) field.column).set(row, value * field.factor);
+    }
+  }
+
+  private void real(AvroField field, int row) {
+    boolean single = field.kind == Schema.Type.FLOAT;
+    long where = take(field, single ? 4 : 8);
+    if (field.column != null) {
+      ((FixedColumn) field.column).set(
+          row, single ? Platform.getInt(base, where) : Platform.getLong(base, where));
+    }
+  }
+
+  private void bytes(AvroField field, int row) {
+    long size = field.kind == Schema.Type.FIXED ? field.size : number(field);
+    long where = take(field, size);
+    if (field.kind == Schema.Type.STRING && !Utf8.isValid(base, where, at)) {
+      throw wrong(field, "not UTF-8");
+    }
+    if (field.column == null) {
+      return;
+    }
+    if (field.scale < 0) {
+      ((BytesColumn) field.column).set(row, where, (int) size);
+      return;
+    }
+    if (size == 0 || size > 64) {
+      throw wrong(field, "a decimal of " + size + " bytes");
+    }
+    byte[] unscaled = new byte[(int) size];
+    Platform.copyMemory(base, where, unscaled, Platform.BYTE_ARRAY_OFFSET, size);
+    JsonDecoder.setDecimal(field.column, row, new BigDecimal(new BigInteger(unscaled), field.scale), field.path);
+  }
+
+  private void symbol(AvroField field, int row) {
+    long symbol = number(field);
+    if (symbol < 0 || symbol >= field.symbols.length) {
+      throw wrong(field, "no such symbol");
+    }
+    if (field.column != null) {
+      byte[] name = field.symbols[(int) symbol];
+      ((BytesColumn) field.column).copy(row, name, name.length);
+    }
+  }
+
+  private void union(AvroField field, int row) {
+    long branch = number(field);
+    if (branch < 0 || branch >= field.parts.length) {
+      throw wrong(field, "a union has no such branch");
+    }
+    AvroField part = field.parts[(int) branch];
+    if (field.column != null && part.kind != Schema.Type.NULL) {
+      ((StructColumn) field.column).set(row);
+    }
+    value(part, row);
+  }
+
+  private void struct(AvroField field, int row) {
+    if (field.column != null) {
+      ((StructColumn) field.column).set(row);
+    }
+    for (AvroField part : field.parts) {
+      value(part, row);
+    }
+  }
+
+  /** An array or a map: blocks of items, the last with none. */
+  private void items(AvroField field, int row) {
+    ListColumn column = (ListColumn) field.column;
+    if (column != null) {
+      column.begin(row);
+    }
+    for (long count = number(field); count != 0; count = number(field)) {
+      if (count < 0) {
+        long size = number(field);
+        if (count == -count || size < 0 || size > end - at) {
+          throw wrong(field, "a block is larger than the value");
+        }
+        if (column == null) {
+          at += size;
+          continue;
+        }
+        count = -count;
+      }
+      if (count > end - at) {
+        emptyItems += Math.min(count, EMPTY_ITEMS_MAX + 1L);
+        if (emptyItems > EMPTY_ITEMS_MAX) {
+          throw wrong(field, "more items than the value has bytes for");
+        }
+      }
+      for (; count > 0; count--) {
+        int item = column == null ? 0 : column.add(row);
+        if (field.kind == Schema.Type.MAP) {
+          key(field, column, item);
+        }
+        value(field.parts[0], item);
+      }
+    }
+  }
+
+  private void key(AvroField field, ListColumn column, int item) {
+    long size = number(field);
+    long where = take(field, size);
+    if (!Utf8.isValid(base, where, at)) {
+      throw wrong(field, "a key is not UTF-8");
+    }
+    if (column != null) {
+      ((BytesColumn) column.keys).set(item, where, (int) size);
+    }
+  }
+}

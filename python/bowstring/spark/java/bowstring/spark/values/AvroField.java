@@ -1,0 +1,157 @@
+package bowstring.spark.values;
+
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.avro.LogicalType;
+import org.apache.avro.LogicalTypes;
+import org.apache.avro.Schema;
+import org.apache.spark.sql.types.ArrayType;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.MapType;
+import org.apache.spark.sql.types.StructType;
+
+/** A part of an Avro schema, and the column its values go into. */
+final class AvroField {
+  final Schema.Type kind;
+
+  /** Null if values are read over. */
+  final ValueColumn column;
+
+  final String path;
+
+  /** Fields, branches, or the one element. */
+  final AvroField[] parts;
+
+  /** Bytes of a fixed. */
+  final int size;
+
+  /** A long is multiplied by this: timestamps in milliseconds become microseconds. */
+  final long factor;
+
+  /** Scale of a decimal, -1 if it is none. */
+  final int scale;
+
+  final byte[][] symbols;
+
+  private AvroField(Schema schema, ValueColumn column, String path, AvroField... parts) {
+    this.kind = schema.getType();
+    this.column = column;
+    this.path = path;
+    this.parts = parts;
+    this.size = kind == Schema.Type.FIXED ? schema.getFixedSize() : 0;
+    LogicalType logical = schema.getLogicalType();
+    boolean millis =
+        logical instanceof LogicalTypes.TimestampMillis || logical instanceof LogicalTypes.LocalTimestampMillis;
+    this.factor = kind == Schema.Type.LONG && millis ? 1000 : 1;
+    this.scale = AvroTypes.isDecimal(schema) ? ((LogicalTypes.Decimal) logical).getScale() : -1;
+    this.symbols = kind == Schema.Type.ENUM
+        ? schema.getEnumSymbols().stream().map(s -> s.getBytes(StandardCharsets.UTF_8)).toArray(byte[][]::new)
+        : new byte[0][];
+  }
+
+  /** The plan for a record: {@code shown} is what Spark sees of it, {@code checked} if the rest is decoded, too. */
+  static AvroField of(Schema schema, StructType type, StructType shown, boolean checked, ValueColumns columns) {
+    return new Planner(checked, columns).struct(schema, type, shown, "", schema.getFields());
+  }
+
+  /** Makes the plan. */
+  private record Planner(boolean checked, ValueColumns columns) {
+    /** A record, or a union of several types, of which each is a field. */
+    AvroField struct(Schema schema, StructType type, DataType shown, String path, List<Schema.Field> fields) {
+      List<Schema> schemas = new ArrayList<>();
+      if (fields == null) {
+        schemas.addAll(schema.getTypes());
+      } else {
+        fields.forEach(field -> schemas.add(field.schema()));
+      }
+      ValueColumn[] places = new ValueColumn[shown == null ? 0 : ((StructType) shown).length()];
+      List<ValueColumn> decoded = new ArrayList<>();
+      AvroField[] parts = new AvroField[schemas.size()];
+      int member = 0;
+      for (int i = 0; i < parts.length; i++) {
+        Schema part = schemas.get(i);
+        if (fields == null && part.getType() == Schema.Type.NULL) {
+          parts[i] = over(part, path);
+          continue;
+        }
+        String name = fields == null ? "member" + member++ : fields.get(i).name();
+        int place = ValueColumns.place(shown, name);
+        String below = fields == null ? path : path.isEmpty() ? name : path + "." + name;
+        if (place < 0 && !checked) {
+          parts[i] = over(part, below);
+          continue;
+        }
+        DataType visible = place < 0 ? null : ((StructType) shown).fields()[place].dataType();
+        parts[i] = plan(part, type.apply(name).dataType(), visible, below);
+        ValueColumn column = parts[i].target();
+        if (place >= 0) {
+          places[place] = column;
+        }
+        decoded.add(column);
+      }
+      StructColumn column =
+          new StructColumn(shown == null ? type : shown, places, decoded.toArray(ValueColumn[]::new));
+      return new AvroField(schema, column, path, parts);
+    }
+
+    private AvroField plan(Schema schema, DataType type, DataType shown, String path) {
+      DataType visible = shown == null ? type : shown;
+      switch (schema.getType()) {
+        case RECORD:
+          return struct(schema, (StructType) type, shown, path, schema.getFields());
+        case UNION:
+          return union(schema, type, shown, path);
+        case ARRAY:
+          AvroField element = plan(
+              schema.getElementType(), ((ArrayType) type).elementType(), ValueColumns.element(shown), path + "[]");
+          return new AvroField(schema, new ListColumn(visible, false, null, element.target()), path, element);
+        case MAP:
+          AvroField value = plan(
+              schema.getValueType(), ((MapType) type).valueType(), ValueColumns.element(shown), path + "{}");
+          ValueColumn keys = columns.leaf(DataTypes.StringType, false);
+          return new AvroField(schema, new ListColumn(visible, false, keys, value.target()), path, value);
+        default:
+          return new AvroField(schema, columns.leaf(type, false), path);
+      }
+    }
+
+    private AvroField union(Schema schema, DataType type, DataType shown, String path) {
+      List<Schema> members = AvroTypes.members(schema);
+      if (members.size() > 1) {
+        return struct(schema, (StructType) type, shown, path, null);
+      }
+      // Null and one type: both branches are about the type's own column; the union marks none.
+      AvroField[] parts = new AvroField[schema.getTypes().size()];
+      for (int i = 0; i < parts.length; i++) {
+        Schema branch = schema.getTypes().get(i);
+        parts[i] = branch.getType() == Schema.Type.NULL ? over(branch, path) : plan(branch, type, shown, path);
+      }
+      if (members.isEmpty()) {
+        parts[0] = new AvroField(schema.getTypes().get(0), columns.leaf(type, false), path);
+      }
+      return new AvroField(schema, null, path, parts);
+    }
+
+    private AvroField over(Schema schema, String path) {
+      List<Schema> inner = switch (schema.getType()) {
+        case RECORD -> schema.getFields().stream().map(Schema.Field::schema).toList();
+        case UNION -> schema.getTypes();
+        case ARRAY -> List.of(schema.getElementType());
+        case MAP -> List.of(schema.getValueType());
+        default -> List.of();
+      };
+      return new AvroField(schema, null, path, inner.stream().map(s -> over(s, path)).toArray(AvroField[]::new));
+    }
+  }
+
+  /** The column that shows the values: a union of null and one type has none but that type's. */
+  ValueColumn target() {
+    ValueColumn found = column;
+    for (int i = 0; found == null && i < parts.length; i++) {
+      found = parts[i].column;
+    }
+    return found;
+  }
+}
