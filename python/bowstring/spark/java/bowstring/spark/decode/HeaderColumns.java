@@ -53,6 +53,9 @@ final class HeaderColumns {
       }
       position += Math.max(0, valueLength[i]);
     }
+    if (position != recordEnd) {
+      throw RecordColumns.corrupt(batch, "a record whose fields do not fill it");
+    }
     headers += n;
   }
 

@@ -160,7 +160,11 @@ public final class RecordColumns {
       position += Varints.length64(position);
       read = Varints.read(position);
       position += Varints.length(read);
-      long offset = batch.baseOffset + Varints.value(read);
+      int delta = Varints.value(read);
+      if (delta < 0 || delta > batch.lastOffsetDelta) {
+        throw corrupt(batch, "a record with offset delta " + delta);
+      }
+      long offset = batch.baseOffset + delta;
       if (!inside && (offset < start || offset >= end)) {
         position = recordEnd;
         continue;
@@ -175,6 +179,9 @@ public final class RecordColumns {
       addFields(position, recordEnd, row, batch);
       row++;
       position = recordEnd;
+    }
+    if (position != limit) {
+      throw corrupt(batch, (limit - position) + " bytes behind its last record");
     }
     rows = row;
   }

@@ -27,6 +27,8 @@ public final class Metadata {
   private final Map<String, Topic> topics = new TreeMap<>();
   private final Map<String, ErrorCode> errors = new TreeMap<>();
 
+  private String clusterId;
+
   private Metadata() {}
 
   /** Asks for some topics, or all if {@code names} is null. Never creates a topic. */
@@ -72,7 +74,7 @@ public final class Metadata {
       response.tags();
     }
     if (version >= 2) {
-      response.string(); // cluster_id
+      metadata.clusterId = response.string();
     }
     response.int32(); // controller_id
     for (int n = response.array(); n > 0; n--) {
@@ -124,6 +126,11 @@ public final class Metadata {
   /** Why a topic that was asked for is not there; NONE if it is. */
   public ErrorCode error(String topic) {
     return errors.getOrDefault(topic, ErrorCode.NONE);
+  }
+
+  /** The cluster's id, which a broker's local socket must repeat; null from brokers that have none. */
+  public String clusterId() {
+    return clusterId;
   }
 
   /** All brokers' addresses by id. */
