@@ -98,13 +98,18 @@ def probe(cases: list[tuple[int, int, int, bytes]]) -> Answers:
 def wanted(data: bytes, start: int, end: int, bits: int) -> list[tuple[Any, ...]] | None:
     """The rows of a good batch; None for one that may be refused."""
     try:
-        decoded = expected(data)
+        decoded = expected(data, -(1 << 63), 1 << 63)
     except (CorruptBatch, CompressionError):
         return None
-    last = struct.unpack_from(">q", data)[0] + struct.unpack_from(">i", data, 23)[0] if decoded else 0
+    first = struct.unpack_from(">q", data)[0] if decoded else 0
+    last = first + struct.unpack_from(">i", data, 23)[0] if decoded else 0
     offsets = [row[2] for row in decoded]
     in_microseconds = all(abs(row[3]) <= ((1 << 63) - 1) // 1000 for row in decoded)
-    if sorted(set(offsets)) != offsets or (offsets and offsets[-1] > last) or not in_microseconds:
+    if (
+        sorted(set(offsets)) != offsets
+        or (offsets and not first <= offsets[0] <= offsets[-1] <= last)
+        or not in_microseconds
+    ):
         return None
     rows = []
     for _, _, offset, timestamp, kind, key, value, headers in decoded:
