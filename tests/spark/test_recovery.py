@@ -1,0 +1,75 @@
+"""A streaming job from topic to topic whose driver is killed (-9): started again, nothing is missing."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import bowstring
+from tests.spark.topics import read_all
+
+JOB = Path(__file__).resolve().parent / "stream_job.py"
+ROWS = 40_000
+TIMEOUT_S = 90
+
+
+def end_offset(servers, topic):
+    with bowstring.Admin(servers) as admin:
+        ends = admin.end_offsets([bowstring.TopicPartition(topic, each) for each in range(2)])
+    return sum(ends.values())
+
+
+class Job:
+    """The driver's process group: Python, and the JVM it started."""
+
+    def __init__(self, *arguments):
+        environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
+        self.process = subprocess.Popen(
+            [sys.executable, str(JOB), *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment,
+            start_new_session=True,
+        )
+        assert self.process.stdout.readline() == "begun\n"
+
+    def kill(self):
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        self.process.stdout.close()
+
+
+@pytest.mark.parametrize("engine", ["columnar", "python"])
+def test_nothing_is_missing_after_the_driver_was_killed(broker, make_topic, tmp_path, engine):
+    servers = broker.bootstrap_servers
+    source, target = make_topic(servers, 2), make_topic(servers, 2)
+    with bowstring.Producer(servers) as producer:
+        for number in range(ROWS):
+            producer.send(source, b"value %d" % number, key=b"%d" % number)
+    arguments = (servers, source, target, str(tmp_path / "checkpoint"), engine)
+    job = Job(*arguments)
+    try:
+        deadline = time.monotonic() + TIMEOUT_S
+        # Somewhere in the middle: at any moment of a batch, between its offsets, its records and its commit.
+        stop_at = random.Random().randrange(1, ROWS * 3 // 4)
+        while end_offset(servers, target) < stop_at:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        job.kill()
+        assert end_offset(servers, target) < ROWS, "the job was done before it was killed"
+        job = Job(*arguments)
+        expected = {b"%d" % number: b"value %d" % number for number in range(ROWS)}
+        while end_offset(servers, target) < ROWS:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        while (found := {record.key: record.value for record in read_all(servers, target)}) != expected:
+            assert time.monotonic() < deadline, f"{len(expected) - len(found)} records are missing"
+            time.sleep(0.2)
+    finally:
+        job.kill()
