@@ -1,4 +1,5 @@
-"""A streaming job that copies a topic, for the test that kills it: servers, from, to, checkpoint, engine."""
+"""A streaming job that copies a topic, for the test that kills it: servers, from, to, checkpoint, engine of
+the source."""
 
 import sys
 
@@ -19,7 +20,7 @@ def main(servers: str, source: str, target: str, checkpoint: str, engine: str) -
         rows.select("key", "value")
         .writeStream.format("bowstring")
         .options(**{"kafka.bootstrap.servers": servers, "topic": target})
-        .options(checkpointLocation=checkpoint, engine=engine)
+        .options(checkpointLocation=checkpoint)
         .start()
     )
     print("begun", flush=True)

@@ -39,6 +39,9 @@ class Job:
         )
         assert self.process.stdout.readline() == "begun\n"
 
+    def alive(self):
+        return self.process.poll() is None
+
     def kill(self):
         os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
@@ -59,6 +62,7 @@ def test_nothing_is_missing_after_the_driver_was_killed(broker, make_topic, tmp_
         # Somewhere in the middle: at any moment of a batch, between its offsets, its records and its commit.
         stop_at = random.Random().randrange(1, ROWS * 3 // 4)
         while end_offset(servers, target) < stop_at:
+            assert job.alive()
             assert time.monotonic() < deadline
             time.sleep(0.01)
         job.kill()
@@ -66,6 +70,7 @@ def test_nothing_is_missing_after_the_driver_was_killed(broker, make_topic, tmp_
         job = Job(*arguments)
         expected = {b"%d" % number: b"value %d" % number for number in range(ROWS)}
         while end_offset(servers, target) < ROWS:
+            assert job.alive()
             assert time.monotonic() < deadline
             time.sleep(0.05)
         while (found := {record.key: record.value for record in read_all(servers, target)}) != expected:
