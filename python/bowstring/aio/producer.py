@@ -5,23 +5,44 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import itertools
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, Concatenate, NamedTuple, ParamSpec, Self
 
 from bowstring.aio.worker import Worker, in_thread, post, same_arguments
 from bowstring.clients.accumulator import BatchesFuture, RecordFuture
 from bowstring.clients.batches import RECORD_OVERHEAD_BYTES
 from bowstring.clients.errors import BufferFullError, ClientTimeoutError, ClosedError
-from bowstring.clients.producer import HeadersLike, Payload
+from bowstring.clients.producer import HeadersLike
 from bowstring.clients.producer import Producer as ThreadedProducer
 from bowstring.clients.records import RecordMetadata
 
+P = ParamSpec("P")
+
 # Of buffer_memory: what must be free before those that wait for room go on, so that they go many at a time.
 ROOM_SHARE = 8
+
+
+def _acknowledged(
+    method: Callable[Concatenate[Any, P], BatchesFuture],
+) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, list[RecordMetadata]]]:
+    """A coroutine method with the arguments of a bulk send, which awaits the acknowledgement.
+
+    The columns are encoded in the producer's own thread; backpressure is felt there. Returns the first offset
+    of each batch that was made of them. Cancelled, they are sent all the same.
+    """
+
+    async def call(self: Any, /, *args: P.args, **keywords: P.kwargs) -> list[RecordMetadata]:
+        made = functools.partial(method, self._producer, *args, **keywords)
+        found: list[RecordMetadata] = await self._send_many(made)
+        return found
+
+    functools.update_wrapper(call, method)
+    return call
 
 
 class Waiting(NamedTuple):
@@ -56,6 +77,9 @@ class Producer:
     @same_arguments(ThreadedProducer.__init__)
     def __init__(self, *args: Any, **keywords: Any):
         self._producer = ThreadedProducer(*args, **keywords)
+        # Used here instead of there, to know how large a record is before it is given away.
+        self._value_serializer, self._producer.value_serializer = self._producer.value_serializer, None
+        self._key_serializer, self._producer.key_serializer = self._producer.key_serializer, None
         self._worker = Worker("Producer")
         self._outcomes: Outcomes | None = None
         self._lines: dict[str, deque[Waiting]] = {}
@@ -69,8 +93,8 @@ class Producer:
     def send(
         self,
         topic: str,
-        value: Payload = None,
-        key: Payload = None,
+        value: Any = None,
+        key: Any = None,
         *,
         headers: HeadersLike | None = None,
         timestamp: int | None = None,
@@ -87,8 +111,11 @@ class Producer:
         if self._closed:
             future.set_exception(ClosedError("the producer is closed"))
             return future
-        value = value.encode() if isinstance(value, str) else value
-        key = key.encode() if isinstance(key, str) else key
+        try:
+            value, key = self._serialized(value, key)
+        except Exception as error:  # the serializer's, and the record's
+            future.set_exception(error)
+            return future
         size = RECORD_OVERHEAD_BYTES + (len(key) if key else 0) + (len(value) if value else 0)
         if topic in self._lines or self._producer.would_block(topic, size):
             stamp = time.time_ns() // 1_000_000 if timestamp is None else timestamp
@@ -111,24 +138,29 @@ class Producer:
             sent.add_done_callback(functools.partial(self._outcomes.put, future))
         return future
 
-    async def send_columns(
-        self, topic: str, partition: int, values: Any, **options: Any
-    ) -> list[RecordMetadata]:
-        """As `bowstring.Producer.send_columns`; awaits the acknowledgement."""
-        call = functools.partial(self._producer.send_columns, topic, partition, values, **options)
-        return await self._send_many(call)
+    def _serialized(self, value: Any, key: Any) -> tuple[Any, Any]:
+        """Bytes of both where that takes no copy of them; their size has to be known before `send`."""
+        if self._value_serializer is not None:
+            value = self._value_serializer(value)
+        if self._key_serializer is not None:
+            key = self._key_serializer(key)
+        value = value.encode() if isinstance(value, str) else value
+        key = key.encode() if isinstance(key, str) else key
+        return value, key
+
+    send_arrow = _acknowledged(ThreadedProducer.send_arrow)
+    send_columns = _acknowledged(ThreadedProducer.send_columns)
 
     async def _send_many(self, call: Callable[[], BatchesFuture]) -> list[RecordMetadata]:
         loop = self._worker.bind()
         sent = await self._worker.call(call, required=True)
         acknowledged: asyncio.Future[None] = loop.create_future()
-        left = len(sent.batches)
-        if left:
+        total = len(sent.batches)
+        if total:
+            arrived = itertools.count(1)  # one step at a time, in whichever thread
 
             def done(_: object) -> None:
-                nonlocal left
-                left -= 1  # only ever in the sender's thread, or before the first is there
-                if not left:
+                if next(arrived) == total:
                     post(loop, _arrive, acknowledged)
 
             sent.add_done_callback(done)

@@ -5,7 +5,7 @@ import gc
 import threading
 import time
 
-import pyarrow  # noqa: F401
+import pyarrow
 import pytest
 import uvloop
 
@@ -390,5 +390,32 @@ def test_arrow_batches(run, bootstrap, new_topic):
             task.cancel()
             await consumer.seek((topic, 0), 290)
             assert (await consumer.poll_arrow(timeout=10)).num_rows == 10
+
+    run(main())
+
+
+def test_a_table_is_sent_and_serializers_are_used(run, bootstrap, new_topic):
+    topic = new_topic()
+
+    async def main():
+        async with aio.Producer(bootstrap, value_serializer=lambda value: repr(value).encode()) as producer:
+            sent = await producer.send_arrow(
+                topic, pyarrow.table({"value": [b"a", b"b"], "key": ["k", None]})
+            )
+            assert sent[0].offset == 0
+            assert (await producer.send(topic, {"x": 1})).offset == 2
+            assert await producer.send_columns(topic, 0, [b"c", b"d"])
+            with pytest.raises(ConfigError):
+                await producer.send_arrow(topic, pyarrow.table({"nothing": [1]}))
+            assert (
+                await producer.send_arrow(topic, pyarrow.table({"value": pyarrow.array([], "binary")})) == []
+            )
+            with pytest.raises(ZeroDivisionError):
+                producer._value_serializer = lambda value: 1 / 0
+                await producer.send(topic, 1)
+        async with aio.Consumer(bootstrap, auto_offset_reset="earliest") as consumer:
+            await consumer.assign([(topic, 0)])
+            values = [(await anext(consumer)).value for _ in range(5)]
+            assert values == [b"a", b"b", b"{'x': 1}", b"c", b"d"]
 
     run(main())
