@@ -16,7 +16,7 @@ from pathlib import Path
 
 from bench import machine, report
 from bench.bars import judge_all
-from bench.cases import cold, durability, footprint, latency
+from bench.cases import clients, cold, durability, footprint, latency
 from bench.cases.compaction import compaction
 from bench.cases.consume import FilledTopics, consume, produce_and_consume
 from bench.cases.micro import micro
@@ -62,6 +62,18 @@ LOADED: dict[str, Case] = {
     ),
     "durable-partitions": lambda lab, _, name: durability.many_partitions(
         lab, name, "Produce 1 KiB to 1,000 partitions, on the medium, beside one"
+    ),
+    "arrow-produce": lambda lab, _, name: clients.arrow_produce(
+        lab, name, "Python: send_arrow beside confluent-kafka"
+    ),
+    "send": lambda lab, _, name: clients.send(
+        lab, name, "Python: send() per record beside confluent-kafka and kafka-python"
+    ),
+    "arrow-consume": lambda lab, topics, name: clients.arrow_consume(
+        lab, topics, name, "Python: poll_arrow over TCP beside confluent-kafka and Java"
+    ),
+    "local-read": lambda lab, topics, name: clients.local_read(
+        lab, topics, name, "Python: mapped segment files instead of TCP"
     ),
     "cold": lambda lab, _, name: cold.catch_up(lab, name, "A consumer catching up from the disk"),
     "memory": lambda lab, _, name: memory_under_load(lab, name, "Memory under load"),

@@ -111,13 +111,16 @@ class Lab:
         case: CaseResult,
         measure: Callable[[str], dict[str, float]],
         rounds: int | None = None,
+        peers: tuple[str, ...] | None = None,
     ) -> CaseResult:
-        """Measures each peer once a round, A B A B.
+        """Measures each peer (of `peers`, where only some can be) once a round, A B A B.
 
         A peer that fails is left out of the case's later rounds; its failure is kept.
         """
         for number in range(1, (rounds or self.size.rounds) + 1):
             for name in self.size.peers:
+                if peers is not None and name not in peers:
+                    continue
                 if case.failure(name) is not None:
                     continue
                 if self.size.warm_memory:

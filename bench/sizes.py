@@ -14,6 +14,7 @@ class Size:
         warm_up_seconds: load before the first measured round; Kafka's JIT needs 20 to 30 s of it.
         produce_records: records each producer sends.
         consume_records: records each consumer reads.
+        client_records: 100-byte records that the quickest Python client sends; slower ones fewer.
         durable_records: 1 KiB records of a round in commit mode.
         cold_records: 1 KiB records that a consumer reads from the disk.
         cold_quiet_seconds: how long the producer beside it is measured alone.
@@ -31,6 +32,7 @@ class Size:
     warm_up_seconds: float
     produce_records: int
     consume_records: int
+    client_records: int
     durable_records: int
     synced_records: int
     cold_records: int
@@ -59,6 +61,7 @@ SMOKE = Size(
     warm_up_seconds=0.0,
     produce_records=20_000,
     consume_records=20_000,
+    client_records=20_000,
     durable_records=5_000,
     synced_records=1_000,
     cold_records=5_000,
@@ -85,6 +88,7 @@ SHORT = Size(
     warm_up_seconds=30.0,
     produce_records=5_000_000,
     consume_records=10_000_000,
+    client_records=12_000_000,
     durable_records=1_500_000,
     synced_records=50_000,
     cold_records=2_000_000,
@@ -110,6 +114,7 @@ FULL = Size(
     warm_up_seconds=60.0,
     produce_records=20_000_000,
     consume_records=40_000_000,
+    client_records=40_000_000,
     durable_records=6_000_000,
     synced_records=200_000,
     cold_records=6_000_000,

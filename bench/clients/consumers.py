@@ -1,0 +1,99 @@
+"""Loops that read every partition of a topic from its beginning and count, as each library's examples do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+TIMEOUT_S = 30.0
+CONFLUENT_BATCH = 10_000
+
+
+def bowstring_poll_arrow(bootstrap: str, topic: str, records: int) -> Callable[[], int]:
+    """`poll_arrow` with its defaults: every column, keys and values copied once."""
+    return _poll_arrow(bootstrap, topic, records, "binary")
+
+
+def bowstring_poll_arrow_views(bootstrap: str, topic: str, records: int) -> Callable[[], int]:
+    """`poll_arrow` whose keys and values point into what was fetched."""
+    return _poll_arrow(bootstrap, topic, records, "binary_view")
+
+
+def _poll_arrow(bootstrap: str, topic: str, records: int, layout: str) -> Callable[[], int]:
+    import bowstring
+
+    consumer = bowstring.Consumer(bootstrap, auto_offset_reset="earliest")
+    partitions = consumer.partitions_for(topic)
+    consumer.arrow_schema(layout=layout)
+
+    def run() -> int:
+        consumer.assign(partitions)
+        seen = 0
+        while seen < records:
+            rows = consumer.poll_arrow(layout=layout, timeout=TIMEOUT_S).num_rows
+            if not rows:
+                break
+            seen += rows
+        return seen
+
+    return run
+
+
+def bowstring_local(bootstrap: str, topic: str, records: int) -> Callable[[], int]:
+    """LocalReader with its defaults, one partition after the other."""
+    return _local(bootstrap, topic, 1, "binary")
+
+
+def bowstring_local_two_threads(bootstrap: str, topic: str, records: int) -> Callable[[], int]:
+    """The same in two threads."""
+    return _local(bootstrap, topic, 2, "binary")
+
+
+def bowstring_local_views(bootstrap: str, topic: str, records: int) -> Callable[[], int]:
+    """LocalReader whose keys and values point into the mapped files, in two threads."""
+    return _local(bootstrap, topic, 2, "binary_view")
+
+
+def _local(bootstrap: str, topic: str, threads: int, layout: str) -> Callable[[], int]:
+    import bowstring
+    from bowstring.clients.local_reader import LocalReader
+
+    with bowstring.Consumer(bootstrap) as consumer:
+        ends = consumer.end_offsets(consumer.partitions_for(topic))
+    readers = [
+        LocalReader(bootstrap, topic=topic, partition=each.partition, start=0, end=end, layout=layout)
+        for each, end in ends.items()
+    ]
+
+    def count(reader: LocalReader) -> int:
+        return sum(batch.num_rows for batch in reader)
+
+    def run() -> int:
+        if threads == 1:
+            return sum(map(count, readers))
+        with ThreadPoolExecutor(threads) as pool:
+            return sum(pool.map(count, readers))
+
+    return run
+
+
+def confluent_consume(bootstrap: str, topic: str, records: int) -> Callable[[], int]:
+    """`consume` of 10,000 messages at once, which is the quickest that it has."""
+    import confluent_kafka
+
+    consumer = confluent_kafka.Consumer(
+        {"bootstrap.servers": bootstrap, "group.id": f"bench-{topic}", "enable.auto.commit": False}
+    )
+    partitions = consumer.list_topics(topic, timeout=10).topics[topic].partitions
+
+    def run() -> int:
+        consumer.assign([confluent_kafka.TopicPartition(topic, number, 0) for number in partitions])
+        seen = 0
+        while seen < records:
+            messages = consumer.consume(CONFLUENT_BATCH, TIMEOUT_S)
+            if not messages:
+                break
+            seen += len(messages)
+        return seen
+
+    return run
