@@ -1,4 +1,4 @@
-"""Python clients beside each other, on both brokers: ours, confluent-kafka, kafka-python; and Java's consumer."""
+"""Python clients beside each other, on both brokers: ours, confluent-kafka, kafka-python; Java's consumer."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from bench.cases.consume import FilledTopics
 from bench.cases.produce import limit_seconds
-from bench.lab import PARTITIONS, RECORD_BYTES, Lab, wait_until_calm
+from bench.lab import PARTITIONS, RECORD_BYTES, Lab
 from bench.peers.bowstring import Bowstring
 from bench.peers.install import PeerError
 from bench.peers.peer import Peer
@@ -52,7 +52,6 @@ def run_client(client: str, peer: Peer, topic: str, records: int) -> ClientRun:
     Raises:
         PeerError: it failed, was not done in time, or saw fewer records.
     """
-    wait_until_calm()
     command = [sys.executable, "-m", "bench.clients", client, peer.bootstrap, topic, str(records)]
     with Meter(peer.pid) as meter:
         try:

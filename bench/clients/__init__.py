@@ -1,1 +1,1 @@
-"""Python clients under measurement: `python -m bench.clients CLIENT BOOTSTRAP TOPIC RECORDS`, a process each."""
+"""Python clients under measurement, one a process: `python -m bench.clients NAME BROKER TOPIC RECORDS`."""

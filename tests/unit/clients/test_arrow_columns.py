@@ -1,10 +1,12 @@
 """Arrow arrays out of native buffers, and typed columns in the place of bytes."""
 
+import subprocess
 import sys
 
 import pyarrow as pa
 import pytest
 
+import bowstring
 from bowstring._native.encode import encode_batch
 from bowstring.clients import arrow_columns
 from bowstring.clients.arrow_columns import COLUMNS, ArrowFormat, schema
@@ -139,3 +141,16 @@ def test_typed_values(layout):
 def test_a_format_for_a_column_that_is_not_read():
     with pytest.raises(ConfigError, match=r"'value'.*leaves it out"):
         TypedColumns(schema(("offset",)), {"value": Lengths()})
+
+
+def test_reading_does_not_import_pandas(bootstrap, new_topic):
+    """pyarrow.array() does, and costs the first poll a third of a second."""
+    topic = new_topic()
+    with bowstring.Producer(bootstrap) as producer:
+        producer.send(topic, b"one").result(10)
+    program = (
+        "import sys, bowstring\n"
+        f"assert bowstring.read({topic!r}, bootstrap_servers={bootstrap!r}).num_rows == 1\n"
+        "assert 'pandas' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
