@@ -292,10 +292,12 @@ class Consumer:
     beginning_offsets = awaited(ThreadedConsumer.beginning_offsets)
     end_offsets = awaited(ThreadedConsumer.end_offsets)
     committed = awaited(ThreadedConsumer.committed)
+    get_watermark_offsets = awaited(ThreadedConsumer.get_watermark_offsets)
+    list_topics = awaited(ThreadedConsumer.list_topics)
 
     async def commit(
         self,
-        offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None = None,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | Record | None = None,
         *,
         asynchronous: bool = False,
         timeout: float | None = None,

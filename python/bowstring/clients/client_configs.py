@@ -18,7 +18,7 @@ from bowstring.clients.errors import ConfigError
 
 _NO_TLS = "TLS and SASL are not there yet: only PLAINTEXT listeners can be used"
 _LOGGING = "what a client has to say goes to Python's logging, under the logger `bowstring`"
-_METRICS = "the client's numbers are in its metrics() and lag(), nothing is called back with them"
+_METRICS = "numbers are in Producer.metrics() and Consumer.lag(), nothing is called back with them"
 _ERRORS = "errors are raised by the call they concern, and by futures; nothing is called back with them"
 _SOCKETS = "sockets use the kernel's own sizes and keep-alive"
 _BACKOFF = "a broker that refuses is tried again after 50 ms, doubling to 1 s"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
 from typing import NamedTuple, Self
 
@@ -14,6 +14,8 @@ from bowstring.clients.assignors import ASSIGNORS
 from bowstring.clients.client_configs import CONSUMER
 from bowstring.clients.cluster import Cluster, parse_bootstrap
 from bowstring.clients.config_names import configurable
+from bowstring.clients.consumer_familiar import FamiliarNames
+from bowstring.clients.consumer_offsets import ConsumerOffsets
 from bowstring.clients.consumer_positions import ConsumerPositions
 from bowstring.clients.errors import ClientTimeoutError, ConfigError, CorruptBatchError
 from bowstring.clients.fetcher import FetchConfig, Fetcher
@@ -21,15 +23,9 @@ from bowstring.clients.heartbeat import GroupConfig, Heartbeat
 from bowstring.clients.local_discovery import Local, check_local
 from bowstring.clients.membership import Listener, Membership
 from bowstring.clients.network import NetworkClient
-from bowstring.clients.offset_queries import list_offsets
-from bowstring.clients.offsets import with_metadata
 from bowstring.clients.ownership import OneThread
 from bowstring.clients.positions import RESET_TIMESTAMPS, PartitionState, Positions
 from bowstring.clients.records import (
-    EARLIEST_TIMESTAMP,
-    LATEST_TIMESTAMP,
-    OffsetAndMetadata,
-    OffsetAndTimestamp,
     Record,
     TopicPartition,
 )
@@ -52,7 +48,7 @@ class RawBatches(NamedTuple):
     data: memoryview
 
 
-class Consumer(ConsumerPositions, ArrowReading):
+class Consumer(ConsumerOffsets, FamiliarNames, ConsumerPositions, ArrowReading):
     """Reads records; used by one thread at a time.
 
     Either `subscribe` (a group shares the topics' partitions and remembers how far it read) or `assign`
@@ -364,78 +360,8 @@ class Consumer(ConsumerPositions, ArrowReading):
                 raise ClientTimeoutError(f"the position in {partition} was not found within {timeout_s:g} s")
             return state.position
 
-    def offsets_for_times(
-        self, timestamps: Mapping[TopicPartition, int], timeout: float | None = None
-    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """First record at or after each timestamp (ms since the epoch); None where there is none."""
-        with self._owner:
-            return list_offsets(self._cluster, timestamps, self._read_committed, self._seconds(timeout))
-
-    def beginning_offsets(
-        self, partitions: Iterable[TopicPartition], timeout: float | None = None
-    ) -> dict[TopicPartition, int]:
-        """First offset of each partition."""
-        return self._ends(partitions, EARLIEST_TIMESTAMP, timeout)
-
-    def end_offsets(
-        self, partitions: Iterable[TopicPartition], timeout: float | None = None
-    ) -> dict[TopicPartition, int]:
-        """Offset behind the last record of each partition (of what is committed, with read_committed)."""
-        return self._ends(partitions, LATEST_TIMESTAMP, timeout)
-
-    def _ends(
-        self, partitions: Iterable[TopicPartition], timestamp: int, timeout: float | None
-    ) -> dict[TopicPartition, int]:
-        with self._owner:
-            asked = dict.fromkeys(partitions, timestamp)
-            found = list_offsets(self._cluster, asked, self._read_committed, self._seconds(timeout))
-            return {partition: answer.offset for partition, answer in found.items() if answer is not None}
-
     def _seconds(self, timeout: float | None) -> float:
         return self._timeout_s if timeout is None else timeout
-
-    # ------------------------------------------------------------ committing
-
-    def commit(
-        self,
-        offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None = None,
-        *,
-        asynchronous: bool = False,
-        timeout: float | None = None,
-    ) -> None:
-        """Stores how far the group has read: `offsets`, or the positions of all partitions.
-
-        With `asynchronous` it returns at once, and what goes wrong is raised by a later `poll`.
-
-        Raises:
-            CommitFailedError: the group gave the partitions to another member meanwhile.
-            NoBrokerError, BrokerError: not stored within `timeout` seconds.
-        """
-        with self._owner:
-            given = self._positions.consumed() if offsets is None else with_metadata(offsets)
-            group = self._need_group()
-            if asynchronous:
-                group.commit_asynchronously(given)
-            else:
-                group.commit(given, self._seconds(timeout))
-
-    def committed(
-        self, partitions: Iterable[TopicPartition], timeout: float | None = None
-    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """What the group has stored for `partitions`; None where it has nothing.
-
-        Raises:
-            NoBrokerError, BrokerError: not answered within `timeout` seconds.
-        """
-        with self._owner:
-            asked = list(partitions)
-            found = self._need_group().committed(asked, self._seconds(timeout))
-            return {partition: found.get(partition) for partition in asked}
-
-    def _need_group(self) -> Membership:
-        if self._group is None:
-            raise ConfigError("committing needs a group_id")
-        return self._group
 
     # ------------------------------------------------------------ the end
 

@@ -22,6 +22,8 @@ from bowstring.clients.records import OffsetAndMetadata, TopicPartition
 from bowstring.engine.protocol.messages.offset_fetch import OffsetFetchRequest
 
 Listener = Callable[[list[TopicPartition]], object]
+# Called with what was to be committed, and None or why it was not.
+OnCommit = Callable[[dict[TopicPartition, OffsetAndMetadata], ClientError | None], object]
 Listeners = tuple[Listener | None, Listener | None, Listener | None]  # on assigned, on revoked, on lost
 
 CLOSE_COMMIT_TIMEOUT_S = 5.0
@@ -178,9 +180,20 @@ class Membership:
             wait_s = min(self._member.tick(join=False), self._cluster.maintain())
             self._client.poll(min(wait_s, left))
 
-    def commit_asynchronously(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Sends a commit; what goes wrong, and would again, is raised by a later poll."""
-        self._member.commit(offsets, self._note_commit_error)
+    def commit_asynchronously(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], on_commit: OnCommit | None = None
+    ) -> None:
+        """Sends a commit; `on_commit` gets the outcome, or a later poll raises what will not get better."""
+        if on_commit is None:
+            self._member.commit(offsets, self._note_commit_error)
+            return
+        given, told = dict(offsets), on_commit
+
+        def done(error: ClientError | None) -> None:
+            with self._owner.lent():
+                told(given, error)
+
+        self._member.commit(offsets, done)
 
     def committed(
         self, partitions: list[TopicPartition], timeout_s: float
@@ -189,7 +202,9 @@ class Membership:
         return committed_offsets(self._cluster, self._group_id, partitions, timeout_s)
 
     def _note_commit_error(self, error: ClientError | None) -> None:
-        if error is not None and not error.retriable:
+        if error is not None and error.retriable:
+            _log.warning("an asynchronous commit was not stored: %s", error)
+        elif error is not None:
             self._commit_error = error
 
     def _auto_commit(self) -> float:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from bowstring.clients.consumer_protocol import by_topic
 from bowstring.clients.errors import broker_error
-from bowstring.clients.records import OffsetAndMetadata, TopicPartition
+from bowstring.clients.records import OffsetAndMetadata, Record, TopicPartition
 from bowstring.engine.protocol.messages.find_coordinator import FindCoordinatorRequest
 from bowstring.engine.protocol.messages.list_offsets import (
     ListOffsetsPartition,
@@ -38,9 +38,12 @@ ALL_PARTITIONS_VERSION = 2
 
 
 def with_metadata(
-    offsets: Mapping[TopicPartition, OffsetAndMetadata | int],
+    offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | Record,
 ) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Offsets to be committed, those given as plain numbers without metadata."""
+    """Offsets to be committed, of plain numbers without metadata; of a record: up to and with it."""
+    if isinstance(offsets, Record):
+        partition = TopicPartition(offsets.topic, offsets.partition)
+        return {partition: OffsetAndMetadata(offsets.offset + 1)}
     return {
         TopicPartition(*partition): offset
         if isinstance(offset, OffsetAndMetadata)
