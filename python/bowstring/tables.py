@@ -207,7 +207,8 @@ def read(
         >>> flights = bowstring.read("flights", start=-1000, columns=["offset", "value"])
         >>> flights.num_rows
         1000
-        >>> duckdb.sql("SELECT count(*) FROM flights")
+        >>> duckdb.sql("SELECT count(*) FROM flights").fetchall()
+        [(1000,)]
     """
     form = {"columns": columns, "layout": layout, "timestamp_unit": timestamp_unit}
     formats = {"key": key, "value": value}
@@ -247,7 +248,8 @@ def scan(
 
     Example:
         >>> flights = bowstring.scan("flights", columns=["value"])
-        >>> duckdb.sql("SELECT count(*) FROM flights")
+        >>> duckdb.sql("SELECT count(*) FROM flights").fetchall()
+        [(1000,)]
     """
     form = {"columns": columns, "layout": layout, "timestamp_unit": timestamp_unit}
     formats = {"key": key, "value": value}

@@ -69,8 +69,9 @@ class Admin(AdminConfigs, AdminGroups):
 
     Example:
         >>> with Admin("localhost:9092") as admin:
-        ...     admin.create_topic("greetings", partitions=3)
+        ...     topic_id = admin.create_topic("greetings", partitions=3)
         ...     print(sorted(admin.topics()))
+        ['greetings']
     """
 
     @configurable(ADMIN)

@@ -79,6 +79,7 @@ class Consumer(ConsumerOffsets, FamiliarNames, ConsumerPositions, ArrowReading):
         ...     consumer.subscribe(["greetings"])
         ...     for record in consumer.poll(timeout=5):
         ...         print(record.key, record.value)
+        b'me' b'hello'
     """
 
     @configurable(CONSUMER)

@@ -96,6 +96,7 @@ class Producer(RecordSender):
         >>> with Producer("localhost:9092") as producer:
         ...     future = producer.send("greetings", b"hello", key=b"me")
         ...     print(future.result(10).offset)
+        0
     """
 
     @configurable(PRODUCER)
@@ -205,7 +206,8 @@ class Producer(RecordSender):
 
         Example:
             >>> table = pyarrow.table({"key": ["a", "b"], "value": [b"1", b"2"]})
-            >>> producer.send_arrow("greetings", table).result(10)
+            >>> producer.send_arrow("greetings", table).result(10)[0].offset
+            0
         """
         roles = {
             "key": key,

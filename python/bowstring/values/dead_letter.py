@@ -24,7 +24,7 @@ class DeadLetter:
 
     Example:
         >>> bad = DeadLetter("orders.bad", producer)
-        >>> consumer = Consumer("localhost:9092", value=bowstring.Json(schema, on_error=bad))
+        >>> orders = bowstring.Json(schema, on_error=bad)
     """
 
     topic: str
