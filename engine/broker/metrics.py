@@ -36,6 +36,7 @@ class BrokerCollector(Collector):
         yield from self._write_ahead_logs()
         yield from self._storage()
         yield from self._scrubber()
+        yield from self._local_reads()
 
     def _requests(self) -> Iterator[Metric]:
         requests = CounterMetricFamily("bowstring_requests", "Requests answered.", labels=["api"])
@@ -161,6 +162,15 @@ class BrokerCollector(Collector):
             "Ranges of log files that fail their CRC and are not served.",
             sum(log.stats()["corrupt_ranges"] for _, _, log in self._broker.logs),
         )
+
+    def _local_reads(self) -> Iterator[Metric]:
+        local = self._broker.local
+        if local is None:
+            return
+        yield CounterMetricFamily(
+            "bowstring_local_requests", "Times local readers were given segment files.", local.answered
+        )
+        yield GaugeMetricFamily("bowstring_local_connections", "Local readers connected.", local.connections)
 
     def _scrubber(self) -> Iterator[Metric]:
         scrubber = self._broker.scrubber

@@ -179,3 +179,20 @@ def test_a_broker_that_restarts(files, monkeypatch):
 def test_wrong_word():
     with pytest.raises(ConfigError, match="local is 'sometimes'"):
         bowstring.Consumer(local="sometimes")
+
+
+def test_auto_reads_from_whichever_broker_there_is(bootstrap, new_topic):
+    """BOWSTRING_TEST_BOOTSTRAP may name Apache Kafka, which knows nothing of local reads."""
+    topic = new_topic()
+    with bowstring.Producer(bootstrap) as producer:
+        for i in range(100):
+            producer.send(topic, b"%d" % i)
+    assert bowstring.read(topic, bootstrap_servers=bootstrap, local="auto").num_rows == 100
+    with bowstring.Admin(bootstrap) as admin:
+        node = str(next(iter(admin.describe_cluster().brokers)).id)
+        configs = admin.describe_configs("broker", node, names=[local_discovery.SOCKET_CONFIG])
+    if configs:
+        assert bowstring.read(topic, bootstrap_servers=bootstrap, local=True).num_rows == 100
+    else:
+        with pytest.raises(LocalReadsUnavailableError, match="is not Bowstring"):
+            bowstring.read(topic, bootstrap_servers=bootstrap, local=True)
