@@ -78,7 +78,8 @@ class Kafka(Peer):
             "log.dirs": str(self.data),
         }
         write_properties(self._settings, settings)
-        cluster_id = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        # An id that begins with a dash would be taken for an option.
+        cluster_id = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "_")
         options = ["--config", str(self._settings), "--cluster-id", cluster_id, "--standalone"]
         done = subprocess.run(
             [*self._java(["-Xmx256M"]), "kafka.tools.StorageTool", "format", *options],
