@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ import bowstring
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
 
-START = 1_700_000_000_000
+START = int(time.time() * 1000) - 3_600_000  # of today: brokers delete what is older than their retention
 COLUMNS = ["topic", "partition", "offset", "key", "value", "timestamp", "timestampType", "headers"]
 
 

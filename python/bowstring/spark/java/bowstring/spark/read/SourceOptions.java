@@ -44,9 +44,14 @@ public final class SourceOptions {
     refuseConsumerOptions();
     client = ClientOptions.of(options);
     valueFormat = ValueFormat.forOptions(options);
-    minPartitions();
+    minPartitions(); // each is read once here, so that a mistake shows before anything is asked of a broker
     maxRecordsPerPartition();
     localMode();
+    failOnDataLoss();
+    includeHeaders();
+    pollTimeoutMs();
+    fetchOffsetRetries();
+    fetchOffsetRetryIntervalMs();
     Long least = minOffsetsPerTrigger();
     Long most = maxOffsetsPerTrigger();
     if (least != null && most != null && least > most) {

@@ -20,6 +20,9 @@ import java.util.List;
 public final class Connection implements Closeable {
   private static final int KEPT_BUFFER_BYTES = 16 << 20;
 
+  /** Of an ApiVersions response; the first bytes of other protocols look like larger numbers. */
+  private static final int MOST_FIRST_ANSWER_BYTES = 1 << 20;
+
   private record Pending(ApiKey api, short version, int correlationId, long deadlineNanos) {}
 
   /** The broker's address. */
@@ -147,7 +150,7 @@ public final class Connection implements Closeable {
     try {
       fill(4, request.deadlineNanos);
       int length = input.getInt(0);
-      if (length < 4) {
+      if (length < 4 || versions == ApiVersions.INITIAL && length > MOST_FIRST_ANSWER_BYTES) {
         throw new WireException.MalformedResponse("Broker " + address + " sent a frame of " + length
             + " bytes: is this a Kafka listener (and not a TLS one)?");
       }
