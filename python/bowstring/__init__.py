@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from bowstring.clients.records import OffsetAndMetadata as OffsetAndMetadata
     from bowstring.clients.records import Record as Record
     from bowstring.clients.records import TopicPartition as TopicPartition
+    from bowstring.kernels.function import kernel as kernel
     from bowstring.tables import Records as Records
     from bowstring.tables import read as read
     from bowstring.tables import scan as scan
@@ -48,6 +49,7 @@ _MODULES = {
     "Record": "clients.records",
     "Records": "tables",
     "TopicPartition": "clients.records",
+    "kernel": "kernels.function",
     "read": "tables",
     "scan": "tables",
 }
@@ -71,6 +73,7 @@ __all__ = [
     "TopicPartition",
     "__version__",
     "aio",
+    "kernel",
     "read",
     "scan",
 ]

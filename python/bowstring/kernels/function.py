@@ -6,6 +6,7 @@ import hashlib
 import inspect
 import types
 from collections.abc import Callable
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from bowstring.clients.errors import ClientError
@@ -65,7 +66,7 @@ class Kernel:
         self._loop: Callable[..., Any] | None = None
 
     def __call__(self, *arguments: Any) -> Any:
-        """The plain function."""
+        """The plain function; key and value may be given as bytes."""
         return self.function(*arguments)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -79,7 +80,7 @@ class Kernel:
         """Names of the columns that it reads."""
         return {PARAMETERS[name] for name in self.parameters}
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """Tells kernels with different code apart, also between processes."""
         return _digest(self.function)

@@ -146,10 +146,10 @@ class Fused:
 
     def merge(self, partials: Iterable[pa.RecordBatch | None]) -> pa.RecordBatch:
         """One partial result out of many."""
-        found = [each for each in partials if each is not None]
+        found = [each for each in partials if each is not None and each.num_rows]
+        if len(found) < 2:
+            return found[0] if found else _empty(self.partial_schema)
         table = pa.Table.from_batches(found, schema=self.partial_schema)
-        if len(found) == 1 or not table.num_rows:
-            return table.combine_chunks().to_batches()[0] if found else _empty(self.partial_schema)
         return self._grouped(table, [(part.name, part.merge, None) for part in self.parts])
 
     def _grouped(self, table: pa.Table, asked: list[Any]) -> pa.RecordBatch:

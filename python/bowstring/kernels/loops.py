@@ -21,18 +21,31 @@ except ModuleNotFoundError as error:
     ) from error
 import pyarrow as pa
 import pyarrow.compute as pc
+from numba.core.caching import FunctionCache
 from numba.core.errors import NumbaError
 
 if TYPE_CHECKING:
     from bowstring.kernels.function import Kernel
 
 NUMBERS = {"bool": np.bool_, "int64": np.int64, "double": np.float64}
-_READ_ONLY = False
 _loops: dict[str, Callable[..., Any]] = {}
 
 
+class KernelCache(FunctionCache):
+    """Numba's cache of one loop's machine code, told apart by kernel.
+
+    Numba's own key is the closure, pickled, in which helpers have random ids: nothing would be found again.
+    """
+
+    def __init__(self, loop: Callable[..., Any], kernel: str):
+        super().__init__(loop)  # type: ignore[no-untyped-call]
+        self._kernel = kernel
+
+    def _index_key(self, sig: Any, codegen: Any) -> tuple[Any, ...]:
+        return sig, codegen.magic_tuple(), self._kernel
+
+
 def _over_numbers(record: Any) -> Callable[..., Any]:
-    @numba.njit(cache=True, nogil=True)
     def loop(columns: Any, out: Any) -> None:
         for i in range(len(out)):
             out[i] = record(columns, i)
@@ -41,7 +54,6 @@ def _over_numbers(record: Any) -> Callable[..., Any]:
 
 
 def _over_bytes(record: Any) -> Callable[..., Any]:
-    @numba.njit(cache=True, nogil=True)
     def loop(columns: Any, offsets: Any, out: Any) -> Any:
         """Bytes needed; more than `out` has when it is too small."""
         at = 0
@@ -86,7 +98,17 @@ def _bytes(kernel: Kernel, loop: Callable[..., Any], columns: Any, rows: int) ->
 
 
 def _arrays(name: str, batch: pa.RecordBatch) -> list[Any]:
-    """What a parameter is made of: data and offsets of value and key, one array of the others."""
+    """What a parameter is made of: data and offsets of value and key, one array of the others.
+
+    All are read-only, whatever they come from: for other types Numba would compile once more.
+    """
+    found = _views(name, batch)
+    for array in found:
+        array.flags.writeable = False
+    return found
+
+
+def _views(name: str, batch: pa.RecordBatch) -> list[Any]:
     if name in ("has_value", "has_key"):
         return [pc.is_valid(batch.column(name.removeprefix("has_"))).to_numpy(zero_copy_only=False)]
     column = batch.column(name)
@@ -104,16 +126,15 @@ def _arrays(name: str, batch: pa.RecordBatch) -> list[Any]:
 
 
 def _compiled(kernel: Kernel) -> Callable[..., Any]:
-    """The loop for a kernel; compiled when it is first called, or taken from Numba's cache."""
+    """The loop for a kernel; compiled when it is first called, or taken from the cache."""
     key = f"{kernel.digest}:{kernel.result}:{kernel.parameters}"
     loop = _loops.get(key)
     if loop is None:
         record = numba.njit(inline="always")(_record(kernel))
-        # Numba knows a cached loop by its closure, pickled, and a pickled function by a random id: a name
-        # that is the same in every process makes the cache hit.
-        record._set_uuid(key)  # type: ignore[attr-defined]
         make = _over_numbers if kernel.result in NUMBERS else _over_bytes
-        loop = _loops[key] = make(record)
+        loop = numba.njit(nogil=True)(make(record))
+        loop._cache = KernelCache(loop.py_func, key)  # type: ignore[attr-defined]
+        _loops[key] = loop
     return loop
 
 
@@ -127,9 +148,7 @@ def _record(kernel: Kernel) -> Callable[..., Any]:
         else:
             arguments.append(f"columns[{at}][i]")
             at += 1
-    function = numba.njit(kernel.function)
-    function._set_uuid(f"{kernel.digest}:function")
-    scope: dict[str, Any] = {"function": function}
+    scope: dict[str, Any] = {"function": numba.njit(kernel.function)}
     exec(f"def record(columns, i):\n    return function({', '.join(arguments)})", scope)
     return scope["record"]  # type: ignore[no-any-return]
 

@@ -6,10 +6,12 @@ write instead, when the DataFrame is made and not when its first task runs.
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from bowstring.clients.errors import ConfigError
@@ -208,9 +210,23 @@ def value_options(options: Mapping[str, str]) -> dict[str, str]:
     found = {name[6:]: text for name, text in options.items() if name.startswith("value.")}
     if found and "format" not in found:
         raise ConfigError(f"option value.{min(found)} needs value.format: json, avro or protobuf")
+    if "schema" in found:
+        found["schema"] = _schema_text(found["schema"], found["format"])
     if found and "mode" in options:
         found["on_error"] = options["mode"]
     return found
+
+
+def _schema_text(given: str, kind: str) -> str:
+    """The schema itself where a file is named, read here on the driver: executors need not have it."""
+    is_path = kind.lower() == "protobuf" or given.endswith((".json", ".avsc", ".ddl"))
+    if not is_path:
+        return given
+    try:
+        raw = Path(given).read_bytes()
+    except OSError as error:
+        raise ConfigError(f"option value.schema: {given} cannot be read: {error.strerror}") from None
+    return base64.b64encode(raw).decode() if kind.lower() == "protobuf" else raw.decode()
 
 
 def duration_ms(name: str, text: str) -> int:

@@ -7,11 +7,11 @@ decode.
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Mapping
 from functools import lru_cache
-from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -49,7 +49,7 @@ class ValueDecoder:
     @property
     def fields(self) -> list[StructField]:
         """Columns instead of `value`."""
-        value: StructType = from_arrow_schema(pa.schema(list(self.format.schema)))
+        value: StructType = from_arrow_schema(pa.schema(list(plain(self.format.type))))
         columns = list(value.fields) if self.flat else [StructField("value", value)]
         return [*columns, StructField(ERROR_COLUMN, StringType())]
 
@@ -98,27 +98,62 @@ def _format(options: Mapping[str, str]) -> Any:
     schema = options.get("schema")
     if not schema:
         raise ConfigError(f"option value.format={kind} needs value.schema")
-    framing = {"framing": options["framing"]} if options.get("framing", "none") != "none" else {}
+    framed = _one_of("value.framing", options.get("framing", "none"), ("none", "confluent")) == "confluent"
+    framing: Literal["confluent"] | None = "confluent" if framed else None
     if kind == "json":
-        return bowstring.Json(_json_schema(schema))
+        return bowstring.Json(_json_schema(schema), framing=framing)
     if kind == "avro":
-        return bowstring.Avro(_inline(schema), **framing)
+        return bowstring.Avro(schema, framing=framing)
     if "message" not in options:
         raise ConfigError("option value.format=protobuf needs value.message, the message's full name")
-    return bowstring.Protobuf((schema, options["message"]), **framing)
-
-
-def _inline(text: str) -> str:
-    """The text itself, or that of the file it names."""
-    return Path(text).read_text() if text.endswith((".json", ".avsc", ".ddl")) else text
+    return bowstring.Protobuf((base64.b64decode(schema), options["message"]), framing=framing)
 
 
 def _json_schema(text: str) -> Any:
     """A JSON Schema as it is; a DDL string and Spark's JSON of a type as an Arrow schema."""
-    text = _inline(text).strip()
-    if not text.startswith("{"):
+    if not text.lstrip().startswith("{"):
         return to_arrow_schema(parse_ddl(text), timezone="UTC")
     found = json.loads(text)
     if found.get("type") == "struct":
         return to_arrow_schema(StructType.fromJson(found), timezone="UTC")
     return found
+
+
+def plain(kind: pa.DataType) -> pa.DataType:
+    """The nearest type that Spark takes: signed numbers, microseconds, no views and no dictionaries.
+
+    Raises:
+        ConfigError: Spark has none.
+    """
+    t = pa.types
+    if t.is_struct(kind):
+        return pa.struct([pa.field(each.name, plain(each.type), each.nullable) for each in kind])
+    if t.is_map(kind):
+        return pa.map_(plain(kind.key_type), plain(kind.item_type))
+    if t.is_list(kind) or t.is_large_list(kind) or t.is_fixed_size_list(kind):
+        return pa.list_(plain(kind.value_type))
+    return plain(kind.value_type) if t.is_dictionary(kind) else _plain_atom(kind)
+
+
+def _plain_atom(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_time(kind):
+        raise ConfigError("Spark has no type for a time of day: make it a string in value.schema")
+    if pa.types.is_timestamp(kind):
+        return pa.timestamp("us", tz="UTC" if kind.tz else None)
+    return next((nearest for test, nearest in _NEAREST if test(kind)), kind)
+
+
+_NEAREST: tuple[tuple[Any, pa.DataType], ...] = (
+    (pa.types.is_uint8, pa.int16()),
+    (pa.types.is_uint16, pa.int32()),
+    (pa.types.is_uint32, pa.int64()),
+    (pa.types.is_uint64, pa.decimal128(20, 0)),
+    (pa.types.is_float16, pa.float32()),
+    (pa.types.is_date, pa.date32()),
+    (pa.types.is_duration, pa.duration("us")),
+    (pa.types.is_large_string, pa.string()),
+    (pa.types.is_string_view, pa.string()),
+    (pa.types.is_large_binary, pa.binary()),
+    (pa.types.is_binary_view, pa.binary()),
+    (pa.types.is_fixed_size_binary, pa.binary()),
+)
