@@ -6,7 +6,7 @@ then the next fill takes it. Small blocks are malloc's business.
 from cpython.buffer cimport PyBuffer_FillInfo
 from libc.stdint cimport int64_t, uint8_t
 from libc.stdlib cimport free
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memmove
 
 cdef extern from "pthread.h" nogil:
     ctypedef struct pthread_mutex_t:
@@ -25,7 +25,6 @@ cdef enum:
     POOLED_MIN_BYTES = 65536
     POOL_MAX_BYTES = 64 << 20
     ALIGNMENT = 64                # what Arrow recommends
-    ROUNDING = 16384
 
 cdef pthread_mutex_t pool_lock
 cdef Growing pool[POOL_BLOCKS]
@@ -46,9 +45,16 @@ pthread_mutex_init(&pool_lock, NULL)
 pthread_atfork(lock_pool, unlock_pool, unlock_pool)
 
 
+cdef void remove_pooled(int index) noexcept nogil:
+    """Under the lock. The pool stays in the order of age."""
+    global pool_count, pool_bytes
+    pool_bytes -= pool[index].capacity
+    pool_count -= 1
+    memmove(&pool[index], &pool[index + 1], (pool_count - index) * sizeof(Growing))
+
+
 cdef void take_pooled(Growing *g, int64_t size) noexcept nogil:
     """The smallest block that has `size` bytes and not many times more, if there is one."""
-    global pool_count, pool_bytes
     cdef int i, best = -1
     lock_pool()
     for i in range(pool_count):
@@ -57,10 +63,16 @@ cdef void take_pooled(Growing *g, int64_t size) noexcept nogil:
             best = i
     if best >= 0:
         g[0] = pool[best]
-        pool_bytes -= g.capacity
-        pool_count -= 1
-        pool[best] = pool[pool_count]
+        remove_pooled(best)
     unlock_pool()
+
+
+cdef int64_t rounded(int64_t size) noexcept nogil:
+    """Up to the next quarter of a power of two: sizes that differ a little shall fit each other's blocks."""
+    cdef int64_t step = POOLED_MIN_BYTES // 4
+    while size > 8 * step:
+        step *= 2
+    return (size + step - 1) // step * step
 
 
 cdef void allocate(Growing *g, int64_t size) noexcept nogil:
@@ -71,7 +83,7 @@ cdef void allocate(Growing *g, int64_t size) noexcept nogil:
         take_pooled(g, size)
         if g.data != NULL:
             return
-        size = (size + ROUNDING - 1) // ROUNDING * ROUNDING
+        size = rounded(size)
     if posix_memalign(&made, ALIGNMENT, size) == 0:
         g.data = <uint8_t *>made
         g.capacity = size
@@ -79,18 +91,18 @@ cdef void allocate(Growing *g, int64_t size) noexcept nogil:
 
 cdef void memory_discard(Growing *g) noexcept nogil:
     global pool_count, pool_bytes
-    cdef bint kept = False
     if g.data == NULL:
         return
-    if g.capacity >= POOLED_MIN_BYTES:
+    if POOLED_MIN_BYTES <= g.capacity <= POOL_MAX_BYTES // 2:
         lock_pool()
-        if pool_count < POOL_BLOCKS and pool_bytes + g.capacity <= POOL_MAX_BYTES:
-            pool[pool_count] = g[0]
-            pool_count += 1
-            pool_bytes += g.capacity
-            kept = True
+        while pool_count == POOL_BLOCKS or pool_bytes + g.capacity > POOL_MAX_BYTES:
+            free(pool[0].data)                           # the oldest: nobody has wanted its size for long
+            remove_pooled(0)
+        pool[pool_count] = g[0]
+        pool_count += 1
+        pool_bytes += g.capacity
         unlock_pool()
-    if not kept:
+    else:
         free(g.data)
     g.data = NULL
     g.capacity = 0

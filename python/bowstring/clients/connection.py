@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from bowstring._native.client import empty_buffer
+from bowstring._native.arrow_decode_memory import receive_buffer
 from bowstring.clients import wire
 from bowstring.clients.errors import (
     BrokerUnreachableError,
@@ -299,7 +299,7 @@ class Connection:
     def _room(self, size: int) -> memoryview:
         """Memory for an answer, which the system gives as bytes arrive."""
         try:
-            return memoryview(empty_buffer(size))
+            return memoryview(receive_buffer(size))
         except MemoryError as error:
             raise self._nonsense(
                 f"{self.node} announces an answer of {size} bytes, for which there is no memory"

@@ -125,7 +125,7 @@ def test_other_libraries(bootstrap, topic, layout):
     ).fetchall()
     assert counted == [(p, 300, b"value %06d" % (897 + p)) for p in range(3)]
     assert pa.table(records).num_rows == 900
-    stream = bowstring.scan(  # noqa: F841: found by DuckDB
+    stream = bowstring.scan(  # noqa: F841 - DuckDB finds it
         topic, bootstrap_servers=bootstrap, columns=["value"], layout=layout
     )
     assert duckdb.sql("SELECT count(*), min(value) FROM stream").fetchall() == [(900, b"value 000000")]
