@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from bowstring._native.aborted import Aborted
+from bowstring._native.fetch_answer import FetchAnswer, FetchedPartition
 from bowstring.clients import batches
 from bowstring.clients.cluster import Cluster
 from bowstring.clients.connection import Pending
@@ -20,10 +21,8 @@ from bowstring.engine.errors import Errors
 from bowstring.engine.protocol.messages.fetch import (
     FetchPartition,
     FetchRequest,
-    FetchResponse,
     FetchTopic,
     ForgottenTopic,
-    PartitionData,
 )
 from bowstring.engine.protocol.messages.list_offsets import ListOffsetsRequest
 
@@ -237,7 +236,7 @@ class Fetcher:
             self.cluster.invalidate()
             self._pause()
             return
-        response: FetchResponse = pending.response
+        response: FetchAnswer = pending.response
         if response.error_code:
             session.id = 0 if response.error_code in _SESSION_ERRORS else session.id
             session.restart()
@@ -246,14 +245,13 @@ class Fetcher:
                 self._pause()
             return
         session.advance(response.session_id)
-        for topic in response.responses:
-            name = topic.topic or session.names.get(topic.topic_id)
-            for part in topic.partitions:
-                if name is not None:
-                    partition = TopicPartition(name, part.partition_index)
-                    self._take(partition, part, wanted.get(partition) or session.asked.get(partition))
+        for part in response.partitions:
+            name = part.topic or session.names.get(part.topic_id)
+            if name is not None:
+                partition = TopicPartition(name, part.partition)
+                self._take(partition, part, wanted.get(partition) or session.asked.get(partition))
 
-    def _take(self, partition: TopicPartition, part: PartitionData, asked: Asked | None) -> None:
+    def _take(self, partition: TopicPartition, part: FetchedPartition, asked: Asked | None) -> None:
         state = self.positions.get(partition)
         if state is None or asked is None or state.position is None or state.fetch_offset != asked[0]:
             return  # revoked or sought elsewhere while the request was on its way
@@ -265,15 +263,15 @@ class Fetcher:
         state.log_start_offset = part.log_start_offset
         if not part.records:
             return
-        data = memoryview(part.records)
+        data = part.records
         try:  # CRCs are computed when the batches are decoded, which brings them into the cache once
             size, next_offset, record_count = batches.scan(data, False, partition)
         except CorruptBatchError as error:
             self.error = error
             return
         aborted = None
-        if self._config.read_committed and part.aborted_transactions:
-            aborted = Aborted((a.producer_id, a.first_offset) for a in part.aborted_transactions)
+        if self._config.read_committed and part.aborted:
+            aborted = Aborted(part.aborted)
         state.buffer(Chunk(data[:size], asked[0], next_offset, record_count, aborted))
 
     def _refused(self, partition: TopicPartition, code: int, offset: int) -> None:

@@ -9,10 +9,12 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from bowstring._native.codec import ProtocolError as CodecError
+from bowstring._native.fetch_answer import MalformedAnswer, parse_fetch_answer
 from bowstring.clients.errors import ProtocolError, UnsupportedApiError
 from bowstring.engine.errors import Errors
 from bowstring.engine.protocol import frames
 from bowstring.engine.protocol.messages.api_versions import ApiVersionsRequest
+from bowstring.engine.protocol.messages.fetch import FetchRequest
 from bowstring.engine.protocol.schema import Request
 from bowstring.engine.protocol.versions import API_VERSIONS
 
@@ -95,14 +97,16 @@ def encode_request(
 
 
 def decode_response(api: type[Request], version: int, frame: memoryview) -> Any:
-    """The body of a response frame (without its length).
+    """The body of a response frame (without its length); of Fetch a FetchAnswer, whose records stay in it.
 
     Raises:
         ProtocolError: the bytes are no such response.
     """
     try:
+        if api is FetchRequest:
+            return parse_fetch_answer(frame, version)
         return frames.decode_response(api.api_key, version, frame)[1]
-    except CodecError as error:
+    except (CodecError, MalformedAnswer) as error:
         raise ProtocolError(f"the broker's answer cannot be read: {error}") from error
 
 
