@@ -1,0 +1,349 @@
+"""Our clients on Apache Kafka as on Bowstring, and both ways with confluent-kafka and kafka-python."""
+
+import asyncio
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import confluent_kafka
+import confluent_kafka.admin
+import kafka
+import pyarrow as pa
+import pytest
+
+from bowstring import Admin, Consumer, Producer, TopicPartition, aio
+from bowstring.clients.errors import (
+    GroupError,
+    OffsetOutOfRangeError,
+    RecordTooLargeError,
+    TopicExistsError,
+    UnknownTopicError,
+)
+from tests.conformance.target import BowstringBroker, KafkaBroker
+
+CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
+PATIENCE_S = 30.0
+Row = tuple[bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...], int]
+
+# Empty and null, every byte, text that is not ASCII, one that fills a batch; a time before others.
+ROWS: list[Row] = [
+    (b"key", b"value", (), 1_700_000_000_000),
+    (None, b"", (("h", b"1"), ("h", b"2")), 1_700_000_000_007),
+    (b"", None, (("empty", b""), ("none", None), ("ünï", "ç".encode())), 1_699_999_999_999),
+    (bytes(range(256)), bytes(reversed(range(256))) * 3, (), 0),
+    *((b"%d" % i, bytes(300), (), 1_700_000_001_000 + i) for i in range(60)),
+]
+
+
+@pytest.fixture(scope="module", params=[KafkaBroker, BowstringBroker])
+def where(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A broker of each kind."""
+    settings = {"log.retention.ms": "-1"}
+    broker = request.param(tmp_path_factory.mktemp("clients"), settings)
+    broker.start()
+    yield broker.bootstrap
+    broker.stop()
+
+
+@pytest.fixture
+def topic(where: str) -> Iterator[str]:
+    """A topic of one partition."""
+    yield made(where, 1)
+
+
+def made(where: str, partitions: int, **configs: str) -> str:
+    name = f"c-{uuid.uuid4().hex[:10]}"
+    with Admin(where) as admin:
+        admin.create_topic(name, partitions, configs={k.replace("_", "."): v for k, v in configs.items()})
+        deadline = time.monotonic() + PATIENCE_S
+        while name not in admin.topics() and time.monotonic() < deadline:
+            time.sleep(0.02)
+    return name
+
+
+# ------------------------------------------------------------ writers
+
+
+def send(where: str, topic: str, partition: int, codec: str) -> None:
+    with Producer(where, compression=codec) as producer:
+        for key, value, headers, timestamp in ROWS:
+            producer.send(topic, value, key, headers=headers, timestamp=timestamp, partition=partition)
+
+
+def send_arrow(where: str, topic: str, partition: int, codec: str) -> None:
+    pairs = pa.list_(pa.struct({"key": pa.string(), "value": pa.binary()}))
+    table = pa.table(
+        {
+            "key": pa.array([row[0] for row in ROWS], pa.binary()),
+            "value": pa.array([row[1] for row in ROWS], pa.binary()),
+            "headers": pa.array([[{"key": k, "value": v} for k, v in row[2]] for row in ROWS], pairs),
+            "timestamp": pa.array([row[3] for row in ROWS], pa.timestamp("ms", "UTC")),
+            "partition": pa.array([partition] * len(ROWS), pa.int32()),
+        }
+    )
+    with Producer(where, compression=codec) as producer:
+        producer.send_arrow(topic, table).result(PATIENCE_S)
+
+
+def send_asyncio(where: str, topic: str, partition: int, codec: str) -> None:
+    async def main() -> None:
+        async with aio.Producer(where, compression=codec) as producer:
+            sent = [
+                producer.send(topic, value, key, headers=headers, timestamp=timestamp, partition=partition)
+                for key, value, headers, timestamp in ROWS
+            ]
+            assert [each.offset for each in await asyncio.gather(*sent)] == list(range(len(ROWS)))
+
+    asyncio.run(main())
+
+
+def send_confluent(where: str, topic: str, partition: int, codec: str) -> None:
+    producer = confluent_kafka.Producer(
+        {"bootstrap.servers": where, "compression.type": codec, "linger.ms": 5}
+    )
+    for key, value, headers, timestamp in ROWS:
+        # Its timestamp 0 means now.
+        producer.produce(topic, value, key, partition, headers=list(headers), timestamp=timestamp or 1)
+    assert producer.flush(PATIENCE_S) == 0
+
+
+def send_kafka_python(where: str, topic: str, partition: int, codec: str) -> None:
+    compression = None if codec == "none" else codec
+    producer = kafka.KafkaProducer(bootstrap_servers=where, compression_type=compression, linger_ms=5)
+    for key, value, headers, timestamp in ROWS:
+        # It has no null headers.
+        producer.send(topic, value, key, [(k, v or b"") for k, v in headers], partition, timestamp)
+    producer.flush(PATIENCE_S)
+    producer.close()
+
+
+WRITERS = [send, send_arrow, send_asyncio, send_confluent, send_kafka_python]
+
+# ------------------------------------------------------------ readers
+
+Read = dict[int, list[Row]]
+
+
+def poll(where: str, topic: str, partitions: int, count: int) -> Read:
+    found: Read = {}
+    with Consumer(where, auto_offset_reset="earliest") as consumer:
+        consumer.assign(consumer.partitions_for(topic))
+        while count > 0:
+            records = consumer.poll(timeout=PATIENCE_S)
+            assert records, f"{count} records are missing"
+            for record in records:
+                row = (record.key, record.value, record.headers, record.timestamp)
+                found.setdefault(record.partition, []).append(row)
+            count -= len(records)
+    return found
+
+
+def _take_in(found: Read, batch: pa.RecordBatch) -> None:
+    for row in batch.to_pylist():
+        headers = tuple((header["key"], header["value"]) for header in row["headers"] or ())
+        milliseconds = round(row["timestamp"].timestamp() * 1000)
+        found.setdefault(row["partition"], []).append((row["key"], row["value"], headers, milliseconds))
+
+
+def poll_arrow(where: str, topic: str, partitions: int, count: int) -> Read:
+    found: Read = {}
+    with Consumer(where, auto_offset_reset="earliest") as consumer:
+        consumer.assign([(topic, number) for number in range(partitions)])
+        while count > 0:
+            batch = consumer.poll_arrow(timeout=PATIENCE_S)
+            assert batch.num_rows, f"{count} records are missing"
+            _take_in(found, batch)
+            count -= batch.num_rows
+    return found
+
+
+def poll_asyncio(where: str, topic: str, partitions: int, count: int) -> Read:
+    found: Read = {}
+
+    async def main() -> None:
+        async with aio.Consumer(where, auto_offset_reset="earliest") as consumer:
+            await consumer.assign(await consumer.partitions_for(topic))
+            for _ in range(count):
+                record = await asyncio.wait_for(anext(consumer), PATIENCE_S)
+                row = (record.key, record.value, record.headers, record.timestamp)
+                found.setdefault(record.partition, []).append(row)
+
+    asyncio.run(main())
+    return found
+
+
+def poll_confluent(where: str, topic: str, partitions: int, count: int) -> Read:
+    found: Read = {}
+    consumer = confluent_kafka.Consumer({"bootstrap.servers": where, "group.id": uuid.uuid4().hex})
+    consumer.assign([confluent_kafka.TopicPartition(topic, number, 0) for number in range(partitions)])
+    while count > 0:
+        messages = consumer.consume(count, PATIENCE_S)
+        assert messages, f"{count} records are missing"
+        for message in messages:
+            assert message.error() is None, message.error()
+            row = (message.key(), message.value(), tuple(message.headers() or ()), message.timestamp()[1])
+            found.setdefault(message.partition(), []).append(row)
+        count -= len(messages)
+    consumer.close()
+    return found
+
+
+def poll_kafka_python(where: str, topic: str, partitions: int, count: int) -> Read:
+    found: Read = {}
+    consumer = kafka.KafkaConsumer(bootstrap_servers=where, auto_offset_reset="earliest")
+    consumer.assign([kafka.TopicPartition(topic, number) for number in range(partitions)])
+    while count > 0:
+        by_partition = consumer.poll(timeout_ms=int(PATIENCE_S * 1000))
+        assert by_partition, f"{count} records are missing"
+        for partition, records in by_partition.items():
+            rows = [(each.key, each.value, tuple(each.headers), each.timestamp) for each in records]
+            found.setdefault(partition.partition, []).extend(rows)
+            count -= len(rows)
+    consumer.close()
+    return found
+
+
+READERS = [poll, poll_arrow, poll_asyncio, poll_confluent, poll_kafka_python]
+
+
+@pytest.fixture(scope="module")
+def written(where: str) -> tuple[str, list[tuple[str, str]]]:
+    """A topic with a partition by each writer in each codec; who wrote which."""
+    cases = [(writer, codec) for codec in CODECS for writer in WRITERS]
+    topic = made(where, len(cases))
+    for partition, (writer, codec) in enumerate(cases):
+        writer(where, topic, partition, codec)
+    return topic, [(writer.__name__, codec) for writer, codec in cases]
+
+
+@pytest.mark.parametrize("reader", READERS, ids=lambda reader: reader.__name__)
+def test_all_read_what_all_wrote(where: str, written: tuple[str, list[tuple[str, str]]], reader: Any) -> None:
+    topic, cases = written
+    found = reader(where, topic, len(cases), len(cases) * len(ROWS))
+    assert set(found) == set(range(len(cases)))
+    for partition, (writer, codec) in enumerate(cases):
+        expected = ROWS
+        if writer == "send_confluent":
+            expected = [(*row[:3], row[3] or 1) for row in ROWS]
+        if writer == "send_kafka_python":
+            expected = [(*row[:2], tuple((k, v or b"") for k, v in row[2]), row[3]) for row in ROWS]
+        assert found[partition] == expected, f"{writer} with {codec}"
+
+
+# ------------------------------------------------------------ groups, offsets, errors
+
+
+def test_a_group_of_three_clients_shares_its_partitions(where: str) -> None:
+    """Ours, ours for asyncio and confluent-kafka's, with the range assignor that all of them know."""
+    topic, group = made(where, 6), uuid.uuid4().hex
+    with Producer(where) as producer:
+        for i in range(60):
+            producer.send(topic, str(i), partition=i % 6)
+    seen: dict[str, set[int]] = {"ours": set(), "asyncio": set(), "confluent": set()}
+    over = threading.Event()
+
+    def whole() -> bool:
+        shares = list(seen.values())
+        return all(len(share) == 2 for share in shares) and len(set.union(*shares)) == 6
+
+    def ours() -> None:
+        with Consumer(where, group_id=group, assignors=("range",)) as consumer:
+            consumer.subscribe([topic])
+            while not over.is_set():
+                consumer.poll(timeout=0.05)
+                seen["ours"] = {partition.partition for partition in consumer.assignment()}
+
+    async def awaited() -> None:
+        async with aio.Consumer(where, group_id=group, assignors=("range",)) as consumer:
+            await consumer.subscribe([topic])
+            while not over.is_set():
+                await consumer.poll(timeout=0.05)
+                seen["asyncio"] = {partition.partition for partition in consumer.assignment()}
+
+    def confluent() -> None:
+        config = {"bootstrap.servers": where, "group.id": group, "partition.assignment.strategy": "range"}
+        consumer = confluent_kafka.Consumer({**config, "heartbeat.interval.ms": 300})
+        consumer.subscribe([topic])
+        while not over.is_set():
+            consumer.poll(0.05)
+            seen["confluent"] = {partition.partition for partition in consumer.assignment()}
+        consumer.close()
+
+    threads = [threading.Thread(target=each) for each in (ours, confluent, lambda: asyncio.run(awaited()))]
+    for thread in threads:
+        thread.start()
+    deadline = time.monotonic() + PATIENCE_S
+    while not whole() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    shares = dict(seen)
+    over.set()
+    for thread in threads:
+        thread.join(PATIENCE_S)
+    assert all(len(share) == 2 for share in shares.values()), shares
+    assert set.union(*shares.values()) == set(range(6))
+
+
+def test_offsets_stored_by_one_are_the_others(where: str, topic: str) -> None:
+    group = uuid.uuid4().hex
+    partition = TopicPartition(topic, 0)
+    theirs = confluent_kafka.TopicPartition(topic, 0, 11)
+    config = {"bootstrap.servers": where, "group.id": group}
+    consumer = confluent_kafka.Consumer(config)
+    consumer.commit(offsets=[theirs], asynchronous=False)
+    with Consumer(config, enable_auto_commit=False) as mine:
+        assert mine.committed([partition])[partition].offset == 11  # type: ignore[union-attr]
+        mine.commit({partition: 12})
+    assert consumer.committed([theirs], PATIENCE_S)[0].offset == 12
+    consumer.close()
+    with Admin({"bootstrap.servers": where}) as admin:
+        assert admin.committed_offsets(group)[partition].offset == 12
+        assert admin.group_lag(group)[0].log_end_offset == 0
+        admin.alter_offsets(group, {partition: 3})
+        admin.delete_offsets(group, [partition])
+        assert admin.committed_offsets(group) == {}
+        admin.delete_groups([group])
+        with pytest.raises(GroupError):
+            admin.describe_group(group)
+
+
+def test_errors_are_the_same_everywhere(where: str) -> None:
+    small = made(where, 1, max_message_bytes="1000")
+    with Admin(where) as admin, Producer(where, allow_auto_create=False, max_block_ms=300) as producer:
+        with pytest.raises(TopicExistsError):
+            admin.create_topic(small)
+        with pytest.raises(UnknownTopicError):
+            producer.send("there-is-none", b"v")
+    with Producer(where) as producer:
+        with pytest.raises(RecordTooLargeError):
+            producer.send(small, bytes(5000)).result(PATIENCE_S)
+        assert producer.send(small, b"fits").result(PATIENCE_S).offset == 0
+        with pytest.raises(RecordTooLargeError):
+            producer.send_arrow(small, pa.table({"value": [bytes(5000)]})).result(PATIENCE_S)
+    with Consumer(where, auto_offset_reset="none") as consumer:
+        consumer.assign([(small, 0)])
+        consumer.seek((small, 0), 77)
+        with pytest.raises(OffsetOutOfRangeError):
+            for _ in range(100):
+                consumer.poll(timeout=0.1)
+
+
+def test_admin_for_asyncio(where: str, tmp_path: Path) -> None:
+    async def main() -> None:
+        async with aio.Admin(where) as admin:
+            name = f"a-{uuid.uuid4().hex[:8]}"
+            await admin.create_topic(name, 2, configs={"retention.ms": "-1"})
+            assert (await admin.describe_configs("topic", name))["retention.ms"].value == "-1"
+            await admin.alter_configs("topic", name, set={"retention.ms": "5000"})
+            await admin.create_partitions({name: 4})
+            while name not in (topics := await admin.topics()) or len(topics[name].partitions) != 4:
+                await asyncio.sleep(0.02)
+            brokers = (await admin.describe_cluster()).brokers
+            assert set(await admin.describe_log_dirs()) == {broker.id for broker in brokers}
+            ends = await admin.end_offsets([TopicPartition(name, i) for i in range(4)])
+            assert set(ends.values()) == {0}
+            await admin.delete_topics([name])
+
+    asyncio.run(asyncio.wait_for(main(), PATIENCE_S))
