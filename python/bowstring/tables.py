@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from bowstring.clients.arrow_columns import ArrowFormat, pyarrow
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
     import pyarrow as pa
+
+    from bowstring.kernels.function import Kernel
+    from bowstring.kernels.fused import Aggregate, Fused
 
 DEFAULT_BOOTSTRAP = "localhost:9092"
 MAX_BATCH_ROWS = 1 << 20
@@ -99,11 +102,18 @@ class Scan:
         partitions: Iterable[int] | None,
         form: dict[str, Any],
         configs: dict[str, Any],
+        fused: Fused | None = None,
     ):
         columns = form["columns"]
         form["columns"] = None if columns is None else tuple(columns)
-        self._typed = TypedColumns(ArrowFormat(**form).schema, formats)
+        wanted = ArrowFormat(**form).schema
+        self._typed = TypedColumns(wanted, formats)
         self.schema = self._typed.schema
+        self._names = wanted.names
+        self._fused = fused
+        if fused is not None:
+            kept = () if fused.aggregate else form["columns"]
+            form["columns"] = None if kept is None else tuple({*kept, *fused.columns}) or ("offset",)
         self._form = form
         if bootstrap_servers is None:
             bootstrap_servers = os.environ.get("BOWSTRING_BOOTSTRAP_SERVERS", DEFAULT_BOOTSTRAP)
@@ -135,12 +145,21 @@ class Scan:
             )
         return [p for p in there if p.partition in wanted]
 
-    def batches(self) -> Iterator[tuple[TopicPartition, pa.RecordBatch]]:
-        """Every batch with the partition it is of, as they arrive; closes the connections at the end."""
+    def _fetched(self) -> Iterator[tuple[TopicPartition, pa.RecordBatch]]:
         with self._consumer as consumer:
             for batch in consumer.batches(MAX_BATCH_ROWS, **self._form):
                 assert consumer.taken_from is not None
-                yield consumer.taken_from, self._typed.batch(batch)
+                yield consumer.taken_from, batch
+
+    def batches(self) -> Iterator[tuple[TopicPartition, pa.RecordBatch]]:
+        """Every batch with the partition it is of, as they arrive; closes the connections at the end."""
+        for partition, batch in self._fetched():
+            left = batch if self._fused is None else self._fused.filter(batch).select(self._names)
+            yield partition, self._typed.batch(left)
+
+    def aggregated(self, fused: Fused) -> pa.Table:
+        """The result of kernels over everything."""
+        return fused.finish(fused.partial(batch) for _, batch in self._fetched())
 
     def table(self) -> pa.Table:
         """Everything, in the order of topics, partitions and offsets."""
@@ -166,9 +185,9 @@ def read(
     key: ValueFormat | None = None,
     value: ValueFormat | None = None,
     partitions: Iterable[int] | None = None,
-    isolation_level: str = "read_uncommitted",
-    layout: str = "binary",
-    timestamp_unit: str = "ms",
+    where: Kernel | None = None,
+    aggregate: Mapping[str, Aggregate] | None = None,
+    by: Mapping[str, Kernel | str] | None = None,
     **configs: Any,
 ) -> Records:
     """The records of a topic from `start` up to `end`, as a table.
@@ -189,16 +208,14 @@ def read(
         key, value: formats (bowstring.Json, Avro, Protobuf) that turn the column into a struct. What does not
             decode is null, with a message in a column `key_error` or `value_error`.
         partitions: only these.
-        isolation_level: "read_uncommitted", or "read_committed" to leave out aborted and open transactions.
-        layout, timestamp_unit: see `Consumer.poll_arrow`.
-        configs: further settings of Consumer.
-
-    Returns:
-        Records, which has all that a pyarrow.Table has, and `to_polars()`, `to_pandas()`.
+        where: a kernel (`bowstring.kernel`) run inside the read; where it is false, records are left out.
+        aggregate, by: kernels aggregated inside the read, to a row for each group: docs/fused-functions.md.
+        configs: layout and timestamp_unit (see `Consumer.poll_arrow`), isolation_level ("read_committed"
+            leaves out aborted and open transactions), and further settings of Consumer.
 
     Raises:
         MissingPackageError: pyarrow is not installed.
-        ConfigError: an argument makes no sense.
+        ConfigError, KernelError: an argument makes no sense, a kernel does not compile.
         UnknownTopicError, NoBrokerError: the topic or a broker is not there.
         OffsetOutOfRangeError: `start` is an offset that is not in the log.
         CorruptBatchError: a batch fails its CRC or cannot be decoded.
@@ -207,23 +224,27 @@ def read(
         >>> flights = bowstring.read("flights", start=-1000, columns=["offset", "value"])
         >>> flights.num_rows
         1000
-        >>> duckdb.sql("SELECT count(*) FROM flights").fetchall()
-        [(1000,)]
+        >>> duckdb.sql("SELECT count(*) FROM flights")
     """
-    form = {"columns": columns, "layout": layout, "timestamp_unit": timestamp_unit}
-    formats = {"key": key, "value": value}
-    configs["isolation_level"] = isolation_level
-    found = Scan(
-        topic=topic,
-        start=start,
-        end=end,
-        bootstrap_servers=bootstrap_servers,
-        formats=formats,
-        partitions=partitions,
-        form=form,
-        configs=configs,
-    )
-    return Records(found.table())
+    form = {"columns": columns, "layout": "binary", "timestamp_unit": "ms"}
+    form |= {name: configs.pop(name) for name in ("layout", "timestamp_unit") if name in configs}
+    wanted: dict[str, Any] = {"topic": topic, "start": start, "end": end, "partitions": partitions}
+    wanted |= {"bootstrap_servers": bootstrap_servers, "form": form, "configs": configs}
+    fused = _fused(where, aggregate, by)
+    found = Scan(formats={"key": key, "value": value}, fused=fused, **wanted)
+    return Records(found.aggregated(fused) if fused is not None and fused.aggregate else found.table())
+
+
+def _fused(
+    where: Kernel | None,
+    aggregate: Mapping[str, Aggregate] | None,
+    by: Mapping[str, Kernel | str] | None,
+) -> Fused | None:
+    if where is None and not aggregate and not by:
+        return None
+    from bowstring.kernels.fused import Fused
+
+    return Fused(where, aggregate, by)
 
 
 def scan(

@@ -103,7 +103,9 @@ class Fused:
         """The records that `where` leaves."""
         if self.where is None or not batch.num_rows:
             return batch
-        return batch.filter(self.where.over(batch))
+        mask = self.where.over(batch)
+        arrays = [_filtered(array, mask) for array in batch.columns]
+        return pa.RecordBatch.from_arrays(arrays, schema=batch.schema)
 
     # ------------------------------------------------------------ aggregates
 
@@ -177,6 +179,13 @@ class Fused:
             return table
         nothing = {name: 0 if given == COUNT else None for name, given in self.aggregate.items()}
         return pa.Table.from_pylist([nothing], schema=self.schema)
+
+
+def _filtered(array: pa.Array, mask: pa.Array) -> pa.Array:
+    if pa.types.is_binary_view(array.type):
+        # pyarrow does not filter views.
+        return array.cast(pa.binary()).filter(mask).cast(array.type)
+    return array.filter(mask)
 
 
 def _parts(name: str, given: Aggregate) -> list[Part]:
