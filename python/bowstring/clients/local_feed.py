@@ -37,7 +37,7 @@ class LocalFeed:
     Args:
         connection: to the partition's leader.
         read_committed: stops at the last stable offset, and tells aborted transactions.
-        mapped: False copies what it reads.
+        copied: what is read, instead of mapped.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class LocalFeed:
         partition: TopicPartition,
         *,
         read_committed: bool = False,
-        mapped: bool = True,
+        copied: bool = False,
         topic_id: bytes = ANY_TOPIC_ID,
     ):
         self.connection = connection
@@ -56,7 +56,7 @@ class LocalFeed:
         self.last_stable_offset = -1
         self.log_start_offset = -1
         self._read_committed = read_committed
-        self._mapped = mapped
+        self._copied = copied
         self._offset = -1
         self._answer: Segments | None = None
         self._waiting: deque[Segment] = deque()
@@ -136,7 +136,7 @@ class LocalFeed:
         if not self._waiting:
             return False
         segment = self._waiting.popleft()
-        self._open = MappedSegment(segment, str(self.partition), mapped=self._mapped)
+        self._open = MappedSegment(segment, str(self.partition), copied=self._copied)
         self._open_end_offset = segment.end_offset
         self._position = segment.start_position
         return True

@@ -20,7 +20,10 @@ from bowstring.clients.positions import Chunk, PartitionState
 from bowstring.clients.records import Node, TopicPartition
 
 DISCOVERY_TIMEOUT_S = 5.0
-RETRY_AFTER_S = 10.0
+# A broker without local reads is asked again ever more slowly.
+RETRY_AFTER_S = 5.0
+RETRY_AFTER_MAX_S = 300.0
+LEAVE_ALONE_S = 1.0
 
 
 class LocalFetch:
@@ -38,7 +41,7 @@ class LocalFetch:
         self._must = local is True
         self._read_committed = read_committed
         self._connections: dict[int, LocalConnection] = {}
-        self._refused_until: dict[int, float] = {}
+        self._refused: dict[int, tuple[float, float]] = {}
         self._feeds: dict[TopicPartition, LocalFeed] = {}
         self._left_until: dict[TopicPartition, float] = {}
         self.filled_bytes = 0
@@ -62,7 +65,7 @@ class LocalFetch:
         except (ClientError, OSError):
             # TCP says what is wrong, and the consumer does what it always does about it.
             self._feeds.pop(partition).forget()
-        self._left_until[partition] = time.monotonic() + 1.0
+        self._left_until[partition] = time.monotonic() + LEAVE_ALONE_S
         return False
 
     def keep(self, partitions: set[TopicPartition]) -> None:
@@ -126,15 +129,17 @@ class LocalFetch:
         connection = self._connections.get(node.id)
         if connection is not None:
             return connection
-        if time.monotonic() < self._refused_until.get(node.id, 0.0):
+        until, pause_s = self._refused.get(node.id, (0.0, RETRY_AFTER_S))
+        if time.monotonic() < until:
             return None
         try:
             connection = local_discovery.connect(self._cluster, node, DISCOVERY_TIMEOUT_S)
         except LocalReadsUnavailableError:
-            self._refused_until[node.id] = time.monotonic() + RETRY_AFTER_S
+            self._refused[node.id] = (time.monotonic() + pause_s, min(RETRY_AFTER_MAX_S, 2 * pause_s))
             if self._must and not self._cluster.client.backing_off(node):
                 raise
             return None
+        self._refused.pop(node.id, None)
         self._connections[node.id] = connection
         return connection
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import errno
 import mmap
 import os
 
+from bowstring._native import mapped
 from bowstring.clients.errors import CorruptBatchError
 from bowstring.engine.protocol.local_reads import Segment
 
 # What is smaller is copied: a mapping costs more than that.
 MAPPED_BYTES_MIN = 1 << 16
 WINDOW_BYTES = 8 << 20
-
-# Linux 5.14: brings pages in and says so where they cannot be had, instead of a SIGBUS at the first look.
-MADV_POPULATE_READ = 22
 
 
 class MappedSegment:
@@ -25,13 +22,13 @@ class MappedSegment:
     Args:
         segment: as the broker gave it, with a descriptor, which is closed in any case.
         name: of the partition, for errors.
-        mapped: False copies instead, through read(2).
+        copied: through read(2) instead.
 
     Raises:
         CorruptBatchError: the file is shorter than what the broker calls readable.
     """
 
-    def __init__(self, segment: Segment, name: str, *, mapped: bool = True):
+    def __init__(self, segment: Segment, name: str, *, copied: bool = False):
         self.start = segment.start_position
         self.end = segment.end_position
         self.name = name
@@ -42,7 +39,7 @@ class MappedSegment:
         try:
             if os.fstat(self._fd).st_size < self.end:
                 raise self._short()
-            if mapped and self.end - self.start >= MAPPED_BYTES_MIN:
+            if not copied and self.end - self.start >= MAPPED_BYTES_MIN:
                 self._make_map()
         except BaseException:
             self.close()
@@ -53,10 +50,11 @@ class MappedSegment:
         self._map = mmap.mmap(
             self._fd, self.end - self._origin, flags=mmap.MAP_SHARED, prot=mmap.PROT_READ, offset=self._origin
         )
+        mapped.expect_sequential(self._map)
         self._memory = memoryview(self._map)
 
     def window(self, start: int, size: int) -> memoryview:
-        """At most `size` bytes from position `start` on, in memory as of now.
+        """At most `size` bytes from position `start` on; their pages are in memory, and can be read.
 
         Raises:
             CorruptBatchError: the file has become shorter, or cannot be read.
@@ -64,16 +62,10 @@ class MappedSegment:
         stop = min(start + size, self.end)
         if self._memory is None:
             return self._copied(start, stop)
-        assert self._map is not None
-        first = (start - self._origin) & -mmap.PAGESIZE
-        try:
-            self._map.madvise(MADV_POPULATE_READ, first, stop - self._origin - first)
-        except OSError as error:
-            if error.errno in (errno.EFAULT, errno.EIO, errno.ENXIO):
-                raise self._short() from error
-            if error.errno != errno.EINVAL:  # which is a kernel that does not know it
-                raise
-        return self._memory[start - self._origin : stop - self._origin]
+        found = self._memory[start - self._origin : stop - self._origin]
+        if mapped.populate(found) != 0:
+            raise self._short()
+        return found
 
     def _copied(self, start: int, stop: int) -> memoryview:
         into = memoryview(bytearray(stop - start))
@@ -89,12 +81,6 @@ class MappedSegment:
         return CorruptBatchError(
             f"{self.name}: a segment file ends before byte {self.end} or cannot be read, though the broker "
             "calls it readable: it was cut off meanwhile, or its disk fails; read again, or seek() past it"
-        )
-
-    def malformed(self, position: int) -> CorruptBatchError:
-        """The error for what is no batch at `position` of the file."""
-        return CorruptBatchError(
-            f"{self.name}: no record batch at byte {position} of its segment; seek() past it to go on"
         )
 
     def close(self) -> None:
