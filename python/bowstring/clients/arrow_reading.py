@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from bowstring._native.arrow_decode import ArrowRows
     from bowstring.clients.arrow_columns import ArrowFormat
+    from bowstring.clients.arrow_typed import TypedColumns, ValueFormat
 
 # Enough for the cost of a poll not to count, little enough to stay in the processor's caches.
 POLL_BYTES_MAX = 16 << 20
@@ -33,6 +34,7 @@ class ArrowReading:
     _check_crcs: bool
     _until: Callable[..., None]
     _formats: dict[tuple[tuple[str, ...] | None, str, str], ArrowFormat]
+    _typed: dict[str, ValueFormat | None]
     _topic_numbers: dict[str, int]
     # Whether each batch is of one partition only, and which the last was.
     _one_partition = False
@@ -83,7 +85,9 @@ class ArrowReading:
         with self._owner:
             rows = form.rows(max_records or ROWS_MAX, max_bytes or POLL_BYTES_MAX)
             self._until(time.monotonic() + timeout, lambda: self._take_arrow(rows))
-            return form.batch(rows, tuple(self._topic_numbers))
+            batch = form.batch(rows, tuple(self._topic_numbers))
+        typed = self._typed_columns(form)
+        return batch if typed is None else typed.batch(batch)
 
     def to_reader(
         self,
@@ -103,7 +107,7 @@ class ArrowReading:
         from bowstring.clients.arrow_columns import pyarrow
 
         names = None if columns is None else tuple(columns)
-        form = self._format(names, layout, timestamp_unit)
+        schema = self.arrow_schema(columns=names, layout=layout, timestamp_unit=timestamp_unit)
 
         def stream() -> Iterator[pa.RecordBatch]:
             while not self._owner.closed:
@@ -123,13 +127,24 @@ class ArrowReading:
                 elif timeout is not None:
                     return
 
-        return pyarrow().RecordBatchReader.from_batches(form.schema, stream())
+        return pyarrow().RecordBatchReader.from_batches(schema, stream())
 
     def arrow_schema(
         self, *, columns: Iterable[str] | None = None, layout: str = "binary", timestamp_unit: str = "ms"
     ) -> pa.Schema:
         """The pyarrow.Schema of what `poll_arrow` gives for these arguments."""
-        return self._format(columns, layout, timestamp_unit).schema
+        form = self._format(columns, layout, timestamp_unit)
+        typed = self._typed_columns(form)
+        return form.schema if typed is None else typed.schema
+
+    def _typed_columns(self, form: ArrowFormat) -> TypedColumns | None:
+        """What decodes keys and values, None if nothing does."""
+        wanted = {name: each for name, each in self._typed.items() if each and name in form.schema.names}
+        if not wanted:
+            return None
+        from bowstring.clients.arrow_typed import TypedColumns
+
+        return TypedColumns(form.schema, wanted)
 
     def _format(self, columns: Iterable[str] | None, layout: str, timestamp_unit: str) -> ArrowFormat:
         from bowstring.clients.arrow_columns import ArrowFormat

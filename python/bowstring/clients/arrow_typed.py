@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from bowstring.clients.arrow_columns import pyarrow
@@ -35,7 +36,7 @@ class TypedColumns:
         ConfigError: a format was given for a column that is not read.
     """
 
-    def __init__(self, schema: pa.Schema, formats: dict[str, ValueFormat | None]):
+    def __init__(self, schema: pa.Schema, formats: Mapping[str, ValueFormat | None]):
         arrow = pyarrow()
         self._formats = {name: form for name, form in formats.items() if form is not None}
         for name in self._formats:
@@ -65,6 +66,9 @@ class TypedColumns:
                 arrays.append(array)
                 continue
             structs, errors = form.decode(array)
+            dead_letter = getattr(form, "dead_letter", None)
+            if errors is not None and dead_letter is not None:
+                dead_letter.send(batch, errors)
             arrays.append(structs)
             arrays.append(pa.nulls(len(array), pa.string()) if errors is None else errors)
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)

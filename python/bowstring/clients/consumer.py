@@ -6,7 +6,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from bowstring.clients import batches
 from bowstring.clients.arrow_reading import ArrowReading
@@ -29,6 +29,9 @@ from bowstring.clients.records import (
     Record,
     TopicPartition,
 )
+
+if TYPE_CHECKING:
+    from bowstring.clients.arrow_typed import ValueFormat
 
 ISOLATION_LEVELS = ("read_uncommitted", "read_committed")
 CLOSE_COMMIT_TIMEOUT_S = 5.0
@@ -69,6 +72,8 @@ class Consumer(ConsumerOffsets, FamiliarNames, ConsumerPositions, ArrowReading):
         local: True reads what is there already out of the broker's mapped files, if it is Bowstring, on this
             machine, and lets this user; "auto" does so if it can be, and else reads over TCP as False does
             (docs/local-reads.md). New records are waited for over TCP.
+        value, key: formats (bowstring.Json, Avro, Protobuf) that turn these columns of `poll_arrow` and
+            `to_reader` into structs, each followed by a column `value_error` or `key_error`.
         default_timeout_ms: how long calls without a timeout of their own wait for brokers.
 
     Raises:
@@ -105,6 +110,8 @@ class Consumer(ConsumerOffsets, FamiliarNames, ConsumerPositions, ArrowReading):
         isolation_level: str = "read_uncommitted",
         check_crcs: bool = True,
         local: Local = False,
+        value: ValueFormat | None = None,
+        key: ValueFormat | None = None,
         request_timeout_ms: int = 30_000,
         default_timeout_ms: int = 60_000,
         metadata_max_age_ms: int = 300_000,
@@ -131,6 +138,7 @@ class Consumer(ConsumerOffsets, FamiliarNames, ConsumerPositions, ArrowReading):
         self._group: Membership | None = None
         self._woken = False
         self._formats = {}
+        self._typed = {"key": key, "value": value}
         self._topic_numbers = {}
         self._finalizer: weakref.finalize[..., Consumer] = weakref.finalize(self, self._client.close)
         if group_id is not None:

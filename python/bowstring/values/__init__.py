@@ -51,7 +51,7 @@ def __getattr__(name: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name != "pyarrow":
             raise
-        from bowstring.values.errors import MissingPackageError
+        from bowstring.clients.errors import MissingPackageError
 
         raise MissingPackageError("pyarrow", "arrow") from error
     globals()[name] = value

@@ -39,10 +39,3 @@ class ValuesTooLargeError(ClientError):
             "the values of one batch hold 2 GiB of strings, or 2^31 list items, in one column: "
             "decode fewer at once (max_batch_rows, max_bytes)"
         )
-
-
-class MissingPackageError(ClientError, ImportError):
-    """A package is needed that is not installed."""
-
-    def __init__(self, package: str, extra: str):
-        super().__init__(f"this needs {package}: pip install 'bowstring[{extra}]'")

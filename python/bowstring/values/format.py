@@ -54,6 +54,11 @@ class ValueFormat(ABC):
     _unpicklable: tuple[str, ...] = ("_lock", "_decoder", "_encoder")
 
     @property
+    def dead_letter(self) -> DeadLetter | None:
+        """Where bad values are sent, if they are."""
+        return None if isinstance(self.on_error, str) else self.on_error
+
+    @property
     def type(self) -> pa.StructType:
         """The type of `decode`'s structs."""
         return pa.struct(list(self.schema))

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
+from bowstring.clients.errors import MissingPackageError
 from bowstring.values.arrays import STORE_LIST, STORE_NOTHING, describe
-from bowstring.values.errors import MissingPackageError, ValueSchemaError
+from bowstring.values.errors import ValueSchemaError
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor import Descriptor, FieldDescriptor  # type: ignore[import-untyped]
