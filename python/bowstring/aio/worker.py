@@ -15,7 +15,8 @@ from collections.abc import Awaitable, Callable, Coroutine
 from queue import SimpleQueue
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
-from bowstring.clients.errors import ClientError, ClosedError
+from bowstring.clients import forks
+from bowstring.clients.errors import ClientError, ClosedError, ForkedError
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -113,8 +114,17 @@ class Worker:
         self._urgent = 0  # jobs in the queue that are not interruptible; guarded by the lock
         self._thread: threading.Thread | None = None
         self._stopped = False
+        self._closed_error = ClosedError(f"this {name} is closed")
+        forks.watch(self)
         self.loop: asyncio.AbstractEventLoop | None = None
         """The loop that the client belongs to."""
+
+    def after_fork(self, error: ForkedError) -> None:
+        """In a forked child: the thread is not there, and the loop is the parent's."""
+        self._lock = threading.Lock()
+        self._thread = None
+        self._stopped = True
+        self._closed_error = error
 
     def bind(self) -> asyncio.AbstractEventLoop:
         """The running loop, which is the client's from the first call on.
@@ -161,7 +171,7 @@ class Worker:
 
     def _put(self, job: Job[Any]) -> None:
         if self._stopped:
-            job.fail(ClosedError(f"this {self._name} is closed"))
+            job.fail(self._closed_error)
             return
         if self._thread is None:
             name = f"bowstring-aio-{self._name.lower()}"
@@ -186,7 +196,7 @@ class Worker:
         while not self._jobs.empty():
             left = self._jobs.get()
             if isinstance(left, Job):
-                left.fail(ClosedError(f"this {self._name} is closed"))
+                left.fail(self._closed_error)
 
     def _serve(self, job: Job[Any]) -> None:
         outer, self._running = self._running, job

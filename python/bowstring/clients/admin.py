@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Self
 
-from bowstring.clients import offset_queries
+from bowstring.clients import forks, offset_queries
 from bowstring.clients.admin_configs import AdminConfigs
 from bowstring.clients.admin_groups import AdminGroups
 from bowstring.clients.admin_results import ClusterDescription, LogDir, NewTopic, ReplicaSize
@@ -15,7 +15,7 @@ from bowstring.clients.client_configs import ADMIN
 from bowstring.clients.cluster import Cluster, parse_bootstrap
 from bowstring.clients.config_names import configurable
 from bowstring.clients.connection import Api, Body
-from bowstring.clients.errors import ClientError, ConfigError, broker_error
+from bowstring.clients.errors import ClientError, ConfigError, ForkedError, broker_error
 from bowstring.clients.network import NetworkClient
 from bowstring.clients.records import (
     EARLIEST_TIMESTAMP,
@@ -85,6 +85,11 @@ class Admin(AdminConfigs, AdminGroups):
         self._timeout_s = timeout_ms / 1000
         self._client = NetworkClient(client_id, request_timeout_ms=timeout_ms)
         self._cluster = Cluster(self._client, parse_bootstrap(bootstrap_servers), allow_auto_create=False)
+        self._lock = threading.RLock()
+        forks.watch(self)
+
+    def after_fork(self, error: ForkedError) -> None:
+        """In a forked child: the thread that held the lock may not be there."""
         self._lock = threading.RLock()
 
     def close(self) -> None:

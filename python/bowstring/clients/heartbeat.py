@@ -7,8 +7,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from bowstring.clients import forks
 from bowstring.clients.assignors import Assignor
-from bowstring.clients.errors import ClientError
+from bowstring.clients.errors import ClientError, ForkedError
 from bowstring.clients.network import NetworkClient
 from bowstring.clients.records import Node
 from bowstring.engine.errors import Errors
@@ -60,6 +61,13 @@ class Heartbeat:
         self.lost = 0
         self.coordinator_moved = False
         self.overdue = False
+        forks.watch(self)
+
+    def after_fork(self, error: ForkedError) -> None:
+        """In a forked child: the thread is not there, and may have held the lock."""
+        self._wake = threading.Condition()
+        self._thread = self._member = None
+        self._ended = True
 
     def start(self, node: Node, member_id: str, generation: int, group_instance_id: str | None) -> None:
         """The member is in the group: beat from now on."""

@@ -14,12 +14,14 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from bowstring.clients import wire
+from bowstring.clients import forks, wire
 from bowstring.clients.connection import CLOSED, CONNECTING, Api, Body, Connection, Pending
 from bowstring.clients.errors import (
     BrokerUnreachableError,
     ClientError,
+    ClosedError,
     ConnectionLostError,
+    ForkedError,
     GarbledAnswerError,
     RequestTimedOutError,
 )
@@ -62,7 +64,9 @@ class NetworkClient:
         self._wake_writer.setblocking(False)
         self._selector.register(self._wake_reader, selectors.EVENT_READ)
         self._closed = False
+        self._forked: ForkedError | None = None
         self._early: list[Callable[[], None]] = []  # callbacks of what was done before it was sent
+        forks.watch(self)
 
     # ------------------------------------------------------------ asking
 
@@ -78,7 +82,7 @@ class NetworkClient:
     ) -> Pending:
         """Sends a request as soon as its connection allows; never blocks and never raises for the network."""
         if self._closed:
-            raise ClientError("this client is closed")
+            raise self._forked or ClosedError("this client is closed")
         pending = Pending(
             node,
             api,
@@ -101,6 +105,8 @@ class NetworkClient:
 
     def poll(self, timeout_s: float) -> None:
         """Sends and receives until something happened or the time is over; completes what was answered."""
+        if self._forked is not None:
+            raise self._forked
         timeout_s = 0.0 if self._early else max(0.0, min(timeout_s, self._until_deadline()))
         for key, events in self._selector.select(timeout_s):
             if key.fileobj is self._wake_reader:
@@ -153,6 +159,7 @@ class NetworkClient:
         for connection in self._connections.values():
             if connection.socket is not None:
                 connection.socket.close()
+        # Nothing is unregistered, as that would be so for the parent, too.
         self._selector.close()
         self._wake_reader.close()
         self._wake_writer.close()
@@ -176,6 +183,11 @@ class NetworkClient:
         """Why the last connection to `node` failed, None when it did not."""
         failure = self._failures.get((node.host, node.port))
         return failure[2] if failure else None
+
+    def after_fork(self, error: ForkedError) -> None:
+        """In a forked child: the connections are the parent's. Only our copies of their descriptors close."""
+        self._forked = error
+        self.abandon()
 
     def close(self) -> None:
         """Closes every connection; requests in flight fail."""

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import TracebackType
 
-from bowstring.clients.errors import ClientError, ClosedError
+from bowstring.clients import forks
+from bowstring.clients.errors import ClientError, ClosedError, ForkedError
 
 
 class OneThread:
@@ -23,13 +24,23 @@ class OneThread:
         self._lent_to: int | None = None
         self._depth = 0
         self.closed = False
+        self._forked: ForkedError | None = None
+        forks.watch(self)
+
+    def after_fork(self, error: ForkedError) -> None:
+        """In a forked child: closed, and the thread that held it is not there."""
+        self._lock = threading.Lock()
+        self._lent_to = None
+        self._depth = 0
+        self._forked = error
+        self.closed = True
 
     def __enter__(self) -> None:
         if self._lent_to == threading.get_ident():
             self._depth += 1
             return
         if self.closed:
-            raise ClosedError(f"this {self._what} is closed")
+            raise self._forked or ClosedError(f"this {self._what} is closed")
         if not self._lock.acquire(blocking=False):
             raise ClientError(f"this {self._what} is in use by another thread; give each thread its own")
 
