@@ -13,10 +13,11 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 from bench import machine, report
 from bench.bars import judge_all
-from bench.cases import clients, cold, durability, footprint, latency
+from bench.cases import clients, cold, durability, footprint, latency, spark, spark_latency
 from bench.cases.compaction import compaction
 from bench.cases.consume import FilledTopics, consume, produce_and_consume
 from bench.cases.micro import micro
@@ -29,6 +30,7 @@ from bench.sizes import SIZES, Size
 
 REPORTS = report.ROOT / "perf_reports"
 
+Kind = TypeVar("Kind")
 # A case by name; those under load share brokers that have been warmed up, the others start their own.
 Case = Callable[[Lab, FilledTopics, str], CaseResult]
 FRESH: dict[str, Case] = {
@@ -81,7 +83,14 @@ LOADED: dict[str, Case] = {
 LAST: dict[str, Case] = {
     "partitions": lambda lab, _, name: footprint.many_partitions(lab, name, "Many idle partitions"),
 }
-ALL = FRESH | LOADED | LAST
+# Cases of Spark share a session and the topics it reads.
+SPARK: dict[str, Callable[[spark.SparkBench, str], CaseResult]] = {
+    "spark-queries": lambda bench, name: spark.queries(bench, name, "Spark: queries over a topic"),
+    "spark-values": lambda bench, name: spark.values(bench, name, "Spark: JSON values, rows into Python"),
+    "spark-sink": lambda bench, name: spark.sink(bench, name, "Spark: rows into a topic"),
+    "spark-latency": lambda bench, name: spark_latency.latency(bench, name, "Spark: latency of streams"),
+}
+ALL = [*FRESH, *LOADED, *SPARK, *LAST]
 
 
 def measure(size: Size, work: Path, only: list[str]) -> Run:
@@ -99,6 +108,10 @@ def measure(size: Size, work: Path, only: list[str]) -> Run:
         if loaded := _chosen(LOADED, only):
             warm_up(lab)
             _run_cases(run, lab, topics, loaded)
+        if spark_cases := _chosen(SPARK, only):
+            with spark.SparkBench(lab) as bench:
+                for name, spark_case in spark_cases.items():
+                    run.cases[name] = spark_case(bench, name)
         lab.stop_peers()
         _run_cases(run, lab, topics, _chosen(LAST, only))
     run.duration_seconds = time.monotonic() - began
@@ -122,7 +135,7 @@ def main(arguments: list[str] | None = None) -> int:
     return 1 if any(case.failures for case in run.cases.values()) else 0
 
 
-def _chosen(cases: dict[str, Case], only: list[str]) -> dict[str, Case]:
+def _chosen(cases: dict[str, Kind], only: list[str]) -> dict[str, Kind]:
     return {name: case for name, case in cases.items() if not only or name in only}
 
 
@@ -137,7 +150,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     for name in SIZES:
         group.add_argument(f"--{name}", dest="size", action="store_const", const=name)
     parser.set_defaults(size="short")
-    parser.add_argument("--only", nargs="+", choices=list(ALL), metavar="CASE", help=", ".join(ALL))
+    parser.add_argument("--only", nargs="+", choices=ALL, metavar="CASE", help=", ".join(ALL))
     parser.add_argument("--peers", nargs="+", choices=list(PEER_CLASSES), help="brokers, in turn order")
     parser.add_argument("--rounds", type=int, help="instead of the size's own number of rounds")
     parser.add_argument("--output", type=Path, default=REPORTS, help="where the report's directory goes")

@@ -215,6 +215,58 @@ BARS = (
         "rec/s",
         (at_least(30e6, "rec/s"),),
     ),
+    *(
+        Bar(f"Spark, columnar over TCP: {what}", "spark-queries", f"{key}_rows_per_second", "rows/s", limits)
+        for key, what, limits in (
+            ("count", "count", (times_kafka(15),)),
+            ("sum", "sum(length(value))", (times_kafka(15),)),
+            ("group", "groupBy(partition)", (times_kafka(15),)),
+            ("noop", "all columns into noop", (times_kafka(8),)),
+            ("available_now", "a stream, AvailableNow", (times_kafka(8),)),
+        )
+    ),
+    Bar(
+        "Spark, sum(length(value)): columnar over Parquet's",
+        "spark-queries",
+        "sum_over_parquet",
+        "×",
+        (at_least(1, "×"),),
+    ),
+    *(
+        Bar(
+            f"Spark, Python engine: {what}",
+            "spark-queries",
+            f"python_{key}_rows_per_second",
+            "rows/s",
+            (times_kafka(3),),
+        )
+        for key, what in (
+            ("count", "count"),
+            ("sum", "sum(length(value))"),
+            ("group", "groupBy(partition)"),
+            ("noop", "all columns into noop"),
+            ("available_now", "a stream, AvailableNow"),
+        )
+    ),
+    Bar(
+        "Spark, from_json on values",
+        "spark-values",
+        "from_json_rows_per_second",
+        "rows/s",
+        (times_kafka(2.5),),
+    ),
+    Bar(
+        "Spark, from_json: columnar over Parquet's",
+        "spark-values",
+        "from_json_over_parquet",
+        "×",
+        (at_least(1, "×"),),
+    ),
+    Bar("Spark, toArrow", "spark-values", "to_arrow_rows_per_second", "rows/s", (times_kafka(4),)),
+    Bar("Spark, toPandas", "spark-values", "to_pandas_rows_per_second", "rows/s", (times_kafka(3),)),
+    Bar("Spark sink", "spark-sink", "sink_rows_per_second", "rows/s", (times_kafka(2),)),
+    Bar("Spark, micro-batch, p50", "spark-latency", "batch_p50_ms", "ms", (at_most(60, "ms"),)),
+    Bar("Spark, real-time mode, p50", "spark-latency", "real_time_p50_ms", "ms", (at_most(2, "ms"),)),
     Bar("process start to first ApiVersions", "start", "start_seconds", "s", (at_most(0.15, "s"),)),
     Bar("idle memory", "idle", "rss_mib", "MiB", (at_most(40, "MiB"),)),
     Bar("idle CPU", "idle", "cpu_percent", "%", (at_most(0, "%"),)),

@@ -23,6 +23,8 @@ class Size:
         recovery_new_bytes: of them, written since the last checkpoint.
         compact_records: 100-byte records of the compaction case.
         compact_keys: keys they have.
+        spark_rows: rows that each query of the Spark cases reads.
+        spark_batches: micro-batches of the median in their latency case.
         warm_memory: whether memory is filled before every round (see bench/warm_memory.py).
     """
 
@@ -49,6 +51,8 @@ class Size:
     recovery_new_bytes: int
     compact_records: int
     compact_keys: int
+    spark_rows: int
+    spark_batches: int
     warm_memory: bool = True
 
 
@@ -78,6 +82,8 @@ SMOKE = Size(
     recovery_new_bytes=4 << 20,
     compact_records=20_000,
     compact_keys=2_000,
+    spark_rows=40_000,
+    spark_batches=5,
     warm_memory=False,
 )
 
@@ -105,6 +111,8 @@ SHORT = Size(
     recovery_new_bytes=256 << 20,
     compact_records=10_000_000,
     compact_keys=1_000_000,
+    spark_rows=8_000_000,
+    spark_batches=60,
 )
 
 FULL = Size(
@@ -131,6 +139,8 @@ FULL = Size(
     recovery_new_bytes=256 << 20,
     compact_records=10_000_000,
     compact_keys=1_000_000,
+    spark_rows=24_000_000,
+    spark_batches=300,
 )
 
 SIZES = {size.name: size for size in (SMOKE, SHORT, FULL)}
