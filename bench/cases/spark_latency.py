@@ -16,6 +16,7 @@ from bench.results import CaseResult
 SEND_EVERY_S = 0.005
 WARM_UP_BATCHES = 10
 TIMEOUT_S = 120.0
+SETTLE_NS = 2_000_000_000
 CHECKPOINTS = "spark.sql.streaming.checkpointFileManagerClass"
 
 
@@ -117,14 +118,19 @@ def _real_time(bench: SparkBench, peer: Peer, records: int) -> dict[str, float]:
 def _delays_ms(peer: Peer, source: str, target: str, records: int) -> list[float]:
     waited: list[float] = []
     deadline = time.monotonic() + TIMEOUT_S
+    settled_ns: int | None = None
     with (
         bowstring.Consumer(peer.bootstrap, auto_offset_reset="earliest") as consumer,
         Trickle(peer, source),
     ):
         consumer.assign([(target, 0)])
-        while len(waited) < 2 * records:
+        while len(waited) < records:
             if time.monotonic() > deadline:
                 raise PeerError(f"real-time mode: {len(waited)} records in {TIMEOUT_S:.0f} s")
             for record in consumer.poll(timeout=0.5):
-                waited.append((time.monotonic_ns() - int(record.value or b"0")) / 1e6)
-    return waited[records:]  # the first half warms up
+                sent_ns, now_ns = int(record.value or b"0"), time.monotonic_ns()
+                # What was sent while the query started waited for that.
+                settled_ns = settled_ns or now_ns + SETTLE_NS
+                if sent_ns > settled_ns:
+                    waited.append((now_ns - sent_ns) / 1e6)
+    return waited

@@ -34,7 +34,8 @@ public record LocalSegments(long nextOffset, List<Segment> segments, long[] abor
       long end = from.getLong();
       from.get(); // flags: whether it still grows
       segments.add(new Segment(baseOffset, endOffset, device, inode, start, end, LocalConnection.string(from)));
-      from.position(from.position() + 16 * from.getShort()); // what the broker has checked; it is checked here again
+      int checked = from.getShort(); // ranges the broker has checked; it is checked here again
+      from.position(from.position() + 16 * checked);
     }
     long[] aborted = new long[2 * from.getInt()];
     for (int i = 0; i < aborted.length; i++) {
