@@ -11,6 +11,7 @@ from bowstring.clients.config_names import (
     boolean,
     choice,
     integer,
+    multiplied,
     refused,
     text,
 )
@@ -23,7 +24,7 @@ _ERRORS = "errors are raised by the call they concern, and by futures; nothing i
 _SOCKETS = "sockets use the kernel's own sizes and keep-alive"
 _BACKOFF = "a broker that refuses is tried again after 50 ms, doubling to 1 s"
 _CODECS = "records are bytes; typed values are bowstring.Json, Avro and Protobuf"
-_READ_AHEAD = "fetches run ahead by what fetch_max_bytes and max_partition_fetch_bytes allow"
+_READ_AHEAD = "fetches run ahead by what prefetch_max_bytes and max_partition_fetch_bytes allow"
 
 CONNECTION: tuple[ConfigName, ...] = (
     ConfigName("bootstrap.servers", "bootstrap_servers", as_given),
@@ -147,7 +148,7 @@ CONSUMER = ConfigTable(
         refused("default.offset.commit.callback", "give on_commit to commit(asynchronous=True, on_commit=…)"),
         refused("consumer.timeout.ms", "poll(timeout=…) returns an empty list when there is nothing", "inf"),
         refused("queued.min.messages", _READ_AHEAD),
-        refused("queued.max.messages.kbytes", _READ_AHEAD),
+        ConfigName("queued.max.messages.kbytes", "prefetch_max_bytes", multiplied(1024)),
         refused("fetch.error.backoff.ms", "a refused fetch is repeated after 100 ms"),
         refused("retry.backoff.ms", "what is refused is repeated after 50 to 100 ms", "100"),
         refused("retry.backoff.max.ms", "what is refused is repeated after 50 to 100 ms", "1000"),

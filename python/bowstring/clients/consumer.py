@@ -68,6 +68,8 @@ class Consumer(ConsumerOffsets, FamiliarNames, ConsumerPositions, ArrowReading):
         assignors: names out of "range" and "cooperative-sticky", in order of preference.
         max_poll_interval_ms: longest time between polls before the group gives the partitions to others.
         max_poll_records: most records of one `poll`.
+        prefetch_max_bytes: fetched bytes that may wait for polls; beyond it only partitions that have nothing
+            waiting are asked for more. What is being received comes on top, at most fetch_max_bytes a broker.
         isolation_level: "read_uncommitted", or "read_committed" to skip aborted transactions (KIP-98).
         local: True reads what is there already out of the broker's mapped files, if it is Bowstring, on this
             machine, and lets this user; "auto" does so if it can be, and else reads over TCP as False does
@@ -106,6 +108,7 @@ class Consumer(ConsumerOffsets, FamiliarNames, ConsumerPositions, ArrowReading):
         fetch_min_bytes: int = 1,
         fetch_max_bytes: int = 52_428_800,
         max_partition_fetch_bytes: int = 1_048_576,
+        prefetch_max_bytes: int = 67_108_864,
         fetch_max_wait_ms: int = 500,
         isolation_level: str = "read_uncommitted",
         check_crcs: bool = True,
@@ -131,8 +134,9 @@ class Consumer(ConsumerOffsets, FamiliarNames, ConsumerPositions, ArrowReading):
             allow_auto_create=allow_auto_create,
         )
         self._positions = Positions()
-        sizes = (fetch_min_bytes, fetch_max_bytes, max_partition_fetch_bytes, fetch_max_wait_ms)
-        config = FetchConfig(*sizes, self._read_committed, check_crcs, auto_offset_reset, local)
+        sizes = (fetch_min_bytes, fetch_max_bytes, max_partition_fetch_bytes, prefetch_max_bytes)
+        committed = self._read_committed
+        config = FetchConfig(*sizes, fetch_max_wait_ms, committed, check_crcs, auto_offset_reset, local)
         self._fetcher = Fetcher(self._client, self._cluster, self._positions, config)
         self._owner = OneThread("Consumer")
         self._group: Membership | None = None
@@ -183,6 +187,7 @@ class Consumer(ConsumerOffsets, FamiliarNames, ConsumerPositions, ArrowReading):
                 raise ConfigError("subscribe() takes either topics or a pattern")
             names = [topics] if isinstance(topics, str) else list(topics or ())
             self._group.subscribe(names, pattern, (on_assigned, on_revoked, on_lost))
+            self._fetcher.group_assigns = True
 
     def assign(self, partitions: Iterable[TopicPartition | tuple[str, int]]) -> None:
         """Reads exactly these partitions; the positions of those already read are kept."""
@@ -199,6 +204,7 @@ class Consumer(ConsumerOffsets, FamiliarNames, ConsumerPositions, ArrowReading):
         with self._owner:
             if self._group is not None:
                 self._group.unsubscribe()
+                self._fetcher.group_assigns = False
             self._positions.replace([])
 
     def subscription(self) -> set[str]:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from bowstring.clients.local_fetch import LocalFetch
 
 RETRY_PAUSE_S = 0.1
+MISSING_TOPIC_S = 5.0
 
 _LEADER_ERRORS = (
     Errors.NOT_LEADER_OR_FOLLOWER.code,
@@ -43,6 +44,7 @@ _LEADER_ERRORS = (
     Errors.OFFSET_NOT_AVAILABLE.code,
     Errors.LEADER_NOT_AVAILABLE.code,
 )
+_TOPIC_ERRORS = (Errors.UNKNOWN_TOPIC_OR_PARTITION.code, Errors.UNKNOWN_TOPIC_ID.code)
 _SESSION_ERRORS = (
     Errors.FETCH_SESSION_ID_NOT_FOUND.code,
     Errors.INVALID_FETCH_SESSION_EPOCH.code,
@@ -57,6 +59,7 @@ class FetchConfig:
     min_bytes: int
     max_bytes: int
     partition_max_bytes: int
+    prefetch_max_bytes: int
     max_wait_ms: int
     read_committed: bool
     check_crcs: bool
@@ -110,6 +113,8 @@ class Fetcher:
         self._busy: set[int] = set()
         self._looking_up: set[TopicPartition] = set()
         self._retry_at = 0.0
+        self._missing_since: dict[str, float] = {}
+        self.group_assigns = False
         self._local: LocalFetch | None = None
         if config.local:
             from bowstring.clients.local_fetch import LocalFetch
@@ -127,9 +132,9 @@ class Fetcher:
             return self._retry_at - now
         self._look_up_positions()
         wanted: dict[Node, dict[TopicPartition, Asked]] = {}
-        room = self._config.partition_max_bytes
+        room = self._room()
         for partition, state in self.positions.items():
-            if state.position is None or state.paused or state.buffered_bytes >= room:
+            if state.position is None or state.paused or (state.chunks and state.buffered_bytes >= room):
                 continue
             if state.fetch_offset >= state.end_offset:
                 continue
@@ -137,6 +142,7 @@ class Fetcher:
             if node is None:
                 self.cluster.want(partition.topic)
                 self.cluster.invalidate()
+                self._note_missing(partition, now)
                 self._pause()
                 continue
             if self._local is not None and self._filled(self._local, node, partition, state):
@@ -149,6 +155,21 @@ class Fetcher:
         for node, partitions in wanted.items():
             self._fetch(node, partitions)
         return 3600.0 if now >= self._retry_at else self._retry_at - now
+
+    def _room(self) -> int:
+        """What a partition may have waiting and still be asked for more; one that has nothing always is."""
+        waiting = sum(state.buffered_bytes for _, state in self.positions.items())
+        return self._config.partition_max_bytes if waiting < self._config.prefetch_max_bytes else 0
+
+    def _note_missing(self, partition: TopicPartition, now: float) -> None:
+        """A topic that is unknown for a while is an error if the caller named it; a group lets go of it."""
+        code = self.cluster.topic_errors.get(partition.topic)
+        if code not in _TOPIC_ERRORS:
+            self._missing_since.pop(partition.topic, None)
+        elif now - self._missing_since.setdefault(partition.topic, now) >= MISSING_TOPIC_S:
+            self._missing_since[partition.topic] = now
+            if not self.group_assigns:
+                self.error = broker_error(code, f"reading {partition}")
 
     def _filled(
         self, local: LocalFetch, node: Node, partition: TopicPartition, state: PartitionState

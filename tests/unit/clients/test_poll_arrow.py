@@ -8,18 +8,21 @@ import pyarrow as pa
 import pytest
 
 from bowstring._native.encode import encode_batch
+from bowstring.clients import fetcher
 from bowstring.clients.consumer import Consumer
 from bowstring.clients.errors import (
     ClosedError,
     CorruptBatchError,
     NoOffsetError,
     OffsetOutOfRangeError,
+    UnknownTopicError,
 )
 from bowstring.clients.producer import Producer
 from bowstring.clients.records import TopicPartition
 from tests.unit.batch.test_arrow_rows import marker
 
 from .fetch_log import FetchLog
+from .test_arrow_columns import Lengths
 
 
 def fill(bootstrap, topic, count, partitions=1, **options):
@@ -165,6 +168,49 @@ def test_offsets_out_of_range_and_unknown(bootstrap, new_topic, consumer_for):
     with pytest.raises(OffsetOutOfRangeError, match=r"offset 11 is not in the log"):
         for _ in range(20):
             strict.poll_arrow(timeout=0.5)
+
+
+def test_typed_values(bootstrap, new_topic, consumer_for):
+    topic = new_topic()
+    fill(bootstrap, topic, 30)
+    consumer = consumer_for(topic, key=Lengths(), value=Lengths())
+    batch = consumer.poll_arrow(10, timeout=5, columns=["offset", "value"])
+    assert batch.schema.names == ["offset", "value", "value_error"]
+    assert batch["value"].to_pylist() == [{"length": 12}] * 10
+    reader = consumer.to_reader(timeout=1, columns=["value", "key"])
+    assert reader.schema.names == ["value", "value_error", "key", "key_error"]
+    assert reader.read_all().num_rows == 20
+
+
+def test_an_assigned_topic_that_vanishes(bootstrap, admin, new_topic, consumer_for, monkeypatch):
+    monkeypatch.setattr(fetcher, "MISSING_TOPIC_S", 0.3)
+    topic = new_topic()
+    fill(bootstrap, topic, 10)
+    consumer = consumer_for(topic, allow_auto_create=False)
+    assert read(consumer, 10).num_rows == 10
+    admin.delete_topics([topic])
+    deadline = time.monotonic() + 15
+    with pytest.raises(UnknownTopicError, match=rf"reading {topic}-0.*topics create"):
+        while time.monotonic() < deadline:
+            consumer.poll_arrow(timeout=0.5)
+
+
+def test_what_waits_for_polls_is_bounded(bootstrap, new_topic, consumer_for):
+    topic = new_topic(partitions=4)
+    with Producer(bootstrap, batch_size=16384) as producer:
+        for i in range(4000):
+            producer.send(topic, bytes(1000), partition=i % 4)
+    sizes = {"max_partition_fetch_bytes": 100_000, "prefetch_max_bytes": 150_000}
+    consumer = consumer_for(topic, **sizes)
+    total, most = 0, 0
+    while total < 4000:
+        total += consumer.poll_arrow(7, timeout=5).num_rows
+        most = max(most, sum(state.buffered_bytes for _, state in consumer._positions.items()))
+    assert most <= 560_000, "the bound, and one answer that was on its way"
+    kept = consumer_for(topic, fetch_max_wait_ms=5, **sizes)
+    kept.poll_arrow(1, timeout=5)
+    kept.pause(*[TopicPartition(topic, p) for p in range(3)])
+    assert read(kept, 900).num_rows >= 900, "what is paused does not starve the others"
 
 
 def test_a_closed_consumer(consumer_for):
