@@ -45,7 +45,7 @@ ctypedef struct Node:
     int kind
     int target
     int path
-    int size                # of fixed
+    int size                # of fixed; of times of day: units per second
     int128 limit            # of decimals: 10 to the power of the precision
     Column *column          # NULL: read over
     const uint8_t *text     # of A_DEFAULT
@@ -122,7 +122,11 @@ cdef bint read_integer(Reading *r, const Node *node, int64_t row) noexcept nogil
         return False
     if node.kind == A_INT and value != <int32_t>value:
         return bad(r, node, "an int has more than 32 bits")
-    return node.column == NULL or set_number(node, row, value)
+    if node.column == NULL:
+        return True
+    if node.size > 0 and (value < 0 or value >= <int64_t>86400 * node.size):
+        return bad(r, node, "a time of day beyond 24 hours")
+    return set_number(node, row, value)
 
 
 cdef bint read_real(Reading *r, const Node *node, int64_t row) noexcept nogil:

@@ -24,6 +24,7 @@ KINDS = {
 _SAME, _TO_FLOAT, _TO_DOUBLE, _TO_DECIMAL = range(4)
 _CHOICE = 1  # the target of a union that is a struct
 _AROUND, _OVER = -1, -2  # places
+_PER_SECOND = {"time-millis": 10**3, "time-micros": 10**6}
 _PROMOTIONS = {
     "int": ("long", "float", "double"),
     "long": ("float", "double"),
@@ -156,7 +157,8 @@ def _leaf(writer: AvroType, reader: AvroType, place: int, path: str) -> AvroPlan
         known = set(reader.symbols)
         symbols = [(each if each in known else reader.default_symbol) for each in writer.symbols]  # type: ignore[misc]
         symbols = [each.encode() if isinstance(each, str) else None for each in symbols]
-    return _node(kind, place, path, target=target, size=writer.size, precision=precision, symbols=symbols)
+    size = _PER_SECOND.get(reader.logical, 0) if kind in ("int", "long") else writer.size
+    return _node(kind, place, path, target=target, size=size, precision=precision, symbols=symbols)
 
 
 def binary(schema: AvroType, value: Any) -> bytes:

@@ -134,6 +134,8 @@ def _plan(field: pa.Field, path: str) -> Plan:
         if bits:
             most = 2**bits - 1
             least = 0 if types.is_unsigned_integer(kind) else 2**bits
+        if code == _TIME:
+            most, least = 86_400 * per_second - 1, 0
     return code, field.name.encode(), path, most, least, precision, scale, per_second, required, parts
 
 
