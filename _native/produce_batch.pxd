@@ -23,6 +23,7 @@ cdef class Batch:
     cdef public object producer          # (id, epoch) it was last sealed with
     cdef public int32_t base_sequence
     cdef public int64_t order
+    cdef readonly bint sealed
     cdef readonly bint done
     cdef readonly object error
     cdef readonly int64_t base_offset

@@ -138,6 +138,7 @@ cdef class Batch:
         cdef BatchInfo info
         self.producer = producer
         self.base_sequence = base_sequence
+        self.sealed = True
         if self.encoded is not None:
             if <int64_t>producer[0] >= 0:
                 self.encoded = with_producer(self.encoded, producer[0], producer[1], base_sequence)

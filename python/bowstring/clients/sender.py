@@ -129,16 +129,24 @@ class Sender:
 
     def _send_due(self) -> float:
         """Sends all that may go; seconds until more will be due."""
-        self.client.cork()
-        try:
-            while True:
-                requests, due_s = self._collect(time.monotonic())
-                if not requests:
-                    return due_s
-                for node, taken in requests.items():
-                    self._transmit(node, taken)
-        finally:
-            self.client.uncork()
+        while True:
+            count = self.metrics.requests
+            self.client.cork()
+            try:
+                due_s = self._send_until_none_is_due()
+            finally:
+                self.client.uncork()
+            # Writing may have found a connection broken: then what it carried is due again, at its time.
+            if self.metrics.requests == count:
+                return due_s
+
+    def _send_until_none_is_due(self) -> float:
+        while True:
+            requests, due_s = self._collect(time.monotonic())
+            if not requests:
+                return due_s
+            for node, taken in requests.items():
+                self._transmit(node, taken)
 
     def _collect(self, now: float) -> tuple[dict[Node, list[ProduceBatch]], float]:
         """Takes a batch of each partition that has one to be sent, by leader; seconds until more is due."""
@@ -182,7 +190,7 @@ class Sender:
             identity = ((-1, -1), -1)
             if config.idempotent:
                 identity = self._queue(batch).sequence(batch, self._producer)
-            if batch.attempts == 1 or (batch.producer, batch.base_sequence) != identity:
+            if not batch.sealed or (batch.producer, batch.base_sequence) != identity:
                 batch.seal(*identity, config.compression, config.compression_level)
         self.metrics.sent(taken, now)
         self.client.send(
@@ -294,6 +302,7 @@ class Sender:
         second = ProduceBatch(batch.partition, 0.0)
         batch.divide(first, second)
         self.metrics.splits += 1
+        accumulator.unfinished.discard(batch)  # its bytes count with the halves from now on
         for half in (second, first):
             accumulator.put_back(queue, half)
 

@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from bowstring._native.client import decode_records
 from bowstring.clients.errors import (
     AuthorizationError,
     BufferFullError,
@@ -16,6 +17,7 @@ from bowstring.clients.errors import (
     RecordTooLargeError,
 )
 from bowstring.clients.producer import Producer
+from bowstring.clients.records import Record
 from bowstring.engine.errors import Errors
 from bowstring.engine.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from bowstring.engine.protocol.messages.metadata import MetadataRequest
@@ -251,3 +253,80 @@ def test_partition_that_is_not_there(broker):
     Log(broker)
     with producer_for(broker) as producer, pytest.raises(ConfigError, match=r"partitions 0 to 0, not 5"):
         producer.send("t", b"x", partition=5)
+
+
+class Small(Log):
+    """A topic that takes batches of at most `records` records."""
+
+    def __init__(self, broker, records):
+        super().__init__(broker)
+        self.records = records
+
+    def produce(self, version, request):
+        (batch,) = batches_of(request)
+        _, _, first, count = identity(batch)
+        if count > self.records:
+            return produced(request, error=Errors.MESSAGE_TOO_LARGE.code)
+        assert first == sum(identity(stored)[3] for stored in self.stored), "numbered on without a gap"
+        return super().produce(version, request)
+
+
+@pytest.mark.parametrize("compression", ["none", "lz4"])
+def test_a_batch_that_the_topic_finds_too_large_is_divided(broker, compression):
+    log = Small(broker, 10)
+    with producer_for(broker, linger_ms=60_000, compression=compression) as producer:
+        seen = []
+        futures = [
+            producer.send("t", b"%d" % i, headers={"n": b"1"}, timestamp=1000 - i, on_delivery=seen.append)
+            for i in range(100)
+        ]
+        producer.flush(20)
+        assert [future.result(0).offset for future in futures] == list(range(100))
+        assert seen == futures and producer.metrics()["batch-split-total"] > 5
+    records = [r for batch in log.stored for r in decode_records(Record, "t", 0, bytes(batch))]
+    assert [(r.value, r.timestamp, r.headers) for r in records] == [
+        (b"%d" % i, 1000 - i, (("n", b"1"),)) for i in range(100)
+    ]
+
+
+def test_a_record_that_the_topic_finds_too_large_fails_alone(broker):
+    class Picky(Log):
+        def produce(self, version, request):
+            (batch,) = batches_of(request)
+            if b"bad" in batch:
+                return produced(request, error=Errors.MESSAGE_TOO_LARGE.code)
+            return super().produce(version, request)
+
+    Picky(broker)
+    with producer_for(broker, linger_ms=60_000) as producer:
+        futures = [producer.send("t", b"bad" if i == 5 else b"good") for i in range(16)]
+        producer.flush(20)
+        failed = [i for i, future in enumerate(futures) if future.exception(0) is not None]
+        assert failed == [5]
+        assert isinstance(futures[5].exception(0), RecordTooLargeError)
+
+
+def test_retries_may_be_bounded(broker):
+    log = Log(broker, [Errors.NOT_ENOUGH_REPLICAS.code] * 10)
+    with producer_for(broker, retries=2) as producer:
+        with pytest.raises(ClientError, match=r"NOT_ENOUGH_REPLICAS"):
+            producer.send("t", b"x").result(10)
+        assert len(broker.seen(ProduceRequest)) == 3
+        assert log.stored == []
+
+
+def test_metrics_go_by_javas_names(broker):
+    Log(broker)
+    with producer_for(broker) as producer:
+        for _ in range(3):
+            producer.send("t", b"x" * 100).result(10)
+        found = producer.metrics()
+    assert found["record-send-total"] == 3 and found["request-total"] == 3
+    assert found["batch-size-avg"] == pytest.approx(found["batch-size-max"])
+    assert found["record-send-rate"] > 0 and found["records-per-request-avg"] == 1
+    assert found["buffer-total-bytes"] == 33_554_432 == found["buffer-available-bytes"]
+
+
+def test_a_topic_is_a_name(broker):
+    with producer_for(broker) as producer, pytest.raises(ConfigError, match=r"give its name"):
+        producer.send(b"t", b"x")

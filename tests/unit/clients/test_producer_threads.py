@@ -1,0 +1,115 @@
+"""Many threads, one producer, little room: nothing is lost, doubled or out of order, and all of it is counted."""
+
+import random
+import threading
+
+import pytest
+
+from bowstring._native.client import decode_records
+from bowstring.clients.errors import ClientError
+from bowstring.clients.producer import Producer
+from bowstring.clients.records import Record
+from bowstring.engine.errors import Errors
+from bowstring.engine.protocol.messages.produce import ProduceRequest
+from tests.unit.clients.fake_broker import CLOSE, FakeBroker, produced
+from tests.unit.clients.test_sender import identity
+
+
+class Store:
+    """What a broker with five-batch memory stores: refuses gaps, knows repeats, fails now and then."""
+
+    def __init__(self, broker, seed, trouble):
+        self.random = random.Random(seed)
+        self.trouble = trouble
+        self.lock = threading.Lock()
+        self.batches = {}
+        self.next_sequence = {}
+        broker.handlers[ProduceRequest] = self.produce
+
+    def produce(self, version, request):
+        with self.lock:
+            chance = self.random.random()
+            if chance < self.trouble / 2:
+                return produced(request, error=Errors.NOT_ENOUGH_REPLICAS.code)
+            answer = produced(request)
+            for topic, answered in zip(request.topic_data, answer.responses, strict=True):
+                for part, told in zip(topic.partition_data, answered.partition_responses, strict=True):
+                    told.error_code = self.store(part.index, bytes(part.records))
+            return CLOSE if chance < self.trouble else answer
+
+    def store(self, index, data):
+        _, _, sequence, count = identity(data)
+        expected = self.next_sequence.get(index, 0)
+        if sequence < expected:
+            return 0  # a repeat of what is there
+        if sequence > expected:
+            return Errors.OUT_OF_ORDER_SEQUENCE_NUMBER.code
+        self.next_sequence[index] = expected + count
+        self.batches.setdefault(index, []).append(data)
+        return 0
+
+    def records(self):
+        return {
+            index: [record for data in found for record in decode_records(Record, "t", index, data)]
+            for index, found in self.batches.items()
+        }
+
+
+@pytest.mark.parametrize("trouble", [0.0, 0.2])
+def test_every_record_once_and_in_order(trouble):
+    threads, each = 6, 1500
+    with FakeBroker(partitions=3) as broker:
+        store = Store(broker, 7, trouble)
+        producer = Producer(
+            broker.bootstrap, batch_size=2000, buffer_memory=30_000, linger_ms=1, retry_backoff_ms=1
+        )
+        done = []
+
+        def work(number):
+            for i in range(each):
+                size = (i * 7919) % 90
+                producer.send("t", b"%d " % i + b"x" * size, b"%d" % number, on_delivery=done.append)
+
+        workers = [threading.Thread(target=work, args=(n,)) for n in range(threads)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join(60)
+        producer.flush(60)
+        metrics = producer.metrics()
+        assert producer.accumulator.buffered_bytes == 0 and not producer.accumulator.unfinished
+        producer.close()
+    assert len(done) == threads * each and all(future.exception(0) is None for future in done)
+    by_key = {}
+    for found in store.records().values():
+        for record in found:
+            by_key.setdefault(record.key, []).append(int(record.value.split()[0]))
+    assert by_key == {b"%d" % n: list(range(each)) for n in range(threads)}
+    assert metrics["record-send-total"] == threads * each and metrics["record-error-total"] == 0
+    assert metrics["buffer-available-bytes"] == 30_000 and metrics["request-latency-avg"] > 0
+    assert (metrics["record-retry-total"] > 0) == (trouble > 0)
+
+
+def test_closing_while_threads_send():
+    with FakeBroker() as broker:
+        Store(broker, 1, 0.0)
+        producer = Producer(broker.bootstrap, linger_ms=0, batch_size=500)
+        futures = []
+
+        def work():
+            try:
+                while True:
+                    futures.append(producer.send("t", b"x" * 50))
+            except ClientError:
+                return
+
+        workers = [threading.Thread(target=work) for _ in range(3)]
+        for worker in workers:
+            worker.start()
+        while len(futures) < 200:
+            pass
+        producer.close(20)
+        for worker in workers:
+            worker.join(20)
+    assert all(future.done() for future in futures)
+    assert all(future.exception(0) is None for future in futures), "what was taken is sent before the end"
