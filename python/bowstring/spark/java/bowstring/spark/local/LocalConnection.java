@@ -61,7 +61,8 @@ public final class LocalConnection implements Closeable {
       } else {
         socket.close();
       }
-      if (failed instanceof LocalReadsUnavailable || failed instanceof RuntimeException) {
+      boolean damaged = failed instanceof BufferUnderflowException;
+      if (failed instanceof LocalReadsUnavailable || failed instanceof RuntimeException && !damaged) {
         throw failed;
       }
       throw new LocalReadsUnavailable("The socket " + path + " cannot be used (" + failed.getMessage() + ")");
@@ -98,7 +99,7 @@ public final class LocalConnection implements Closeable {
     ByteBuffer answer = exchange(Math.addExact(options.requestTimeoutMs(), waitMs));
     try {
       return LocalSegments.read(answer);
-    } catch (BufferUnderflowException | NegativeArraySizeException damaged) {
+    } catch (BufferUnderflowException damaged) {
       broken = true;
       throw new WireException.MalformedResponse("The broker's answer at " + identity.path() + " cannot be read");
     }
@@ -115,7 +116,11 @@ public final class LocalConnection implements Closeable {
   }
 
   static String string(ByteBuffer from) {
-    byte[] bytes = new byte[from.getShort()];
+    int length = from.getShort();
+    if (length < 0 || length > from.remaining()) {
+      throw new BufferUnderflowException();
+    }
+    byte[] bytes = new byte[length];
     from.get(bytes);
     return new String(bytes, StandardCharsets.UTF_8);
   }

@@ -1,5 +1,6 @@
 package bowstring.spark.local;
 
+import java.nio.BufferUnderflowException;
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.List;
@@ -20,8 +21,9 @@ public record LocalSegments(long nextOffset, List<Segment> segments, long[] abor
    */
   public record Segment(long baseOffset, long endOffset, long device, long inode, long start, long end, String path) {}
 
+  /** Reads an answer behind its header; BufferUnderflowException if it is cut off. */
   static LocalSegments read(ByteBuffer from) {
-    from.position(from.position() + 16 + 4 + 8 + 8 + 8); // topic id, leader epoch, log start, high watermark, LSO
+    skip(from, 16 + 4 + 8 + 8 + 8); // topic id, leader epoch, log start, high watermark, LSO
     long nextOffset = from.getLong();
     from.getLong(); // history: nothing is kept from answer to answer
     List<Segment> segments = new ArrayList<>();
@@ -34,13 +36,24 @@ public record LocalSegments(long nextOffset, List<Segment> segments, long[] abor
       long end = from.getLong();
       from.get(); // flags: whether it still grows
       segments.add(new Segment(baseOffset, endOffset, device, inode, start, end, LocalConnection.string(from)));
-      int checked = from.getShort(); // ranges the broker has checked; it is checked here again
-      from.position(from.position() + 16 * checked);
+      int checked = from.getShort();
+      skip(from, 16 * checked); // positions that the broker has checked; they are checked here again
     }
-    long[] aborted = new long[2 * from.getInt()];
+    int transactions = from.getInt();
+    if (transactions < 0 || transactions > from.remaining() / 16) {
+      throw new BufferUnderflowException();
+    }
+    long[] aborted = new long[2 * transactions];
     for (int i = 0; i < aborted.length; i++) {
       aborted[i] = from.getLong();
     }
     return new LocalSegments(nextOffset, segments, aborted);
+  }
+
+  private static void skip(ByteBuffer from, int bytes) {
+    if (bytes < 0 || bytes > from.remaining()) {
+      throw new BufferUnderflowException();
+    }
+    from.position(from.position() + bytes);
   }
 }

@@ -1,0 +1,171 @@
+"""format("bowstring") when things go wrong: brokers die, records are damaged or hidden, tasks are killed."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka import Producer as TransactionalProducer
+
+import bowstring
+from tests.conformance.target import BowstringBroker, KafkaBroker
+from tests.spark.test_source_batch import fill, read, rows
+from tests.spark.test_source_stream import Sink, expected, run, wait
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture
+def own_broker(tmp_path: Path) -> Iterator[BowstringBroker]:
+    """A broker that the test may kill."""
+    broker = BowstringBroker(tmp_path / "broker")
+    broker.start()
+    yield broker
+    broker.stop()
+
+
+def transactions(servers: str, topic: str, name: str) -> TransactionalProducer:
+    """Two committed transactions around an aborted one, among plain records; then one that stays open."""
+    producer = TransactionalProducer({"bootstrap.servers": servers, "transactional.id": name})
+    producer.init_transactions(30)
+    for end in ("commit", "abort", "commit", None):
+        producer.begin_transaction()
+        for i in range(10):
+            producer.produce(topic, value=f"{end} {i}", partition=0)
+        producer.flush(30)
+        if end is not None:
+            fill(servers, topic, 5)
+            getattr(producer, f"{end}_transaction")(30)
+    return producer
+
+
+@pytest.mark.parametrize("codec", ["none", "lz4"])
+def test_transactions(
+    spark: SparkSession, kafka: KafkaBroker, make_topic: Callable[..., str], tmp_path: Path, codec: str
+) -> None:
+    topic = make_topic(kafka.bootstrap, compression_type="uncompressed" if codec == "none" else codec)
+    producer = transactions(kafka.bootstrap, topic, topic)
+    try:
+        for level, count in (("read_committed", 35), ("read_uncommitted", 55)):
+            given = {"kafka.isolation.level": level}
+            ours = read(spark, "bowstring", kafka.bootstrap, topic, **given)
+            assert rows(ours) == rows(read(spark, "kafka", kafka.bootstrap, topic, **given))
+            assert ours.count() == count
+            assert ours.select("offset").distinct().count() == count
+        sink = Sink()
+        options = {"maxOffsetsPerTrigger": "7", "kafka.isolation.level": "read_committed"}
+        run(spark, tmp_path, sink, kafka.bootstrap, topic, **options)
+        committed = read(
+            spark, "bowstring", kafka.bootstrap, topic, **{"kafka.isolation.level": "read_committed"}
+        )
+        assert sink.rows == [(0, row.offset) for row in rows(committed)]
+    finally:
+        producer.abort_transaction(30)
+
+
+def test_a_broker_that_is_killed_and_comes_back(
+    spark: SparkSession, own_broker: BowstringBroker, tmp_path: Path
+) -> None:
+    servers, topic = own_broker.bootstrap, "killed"
+    with bowstring.Admin(servers) as admin:
+        admin.create_topics([bowstring.NewTopic(topic, 2)])
+    fill(servers, topic, 1000, 2)
+    sink = Sink()
+    frame = spark.readStream.format("bowstring").options(
+        **{"kafka.bootstrap.servers": servers, "subscribe": topic, "startingOffsets": "earliest"}
+    )
+    query = (
+        frame.load()
+        .writeStream.foreachBatch(sink)
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(processingTime="0 seconds")
+        .start()
+    )
+    try:
+        wait(lambda: len(sink.rows) == 1000)
+        for _ in range(2):
+            own_broker.kill()
+            time.sleep(0.3)
+            own_broker.start()
+            n = len(sink.rows)
+            fill(servers, topic, 100, 2)
+            wait(lambda n=n: len(sink.rows) == n + 100)
+    finally:
+        query.stop()
+    assert query.exception() is None
+    assert sink.rows == expected(2, 600)
+
+
+def test_a_damaged_batch(spark: SparkSession, own_broker: BowstringBroker) -> None:
+    servers, topic = own_broker.bootstrap, "damaged"
+    with bowstring.Admin(servers) as admin:
+        admin.create_topics([bowstring.NewTopic(topic, 1)])
+    fill(servers, topic, 100)
+    (segment,) = own_broker.data.rglob(f"{topic}-0/*.log")
+    with segment.open("r+b") as file:
+        file.seek(200)
+        byte = file.read(1)
+        file.seek(200)
+        file.write(bytes([byte[0] ^ 0xFF]))
+    for local in ("false", "true"):
+        frame = read(spark, "bowstring", servers, topic, local=local)
+        with pytest.raises(Exception, match=r"fails its checksum|CORRUPT_MESSAGE"):
+            frame.collect()
+
+
+def test_records_that_do_not_come(
+    spark: SparkSession, broker: bowstring.Broker, make_topic: Callable[..., str]
+) -> None:
+    servers = broker.bootstrap_servers
+    topic = make_topic(servers)
+    fill(servers, topic, 10)
+    given = {"endingOffsets": f'{{"{topic}":{{"0":20}}}}', "kafkaConsumer.pollTimeoutMs": "700"}
+    for local in ("false", "true"):
+        with pytest.raises(Exception, match=r"No record of .* at or after offset 10 came within .*700 ms"):
+            read(spark, "bowstring", servers, topic, local=local, **given).collect()
+        lossy = read(spark, "bowstring", servers, topic, local=local, failOnDataLoss="false", **given)
+        assert lossy.count() == 10
+
+
+def test_a_killed_task_ends_and_gives_its_memory_back(
+    spark: SparkSession, broker: bowstring.Broker, make_topic: Callable[..., str]
+) -> None:
+    servers = broker.bootstrap_servers
+    topic = make_topic(servers)
+    fill(servers, topic, 10_000, compression="zstd")
+    endless = {"endingOffsets": f'{{"{topic}":{{"0":20000}}}}'}
+    before = direct_bytes(spark)
+    tracker = spark.sparkContext.statusTracker()
+    for _ in range(3):
+        assert read(spark, "bowstring", servers, topic).selectExpr("sum(length(value))").first()[0] > 0
+        failures: list[Any] = []
+
+        def wait_for_ever(failures: list[Any] = failures) -> None:
+            try:
+                read(spark, "bowstring", servers, topic, **endless).collect()
+            except Exception as stopped:
+                failures.append(stopped)
+
+        thread = threading.Thread(target=wait_for_ever)
+        thread.start()
+        wait(lambda: bool(tracker.getActiveJobsIds()))
+        time.sleep(0.3)
+        spark.sparkContext.cancelAllJobs()
+        thread.join(20)
+        assert not thread.is_alive()
+        assert "cancel" in str(failures[0])
+    wait(lambda: direct_bytes(spark) <= before)
+
+
+def direct_bytes(spark: SparkSession) -> int:
+    """Direct memory of the JVM, once no connection is kept."""
+    jvm = spark._jvm
+    jvm.bowstring.spark.wire.ConnectionPool.SHARED.closeIdle()
+    kind = jvm.java.lang.Class.forName("java.lang.management.BufferPoolMXBean")
+    pools = jvm.java.lang.management.ManagementFactory.getPlatformMXBeans(kind)
+    return int(next(pool.getMemoryUsed() for pool in pools if pool.getName() == "direct"))
