@@ -6,6 +6,7 @@ beside it. The key of that cache is the kernel's own digest, see `_compiled`.
 
 from __future__ import annotations
 
+import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +44,13 @@ class KernelCache(FunctionCache):
 
     def _index_key(self, sig: Any, codegen: Any) -> tuple[Any, ...]:
         return sig, codegen.magic_tuple(), self._kernel
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """What was kept; nothing if it calls a function whose module is not here."""
+        try:
+            return super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
+        except ModuleNotFoundError:
+            return None
 
 
 def _over_numbers(record: Any) -> Callable[..., Any]:
@@ -148,9 +156,19 @@ def _record(kernel: Kernel) -> Callable[..., Any]:
         else:
             arguments.append(f"columns[{at}][i]")
             at += 1
-    scope: dict[str, Any] = {"function": numba.njit(kernel.function)}
+    scope: dict[str, Any] = {"__name__": __name__, "function": numba.njit(_rehomed(kernel.function))}
     exec(f"def record(columns, i):\n    return function({', '.join(arguments)})", scope)
     return scope["record"]  # type: ignore[no-any-return]
+
+
+def _rehomed(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The same function as one of this module.
+
+    Machine code from the cache imports the modules it was made of, and a user's is not on every executor.
+    """
+    scope = function.__globals__ | {"__name__": __name__}
+    code = function.__code__
+    return types.FunctionType(code, scope, code.co_name, function.__defaults__, function.__closure__)
 
 
 def _explain(kernel: Kernel, error: Exception) -> str:

@@ -1,4 +1,4 @@
-"""Spark over Bowstring and Apache Kafka: `session()`, and the jar of the columnar engine.
+"""Spark over Bowstring and Apache Kafka: `session()`, `read()`, and the jar of the columnar engine.
 
 Nothing of Spark is loaded before it is used.
 """
@@ -8,11 +8,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from bowstring.spark.reading import read as read
     from bowstring.spark.sessions import jar_path as jar_path
     from bowstring.spark.sessions import session as session
 
-_MODULES = {"jar_path": "sessions", "session": "sessions"}
-__all__ = ["jar_path", "session"]
+_MODULES = {"jar_path": "sessions", "read": "reading", "session": "sessions"}
+__all__ = ["jar_path", "read", "session"]
 
 
 def __getattr__(name: str) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from bowstring.clients.errors import ConfigError
@@ -66,8 +67,9 @@ def read(
 
 def _merged(partials: DataFrame, fused: Fused) -> DataFrame:
     """The final step: partial results of all tasks into one."""
-    from pyspark.sql import functions as F
-
+    # A classic session and one of Spark Connect have columns of their own, and one process may have both.
+    connect = type(partials).__module__.startswith("pyspark.sql.connect")
+    F: Any = import_module("pyspark.sql.connect.functions" if connect else "pyspark.sql.functions")
     merges = {"sum": F.sum, "min": F.min, "max": F.max}
     columns = [merges[part.merge](F.col(f"`{part.name}`")).alias(part.name) for part in fused.parts]
     merged = partials.groupBy(*(F.col(f"`{name}`") for name in fused.by)).agg(*columns)
