@@ -116,7 +116,7 @@ class Producer:
         except Exception as error:  # the serializer's, and the record's
             future.set_exception(error)
             return future
-        size = RECORD_OVERHEAD_BYTES + (len(key) if key else 0) + (len(value) if value else 0)
+        size = RECORD_OVERHEAD_BYTES + _length(key) + _length(value)
         if topic in self._lines or self._producer.would_block(topic, size):
             stamp = time.time_ns() // 1_000_000 if timestamp is None else timestamp
             arguments = {
@@ -306,6 +306,11 @@ class Outcomes:
                 future.set_exception(error)
             else:
                 future.set_result(sent.result(0))
+
+
+def _length(data: Any) -> int:
+    """Bytes of a key or value; what is neither is for `send` to refuse."""
+    return len(data) if hasattr(data, "__len__") else 0
 
 
 def _arrive(future: asyncio.Future[None]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bowstring.clients.errors import ConfigError
+from bowstring.clients.ownership import OneThread
 from bowstring.clients.positions import PartitionState, Positions
 from bowstring.clients.records import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
 
@@ -10,6 +11,7 @@ from bowstring.clients.records import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, Topi
 class ConsumerPositions:
     """Mixed into Consumer, which gives the positions."""
 
+    _owner: OneThread
     _positions: Positions
     _read_committed: bool
 
@@ -62,6 +64,8 @@ class ConsumerPositions:
 
     def _state(self, partition: TopicPartition | tuple[str, int]) -> PartitionState:
         state = self._positions.get(TopicPartition(*partition))
+        if self._owner.closed:
+            raise self._owner.closed_error()
         if state is None:
             raise ConfigError(f"{TopicPartition(*partition)} is not assigned to this consumer")
         return state

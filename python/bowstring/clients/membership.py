@@ -9,7 +9,13 @@ from collections.abc import Callable, Iterable, Mapping
 
 from bowstring.clients.cluster import Cluster
 from bowstring.clients.connection import Pending
-from bowstring.clients.errors import ClientError, ClientTimeoutError, CommitFailedError, NoBrokerError
+from bowstring.clients.errors import (
+    ClientError,
+    ClientTimeoutError,
+    CommitFailedError,
+    ConfigError,
+    NoBrokerError,
+)
 from bowstring.clients.fetcher import Fetcher
 from bowstring.clients.group import GroupEvents, GroupMember
 from bowstring.clients.heartbeat import GroupConfig, Heartbeat
@@ -72,11 +78,15 @@ class Membership:
 
     def subscribe(self, topics: Iterable[str], pattern: str | None, listeners: Listeners) -> None:
         """Reads these topics, or those whose whole name matches, from the next step on."""
+        try:
+            compiled = re.compile(pattern) if pattern is not None else None
+        except re.error as error:
+            raise ConfigError(f"the pattern {pattern!r} is no regular expression: {error}") from error
         if not self.subscribed:
             self._positions.replace([])
         self.subscribed = True
         self._listeners = listeners
-        self._pattern = re.compile(pattern) if pattern is not None else None
+        self._pattern = compiled
         self._cluster.want_all = pattern is not None
         if pattern is not None:
             self._cluster.invalidate()
@@ -155,13 +165,16 @@ class Membership:
             NoBrokerError, ClientTimeoutError, BrokerError: not stored within `timeout_s`.
         """
         deadline = time.monotonic() + timeout_s
+        error: ClientError | None = None
         while offsets:
             self._await_coordinator(deadline, timeout_s)
             outcome: list[ClientError | None] = []
             self._member.commit(offsets, outcome.append)
             while not outcome:
                 if time.monotonic() >= deadline:
-                    raise ClientTimeoutError(f"offsets were not committed within {timeout_s:g} s")
+                    raise ClientTimeoutError(
+                        f"offsets were not committed within {timeout_s:g} s: {error or 'no answer yet'}"
+                    )
                 self._client.poll(max(0.0, deadline - time.monotonic()))
             error = outcome[0]
             if error is None:

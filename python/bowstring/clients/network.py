@@ -105,8 +105,8 @@ class NetworkClient:
 
     def poll(self, timeout_s: float) -> None:
         """Sends and receives until something happened or the time is over; completes what was answered."""
-        if self._forked is not None:
-            raise self._forked
+        if self._closed:
+            raise self._forked or ClosedError("this client is closed")
         timeout_s = 0.0 if self._early else max(0.0, min(timeout_s, self._until_deadline()))
         for key, events in self._selector.select(timeout_s):
             if key.fileobj is self._wake_reader:

@@ -40,9 +40,13 @@ class OneThread:
             self._depth += 1
             return
         if self.closed:
-            raise self._forked or ClosedError(f"this {self._what} is closed")
+            raise self.closed_error()
         if not self._lock.acquire(blocking=False):
             raise ClientError(f"this {self._what} is in use by another thread; give each thread its own")
+
+    def closed_error(self) -> ClosedError:
+        """What using it after the end has to raise."""
+        return self._forked or ClosedError(f"this {self._what} is closed")
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
