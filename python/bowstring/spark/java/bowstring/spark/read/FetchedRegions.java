@@ -169,6 +169,10 @@ final class FetchedRegions implements Regions {
     if (error == ErrorCode.OFFSET_OUT_OF_RANGE) {
       return skipWhatIsGone();
     }
+    if (error == ErrorCode.CORRUPT_MESSAGE) {
+      throw new WireException.CorruptRecords("The records of " + partition + " at offset " + next + " are damaged on the "
+          + "disk of broker " + leader + ": start behind them (startingOffsets), or restore the broker's files");
+    }
     if (error.isLeaderChange()) {
       if (error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION || error == ErrorCode.UNKNOWN_TOPIC_ID) {
         mustExist();

@@ -1,11 +1,15 @@
 package bowstring.spark.read;
 
 import bowstring.spark.wire.ClientOptions;
+import bowstring.spark.wire.ClusterClient;
+import bowstring.spark.wire.WireException;
 import java.io.IOException;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.read.streaming.PartitionOffset;
 import org.apache.spark.sql.connector.read.streaming.SupportsRealTimeRead;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * Reads one partition record by record as they arrive, without an end, for real-time mode.
@@ -13,7 +17,9 @@ import org.apache.spark.sql.connector.read.streaming.SupportsRealTimeRead;
  * <p>Rows are views of a columnar batch: Spark takes what it needs of one before it asks for the next.
  */
 final class RealTimeReader implements SupportsRealTimeRead<InternalRow> {
+  private static final Logger LOG = LoggerFactory.getLogger(RealTimeReader.class);
   private static final int LONGEST_WAIT_MS = 500;
+  private static final int RETRY_PAUSE_MS = 50;
 
   private final OffsetRange range;
   private final ReadSettings settings;
@@ -24,6 +30,7 @@ final class RealTimeReader implements SupportsRealTimeRead<InternalRow> {
   private int rows;
   private long nextUnread;
   private long records;
+  private long failingSinceNanos;
 
   RealTimeReader(RecordPartition input, ReadSettings settings) throws IOException {
     this.range = input.range();
@@ -62,7 +69,7 @@ final class RealTimeReader implements SupportsRealTimeRead<InternalRow> {
     row = -1;
     rows = 0;
     if (!hasRegion) {
-      if (!regions.advance(waitMs)) {
+      if (!advance(waitMs)) {
         return false;
       }
       builder.begin(regions);
@@ -75,6 +82,24 @@ final class RealTimeReader implements SupportsRealTimeRead<InternalRow> {
     hasRegion = false;
     nextUnread = Math.max(nextUnread, regions.nextOffset()); // behind what the region ended with: markers, gaps
     return true;
+  }
+
+  /** A broker that is away for a while ends the query only after the poll timeout. */
+  private boolean advance(int waitMs) throws IOException {
+    try {
+      boolean found = regions.advance(waitMs);
+      failingSinceNanos = 0;
+      return found;
+    } catch (WireException failed) {
+      long now = System.nanoTime();
+      failingSinceNanos = failingSinceNanos == 0 ? now : failingSinceNanos;
+      if (!failed.isRetriable() || now - failingSinceNanos > settings.pollTimeoutMs() * 1_000_000L) {
+        throw failed;
+      }
+      LOG.info("Reading {}: {}; trying again", range.partition(), failed.getMessage());
+      ClusterClient.pause(RETRY_PAUSE_MS);
+      return false;
+    }
   }
 
   @Override
