@@ -2,6 +2,7 @@
 
 import collections
 import datetime
+import time
 
 import pytest
 from pyspark.sql import functions as F
@@ -289,3 +290,39 @@ def test_a_stream_into_a_topic(spark, servers, make_topic, tmp_path):
     )
     assert query.awaitTermination(60)
     assert sorted(int(record.key) for record in read_all(servers, topic)) == list(range(300))
+
+
+def test_real_time_mode_does_not_wait_for_the_end_of_its_batch(spark, broker, make_topic, tmp_path):
+    servers = broker.bootstrap_servers
+    source, target = make_topic(servers), make_topic(servers)
+    # Spark keeps a list of sinks it knows for real-time mode.
+    spark.conf.set("spark.sql.streaming.realTimeMode.allowlistCheck", "false")
+    reader = spark.readStream.format("bowstring").option("kafka.bootstrap.servers", servers)
+    query = (
+        reader.options(subscribe=source, startingOffsets="earliest")
+        .load()
+        .select("value")
+        .writeStream.format("bowstring")
+        .options(**{"kafka.bootstrap.servers": servers, "topic": target})
+        .option("checkpointLocation", str(tmp_path))
+        .outputMode("update")
+        .trigger(realTime="60 seconds")
+        .start()
+    )
+    try:
+        with (
+            bowstring.Producer(servers) as producer,
+            bowstring.Consumer(servers, auto_offset_reset="earliest") as consumer,
+        ):
+            consumer.assign([(target, 0)])
+            for number in range(5):
+                producer.send(source, b"%d" % number).result(10)
+                seen = []
+                deadline = time.monotonic() + 30
+                while not seen:
+                    assert time.monotonic() < deadline
+                    seen = consumer.poll(timeout=0.5)
+                assert [record.value for record in seen] == [b"%d" % number]
+    finally:
+        query.stop()
+        spark.conf.unset("spark.sql.streaming.realTimeMode.allowlistCheck")

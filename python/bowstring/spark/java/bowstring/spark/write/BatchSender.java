@@ -83,6 +83,11 @@ final class BatchSender implements AutoCloseable {
     pump();
   }
 
+  /** Sends again what had to wait, if its time has come. */
+  void advance() throws IOException {
+    pump();
+  }
+
   /** Waits until everything is acknowledged. */
   void flush() throws IOException {
     while (hasUnacknowledged()) {

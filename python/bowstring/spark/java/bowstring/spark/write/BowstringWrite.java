@@ -32,12 +32,12 @@ final class BowstringWrite implements Write, BatchWrite, StreamingWrite {
 
     @Override
     public DataWriter<InternalRow> createWriter(int partitionId, long taskId) {
-      return new RowWriter(options, layout);
+      return new RowWriter(options, layout, false);
     }
 
     @Override
     public DataWriter<InternalRow> createWriter(int partitionId, long taskId, long epochId) {
-      return new RowWriter(options, layout);
+      return new RowWriter(options, layout, true);
     }
   }
 

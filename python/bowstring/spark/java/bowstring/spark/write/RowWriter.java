@@ -4,6 +4,7 @@ import bowstring.spark.wire.TopicPartition;
 import java.io.IOException;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.concurrent.ScheduledFuture;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.write.DataWriter;
@@ -33,15 +34,57 @@ final class RowWriter implements DataWriter<InternalRow> {
 
   private long now;
   private int rowsToClockRead;
+  private final ScheduledFuture<?> linger;
+  private Exception lingerFailure;
+  private boolean closed;
 
-  RowWriter(SinkOptions options, RowLayout layout) {
+  /**
+   * A writer of one task.
+   *
+   * @param lingers whether what is open is also sent when no more rows come for a while
+   */
+  RowWriter(SinkOptions options, RowLayout layout, boolean lingers) {
     this.options = options;
     this.layout = layout;
     this.sender = new BatchSender(options, pool, metrics);
+    this.linger = lingers ? Linger.start(this::sendWhatLingers, options.lingerMs) : null;
   }
 
   @Override
   public void write(InternalRow row) throws IOException {
+    if (linger == null) {
+      append(row);
+      return;
+    }
+    synchronized (this) {
+      rethrow();
+      append(row);
+    }
+  }
+
+  /** On the thread of {@link Linger}: a failure shows at the task's next row, or at its end. */
+  private synchronized void sendWhatLingers() {
+    if (closed || lingerFailure != null) {
+      return;
+    }
+    try {
+      sendAll();
+      sender.advance();
+    } catch (IOException | RuntimeException failed) {
+      lingerFailure = failed;
+    }
+  }
+
+  private void rethrow() throws IOException {
+    if (lingerFailure instanceof RuntimeException failed) {
+      throw failed;
+    }
+    if (lingerFailure != null) {
+      throw (IOException) lingerFailure;
+    }
+  }
+
+  private void append(InternalRow row) throws IOException {
     if (--rowsToClockRead <= 0) {
       rowsToClockRead = ROWS_PER_CLOCK_READ;
       now = System.currentTimeMillis();
@@ -181,7 +224,8 @@ final class RowWriter implements DataWriter<InternalRow> {
   }
 
   @Override
-  public WriterCommitMessage commit() throws IOException {
+  public synchronized WriterCommitMessage commit() throws IOException {
+    rethrow();
     sendAll();
     sender.flush();
     sender.done();
@@ -195,7 +239,11 @@ final class RowWriter implements DataWriter<InternalRow> {
   }
 
   @Override
-  public void close() throws IOException {
+  public synchronized void close() throws IOException {
+    closed = true;
+    if (linger != null) {
+      linger.cancel(false);
+    }
     for (TopicBatches each : topics.values()) {
       for (int partition = 0; partition < each.open.length; partition++) {
         if (each.open[partition] != null) {

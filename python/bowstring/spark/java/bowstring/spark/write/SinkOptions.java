@@ -8,8 +8,8 @@ import java.util.Map;
 /**
  * What a sink was told: the options of Spark's Kafka sink, with the names and the meaning of Kafka's producer.
  *
- * <p>Two defaults differ from the producer's: batches are larger (kafka.batch.size), because a task has all its records
- * at hand, and kafka.linger.ms means nothing, because a batch is sent when it is full or the task ends.
+ * <p>Batches are larger than the producer's by default (kafka.batch.size), because a task has its records at hand.
+ * kafka.linger.ms matters to streams alone, whose rows may come one by one; a batch job ends, and sends what is open.
  */
 final class SinkOptions implements Serializable {
   private static final long serialVersionUID = 1L;
@@ -30,6 +30,7 @@ final class SinkOptions implements Serializable {
   final int maxRequestBytes;
   final long bufferBytes;
   final int maxInFlight;
+  final long lingerMs;
   final int deliveryTimeoutMs;
   final int maxBlockMs;
   final long retries;
@@ -49,6 +50,7 @@ final class SinkOptions implements Serializable {
     client = ClientOptions.of(options);
     acks = acksOf(client.get("acks"));
     maxInFlight = intOf("max.in.flight.requests.per.connection", 5, 1);
+    lingerMs = client.getLong("linger.ms", 5, 0);
     retries = client.getLong("retries", Integer.MAX_VALUE, 0);
     idempotent = isIdempotent();
     maxRequestBytes = intOf("max.request.size", 1 << 20, 0);
