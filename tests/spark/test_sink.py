@@ -292,6 +292,31 @@ def test_a_stream_into_a_topic(spark, servers, make_topic, tmp_path):
     assert sorted(int(record.key) for record in read_all(servers, topic)) == list(range(300))
 
 
+@pytest.mark.parametrize("mode", ["update", "complete"])
+def test_aggregates_as_they_change(spark, broker, make_topic, tmp_path, mode):
+    servers = broker.bootstrap_servers
+    source, target = make_topic(servers), make_topic(servers)
+    reader = spark.readStream.format("bowstring").option("kafka.bootstrap.servers", servers)
+    rows = reader.options(subscribe=source, startingOffsets="earliest").load()
+    for number in range(2):
+        frame = spark.range(3).selectExpr(f"cast(if({number} = 0, id, 0) as string) value")
+        write(frame, servers, source)
+        query = (
+            rows.groupBy(F.col("value").alias("key"))
+            .agg(F.count("*").cast("string").alias("value"))
+            .writeStream.format("bowstring")
+            .options(**{"kafka.bootstrap.servers": servers, "topic": target})
+            .option("checkpointLocation", str(tmp_path))
+            .outputMode(mode)
+            .trigger(availableNow=True)
+            .start()
+        )
+        assert query.awaitTermination(60)
+    latest = {record.key: record.value for record in read_all(servers, target)}
+    assert latest == {b"0": b"4", b"1": b"1", b"2": b"1"}
+    assert len(read_all(servers, target)) == (4 if mode == "update" else 6)
+
+
 def test_real_time_mode_does_not_wait_for_the_end_of_its_batch(spark, broker, make_topic, tmp_path):
     servers = broker.bootstrap_servers
     source, target = make_topic(servers), make_topic(servers)
