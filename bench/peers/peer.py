@@ -47,6 +47,7 @@ class Peer(ABC):
         self.start_seconds = 0.0
         self.stop_seconds = 0.0
         self._process: subprocess.Popen[bytes] | None = None
+        self._launched_at = 0.0
         work.mkdir(parents=True, exist_ok=True)
 
     @abstractmethod
@@ -90,8 +91,13 @@ class Peer(ABC):
         """
         if self.port == 0:
             self.prepare()
+        self.launch()
+        self.await_ready(timeout_seconds)
+
+    def launch(self) -> None:
+        """Starts the process and does not wait for it."""
         with self.log.open("ab") as log:
-            started = time.monotonic()
+            self._launched_at = time.monotonic()
             self._process = subprocess.Popen(
                 self.command(),
                 cwd=self.work,
@@ -101,7 +107,11 @@ class Peer(ABC):
                 stderr=subprocess.STDOUT,
                 preexec_fn=_raise_file_limit,
             )
-        deadline = started + timeout_seconds
+
+    def await_ready(self, timeout_seconds: float = 180.0) -> None:
+        """Returns when the launched broker has answered ApiVersions; errors as `start` has them."""
+        assert self._process is not None
+        deadline = self._launched_at + timeout_seconds
         # Short waits, so that a broker that dies at once is reported at once.
         while not wait_for_api_versions(HOST, self.port, min(deadline, time.monotonic() + 1.0)):
             ended = self._process.poll()
@@ -109,7 +119,7 @@ class Peer(ABC):
                 self.kill()
                 reason = f"ended with {ended}" if ended is not None else "did not answer in time"
                 raise PeerError(f"{self.name} {reason}; its log ends:\n{self.log_tail()}")
-        self.start_seconds = time.monotonic() - started
+        self.start_seconds = time.monotonic() - self._launched_at
 
     def stop(self) -> None:
         """Stops the broker by SIGTERM and waits for its end.

@@ -60,6 +60,11 @@ class ToolHost:
         self.close()
 
     @property
+    def pid(self) -> int:
+        """Process id of the JVM."""
+        return self._process.pid
+
+    @property
     def alive(self) -> bool:
         """False once the JVM has ended or was given up."""
         return self._process.poll() is None

@@ -81,6 +81,7 @@ class Connection:
         partitions: int,
         configs: Mapping[str, str] | None = None,
         timeout_ms: int = 60_000,
+        replication: int = 1,
     ) -> None:
         """Creates topics with `partitions` partitions each, in one CreateTopics v2; existing ones are fine.
 
@@ -88,7 +89,7 @@ class Connection:
             WireError: the broker refused one of them.
         """
         settings = [_string(name) + _string(value) for name, value in (configs or {}).items()]
-        shape = struct.pack(">ihii", partitions, 1, 0, len(settings)) + b"".join(settings)
+        shape = struct.pack(">ihii", partitions, replication, 0, len(settings)) + b"".join(settings)
         topics = b"".join(_string(name) + shape for name in names)
         body = struct.pack(">i", len(names)) + topics + struct.pack(">i?", timeout_ms, False)
         reply = _Reader(self.call(API_CREATE_TOPICS, 2, body))

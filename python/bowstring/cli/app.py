@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from bowstring.cli.bench import app as bench
 from bowstring.cli.configs import app as configs
 from bowstring.cli.consume import consume
 from bowstring.cli.demo import demo
@@ -36,6 +37,7 @@ BROKER, RECORDS, MANAGE = "Broker", "Records", "Manage"
 
 app.command("serve", rich_help_panel=BROKER)(serve)
 app.command("demo", rich_help_panel=BROKER)(demo)
+app.add_typer(bench, name="bench", rich_help_panel=BROKER)
 app.command("version", rich_help_panel=BROKER)(version)
 app.command("produce", rich_help_panel=RECORDS)(produce)
 app.command("consume", rich_help_panel=RECORDS)(consume)

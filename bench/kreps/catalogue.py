@@ -1,0 +1,97 @@
+"""The tests: the eight of the article with its settings, and those that today's questions add.
+
+Settings and figures are those of Jay Kreps's article of April 2014 and the scripts it links: three brokers
+and three load machines with six cores and 1 Gb Ethernet each, 100-byte records, six partitions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+Kind = Literal[
+    "produce", "consume", "both", "latency", "stored", "sizes", "partitions", "connections", "cold"
+]
+
+RECORD_BYTES = 100
+PARTITIONS = 6
+BUFFER_MEMORY = "67108864"
+SMALL = {"acks": "1", "batch.size": "8196", "buffer.memory": BUFFER_MEMORY}
+LARGE_SYNC = {"acks": "-1", "batch.size": "64000", "buffer.memory": BUFFER_MEMORY}
+MODERN = {"acks": "all", "enable.idempotence": "true"}
+COMMIT = {"bowstring.durability": "commit"}
+
+
+@dataclass(frozen=True)
+class Test:
+    """One test.
+
+    Attributes:
+        name: Key in reports and on the command line.
+        title: One line for people.
+        kind: How it is measured.
+        replication: Replicas of its topic; more than one needs that many brokers.
+        settings: Of the producers, in Java's names.
+        producers, consumers: Clients at once.
+        topic_configs: Of the topic, by peer.
+        figure_2014: Records a second of the article, or p50, p99 and p99.9 in ms; None where it has none.
+        share: Part of a run's records that it sends; slow ones send fewer.
+        values: What a sweep goes through: record sizes, partitions, connections.
+    """
+
+    name: str
+    title: str
+    kind: Kind = "produce"
+    replication: int = 1
+    settings: dict[str, str] = field(default_factory=lambda: dict(SMALL))
+    producers: int = 1
+    consumers: int = 0
+    topic_configs: dict[str, dict[str, str]] = field(default_factory=dict)
+    figure_2014: tuple[float, ...] | None = None
+    share: float = 1.0
+    values: tuple[int, ...] = ()
+
+
+ARTICLE = (
+    Test("producer", "1 producer, no replication", figure_2014=(821_557,)),
+    Test("producer-async", "1 producer, 3× asynchronous", replication=3, figure_2014=(786_980,), share=0.5),
+    Test(
+        "producer-sync",
+        "1 producer, 3× synchronous",
+        replication=3,
+        settings=LARGE_SYNC,
+        figure_2014=(421_823,),
+        share=0.5,
+    ),
+    Test(
+        "producers-3-async",
+        "3 producers, 3× asynchronous",
+        replication=3,
+        producers=3,
+        figure_2014=(2_024_032,),
+        share=0.3,
+    ),
+    Test("stored", "producer throughput against stored data", kind="stored"),
+    Test("consumer", "1 consumer", kind="consume", producers=0, consumers=1, figure_2014=(940_521,)),
+    Test("consumers-3", "3 consumers", kind="consume", producers=0, consumers=3, figure_2014=(2_615_968,)),
+    Test("both", "producer and consumer together", kind="both", consumers=1, figure_2014=(795_064,)),
+    Test("latency", "end-to-end latency", kind="latency", consumers=1, figure_2014=(2, 3, 14)),
+)
+ADDED = (
+    Test("producers-3", "3 producers, one broker", producers=3),
+    Test("sizes", "record size", kind="sizes", values=(10, 100, 1_000, 10_000, 100_000), share=0.3),
+    Test("modern", "1 producer, today's defaults", settings=MODERN),
+    Test(
+        "commit",
+        "1 producer, acknowledged from the medium",
+        settings=MODERN,
+        topic_configs={"bowstring": COMMIT, "kafka": {"flush.messages": "1"}},
+        share=0.1,
+    ),
+    Test(
+        "partitions", "number of partitions", kind="partitions", values=(1, 10, 100, 1_000, 10_000), share=0.2
+    ),
+    Test("connections", "number of producers", kind="connections", values=(1, 10, 100, 1_000), share=0.2),
+    Test("cold", "1 consumer of what is not in memory", kind="cold", producers=0, consumers=1),
+)
+TESTS = {test.name: test for test in ARTICLE + ADDED}
