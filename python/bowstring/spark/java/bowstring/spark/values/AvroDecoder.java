@@ -127,7 +127,9 @@ final class AvroDecoder extends ValueDecoder {
     }
     byte[] unscaled = new byte[(int) size];
     Platform.copyMemory(base, where, unscaled, Platform.BYTE_ARRAY_OFFSET, size);
-    JsonDecoder.setDecimal(field.column, row, new BigDecimal(new BigInteger(unscaled), field.scale), field.path);
+    if (!JsonDecoder.setDecimal(field.column, row, new BigDecimal(new BigInteger(unscaled), field.scale))) {
+      throw wrong(field, "a decimal has too many digits");
+    }
   }
 
   private void symbol(AvroField field, int row) {

@@ -305,7 +305,9 @@ final class JsonDecoder extends ValueDecoder {
     } else {
       throw wrong(field, "a number");
     }
-    setDecimal(field.column, row, value.setScale(type.scale(), RoundingMode.HALF_UP), field.path);
+    if (!setDecimal(field.column, row, value.setScale(type.scale(), RoundingMode.HALF_UP))) {
+      throw wrong(field, "a number of at most " + type.precision() + " digits");
+    }
   }
 
   private BigDecimal parsed(JsonField field, String text) {
@@ -320,17 +322,18 @@ final class JsonDecoder extends ValueDecoder {
     }
   }
 
-  /** Sets a decimal that has its column's scale. */
-  static void setDecimal(ValueColumn column, int row, BigDecimal value, String path) {
+  /** Sets a decimal that has its column's scale; false if it has too many digits. */
+  static boolean setDecimal(ValueColumn column, int row, BigDecimal value) {
     DecimalType type = (DecimalType) column.dataType();
     if (value.precision() > type.precision()) {
-      throw bad("a number of at most " + type.precision() + " digits is needed for " + path);
+      return false;
     }
     if (column instanceof FixedColumn fixed) {
       fixed.set(row, value.unscaledValue().longValueExact());
     } else {
       ((DecimalColumn) column).set(row, value);
     }
+    return true;
   }
 
   private void binary(JsonField field, int row, int c) {
