@@ -6,7 +6,7 @@ NATIVE := $(wildcard _native/*.pyx _native/*.pxd _native/*.h)
 JAVA := $(shell find python/bowstring/spark/java -name '*.java')
 JAR := python/bowstring/spark/jars/bowstring-spark.jar
 
-.PHONY: run test bench ext clean fuzz sanitize lint
+.PHONY: run test bench soak ext clean fuzz sanitize lint
 
 $(VENV)/.installed: pyproject.toml setup.py
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Bowstring needs Python 3.11 or newer; set PYTHON=/path/to/python3.11"; exit 1; }
@@ -32,6 +32,10 @@ run: ext
 
 test: ext
 	$(BIN)/python -m pytest
+
+# An hour of clients and restarts; SECONDS=60 for less.
+soak: ext
+	BOWSTRING_SOAK_SECONDS=$(or $(SECONDS),3600) $(BIN)/python -m pytest tests/system/test_soak.py
 
 bench: ext
 	$(BIN)/python -m bench

@@ -26,9 +26,20 @@ from bowstring.clients.records import TopicPartition
 LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
 
 
+@pytest.fixture
+def run():
+    """Runs a coroutine, and fails when something held the loop up."""
+    return runner("asyncio")
+
+
 @pytest.fixture(params=LOOPS)
-def run(request):
-    """Runs a coroutine on each kind of loop, and fails when something held the loop up."""
+def run_on_each(request):
+    """The same on each kind of loop."""
+    return runner(request.param)
+
+
+def runner(kind):
+    """What runs a coroutine on a loop of this kind and watches over it."""
 
     def start(main, stall_s=1.0):
         async def watched():
@@ -40,8 +51,8 @@ def run(request):
                 ticking.cancel()
                 assert not stalls, f"the loop stood still for {max(stalls):.2f} s"
 
-        with asyncio.Runner(loop_factory=LOOPS[request.param]) as runner:
-            return runner.run(watched())
+        with asyncio.Runner(loop_factory=LOOPS[kind]) as made:
+            return made.run(watched())
 
     return start
 
@@ -55,7 +66,7 @@ async def watch(stalls, stall_s):
             stalls.append(late)
 
 
-def test_a_record_there_and_back(run, bootstrap, new_topic, new_group):
+def test_a_record_there_and_back(run_on_each, bootstrap, new_topic, new_group):
     topic = new_topic()
 
     async def main():
@@ -74,7 +85,7 @@ def test_a_record_there_and_back(run, bootstrap, new_topic, new_group):
                     break
             assert values == [b"text", *(str(i).encode() for i in range(500))]
 
-    run(main())
+    run_on_each(main())
 
 
 def test_iteration_commits_what_was_handed_out(run, bootstrap, new_topic, new_group):
@@ -124,7 +135,7 @@ def test_closing_in_the_middle_of_iteration_commits_no_further(run, bootstrap, n
     run(main())
 
 
-def test_cancelled_polls_lose_nothing_and_read_nothing_twice(run, bootstrap, new_topic):
+def test_cancelled_polls_lose_nothing_and_read_nothing_twice(run_on_each, bootstrap, new_topic):
     topic = new_topic()
     count = 4_000
 
@@ -156,7 +167,7 @@ def test_cancelled_polls_lose_nothing_and_read_nothing_twice(run, bootstrap, new
         assert cancelled > 5
         assert values == list(range(count))
 
-    run(main())
+    run_on_each(main())
 
 
 def test_other_calls_do_not_wait_for_a_poll(run, bootstrap, new_topic, new_group):
@@ -183,7 +194,7 @@ def test_other_calls_do_not_wait_for_a_poll(run, bootstrap, new_topic, new_group
     run(main())
 
 
-def test_listeners_run_on_the_loop_and_may_ask(run, bootstrap, new_topic, new_group):
+def test_listeners_run_on_the_loop_and_may_ask(run_on_each, bootstrap, new_topic, new_group):
     topic = new_topic(2)
     heard = []
 
@@ -215,7 +226,7 @@ def test_listeners_run_on_the_loop_and_may_ask(run, bootstrap, new_topic, new_gr
         both = [TopicPartition(topic, 0), TopicPartition(topic, 1)]
         assert heard[0] == ("assigned", both)
 
-    run(main())
+    run_on_each(main())
 
 
 def test_admin(run, bootstrap):
@@ -280,7 +291,7 @@ def test_what_is_wrong_with_a_record_is_raised_by_its_future(run, bootstrap, new
     run(main())
 
 
-def test_a_full_buffer_makes_senders_wait_in_order(run, bootstrap, new_topic):
+def test_a_full_buffer_makes_senders_wait_in_order(run_on_each, bootstrap, new_topic):
     topic = new_topic()
 
     async def main():
@@ -296,7 +307,7 @@ def test_a_full_buffer_makes_senders_wait_in_order(run, bootstrap, new_topic):
             assert full and len(full) < 280
             assert all(isinstance(each, BufferFullError) or each.offset >= 180 for each in outcomes)
 
-    run(main())
+    run_on_each(main())
 
 
 def test_a_cancelled_send_is_sent(run, bootstrap, new_topic):
