@@ -5,15 +5,17 @@ It runs in an executor's Python worker and per batch only.
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from bowstring.clients.errors import OffsetOutOfRangeError
-from bowstring.clients.range_reader import RangeReader
+from bowstring.clients.range_reader import BoundedConsumer
 from bowstring.clients.records import EARLIEST_TIMESTAMP, TopicPartition
 from bowstring.spark.offsets import DataLossError, OffsetPlanner
 from bowstring.spark.options import ReadOptions
@@ -35,6 +37,8 @@ READ_COLUMNS = {
     "headers": "headers",
 }
 ROWS_MAX = 65_536
+
+_left: dict[str, BoundedConsumer] = {}
 
 
 def read_range(options: ReadOptions, wanted: StructType, offsets: OffsetRange) -> Iterator[pa.RecordBatch]:
@@ -63,28 +67,36 @@ def read_range(options: ReadOptions, wanted: StructType, offsets: OffsetRange) -
 def raw_batches(options: ReadOptions, names: set[str], offsets: OffsetRange) -> Iterator[pa.RecordBatch]:
     """The clients' batches of a range; skips what is gone when failOnDataLoss is false."""
     # Without any column the count of rows is still needed; offsets are the cheapest to have.
-    columns = sorted(names) or ["offset"]
+    form = {"columns": tuple(sorted(names)) or ("offset",), "layout": "binary", "timestamp_unit": "us"}
+    partition = TopicPartition(offsets.topic, offsets.partition)
     start = offsets.start
     while start < offsets.end:
-        reader = RangeReader(
-            options.bootstrap_servers,
-            topic=offsets.topic,
-            partition=offsets.partition,
-            start=start,
-            end=offsets.end,
-            columns=columns,
-            layout="binary",
-            timestamp_unit="us",
-            max_batch_rows=ROWS_MAX,
-            **options.configs,
-        )
-        try:
-            yield from reader
-            return
-        except OffsetOutOfRangeError:
-            start = _first_left(options, offsets, reader.position)
-        finally:
-            reader.close()
+        with connected(options) as consumer:
+            try:
+                consumer.restrict({partition: (start, offsets.end)})
+                yield from consumer.batches(ROWS_MAX, **form)
+                return
+            except OffsetOutOfRangeError:
+                start = _first_left(options, offsets, consumer.positions()[partition])
+
+
+@contextmanager
+def connected(options: ReadOptions) -> Iterator[BoundedConsumer]:
+    """A consumer that an earlier task of this worker has left, with its connections, or a new one.
+
+    Spark runs one task at a time in a worker, and ends workers that rest. A consumer of a task that fails, or
+    ends early, is closed.
+    """
+    key = json.dumps([options.bootstrap_servers, options.configs], sort_keys=True)
+    configs = {"client_id": "bowstring-spark", **options.configs}
+    consumer = _left.pop(key, None) or BoundedConsumer(options.bootstrap_servers, {}, **configs)
+    try:
+        yield consumer
+        consumer.assign([])
+    except BaseException:
+        consumer.close()
+        raise
+    _left[key] = consumer
 
 
 def _first_left(options: ReadOptions, offsets: OffsetRange, position: int) -> int:

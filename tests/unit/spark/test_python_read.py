@@ -1,0 +1,78 @@
+"""What a task of the Python engine reads, without Spark around it."""
+
+import pytest
+from pyspark.sql.types import StructType
+
+import bowstring
+from bowstring.clients.errors import UnknownTopicError
+from bowstring.clients.records import TopicPartition
+from bowstring.spark import python_read
+from bowstring.spark.offsets import DataLossError
+from bowstring.spark.options import read_options
+from bowstring.spark.ranges import OffsetRange
+from bowstring.spark.row_schema import arrow_schema, spark_schema
+
+
+@pytest.fixture(scope="module")
+def servers():
+    with bowstring.Broker() as broker:
+        with bowstring.Admin(broker.bootstrap_servers) as admin:
+            admin.create_topic("t", 2)
+        with bowstring.Producer(broker.bootstrap_servers) as producer:
+            for number in range(1_000):
+                producer.send("t", b"%d" % number, partition=number % 2)
+            producer.flush(10)
+        yield broker.bootstrap_servers
+
+
+def options(servers, **given):
+    return read_options({"kafka.bootstrap.servers": servers, "subscribe": "t", **given}, streaming=False)
+
+
+def offsets(batches):
+    return [offset for batch in batches for offset in batch.column("offset").to_pylist()]
+
+
+def test_connections_are_kept_between_tasks(servers):
+    asked = options(servers, columns="offset")
+    wanted = spark_schema(asked.shape)
+    python_read._left.clear()
+    assert offsets(python_read.read_range(asked, wanted, OffsetRange("t", 0, 10, 20))) == list(range(10, 20))
+    (consumer,) = python_read._left.values()
+    assert offsets(python_read.read_range(asked, wanted, OffsetRange("t", 1, 490, 500))) == list(
+        range(490, 500)
+    )
+    assert list(python_read._left.values()) == [consumer]
+    # A task that ends early leaves nothing behind.
+    begun = python_read.read_range(asked, wanted, OffsetRange("t", 0, 0, 500))
+    assert next(begun).num_rows
+    begun.close()
+    assert not python_read._left
+    with pytest.raises(UnknownTopicError):
+        list(python_read.read_range(asked, wanted, OffsetRange("gone", 0, 0, 5)))
+    assert not python_read._left
+
+
+def test_exactly_the_columns_wanted(servers):
+    asked = options(servers, includeHeaders="true")
+    wanted = spark_schema(asked.shape)
+    (batch,) = python_read.read_range(asked, wanted, OffsetRange("t", 0, 0, 5))
+    assert batch.schema.equals(arrow_schema(wanted))
+    row = batch.to_pylist()[0]
+    assert (row["topic"], row["partition"], row["value"]) == ("t", 0, b"0")
+    only = StructType([wanted["topic"]])
+    (batch,) = python_read.read_range(asked, only, OffsetRange("t", 1, 0, 5))
+    assert batch.to_pydict() == {"topic": ["t"] * 5}
+
+
+def test_what_retention_took_meanwhile(servers):
+    with bowstring.Admin(servers) as admin:
+        admin.delete_records({TopicPartition("t", 1): 100})
+    wanted = spark_schema(options(servers, columns="offset").shape)
+    with pytest.raises(DataLossError, match="offset 50 of t-1 is gone, the log begins at 100"):
+        list(python_read.read_range(options(servers), wanted, OffsetRange("t", 1, 50, 120)))
+    bold = options(servers, failOnDataLoss="false")
+    assert offsets(python_read.read_range(bold, wanted, OffsetRange("t", 1, 50, 120))) == list(
+        range(100, 120)
+    )
+    assert offsets(python_read.read_range(bold, wanted, OffsetRange("t", 1, 50, 80))) == []
