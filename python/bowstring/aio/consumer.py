@@ -157,7 +157,9 @@ class Consumer:
         if batch is not None:
             return batch
         schema = consumer.arrow_schema(columns=names, layout=layout, timestamp_unit=timestamp_unit)
-        return pyarrow().RecordBatch.from_pylist([], schema=schema)
+        # Made of nulls: from Python values pyarrow would first import pandas, and hold up the loop.
+        columns_of_none = [pyarrow().nulls(0, field.type) for field in schema]
+        return pyarrow().RecordBatch.from_arrays(columns_of_none, schema=schema)
 
     async def batches(
         self,

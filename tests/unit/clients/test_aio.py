@@ -22,7 +22,8 @@ from bowstring.clients.errors import (
 from bowstring.clients.producer import Producer
 from bowstring.clients.records import TopicPartition
 
-# pyarrow is imported above because that takes longer than a loop may stand still.
+# From Python values pyarrow first imports pandas, which takes longer than a loop may stand still.
+pyarrow.array([b""])
 LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
 
 
