@@ -54,6 +54,7 @@ cdef class Accumulator:
     cdef public bint halted              # closed, failed or forked: every send looks why
     cdef public bint sleeping            # the sender waits, or is about to: what it must see has to wake it
     cdef public int wake_descriptor      # -1 when there is nobody to wake
+    cdef bint turn_due                   # a batch was filled: the sender may have its turn at the GIL
     cdef public int waiters              # threads that wait for room or metadata
 
     cdef void list_batch(self, Lane lane, Batch batch)

@@ -9,6 +9,7 @@ from libc.string cimport memset
 from posix.unistd cimport write
 from bowstring._native.clock cimport wall_clock_ms
 from bowstring._native.encode cimport APPEND_FULL, APPENDED, AppendResult, batch_writer_append
+from bowstring._native.gil_turns cimport give_turn, turn_wanted
 from bowstring._native.partition_choice cimport (
     NULL_RANDOM, NULL_ROUND_ROBIN, Chooser, chooser_by_key, chooser_keyed, chooser_random)
 from bowstring._native.produce_batch cimport Batch, RecordFuture, produce_memory_take
@@ -176,6 +177,7 @@ cdef class Accumulator:
         self.list_batch(lane, batch)
         lane.open = batch
         self.wake()
+        self.turn_due = full is not None
         return batch
 
     def add(self, Lane lane not None, Batch batch not None):
@@ -354,6 +356,10 @@ cdef class RecordSender:
         cdef Chooser *chooser
         cdef int32_t number
         cdef object asked = partition
+        if shared.turn_due:
+            shared.turn_due = False
+            if turn_wanted():
+                give_turn()
         while True:
             route = shared.last_route if topic is shared.last_topic else shared.routes.get(topic)
             if shared.halted or route is None or route.version != shared.metadata_version:

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from bowstring._native.arrow_decode_memory import receive_buffer
+from bowstring._native.gil_turns import sendmsg
 from bowstring.clients import wire
 from bowstring.clients.errors import (
     BrokerUnreachableError,
@@ -230,7 +231,7 @@ class Connection:
             buffers = [out[i] for i in range(min(len(out), BUFFERS_PER_SENDMSG))]
             assert self.socket is not None
             try:
-                sent = self.socket.sendmsg(buffers)
+                sent = sendmsg(self.socket.fileno(), buffers)
             except (BlockingIOError, InterruptedError):
                 return
             while sent:

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from bowstring._native.gil_turns import wait_readable
 from bowstring.clients import forks, wire
 from bowstring.clients.connection import CLOSED, CONNECTING, Api, Body, Connection, Pending
 from bowstring.clients.errors import (
@@ -55,7 +56,7 @@ class NetworkClient:
         self._connect_timeout_s = min(connect_timeout_ms, request_timeout_ms) / 1000
         self._backoff_s = reconnect_backoff_ms / 1000
         self._backoff_max_s = reconnect_backoff_max_ms / 1000
-        self._selector = selectors.DefaultSelector()
+        self._selector = selectors.EpollSelector()
         self._connections: dict[tuple[str, int], Connection] = {}
         self._interest: dict[Connection, int] = {}
         self._failures: dict[tuple[str, int], tuple[int, float, ClientError]] = {}
@@ -108,7 +109,9 @@ class NetworkClient:
         if self._closed:
             raise self._forked or ClosedError("this client is closed")
         timeout_s = 0.0 if self._early else max(0.0, min(timeout_s, self._until_deadline()))
-        for key, events in self._selector.select(timeout_s):
+        if timeout_s > 0:
+            wait_readable(self._selector.fileno(), timeout_s)
+        for key, events in self._selector.select(0):
             if key.fileobj is self._wake_reader:
                 self._drain_wakeups()
             else:
@@ -153,17 +156,6 @@ class NetworkClient:
                 if connection.wants_write and connection.ready:
                     self._guarded(connection, connection.flush)
 
-    def abandon(self) -> None:
-        """Forgets the connections in a forked process: its parent goes on using them, so nothing is sent."""
-        self._closed = True
-        for connection in self._connections.values():
-            if connection.socket is not None:
-                connection.socket.close()
-        # Nothing is unregistered, as that would be so for the parent, too.
-        self._selector.close()
-        self._wake_reader.close()
-        self._wake_writer.close()
-
     def in_flight(self, node: Node) -> int:
         """Requests to `node` that are sent or wait to be."""
         connection = self._connections.get((node.host, node.port))
@@ -187,7 +179,13 @@ class NetworkClient:
     def after_fork(self, error: ForkedError) -> None:
         """In a forked child: the connections are the parent's. Only our copies of their descriptors close."""
         self._forked = error
-        self.abandon()
+        self._closed = True
+        for connection in self._connections.values():
+            if connection.socket is not None:
+                connection.socket.close()
+        self._selector.close()
+        self._wake_reader.close()
+        self._wake_writer.close()
 
     def close(self) -> None:
         """Closes every connection; requests in flight fail."""

@@ -110,7 +110,7 @@ class Producer(RecordSender):
         compression: str | None = "none",
         compression_level: int | None = None,
         linger_ms: float = 5,
-        batch_size: int = 262_144,
+        batch_size: int = 524_288,
         buffer_memory: int = 33_554_432,
         max_request_size: int = 1_048_576,
         max_block_ms: float = 60_000,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-import os
 import threading
 import weakref
 from typing import TYPE_CHECKING, Any
 
+from bowstring.clients import forks
 from bowstring.clients.errors import ForkedError
 
 if TYPE_CHECKING:
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from bowstring.clients.sender import Sender
 
 _log = logging.getLogger("bowstring.producer")
-_producers: weakref.WeakSet[Producer] = weakref.WeakSet()
-_hooked = False
 
 
 def watch(producer: Producer, sender: Sender) -> weakref.finalize[Any, Producer]:
@@ -24,16 +22,14 @@ def watch(producer: Producer, sender: Sender) -> weakref.finalize[Any, Producer]
 
     The finalizer's `detach()` is for `close()`, which then does so itself.
     """
-    global _hooked  # noqa: PLW0603 - a process has one list of fork handlers
-    if not _hooked:
-        os.register_at_fork(after_in_child=_after_fork)
-        _hooked = True
-    _producers.add(producer)
+    forks.watch(sender)
     return weakref.finalize(producer, _finish, sender)
 
 
 def _finish(sender: Sender) -> None:
     """Delivers what waits, within delivery_timeout_ms; says how much was lost when not all could be."""
+    if isinstance(sender.failure, ForkedError):
+        return  # what waits is the parent's to send
     if threading.current_thread() is sender.thread:  # forgotten in a callback, by the last who knew it
         sender.accumulator.halted = True
         sender.closing = True
@@ -47,16 +43,4 @@ def _finish(sender: Sender) -> None:
             "close() or flush() a producer and look at its futures to know which",
             lost,
             sender.last_error,
-        )
-
-
-def _after_fork() -> None:
-    """The child has a copy of each producer, but neither its thread nor a right to its connections."""
-    for producer in list(_producers):
-        producer._finalizer.detach()
-        producer._sender.abandon_after_fork(
-            ForkedError(
-                "this producer was made before a fork, and belongs to the parent process: "
-                "make another in the child (records that waited are the parent's to send)"
-            )
         )

@@ -14,7 +14,14 @@ from bowstring._native.accumulator import Accumulator
 from bowstring.clients.accumulator import PartitionQueue, ProduceBatch
 from bowstring.clients.cluster import Cluster
 from bowstring.clients.connection import Pending
-from bowstring.clients.errors import BrokerError, ClientError, ClientTimeoutError, ClosedError, broker_error
+from bowstring.clients.errors import (
+    BrokerError,
+    ClientError,
+    ClientTimeoutError,
+    ClosedError,
+    ForkedError,
+    broker_error,
+)
 from bowstring.clients.network import NetworkClient
 from bowstring.clients.produce_frames import ProduceFrame, TopicBatches
 from bowstring.clients.producer_config import ProducerSettings
@@ -391,11 +398,8 @@ class Sender:
                 assert isinstance(batch, ProduceBatch)
                 self._done(batch, error)
 
-    def abandon_after_fork(self, error: Exception) -> None:
-        """In a forked process: every use fails with `error`, and the parent's connections are left alone.
-
-        Locks are made anew: they may have been held by threads that are not here.
-        """
+    def after_fork(self, error: ForkedError) -> None:
+        """In a forked child: every use fails with `error`. What waits is the parent's to send."""
         self.lock = threading.Lock()
         self.changed = threading.Condition(self.lock)
         self.failure = error
@@ -405,10 +409,11 @@ class Sender:
         for batch in self.accumulator.unfinished:
             batch.give_up(error)
         self.accumulator.unfinished.clear()
-        self.client.abandon()
 
     def stop(self, timeout_s: float | None) -> bool:
         """Sends what is left and ends the thread; after `timeout_s` the rest fails. True if all was sent."""
+        if isinstance(self.failure, ForkedError):
+            return False
         self.accumulator.halted = True
         self.closing = True
         self.client.wakeup()

@@ -1,0 +1,6 @@
+from collections.abc import Sequence
+
+from typing_extensions import Buffer
+
+def wait_readable(descriptor: int, timeout_s: float) -> None: ...
+def sendmsg(descriptor: int, buffers: Sequence[Buffer]) -> int: ...
