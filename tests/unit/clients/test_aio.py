@@ -254,7 +254,7 @@ def test_admin(run, bootstrap):
 def test_unreachable_brokers_do_not_hold_up_the_loop(run):
     async def main():
         where = "192.0.2.1:9092,name.invalid:1"
-        producer = aio.Producer(where, max_block_ms=2500)
+        producer = aio.Producer(where, max_block_ms=1200)
         futures = [producer.send("t", b"v") for _ in range(3)]
         outcomes = await asyncio.gather(*futures, return_exceptions=True)
         assert all(isinstance(outcome, NoBrokerError) for outcome in outcomes)
