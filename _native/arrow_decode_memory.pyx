@@ -23,7 +23,7 @@ cdef extern from "stdlib.h" nogil:
 cdef enum:
     POOL_BLOCKS = 48
     POOLED_MIN_BYTES = 65536
-    POOL_MAX_BYTES = 64 << 20
+    POOL_MAX_BYTES = 96 << 20
     ALIGNMENT = 64                # what Arrow recommends
 
 cdef pthread_mutex_t pool_lock

@@ -15,6 +15,7 @@ SUBJECTS = [
     "tests/unit/log",
     "tests/unit/dataplane",
     "tests/unit/protocol/test_codec.py",
+    "tests/unit/clients/test_fetch_answer.py",
     "tests/fuzz",
 ]
 

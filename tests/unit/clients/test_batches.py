@@ -1,5 +1,6 @@
 """The clients' native loops, held against batches from the encoder and from hand-made bytes."""
 
+import gc
 import struct
 
 import pytest
@@ -103,6 +104,17 @@ def test_binary_column_has_arrows_layout():
     assert native.binary_column([b"x"])[2] is None
     with pytest.raises(TypeError, match=r"str"):
         native.binary_column(["x"])
+
+
+def test_the_garbage_collector_need_not_look_at_records():
+    records = decoded(encode_batch([(b"k", b"v", 1, [("h", b"1")])]))
+    assert not gc.is_tracked(records[0])
+
+    class WithDict(Record):
+        """Has room for attributes, so it may be part of a cycle."""
+
+    data = batch([b"a"])
+    assert gc.is_tracked(native.decode_records(WithDict, "t", 1, data, 0)[0])
 
 
 def test_record_class_must_be_a_tuple():
