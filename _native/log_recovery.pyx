@@ -5,6 +5,7 @@ from libc.stdlib cimport free, malloc
 from bowstring._native.batch cimport ATTR_CONTROL, BatchInfo
 from bowstring._native.log_aborted cimport aborted_append
 from bowstring._native.log_checked cimport segment_checks_cut, segment_mark_corrupt, segment_verified
+from bowstring._native.log_cut cimport log_cut
 from bowstring._native.log_epochs cimport epochs_assign, epochs_clear, epochs_newest
 from bowstring._native.log_findings cimport finding_add
 from bowstring._native.log_files cimport (
@@ -150,7 +151,7 @@ cdef int cut_off(LogState *state, Segment *segment, SegmentFile *file, int64_t v
                 out.truncated_bytes, out.end_offset, -1)
     segment.size_bytes = valid_bytes
     segment_checks_cut(segment, valid_bytes)
-    return file_ops.truncate(file.fd, valid_bytes)
+    return log_cut(state, segment, file, valid_bytes)
 
 
 cdef int segment_scan(Log *log, Segment *segment, int64_t position, int64_t first_offset, int64_t point,

@@ -6,6 +6,7 @@ from bowstring._native.atomics cimport store_i32, store_i64
 from bowstring._native.batch cimport BatchInfo
 from bowstring._native.log_aborted cimport aborted_truncate
 from bowstring._native.log_checked cimport corrupt_begin, segment_checks_cut
+from bowstring._native.log_cut cimport log_cut
 from bowstring._native.log_epochs cimport (
     epochs_clear, epochs_newest, epochs_truncate_end, epochs_truncate_start, epochs_write)
 from bowstring._native.log_files cimport (
@@ -218,7 +219,7 @@ cdef int truncate_active(Log *log, int64_t offset) noexcept nogil:
     file = segment_file(state, segment, True, &error)
     if file == NULL:
         return error
-    error = file_ops.truncate(file.fd, position)
+    error = log_cut(state, segment, file, position)
     if error == 0:
         error = file_ops.sync(file.fd)                   # or what was cut off may come back under a newer epoch
     file_release(file)

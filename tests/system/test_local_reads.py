@@ -65,6 +65,33 @@ def test_a_broker_killed_under_its_readers(tmp_path, durability):
     assert not os.path.exists(socket_path)
 
 
+def test_a_killed_brokers_recovery_leaves_mapped_files_alone(tmp_path):
+    """A bad batch ends the log of the next start; what a reader has mapped of the old one stays as it was."""
+    broker = serve(tmp_path / "data", 0, "os")
+    port = broker.port
+    bootstrap = f"127.0.0.1:{port}"
+    try:
+        with Admin(bootstrap) as admin:
+            admin.create_topic("t", 1)
+        fill(bootstrap, 0, RECORDS)
+        reading = {"topic": "t", "partition": 0, "start": 0, "end": RECORDS}
+        with LocalReader(bootstrap, layout="binary_view", **reading) as reader:
+            table = pa.Table.from_batches(list(reader))
+        assert broker.stop(signal.SIGKILL) == -signal.SIGKILL
+        path = tmp_path / "data" / "t-0" / f"{0:020d}.log"
+        size = path.stat().st_size
+        with open(path, "r+b") as file:
+            file.seek(size // 2)
+            file.write(b"damage")
+        broker = serve(tmp_path / "data", port, "os")
+        assert path.stat().st_size < size * 2 / 3
+        values = table["value"].to_pylist()
+        assert sum(map(len, values)) == RECORDS * 100
+        assert values[-1][:8] == b"%08d" % (RECORDS - 1)
+    finally:
+        broker.stop()
+
+
 def as_nobody(work) -> str:
     """What `work` returns in a child that has become another user."""
     reader, writer = os.pipe()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import mmap
 import os
 
@@ -39,6 +41,7 @@ class MappedSegment:
         try:
             if os.fstat(self._fd).st_size < self.end:
                 raise self._short()
+            _tell_that_it_is_read(self._fd)
             if not copied and self.end - self.start >= MAPPED_BYTES_MIN:
                 self._make_map()
         except BaseException:
@@ -89,3 +92,10 @@ class MappedSegment:
             os.close(self._fd)
             self._fd = -1
         self._memory = self._map = None
+
+
+def _tell_that_it_is_read(fd: int) -> None:
+    """A shared lock that lasts as long as descriptor or mapping: a broker that has to cut the file off, when
+    it starts after a crash, leaves this one alone and makes a shorter one instead."""
+    with contextlib.suppress(OSError):  # where locks are not known, that promise is all that is lost
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
