@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bowstring import aio as aio
+    from bowstring import spark as spark
     from bowstring.broker import Broker as Broker
     from bowstring.clients.admin import Admin as Admin
     from bowstring.clients.admin_results import NewTopic as NewTopic
@@ -54,7 +55,7 @@ _MODULES = {
     "scan": "tables",
 }
 # Imported as wholes when first used.
-_PACKAGES = ("aio",)
+_PACKAGES = ("aio", "spark")
 __all__ = [
     "Admin",
     "Avro",
@@ -76,6 +77,7 @@ __all__ = [
     "kernel",
     "read",
     "scan",
+    "spark",
 ]
 
 
