@@ -265,9 +265,33 @@ class Consumer(ConsumerOffsets, FamiliarNames, ConsumerPositions, ArrowReading):
         self._client.wakeup()
 
     def __iter__(self) -> Iterator[Record]:
-        """Records without end; ends when the consumer is closed in between."""
+        """Records without end, one at a time; ends when the consumer is closed in between.
+
+        The position is behind each record as it is handed out: a loop that is left loses none, and a commit
+        in its middle stores no more than it has had.
+        """
         while not self._owner.closed:
-            yield from self.poll()
+            self.await_records()
+            for partition, state in self._positions.items():
+                yield from self._one_by_one(partition, state)
+
+    def _one_by_one(self, partition: TopicPartition, state: PartitionState) -> Iterator[Record]:
+        """Some of what is buffered. Whatever else is called between two records may change all of it."""
+        for _ in range(self._max_poll_records):
+            if self._owner.closed or state.paused or self._positions.get(partition) is not state:
+                return
+            while state.decoded_at >= len(state.decoded):
+                if not state.has_buffered:
+                    return
+                self._decode(partition, state)
+            record = state.decoded[state.decoded_at]
+            state.decoded_at += 1
+            state.position = record.offset + 1
+            if state.decoded_at >= len(state.decoded):
+                state.position = state.decoded_next_offset
+                state.decoded = []
+                state.decoded_at = 0
+            yield record
 
     def _until(self, deadline: float, take: Callable[[], bool], *, wakes: bool = True) -> None:
         """Runs the clockwork until `take` finds something, time is over or wakeup() is called."""

@@ -266,3 +266,45 @@ def test_await_records_moves_nothing_and_wakeup_ends_a_wait(bootstrap, new_topic
         assert consumer.poll(timeout=30) == []
         assert time.monotonic() - started < 10
         timer.join()
+
+
+def test_a_loop_that_is_left_loses_nothing(bootstrap, new_topic, new_group):
+    topic = new_topic(2)
+    with Producer(bootstrap) as producer:
+        for i in range(100):
+            producer.send(topic, str(i), partition=i % 2)
+    settings = {"group_id": new_group, "auto_offset_reset": "earliest", "max_poll_records": 30}
+    seen = []
+    for _ in range(2):
+        with Consumer(bootstrap, **settings) as consumer:
+            consumer.subscribe([topic])
+            for record in consumer:
+                seen.append(int(record.value))
+                assert consumer.positions()[record.topic, record.partition] == record.offset + 1
+                if len(seen) % 35 == 0:
+                    break
+            if len(seen) == 35:
+                seen += [int(record.value) for record in consumer.poll(5, timeout=10)]
+    assert len(seen) == 70 and len(set(seen)) == 70
+
+
+def test_a_loop_may_seek_pause_and_close(bootstrap, new_topic):
+    topic = new_topic()
+    with Producer(bootstrap) as producer:
+        for i in range(20):
+            producer.send(topic, str(i))
+    partition = TopicPartition(topic, 0)
+    offsets = []
+    consumer = Consumer(bootstrap, auto_offset_reset="earliest")
+    consumer.assign([partition])
+    for record in consumer:
+        offsets.append(record.offset)
+        if offsets == [0, 1, 2]:
+            consumer.seek(partition, 10)
+        if record.offset == 12:
+            consumer.pause(partition)
+            assert consumer.poll(timeout=0.1) == []
+            consumer.resume(partition)
+        if record.offset == 15:
+            consumer.close()
+    assert offsets == [0, 1, 2, 10, 11, 12, 13, 14, 15]
