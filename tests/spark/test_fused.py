@@ -77,7 +77,7 @@ def test_aggregate(any_spark, broker, topic):
 
 def test_where_alone_and_nothing_at_all(any_spark, broker, topic):
     servers = broker.bootstrap_servers
-    frame = bowstring.spark.read(any_spark, topic, servers, where=late, columns="offset,partition")
+    frame = bowstring.spark.read(any_spark, topic, servers, where=late, columns=["offset", "partition"])
     numbers = sorted(2 * row.offset + row.partition for row in frame.collect())
     assert numbers == [n for n in range(FLIGHTS) if flight(n)[1] > 15]
     empty = bowstring.spark.read(

@@ -180,7 +180,8 @@ class OffsetPlanner:
             if not behind:
                 break
             log.warning("%s ends before what was read already (attempt %d)", _names(behind), attempt + 1)
-            time.sleep(self.options.fetch_retry_interval_ms / 1000)
+            if attempt + 1 < self.options.fetch_retries:
+                time.sleep(self.options.fetch_retry_interval_ms / 1000)
         return found
 
     # ------------------------------------------------------------ what to read

@@ -97,7 +97,7 @@ class ReadOptions:
     max_records_per_partition: int | None = None
     fail_on_data_loss: bool = True
     fetch_retries: int = 3
-    fetch_retry_interval_ms: int = 10
+    fetch_retry_interval_ms: int = 1_000
     configs: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -159,8 +159,8 @@ def read_options(given: Mapping[str, str], *, streaming: bool) -> ReadOptions:
         max_records_per_partition=_count(options, "maxRecordsPerPartition", least=1),
         fail_on_data_loss=_flag(options, "failOnDataLoss", True),
         fetch_retries=_count(options, "fetchOffset.numRetries", least=1) or 3,
-        fetch_retry_interval_ms=_count(options, "fetchOffset.retryIntervalMs") or 10,
-        configs=consumer_configs(options),
+        fetch_retry_interval_ms=_count(options, "fetchOffset.retryIntervalMs") or 1_000,
+        configs=consumer_configs(options) | _local(options),
     )
 
 
@@ -369,6 +369,12 @@ def _count(options: Mapping[str, str], name: str, least: int = 0) -> int | None:
 
 def _flag(options: Mapping[str, str], name: str, default: bool) -> bool:
     return _choice(options, name, ("true", "false"), str(default).lower()) == "true"
+
+
+def _local(options: Mapping[str, str]) -> dict[str, Any]:
+    """Whether the broker's files are mapped where it is on the same machine."""
+    word = _choice(options, "local", ("false", "true", "auto"), "false")
+    return {} if word == "false" else {"local": True if word == "true" else "auto"}
 
 
 def _choice(options: Mapping[str, str], name: str, words: tuple[str, ...], default: str) -> str:

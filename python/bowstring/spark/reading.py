@@ -23,6 +23,7 @@ def read(
     where: Kernel | None = None,
     aggregate: Mapping[str, Aggregate] | None = None,
     by: Mapping[str, Kernel | str] | None = None,
+    columns: Iterable[str] | None = None,
     **options: Any,
 ) -> DataFrame:
     """The records of topics, as `session.read.format("bowstring")` gives them.
@@ -34,7 +35,8 @@ def read(
         where: a kernel; records for which it is false are left out.
         aggregate: name of a column: "count", or (function, kernel) with sum, min, max or mean.
         by: name of a column: a kernel, "partition", "timestamp_type", "key" or "topic".
-        options: of the source, e.g. startingOffsets="earliest", includeHeaders=True, columns="value".
+        columns: names of those that are needed; None for all. With `aggregate` there are none.
+        options: of the source, e.g. startingTimestamp=1700000000000, includeHeaders=True.
 
     Raises:
         KernelError: kernels do not fit together.
@@ -43,26 +45,31 @@ def read(
     Example:
         >>> read(spark, "clicks", aggregate={"records": "count"}, by={"partition": "partition"}).show()
     """
-    names = topics if isinstance(topics, str) else ",".join(topics)
-    given = {
-        name: str(value).lower() if isinstance(value, bool) else value for name, value in options.items()
-    }
     reader = (
         session.read.format("bowstring")
         .option("kafka.bootstrap.servers", bootstrap_servers)
-        .option("subscribe", names)
-        .options(**given)
+        .option("subscribe", topics if isinstance(topics, str) else ",".join(topics))
+        .options(**{name: _text(value) for name, value in options.items()})
     )
-    if where is None and not aggregate and not by:
-        return reader.load()
-    if str(options.get("engine", "python")).lower() != "python":
-        raise ConfigError("kernels run in the Python engine: leave out the option engine")
-    from bowstring.kernels.fused import Fused
-    from bowstring.spark.fused import pack
+    wanted = [columns] if isinstance(columns, str) else list(columns or ())
+    fused = None
+    if where is not None or aggregate or by:
+        if str(options.get("engine", "python")).lower() != "python":
+            raise ConfigError("kernels run in the Python engine: leave out the option engine")
+        from bowstring.kernels.fused import Fused
+        from bowstring.spark.fused import pack
 
-    fused = Fused(where, aggregate, by)
-    loaded = reader.option("engine", "python").option("fused", pack(fused)).load()
-    return _merged(loaded, fused) if fused.aggregate else loaded
+        fused = Fused(where, aggregate, by)
+        reader = reader.option("engine", "python").option("fused", pack(fused))
+        if fused.aggregate:
+            return _merged(reader.load(), fused)
+    # The Python engine has to be told; the columnar engine learns it from the plan.
+    frame = reader.option("columns", ",".join(wanted)).load()
+    return frame.select(*wanted) if wanted else frame
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _merged(partials: DataFrame, fused: Fused) -> DataFrame:

@@ -169,11 +169,13 @@ def test_aggregates_are_those_of_plain_python(where, by, rows, cuts):
     assert as_set(fused.finish([fused.merge(halves)]).to_pylist()) == as_set(found.to_pylist())
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=30), st.binary(min_size=1, max_size=3), st.integers(0, 5))
 def test_find(data, pattern, begin):
     assert find.py_func(np.frombuffer(data, np.uint8), pattern, begin) == data.find(pattern, begin)
 
 
+@settings(deadline=None)
 @given(st.integers(-(10**15), 10**15), st.sampled_from([b"", b",", b"}"]))
 def test_integer(number, behind):
     assert integer(np.frombuffer(str(number).encode() + behind, np.uint8), 0) == number

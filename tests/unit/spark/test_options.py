@@ -126,6 +126,12 @@ def test_durations(text, ms):
     assert duration_ms("x", text) == ms
 
 
+def test_local():
+    assert options(local="auto").configs == {"local": "auto"}
+    assert options(local="TRUE").configs == {"local": True}
+    assert options().configs == {}
+
+
 def test_shape_asks_for_nothing_else():
     found = shape({"COLUMNS": "Value, offset", "includeHeaders": "true", "value.format": "json"})
     assert found.columns == ("value", "offset") and found.include_headers
