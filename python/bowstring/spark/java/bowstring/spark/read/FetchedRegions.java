@@ -51,7 +51,7 @@ final class FetchedRegions implements Regions {
   private int maxBytes;
   private boolean asked;
   private boolean askFailed;
-  private boolean prefetch = true;
+  private boolean prefetch;
   private AbortedTransactions aborted = AbortedTransactions.none();
   private long pauseMs;
   private long fetches;
@@ -70,6 +70,7 @@ final class FetchedRegions implements Regions {
     this.next = range.start();
     this.maxBytes = options.maxPartitionFetchBytes();
     this.pauseMs = options.retryBackoffMs();
+    this.prefetch = settings.limit() == ReadSettings.UNLIMITED; // else the next region is mostly not wanted
   }
 
   /** Asks only when told to advance: for real time, where the end is not known. */

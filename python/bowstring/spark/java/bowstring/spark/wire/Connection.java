@@ -36,7 +36,7 @@ public final class Connection implements Closeable {
   private int nextCorrelationId = 1;
   private boolean broken;
   private long bytesReceived;
-  long idleSinceNanos;
+  long expiresNanos;
 
   private Connection(HostPort address, ClientOptions options, SocketChannel socket) throws IOException {
     this.address = address;

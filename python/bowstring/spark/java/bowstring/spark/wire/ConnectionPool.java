@@ -8,6 +8,7 @@ import java.util.HashMap;
 import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.ScheduledThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -17,7 +18,7 @@ import org.slf4j.LoggerFactory;
  *
  * <p>A borrowed connection belongs to one task until the {@link Lease} is closed; it comes back only if nothing is
  * outstanding on it. Before a kept one is handed out, it is checked that the broker did not close it. Those idle for
- * kafka.connections.max.idle.ms are closed whenever somebody borrows or gives back.
+ * kafka.connections.max.idle.ms are closed by a daemon thread, which is there only while connections are kept.
  */
 public final class ConnectionPool {
   private static final Logger LOG = LoggerFactory.getLogger(ConnectionPool.class);
@@ -36,7 +37,17 @@ public final class ConnectionPool {
 
   private final Map<Key, ArrayDeque<Connection>> idle = new HashMap<>();
 
-  private ConnectionPool() {}
+  private final ScheduledThreadPoolExecutor sweeper = new ScheduledThreadPoolExecutor(1, work -> {
+    Thread thread = new Thread(work, "bowstring-idle-connections");
+    thread.setDaemon(true);
+    return thread;
+  });
+  private boolean sweepIsDue;
+
+  private ConnectionPool() {
+    sweeper.setKeepAliveTime(1, TimeUnit.SECONDS);
+    sweeper.allowCoreThreadTimeOut(true);
+  }
 
   /** A connection on loan. Closing the lease gives it back, or closes it if it is of no more use. */
   public final class Lease implements Closeable {
@@ -95,30 +106,52 @@ public final class ConnectionPool {
       return;
     }
     connection.shrink();
-    connection.idleSinceNanos = System.nanoTime();
-    List<Connection> surplus = new ArrayList<>();
+    connection.expiresNanos = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(maxIdleMs);
+    Connection surplus = null;
     synchronized (this) {
       ArrayDeque<Connection> kept = idle.computeIfAbsent(key, k -> new ArrayDeque<>());
       kept.addFirst(connection);
       if (kept.size() > KEPT_PER_BROKER) {
-        surplus.add(kept.removeLast());
+        surplus = kept.removeLast();
       }
-      takeIdle(System.nanoTime() - TimeUnit.MILLISECONDS.toNanos(maxIdleMs), surplus);
+      if (!sweepIsDue) {
+        sweepIsDue = true;
+        sweeper.schedule(this::sweep, maxIdleMs + 1, TimeUnit.MILLISECONDS);
+      }
     }
-    for (Connection unused : surplus) {
-      LOG.debug("Closing an idle connection to {}", unused.address);
-      unused.close();
+    if (surplus != null) {
+      surplus.close();
     }
   }
 
-  private void takeIdle(long idleBeforeNanos, List<Connection> into) {
-    for (Iterator<ArrayDeque<Connection>> all = idle.values().iterator(); all.hasNext(); ) {
-      ArrayDeque<Connection> kept = all.next();
-      while (!kept.isEmpty() && kept.peekLast().idleSinceNanos - idleBeforeNanos < 0) {
-        into.add(kept.removeLast());
+  /** Closes what has been idle too long, and comes again when the next one will have been. */
+  private void sweep() {
+    List<Connection> expired = new ArrayList<>();
+    synchronized (this) {
+      long now = System.nanoTime();
+      long next = Long.MAX_VALUE;
+      for (Iterator<ArrayDeque<Connection>> all = idle.values().iterator(); all.hasNext(); ) {
+        ArrayDeque<Connection> kept = all.next();
+        while (!kept.isEmpty() && kept.peekLast().expiresNanos - now <= 0) {
+          expired.add(kept.removeLast());
+        }
+        if (kept.isEmpty()) {
+          all.remove();
+        } else {
+          next = Math.min(next, kept.peekLast().expiresNanos - now);
+        }
       }
-      if (kept.isEmpty()) {
-        all.remove();
+      sweepIsDue = !idle.isEmpty();
+      if (sweepIsDue) {
+        sweeper.schedule(this::sweep, next + TimeUnit.MILLISECONDS.toNanos(1), TimeUnit.NANOSECONDS);
+      }
+    }
+    for (Connection unused : expired) {
+      try {
+        LOG.debug("Closing an idle connection to {}", unused.address);
+        unused.close();
+      } catch (IOException failed) {
+        LOG.debug("Closing an idle connection failed", failed); // it is gone in any case
       }
     }
   }
