@@ -151,7 +151,11 @@ def _run_on(
             peers.append(peer)
     if not peers:
         return
-    with _measurers(plan, peers, brokers, work, memory) as measurers:
+    failures: dict[str, str] = {}
+    with _measurers(plan, peers, brokers, work, memory, failures) as measurers:
+        for name, failure in failures.items():
+            for test in tests:
+                result.outcomes[test.name][name].failure = failure
         for name, measurer in measurers.items():
             result.versions[name] = measurer.cluster.version
             measurer.warm_up(plan.warm_up_seconds)
@@ -176,17 +180,27 @@ def _one(
 
 @contextmanager
 def _measurers(
-    plan: Plan, peers: list[str], brokers: int, work: Path, memory: WarmMemory | None
+    plan: Plan,
+    peers: list[str],
+    brokers: int,
+    work: Path,
+    memory: WarmMemory | None,
+    failures: dict[str, str],
 ) -> Iterator[dict[str, Measurer]]:
-    """Started clusters by name, each with its clients; all end with the block."""
+    """Started clusters by name, each with its clients; all end with the block. `failures` gets those that do
+    not start, and why."""
     started: list[LocalCluster] = []
     measurers: dict[str, Measurer] = {}
     try:
         for peer in peers:
             work.mkdir(parents=True, exist_ok=True)
             cluster = local_cluster(peer, brokers, work)
-            cluster.start()
             started.append(cluster)
+            try:
+                cluster.start()
+            except EXPECTED as error:
+                failures[peer] = f"{type(error).__name__}: {error}"
+                continue
             measurers[peer] = Measurer(
                 cluster, plan.client, plan.records, work, stored_bytes=plan.stored_bytes, memory=memory
             )
