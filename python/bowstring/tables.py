@@ -224,7 +224,8 @@ def read(
         >>> flights = bowstring.read("flights", start=-1000, columns=["offset", "value"])
         >>> flights.num_rows
         1000
-        >>> duckdb.sql("SELECT count(*) FROM flights")
+        >>> duckdb.sql("SELECT count(*) FROM flights").fetchall()
+        [(1000,)]
     """
     form = {"columns": columns, "layout": "binary", "timestamp_unit": "ms"}
     form |= {name: configs.pop(name) for name in ("layout", "timestamp_unit") if name in configs}
