@@ -29,7 +29,7 @@ cdef class Batch:
     cdef readonly int64_t base_offset
     cdef readonly int64_t log_append_time_ms
     cdef readonly object parts           # two batches, when it was too large for the broker and split
-    cdef object callbacks
+    cdef list callbacks                  # of (function, argument); None: nobody asked, or done
     cdef object event
 
     cdef void give_memory_back(self) noexcept

@@ -249,12 +249,16 @@ cdef class Batch:
         self.note_callback(callback, argument)
 
     cdef int note_callback(self, object callback, object argument) except -1:
-        if not self.done:
-            if self.callbacks is None:
-                self.callbacks = []
-            self.callbacks.append((callback, argument))
-        else:
+        # Objects are made first: that may collect garbage, and let another thread finish the batch meanwhile.
+        cdef tuple entry = (callback, argument)
+        cdef list fresh = [] if self.callbacks is None else None
+        if self.done:
             self.call(callback, argument)
+        elif self.callbacks is not None:
+            self.callbacks.append(entry)
+        else:                                            # it was None before, too: only done turns it to that
+            self.callbacks = fresh
+            fresh.append(entry)
         return 0
 
     def wait(self, timeout_s):
