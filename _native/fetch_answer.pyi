@@ -1,7 +1,5 @@
 from typing import NamedTuple
 
-from bowstring._native.aborted import Aborted
-
 class FetchedPartition(NamedTuple):
     topic: str
     topic_id: bytes

@@ -40,6 +40,11 @@ class ArrowReading:
     _one_partition = False
     taken_from: TopicPartition | None = None
 
+    def _prepare_arrow(self, typed: dict[str, ValueFormat | None]) -> None:
+        self._formats = {}
+        self._typed = typed
+        self._topic_numbers = {}
+
     def poll_arrow(
         self,
         max_records: int | None = None,

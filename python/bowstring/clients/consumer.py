@@ -141,9 +141,7 @@ class Consumer(ConsumerOffsets, FamiliarNames, ConsumerPositions, ArrowReading):
         self._owner = OneThread("Consumer")
         self._group: Membership | None = None
         self._woken = False
-        self._formats = {}
-        self._typed = {"key": key, "value": value}
-        self._topic_numbers = {}
+        self._prepare_arrow({"key": key, "value": value})
         self._finalizer: weakref.finalize[..., Consumer] = weakref.finalize(self, self._client.close)
         if group_id is not None:
             chosen = [ASSIGNORS[name] for name in assignors]
