@@ -24,6 +24,8 @@ log = logging.getLogger("bowstring.spark")
 
 OffsetJson = dict[str, dict[str, int]]
 DEFAULT_TIMEOUT_MS = 60_000
+# Brokers that answer know a new topic soon; one that does not exist is not waited for as long as a broker.
+TOPIC_TIMEOUT_S = 5.0
 
 
 class DataLossError(ClientError):
@@ -116,7 +118,7 @@ class OffsetPlanner:
         return sorted(
             TopicPartition(name, number)
             for name in names
-            for number in cluster.await_topic(name, self._timeout_s).partitions
+            for number in cluster.await_topic(name, min(TOPIC_TIMEOUT_S, self._timeout_s)).partitions
         )
 
     # ------------------------------------------------------------ offsets
