@@ -146,10 +146,8 @@ class Consumer(ConsumerOffsets, FamiliarNames, ConsumerPositions, ArrowReading):
         if group_id is not None:
             chosen = [ASSIGNORS[name] for name in assignors]
             times = (session_timeout_ms / 1000, heartbeat_interval_ms / 1000, max_poll_interval_ms / 1000)
-            self._join_group(
-                GroupConfig(group_id, group_instance_id, chosen, *times),
-                auto_commit_interval_ms / 1000 if enable_auto_commit else None,
-            )
+            auto_commit_s = auto_commit_interval_ms / 1000 if enable_auto_commit else None
+            self._join_group(GroupConfig(group_id, group_instance_id, chosen, *times), auto_commit_s)
 
     def _join_group(self, config: GroupConfig, auto_commit_s: float | None) -> None:
         heartbeat = Heartbeat(self._client.client_id, config, self._client.wakeup)
