@@ -235,6 +235,8 @@ def test_admin(run, bootstrap):
         async with aio.Admin(bootstrap) as admin:
             await admin.create_topic("aio-admin", partitions=2)
             try:
+                while "aio-admin" not in await admin.topics():  # Kafka's brokers learn of it a moment later
+                    await asyncio.sleep(0.02)
                 assert len((await admin.describe_topic("aio-admin")).partitions) == 2
                 assert "aio-admin" in await admin.list_topics()
                 ends = await asyncio.gather(
@@ -244,7 +246,8 @@ def test_admin(run, bootstrap):
             finally:
                 await admin.delete_topics(["aio-admin"])
             with pytest.raises(UnknownTopicError):
-                await admin.describe_topic("aio-admin")
+                while await admin.describe_topic("aio-admin"):
+                    await asyncio.sleep(0.02)
         with pytest.raises(ClosedError):
             await admin.topics()
 
