@@ -161,6 +161,7 @@ class RangeReader:
         **configs: Any,
     ):
         self._partition = TopicPartition(topic, partition)
+        self._start = start
         names = None if columns is None else tuple(columns)
         form: dict[str, Any] = {"columns": names, "layout": layout, "timestamp_unit": timestamp_unit}
         self._consumer = BoundedConsumer(
@@ -175,8 +176,8 @@ class RangeReader:
 
     @property
     def position(self) -> int:
-        """Offset of the next record to be read."""
-        return self._consumer.positions()[self._partition]
+        """Offset of the next record to be read; the start while none is known."""
+        return self._consumer.positions().get(self._partition, self._start)
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         return self

@@ -1,6 +1,7 @@
 """Arrow arrays out of native buffers, and typed columns in the place of bytes."""
 
 import subprocess
+import subprocess
 import sys
 
 import pyarrow as pa
@@ -111,6 +112,12 @@ def test_without_pyarrow_the_extra_is_named(monkeypatch):
         assert issubclass(MissingPackageError, ImportError)
     finally:
         arrow_columns.pyarrow.cache_clear()
+
+
+def test_clients_start_without_pyarrow():
+    code = "import sys, bowstring; bowstring.Consumer, bowstring.Producer, bowstring.Admin; print('pyarrow' in sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert ran.stdout.strip() == "False"
 
 
 class Lengths:
