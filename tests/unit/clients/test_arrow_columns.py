@@ -1,7 +1,6 @@
 """Arrow arrays out of native buffers, and typed columns in the place of bytes."""
 
 import subprocess
-import subprocess
 import sys
 
 import pyarrow as pa
