@@ -19,9 +19,9 @@ RECORDS = 20_000
 
 
 def fill(bootstrap, first, count):
-    with Producer(bootstrap) as producer:
-        for i in range(first, first + count):
-            producer.send("t", b"%08d" % i + b"x" * 92)
+    with Producer(bootstrap, batch_size=16_384) as producer:
+        sent = [producer.send("t", b"%08d" % i + b"x" * 92) for i in range(first, first + count)]
+        assert sent[-1].result(30).offset == first + count - 1
 
 
 def serve(directory, port, durability):
@@ -35,7 +35,7 @@ def test_a_broker_killed_under_its_readers(tmp_path, durability):
     bootstrap = f"127.0.0.1:{port}"
     try:
         with Admin(bootstrap) as admin:
-            admin.create_topic("t", 1, configs={"internal.segment.bytes": "300000"})
+            admin.create_topic("t", 1, configs={"internal.segment.bytes": "500000"})
         fill(bootstrap, 0, RECORDS)
         reader = LocalReader(
             bootstrap,

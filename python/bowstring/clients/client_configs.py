@@ -130,7 +130,7 @@ CONSUMER = ConfigTable(
         ConfigName("fetch.wait.max.ms", "fetch_max_wait_ms", integer),
         ConfigName("isolation.level", "isolation_level", text),
         ConfigName("check.crcs", "check_crcs", boolean),
-        ConfigName("local", "local", as_given),
+        ConfigName("local", "local", choice({"true": True, "false": False, "auto": "auto"})),
         ConfigName("request.timeout.ms", "request_timeout_ms", integer),
         ConfigName("socket.timeout.ms", "request_timeout_ms", integer),
         ConfigName("default.api.timeout.ms", "default_timeout_ms", integer),

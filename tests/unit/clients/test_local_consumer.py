@@ -8,6 +8,7 @@ import pytest
 
 import bowstring
 from bowstring.clients import local_discovery, local_fetch
+from bowstring.clients.client_configs import CONSUMER
 from bowstring.clients.errors import ConfigError, LocalReadsUnavailableError, OffsetOutOfRangeError
 from bowstring.clients.records import TopicPartition
 from tests.unit.clients.local_files import Files, transaction
@@ -196,3 +197,12 @@ def test_auto_reads_from_whichever_broker_there_is(bootstrap, new_topic):
     else:
         with pytest.raises(LocalReadsUnavailableError, match="is not Bowstring"):
             bowstring.read(topic, bootstrap_servers=bootstrap, local=True)
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"), [("true", True), ("AUTO", "auto"), ("false", False), (True, True)]
+)
+def test_settings_in_other_clients_words(word, meant):
+    assert CONSUMER.arguments({"bootstrap.servers": "a:1", "local": word})["local"] == meant
+    with pytest.raises(ConfigError, match="local is 'perhaps'"):
+        CONSUMER.arguments({"bootstrap.servers": "a:1", "local": "perhaps"})
