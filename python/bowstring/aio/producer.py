@@ -80,6 +80,7 @@ class Producer:
         # Used here instead of there, to know how large a record is before it is given away.
         self._value_serializer, self._producer.value_serializer = self._producer.value_serializer, None
         self._key_serializer, self._producer.key_serializer = self._producer.key_serializer, None
+        self._serializes = self._value_serializer is not None or self._key_serializer is not None
         self._worker = Worker("Producer")
         self._outcomes: Outcomes | None = None
         self._lines: dict[str, deque[Waiting]] = {}
@@ -104,19 +105,21 @@ class Producer:
 
         The arguments are those of `bowstring.Producer.send`. All that goes wrong is raised by the future.
         """
-        loop = self._worker.bind()
-        if self._outcomes is None:
-            self._outcomes = Outcomes(loop)
-        future: asyncio.Future[RecordMetadata] = loop.create_future()
+        loop = asyncio.get_running_loop()
+        if loop is not self._worker.loop or self._outcomes is None:
+            self._worker.bind()
+            self._outcomes = self._outcomes or Outcomes(loop)
+        future: asyncio.Future[RecordMetadata] = asyncio.Future(loop=loop)
         if self._closed:
             future.set_exception(ClosedError("the producer is closed"))
             return future
-        try:
-            value, key = self._serialized(value, key)
-        except Exception as error:  # the serializer's, and the record's
-            future.set_exception(error)
-            return future
-        size = RECORD_OVERHEAD_BYTES + _length(key) + _length(value)
+        if self._serializes or value.__class__ is not bytes or not (key is None or key.__class__ is bytes):
+            try:
+                value, key = self._serialized(value, key)
+            except Exception as error:  # the serializer's, and the record's
+                future.set_exception(error)
+                return future
+        size = RECORD_OVERHEAD_BYTES + _length(value) + (_length(key) if key is not None else 0)
         if topic in self._lines or self._producer.would_block(topic, size):
             stamp = time.time_ns() // 1_000_000 if timestamp is None else timestamp
             arguments = {
@@ -301,11 +304,10 @@ class Outcomes:
             future, sent = gathered.popleft()
             if future.done():
                 continue
-            error = sent.exception(0)
-            if error is not None:
-                future.set_exception(error)
-            else:
+            try:
                 future.set_result(sent.result(0))
+            except Exception as error:  # the record's
+                future.set_exception(error)
 
 
 def _length(data: Any) -> int:

@@ -426,7 +426,7 @@ def test_a_table_is_sent_and_serializers_are_used(run, bootstrap, new_topic):
                 await producer.send_arrow(topic, pyarrow.table({"value": pyarrow.array([], "binary")})) == []
             )
             with pytest.raises(ZeroDivisionError):
-                producer._value_serializer = lambda value: 1 / 0
+                producer._value_serializer = lambda value: 1 / 0  # the one it was made with is used till now
                 await producer.send(topic, 1)
         async with aio.Consumer(bootstrap, auto_offset_reset="earliest") as consumer:
             await consumer.assign([(topic, 0)])
