@@ -105,6 +105,9 @@ def _encoded(data: Any, names: dict[str, str], formats: dict[str, Any]) -> pa.Re
     for role, columns in by_role.items():
         if not columns:
             raise ConfigError(f"there are no columns for the format given as {role}: {reader.schema.names}")
+        extra = [name for name in columns if name not in formats[role].schema.names]
+        if extra:
+            raise ConfigError(f"column {extra[0]!r} is not in the schema of the format given as {role}")
         if role in kept:
             raise ConfigError(f"a column is named {role!r} and there is a format for it: rename the column")
 

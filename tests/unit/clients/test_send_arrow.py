@@ -246,7 +246,8 @@ def test_polars_pandas_and_duckdb():
 
 def test_a_format_encodes_the_columns_that_are_left():
     class Joined:
-        schema = pa.schema([("id", pa.int64())])
+        def __init__(self, *names):
+            self.schema = pa.schema([(name, pa.int64()) for name in names])
 
         def encode(self, rows):
             lines = ["|".join(map(str, row.values())) for row in rows.to_pylist()]
@@ -254,7 +255,10 @@ def test_a_format_encodes_the_columns_that_are_left():
 
     producer = OfflineProducer()
     table = pa.table({"id": [1, 2], "a": [3, 4], "b": ["x", "y"], "timestamp": [8, 9]})
-    producer.send_arrow(table, key=Joined(), value=Joined())
+    with pytest.raises(ConfigError, match=r"column 'b' is not in the schema of the format given as value"):
+        producer.send_arrow(table, key=Joined("id"), value=Joined("a"))
+    assert producer.batches() == {}
+    producer.send_arrow(table, key=Joined("id"), value=Joined("a", "b"))
     assert [(r.key, r.value, r.timestamp) for r in producer.records()[0]] == [
         (b"1", b"3|x", 8),
         (b"2", b"4|y", 9),
