@@ -165,8 +165,7 @@ class ArrowReading:
         states = [item for item in self._positions.items() if not item[1].paused]
         reserve(rows, [state for _, state in states])
         for partition, state in states:
-            if state.decoded and state.position is not None:
-                state.seek(state.position)  # poll() has made objects of what comes next: fetched again
+            state.forget_decoded()
             self._take_partition(rows, partition, state)
             if rows.full or (self._one_partition and rows.rows):
                 self._positions.rotate(partition)

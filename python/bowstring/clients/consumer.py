@@ -366,6 +366,7 @@ class Consumer(ConsumerOffsets, FamiliarNames, ConsumerPositions, ArrowReading):
         for partition, state in self._positions.items():
             if state.paused:
                 continue
+            state.forget_decoded()
             while state.chunks:
                 try:
                     chunk = batches.take_good(state, self._check_crcs, partition)

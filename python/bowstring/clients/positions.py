@@ -100,6 +100,11 @@ class PartitionState:
         self.decoded = []
         self.decoded_at = 0
 
+    def forget_decoded(self) -> None:
+        """What `poll` has made objects of and not yet given is fetched again, for other ways of reading."""
+        if self.decoded and self.position is not None:
+            self.seek(self.position)
+
     @property
     def has_buffered(self) -> bool:
         """Whether records may be handed out without asking a broker."""

@@ -1,6 +1,7 @@
 """Consumer.poll_arrow and to_reader: positions, limits, groups, errors, and memory."""
 
 import gc
+import random
 import threading
 import time
 
@@ -97,6 +98,26 @@ def test_limits_and_positions(bootstrap, new_topic, consumer_for):
     raw.seek(partition, 500)
     assert raw.poll_arrow(1, timeout=5)["offset"].to_pylist() == [500]
     assert raw.poll_batches(timeout=5)[0].offset == 501
+
+
+def test_every_way_of_reading_goes_on_where_another_stopped(bootstrap, new_topic, consumer_for):
+    topic = new_topic()
+    fill(bootstrap, topic, 3000)
+    consumer = consumer_for(topic, max_partition_fetch_bytes=20_000)
+    rng, offset = random.Random(3), 0
+    while offset < 3000:
+        way = rng.randrange(3)
+        if way == 0:
+            found = [record.offset for record in consumer.poll(rng.randint(1, 200), timeout=1)]
+        elif way == 1:
+            found = consumer.poll_arrow(rng.randint(1, 200), timeout=1)["offset"].to_pylist()
+        else:
+            found = [
+                o for raw in consumer.poll_batches(timeout=1) for o in range(raw.offset, raw.next_offset)
+            ]
+        assert found == list(range(offset, offset + len(found)))
+        offset += len(found)
+        assert consumer.position(TopicPartition(topic, 0)) == offset
 
 
 def test_paused_partitions_give_nothing(bootstrap, new_topic, consumer_for):
