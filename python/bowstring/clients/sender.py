@@ -35,6 +35,7 @@ EPOCH_MAX = 32767
 # Waiting callers go on when this share of buffer_memory is in use: not at once, so that they and the sender
 # do not take turns for every batch.
 ROOM_SHARE = 0.75
+TOLD_EVERY_S = 1.0  # a failure, in the log
 
 _SEQUENCE_ERRORS = (Errors.OUT_OF_ORDER_SEQUENCE_NUMBER.code, Errors.UNKNOWN_PRODUCER_ID.code)
 _METADATA_ERRORS = (
@@ -72,6 +73,7 @@ class Sender:
         self.abandon = False
         self.failure: Exception | None = None
         self.last_error: Exception | None = None
+        self._told_at = -TOLD_EVERY_S
         self._producer = (-1, -1)
         self._identifying: Pending | None = None
         self._identify_at = 0.0
@@ -319,12 +321,22 @@ class Sender:
             return
         for batch, error, base_offset, log_append_time_ms in finished:
             if error is not None:
-                self.last_error = error
+                self._tell(batch, error)
             self.metrics.finished(batch, error)
             batch.finish(error, base_offset, log_append_time_ms)
             self.accumulator.settle(batch)
         if not self.memory_short or self.accumulator.buffered_bytes <= ROOM_SHARE * self.config.buffer_memory:
             self._notify()
+
+    def _tell(self, batch: ProduceBatch, error: Exception) -> None:
+        """Leaves a line in the log, once a second at most: nobody may look at the futures."""
+        self.last_error = error
+        now = time.monotonic()
+        if now - self._told_at >= TOLD_EVERY_S:
+            self._told_at = now
+            _log.warning(
+                "%d records for %s were not delivered: %s", batch.record_count, batch.partition, error
+            )
 
     # ------------------------------------------------------------ time and identity
 

@@ -119,12 +119,13 @@ def test_a_duplicate_counts_as_stored(broker):
         assert producer.send("t", b"x").exception(10) is None
 
 
-def test_what_cannot_be_repeated_fails_at_once(broker):
+def test_what_cannot_be_repeated_fails_at_once(broker, caplog):
     Log(broker, [Errors.TOPIC_AUTHORIZATION_FAILED.code])
     with producer_for(broker) as producer:
         with pytest.raises(AuthorizationError, match=r"writing to t-0.*TOPIC_AUTHORIZATION_FAILED"):
             producer.send("t", b"x").result(10)
         assert producer.send("t", b"y").result(10).offset == 0, "the next records go on"
+    assert "1 records for t-0 were not delivered" in caplog.text
 
 
 def test_after_a_failed_batch_the_next_starts_a_new_epoch(broker):
