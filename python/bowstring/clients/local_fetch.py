@@ -42,6 +42,7 @@ class LocalFetch:
         self._read_committed = read_committed
         self._connections: dict[int, LocalConnection] = {}
         self._refused: dict[int, tuple[float, float]] = {}
+        self._errors: dict[int, LocalReadsUnavailableError] = {}
         self._feeds: dict[TopicPartition, LocalFeed] = {}
         self._left_until: dict[TopicPartition, float] = {}
         self.filled_bytes = 0
@@ -131,15 +132,19 @@ class LocalFetch:
             return connection
         until, pause_s = self._refused.get(node.id, (0.0, RETRY_AFTER_S))
         if time.monotonic() < until:
+            if (known := self._errors.get(node.id)) is not None:
+                raise known
             return None
         try:
             connection = local_discovery.connect(self._cluster, node, DISCOVERY_TIMEOUT_S)
-        except LocalReadsUnavailableError:
+        except LocalReadsUnavailableError as error:
             self._refused[node.id] = (time.monotonic() + pause_s, min(RETRY_AFTER_MAX_S, 2 * pause_s))
             if self._must and not self._cluster.client.backing_off(node):
+                self._errors[node.id] = error
                 raise
             return None
         self._refused.pop(node.id, None)
+        self._errors.pop(node.id, None)
         self._connections[node.id] = connection
         return connection
 

@@ -210,7 +210,7 @@ def test_moved_to_another_directory(fresh, tmp_path):
 def test_commit_mode(fresh):
     files = fresh(bowstring_durability="commit")
     topic = files.topic(internal_segment_bytes=400_000)
-    with Producer(files.bootstrap) as producer:
+    with Producer(files.bootstrap, batch_size=16_384) as producer:
         for i in range(2000):
             producer.send(topic, b"%06d" % i * 20)
         producer.flush()
