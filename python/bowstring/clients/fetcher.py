@@ -154,6 +154,8 @@ class Fetcher:
             wanted.setdefault(node, {})[partition] = asked
         for node, partitions in wanted.items():
             self._fetch(node, partitions)
+        if self.error is not None:
+            return 0.0
         return 3600.0 if now >= self._retry_at else self._retry_at - now
 
     def _room(self) -> int:
