@@ -24,7 +24,8 @@ def test_every_row_names_an_argument_or_a_reason(table, client):
 def test_every_argument_has_a_name_elsewhere(table, client):
     named = {row.argument for row in table.rows.values()}
     own = set(inspect.signature(client.__init__).parameters) - {"self"}
-    formats = {"key", "value"} if client is Consumer else set()  # Arrow columns: nobody else has a word for them
+    # Of Arrow columns, for which nobody else has a word.
+    formats = {"key", "value"} if client is Consumer else set()
     assert own - named == formats
 
 
