@@ -1,5 +1,4 @@
-"""A streaming job that copies a topic, for the test that kills it: servers, from, to, checkpoint, engine of
-the source."""
+"""A streaming job that copies a topic, for the test that kills it: servers, from, to, checkpoint, engine."""
 
 import sys
 
@@ -20,7 +19,7 @@ def main(servers: str, source: str, target: str, checkpoint: str, engine: str) -
         rows.select("key", "value")
         .writeStream.format("bowstring")
         .options(**{"kafka.bootstrap.servers": servers, "topic": target})
-        .options(checkpointLocation=checkpoint)
+        .options(checkpointLocation=checkpoint, engine=engine)
         .start()
     )
     print("begun", flush=True)

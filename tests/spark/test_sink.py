@@ -292,6 +292,24 @@ def test_a_stream_into_a_topic(spark, servers, make_topic, tmp_path):
     assert sorted(int(record.key) for record in read_all(servers, topic)) == list(range(300))
 
 
+def test_what_was_written_shows_in_the_ui(spark, broker, make_topic):
+    topic = make_topic(broker.bootstrap_servers, 2)
+    frame = spark.range(0, 1000, 1, 2).selectExpr("cast(id as string) key", "'v' value")
+    write(frame, broker.bootstrap_servers, topic)
+    spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
+    store = spark._jsparkSession.sharedState().statusStore()
+    shown = {}
+    for number in range(store.executionsList().size()):
+        execution = store.executionsList().apply(number)
+        values = store.executionMetrics(execution.executionId())
+        for each in range(execution.metrics().size()):
+            metric = execution.metrics().apply(each)
+            if metric.name() in ("records written", "bytes written"):
+                shown[metric.name()] = values.get(metric.accumulatorId()).getOrElse(None)
+    assert shown["records written"] == "1,000"
+    assert int(shown["bytes written"].replace(",", "")) > 5000
+
+
 @pytest.mark.parametrize("mode", ["update", "complete"])
 def test_aggregates_as_they_change(spark, broker, make_topic, tmp_path, mode):
     servers = broker.bootstrap_servers

@@ -16,10 +16,10 @@ import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.Set;
-import java.util.TreeSet;
 import java.util.UUID;
 import java.util.concurrent.TimeUnit;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * Brings sealed batches to their partitions' leaders: several requests on the way at once, each partition in order.
@@ -29,23 +29,23 @@ import java.util.concurrent.TimeUnit;
  * be too many, and in {@link #flush}.
  */
 final class BatchSender implements AutoCloseable {
+  private static final Logger LOG = LoggerFactory.getLogger(BatchSender.class);
+
   private final SinkOptions options;
   private final ClusterClient cluster;
+  private final Leaders leaders;
   private final BufferPool pool;
-  private final WriteMetrics metrics;
   private final Map<TopicPartition, PartitionQueue> queues = new LinkedHashMap<>();
   private final Map<HostPort, BrokerLink> links = new HashMap<>();
-  private Metadata metadata;
   private ProducerIdentity identity;
   private UUID identityTopic;
   private boolean sequenceLost;
-  private boolean metadataIsStale;
 
-  BatchSender(SinkOptions options, BufferPool pool, WriteMetrics metrics) {
+  BatchSender(SinkOptions options, BufferPool pool) {
     this.options = options;
     this.cluster = new ClusterClient(options.client);
+    this.leaders = new Leaders(cluster);
     this.pool = pool;
-    this.metrics = metrics;
   }
 
   /**
@@ -135,9 +135,7 @@ final class BatchSender implements AutoCloseable {
     HostPort leader = null;
     long bytes = 0;
     long now = System.nanoTime();
-    if (metadataIsStale) {
-      metadata = null;
-    }
+    leaders.refresh();
     for (PartitionQueue queue : queues.values()) {
       RecordBatch batch = queue.sendable(now);
       if (batch == null || !chosen.isEmpty() && bytes + batch.sizeBytes() > options.maxRequestBytes) {
@@ -157,19 +155,7 @@ final class BatchSender implements AutoCloseable {
   /** The partition's leader, or null after having it tried again later. */
   private HostPort leader(PartitionQueue queue) throws IOException {
     try {
-      if (metadata == null) {
-        Set<String> topics = new TreeSet<>();
-        queues.keySet().forEach(each -> topics.add(each.topic()));
-        metadata = cluster.metadataOnce(topics);
-        metadataIsStale = false;
-      }
-      HostPort leader = metadata.leader(queue.partition);
-      if (leader != null) {
-        return leader;
-      }
-      boolean exists = metadata.topics().containsKey(queue.partition.topic());
-      ErrorCode error = exists ? ErrorCode.LEADER_NOT_AVAILABLE : ErrorCode.UNKNOWN_TOPIC_OR_PARTITION;
-      throw new WireException.BrokerError(error, error.code, "Finding the leader of " + queue.partition);
+      return leaders.of(queue.partition, queues.keySet());
     } catch (WireException failed) {
       if (!failed.isRetriable()) {
         throw failed;
@@ -221,7 +207,6 @@ final class BatchSender implements AutoCloseable {
       } else {
         connection.send(request);
       }
-      metrics.requests++;
     } catch (WireException.BrokerUnreachable | WireException.TimedOut lost) {
       lose(link, lost);
     }
@@ -256,8 +241,6 @@ final class BatchSender implements AutoCloseable {
     queue.returned(batch);
     queue.attempts = 0;
     queue.batches.remove(batch);
-    metrics.records += batch.records();
-    metrics.bytes += batch.sizeBytes();
     batch.release();
   }
 
@@ -304,9 +287,9 @@ final class BatchSender implements AutoCloseable {
 
   /** Has a partition's batches sent again after a pause, if there is time left. */
   private void retryLater(PartitionQueue queue, IOException failure) throws IOException {
-    metadataIsStale = true;
+    leaders.doubt();
     RecordBatch oldest = queue.batches.peekFirst();
-    long agedMs = TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - oldest.createdNanos);
+    long agedMs = TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - oldest.sealedNanos);
     if (agedMs >= options.deliveryTimeoutMs || queue.attempts >= options.retries) {
       throw new SinkException.DeliveryTimedOut("Expiring " + oldest.records() + " record(s) for " + queue.partition
           + ": " + agedMs + " ms has passed since batch creation, " + queue.attempts + " retries "
@@ -316,24 +299,28 @@ final class BatchSender implements AutoCloseable {
     long pauseMs = Math.min((long) options.client.retryBackoffMs() << Math.min(queue.attempts, 20),
         Math.max(options.client.retryBackoffMaxMs(), options.client.retryBackoffMs()));
     queue.attempts++;
-    metrics.retries++;
+    if (queue.attempts == 1) {
+      LOG.warn("{}: sending again: {}", queue.partition, failure.getMessage());
+    }
     queue.retry(System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(Math.max(1, pauseMs)));
   }
 
   private void split(PartitionQueue queue, RecordBatch batch, IOException failure) throws IOException {
-    if (batch.records() == 1) {
-      throw new SinkException.RecordTooLarge("A record of " + batch.sizeBytes() + " bytes for " + batch.partition
-          + " is larger than the broker takes: raise max.message.bytes of the topic. " + failure.getMessage());
+    List<RecordBatch> halves = BatchSplitter.halves(batch, pool, options, failure);
+    int sequence = batch.baseSequence;
+    for (RecordBatch half : halves) {
+      if (options.idempotent) {
+        identity.stamp(half, sequence);
+        sequence = ProducerIdentity.after(sequence, half.records());
+      } else {
+        half.stamp(-1, (short) -1, -1);
+      }
     }
-    int half = batch.records() / 2;
-    RecordBatch first = part(batch, 0, half, batch.baseSequence);
-    RecordBatch second = part(batch, half, batch.records(), ProducerIdentity.after(batch.baseSequence, half));
     // In its place: batches behind it have higher sequence numbers.
     List<RecordBatch> order = new ArrayList<>();
     for (RecordBatch each : queue.batches) {
       if (each == batch) {
-        order.add(first);
-        order.add(second);
+        order.addAll(halves);
       } else {
         order.add(each);
       }
@@ -342,18 +329,6 @@ final class BatchSender implements AutoCloseable {
     queue.batches.addAll(order);
     batch.release();
     queue.retry(System.nanoTime());
-  }
-
-  private RecordBatch part(RecordBatch whole, int from, int to, int sequence) throws IOException {
-    RecordBatch part = new RecordBatch(whole.partition, pool, whole.createdNanos);
-    part.copyFrom(whole, from, to);
-    part.seal(options.compression, options.compressionLevel);
-    if (options.idempotent) {
-      identity.stamp(part, sequence);
-    } else {
-      part.stamp(-1, (short) -1, -1);
-    }
-    return part;
   }
 
   /** A new producer id, and every batch that is left gets its place in the new sequences. */

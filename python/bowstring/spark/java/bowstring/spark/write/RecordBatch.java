@@ -35,8 +35,8 @@ final class RecordBatch {
 
   final TopicPartition partition;
 
-  /** When the first of its records was written: kafka.delivery.timeout.ms counts from here. */
-  final long createdNanos;
+  /** When it was sealed: kafka.delivery.timeout.ms counts from here, however slowly the rows came. */
+  long sealedNanos;
 
   /** Whether it is on its way to a broker. */
   boolean inFlight;
@@ -53,9 +53,8 @@ final class RecordBatch {
   private long maxTimestamp;
   private ByteBuffer compressed;
 
-  RecordBatch(TopicPartition partition, BufferPool pool, long createdNanos) throws IOException {
+  RecordBatch(TopicPartition partition, BufferPool pool) throws IOException {
     this.partition = partition;
-    this.createdNanos = createdNanos;
     this.pool = pool;
     use(pool.take(BufferPool.SMALLEST_BYTES));
   }
@@ -91,8 +90,8 @@ final class RecordBatch {
     return needed <= DirectMemory.capacity(buffer) ? 0 : BufferPool.capacityFor((int) needed);
   }
 
-  /** Appends a record of at most {@code bound} bytes. */
-  void append(RowRecord record, long bound, long timestamp) throws IOException {
+  /** Appends a record of at most {@code bound} bytes; how many they are. */
+  int append(RowRecord record, long bound, long timestamp) throws IOException {
     if (position + bound > DirectMemory.capacity(buffer)) {
       grow((int) (position + bound));
     }
@@ -116,8 +115,10 @@ final class RecordBatch {
     if (headerCount > 0) {
       at = headers(at, record);
     }
+    int before = position;
     position = (int) (at - address);
     count++;
+    return position - before;
   }
 
   private static long bytes(long to, Object base, long offset, int length) {
@@ -161,6 +162,7 @@ final class RecordBatch {
 
   /** Ends filling: compresses the records. The header follows with {@link #stamp}. */
   void seal(Compression compression, int level) throws IOException {
+    sealedNanos = System.nanoTime();
     int attributes = compression.ordinal();
     if (compression != Compression.NONE) {
       ByteBuffer records = buffer.duplicate().position(HEADER_BYTES).limit(position);

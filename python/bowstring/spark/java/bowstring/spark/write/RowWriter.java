@@ -18,8 +18,6 @@ final class RowWriter implements DataWriter<InternalRow> {
     private static final long serialVersionUID = 1L;
   }
 
-  private static final int ROWS_PER_CLOCK_READ = 256;
-
   private final SinkOptions options;
   private final RowLayout layout;
   private final BufferPool pool = new BufferPool();
@@ -32,8 +30,6 @@ final class RowWriter implements DataWriter<InternalRow> {
   /** Whether the present row may go to any partition. */
   private boolean anywhere;
 
-  private long now;
-  private int rowsToClockRead;
   private final ScheduledFuture<?> linger;
   private Exception lingerFailure;
   private boolean closed;
@@ -46,7 +42,7 @@ final class RowWriter implements DataWriter<InternalRow> {
   RowWriter(SinkOptions options, RowLayout layout, boolean lingers) {
     this.options = options;
     this.layout = layout;
-    this.sender = new BatchSender(options, pool, metrics);
+    this.sender = new BatchSender(options, pool);
     this.linger = lingers ? Linger.start(this::sendWhatLingers, options.lingerMs) : null;
   }
 
@@ -85,10 +81,6 @@ final class RowWriter implements DataWriter<InternalRow> {
   }
 
   private void append(InternalRow row) throws IOException {
-    if (--rowsToClockRead <= 0) {
-      rowsToClockRead = ROWS_PER_CLOCK_READ;
-      now = System.currentTimeMillis();
-    }
     if (layout.topic() >= 0 || topic == null) {
       topic = topic(row);
     }
@@ -109,7 +101,8 @@ final class RowWriter implements DataWriter<InternalRow> {
     } else if (batch.growth(bound) > 0) {
       batch = withinMemory(partition, batch, bound);
     }
-    batch.append(record, bound, now);
+    metrics.bytes += batch.append(record, bound, System.currentTimeMillis());
+    metrics.records++;
   }
 
   private TopicBatches topic(InternalRow row) throws IOException {
@@ -174,7 +167,7 @@ final class RowWriter implements DataWriter<InternalRow> {
     }
     if (topic.open[to] == null) {
       reserve(BufferPool.capacityFor((int) bound));
-      topic.open[to] = new RecordBatch(new TopicPartition(topic.key.toString(), to), pool, System.nanoTime());
+      topic.open[to] = new RecordBatch(new TopicPartition(topic.key.toString(), to), pool);
       return topic.open[to];
     }
     RecordBatch there = topic.open[to];

@@ -17,6 +17,9 @@ final class SinkOptions implements Serializable {
   /** What is asked for the batch of one partition unless the user says otherwise. */
   static final int BATCH_BYTES = 256 << 10;
 
+  /** Half of what a frame or a buffer could hold at all. */
+  private static final int LARGEST_REQUEST_BYTES = 1 << 30;
+
   /** The topic all rows go to, or null: each row names its own. */
   final String topic;
 
@@ -53,7 +56,7 @@ final class SinkOptions implements Serializable {
     lingerMs = client.getLong("linger.ms", 5, 0);
     retries = client.getLong("retries", Integer.MAX_VALUE, 0);
     idempotent = isIdempotent();
-    maxRequestBytes = intOf("max.request.size", 1 << 20, 0);
+    maxRequestBytes = Math.min(intOf("max.request.size", 1 << 20, 0), LARGEST_REQUEST_BYTES);
     batchBytes = Math.min(intOf("batch.size", BATCH_BYTES, 0), Math.max(maxRequestBytes, 1));
     bufferBytes = client.getLong("buffer.memory", 32L << 20, 0);
     deliveryTimeoutMs = intOf("delivery.timeout.ms", 120_000, 0);

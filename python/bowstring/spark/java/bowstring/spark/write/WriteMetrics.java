@@ -6,28 +6,24 @@ import org.apache.spark.sql.connector.metric.CustomSumMetric;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 
 /**
- * What a task has written so far. The first two names are those Spark also counts as the task's output, so that they
- * show in the stages of its UI.
+ * What a task has written so far. Spark counts metrics of these names as the task's output, too, so that they show in the
+ * stages of its UI. It asks for the last time before the task's end, so rows count when they are taken, not when they are
+ * acknowledged; a task that fails to have them acknowledged fails.
  */
 final class WriteMetrics {
   long records;
   long bytes;
-  long requests;
-  long retries;
 
   private record Value(String name, long value) implements CustomTaskMetric {}
 
   /** The values of this moment. */
   CustomTaskMetric[] current() {
-    return new CustomTaskMetric[] {
-      new Value(Records.NAME, records), new Value(Bytes.NAME, bytes), new Value(Requests.NAME, requests),
-      new Value(Retries.NAME, retries),
-    };
+    return new CustomTaskMetric[] {new Value(Records.NAME, records), new Value(Bytes.NAME, bytes)};
   }
 
   /** The metrics a write declares. */
   static CustomMetric[] declared() {
-    return new CustomMetric[] {new Records(), new Bytes(), new Requests(), new Retries()};
+    return new CustomMetric[] {new Records(), new Bytes()};
   }
 
   private abstract static class Sum extends CustomSumMetric {
@@ -64,34 +60,16 @@ final class WriteMetrics {
     static final String NAME = "recordsWritten";
 
     public Records() {
-      super(NAME, "records acknowledged");
+      super(NAME, "records written");
     }
   }
 
-  /** Bytes of record batches, compressed as they were sent. */
+  /** Bytes of records before compression. */
   public static final class Bytes extends Sum {
     static final String NAME = "bytesWritten";
 
     public Bytes() {
-      super(NAME, "bytes of record batches acknowledged");
-    }
-  }
-
-  /** Produce requests. */
-  public static final class Requests extends Sum {
-    static final String NAME = "produceRequests";
-
-    public Requests() {
-      super(NAME, "produce requests");
-    }
-  }
-
-  /** How often a partition's batches had to be sent again. */
-  public static final class Retries extends Sum {
-    static final String NAME = "produceRetries";
-
-    public Retries() {
-      super(NAME, "produce retries");
+      super(NAME, "bytes written");
     }
   }
 }
