@@ -233,7 +233,7 @@ def test_stream_goes_on_from_its_checkpoint(python_spark, servers, make_topic, t
     assert _json(last["endOffset"]) == {topic[1]: {"0": 100, "1": 100, "2": 100}}
     assert _json(last["latestOffset"]) == {topic[1]: {"0": 100, "1": 100, "2": 100}}
     with bowstring.Admin(servers) as admin:
-        admin.create_partitions(topic[1], 4)
+        admin.create_partitions({topic[1]: 4})
     fill(*topic, range(300, 400))
     with bowstring.Producer(servers) as producer:
         producer.send(topic[1], b"in the new one", partition=3).result(10)
