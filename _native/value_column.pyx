@@ -5,6 +5,9 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uintptr_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy, memset
 
+cdef enum:
+    OFFSET_MAX = 0x7fffffff
+
 # ---------------------------------------------------------------- memory
 
 
@@ -42,9 +45,10 @@ cdef bint column_reserve(Column *column, int64_t rows) noexcept nogil:
 cdef bint column_append(Column *column, const uint8_t *data, int64_t size) noexcept nogil:
     cdef int64_t needed = column.data_used + size
     if needed > column.data_capacity:
-        if needed > 0x7fffffff:
+        if needed > OFFSET_MAX:
             return False
-        needed = max(needed, column.data_capacity * 2, 1024)
+        # Never more room than offsets reach, so that room is the only thing to look at.
+        needed = min(<int64_t>OFFSET_MAX, max(needed, column.data_capacity * 2, 1024))
         if not enlarge(<void **>&column.data, 0, needed, False):
             return False
         column.data_capacity = needed

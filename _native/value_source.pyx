@@ -4,12 +4,15 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uintptr_t
 from libc.stdlib cimport free, realloc
 from bowstring._native.value_column cimport memory_of
 
+cdef enum:
+    OFFSET_MAX = 0x7fffffff
+
 
 cdef bint out_grow(Out *out, int64_t size) noexcept nogil:
     """Room for `size` bytes more; False beyond 2 GiB, which a binary array cannot hold."""
-    cdef int64_t capacity = max(out.used + size, out.capacity * 2, 4096)
+    cdef int64_t capacity = min(<int64_t>OFFSET_MAX, max(out.used + size, out.capacity * 2, 4096))
     cdef void *grown
-    if out.used + size > 0x7fffffff:
+    if out.used + size > OFFSET_MAX:
         return False
     grown = realloc(out.data, capacity)
     if grown == NULL:

@@ -110,6 +110,58 @@ def test_json_is_what_from_json_makes_of_it(
     assert not different
 
 
+def random_texts(n: int) -> list[str]:
+    """JSON of the schema's shape, written in many ways; every third with damage."""
+    r = random.Random(11)
+    texts = []
+    for i in range(n):
+        row: dict[str, Any] = {
+            "id": r.choice([0, -1, 2**63 - 1, r.randint(-(2**63), 2**63 - 1)]),
+            "name": "".join(r.choice('ab"\\/\n\té€😀\u0001 ') for _ in range(r.randint(0, 20))),
+            "price": r.choice([r.random() * 10 ** r.randint(-30, 30), r.randint(-9, 9), 0.1, 1e308, -0.0]),
+            "f": r.random() * 10 ** r.randint(-10, 10),
+            "tags": [r.choice(["x", None, "é" * 9]) for _ in range(r.randint(0, 3))],
+            "m": {str(k): r.choice([k, None]) for k in range(r.randint(0, 3))},
+            "inner": r.choice([None, {"x": 1, "y": [{"z": "q", "other": [{}]}, None]}, {}]),
+            "d": r.randint(-(10**9), 10**9) / 100,
+            "other": {"deep": [[], {"a": [1.5e-3, True]}], "s": "}]"},
+        }
+        kept = r.sample(sorted(row), r.randint(0, len(row)))
+        separators = r.choice([(",", ":"), (" ,\t", " : ")])
+        text = json.dumps({k: row[k] for k in kept}, ensure_ascii=i % 2 == 0, separators=separators)
+        if i % 3 == 0:
+            at = r.randrange(len(text))
+            text = text[:at] + r.choice(['"', "{", "0", ",", "x", "\\u00", "]", ""]) + text[at + 1 :]
+        texts.append(text)
+    return texts
+
+
+def test_random_json_is_what_from_json_makes_of_it(
+    spark: SparkSession, broker: bowstring.Broker, make_topic: Callable[..., str]
+) -> None:
+    from pyspark.sql import functions as F
+
+    servers = broker.bootstrap_servers
+    topic = make_topic(servers)
+    texts = random_texts(900)
+    fill(servers, topic, [text.encode() for text in texts])
+    ours = in_order(typed(spark, servers, topic, value_format="json", value_schema=DDL))
+    frame = spark.createDataFrame(list(enumerate(texts)), "offset bigint, text string")
+    parsed = F.from_json("text", f"{DDL}, _bad string", {"columnNameOfCorruptRecord": "_bad"})
+    oracle = in_order(frame.select("offset", parsed.alias("value")))
+    good = 0
+    for mine, expected, text in zip(ours, oracle, texts, strict=True):
+        if mine.value is None:  # from_json lets pass what follows a value, and names between single quotes.
+            assert mine._error is not None
+            assert expected.value._bad is not None or "follows" in mine._error, (text, mine._error)
+            continue
+        good += 1
+        wanted = {name: v for name, v in expected.value.asDict(True).items() if name != "_bad"}
+        assert expected.value._bad is None, text
+        assert repr(mine.value.asDict(True)) == repr(wanted), text
+    assert good > 600
+
+
 def test_modes(spark: SparkSession, mixed: tuple[str, str, list[str | None]]) -> None:
     servers, topic, values = mixed
     kept = typed(spark, servers, topic, value_format="json", value_schema=DDL, mode="DROPMALFORMED")

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 import bowstring
-from bowstring.values.errors import ValueEncodeError, ValueSchemaError
+from bowstring.values.errors import ValuesTooLargeError, ValueEncodeError, ValueSchemaError
 
 INNER = {
     "type": "record",
@@ -181,6 +181,19 @@ def test_bad_values(schema, value, reason):
     record = {"type": "record", "name": "R", "fields": [{"name": "v", "type": schema}]}
     structs, errors = bowstring.Avro(record).decode(pa.array([value]))
     assert not structs[0].is_valid and reason in errors[0].as_py()
+
+
+def test_two_gibibytes_of_strings_are_a_named_error():
+    # Small on the wire: each item is one byte that stands for a long symbol.
+    symbols = ["x" * 1_000_000, "y"]
+    items = {"type": "array", "items": {"type": "enum", "name": "E", "symbols": symbols}}
+    record = {"type": "record", "name": "R", "fields": [{"name": "a", "type": items}]}
+    form = bowstring.Avro(record)
+    value = b"\xc0\xb8\x02" + bytes(20000) + b"\0"  # a block of 20,000 items
+    with pytest.raises(ValuesTooLargeError, match="2 GiB"):
+        form.decode(pa.array([value]))
+    structs, errors = form.decode(pa.array([b"\x02\x02\0"]))  # the decoder goes on
+    assert errors is None and structs.to_pylist() == [{"a": ["y"]}]
 
 
 def test_blocks_with_sizes_are_read_and_read_over():

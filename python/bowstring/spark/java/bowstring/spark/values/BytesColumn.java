@@ -11,6 +11,7 @@ import org.apache.spark.unsafe.types.UTF8String;
  */
 final class BytesColumn extends ValueColumn {
   private static final byte[] NOTHING = {};
+  private static final int COPIES_MAX = Integer.MAX_VALUE - 8;
 
   /** Where a value begins: at or above 0 in the received bytes, below 0 in {@link #copies}, as its complement. */
   private int[] starts = new int[present.length];
@@ -63,7 +64,11 @@ final class BytesColumn extends ValueColumn {
   void copy(int row, byte[] bytes, int size) {
     mark(row);
     if (size > copies.length - copied) {
-      copies = Arrays.copyOf(copies, (int) Math.min(Integer.MAX_VALUE - 8L, 2L * copies.length + size + 256));
+      if (size > COPIES_MAX - copied) {
+        throw new IllegalStateException(
+            "the escaped strings of one batch pass 2 GiB: lower kafka.max.partition.fetch.bytes");
+      }
+      copies = Arrays.copyOf(copies, (int) Math.min(COPIES_MAX, 2L * copies.length + size + 256));
     }
     System.arraycopy(bytes, 0, copies, copied, size);
     starts[row] = ~copied;
