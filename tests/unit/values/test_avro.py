@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 import bowstring
-from bowstring.values.errors import ValuesTooLargeError, ValueEncodeError, ValueSchemaError
+from bowstring.values.errors import ValueEncodeError, ValueSchemaError, ValuesTooLargeError
 
 INNER = {
     "type": "record",
