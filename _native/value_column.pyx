@@ -52,7 +52,8 @@ cdef bint column_append(Column *column, const uint8_t *data, int64_t size) noexc
         if not enlarge(<void **>&column.data, 0, needed, False):
             return False
         column.data_capacity = needed
-    memcpy(column.data + column.data_used, data, size)
+    if size > 0:                                         # data may be NULL
+        memcpy(column.data + column.data_used, data, size)
     column.data_used += size
     return True
 

@@ -79,7 +79,8 @@ cdef inline bint out_room(Out *out, int64_t size) noexcept nogil:
 cdef inline bint out_put(Out *out, const void *data, int64_t size) noexcept nogil:
     if not out_room(out, size):
         return False
-    memcpy(out.data + out.used, data, size)
+    if size > 0:                                         # data may be NULL
+        memcpy(out.data + out.used, data, size)
     out.used += size
     return True
 

@@ -15,6 +15,11 @@ SUBJECTS = [
     "tests/unit/log",
     "tests/unit/dataplane",
     "tests/unit/protocol/test_codec.py",
+    "tests/unit/clients/test_arrow_columns.py",
+    "tests/unit/clients/test_send_arrow.py",
+    "tests/unit/clients/test_fetch_answer.py",
+    "tests/unit/values",
+    "tests/unit/wal",
     "tests/unit/clients/test_fetch_answer.py",
     "tests/fuzz",
 ]
