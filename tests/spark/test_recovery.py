@@ -15,7 +15,7 @@ from tests.spark.topics import read_all
 
 JOB = Path(__file__).resolve().parent / "stream_job.py"
 ROWS = 40_000
-TIMEOUT_S = 90
+TIMEOUT_S = 150
 
 
 def end_offset(servers, topic):
