@@ -15,6 +15,7 @@ from bowstring._native.log_findings cimport finding_add, findings_free
 from bowstring._native.log_index cimport indexes_begin_anew, indexes_end_anew, indexes_forget
 from bowstring._native.log_producers cimport (
     producers_clear, producers_free, snapshot_forget, snapshot_known, snapshot_newest, snapshot_take)
+from bowstring._native.log_recall cimport producers_recall
 from bowstring._native.log_recovery cimport Recovered, epochs_rebuild, producers_rebuild
 from bowstring._native.log_resume cimport segment_recover
 from bowstring._native.log_roll cimport log_settle_stable, roll_jitter_ms, state_of
@@ -286,6 +287,8 @@ cdef int load_producers(Log *log, Opening *opening) noexcept nogil:
             state.producers.end_offset = opening.end_offset
         else:
             error = producers_rebuild(log, opening.end_offset, opening.now_ms)
+    if error == 0:
+        error = producers_recall(log, opening.now_ms)
     if error == 0 and not opening.clean_shutdown:
         error = snapshot_take(state)
     return error

@@ -32,9 +32,7 @@ GROWTH_MAX_BYTES = 32 << 20
 # Half of the time, at most two minutes, until caches and allocators have what they need.
 WARM_UP_S = min(SECONDS / 2, 120.0)
 QUICK = {"request_timeout_ms": 3_000}
-# One request in flight: of a producer's last batches the snapshots of a clean stop keep one, in Kafka's format. Of
-# several that were stored and not acknowledged the others could be stored again, as they could be by Java's producer.
-WRITING = {**QUICK, "delivery_timeout_ms": 60_000, "max_in_flight": 1}
+WRITING = {**QUICK, "delivery_timeout_ms": 60_000}
 
 
 class Soak:

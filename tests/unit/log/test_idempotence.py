@@ -1,6 +1,7 @@
 """Idempotent producers: Kafka's rules one by one, on a log in use, after a restart, and after a crash."""
 
 import struct
+import time
 
 import pytest
 
@@ -183,3 +184,44 @@ def test_a_duplicate_tells_the_time_it_was_written(tmp_path):
     fill(log, 1)
     assert send(log, 0) == 10
     assert send(log, 0) == 10
+
+
+def send_now(log, sequence, **of):
+    """Only producers that wrote lately are thought to retry anything."""
+    return send(log, sequence, timestamp=time.time_ns() // 1_000_000, **of)
+
+
+@pytest.mark.parametrize("ending", ["closed", "crashed", "checkpointed, then crashed"])
+def test_a_restart_remembers_five_batches(tmp_path, ending):
+    """Kafka's snapshot knows one; the others are read from the log's end. Who retries them is not written twice."""
+    log, point = open_log(tmp_path), 0
+    for sequence in range(7):
+        assert send_now(log, sequence, producer_id=7) == 2 * sequence
+        assert send_now(log, sequence, producer_id=8, epoch=3) == 2 * sequence + 1
+        if sequence == 5 and ending.startswith("checkpointed"):
+            point = log.flush()
+    if ending == "closed":
+        log.close()
+        log = open_log(tmp_path)
+    else:
+        crash(log)
+        log = open_log(tmp_path, clean=False, recovery_point=point)
+    for producer_id, epoch, nth in ((7, 0, 0), (8, 3, 1)):
+        for sequence in range(2, 7):
+            assert send_now(log, sequence, producer_id=producer_id, epoch=epoch) == 2 * sequence + nth
+        assert send_now(log, 1, producer_id=producer_id, epoch=epoch) == -OUT_OF_ORDER
+        assert send_now(log, 8, producer_id=producer_id, epoch=epoch) == -OUT_OF_ORDER
+    assert send_now(log, 7, producer_id=7) == 14
+    assert send_now(log, 3, producer_id=7) == 6
+    assert send_now(log, 2, producer_id=7) == -OUT_OF_ORDER  # the eighth has pushed it out
+
+
+def test_batches_of_another_epoch_are_not_remembered(tmp_path):
+    log = open_log(tmp_path)
+    for sequence in range(3):
+        send_now(log, sequence, epoch=0)
+    assert send_now(log, 0, epoch=1) == 3
+    log.close()
+    log = open_log(tmp_path)
+    assert send_now(log, 0, epoch=1) == 3
+    assert send_now(log, 2, epoch=0) == -STALE_EPOCH and send_now(log, 1, epoch=1) == 4
