@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
 import signal
 import socket
 import subprocess
@@ -105,7 +104,6 @@ class Peer(ABC):
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                preexec_fn=_raise_file_limit,
             )
 
     def await_ready(self, timeout_seconds: float = 180.0) -> None:
@@ -186,9 +184,3 @@ def write_properties(path: Path, settings: dict[str, str]) -> Path:
     """Writes `settings` as a Java properties file and returns its path."""
     path.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
     return path
-
-
-def _raise_file_limit() -> None:
-    # Ten thousand partitions hold ten thousand open files.
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 HERE = Path(__file__).resolve().parent
+# Spark Connect's gRPC would else look after its threads in every child that a later test forks, and end it.
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 _numbers = itertools.count(1)
 JVM_OPTIONS = "-Xss4m -XX:+UseSerialGC"
 SETTINGS: dict[str, Any] = {

@@ -140,7 +140,7 @@ def _compiled(kernel: Kernel) -> Callable[..., Any]:
     if loop is None:
         record = numba.njit(inline="always")(_record(kernel))
         make = _over_numbers if kernel.result in NUMBERS else _over_bytes
-        loop = numba.njit(nogil=True)(make(record))
+        loop = numba.njit(nogil=True)(_named(make(record), kernel))
         loop._cache = KernelCache(loop.py_func, key)  # type: ignore[attr-defined]
         _loops[key] = loop
     return loop
@@ -156,9 +156,20 @@ def _record(kernel: Kernel) -> Callable[..., Any]:
         else:
             arguments.append(f"columns[{at}][i]")
             at += 1
-    scope: dict[str, Any] = {"__name__": __name__, "function": numba.njit(_rehomed(kernel.function))}
+    function = numba.njit(_named(_rehomed(kernel.function), kernel))
+    scope: dict[str, Any] = {"__name__": __name__, "function": function}
     exec(f"def record(columns, i):\n    return function({', '.join(arguments)})", scope)
-    return scope["record"]  # type: ignore[no-any-return]
+    return _named(scope["record"], kernel)
+
+
+def _named(function: Callable[..., Any], kernel: Kernel) -> Callable[..., Any]:
+    """The function under a name that no other kernel's has.
+
+    Machine code out of the cache is linked by names: the function's and a number that starts anew in every
+    process. Of two kernels with one name, cached by two processes, a third would run the first for both.
+    """
+    function.__name__ = function.__qualname__ = f"{function.__name__}_{kernel.digest[:20]}"
+    return function
 
 
 def _rehomed(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import os
 import subprocess
 import sys
 from collections import defaultdict
@@ -268,3 +269,41 @@ def test_no_records_at_all():
     ]
     assert Fused(aggregate={"n": "count"}, by={"w": word}).finish([]).num_rows == 0
     assert math.isclose(share.over(batch_of([{"value": b"1234"}])).to_pylist()[0], 0.1)
+
+
+CACHED_APART = """
+import sys
+import pyarrow as pa
+import bowstring
+from bowstring.kernels import find, integer
+
+def make(name):
+    if name == "a":
+        @bowstring.kernel
+        def late(value) -> bool:
+            return integer(value, find(value, b'"a":') + 4) > 2
+    else:
+        @bowstring.kernel
+        def late(value) -> bool:
+            return integer(value, find(value, b'"bb":') + 5) > 6
+    return late
+
+batch = pa.record_batch({"value": pa.array([b'{"a":%d,"bb":%d}' % (n, n) for n in range(10)])})
+print(*[sum(make(name).over(batch).to_pylist()) for name in sys.argv[1:]])
+"""
+
+
+def test_kernels_of_one_name_cached_by_different_processes(tmp_path):
+    """Machine code is linked by name: of two that were cached apart, one must not stand for both."""
+    script = tmp_path / "script.py"
+    script.write_text(CACHED_APART)
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+
+    def run(*names):
+        command = [sys.executable, str(script), *names]
+        return subprocess.run(
+            command, env=environment, capture_output=True, text=True, check=True
+        ).stdout.split()
+
+    assert run("a") == ["7"] and run("b") == ["3"]
+    assert run("a", "b") == ["7", "3"]
