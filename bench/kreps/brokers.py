@@ -11,19 +11,10 @@ from pathlib import Path
 from types import TracebackType
 
 from bench.peers.bowstring import Bowstring
-from bench.peers.install import PeerError, kafka_version
+from bench.peers.install import PeerError
 from bench.peers.kafka import LOG4J, SHIPPED_SETTINGS, Kafka
 from bench.peers.peer import COMMON_SETTINGS, HOST, Peer, free_ports, write_properties
 from bench.procfs import cpu_seconds, memory
-
-# What a log keeps at most in memory's and the disk's interest while tests follow each other.
-REPLICATED_SETTINGS = {
-    "offsets.topic.replication.factor": "1",
-    "transaction.state.log.replication.factor": "1",
-    "transaction.state.log.min.isr": "1",
-    "default.replication.factor": "1",
-    "min.insync.replicas": "1",
-}
 
 
 class Cluster(ABC):
@@ -123,10 +114,6 @@ class LocalCluster(Cluster):
         """See Cluster."""
         return sum(memory(peer.pid).rss_bytes for peer in self.peers)
 
-    def stored_bytes(self) -> int:
-        """Bytes of record batches in the directories of all."""
-        return sum(path.stat().st_size for peer in self.peers for path in peer.data.glob("kreps-*/*.log"))
-
 
 class QuorumKafka(Kafka):
     """One of several Apache Kafka brokers, each a controller too.
@@ -150,7 +137,6 @@ class QuorumKafka(Kafka):
         settings: Mapping[str, str] = {
             **SHIPPED_SETTINGS,
             **COMMON_SETTINGS,
-            **REPLICATED_SETTINGS,
             "node.id": str(self._node),
             "listeners": f"{listeners},CONTROLLER://{HOST}:{controller_port}",
             "advertised.listeners": listeners,
@@ -183,8 +169,3 @@ def local_cluster(name: str, brokers: int, work: Path) -> LocalCluster:
         QuorumKafka(work / f"{name}-{node}", node, quorum, cluster_id) for node, _, _ in quorum
     ]
     return LocalCluster(name, peers)
-
-
-def kafka_title() -> str:
-    """E.g. `Apache Kafka 4.3.1`."""
-    return f"Apache Kafka {kafka_version()}"

@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from bench.cases.cold import evict
 from bench.kreps.brokers import Cluster, LocalCluster
 from bench.kreps.catalogue import MODERN, PARTITIONS, RECORD_BYTES, Test
 from bench.kreps.loads import Client, Done, Load, Order, begin
@@ -267,8 +268,7 @@ class Measurer:
         if not isinstance(self.cluster, LocalCluster):
             raise PeerError("the cold test takes files out of memory, which it can only do on this machine")
         for peer in self.cluster.peers:
-            for path in peer.data.glob(f"{topic}-*/*"):
-                _evict(path)
+            evict(peer, topic)
         found = self._consume(topic, records, 1)
         self._drop(topic)
         return found
@@ -375,12 +375,3 @@ def round_trips(bootstrap: str, topic: str, warm_up: int, count: int) -> list[fl
             if number >= warm_up:
                 taken.append((time.perf_counter() - began) * 1e3)
     return sorted(taken)
-
-
-def _evict(path: Path) -> None:
-    fd = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
-    finally:
-        os.close(fd)

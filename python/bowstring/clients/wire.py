@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -68,12 +69,12 @@ def choose_version(api: type[Request], versions: Mapping[int, tuple[int, int]]) 
     return highest
 
 
-class FramedRequest:
+class FramedRequest(ABC):
     """A request that writes its own frame, around buffers too large to be copied."""
 
+    @abstractmethod
     def buffers(self, version: int, correlation_id: int, client_id: str) -> list[memoryview]:
         """The frame with its length in front, as buffers to be sent one after the other."""
-        raise NotImplementedError
 
 
 def encode_request(
