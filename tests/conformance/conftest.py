@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.conformance.drivers import CLIENTS, Driver, Session
-from tests.conformance.target import Broker, target_class
+from tests.conformance.target import BowstringBroker, Broker, KafkaBroker, target_class
 from tests.conformance.wire import wait_for_leaders
 
 _numbers = itertools.count(1)
@@ -22,6 +22,15 @@ def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield given
         return
     broker = target_class()(tmp_path_factory.mktemp("broker"))
+    broker.start()
+    yield broker.bootstrap
+    broker.stop()
+
+
+@pytest.fixture(scope="package", params=[KafkaBroker, BowstringBroker])
+def where(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """host:port of a broker of each kind in turn, for what our own clients do on both."""
+    broker = request.param(tmp_path_factory.mktemp("clients"), {"log.retention.ms": "-1"})
     broker.start()
     yield broker.bootstrap
     broker.stop()

@@ -22,7 +22,6 @@ from bowstring.clients.errors import (
     TopicExistsError,
     UnknownTopicError,
 )
-from tests.conformance.target import BowstringBroker, KafkaBroker
 
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 PATIENCE_S = 30.0
@@ -36,16 +35,6 @@ ROWS: list[Row] = [
     (bytes(range(256)), bytes(reversed(range(256))) * 3, (), 0),
     *((b"%d" % i, bytes(300), (), 1_700_000_001_000 + i) for i in range(60)),
 ]
-
-
-@pytest.fixture(scope="module", params=[KafkaBroker, BowstringBroker])
-def where(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A broker of each kind."""
-    settings = {"log.retention.ms": "-1"}
-    broker = request.param(tmp_path_factory.mktemp("clients"), settings)
-    broker.start()
-    yield broker.bootstrap
-    broker.stop()
 
 
 @pytest.fixture

@@ -36,6 +36,8 @@ class ArrowReading:
     _formats: dict[tuple[tuple[str, ...] | None, str, str], ArrowFormat]
     _typed: dict[str, ValueFormat | None]
     _topic_numbers: dict[str, int]
+    # Where the last poll began in the partitions that it took from.
+    _taken: dict[TopicPartition, int]
     # Whether each batch is of one partition only, and which the last was.
     _one_partition = False
     taken_from: TopicPartition | None = None
@@ -44,6 +46,7 @@ class ArrowReading:
         self._formats = {}
         self._typed = typed
         self._topic_numbers = {}
+        self._taken = {}
 
     def poll_arrow(
         self,
@@ -79,6 +82,8 @@ class ArrowReading:
             OffsetOutOfRangeError, NoOffsetError: with auto_offset_reset="none".
             CorruptBatchError: a batch fails its CRC or cannot be decoded; what came before it was given
                 first, and the position stays at it.
+            ValueDecodeError: a value is bad, and its format has on_error="raise". Positions stay where the
+                poll began, as they do when a DeadLetter cannot send: the next poll takes the same records.
             ClientError: what will not get better by polling again.
 
         Example:
@@ -89,10 +94,25 @@ class ArrowReading:
         form = self._format(columns, layout, timestamp_unit)
         with self._owner:
             rows = form.rows(max_records or ROWS_MAX, max_bytes or POLL_BYTES_MAX)
+            self._taken.clear()
             self._until(time.monotonic() + timeout, lambda: self._take_arrow(rows))
             batch = form.batch(rows, tuple(self._topic_numbers))
         typed = self._typed_columns(form)
-        return batch if typed is None else typed.batch(batch)
+        if typed is None:
+            return batch
+        try:
+            return typed.batch(batch)
+        except BaseException:
+            self._take_back()
+            raise
+
+    def _take_back(self) -> None:
+        """Goes back to where the last poll began, so that what was not handed out is not committed either."""
+        with self._owner:
+            for partition, position in self._taken.items():
+                state = self._positions.get(partition)
+                if state is not None:
+                    state.seek(position)
 
     def to_reader(
         self,
@@ -178,6 +198,8 @@ class ArrowReading:
         while state.chunks and not rows.full:
             self.taken_from = partition
             chunk = state.chunks[0]
+            if state.position is not None:
+                self._taken.setdefault(partition, state.position)
             try:
                 done, offset, resumed = rows.append(
                     chunk.data,

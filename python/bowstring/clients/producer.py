@@ -88,6 +88,7 @@ class Producer(RecordSender):
             "fnv1a_random"; or a function (key, partitions, those with a leader) that returns a partition.
         partitioner_ignore_keys: records with a key go where those without one do.
         key_serializer, value_serializer: functions that make bytes of what `send` is given.
+        key, value: formats (bowstring.Json, Avro, Protobuf) with which `send_arrow` encodes columns.
 
     Raises:
         ConfigError: an argument makes no sense.
@@ -127,6 +128,8 @@ class Producer(RecordSender):
         partitioner_ignore_keys: bool = False,
         key_serializer: Serializer | None = None,
         value_serializer: Serializer | None = None,
+        key: Format | None = None,
+        value: Format | None = None,
     ):
         config = producer_settings(
             acks=acks,
@@ -157,6 +160,7 @@ class Producer(RecordSender):
         self._begin(config, client, cluster)
         self.key_serializer = key_serializer
         self.value_serializer = value_serializer
+        self._typed: dict[str, str | Format] = {"key": key or "key", "value": value or "value"}
 
     def _begin(self, config: ProducerSettings, client: NetworkClient, cluster: Cluster) -> None:
         self._config = config
@@ -172,8 +176,8 @@ class Producer(RecordSender):
         topic: str,
         data: Any,
         *,
-        value: str | Format = "value",
-        key: str | Format = "key",
+        value: str | Format | None = None,
+        key: str | Format | None = None,
         timestamp: str = "timestamp",
         partition: str = "partition",
         headers: str = "headers",
@@ -189,7 +193,7 @@ class Producer(RecordSender):
         Args:
             value, key: names of binary or string columns, of any layout, dictionaries too. Or a format, such
                 as `bowstring.Json(schema)`: then the remaining columns (for a key: those of its schema) are
-                encoded.
+                encoded. By default the producer's own formats, else the columns "value" and "key".
             timestamp: name of a column of timestamps of any unit and zone, or of int64 milliseconds; null is
                 now.
             partition: name of an integer column; null is as if there were none.
@@ -210,8 +214,8 @@ class Producer(RecordSender):
             0
         """
         roles = {
-            "key": key,
-            "value": value,
+            "key": self._typed["key"] if key is None else key,
+            "value": self._typed["value"] if value is None else value,
             "timestamp": timestamp,
             "partition": partition,
             "headers": headers,

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 if TYPE_CHECKING:
     from bowstring.clients.producer import Producer
+
+_PARTS = ("topic", "partition", "offset", "key", "value", "headers")
+_HEADER = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
 
 
 @dataclass(frozen=True)
 class DeadLetter:
     """Sends values that do not decode to a topic: key and value as they were, and in headers what is known.
 
-    Headers: `__error` (what is wrong), `__topic`, `__partition` and `__offset` (where the record was, as
-    text). They are sent before the batch is handed out; `producer.flush()` waits for them.
+    Headers: the record's own, then `__error` (what is wrong), `__topic`, `__partition` and `__offset` (where
+    the record was, as text). Of what `columns` leaves out nothing is known. They are sent before the batch is
+    handed out; `producer.flush()` waits for them.
 
     Args:
         topic: the dead-letter topic.
@@ -31,19 +36,54 @@ class DeadLetter:
     producer: Producer
 
     def send(self, batch: pa.RecordBatch, errors: pa.StringArray) -> int:
-        """Sends the records that have an error, from a batch with the column value, and
-        key, topic, partition and offset if it has them.
+        """Sends the records that have an error, as far as the batch has the columns key, value,
+        headers, topic, partition and offset.
 
         Returns:
             how many they are.
+
+        Raises:
+            What `Producer.send_arrow` raises.
         """
-        rows = errors.is_valid().to_numpy(zero_copy_only=False).nonzero()[0]
-        columns = {name: batch.column(name) for name in batch.schema.names}
-        for row in rows.tolist():
-            headers = [("__error", errors[row].as_py().encode())]
-            for name in ("topic", "partition", "offset"):
-                if name in columns:
-                    headers.append((f"__{name}", str(columns[name][row].as_py()).encode()))
-            key = columns["key"][row].as_py() if "key" in columns else None
-            self.producer.send(self.topic, columns["value"][row].as_py(), key=key, headers=headers)
-        return len(rows)
+        bad = errors.is_valid()
+        count = int(bad.sum().as_py() or 0)
+        if not count:
+            return 0
+        records = _plain(batch).filter(bad)
+        names = records.schema.names
+        known = {"__error": errors.filter(bad)}
+        known |= {f"__{name}": records.column(name) for name in _PARTS[:3] if name in names}
+        columns = {name: records.column(name) for name in _PARTS[3:5] if name in names}
+        columns["headers"] = _with_headers(records, known)
+        self.producer.send_arrow(self.topic, pa.RecordBatch.from_pydict(columns))
+        return count
+
+
+def _plain(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch without views, of which Arrow cannot take some."""
+    columns = {name: batch.column(name) for name in _PARTS if name in batch.schema.names}
+    types = {"key": pa.binary(), "value": pa.binary(), "headers": pa.list_(_HEADER)}
+    return pa.RecordBatch.from_pydict(
+        {name: column.cast(types.get(name, column.type)) for name, column in columns.items()}
+    )
+
+
+def _with_headers(records: pa.RecordBatch, known: dict[str, pa.Array]) -> pa.ListArray:
+    """The records' own headers, if they were read, and behind them what is known."""
+    count = len(records)
+    each = pa.array(range(count), pa.int64())
+    counts: Any = pa.repeat(pa.scalar(len(known)), count)
+    parts, rows = [], []
+    if "headers" in records.schema.names:
+        own = records.column("headers")
+        parts.append(own.flatten())
+        rows.append(pc.list_parent_indices(own).cast(pa.int64()))
+        counts = pc.add(counts, pc.list_value_length(own).fill_null(0))
+    for name, column in known.items():
+        text = column.cast(pa.string()).cast(pa.binary())
+        parts.append(pa.StructArray.from_arrays([pa.repeat(name, count), text], fields=list(_HEADER)))
+        rows.append(each)
+    # The sort is stable, so that a record's headers stay in order.
+    headers = pa.concat_arrays(parts).take(pc.sort_indices(pa.concat_arrays(rows)))
+    offsets = pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(counts).cast(pa.int32())])
+    return pa.ListArray.from_arrays(offsets, headers)
