@@ -2,11 +2,12 @@
 
 import json
 import os
-import select
 import signal
 import subprocess
 import sys
 import time
+
+from tests.readable import readable
 
 
 class Process:
@@ -41,8 +42,7 @@ class Process:
         raise AssertionError(f"no line {message!r} in {timeout_s} s: {self.lines}")
 
     def _read(self, timeout_s: float) -> list[dict]:
-        readable, _, _ = select.select([self.process.stderr], [], [], max(0.0, timeout_s))
-        if not readable:
+        if not readable(self.process.stderr, timeout_s):
             return []
         *whole, self._rest = (self._rest + os.read(self.process.stderr.fileno(), 1 << 16)).split(b"\n")
         # What is said before the configs are read is plain text.

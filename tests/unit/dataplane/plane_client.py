@@ -1,10 +1,10 @@
 """A raw client for one DataPlane: frames out, frames in, nothing hidden."""
 
-import select
 import socket
 import struct
 
 from bowstring.engine.protocol import decode_response, encode_request
+from tests.readable import readable
 
 
 class PlaneClient:
@@ -40,8 +40,7 @@ class PlaneClient:
         return response
 
     def closed(self, timeout: float = 5) -> bool:
-        readable, _, _ = select.select([self.socket], [], [], timeout)
-        return bool(readable) and self.socket.recv(1) == b""
+        return readable(self.socket, timeout) and self.socket.recv(1) == b""
 
     def close(self):
         self.socket.close()

@@ -1,7 +1,6 @@
 """Commit mode over a socket: nothing is answered or shown before the write-ahead log has it on the medium."""
 
 import errno
-import select
 import struct
 import time
 
@@ -10,6 +9,7 @@ import pytest
 from bowstring._native.log_durability import join
 from bowstring._native.wal_replay import replay
 from bowstring.engine.protocol import encode_request
+from tests.readable import readable
 from tests.unit.dataplane.conftest import TOPIC, TOPIC_ID
 from tests.unit.dataplane.requests_for_tests import batch, fetch, produce, records_of
 from tests.unit.dataplane.test_produce_fetch import fetched, only
@@ -36,7 +36,7 @@ def wal(served, tmp_path):
 
 
 def quiet(client, seconds=0.1):
-    return not select.select([client.socket], [], [], seconds)[0]
+    return not readable(client.socket, seconds)
 
 
 def commit_when_staged(wal, frames=1):

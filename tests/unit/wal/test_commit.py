@@ -2,7 +2,6 @@
 
 import errno
 import os
-import select
 import threading
 import time
 
@@ -12,6 +11,7 @@ from bowstring._native.log import LogError
 from bowstring._native.log_durability import durable_to, staged_frame
 from bowstring._native.wal import CONTROL, WalError, WriteAheadLog
 from bowstring.engine.broker.durability import liburing_path
+from tests.readable import readable
 from tests.unit.log.batches import NOW_MS, batch
 from tests.unit.log.faults import failing, replaced
 from tests.unit.wal.joined import BLOCK, SEGMENT_BYTES, append, joined, wal_on
@@ -112,7 +112,7 @@ def test_the_thread_commits_and_wakes(tmp_path, io):
         wal.control_waits()
         wal.start()
         append(log)
-        assert select.select([fd], [], [], 5)[0]
+        assert readable(fd, 5)
         assert wal.durable_frame == staged_frame(log)
         wal.stop()
         os.close(fd)
