@@ -1,9 +1,13 @@
-"""The Spark job of the demo: flights by carrier and hour, and that it finds what is wrong."""
+"""The Spark jobs of the demo: flights by carrier and hour, the headline's records, and that they find what is wrong."""
 
 import itertools
 
-from bowstring.demo import flights, replay, spark_job
-from bowstring.spark.sessions import JavaMissingError
+import pytest
+
+import bowstring
+from bowstring.demo import flights, headline, headline_read, replay, spark_job, spark_session
+from bowstring.demo.spark_session import DemoSpark
+from bowstring.spark.sessions import JavaMissingError, SparkMissingError
 
 FLIGHTS = 12_000
 
@@ -34,10 +38,28 @@ def test_the_job_counts_and_checks(spark, broker, make_topic, tmp_path):
     assert any(f"{carrier} had" in problem for problem in found.problems)
 
 
-def test_without_java_it_says_so(monkeypatch):
-    def missing(*arguments, **settings):
-        raise JavaMissingError("there is no java on the PATH")
+def test_what_the_headline_wrote_is_read_and_checked(spark):
+    opened = DemoSpark(spark, engine="columnar")
+    with bowstring.Broker() as broker:
+        written = headline.run(broker.bootstrap_servers, 10_000, lambda producer, records: None)
+        found = headline_read.read(opened, broker.bootstrap_servers, written)
+        assert written.problems == found.problems == ()
+        assert found.records == 30_000 and found.size_bytes == 3_000_000
+        # A producer that claims one more than there is shows.
+        first, *others = written.runs
+        claimed = written._replace(runs=(first._replace(records=10_001), *others))
+        found = headline_read.read(opened, broker.bootstrap_servers, claimed)
+    assert any("30,000 records were" in each or "30,001" in each for each in claimed.problems)
+    assert len(found.problems) == 2 and "30,000 records of 30,001" in found.problems[0]
 
-    monkeypatch.setattr(spark_job, "session", missing)
-    found = spark_job.run("127.0.0.1:1", "flights", spark_job.FileCount(), lambda count: None)
-    assert "there is no java" in found.skipped and not found.problems
+
+@pytest.mark.parametrize("missing", [JavaMissingError("there is no java on the PATH"), SparkMissingError()])
+def test_without_java_or_spark_it_says_so(monkeypatch, missing):
+    def session(*arguments, **settings):
+        raise missing
+
+    monkeypatch.setattr(spark_session, "session", session)
+    with spark_session.opened() as opened:
+        found = spark_job.run(opened, "127.0.0.1:1", "flights", spark_job.FileCount(), lambda count: None)
+        read = headline_read.read(opened, "127.0.0.1:1", headline.Headline((), 0.0, 0.0, 0))
+    assert found.skipped == read.skipped == str(missing) and not found.problems and not read.problems

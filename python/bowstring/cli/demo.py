@@ -15,16 +15,26 @@ def demo(
     flights: Annotated[
         int | None, typer.Option("--flights", min=1, help="Replay only so many flights.")
     ] = None,
+    records: Annotated[
+        int, typer.Option("--records", min=1, help="Records of each of the three producers in the end.")
+    ] = 5_000_000,
     picture: Annotated[
         Path | None, typer.Option("--picture", metavar="FILE", help="Save what is printed as SVG.")
     ] = None,
     spark: Annotated[
-        bool, typer.Option("--spark/--no-spark", help="Let Spark count the flights in the end.")
+        bool, typer.Option("--spark/--no-spark", help="Let Spark count flights and read records.")
     ] = True,
     json: Json = False,
 ) -> None:
-    """Replay 336,776 flights through an embedded broker, check them, measure its speed, let Spark count."""
+    """Replay 336,776 flights through an embedded broker, let Spark count; then three producers at once."""
     from bowstring.demo import run
 
-    if not run(push_seconds=seconds, flights_max=flights, json=json, picture=picture, spark=spark):
+    if not run(
+        push_seconds=seconds,
+        flights_max=flights,
+        headline_records=records,
+        json=json,
+        picture=picture,
+        spark=spark,
+    ):
         raise typer.Exit(1)

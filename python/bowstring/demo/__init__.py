@@ -1,4 +1,4 @@
-"""The demo: real events through an embedded broker and back, checked, its speed, and Spark over the topic.
+"""The demo: real events through an embedded broker and back, checked; its speed; Spark; and the headline.
 
 `make run` runs it.
 """
@@ -7,28 +7,22 @@ from __future__ import annotations
 
 import json as json_module
 import time
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TaskProgressColumn,
-    TextColumn,
-    TimeElapsedColumn,
-)
 
 from bowstring.broker import Broker
 from bowstring.clients.admin import Admin
-from bowstring.demo import flights, push, replay, spark_job
+from bowstring.demo import flights, headline, headline_read, push, replay, spark_job, spark_session
+from bowstring.demo.bars import Bar, Bars, RateBars
 from bowstring.demo.report import Figures, print_result
 
 FLIGHTS_TOPIC = "flights"
 PUSH_TOPIC = "push"
 LATENCY_TOPIC = "latency"
 PARTITIONS = 3
+HEADLINE_RECORDS = 5_000_000
 
 # The flights are of 2013: by time they would be old enough to go at once.
 FLIGHTS_CONFIGS = {"retention.ms": "-1"}
@@ -45,21 +39,24 @@ def run(
     *,
     push_seconds: float = 10,
     flights_max: int | None = None,
+    headline_records: int = HEADLINE_RECORDS,
     json: bool = False,
     picture: Path | None = None,
     spark: bool = True,
 ) -> bool:
-    """Runs the demo; True when every flight came back as it went in and Spark counted them right.
+    """Runs the demo; True when everything came back as it went in and Spark counted it right.
 
     Args:
         push_seconds: how long 100-byte records are pushed.
         flights_max: replay only so many flights.
+        headline_records: of each of the headline's three producers; fewer where the disk is too small.
         json: print figures as JSON and nothing else.
         picture: where to save what was printed, as SVG.
-        spark: whether Spark counts the flights in the end.
+        spark: whether Spark counts the flights and reads what the headline's producers wrote.
 
     Raises:
         ConfigError: the flights are not installed; the message says how.
+        ProducerError: one of the headline's producers failed.
     """
     data = flights.data_file()
     console = Console(quiet=json, record=picture is not None, highlight=False)
@@ -69,15 +66,11 @@ def run(
         console.print(
             f"[bold]Bowstring[/] is ready on [cyan]{broker.bootstrap_servers}[/] after {ready_ms:.0f} ms\n"
         )
-        figures = _with_bars(
-            console,
-            broker.bootstrap_servers,
-            data,
-            push_seconds=push_seconds,
-            flights_max=flights_max,
-            spark=spark,
-        )
-    figures.ready_ms = ready_ms
+        with Bars(console) as bars:
+            figures = _flights_and_speed(bars, broker.bootstrap_servers, data, push_seconds, flights_max)
+            figures.ready_ms = ready_ms
+            records = headline.records_that_fit(headline_records, broker.data_dir)
+            _spark_and_headline(bars, broker.bootstrap_servers, figures, records, spark=spark)
     if json:
         print(json_module.dumps(figures.as_json(), indent=2))
     else:
@@ -87,49 +80,47 @@ def run(
     return not figures.problems
 
 
-def _with_bars(
-    console: Console,
-    bootstrap: str,
-    data: Path,
-    *,
-    push_seconds: float,
-    flights_max: int | None,
-    spark: bool,
+def _flights_and_speed(
+    bars: Bars, bootstrap: str, data: Path, push_seconds: float, flights_max: int | None
 ) -> Figures:
-    with Progress(
-        TextColumn("{task.description:<28}"),
-        BarColumn(bar_width=32),
-        TaskProgressColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        console=console,
-    ) as bars:
-        expected = spark_job.FileCount()
-        ledger = _replay(bars, bootstrap, data, flights_max, expected)
-        with Admin(bootstrap) as admin:
-            admin.create_topic(PUSH_TOPIC, PARTITIONS, configs=PUSH_CONFIGS)
-            admin.create_topic(LATENCY_TOPIC, 1)
-        bar = _Bar(bars, f"pushing for {push_seconds:g} s", push_seconds)
+    expected = spark_job.FileCount()
+    ledger = _replay(bars, bootstrap, data, flights_max, expected)
+    with Admin(bootstrap) as admin:
+        admin.create_topic(PUSH_TOPIC, PARTITIONS, configs=PUSH_CONFIGS)
+        admin.create_topic(LATENCY_TOPIC, 1)
+        bar = Bar(bars, f"pushing for {push_seconds:g} s", push_seconds)
         rate_in = push.push(bootstrap, PUSH_TOPIC, push_seconds, bar.to)
-        bar = _Bar(bars, "reading it back", None)
+        bar = Bar(bars, "reading it back", None)
         rate_out = push.pull(bootstrap, PUSH_TOPIC, bar.to)
         bar.finish(rate_out.records)
-        bar = _Bar(bars, "one record at a time", push.WARM_UP + push.ROUND_TRIPS)
-        trips = push.round_trips(bootstrap, LATENCY_TOPIC, bar.to)
-        bar.finish(push.WARM_UP + push.ROUND_TRIPS)
-        counted = _count(bars, bootstrap, expected) if spark else None
-    return Figures(ledger, rate_in, rate_out, trips, counted)
+        # The headline needs its room.
+        admin.delete_topics([PUSH_TOPIC])
+    bar = Bar(bars, "one record at a time", push.WARM_UP + push.ROUND_TRIPS)
+    trips = push.round_trips(bootstrap, LATENCY_TOPIC, bar.to)
+    bar.finish(push.WARM_UP + push.ROUND_TRIPS)
+    return Figures(ledger, expected, rate_in, rate_out, trips)
 
 
-def _count(bars: Progress, bootstrap: str, expected: spark_job.FileCount) -> spark_job.SparkResult:
-    bar = _Bar(bars, "Spark counts the flights", sum(expected.hours.values()))
-    found = spark_job.run(bootstrap, FLIGHTS_TOPIC, expected, bar.to)
-    bar.finish(found.counted)
-    return found
+def _spark_and_headline(bars: Bars, bootstrap: str, figures: Figures, records: int, *, spark: bool) -> None:
+    """Spark counts the flights, three producers write, Spark reads it; without Spark the producers only."""
+    session: AbstractContextManager[spark_session.DemoSpark | None]
+    session = spark_session.opened() if spark else nullcontext()
+    with session as opened:
+        if opened is not None:
+            bar = Bar(bars, "Spark counts the flights", sum(figures.expected.hours.values()))
+            figures.counted = spark_job.run(opened, bootstrap, FLIGHTS_TOPIC, figures.expected, bar.to)
+            bar.finish(figures.counted.counted)
+        rates = RateBars(bars, [f"producer {number + 1}" for number in range(headline.PRODUCERS)], records)
+        figures.headline = headline.run(bootstrap, records, rates.to)
+        rates.finish([each.records_per_s for each in figures.headline.runs])
+        if opened is not None:
+            bar = Bar(bars, "Spark reads what they wrote", None)
+            figures.read = headline_read.read(opened, bootstrap, figures.headline)
+            bar.finish(figures.read.records)
 
 
 def _replay(
-    bars: Progress, bootstrap: str, data: Path, flights_max: int | None, expected: spark_job.FileCount
+    bars: Bars, bootstrap: str, data: Path, flights_max: int | None, expected: spark_job.FileCount
 ) -> replay.Ledger:
     with Admin(bootstrap) as admin:
         admin.create_topic(FLIGHTS_TOPIC, PARTITIONS, configs=FLIGHTS_CONFIGS)
@@ -140,32 +131,8 @@ def _replay(
     events.sort(key=lambda event: event.timestamp)
     for event in events:
         expected.note(event)
-    bar = _Bar(bars, "flights into the topic", total)
+    bar = Bar(bars, "flights into the topic", total)
     replay.send(bootstrap, FLIGHTS_TOPIC, events, ledger, bar.by)
-    bar = _Bar(bars, "and back, each one checked", total)
+    bar = Bar(bars, "and back, each one checked", total)
     replay.read_back(bootstrap, FLIGHTS_TOPIC, ledger, bar.by)
     return ledger
-
-
-class _Bar:
-    """One line of the progress display."""
-
-    def __init__(self, bars: Progress, what: str, total: float | None):
-        self._bars = bars
-        self._task = bars.add_task(what, total=total)
-
-    def by(self, count: float) -> None:
-        """So much further."""
-        self._bars.advance(self._task, count)
-
-    def to(self, count: float) -> None:
-        """So far."""
-        self._bars.update(self._task, completed=_tidy(count))
-
-    def finish(self, total: float) -> None:
-        """Done; this was all."""
-        self._bars.update(self._task, total=total, completed=total)
-
-
-def _tidy(count: float) -> Any:
-    return int(count) if float(count).is_integer() else round(count, 1)

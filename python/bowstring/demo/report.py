@@ -8,9 +8,12 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from bowstring.demo.headline import Headline
+from bowstring.demo.headline_read import HeadlineRead
+from bowstring.demo.headline_report import print_headline
 from bowstring.demo.push import Rate
 from bowstring.demo.replay import Ledger
-from bowstring.demo.spark_job import SparkResult
+from bowstring.demo.spark_job import FileCount, SparkResult
 
 
 def percentile(values: list[float], share: float) -> float:
@@ -20,23 +23,43 @@ def percentile(values: list[float], share: float) -> float:
 
 
 class Figures:
-    """Everything measured."""
+    """Everything measured; what Spark and the headline's producers did is added when they have done it."""
 
     def __init__(
         self,
         ledger: Ledger,
+        expected: FileCount,
         rate_in: Rate,
         rate_out: Rate,
         round_trips_ms: list[float],
-        spark: SparkResult | None = None,
     ):
         self.ledger = ledger
+        self.expected = expected
         self.rate_in = rate_in
         self.rate_out = rate_out
         self.round_trips_ms = round_trips_ms
-        self.spark = spark
-        self.problems = [*ledger.verdict(), *(spark.problems if spark is not None else ())]
         self.ready_ms = 0.0
+        self.counted: SparkResult | None = None
+        self.headline: Headline | None = None
+        self.read: HeadlineRead | None = None
+
+    @property
+    def flights_problems(self) -> list[str]:
+        """What is wrong with the flights."""
+        return [*self.ledger.verdict(), *(self.counted.problems if self.counted is not None else ())]
+
+    @property
+    def headline_problems(self) -> list[str]:
+        """What is wrong with the headline's records."""
+        return [
+            *(self.headline.problems if self.headline is not None else ()),
+            *(self.read.problems if self.read is not None else ()),
+        ]
+
+    @property
+    def problems(self) -> list[str]:
+        """What is wrong."""
+        return self.flights_problems + self.headline_problems
 
     def as_json(self) -> dict[str, Any]:
         """For programs."""
@@ -56,7 +79,9 @@ class Figures:
                 "p50_ms": percentile(self.round_trips_ms, 0.5),
                 "p99_ms": percentile(self.round_trips_ms, 0.99),
             },
-            "spark": self.spark.as_json() if self.spark is not None else None,
+            "spark": self.counted.as_json() if self.counted is not None else None,
+            "headline": self.headline.as_json() if self.headline is not None else None,
+            "headline_read": self.read.as_json() if self.read is not None else None,
         }
 
 
@@ -71,21 +96,22 @@ def _rate_json(rate: Rate) -> dict[str, Any]:
 
 
 def print_result(console: Console, figures: Figures) -> None:
-    """One verdict, one table."""
+    """One verdict, one table, and the headline."""
     ledger = figures.ledger
     console.print()
-    if figures.problems:
-        console.print(f"[bold red]✗ {len(figures.problems)} things are wrong with the flights:[/]")
-        for problem in figures.problems:
+    if figures.flights_problems:
+        console.print(f"[bold red]✗ {len(figures.flights_problems)} things are wrong with the flights:[/]")
+        for problem in figures.flights_problems:
             console.print(f"  {problem}", markup=False)
     else:
         console.print(
             f"[bold green]✓[/] {ledger.read:,} flights of {ledger.keys:,} aircraft came back: "
             "none missing, none out of its key's order, none changed"
         )
-        _print_spark(console, figures.spark)
+        _print_spark(console, figures.counted)
     console.print()
     console.print(result_table(figures))
+    print_headline(console, figures.headline, figures.read, figures.headline_problems)
 
 
 def _print_spark(console: Console, spark: SparkResult | None) -> None:
@@ -129,13 +155,13 @@ def result_table(figures: Figures) -> Table:
         f"{percentile(trips, 0.5):.2f} ms",
         f"{percentile(trips, 0.99):.2f} ms",
     )
-    if figures.spark is not None and not figures.spark.skipped:
+    if figures.counted is not None and not figures.counted.skipped:
         table.add_section()
         table.add_row("", "flights", "seconds", style="bold cyan")
         table.add_row(
             "Spark: by carrier and hour, stream",
-            f"{figures.spark.counted:,}",
-            f"{figures.spark.seconds:.1f} s",
+            f"{figures.counted.counted:,}",
+            f"{figures.counted.seconds:.1f} s",
         )
     return table
 

@@ -6,18 +6,13 @@ two days behind the latest flight, has passed it; those are held against the sam
 
 from __future__ import annotations
 
-import contextlib
-import os
-import sys
-import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bowstring.demo.flights import Event
-from bowstring.spark.sessions import JAR, JavaMissingError, SparkMissingError, session
+from bowstring.demo.spark_session import DemoSpark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -28,14 +23,6 @@ WATERMARK_DAYS = 2
 WATERMARK_MS = WATERMARK_DAYS * 24 * HOUR_MS
 FLIGHTS_PER_BATCH = 120_000
 RESULT = "carrier_hours"
-SETTINGS: dict[str, Any] = {
-    "spark.driver.memory": "1g",
-    "spark.log.level": "ERROR",
-    "spark.sql.adaptive.enabled": "false",
-    "spark.sql.session.timeZone": "UTC",
-    "spark.sql.shuffle.partitions": 2,
-    "spark.ui.enabled": "false",
-}
 
 Progress = Callable[[float], None]
 CarrierHours = Counter[tuple[str, int]]
@@ -85,53 +72,14 @@ class FileCount:
         )
 
 
-def run(bootstrap: str, topic: str, expected: FileCount, progress: Progress) -> SparkResult:
-    """Runs the job and checks it; `progress` is told how many flights are counted.
-
-    Raises:
-        Exception: the job failed; what Spark said is in its notes.
-    """
-    with tempfile.TemporaryDirectory(prefix="bowstring-demo-spark-") as folder:
-        said = Path(folder, "spark.log")
-        with _quietly(said):
-            try:
-                spark = _session(folder)
-            except (JavaMissingError, SparkMissingError) as error:
-                return SparkResult(skipped=str(error))
-            try:
-                return count_flights(carrier_hours(spark, bootstrap, topic), expected, progress, folder)
-            except Exception as error:
-                error.add_note("Spark said:\n" + said.read_text()[-4_000:])
-                raise
-            finally:
-                spark.stop()
-
-
-def _session(folder: str) -> SparkSession:
-    settings = SETTINGS | {"spark.local.dir": folder, "spark.sql.warehouse.dir": f"{folder}/warehouse"}
-    if JAR.exists():
-        return session("bowstring demo", master="local[2]", fast_checkpoints=True, **settings)
-    # Built without a JDK: Spark finds the Python engine by itself.
-    from pyspark.sql import SparkSession
-
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    return (
-        SparkSession.builder.appName("bowstring demo").master("local[2]").config(map=settings).getOrCreate()
-    )
-
-
-@contextlib.contextmanager
-def _quietly(path: Path) -> Iterator[None]:
-    """Standard error of this process and of the JVM that it starts goes to a file: the JVM is talkative."""
-    sys.stderr.flush()
-    kept = os.dup(2)
-    with path.open("wb") as file:
-        os.dup2(file.fileno(), 2)
-        try:
-            yield
-        finally:
-            os.dup2(kept, 2)
-            os.close(kept)
+def run(
+    opened: DemoSpark, bootstrap: str, topic: str, expected: FileCount, progress: Progress
+) -> SparkResult:
+    """Runs the job and checks it; `progress` is told how many flights are counted."""
+    if opened.spark is None:
+        return SparkResult(skipped=opened.skipped)
+    frame = carrier_hours(opened.spark, bootstrap, topic)
+    return count_flights(frame, expected, progress, opened.folder)._replace(engine=opened.engine)
 
 
 def carrier_hours(spark: SparkSession, bootstrap: str, topic: str) -> DataFrame:
@@ -179,7 +127,6 @@ def count_flights(frame: DataFrame, expected: FileCount, progress: Progress, fol
     if counted != total:
         problems.insert(0, f"Spark read {counted:,} flights of {total:,}")
     return SparkResult(
-        engine="columnar" if JAR.exists() else "Python",
         counted=counted,
         hours=len(found),
         seconds=time.monotonic() - started,

@@ -1,12 +1,14 @@
 """The demo's parts: the ledger that finds every kind of loss, the flights, a short run of the whole."""
 
 import json
+from collections import namedtuple
 
 import pytest
 
+import bowstring
 from bowstring.clients.errors import ConfigError
 from bowstring.clients.records import Record
-from bowstring.demo import flights
+from bowstring.demo import flights, headline
 from bowstring.demo.flights import Event
 from bowstring.demo.replay import Ledger
 
@@ -76,9 +78,38 @@ def test_flights_not_installed(monkeypatch):
 
 
 def test_a_short_run(cli):
-    result = cli("demo", "--seconds", 0.3, "--flights", 3000, "--no-spark", "--json", timeout=120)
+    short = ("--seconds", 0.3, "--flights", 3000, "--records", 20_000)
+    result = cli("demo", *short, "--no-spark", "--json", timeout=120)
     assert result.code == 0, result.err
     figures = result.json
     assert figures["flights"] == figures["flights_read"] == 3000 and figures["problems"] == []
     assert figures["produce"]["records"] == figures["consume"]["records"] > 0
     assert figures["produce"]["broker_cpu_s_per_gb"] > 0 and figures["end_to_end"]["p50_ms"] > 0
+    together = figures["headline"]
+    assert [each["records"] for each in together["producers"]] == [20_000] * 3
+    assert together["records"] == 60_000 and together["records_per_s"] > 0
+    assert together["records_per_s_2014"] == 2_024_032 and figures["headline_read"] is None
+
+
+@pytest.mark.parametrize("fault", ["does not start", "dies"])
+def test_a_producer_that_fails_is_told_of_and_none_is_left(monkeypatch, fault):
+    started = []
+    begin, new = headline._Producer.begin, headline._Producer.__init__
+    monkeypatch.setattr(
+        headline._Producer, "__init__", lambda self, *a: (new(self, *a), started.append(self))[0]
+    )
+    if fault == "dies":
+        monkeypatch.setattr(headline._Producer, "begin", lambda self: (begin(self), self._process.kill())[0])
+    else:
+        monkeypatch.setattr(headline, "SETTINGS", {"acks": "many"})
+    said = "did not send its records" if fault == "dies" else "did not start: .*acks"
+    with bowstring.Broker() as broker, pytest.raises(headline.ProducerError, match=f"(?s){said}"):
+        headline.run(broker.bootstrap_servers, 50_000_000, lambda producer, records: None)
+    assert len(started) == 3 and all(each._process.poll() is not None for each in started)
+
+
+def test_no_more_records_than_the_disk_takes(tmp_path, monkeypatch):
+    assert headline.records_that_fit(1_000, tmp_path) == 1_000
+    free = namedtuple("free", "free")(66_000)
+    monkeypatch.setattr(headline.shutil, "disk_usage", lambda folder: free)
+    assert headline.records_that_fit(1_000, tmp_path) == 100

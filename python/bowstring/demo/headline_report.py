@@ -1,0 +1,65 @@
+"""The headline, in words and bars: what three producers reached, beside what they reached in 2014."""
+
+from __future__ import annotations
+
+from rich.bar import Bar
+from rich.console import Console
+from rich.table import Table
+
+from bowstring.demo.headline import (
+    PARTITIONS,
+    RECORD_BYTES,
+    RECORDS_PER_S_2014,
+    SETTINGS,
+    Headline,
+)
+from bowstring.demo.headline_read import HeadlineRead
+
+BAR_WIDTH = 40
+
+
+def print_headline(
+    console: Console, written: Headline | None, read: HeadlineRead | None, problems: list[str]
+) -> None:
+    """Bars of records a second, what they are bars of, and what Spark read of it."""
+    if written is None:
+        return
+    console.print(
+        f"\n[bold]{len(written.runs)} producers at once[/], {RECORD_BYTES}-byte records, "
+        f"{PARTITIONS} partitions, acks={SETTINGS['acks']}, batch.size {SETTINGS['batch.size']}"
+    )
+    console.print(rates_table(written))
+    console.print(
+        "[dim]Here: one broker and three producer processes on one machine, no replication.\n"
+        "2014: three brokers on three machines, 3x asynchronous replication, and three\n"
+        "more machines to produce.[/]\n"
+    )
+    for problem in problems:
+        console.print(f"[bold red]✗[/] {problem}")
+    if read is not None and read.skipped:
+        console.print(f"[yellow]–[/] Spark did not read them: {read.skipped}")
+    elif read is not None and not read.problems:
+        console.print(
+            f"[bold green]✓[/] Spark ({read.engine} engine) read all {read.records:,} records in "
+            f"{read.seconds:.1f} s ({read.records_per_s:,.0f}/s): their count and the "
+            f"{read.size_bytes:,} bytes of their values are what was acknowledged"
+        )
+
+
+def rates_table(written: Headline) -> Table:
+    """A bar for each producer, for all together, and for 2014's."""
+    table = Table.grid(padding=(0, 2))
+    table.add_column()
+    table.add_column(width=BAR_WIDTH)
+    table.add_column(justify="right")
+    most = max(written.records_per_s, RECORDS_PER_S_2014)
+
+    def row(name: str, records_per_s: float, color: str, style: str = "") -> None:
+        bar = Bar(most, 0, records_per_s, width=BAR_WIDTH, color=color)
+        table.add_row(name, bar, f"{records_per_s:,.0f} records/s", style=style)
+
+    for number, run in enumerate(written.runs, start=1):
+        row(f"producer {number}", run.records_per_s, "cyan")
+    row("together", written.records_per_s, "green", "bold")
+    row("the article, 2014", RECORDS_PER_S_2014, "bright_black")
+    return table
