@@ -1,12 +1,10 @@
 from typing import Any
 
-from bowstring._native.value_column import Description, Finished, Input
+from bowstring._native.value_column import Description
+from bowstring._native.value_decoder import Decoder
 
 AvroPlan = tuple[int, int, int, str, int, int, bytes, list[bytes | None], list[Any]]
 
-def frame_ids(values: Input) -> set[int]: ...
-
-class AvroDecoder:
+class AvroDecoder(Decoder):
     def __init__(self, columns: Description, framed: bool, any_id: bool) -> None: ...
     def add(self, schema_id: int, plan: AvroPlan) -> None: ...
-    def decode(self, values: Input) -> tuple[Finished, list[tuple[int, str]]]: ...

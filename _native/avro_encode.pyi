@@ -1,9 +1,8 @@
 from typing import Any
 
-from bowstring._native.value_source import Sources
+from bowstring._native.value_encoder import Encoder
 
 AvroEncodePlan = tuple[int, int, str, int, int, list[bytes], list[int], list[Any]]
 
-class AvroEncoder:
-    def __init__(self, plan: AvroEncodePlan, prefix: bytes) -> None: ...
-    def encode(self, columns: Sources) -> tuple[Any, Any, str | None]: ...
+class AvroEncoder(Encoder):
+    def __init__(self, prefix: bytes, plan: AvroEncodePlan) -> None: ...

@@ -1,9 +1,9 @@
 from typing import Any
 
-from bowstring._native.value_column import Description, Finished, Input
+from bowstring._native.value_column import Description
+from bowstring._native.value_decoder import Decoder
 
 Plan = tuple[int, bytes, str, int, int, int, int, int, bool, list[Any]]
 
-class JsonDecoder:
-    def __init__(self, columns: Description, plan: Plan, framed: bool) -> None: ...
-    def decode(self, values: Input) -> tuple[Finished, list[tuple[int, str]]]: ...
+class JsonDecoder(Decoder):
+    def __init__(self, columns: Description, framed: bool, plan: Plan) -> None: ...

@@ -1,37 +1,24 @@
 """JSON values into columns by a plan: no Python object for a record, unless it is bad."""
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport free
-from libc.string cimport memcmp, memset
-from cpython.mem cimport PyMem_Calloc, PyMem_Free
+from libc.string cimport memcmp
 from bowstring._native.calendar cimport parse_date, parse_time, parse_timestamp
+from bowstring._native.json_kinds cimport (
+    J_BINARY, J_BOOLEAN, J_DATE, J_DECIMAL, J_DOUBLE, J_FLOAT, J_INTEGER, J_LIST, J_MAP, J_STRING, J_STRUCT, J_TIMESTAMP)
 from bowstring._native.json_number cimport int128, number_double, text_decimal
 from bowstring._native.json_scan cimport (
     JSON_DEPTH_MAX, Scan, json_bad, json_literal, json_number, json_peek, json_skip, json_string, json_take)
 from bowstring._native.value_column cimport (
-    Column, Columns, Input, column_add_item, column_begin_list, column_clear, column_is_set, column_mark,
-    column_reserve, column_set8, column_set_bytes, column_set_fixed, column_set_long, rows_get)
-
-cdef enum Kind:
-    J_BOOLEAN = 0
-    J_INTEGER = 1
-    J_FLOAT = 2
-    J_DOUBLE = 3
-    J_STRING = 4
-    J_BINARY = 5
-    J_DECIMAL = 6
-    J_DATE = 7
-    J_TIME = 8
-    J_TIMESTAMP = 9
-    J_LIST = 10
-    J_MAP = 11
-    J_STRUCT = 12
+    Column, Input, column_add_item, column_begin_list, column_clear, column_is_set, column_mark, column_set8,
+    column_set_bytes, column_set_fixed, column_set_long)
+from bowstring._native.value_decoder cimport Decoder, Reading
+from bowstring._native.value_plan cimport Text, text_is
 
 ctypedef struct Node:
     int kind
     int path                # place in Decoder.paths
     Column *column
-    const uint8_t *name
-    int64_t name_size
+    Text name
     uint64_t most           # of integers: the largest, and the magnitude of the least
     uint64_t least
     int precision           # of decimals
@@ -42,32 +29,32 @@ ctypedef struct Node:
     int n_fields
     Node **fields
 
-ctypedef struct Reading:
+ctypedef struct Parsing:
     Scan scan
     int where               # path of the field that is wrong, -1 if it is the value
 
 # ---------------------------------------------------------------- parts of a value
 
 
-cdef bint wrong(Reading *r, const Node *node, const char *needed) noexcept nogil:
-    r.where = node.path
-    return json_bad(&r.scan, needed)
+cdef bint wrong(Parsing *p, const Node *node, const char *needed) noexcept nogil:
+    p.where = node.path
+    return json_bad(&p.scan, needed)
 
 
 cdef inline bint is_number(int c) noexcept nogil:
     return c == c'-' or c'0' <= c <= c'9'
 
 
-cdef bint read_integer(Reading *r, const Node *node, int64_t row, int c) noexcept nogil:
-    cdef Scan *s = &r.scan
+cdef bint read_integer(Parsing *p, const Node *node, int64_t row, int c) noexcept nogil:
+    cdef Scan *s = &p.scan
     if not is_number(c):
-        return wrong(r, node, "an integer is needed")
+        return wrong(p, node, "an integer is needed")
     if not json_number(s):
         return False
     if not s.integer:
-        return wrong(r, node, "an integer is needed")
+        return wrong(p, node, "an integer is needed")
     if not s.fits or s.magnitude > (node.least if s.negative else node.most):
-        return wrong(r, node, "an integer in the range of its type is needed")
+        return wrong(p, node, "an integer in the range of its type is needed")
     return column_set_long(
         node.column, row, <int64_t>(0 - s.magnitude if s.negative else s.magnitude))
 
@@ -86,39 +73,39 @@ cdef bint non_finite(Scan *s, double *value) noexcept nogil:
     return True
 
 
-cdef bint read_float(Reading *r, const Node *node, int64_t row, int c) noexcept nogil:
+cdef bint read_float(Parsing *p, const Node *node, int64_t row, int c) noexcept nogil:
     cdef double value = 0
     cdef float single
     if c == c'"':
-        if not json_string(&r.scan):
+        if not json_string(&p.scan):
             return False
-        if not non_finite(&r.scan, &value):
-            return wrong(r, node, "a number is needed")
+        if not non_finite(&p.scan, &value):
+            return wrong(p, node, "a number is needed")
     elif not is_number(c):
-        return wrong(r, node, "a number is needed")
-    elif not json_number(&r.scan):
+        return wrong(p, node, "a number is needed")
+    elif not json_number(&p.scan):
         return False
-    elif not number_double(&r.scan, &value):
-        return wrong(r, node, "a shorter number is needed")
+    elif not number_double(&p.scan, &value):
+        return wrong(p, node, "a shorter number is needed")
     if node.kind == J_DOUBLE:
         return column_set_fixed(node.column, row, &value)
     single = <float>value
     return column_set_fixed(node.column, row, &single)
 
 
-cdef bint read_boolean(Reading *r, const Node *node, int64_t row, int c) noexcept nogil:
+cdef bint read_boolean(Parsing *p, const Node *node, int64_t row, int c) noexcept nogil:
     if c == c't':
-        return json_literal(&r.scan, "true", 4) and column_set8(node.column, row, 1)
+        return json_literal(&p.scan, "true", 4) and column_set8(node.column, row, 1)
     if c == c'f':
-        return json_literal(&r.scan, "false", 5) and column_set8(node.column, row, 0)
-    return wrong(r, node, "true or false is needed")
+        return json_literal(&p.scan, "false", 5) and column_set8(node.column, row, 0)
+    return wrong(p, node, "true or false is needed")
 
 
-cdef bint read_string(Reading *r, const Node *node, int64_t row, int c) noexcept nogil:
+cdef bint read_string(Parsing *p, const Node *node, int64_t row, int c) noexcept nogil:
     if c != c'"':
-        return wrong(r, node, "a string is needed")
-    return json_string(&r.scan) and column_set_bytes(
-        node.column, row, r.scan.string, r.scan.string_size)
+        return wrong(p, node, "a string is needed")
+    return json_string(&p.scan) and column_set_bytes(
+        node.column, row, p.scan.string, p.scan.string_size)
 
 
 cdef inline int base64_digit(uint8_t c) noexcept nogil:
@@ -133,15 +120,15 @@ cdef inline int base64_digit(uint8_t c) noexcept nogil:
     return 63 if c == c'/' or c == c'_' else -1
 
 
-cdef bint read_binary(Reading *r, const Node *node, int64_t row, int c) noexcept nogil:
+cdef bint read_binary(Parsing *p, const Node *node, int64_t row, int c) noexcept nogil:
     """Base64 (RFC 4648), of either alphabet, padded or not."""
-    cdef Scan *s = &r.scan
+    cdef Scan *s = &p.scan
     cdef int64_t i, size
     cdef uint8_t *out
     cdef int digit, bits = 0
     cdef uint64_t held = 0
     if c != c'"':
-        return wrong(r, node, "a string of base64 is needed")
+        return wrong(p, node, "a string of base64 is needed")
     if not json_string(s):
         return False
     size = s.string_size
@@ -165,11 +152,11 @@ cdef bint read_binary(Reading *r, const Node *node, int64_t row, int c) noexcept
             node.column.data_used -= size - size * 3 // 4
             node.column.offsets[row + 1] = <int32_t>node.column.data_used
             return True
-    return wrong(r, node, "a string of base64 is needed")
+    return wrong(p, node, "a string of base64 is needed")
 
 
-cdef bint read_decimal(Reading *r, const Node *node, int64_t row, int c) noexcept nogil:
-    cdef Scan *s = &r.scan
+cdef bint read_decimal(Parsing *p, const Node *node, int64_t row, int c) noexcept nogil:
+    cdef Scan *s = &p.scan
     cdef const uint8_t *text
     cdef int64_t size
     cdef int128 value
@@ -182,26 +169,26 @@ cdef bint read_decimal(Reading *r, const Node *node, int64_t row, int c) noexcep
             return False
         text, size = s.number, s.at - s.number
     else:
-        return wrong(r, node, "a number is needed")
+        return wrong(p, node, "a number is needed")
     if not text_decimal(text, size, node.precision, node.scale, &value):
-        return wrong(r, node, "a number of no more digits than its type has is needed")
+        return wrong(p, node, "a number of no more digits than its type has is needed")
     return column_set_fixed(node.column, row, &value)
 
 
-cdef bint read_temporal(Reading *r, const Node *node, int64_t row, int c) noexcept nogil:
+cdef bint read_temporal(Parsing *p, const Node *node, int64_t row, int c) noexcept nogil:
     """A date, a time or a timestamp; a plain integer counts in the column's unit."""
-    cdef Scan *s = &r.scan
+    cdef Scan *s = &p.scan
     cdef int32_t days
     cdef int64_t seconds = 0, nanoseconds = 0
     cdef const uint8_t *at
     cdef bint good
     if c != c'"':
-        return read_integer(r, node, row, c)
+        return read_integer(p, node, row, c)
     if not json_string(s):
         return False
     if node.kind == J_DATE:
         if not parse_date(s.string, s.string_size, &days):
-            return wrong(r, node, "a date (YYYY-MM-DD) is needed")
+            return wrong(p, node, "a date (YYYY-MM-DD) is needed")
         return column_set_long(node.column, row, days)
     if node.kind == J_TIMESTAMP:
         good = parse_timestamp(s.string, s.string_size, &seconds, &nanoseconds)
@@ -212,90 +199,72 @@ cdef bint read_temporal(Reading *r, const Node *node, int64_t row, int c) noexce
         at = s.string
         good = parse_time(&at, s.string + s.string_size, &seconds, &nanoseconds) and at == s.string + s.string_size
     if not good:
-        return wrong(r, node, "a timestamp is needed" if node.kind == J_TIMESTAMP else "a time (HH:MM:SS) is needed")
+        return wrong(p, node, "a timestamp is needed" if node.kind == J_TIMESTAMP else "a time (HH:MM:SS) is needed")
     return column_set_long(
         node.column, row, seconds * node.per_second + nanoseconds // (1000000000 // node.per_second))
 
 # ---------------------------------------------------------------- a value
 
 
-cdef bint read_list(Reading *r, const Node *node, int64_t row, int c, int depth) noexcept nogil:
-    cdef Scan *s = &r.scan
+cdef inline bint read_key(Scan *s, const Node *node, int64_t item) noexcept nogil:
+    return (
+        json_string(s) and column_set_bytes(node.column.children[0], item, s.string, s.string_size)
+        and json_take(s, c':', "':' is missing"))
+
+
+cdef bint read_items(Parsing *p, const Node *node, int64_t row, int c, int depth) noexcept nogil:
+    """A list or a map."""
+    cdef Scan *s = &p.scan
+    cdef bint is_map = node.kind == J_MAP
+    cdef int end = c'}' if is_map else c']'
     cdef int64_t item
-    if c != c'[':
-        return wrong(r, node, "an array is needed")
+    if c != (c'{' if is_map else c'['):
+        return wrong(p, node, "an object is needed" if is_map else "an array is needed")
     if not column_begin_list(node.column, row):
         return False
     s.at += 1
-    if json_peek(s) == c']':
+    if json_peek(s) == end:
         s.at += 1
         return True
     while True:
         item = column_add_item(node.column, row)
-        if item < 0 or not read_value(r, node.fields[0], item, depth + 1):
+        if item < 0 or (is_map and not read_key(s, node, item)) or not read_value(p, node.fields[0], item, depth + 1):
             return False
         if json_peek(s) != c',':
-            return json_take(s, c']', "',' or ']' is missing")
+            return json_take(s, end, "',' or '}' is missing" if is_map else "',' or ']' is missing")
         s.at += 1
 
 
-cdef bint read_map(Reading *r, const Node *node, int64_t row, int c, int depth) noexcept nogil:
-    cdef Scan *s = &r.scan
-    cdef int64_t item
-    if c != c'{':
-        return wrong(r, node, "an object is needed")
-    if not column_begin_list(node.column, row):
-        return False
-    s.at += 1
-    if json_peek(s) == c'}':
-        s.at += 1
-        return True
-    while True:
-        item = column_add_item(node.column, row)
-        if item < 0 or not json_string(s):
-            return False
-        if not column_set_bytes(node.column.children[0], item, s.string, s.string_size):
-            return False
-        if not json_take(s, c':', "':' is missing") or not read_value(r, node.fields[0], item, depth + 1):
-            return False
-        if json_peek(s) != c',':
-            return json_take(s, c'}', "',' or '}' is missing")
-        s.at += 1
-
-
-cdef inline bint is_named(const Node *field, const Scan *s) noexcept nogil:
-    return field.name_size == s.string_size and memcmp(field.name, s.string, s.string_size) == 0
-
-
-cdef const Node *field_of(Reading *r, const Node *node, int *next_field) noexcept nogil:
+cdef const Node *field_of(Parsing *p, const Node *node, int *next_field) noexcept nogil:
     """The field whose name was taken last, NULL if nobody asked for it; fields mostly come in order."""
+    cdef const Scan *s = &p.scan
     cdef int i
-    if next_field[0] < node.n_fields and is_named(node.fields[next_field[0]], &r.scan):
+    if next_field[0] < node.n_fields and text_is(&node.fields[next_field[0]].name, s.string, s.string_size):
         next_field[0] += 1
         return node.fields[next_field[0] - 1]
     for i in range(node.n_fields):
-        if is_named(node.fields[i], &r.scan):
+        if text_is(&node.fields[i].name, s.string, s.string_size):
             next_field[0] = i + 1
             return node.fields[i]
     return NULL
 
 
-cdef inline bint complete(Reading *r, const Node *node, int64_t row) noexcept nogil:
+cdef inline bint complete(Parsing *p, const Node *node, int64_t row) noexcept nogil:
     """Whether every field that may not be missing is there."""
     cdef int i
     if node.has_required:
         for i in range(node.n_fields):
             if node.fields[i].required and not column_is_set(node.fields[i].column, row):
-                return wrong(r, node.fields[i], "a value is needed")
+                return wrong(p, node.fields[i], "a value is needed")
     return True
 
 
-cdef bint read_struct(Reading *r, const Node *node, int64_t row, int c, int depth) noexcept nogil:
-    cdef Scan *s = &r.scan
+cdef bint read_struct(Parsing *p, const Node *node, int64_t row, int c, int depth) noexcept nogil:
+    cdef Scan *s = &p.scan
     cdef const Node *field
     cdef int next_field = 0
     if c != c'{':
-        return wrong(r, node, "an object is needed")
+        return wrong(p, node, "an object is needed")
     if depth >= JSON_DEPTH_MAX:
         return json_bad(s, "nested more than 1000 deep")
     if not column_mark(node.column, row):
@@ -303,61 +272,52 @@ cdef bint read_struct(Reading *r, const Node *node, int64_t row, int c, int dept
     s.at += 1
     if json_peek(s) == c'}':
         s.at += 1
-        return complete(r, node, row)
+        return complete(p, node, row)
     while True:
         if not json_string(s):
             return False
-        field = field_of(r, node, &next_field)
+        field = field_of(p, node, &next_field)
         if not json_take(s, c':', "':' is missing"):
             return False
-        if not (json_skip(s, depth + 1) if field == NULL else read_value(r, field, row, depth + 1)):
+        if not (json_skip(s, depth + 1) if field == NULL else read_value(p, field, row, depth + 1)):
             return False
         if json_peek(s) != c',':
-            return json_take(s, c'}', "',' or '}' is missing") and complete(r, node, row)
+            return json_take(s, c'}', "',' or '}' is missing") and complete(p, node, row)
         s.at += 1
 
 
-cdef bint read_value(Reading *r, const Node *node, int64_t row, int depth) noexcept nogil:
-    cdef int c = json_peek(&r.scan)
+cdef bint read_value(Parsing *p, const Node *node, int64_t row, int depth) noexcept nogil:
+    cdef int c = json_peek(&p.scan)
     cdef int kind = node.kind
     if column_is_set(node.column, row):
         column_clear(node.column, row)  # A name that comes twice: the last one counts.
     if c == c'n':
-        return json_literal(&r.scan, "null", 4)
+        return json_literal(&p.scan, "null", 4)
     if kind == J_STRING:
-        return read_string(r, node, row, c)
+        return read_string(p, node, row, c)
     if kind == J_INTEGER:
-        return read_integer(r, node, row, c)
+        return read_integer(p, node, row, c)
     if kind == J_DOUBLE or kind == J_FLOAT:
-        return read_float(r, node, row, c)
+        return read_float(p, node, row, c)
     if kind == J_BOOLEAN:
-        return read_boolean(r, node, row, c)
+        return read_boolean(p, node, row, c)
     if kind == J_STRUCT:
-        return read_struct(r, node, row, c, depth)
-    if kind == J_LIST:
-        return read_list(r, node, row, c, depth)
-    if kind == J_MAP:
-        return read_map(r, node, row, c, depth)
+        return read_struct(p, node, row, c, depth)
+    if kind == J_LIST or kind == J_MAP:
+        return read_items(p, node, row, c, depth)
     if kind == J_BINARY:
-        return read_binary(r, node, row, c)
+        return read_binary(p, node, row, c)
     if kind == J_DECIMAL:
-        return read_decimal(r, node, row, c)
-    return read_temporal(r, node, row, c)
+        return read_decimal(p, node, row, c)
+    return read_temporal(p, node, row, c)
 
 
-cdef bint read_record(Reading *r, const Node *root, int64_t row, const uint8_t *at, int64_t size, bint framed) noexcept nogil:
-    cdef Scan *s = &r.scan
-    r.where = -1
-    s.fault = NULL
-    s.begin = s.at = at
-    s.end = at + size
-    if framed:
-        if size < 5 or at[0] != 0:
-            return json_bad(s, "not framed as Confluent's serializers do: a zero byte and the schema's id come first")
-        s.at += 5
+cdef bint read_record(Parsing *p, const Node *root, int64_t row) noexcept nogil:
+    cdef Scan *s = &p.scan
+    p.where = -1
     if json_peek(s) == 0 and s.at >= s.end:
         return json_bad(s, "empty")
-    if not read_value(r, root, row, 0):
+    if not read_value(p, root, row, 0):
         return False
     if json_peek(s) != 0 or s.at < s.end:
         return json_bad(s, "something follows the value")
@@ -366,48 +326,32 @@ cdef bint read_record(Reading *r, const Node *root, int64_t row, const uint8_t *
 # ---------------------------------------------------------------- for Python
 
 
-cdef class JsonDecoder:
+cdef class JsonDecoder(Decoder):
     """Decodes arrays of JSON objects.
 
     Args:
-        columns: the description of the columns (see value_column.Columns).
+        columns, framed: see Decoder.
         plan: (kind, name, path, most, least, precision, scale, units per second, required, [plans of the parts]),
             parallel to the columns.
-        framed: values begin with a zero byte and a schema's id.
     """
 
-    cdef Columns columns
     cdef Node *root
-    cdef list kept
-    cdef list paths
-    cdef bint framed
+    cdef Parsing parsing
 
-    def __cinit__(self, tuple columns, tuple plan, bint framed):
-        self.columns = Columns(columns)
-        self.kept = []
-        self.paths = []
-        self.framed = framed
+    def __cinit__(self, tuple columns, bint framed, tuple plan):
         self.root = self.make(plan, self.columns.root)
 
     def __dealloc__(self):
-        self.drop(self.root)
+        free(self.parsing.scan.text)
 
     cdef Node *make(self, tuple plan, Column *column) except NULL:
-        cdef Node *node = <Node *>PyMem_Calloc(1, sizeof(Node))
-        cdef bytes name
-        if node == NULL:
-            raise MemoryError
+        cdef Node *node = <Node *>self.room(sizeof(Node))
         (node.kind, name, path, node.most, node.least, node.precision, node.scale, node.per_second,
          node.required, parts) = plan
-        self.kept.append(name)
-        node.name, node.name_size = name, len(name)
-        node.path = <int>len(self.paths)
-        self.paths.append(path)
+        node.name = self.text(name)
+        node.path = self.path(path or "the value")
         node.column = column
-        node.fields = <Node **>PyMem_Calloc(max(1, len(parts)), sizeof(Node *))
-        if node.fields == NULL:
-            PyMem_Free(node)
-            raise MemoryError
+        node.fields = <Node **>self.room(len(parts) * sizeof(Node *))
         for part in parts:
             # The keys of a map have no plan.
             node.fields[node.n_fields] = self.make(
@@ -416,46 +360,24 @@ cdef class JsonDecoder:
             node.n_fields += 1
         return node
 
-    cdef void drop(self, Node *node):
-        cdef int i
-        if node != NULL:
-            for i in range(node.n_fields):
-                self.drop(node.fields[i])
-            PyMem_Free(node.fields)
-            PyMem_Free(node)
+    cdef bint value(self, Reading *r, int64_t row) noexcept nogil:
+        cdef Scan *s = &self.parsing.scan
+        s.begin, s.at, s.end, s.fault = r.begin, r.at, r.end, NULL
+        if read_record(&self.parsing, self.root, row):
+            return True
+        r.at, r.fault, r.where = s.at, s.fault, self.parsing.where
+        return False
 
-    cdef object message(self, const Reading *r):
-        text = f"at byte {r.scan.at - r.scan.begin}: {r.scan.fault.decode()}"
-        return text if r.where < 0 else f"{text} for {self.paths[r.where] or 'the value'}"
+    cdef str message(self, const Reading *r):
+        # What is wrong says what is needed: "an integer is needed for id".
+        text = f"at byte {r.at - r.begin}: {r.fault.decode()}"
+        return text if r.where < 0 else f"{text} for {self.paths[r.where]}"
 
     def decode(self, Input values):
-        """The columns as Columns.finish gives them, and [(row, what is wrong)]. Used by one thread at a time.
-
-        OverflowError: strings of 2 GiB or lists of 2**31 items in one column.
-        """
-        cdef Reading r
-        cdef int64_t row, size = 0, rows = values.rows.count
-        cdef const uint8_t *at = NULL
-        cdef bint good
-        errors = []
-        memset(&r, 0, sizeof(Reading))
+        """As Decoder.decode; what escaped strings were put together in is not kept from array to array."""
         try:
-            if not column_reserve(self.columns.root, rows):
-                raise MemoryError
-            with nogil:
-                for row in range(rows):
-                    if not rows_get(&values.rows, row, &at, &size):
-                        continue
-                    good = read_record(&r, self.root, row, at, size, self.framed)
-                    if not good:
-                        column_clear(self.columns.root, row)
-                        with gil:
-                            if r.scan.fault == NULL:
-                                raise OverflowError
-                            errors.append((row, self.message(&r)))
-        except BaseException:
-            self.columns.finish(0)
-            raise
+            return Decoder.decode(self, values)
         finally:
-            free(r.scan.text)
-        return self.columns.finish(rows), errors
+            free(self.parsing.scan.text)
+            self.parsing.scan.text = NULL
+            self.parsing.scan.text_capacity = 0

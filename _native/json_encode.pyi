@@ -1,9 +1,8 @@
 from typing import Any
 
-from bowstring._native.value_source import Sources
+from bowstring._native.value_encoder import Encoder
 
 EncodePlan = tuple[int, bytes, bool, int, int, bool, list[Any]]
 
-class JsonEncoder:
-    def __init__(self, plan: EncodePlan, nulls: bool, prefix: bytes) -> None: ...
-    def encode(self, columns: Sources) -> tuple[Any, Any]: ...
+class JsonEncoder(Encoder):
+    def __init__(self, prefix: bytes, plan: EncodePlan, nulls: bool) -> None: ...

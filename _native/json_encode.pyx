@@ -1,30 +1,17 @@
 """Columns into JSON, one object for each row."""
 from libc.math cimport fabs, isfinite, isnan, signbit
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.stdio cimport snprintf
-from libc.stdlib cimport calloc, free, strtod
-from libc.string cimport memcpy, memset
-from cpython.mem cimport PyMem_Calloc, PyMem_Free
+from libc.stdlib cimport strtod
+from libc.string cimport memcpy
 from bowstring._native.calendar cimport write_date, write_time
+from bowstring._native.json_kinds cimport (
+    J_BINARY, J_BOOLEAN, J_DATE, J_DECIMAL, J_DOUBLE, J_FLOAT, J_INTEGER, J_LIST, J_MAP, J_STRING, J_STRUCT, J_TIMESTAMP)
 from bowstring._native.json_number cimport int128
+from bowstring._native.value_encoder cimport Encoder, Out, out_byte, out_put, out_room
+from bowstring._native.value_plan cimport Text
 from bowstring._native.value_source cimport (
-    Out, S_LIST, S_MAP, S_STRUCT, Source, Sources, encoded, out_byte, out_put, out_room, source_boolean, source_bytes,
-    source_fixed, source_integer, source_is_null, source_items)
-
-cdef enum Kind:  # as in json_decode.pyx
-    J_BOOLEAN = 0
-    J_INTEGER = 1
-    J_FLOAT = 2
-    J_DOUBLE = 3
-    J_STRING = 4
-    J_BINARY = 5
-    J_DECIMAL = 6
-    J_DATE = 7
-    J_TIME = 8
-    J_TIMESTAMP = 9
-    J_LIST = 10
-    J_MAP = 11
-    J_STRUCT = 12
+    Source, source_boolean, source_bytes, source_fixed, source_integer, source_is_null, source_items)
 
 ctypedef struct Node:
     int kind
@@ -32,8 +19,7 @@ ctypedef struct Node:
     int scale
     int64_t per_second
     bint utc
-    const uint8_t *name     # as JSON, with the quotes and the colon
-    int64_t name_size
+    Text name               # as JSON, with the quotes and the colon
     int n_fields
     Node **fields
 
@@ -263,7 +249,7 @@ cdef bint put_struct(Out *out, const Node *node, const Source *source, int64_t r
         if not first and not out_byte(out, c','):
             return False
         first = False
-        if not out_put(out, node.fields[i].name, node.fields[i].name_size):
+        if not out_put(out, node.fields[i].name.at, node.fields[i].name.size):
             return False
         if not put_value(out, node.fields[i], source.children[i], row, nulls):
             return False
@@ -302,73 +288,31 @@ cdef bint put_value(Out *out, const Node *node, const Source *source, int64_t ro
 # ---------------------------------------------------------------- for Python
 
 
-cdef class JsonEncoder:
+cdef class JsonEncoder(Encoder):
     """Encodes columns.
 
     Args:
+        prefix: see Encoder.
         plan: (kind, name with quotes and colon, unsigned, scale, units per second, utc, [plans of the parts]).
         nulls: fields that are null are written.
-        prefix: what every value begins with.
     """
 
     cdef Node *root
-    cdef list kept
     cdef bint nulls
-    cdef bytes prefix
 
-    def __cinit__(self, tuple plan, bint nulls, bytes prefix):
-        self.kept = []
+    def __cinit__(self, bytes prefix, tuple plan, bint nulls):
         self.nulls = nulls
-        self.prefix = prefix
         self.root = self.make(plan)
 
-    def __dealloc__(self):
-        self.drop(self.root)
-
     cdef Node *make(self, tuple plan) except NULL:
-        cdef Node *node = <Node *>PyMem_Calloc(1, sizeof(Node))
-        cdef bytes name
-        if node == NULL:
-            raise MemoryError
+        cdef Node *node = <Node *>self.room(sizeof(Node))
         node.kind, name, node.unsigned, node.scale, node.per_second, node.utc, parts = plan
-        self.kept.append(name)
-        node.name, node.name_size = name, len(name)
-        node.fields = <Node **>PyMem_Calloc(max(1, len(parts)), sizeof(Node *))
-        if node.fields == NULL:
-            PyMem_Free(node)
-            raise MemoryError
+        node.name = self.text(name)
+        node.fields = <Node **>self.room(len(parts) * sizeof(Node *))
         for part in parts:
             node.fields[node.n_fields] = self.make(part)
             node.n_fields += 1
         return node
 
-    cdef void drop(self, Node *node):
-        cdef int i
-        if node != NULL:
-            for i in range(node.n_fields):
-                self.drop(node.fields[i])
-            PyMem_Free(node.fields)
-            PyMem_Free(node)
-
-    def encode(self, Sources columns):
-        """(offsets, bytes) of a binary array. OverflowError beyond 2 GiB."""
-        cdef Out out
-        cdef int64_t row = 0, rows = columns.rows
-        cdef const uint8_t *prefix = self.prefix
-        cdef int64_t prefix_size = len(self.prefix)
-        cdef int32_t *ends = <int32_t *>calloc(rows + 1, sizeof(int32_t))
-        cdef bint good = ends != NULL
-        memset(&out, 0, sizeof(Out))
-        with nogil:
-            for row in range(rows):
-                if not good:
-                    break
-                if not source_is_null(columns.root, row):
-                    good = out_put(&out, prefix, prefix_size) and put_value(
-                        &out, self.root, columns.root, row, self.nulls)
-                ends[row + 1] = <int32_t>out.used
-        if not good:
-            free(ends)
-            free(out.data)
-            raise OverflowError
-        return encoded(&out, ends, rows)
+    cdef bint value(self, Out *out, const Source *source, int64_t row) noexcept nogil:
+        return put_value(out, self.root, source, row, self.nulls)

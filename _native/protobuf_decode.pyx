@@ -4,37 +4,21 @@ Fields come in any order, twice, or not at all: a row is marked when its message
 Python object is made for a value, unless it is bad.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.string cimport memcpy, memset
-from cpython.mem cimport PyMem_Calloc, PyMem_Free
+from bowstring._native.protobuf_kinds cimport (
+    P_BOOLEAN, P_BYTES, P_ENUM, P_FIXED, P_MESSAGE, P_STRING, P_TIMESTAMP, P_ZIGZAG, WIRE_BYTES, WIRE_FIXED32,
+    WIRE_FIXED64, WIRE_GROUP, WIRE_GROUP_END, WIRE_VARINT)
 from bowstring._native.utf8 cimport utf8_valid
 from bowstring._native.value_column cimport (
-    Column, Columns, Input, column_add_item, column_begin_list, column_clear, column_is_set, column_mark,
-    column_reserve, column_set8, column_set_bytes, column_set_fixed, column_set_long, rows_get)
-
-cdef enum Kind:
-    P_VARINT = 0        # int32, int64, uint32, uint64
-    P_ZIGZAG = 1        # sint32, sint64
-    P_FIXED = 2         # fixed32, sfixed32, float, fixed64, sfixed64, double: as many bytes as the column has
-    P_BOOLEAN = 3
-    P_STRING = 4
-    P_BYTES = 5
-    P_ENUM = 6
-    P_MESSAGE = 7
-    P_WRAPPER = 8       # a message of one field that is in the field's own column
-    P_TIMESTAMP = 9     # seconds and nanoseconds, as microseconds; durations, too
-
-cdef enum Wire:
-    WIRE_VARINT = 0
-    WIRE_FIXED64 = 1
-    WIRE_BYTES = 2
-    WIRE_GROUP = 3
-    WIRE_GROUP_END = 4
-    WIRE_FIXED32 = 5
+    Column, column_add_item, column_begin_list, column_clear, column_is_set, column_mark, column_set8,
+    column_set_bytes, column_set_fixed, column_set_long)
+from bowstring._native.value_decoder cimport Decoder, Reading, bad, read_uvarint
+from bowstring._native.value_plan cimport Text
+from bowstring._native.varint cimport unzigzag
 
 cdef enum:
     DEPTH_MAX = 100         # as protobuf's own parsers
     DIRECT_FIELDS = 64      # fields with smaller numbers are found at once
-    FRAME_BYTES = 5
+    NESTED_MESSAGES_MAX = 32
 
 ctypedef struct Field:
     int kind
@@ -51,62 +35,35 @@ ctypedef struct Field:
     bint closed             # enums: what has no name is dropped
     bint signed_parts       # moments: both parts have the value's sign (Duration)
     int n_names
-    int32_t *numbers
-    const uint8_t **names
-    int64_t *name_sizes
+    Text *names
 
 ctypedef struct Message:
     int n_fields
     Field *fields
     Field **direct
 
-ctypedef struct Reading:
-    const uint8_t *begin
-    const uint8_t *at
-    const char *fault
-    int where
-
 # ---------------------------------------------------------------- wire
 
 
-cdef bint bad(Reading *r, const Field *field, const char *why) noexcept nogil:
-    r.fault = why
-    r.where = -1 if field == NULL else field.path
-    return False
-
-
 cdef inline bint get_varint(Reading *r, const uint8_t *end, uint64_t *value) noexcept nogil:
-    cdef uint64_t total = 0
-    cdef int shift = 0
-    cdef uint8_t byte
-    while shift < 70:
-        if r.at >= end:
-            return bad(r, NULL, "the value ends too soon")
-        byte = r.at[0]
-        r.at += 1
-        total |= <uint64_t>(byte & 0x7f) << shift
-        if byte < 0x80:
-            value[0] = total
-            return True
-        shift += 7
-    return bad(r, NULL, "a number has more than ten bytes")
+    return read_uvarint(r, end, -1, value)
 
 
 cdef inline bint get_size(Reading *r, const uint8_t *end, uint64_t *size) noexcept nogil:
     if not get_varint(r, end, size):
         return False
-    return size[0] <= <uint64_t>(end - r.at) or bad(r, NULL, "a length goes beyond the value")
+    return size[0] <= <uint64_t>(end - r.at) or bad(r, -1, "a length goes beyond the value")
 
 
 cdef bint skip_group(Reading *r, const uint8_t *end, uint32_t number, int depth) noexcept nogil:
     cdef uint64_t tag = 0
     if depth >= DEPTH_MAX:
-        return bad(r, NULL, "nested more than 100 deep")
+        return bad(r, -1, "nested more than 100 deep")
     while True:
         if not get_varint(r, end, &tag):
             return False
         if tag & 7 == WIRE_GROUP_END:
-            return tag >> 3 == number or bad(r, NULL, "a group ends that has not begun")
+            return tag >> 3 == number or bad(r, -1, "a group ends that has not begun")
         if not skip(r, end, tag, depth + 1):
             return False
 
@@ -127,9 +84,9 @@ cdef bint skip(Reading *r, const uint8_t *end, uint64_t tag, int depth) noexcept
     elif wire == WIRE_GROUP:
         return skip_group(r, end, tag >> 3, depth)
     else:
-        return bad(r, NULL, "no wire type of Protobuf")
+        return bad(r, -1, "no wire type of Protobuf")
     if <uint64_t>(end - r.at) < size:
-        return bad(r, NULL, "the value ends too soon")
+        return bad(r, -1, "the value ends too soon")
     r.at += size
     return True
 
@@ -141,14 +98,14 @@ cdef bint set_enum(const Field *field, int64_t row, int32_t number) noexcept nog
     cdef uint8_t[12] text
     cdef int i = number, at = 12
     cdef int64_t rest = number
-    if i < 0 or i >= field.n_names or field.numbers[i] != number:
+    if i < 0 or i >= field.n_names or field.names[i].number != number:
         for i in range(field.n_names):
-            if field.numbers[i] == number:
+            if field.names[i].number == number:
                 break
         else:
             i = -1
     if i >= 0:
-        return column_set_bytes(field.target, row, field.names[i], field.name_sizes[i])
+        return column_set_bytes(field.target, row, field.names[i].at, field.names[i].size)
     if field.closed:
         return True
     if rest < 0:
@@ -186,9 +143,9 @@ cdef bint set_moment(Reading *r, const Field *field, int64_t row, const uint8_t 
             else:
                 nanoseconds = <int32_t>value
         elif tag >> 3 == 0 or not skip(r, end, tag, 1):
-            return bad(r, field, "no field has the number 0") if tag >> 3 == 0 else False
+            return bad(r, field.path, "no field has the number 0") if tag >> 3 == 0 else False
     if seconds > <int64_t>315576000000 or seconds < -<int64_t>315576000000:
-        return bad(r, field, "beyond the years 1 to 9999")
+        return bad(r, field.path, "beyond the years 1 to 9999")
     return column_set_long(field.target, row, seconds * 1000000 + (nanoseconds - (nanoseconds % 1000 + 1000) % 1000) // 1000)
 
 
@@ -204,7 +161,7 @@ cdef bint set_long(Reading *r, const Field *field, int64_t row, const uint8_t *e
         r.at += size
         if field.kind == P_STRING and not utf8_valid(at, size):
             r.at = at
-            return bad(r, field, "not UTF-8")
+            return bad(r, field.path, "not UTF-8")
         return column_set_bytes(field.target, row, at, size)
     if field.kind == P_TIMESTAMP:
         return set_moment(r, field, row, at + size)
@@ -221,7 +178,7 @@ cdef bint set_value(Reading *r, const Field *field, int64_t row, const uint8_t *
         return column_mark(field.target, row) and read_message(r, field.message, row, end, field.number, depth + 1)
     if field.kind == P_FIXED:
         if end - r.at < width:
-            return bad(r, field, "the value ends too soon")
+            return bad(r, field.path, "the value ends too soon")
         r.at += width
         return column_set_fixed(field.target, row, r.at - width)
     if not get_varint(r, end, &value):
@@ -233,7 +190,7 @@ cdef bint set_value(Reading *r, const Field *field, int64_t row, const uint8_t *
     if field.kind == P_ZIGZAG:
         if width == 4:
             value = <uint32_t>value
-        value = (value >> 1) ^ (0 - (value & 1))
+        value = unzigzag(value)
     return column_set_long(field.target, row, <int64_t>value)
 
 
@@ -300,65 +257,48 @@ cdef bint read_message(Reading *r, const Message *message, int64_t row, const ui
     cdef uint64_t tag = 0
     cdef const Field *field
     if depth >= DEPTH_MAX:
-        return bad(r, NULL, "nested more than 100 deep")
+        return bad(r, -1, "nested more than 100 deep")
     while r.at < end:
         if not get_varint(r, end, &tag):
             return False
         if tag > <uint64_t>0xffffffff or tag >> 3 == 0:
-            return bad(r, NULL, "no field has such a number")
+            return bad(r, -1, "no field has such a number")
         if tag & 7 == WIRE_GROUP_END:
-            return tag >> 3 == group or bad(r, NULL, "a group ends that has not begun")
+            return tag >> 3 == group or bad(r, -1, "a group ends that has not begun")
         field = field_of(message, tag >> 3)
         if not (skip(r, end, tag, depth) if field == NULL else read_field(r, field, row, tag, end, depth)):
             return False
-    return group == 0 or bad(r, NULL, "a group does not end")
+    return group == 0 or bad(r, -1, "a group does not end")
 
 # ---------------------------------------------------------------- for Python
 
 
-cdef class ProtobufDecoder:
+cdef class ProtobufDecoder(Decoder):
     """Decodes arrays of Protobuf messages.
 
     Args:
-        columns: the description of the columns (see value_column.Columns).
-        plan: [(number, kind, wire, repeated, is_map, path, closed enum or Duration, [(enum number, name)], [places of the other fields of its
-            oneof], plan of the message or None)], parallel to the columns.
-        message_indexes: values are framed as Confluent's serializers do, and are this message of the file; None if they are
-            not framed.
+        columns, framed: see Decoder.
+        plan: [(number, kind, wire, repeated, is_map, path, closed enum or Duration, [(enum number, name)], [places of
+            the other fields of its oneof], plan of the message or None)], parallel to the columns.
+        message_indexes: of the message in its file, as framed values name it.
     """
 
-    cdef Columns columns
     cdef Message *root
-    cdef list kept
-    cdef list paths
-    cdef bint framed
-    cdef int64_t[32] indexes
+    cdef int64_t[NESTED_MESSAGES_MAX] indexes
     cdef int n_indexes
 
-    def __cinit__(self, tuple columns, list plan, message_indexes):
-        self.columns = Columns(columns)
-        self.kept = []
-        self.paths = []
-        self.framed = message_indexes is not None
-        for index in message_indexes or ():
+    def __cinit__(self, tuple columns, bint framed, list plan, tuple message_indexes):
+        for index in message_indexes:
             self.indexes[self.n_indexes] = index
             self.n_indexes += 1
         self.root = self.make(plan, self.columns.root)
 
-    def __dealloc__(self):
-        self.drop(self.root)
-
     cdef Message *make(self, list plan, Column *around) except NULL:
         """`around` is the struct's column, or the list's of a map; a wrapper's single field is in it."""
-        cdef Message *message = <Message *>PyMem_Calloc(1, sizeof(Message))
+        cdef Message *message = <Message *>self.room(sizeof(Message))
         cdef Field *field
-        if message == NULL:
-            raise MemoryError
-        message.fields = <Field *>PyMem_Calloc(len(plan) + 1, sizeof(Field))
-        message.direct = <Field **>PyMem_Calloc(DIRECT_FIELDS, sizeof(Field *))
-        if message.fields == NULL or message.direct == NULL:
-            self.drop(message)
-            raise MemoryError
+        message.fields = <Field *>self.room(len(plan) * sizeof(Field))
+        message.direct = <Field **>self.room(DIRECT_FIELDS * sizeof(Field *))
         for part in plan:
             field = &message.fields[message.n_fields]
             self.fill(field, part, around, message.n_fields)
@@ -368,108 +308,40 @@ cdef class ProtobufDecoder:
         return message
 
     cdef int fill(self, Field *field, tuple part, Column *around, int place) except -1:
-        cdef bytes held
-        cdef int i
         number, field.kind, field.wire, field.repeated, field.is_map, path, closed, names, siblings, inner = part
         field.number = number
         field.closed = field.kind == P_ENUM and closed
         field.signed_parts = field.kind == P_TIMESTAMP and closed
-        field.path = <int>len(self.paths)
-        self.paths.append(path)
+        field.path = self.path(path)
         field.column = around.children[place] if around.n_children > 0 else around
         field.target = field.column.children[1 if field.is_map else 0] if field.repeated else field.column
-        field.siblings = <Column **>PyMem_Calloc(len(siblings) + 1, sizeof(Column *))
-        field.numbers = <int32_t *>PyMem_Calloc(len(names) + 1, sizeof(int32_t))
-        field.names = <const uint8_t **>PyMem_Calloc(len(names) + 1, sizeof(uint8_t *))
-        field.name_sizes = <int64_t *>PyMem_Calloc(len(names) + 1, sizeof(int64_t))
-        if field.siblings == NULL or field.numbers == NULL or field.names == NULL or field.name_sizes == NULL:
-            raise MemoryError
-        for i, sibling in enumerate(siblings):
-            field.siblings[i] = around.children[<int>sibling]
-        field.n_siblings = <int>len(siblings)
-        for i, (value, name) in enumerate(names):
-            held = name
-            self.kept.append(held)
-            field.numbers[i], field.names[i], field.name_sizes[i] = value, held, len(held)
-        field.n_names = <int>len(names)
+        field.siblings = <Column **>self.room(len(siblings) * sizeof(Column *))
+        for sibling in siblings:
+            field.siblings[field.n_siblings] = around.children[<int>sibling]
+            field.n_siblings += 1
+        field.names, field.n_names = self.texts(names), <int>len(names)
         if inner is not None:
             # The fields of a map's entry are the list's children, key and value.
             field.message = self.make(inner, field.column if field.is_map else field.target)
         return 0
 
-    cdef void drop(self, Message *message):
-        cdef int i
-        if message == NULL:
-            return
-        if message.fields != NULL:
-            for i in range(message.n_fields):
-                self.drop(message.fields[i].message)
-                PyMem_Free(message.fields[i].siblings)
-                PyMem_Free(message.fields[i].numbers)
-                PyMem_Free(message.fields[i].names)
-                PyMem_Free(message.fields[i].name_sizes)
-        PyMem_Free(message.fields)
-        PyMem_Free(message.direct)
-        PyMem_Free(message)
-
-    cdef bint is_message(self, Reading *r, const uint8_t *end) noexcept nogil:
+    cdef bint is_message(self, Reading *r) noexcept nogil:
         """Takes the message's indexes: how many, and each, zig-zag; 0 for the file's first."""
         cdef uint64_t count = 0, index = 0
         cdef int i
-        if not get_varint(r, end, &count):
+        if not get_varint(r, r.end, &count):
             return False
         count >>= 1
         if count == 0:
-            return (self.n_indexes == 1 and self.indexes[0] == 0) or bad(r, NULL, "another message of the file")
-        for i in range(<int>min(count, <uint64_t>33)):
-            if not get_varint(r, end, &index):
+            return (self.n_indexes == 1 and self.indexes[0] == 0) or bad(r, -1, "another message of the file")
+        for i in range(<int>min(count, <uint64_t>(NESTED_MESSAGES_MAX + 1))):
+            if not get_varint(r, r.end, &index):
                 return False
             if i >= self.n_indexes or <int64_t>(index >> 1) != self.indexes[i]:
-                return bad(r, NULL, "another message of the file")
-        return <int>count == self.n_indexes or bad(r, NULL, "another message of the file")
+                return bad(r, -1, "another message of the file")
+        return <int>count == self.n_indexes or bad(r, -1, "another message of the file")
 
-    cdef bint value(self, Reading *r, int64_t row, const uint8_t *at, int64_t size) noexcept nogil:
-        r.begin = r.at = at
-        r.fault = NULL
-        r.where = -1
-        if self.framed:
-            if size < FRAME_BYTES or at[0] != 0:
-                return bad(r, NULL, "not framed as Confluent's serializers do: a zero byte and the schema's id come first")
-            r.at += FRAME_BYTES
-            if not self.is_message(r, at + size):
-                return False
-        return column_mark(self.columns.root, row) and read_message(r, self.root, row, at + size, 0, 0)
-
-    cdef object message(self, const Reading *r):
-        text = f"at byte {r.at - r.begin}: {r.fault.decode()}"
-        return text if r.where < 0 or not self.paths[r.where] else f"{text} in {self.paths[r.where]}"
-
-    def decode(self, Input values):
-        """The columns as Columns.finish gives them, and [(row, what is wrong)]. Used by one thread at a time.
-
-        OverflowError: strings of 2 GiB or lists of 2**31 items in one column.
-        """
-        cdef Reading r
-        cdef int64_t row, size = 0, rows = values.rows.count
-        cdef const uint8_t *at = NULL
-        cdef bint good
-        errors = []
-        memset(&r, 0, sizeof(Reading))
-        try:
-            if not column_reserve(self.columns.root, rows):
-                raise MemoryError
-            with nogil:
-                for row in range(rows):
-                    if not rows_get(&values.rows, row, &at, &size):
-                        continue
-                    good = self.value(&r, row, at, size)
-                    if not good:
-                        column_clear(self.columns.root, row)
-                        with gil:
-                            if r.fault == NULL:
-                                raise OverflowError
-                            errors.append((row, self.message(&r)))
-        except BaseException:
-            self.columns.finish(0)
-            raise
-        return self.columns.finish(rows), errors
+    cdef bint value(self, Reading *r, int64_t row) noexcept nogil:
+        if self.framed and not self.is_message(r):
+            return False
+        return column_mark(self.columns.root, row) and read_message(r, self.root, row, r.end, 0, 0)

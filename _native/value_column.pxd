@@ -6,6 +6,7 @@ to be bad leaves no trace.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcpy
+from bowstring._native.value_plan cimport Plan, Text
 
 cdef enum Storage:
     STORE_NOTHING = 0   # structs: validity only
@@ -27,8 +28,7 @@ ctypedef struct Column:
     int32_t *offsets
     int64_t filled          # offsets are right up to this row's begin
     int64_t items           # of STORE_LIST: rows of the children
-    const uint8_t *zero     # of STORE_BYTES: what rows hold that are not set, if zeroed
-    int32_t zero_size
+    Text zero               # of STORE_BYTES: what rows hold that are not set, if zeroed
     int n_children
     Column **children
 
@@ -149,12 +149,10 @@ cdef inline bint rows_get(const Rows *rows, int64_t i, const uint8_t **at, int64
 cdef object memory_of(void *memory, int64_t size)
 
 
-cdef class Columns:
+cdef class Columns(Plan):
     """A tree of columns made from a description; `finish` hands its memory to Python and empties it."""
     cdef Column *root
-    cdef list kept
     cdef Column *make(self, tuple description) except NULL
-    cdef void drop(self, Column *column)
 
 
 cdef class Input:

@@ -61,7 +61,7 @@ cdef bint column_append(Column *column, const uint8_t *data, int64_t size) noexc
 cdef bint column_fill(Column *column, int64_t row) noexcept nogil:
     """Offsets up to the begin of `row`, for which there is room."""
     while column.filled < row:
-        if column.zero_size > 0 and not column_append(column, column.zero, column.zero_size):
+        if column.zero.size > 0 and not column_append(column, column.zero.at, column.zero.size):
             return False
         column.filled += 1
         column.offsets[column.filled] = <int32_t>(
@@ -92,7 +92,8 @@ cdef void column_clear(Column *column, int64_t row) noexcept nogil:
 
 
 cdef void release(Column *column) noexcept nogil:
-    """Frees what a column holds and makes it empty."""
+    """Frees what a column and those below it hold, and makes them empty."""
+    cdef int i
     free(column.present)
     free(column.data)
     free(column.offsets)
@@ -101,6 +102,8 @@ cdef void release(Column *column) noexcept nogil:
     column.offsets = NULL
     column.capacity = column.touched = column.filled = column.items = 0
     column.data_used = column.data_capacity = 0
+    for i in range(column.n_children):
+        release(column.children[i])
 
 # ---------------------------------------------------------------- to Python
 
@@ -179,7 +182,7 @@ cdef tuple finished(Column *column, int64_t rows):
     return rows, rows - ones, buffers, children
 
 
-cdef class Columns:
+cdef class Columns(Plan):
     """A tree of columns.
 
     Args:
@@ -188,42 +191,22 @@ cdef class Columns:
     """
 
     def __cinit__(self, tuple description):
-        self.kept = []
         self.root = self.make(description)
 
     def __dealloc__(self):
-        self.drop(self.root)
+        if self.root != NULL:
+            release(self.root)
 
     cdef Column *make(self, tuple description) except NULL:
-        cdef Column *column = <Column *>PyMem_Calloc(1, sizeof(Column))
-        cdef bytes zero
-        if column == NULL:
-            raise MemoryError
-        storage, width, zeroed, zero_bytes, children = description
+        cdef Column *column = <Column *>self.room(sizeof(Column))
+        storage, width, zeroed, zero, children = description
         column.storage, column.width, column.zeroed = storage, width, zeroed
-        if zero_bytes:
-            zero = zero_bytes
-            self.kept.append(zero)
-            column.zero = zero
-            column.zero_size = <int32_t>len(zero)
-        column.children = <Column **>PyMem_Calloc(max(1, len(children)), sizeof(Column *))
-        if column.children == NULL:
-            PyMem_Free(column)
-            raise MemoryError
+        column.zero = self.text(zero)
+        column.children = <Column **>self.room(len(children) * sizeof(Column *))
         for child in children:
             column.children[column.n_children] = self.make(child)
             column.n_children += 1
         return column
-
-    cdef void drop(self, Column *column):
-        cdef int i
-        if column == NULL:
-            return
-        for i in range(column.n_children):
-            self.drop(column.children[i])
-        PyMem_Free(column.children)
-        release(column)
-        PyMem_Free(column)
 
     def finish(self, int64_t rows):
         """The columns as (rows, nulls, buffers, children); they begin anew afterwards."""

@@ -1,6 +1,7 @@
-"""Arrow columns that encoders of values read, and the bytes they write."""
+"""Arrow columns that encoders of values read."""
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcpy
+from bowstring._native.value_plan cimport Plan
 
 cdef enum SourceKind:
     S_NULL = 0
@@ -24,13 +25,6 @@ ctypedef struct Source:
     const uint8_t *data
     int n_children
     Source **children
-
-ctypedef struct Out:
-    uint8_t *data
-    int64_t used
-    int64_t capacity
-
-cdef bint out_grow(Out *out, int64_t size) noexcept nogil
 
 
 cdef inline bint source_is_null(const Source *source, int64_t row) noexcept nogil:
@@ -72,34 +66,9 @@ cdef inline int64_t source_items(const Source *source, int64_t row, int64_t *cou
     return source.offsets[at]
 
 
-cdef inline bint out_room(Out *out, int64_t size) noexcept nogil:
-    return out.capacity - out.used >= size or out_grow(out, size)
-
-
-cdef inline bint out_put(Out *out, const void *data, int64_t size) noexcept nogil:
-    if not out_room(out, size):
-        return False
-    if size > 0:                                         # data may be NULL
-        memcpy(out.data + out.used, data, size)
-    out.used += size
-    return True
-
-
-cdef inline bint out_byte(Out *out, uint8_t value) noexcept nogil:
-    if not out_room(out, 1):
-        return False
-    out.data[out.used] = value
-    out.used += 1
-    return True
-
-
-cdef class Sources:
+cdef class Sources(Plan):
     """A tree of Arrow columns, kept alive."""
     cdef Source *root
     cdef object owner
     cdef readonly int64_t rows
     cdef Source *make(self, tuple description) except NULL
-    cdef void drop(self, Source *source)
-
-
-cdef tuple encoded(Out *out, int32_t *ends, int64_t rows)

@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from bowstring._native.avro_decode import AvroDecoder, frame_ids
+from bowstring._native.avro_decode import AvroDecoder
 from bowstring._native.avro_encode import AvroEncoder
+from bowstring._native.value_decoder import frame_ids
 from bowstring.values.arrays import describe
 from bowstring.values.avro_encoding import encode_plan
 from bowstring.values.avro_plan import plan
 from bowstring.values.avro_schema import AvroSchema, AvroType, parse_avro
-from bowstring.values.errors import ValueEncodeError, ValueSchemaError
+from bowstring.values.errors import ValueSchemaError
 from bowstring.values.format import Framing, OnError, ValueFormat
-from bowstring.values.framing import prefix
-from bowstring.values.sources import encoded_array, encoder_input
 
 if TYPE_CHECKING:
     from bowstring._native.value_column import Finished, Input
@@ -63,11 +62,10 @@ class Avro(ValueFormat):
         schema_id: int = 0,
         on_error: OnError = "column",
     ):
-        super().__init__(on_error, framing)
+        super().__init__(on_error, framing, schema_id)
         self._reader = _record(schema)
         self._writer = self._reader if writer_schema is None else _record(writer_schema)
         self._schemas = schemas
-        self._schema_id = schema_id
         self.schema = pa.schema(list(self._reader.arrow()))
         self._columns = describe(self.type)
         self._plan = plan(self._writer, self._reader)
@@ -82,17 +80,20 @@ class Avro(ValueFormat):
     def __repr__(self) -> str:
         return f"Avro({self._reader.name})"
 
-    def _decode(self, values: Input, array: pa.Array) -> tuple[Finished, list[tuple[int, str]]]:
-        decoder: AvroDecoder | None = self.__dict__.get("_decoder")
-        if decoder is None:
-            decoder = AvroDecoder(self._columns, self.framing == "confluent", self._schemas is None)
-            if self._schemas is None:
-                decoder.add(0, self._plan)
-            self._decoder = decoder
+    def _make_decoder(self) -> AvroDecoder:
+        decoder = AvroDecoder(self._columns, self.framing is not None, self._schemas is None)
+        if self._schemas is None:
+            decoder.add(0, self._plan)
+        return decoder
+
+    def _make_encoder(self, start: bytes) -> AvroEncoder:
+        return AvroEncoder(start, encode_plan(self._reader))
+
+    def _decode(self, values: Input) -> tuple[Finished, list[tuple[int, str]]]:
         if self._schemas is not None and self.framing:
             for schema_id in frame_ids(values) - self._known:
-                self._learn(decoder, schema_id)
-        return decoder.decode(values)
+                self._learn(self._native_decoder(), schema_id)
+        return super()._decode(values)
 
     def _learn(self, decoder: AvroDecoder, schema_id: int) -> None:
         schemas = self._schemas
@@ -101,16 +102,6 @@ class Avro(ValueFormat):
         if found is not None:
             decoder.add(schema_id, plan(_record(found), self._reader))
         self._known.add(schema_id)
-
-    def _encode(self, columns: pa.StructArray) -> pa.BinaryArray:
-        encoder: AvroEncoder | None = self.__dict__.get("_encoder")
-        if encoder is None:
-            start = prefix(self._schema_id if self.framing else None)
-            encoder = self._encoder = AvroEncoder(encode_plan(self._reader), start)
-        offsets, data, fault = encoder.encode(encoder_input(columns))
-        if fault is not None:
-            raise ValueEncodeError(fault)
-        return encoded_array(columns, offsets, data)
 
 
 def _record(schema: AvroSchema) -> AvroType:

@@ -10,9 +10,13 @@ import pyarrow as pa
 
 from bowstring.values.arrays import arrow_array, binary_array, decoder_input
 from bowstring.values.errors import ValueDecodeError, ValueEncodeError, ValuesTooLargeError
+from bowstring.values.framing import prefix
+from bowstring.values.sources import encoded_array, encoder_input
 
 if TYPE_CHECKING:
     from bowstring._native.value_column import Finished, Input
+    from bowstring._native.value_decoder import Decoder
+    from bowstring._native.value_encoder import Encoder
     from bowstring.values.dead_letter import DeadLetter
 
 OnError: TypeAlias = "Literal['column', 'raise'] | DeadLetter"
@@ -32,7 +36,7 @@ class ValueFormat(ABC):
 
     schema: pa.Schema
 
-    def __init__(self, on_error: OnError, framing: Framing):
+    def __init__(self, on_error: OnError, framing: Framing, schema_id: int):
         from bowstring.values.dead_letter import DeadLetter
 
         if on_error not in ("column", "raise") and not isinstance(on_error, DeadLetter):
@@ -41,6 +45,7 @@ class ValueFormat(ABC):
             raise ValueError(f"framing is None or 'confluent', not {framing!r}")
         self.on_error = on_error
         self.framing = framing
+        self._schema_id = schema_id
         self._lock = threading.Lock()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -64,12 +69,37 @@ class ValueFormat(ABC):
         return pa.struct(list(self.schema))
 
     @abstractmethod
-    def _decode(self, values: Input, array: pa.Array) -> tuple[Finished, list[tuple[int, str]]]:
-        """Columns, and rows that are bad with the reason. Called by one thread at a time."""
+    def _make_decoder(self) -> Decoder:
+        """The native decoder, made when it is first needed."""
 
     @abstractmethod
+    def _make_encoder(self, start: bytes) -> Encoder:
+        """The native encoder, made when it is first needed, of values that begin with `start`."""
+
+    # Of a Protobuf message, behind the schema's id.
+    _indexes: tuple[int, ...] | None = None
+
+    def _native_decoder(self) -> Any:
+        if "_decoder" not in vars(self):
+            self._decoder = self._make_decoder()
+        return self._decoder
+
+    def _native_encoder(self) -> Encoder:
+        if "_encoder" not in vars(self):
+            start = prefix(self._schema_id, self._indexes) if self.framing else b""
+            self._encoder = self._make_encoder(start)
+        return self._encoder
+
+    def _decode(self, values: Input) -> tuple[Finished, list[tuple[int, str]]]:
+        """Columns, and rows that are bad with the reason. Called by one thread at a time."""
+        return self._native_decoder().decode(values)  # type: ignore[no-any-return]
+
     def _encode(self, columns: pa.StructArray) -> pa.BinaryArray:
-        """One value for each row; a row that is null is null."""
+        """One value for each row; a row that is null is null. Called by one thread at a time."""
+        offsets, data, fault = self._native_encoder().encode(encoder_input(columns))
+        if fault is not None:
+            raise ValueEncodeError(fault)
+        return encoded_array(columns, offsets, data)
 
     def decode(self, array: pa.Array | pa.ChunkedArray) -> tuple[pa.StructArray, pa.StringArray | None]:
         """Decodes values in bulk, without the GIL.
@@ -88,7 +118,7 @@ class ValueFormat(ABC):
         values = binary_array(array)
         with self._lock:
             try:
-                finished, bad = self._decode(decoder_input(values), values)
+                finished, bad = self._decode(decoder_input(values))
             except OverflowError:
                 raise ValuesTooLargeError from None
         structs = arrow_array(self.type, finished)

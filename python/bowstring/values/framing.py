@@ -5,14 +5,12 @@ from __future__ import annotations
 import struct
 
 
-def prefix(schema_id: int | None, message_indexes: tuple[int, ...] | None = None) -> bytes:
-    """What every value begins with; nothing without an id.
+def prefix(schema_id: int, message_indexes: tuple[int, ...] | None = None) -> bytes:
+    """What every value begins with.
 
     Args:
         message_indexes: of a Protobuf message: its place in the file, then in the message around it ...
     """
-    if schema_id is None:
-        return b""
     head = struct.pack(">bI", 0, schema_id)
     if message_indexes is None:
         return head

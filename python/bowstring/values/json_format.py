@@ -12,14 +12,11 @@ from bowstring._native.json_encode import JsonEncoder
 from bowstring.values.arrays import describe, nullable, storage_type
 from bowstring.values.errors import ValueSchemaError
 from bowstring.values.format import Framing, OnError, ValueFormat
-from bowstring.values.framing import prefix
 from bowstring.values.json_schema import JsonSchema, json_type
-from bowstring.values.sources import encoded_array, encoder_input
 
 if TYPE_CHECKING:
     from bowstring._native.json_decode import Plan
     from bowstring._native.json_encode import EncodePlan
-    from bowstring._native.value_column import Finished, Input
 
 # The order of json_decode.Kind.
 (
@@ -78,9 +75,8 @@ class Json(ValueFormat):
         schema_id: int = 0,
         omit_nulls: bool = False,
     ):
-        super().__init__(on_error, framing)
+        super().__init__(on_error, framing, schema_id)
         self._given = json_type(schema)
-        self._schema_id = schema_id
         self._nulls = not omit_nulls
         self.schema = pa.schema(list(nullable(self._given)))
         self._plan = _plan(pa.field("", self._given), "")
@@ -89,18 +85,11 @@ class Json(ValueFormat):
     def __repr__(self) -> str:
         return f"Json({', '.join(f'{field.name}: {field.type}' for field in self.schema)})"
 
-    def _decode(self, values: Input, array: pa.Array) -> tuple[Finished, list[tuple[int, str]]]:
-        decoder: JsonDecoder | None = self.__dict__.get("_decoder")
-        if decoder is None:
-            decoder = self._decoder = JsonDecoder(self._columns, self._plan, self.framing == "confluent")
-        return decoder.decode(values)
+    def _make_decoder(self) -> JsonDecoder:
+        return JsonDecoder(self._columns, self.framing is not None, self._plan)
 
-    def _encode(self, columns: pa.StructArray) -> pa.BinaryArray:
-        encoder: JsonEncoder | None = self.__dict__.get("_encoder")
-        if encoder is None:
-            start = prefix(self._schema_id if self.framing else None)
-            encoder = self._encoder = JsonEncoder(_encode_plan(pa.field("", self.type)), self._nulls, start)
-        return encoded_array(columns, *encoder.encode(encoder_input(columns)))
+    def _make_encoder(self, start: bytes) -> JsonEncoder:
+        return JsonEncoder(start, _encode_plan(pa.field("", self.type)), self._nulls)
 
 
 def _plan(field: pa.Field, path: str) -> Plan:

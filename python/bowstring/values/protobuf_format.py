@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pyarrow as pa
 
 from bowstring._native.protobuf_decode import ProtobufDecoder
 from bowstring._native.protobuf_encode import ProtobufEncoder
-from bowstring.values.errors import ValueEncodeError
 from bowstring.values.format import Framing, OnError, ValueFormat
-from bowstring.values.framing import prefix
 from bowstring.values.protobuf_schema import MessageShape, ProtobufSchema, descriptor_of, message_indexes
-from bowstring.values.sources import encoded_array, encoder_input
-
-if TYPE_CHECKING:
-    from bowstring._native.value_column import Finished, Input
 
 
 class Protobuf(ValueFormat):
@@ -53,12 +45,11 @@ class Protobuf(ValueFormat):
         schema_id: int = 0,
         on_error: OnError = "column",
     ):
-        super().__init__(on_error, framing)
+        super().__init__(on_error, framing, schema_id)
         descriptor = descriptor_of(message)
         shape = MessageShape(descriptor)
         self._name = descriptor.full_name
-        self._indexes = message_indexes(descriptor)
-        self._schema_id = schema_id
+        self._indexes: tuple[int, ...] = message_indexes(descriptor)
         self.schema = pa.schema(list(shape.type))
         self._columns = shape.description()
         self._plan = shape.plan()
@@ -67,19 +58,8 @@ class Protobuf(ValueFormat):
     def __repr__(self) -> str:
         return f"Protobuf({self._name})"
 
-    def _decode(self, values: Input, array: pa.Array) -> tuple[Finished, list[tuple[int, str]]]:
-        decoder: ProtobufDecoder | None = self.__dict__.get("_decoder")
-        if decoder is None:
-            indexes = self._indexes if self.framing else None
-            decoder = self._decoder = ProtobufDecoder(self._columns, self._plan, indexes)
-        return decoder.decode(values)
+    def _make_decoder(self) -> ProtobufDecoder:
+        return ProtobufDecoder(self._columns, self.framing is not None, self._plan, self._indexes)
 
-    def _encode(self, columns: pa.StructArray) -> pa.BinaryArray:
-        encoder: ProtobufEncoder | None = self.__dict__.get("_encoder")
-        if encoder is None:
-            start = prefix(self._schema_id, self._indexes) if self.framing else b""
-            encoder = self._encoder = ProtobufEncoder(self._encode_plan, start)
-        offsets, data, fault = encoder.encode(encoder_input(columns))
-        if fault is not None:
-            raise ValueEncodeError(fault)
-        return encoded_array(columns, offsets, data)
+    def _make_encoder(self, start: bytes) -> ProtobufEncoder:
+        return ProtobufEncoder(start, self._encode_plan)
