@@ -30,8 +30,9 @@ ext: $(VENV)/.native $(VENV)/.jar
 run: ext
 	$(BIN)/python -m bowstring demo
 
+# All of it, its parts side by side; `.venv/bin/pytest PATH` for some of it.
 test: ext
-	$(BIN)/python -m pytest
+	$(BIN)/python -m tests
 
 # An hour of clients and restarts; SECONDS=60 for less.
 soak: ext

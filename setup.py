@@ -12,6 +12,7 @@ Environment:
 
 import hashlib
 import importlib.util
+import multiprocessing
 import os
 import shutil
 import subprocess
@@ -23,11 +24,14 @@ from typing import ClassVar
 
 from Cython.Build import cythonize
 from setuptools import Command, Extension, setup
+from setuptools.command.build_ext import build_ext
 from setuptools.command.build_py import build_py
 from setuptools.errors import ExecError
 
 PACKAGE = Path("python/bowstring/_native")
 SANITIZE = os.environ.get("BOWSTRING_SANITIZE") == "1"
+# Those that this process may use.
+CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 ONLY = set(filter(None, os.environ.get("BOWSTRING_ONLY", "").split(",")))
 
 JAVA_SOURCES = Path("python/bowstring/spark/java")
@@ -127,6 +131,16 @@ class BuildPy(build_py):
         super().run()
 
 
+class BuildExt(build_ext):
+    """The extensions, as many at once as there are cores; `--parallel` asks for another number."""
+
+    def finalize_options(self) -> None:
+        """`build --parallel` counts, too."""
+        super().finalize_options()
+        if self.parallel is None:
+            self.parallel = CORES
+
+
 compile_args = ["-O3", "-g1", "-fno-strict-aliasing", "-fno-plt", "-Wall", "-Wno-unused-function"]
 link_args: list[str] = []
 if os.environ.get("BOWSTRING_QUICK") == "1":
@@ -154,12 +168,15 @@ extensions = [
 building = any(
     word in sys.argv for word in ("build_ext", "bdist_wheel", "editable_wheel", "build", "install", "develop")
 )
+if building:
+    # Cython's processes must not run this file again, as those of another method of starting would.
+    multiprocessing.set_start_method("fork", force=True)
 setup(
-    cmdclass={"build_jar": BuildJar, "build_py": BuildPy},
+    cmdclass={"build_ext": BuildExt, "build_jar": BuildJar, "build_py": BuildPy},
     ext_modules=cythonize(
         extensions,
         include_path=["python"],
-        nthreads=0,
+        nthreads=CORES,
         language_level=3,
         compiler_directives={
             "boundscheck": False,
