@@ -2,12 +2,27 @@
 
 import json
 import os
+import random
 import signal
+import socket
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 from tests.readable import readable
+
+
+def steady_port() -> int:
+    """A free port that outgoing connections are never given: still free when a broker comes back to it."""
+    ephemeral = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    for port in random.sample(range(10_000, ephemeral), 100):
+        try:
+            socket.create_server(("127.0.0.1", port)).close()
+        except OSError:
+            continue
+        return port
+    raise AssertionError(f"no free port between 10000 and {ephemeral}")
 
 
 class Process:
@@ -29,7 +44,7 @@ class Process:
     def port(self) -> int:
         return int(self.facts["listeners"].rpartition(":")[2])
 
-    def wait_for(self, message: str, timeout_s: float = 30.0) -> dict:
+    def wait_for(self, message: str, timeout_s: float = 90.0) -> dict:
         """The next line that says `message`."""
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline:
@@ -56,6 +71,6 @@ class Process:
         """Sends a signal and returns the exit status."""
         if self.process.poll() is None:
             self.process.send_signal(number)
-        status = self.process.wait(timeout=30)
+        status = self.process.wait(timeout=90)
         self.process.stderr.close()
         return status

@@ -7,7 +7,6 @@ but what their libraries tell them. BOWSTRING_KILLS sets another number, BOWSTRI
 import os
 import random
 import signal
-import socket
 import statistics
 import threading
 import time
@@ -22,7 +21,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from kafka.errors import KafkaError
 from kafka.structs import OffsetAndMetadata
 
-from tests.system.serving import Process
+from tests.system.serving import Process, steady_port
 
 KILLS = int(os.environ.get("BOWSTRING_KILLS", "100"))
 SEED = int(os.environ.get("BOWSTRING_SEED", "1"))
@@ -247,8 +246,7 @@ class Killed:
     """A broker that is killed and started again, always on the same port and data."""
 
     def __init__(self, data: str, mode: str) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as found:
-            self.port = found.getsockname()[1]
+        self.port = steady_port()
         settings = SETTINGS | ({} if mode == "os" else {"bowstring.durability": mode})
         self.arguments = ["--data", data, "--host", "127.0.0.1", "--port", str(self.port)]
         self.arguments += [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
