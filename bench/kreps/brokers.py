@@ -1,171 +1,104 @@
-"""Clusters under measurement: one broker or several as processes of this machine, or on others."""
+"""Clusters under measurement: one broker or several, on one machine or on others."""
 
 from __future__ import annotations
 
-import subprocess
 import uuid
-from abc import ABC, abstractmethod
 from base64 import urlsafe_b64encode
-from collections.abc import Mapping
-from pathlib import Path
-from types import TracebackType
 
+from bench.kreps.machines import BrokerOrder, Machine
 from bench.peers.bowstring import Bowstring
-from bench.peers.install import PeerError
-from bench.peers.kafka import LOG4J, SHIPPED_SETTINGS, Kafka
-from bench.peers.peer import COMMON_SETTINGS, HOST, Peer, free_ports, write_properties
-from bench.procfs import cpu_seconds, memory
+from bench.peers.kafka import Kafka
+from bench.peers.wire import Connection, TopicState
 
 
-class Cluster(ABC):
-    """Brokers of one kind; `with` starts and stops them.
+class Cluster:
+    """Brokers of one kind; `with` starts and ends them.
+
+    Args:
+        name: What results call it: bowstring or kafka.
+        brokers: How many; they take the machines in turn.
 
     Attributes:
-        name: what results call it: bowstring or kafka.
-        brokers: how many.
-        replicates: whether topics may have several replicas.
+        version: Name and version, for the report; once started.
     """
 
-    name: str
-    brokers: int
-    replicates: bool
+    def __init__(self, name: str, brokers: int, machines: list[Machine]):
+        self.name = name
+        self.version = ""
+        self.machines = machines
+        on = [machines[number % len(machines)] for number in range(brokers)]
+        self._brokers = list(zip(on, _orders(name, on), strict=True))
+        self._ports: list[int] = []
 
     @property
-    @abstractmethod
     def bootstrap(self) -> str:
         """`host:port,…` for clients."""
+        addresses = [order.address for _, order in self._brokers]
+        return ",".join(f"{address}:{port}" for address, port in zip(addresses, self._ports, strict=True))
+
+    def start(self) -> None:
+        """Starts all, then waits for all, for a quorum needs its members.
+
+        Raises:
+            PeerError: one does not start.
+        """
+        self._ports = [machine.prepare(order) for machine, order in self._brokers]
+        for machine, order in self._brokers:
+            machine.launch(order.key)
+        for machine, order in self._brokers:
+            self.version = machine.await_ready(order.key)
+
+    def stop(self) -> None:
+        """Ends every broker and removes its records."""
+        for machine, order in self._brokers:
+            machine.kill(order.key)
+
+    def usage(self) -> tuple[float, int]:
+        """(CPU-seconds since their start, resident bytes now) of all brokers."""
+        found = [machine.usage(order.key) for machine, order in self._brokers]
+        return sum(cpu for cpu, _ in found), sum(rss for _, rss in found)
+
+    def evict(self, topic: str) -> None:
+        """Takes a topic's files out of every machine's memory."""
+        for machine, order in self._brokers:
+            machine.evict(order.key, topic)
 
     @property
-    @abstractmethod
-    def version(self) -> str:
-        """Name and version, for the report."""
+    def first(self) -> tuple[str, int]:
+        """Address and port of the first broker."""
+        return self._brokers[0][1].address, self._ports[0]
 
-    @abstractmethod
-    def start(self) -> None:
-        """Returns when every broker answers."""
+    def connect(self) -> Connection:
+        """A raw connection to the first broker."""
+        return Connection(*self.first)
 
-    @abstractmethod
-    def stop(self) -> None:
-        """Stops every broker."""
-
-    @abstractmethod
-    def cpu_seconds(self) -> float:
-        """Of all brokers since they started; 0 where it cannot be known."""
-
-    @abstractmethod
-    def rss_bytes(self) -> int:
-        """Of all brokers now; 0 where it cannot be known."""
+    def state(self, topic: str) -> TopicState:
+        """A topic as the first broker's Metadata shows it."""
+        with self.connect() as connection:
+            return connection.topics([topic])[topic]
 
     def __enter__(self) -> Cluster:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         self.stop()
 
 
-class LocalCluster(Cluster):
-    """Processes of this machine."""
-
-    def __init__(self, name: str, peers: list[Peer]):
-        self.name = name
-        self.peers = peers
-        self.brokers = len(peers)
-        self.replicates = name == Kafka.name and len(peers) > 1
-
-    @property
-    def bootstrap(self) -> str:
-        """See Cluster."""
-        return ",".join(peer.bootstrap for peer in self.peers)
-
-    @property
-    def version(self) -> str:
-        """See Cluster."""
-        return self.peers[0].version()
-
-    def start(self) -> None:
-        """Starts all and waits for all: a quorum needs its members."""
-        for peer in self.peers:
-            if peer.port == 0:
-                peer.prepare()
-        for peer in self.peers:
-            peer.launch()
-        for peer in self.peers:
-            peer.await_ready()
-
-    def stop(self) -> None:
-        """See Cluster."""
-        failure: PeerError | None = None
-        for peer in self.peers:
-            try:
-                peer.stop()
-            except PeerError as error:
-                failure = error
-        if failure is not None:
-            raise failure
-
-    def cpu_seconds(self) -> float:
-        """See Cluster."""
-        return sum(cpu_seconds(peer.pid) for peer in self.peers)
-
-    def rss_bytes(self) -> int:
-        """See Cluster."""
-        return sum(memory(peer.pid).rss_bytes for peer in self.peers)
+def can_replicate(name: str) -> bool:
+    """Whether topics of such a cluster may have several replicas."""
+    return name != Bowstring.name
 
 
-class QuorumKafka(Kafka):
-    """One of several Apache Kafka brokers, each a controller too.
-
-    Args:
-        quorum: (node id, broker port, controller port) of every one of them.
-    """
-
-    def __init__(self, work: Path, node: int, quorum: list[tuple[int, int, int]], cluster_id: str):
-        super().__init__(work)
-        self._node = node
-        self._quorum = quorum
-        self._cluster_id = cluster_id
-
-    def prepare(self) -> None:
-        """Writes its configuration and formats its directory as a member of the quorum."""
-        _, port, controller_port = next(each for each in self._quorum if each[0] == self._node)
-        (self.work / "log4j2.properties").write_text(LOG4J)
-        listeners = f"PLAINTEXT://{HOST}:{port}"
-        voters = ",".join(f"{node}@{HOST}:{controller}" for node, _, controller in self._quorum)
-        settings: Mapping[str, str] = {
-            **SHIPPED_SETTINGS,
-            **COMMON_SETTINGS,
-            "node.id": str(self._node),
-            "listeners": f"{listeners},CONTROLLER://{HOST}:{controller_port}",
-            "advertised.listeners": listeners,
-            "controller.quorum.voters": voters,
-            "log.dirs": str(self.data),
-        }
-        write_properties(self._settings, dict(settings))
-        options = ["--config", str(self._settings), "--cluster-id", self._cluster_id]
-        command = [*self._java(["-Xmx256M"]), "kafka.tools.StorageTool", "format", *options]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            raise PeerError(f"formatting Kafka's directory failed:\n{done.stdout}{done.stderr}")
-        self.port = port
-
-
-def local_cluster(name: str, brokers: int, work: Path) -> LocalCluster:
-    """A cluster of processes, not started.
-
-    Raises:
-        PeerError: Bowstring has no replication yet: a cluster of it is one broker.
-    """
-    if name == Bowstring.name:
-        return LocalCluster(name, [Bowstring(work / name)])
-    if brokers == 1:
-        return LocalCluster(name, [Kafka(work / name)])
-    ports = free_ports(2 * brokers)
-    quorum = [(node + 1, ports[2 * node], ports[2 * node + 1]) for node in range(brokers)]
-    cluster_id = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-    peers: list[Peer] = [
-        QuorumKafka(work / f"{name}-{node}", node, quorum, cluster_id) for node, _, _ in quorum
-    ]
-    return LocalCluster(name, peers)
+def _orders(name: str, machines: list[Machine]) -> list[BrokerOrder]:
+    if len(machines) == 1:
+        return [BrokerOrder(name, 1, machines[0].address)]
+    assert name == Kafka.name, "Bowstring has no replication yet: a cluster of it is one broker"
+    quorum = []
+    # Asked for at once, or the same port could be given twice.
+    ports = {machine.address: iter(machine.free_ports(2 * len(machines))) for machine in set(machines)}
+    for node, machine in enumerate(machines, 1):
+        quorum.append((node, machine.address, next(ports[machine.address]), next(ports[machine.address])))
+    # An id that begins with a dash would be taken for an option.
+    cluster_id = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "_")
+    return [BrokerOrder(name, node, address, tuple(quorum), cluster_id) for node, address, _, _ in quorum]

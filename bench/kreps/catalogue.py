@@ -37,6 +37,8 @@ class Test:
         figure_2014: Records a second of the article, or p50, p99 and p99.9 in ms; None where it has none.
         share: Part of a run's records that it sends; slow ones send fewer.
         values: What a sweep goes through: record sizes, partitions, connections.
+        bar: What Bowstring is to reach with native clients and broker on one 2-core machine: records a second
+            at least, or p50 and p99 in ms at most.
     """
 
     name: str
@@ -50,10 +52,11 @@ class Test:
     figure_2014: tuple[float, ...] | None = None
     share: float = 1.0
     values: tuple[int, ...] = ()
+    bar: tuple[float, ...] = ()
 
 
 ARTICLE = (
-    Test("producer", "1 producer, no replication", figure_2014=(821_557,)),
+    Test("producer", "1 producer, no replication", figure_2014=(821_557,), bar=(5e6,)),
     Test("producer-async", "1 producer, 3× asynchronous", replication=3, figure_2014=(786_980,), share=0.5),
     Test(
         "producer-sync",
@@ -72,14 +75,43 @@ ARTICLE = (
         share=0.3,
     ),
     Test("stored", "producer throughput against stored data", kind="stored"),
-    Test("consumer", "1 consumer", kind="consume", producers=0, consumers=1, figure_2014=(940_521,)),
-    Test("consumers-3", "3 consumers", kind="consume", producers=0, consumers=3, figure_2014=(2_615_968,)),
-    Test("both", "producer and consumer together", kind="both", consumers=1, figure_2014=(795_064,)),
-    Test("latency", "end-to-end latency", kind="latency", consumers=1, figure_2014=(2, 3, 14)),
+    Test(
+        "consumer",
+        "1 consumer",
+        kind="consume",
+        producers=0,
+        consumers=1,
+        figure_2014=(940_521,),
+        bar=(12e6,),
+    ),
+    Test(
+        "consumers-3",
+        "3 consumers",
+        kind="consume",
+        producers=0,
+        consumers=3,
+        figure_2014=(2_615_968,),
+        bar=(12e6,),
+    ),
+    Test(
+        "both",
+        "producer and consumer together",
+        kind="both",
+        consumers=1,
+        figure_2014=(795_064,),
+        share=0.5,
+        bar=(3e6,),
+    ),
+    Test(
+        "latency", "end-to-end latency", kind="latency", consumers=1, figure_2014=(2, 3, 14), bar=(0.2, 1.0)
+    ),
 )
 ADDED = (
-    Test("producers-3", "3 producers, one broker", producers=3),
-    Test("sizes", "record size", kind="sizes", values=(10, 100, 1_000, 10_000, 100_000), share=0.3),
+    Test("producers-3", "3 producers, one broker", producers=3, share=0.5, bar=(5e6,)),
+    Test("mixed", "3 producers and 3 consumers together", kind="both", producers=3, consumers=3, share=0.1),
+    Test(
+        "sizes", "1 producer, record size", kind="sizes", values=(10, 100, 1_000, 10_000, 100_000), share=0.3
+    ),
     Test("modern", "1 producer, today's defaults", settings=MODERN),
     Test(
         "commit",
@@ -89,9 +121,19 @@ ADDED = (
         share=0.1,
     ),
     Test(
-        "partitions", "number of partitions", kind="partitions", values=(1, 10, 100, 1_000, 10_000), share=0.2
+        "partitions",
+        "1 producer, many partitions",
+        kind="partitions",
+        values=(1, 10, 100, 1_000, 10_000),
+        share=0.2,
     ),
-    Test("connections", "number of producers", kind="connections", values=(1, 10, 100, 1_000), share=0.2),
-    Test("cold", "1 consumer of what is not in memory", kind="cold", producers=0, consumers=1),
+    Test(
+        "connections",
+        "1 producer beside idle connections",
+        kind="connections",
+        values=(1, 10, 100, 1_000),
+        share=0.2,
+    ),
+    Test("cold", "1 consumer, what it reads not in memory", kind="cold", producers=0, consumers=1),
 )
 TESTS = {test.name: test for test in ARTICLE + ADDED}

@@ -1,4 +1,4 @@
-"""Progress while a run goes on: which test, which peer, which round, and how many records a second now."""
+"""Progress while a run goes on: how far it is, what each load does, how quickly, and who is in sync."""
 
 from __future__ import annotations
 
@@ -9,27 +9,39 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from bench.kreps.catalogue import Test
-from bench.kreps.run import Plan
+from bench.kreps.measure import Snapshot
+from bench.kreps.run import Plan, why_not
+
+UPDATE_SECONDS = 0.2
+VERBS = {"produce": "producer", "consume": "consumer", "latency": "round trips"}
 
 
 class Live:
-    """Bars on standard error: one for the run, one for each load; plain lines where there is no terminal."""
+    """Bars on standard error: one for the run, one for each load; plain lines where there is no terminal.
 
-    def __init__(self, plan: Plan):
-        self._plan = plan
-        self._console = Console(stderr=True)
+    Args:
+        plan: What is run.
+        console: Where it is shown; default: standard error.
+    """
+
+    def __init__(self, plan: Plan, console: Console | None = None):
+        self._console = console or Console(stderr=True)
         self._bars = Progress(
-            TextColumn("{task.description:<52}"),
-            BarColumn(bar_width=30),
-            TextColumn("{task.fields[rate]}"),
+            TextColumn("{task.description:<50}"),
+            BarColumn(bar_width=24),
+            TextColumn("{task.fields[rate]:>13}"),
+            TextColumn("{task.fields[note]:<18}"),
             TimeElapsedColumn(),
             console=self._console,
             disable=not self._console.is_terminal,
         )
-        steps = len(plan.tests) * len(plan.peers) * plan.rounds
-        self._whole = self._bars.add_task("kreps", total=steps, rate="")
+        ran = sum(
+            not why_not(test, peer, plan.cluster_size(test)) for test in plan.tests for peer in plan.peers
+        )
+        self._steps = ran * plan.rounds
+        self._done = -1
+        self._whole = self._bars.add_task("warming up", total=self._steps, rate="", note="")
         self._loads: list[TaskID] = []
-        self._step = ("", "", 0)
         self._before: tuple[float, list[int]] = (0.0, [])
 
     def __enter__(self) -> Live:
@@ -41,25 +53,46 @@ class Live:
     ) -> None:
         self._bars.stop()
 
-    def progress(self, test: Test, peer: str, number: int, records: list[int]) -> None:
+    def progress(self, test: Test, peer: str, number: int, now: Snapshot | None) -> None:
         """See bench.kreps.run.Progress."""
-        now = time.monotonic()
-        if (test.name, peer, number) != self._step:
-            self._step = (test.name, peer, number)
-            self._bars.advance(self._whole)
+        if now is None:
+            self._done += 1
+            title = f"{test.title}, {peer}, round {number}"
+            self._bars.update(
+                self._whole,
+                completed=self._done,
+                description=title,
+                rate=f"{self._done + 1}/{self._steps}",
+                note="",
+            )
             if not self._console.is_terminal:
-                self._console.print(f"{test.title}: {peer}, round {number}", highlight=False)
-        if len(records) != len(self._loads):
+                self._console.print(f"{self._done + 1}/{self._steps} {title}", highlight=False)
+            self._show(Snapshot([], [], [], None))
+        else:
+            self._show(now)
+
+    def _show(self, now: Snapshot) -> None:
+        at = time.monotonic()
+        if len(now.orders) != len(self._loads) or any(
+            records < before for records, before in zip(now.records, self._before[1], strict=True)
+        ):
             for each in self._loads:
                 self._bars.remove_task(each)
-            self._loads = [self._bars.add_task("", total=None, rate="") for _ in records]
-            self._before = (now, records)
+            self._loads = [
+                self._bars.add_task(f"  {VERBS[order.verb]} {n}", total=order.records, rate="", note="")
+                for n, order in enumerate(now.orders, 1)
+            ]
+            self._before = (at, now.records)
             return
-        at, counts = self._before
-        if now - at < 0.2:
+        if not now.orders or at - self._before[0] < UPDATE_SECONDS:
             return
-        for each, count, before in zip(self._loads, records, counts, strict=True):
-            rate = (count - before) / (now - at)
-            title = f"{test.title}, {peer}, round {number}"
-            self._bars.update(each, description=title, rate=f"{rate:>12,.0f}/s", completed=count)
-        self._before = (now, records)
+        for each, records, before, latency_ms in zip(
+            self._loads, now.records, self._before[1], now.latencies_ms, strict=True
+        ):
+            rate = (records - before) / (at - self._before[0])
+            note = "" if latency_ms is None else f"ack {latency_ms:.3g} ms"
+            # Some clients tell nothing until they end.
+            self._bars.update(each, rate=f"{rate:,.0f}/s" if records else "", note=note, completed=records)
+        if now.in_sync is not None:
+            self._bars.update(self._whole, note=f"in sync {now.in_sync[0]}/{now.in_sync[1]}")
+        self._before = (at, now.records)

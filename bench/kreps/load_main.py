@@ -1,11 +1,14 @@
 """A load by a Python client: `python -m bench.kreps.load_main CLIENT ORDER`, see loads.ProcessLoad.
 
-Prints {"timeline": [seconds, records]} each quarter second, and in the end what loads.Done holds.
+Prints {"ready"} when it is connected and waits for a line; then {"timeline": [seconds, records]} each quarter
+second, and in the end what loads.Done holds. It ends when its standard input does.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import resource
 import sys
 import threading
 import time
@@ -13,40 +16,14 @@ from array import array
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from bench.kreps.loads import Order
+from bench.kreps.loads import TELL_SECONDS, Order
 
-TELL_SECONDS = 0.25
 # Rows of one Arrow batch handed to send_arrow: small enough that the producer's memory holds several.
 BATCH_BYTES = 4 << 20
 POLL_SECONDS = 30.0
 LATENCIES_MAX = 200_000
-Count = Callable[[], int]
-
-
-class Teller:
-    """Says how many records are done, on a thread of its own."""
-
-    def __init__(self, count: Count):
-        self._count = count
-        self._ended = threading.Event()
-        self._began = time.monotonic()
-        self._thread = threading.Thread(target=self._tell, daemon=True)
-        self._thread.start()
-
-    def _tell(self) -> None:
-        while not self._ended.wait(TELL_SECONDS):
-            say({"timeline": [time.monotonic() - self._began, self._count()]})
-
-    def close(self) -> None:
-        """The last word, and no more."""
-        self._ended.set()
-        self._thread.join()
-        say({"timeline": [time.monotonic() - self._began, self._count()]})
-
-
-def say(what: dict[str, Any]) -> None:
-    """One line."""
-    print(json.dumps(what), flush=True)
+KIB = 1024
+CUTS = (50.0, 75.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.99)
 
 
 class Progress:
@@ -56,6 +33,39 @@ class Progress:
         self.records = 0
         self.latencies_ms = array("d")
         self.errors: list[BaseException] = []
+
+
+class Teller:
+    """Says how many records are done, and the p99 of the latest acknowledgements, on a thread of its own."""
+
+    def __init__(self, progress: Progress):
+        self._progress = progress
+        self._told = 0
+        self._ended = threading.Event()
+        self._began = time.monotonic()
+        self._thread = threading.Thread(target=self._tell, daemon=True)
+        self._thread.start()
+
+    def _tell(self) -> None:
+        while not self._ended.wait(TELL_SECONDS):
+            self._say()
+
+    def _say(self) -> None:
+        latest = sorted(self._progress.latencies_ms[self._told :])
+        self._told += len(latest)
+        latency_ms = latest[int(len(latest) * 0.99)] if latest else None
+        say({"timeline": [time.monotonic() - self._began, self._progress.records], "latency_ms": latency_ms})
+
+    def close(self) -> None:
+        """The last word, and no more."""
+        self._ended.set()
+        self._thread.join()
+        self._say()
+
+
+def say(what: dict[str, Any]) -> None:
+    """One line."""
+    print(json.dumps(what), flush=True)
 
 
 def native_produce(order: Order, progress: Progress) -> Iterator[None]:
@@ -105,12 +115,30 @@ def native_consume(order: Order, progress: Progress) -> Iterator[None]:
     consumer.close()
 
 
+def native_latency(order: Order, progress: Progress) -> Iterator[None]:
+    """`send` and `poll`, one record after the other."""
+    import bowstring
+
+    with (
+        bowstring.Producer(order.bootstrap, acks=1, linger_ms=0) as producer,
+        bowstring.Consumer(order.bootstrap, auto_offset_reset="earliest") as consumer,
+    ):
+        consumer.assign([(order.topic, 0)])
+        yield
+        _round_trips(
+            order,
+            progress,
+            lambda value: producer.send(order.topic, value, partition=0),
+            lambda: bool(consumer.poll(timeout=POLL_SECONDS)),
+        )
+
+
 def librdkafka_produce(order: Order, progress: Progress) -> Iterator[None]:
     """confluent-kafka's `produce` for each record."""
     import confluent_kafka
 
     settings = {k: v for k, v in order.settings.items() if k != "buffer.memory"}
-    memory_kib = int(order.settings.get("buffer.memory", "33554432")) // 1024
+    memory_kib = int(order.settings.get("buffer.memory", "33554432")) // KIB
     producer = confluent_kafka.Producer(
         {
             "bootstrap.servers": order.bootstrap,
@@ -158,23 +186,69 @@ def librdkafka_consume(order: Order, progress: Progress) -> Iterator[None]:
     consumer.close()
 
 
+def librdkafka_latency(order: Order, progress: Progress) -> Iterator[None]:
+    """`produce` and `poll`, one record after the other."""
+    import confluent_kafka
+
+    producer = confluent_kafka.Producer({"bootstrap.servers": order.bootstrap, "acks": "1", "linger.ms": 0})
+    # The fetch of an empty partition is to be asked again at once.
+    consumer = confluent_kafka.Consumer(
+        {
+            "bootstrap.servers": order.bootstrap,
+            "group.id": f"kreps-{order.topic}",
+            "fetch.error.backoff.ms": 0,
+        }
+    )
+    producer.list_topics(order.topic, timeout=10)
+    consumer.assign([confluent_kafka.TopicPartition(order.topic, 0, 0)])
+    yield
+
+    def send(value: bytes) -> None:
+        producer.produce(order.topic, value, partition=0)
+        producer.poll(0)
+
+    _round_trips(order, progress, send, lambda: consumer.poll(POLL_SECONDS) is not None)
+    consumer.close()
+
+
+def _round_trips(
+    order: Order, progress: Progress, send: Callable[[bytes], Any], read: Callable[[], bool]
+) -> None:
+    value = b"x" * order.record_bytes
+    for number in range(order.warm_up + order.records):
+        began = time.perf_counter()
+        send(value)
+        if not read():
+            raise TimeoutError(f"record {number} did not arrive within {POLL_SECONDS:.0f} s")
+        if number >= order.warm_up:
+            progress.latencies_ms.append((time.perf_counter() - began) * 1e3)
+            progress.records += 1
+
+
 CLIENTS = {
     ("native", "produce"): native_produce,
     ("native", "consume"): native_consume,
+    ("native", "latency"): native_latency,
     ("librdkafka", "produce"): librdkafka_produce,
     ("librdkafka", "consume"): librdkafka_consume,
+    ("librdkafka", "latency"): librdkafka_latency,
 }
 
 
 def percentiles(latencies_ms: array[float]) -> dict[str, float]:
-    """p50, p99 and p99.9 of what was measured."""
+    """p50, p99, p99.9, … and the greatest of what was measured."""
     ordered = sorted(latencies_ms)
     if not ordered:
         return {}
-    return {
-        name: ordered[min(len(ordered) - 1, int(len(ordered) * share))]
-        for name, share in (("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999))
-    }
+    cuts = {f"p{cut:g}": ordered[min(len(ordered) - 1, int(len(ordered) * cut / 100))] for cut in CUTS}
+    return cuts | {"max": ordered[-1]}
+
+
+def _end_with_input() -> None:
+    # Not sys.stdin.read(): its lock, held, would keep the interpreter from ending.
+    while os.read(0, KIB):
+        pass
+    os._exit(1)  # nobody is there to be told
 
 
 def main() -> None:
@@ -184,7 +258,11 @@ def main() -> None:
     progress = Progress()
     steps = CLIENTS[client, order.verb](order, progress)
     next(steps)
-    teller = Teller(lambda: progress.records)
+    say({"ready": True})
+    if not sys.stdin.readline():
+        return
+    threading.Thread(target=_end_with_input, daemon=True).start()
+    teller = Teller(progress)
     cpu_before, began = time.process_time(), time.monotonic()
     for _ in steps:
         pass
@@ -197,6 +275,7 @@ def main() -> None:
             "records": progress.records,
             "seconds": seconds,
             "cpu_seconds": used,
+            "rss_peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * KIB,
             "percentiles_ms": percentiles(progress.latencies_ms),
         }
     )

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import queue
 import subprocess
 import sys
 import threading
 import time
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -18,17 +18,23 @@ from bench.peers.install import PeerError
 from bench.peers.toolhost import ToolHost
 from bench.peers.tools import (
     CONSUMER,
+    PROBE,
     PRODUCER,
     consumer_arguments,
     parse_consumer,
+    parse_probe,
     parse_producer,
+    parse_progress,
+    probe_arguments,
     producer_arguments,
 )
-from bench.procfs import cpu_seconds
+from bench.procfs import cpu_seconds, memory
 
 Client = Literal["native", "java", "librdkafka"]
 CLIENTS: tuple[Client, ...] = ("native", "java", "librdkafka")
 ROOT = Path(__file__).resolve().parents[2]
+READY_SECONDS = 60.0
+TELL_SECONDS = 0.25
 
 
 @dataclass(frozen=True)
@@ -36,16 +42,18 @@ class Order:
     """What a load has to do.
 
     Attributes:
-        verb: produce or consume.
+        verb: produce, consume, or latency: send one record, wait until it is read, and the next.
         settings: Of the client, in Java's names.
+        warm_up: Records sent before `records`; of latency.
     """
 
-    verb: Literal["produce", "consume"]
+    verb: Literal["produce", "consume", "latency"]
     bootstrap: str
     topic: str
     records: int
     record_bytes: int
     settings: dict[str, str] = field(default_factory=dict)
+    warm_up: int = 0
 
 
 @dataclass(frozen=True)
@@ -55,13 +63,16 @@ class Done:
     Attributes:
         seconds: From its first record to its last acknowledgement or record; connecting is left out.
         cpu_seconds: Of the client's process.
-        percentiles_ms: Of the time from sending to acknowledgement, where the client tells it.
+        rss_peak_bytes: Greatest resident memory of the client's process.
+        percentiles_ms: Of the time from sending to acknowledgement, where the client tells it; of a latency
+            load from sending to having read.
         timeline: (seconds since the start, records so far).
     """
 
     records: int
     seconds: float
     cpu_seconds: float
+    rss_peak_bytes: int
     percentiles_ms: dict[str, float]
     timeline: list[tuple[float, int]]
 
@@ -72,9 +83,23 @@ class Done:
 
 
 class Load(ABC):
-    """One running load. `records_so_far` may be read while it runs."""
+    """One load: made, then ready, then off it goes. `records_so_far` and `latency_ms` (None where the client
+    does not tell) may be read while it runs."""
 
     records_so_far = 0
+    latency_ms: float | None = None
+
+    def await_ready(self) -> None:
+        """Returns when the client is connected and only waits to be let go.
+
+        Raises:
+            PeerError: it failed.
+        """
+        return
+
+    @abstractmethod
+    def go(self) -> None:
+        """Lets it begin, so that several loads begin together however long each took to connect."""
 
     @abstractmethod
     def finish(self, timeout_seconds: float) -> Done:
@@ -84,87 +109,170 @@ class Load(ABC):
             PeerError: it failed, was too slow, or did not do all of its order.
         """
 
+    @abstractmethod
+    def kill(self) -> None:
+        """Ends it at once, if it runs."""
+
 
 class ProcessLoad(Load):
     """A Python client: `python -m bench.kreps.load_main`, which prints a line of JSON each quarter second."""
 
     def __init__(self, client: Client, order: Order):
         self._order = order
-        self._name = f"{client} {order.verb}r"
-        command = [sys.executable, "-m", "bench.kreps.load_main", client, json.dumps(order.__dict__)]
-        self._process = subprocess.Popen(
-            command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=dict(os.environ)
-        )
+        self._name = f"{client} {order.verb} load"
+        self._ready = threading.Event()
         self._timeline: list[tuple[float, int]] = []
         self._last: dict[str, object] = {}
-        self._reader = threading.Thread(target=self._read, name=self._name, daemon=True)
-        self._reader.start()
+        self._errors: list[str] = []
+        command = [sys.executable, "-m", "bench.kreps.load_main", client, json.dumps(asdict(order))]
+        self._process = subprocess.Popen(
+            command,
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=dict(os.environ),
+            # Ctrl-C is for the bench, which ends its loads itself.
+            start_new_session=True,
+        )
+        self._readers = [
+            threading.Thread(target=each, daemon=True) for each in (self._read, self._read_errors)
+        ]
+        for reader in self._readers:
+            reader.start()
 
     def _read(self) -> None:
         assert self._process.stdout is not None
         for line in self._process.stdout:
             said = json.loads(line)
-            if "timeline" in said:
+            if "ready" in said:
+                self._ready.set()
+            elif "timeline" in said:
                 at, records = said["timeline"]
                 self._timeline.append((at, records))
                 self.records_so_far = records
+                self.latency_ms = said["latency_ms"]
             else:
                 self._last = said
+        self._ready.set()
+
+    def _read_errors(self) -> None:
+        assert self._process.stderr is not None
+        self._errors.append(self._process.stderr.read())
+
+    def await_ready(self) -> None:
+        """See Load."""
+        if not self._ready.wait(READY_SECONDS):
+            self.kill()
+            raise PeerError(f"{self._name} was not connected within {READY_SECONDS:.0f} s")
+
+    def go(self) -> None:
+        """See Load."""
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write("go\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            return  # it has ended; finish() says why
 
     def finish(self, timeout_seconds: float) -> Done:
         """See Load."""
         try:
             self._process.wait(timeout_seconds)
         except subprocess.TimeoutExpired:
-            self._process.kill()
+            self.kill()
             raise PeerError(f"{self._name} was not done within {timeout_seconds:.0f} s") from None
-        self._reader.join(10)
+        for reader in self._readers:
+            reader.join(10)
         if self._process.returncode != 0 or not self._last:
-            assert self._process.stderr is not None
-            raise PeerError(
-                f"{self._name} ended with {self._process.returncode}: {self._process.stderr.read()[-2000:]}"
-            )
+            said = "".join(self._errors)[-2000:]
+            raise PeerError(f"{self._name} ended with {self._process.returncode}: {said}")
         done = Done(timeline=self._timeline, **self._last)  # type: ignore[arg-type]
         if done.records < self._order.records:
             raise PeerError(f"{self._name} did {done.records} of {self._order.records} records")
         return done
 
+    def kill(self) -> None:
+        """See Load."""
+        self._process.kill()
+        self._process.wait()
+
 
 class JavaLoad(Load):
-    """Kafka's own performance tool in a JVM that is kept warm."""
+    """Kafka's own performance tool in a JVM that is kept warm.
 
-    def __init__(self, host: ToolHost, order: Order):
+    Args:
+        host: the JVM.
+        give_back: called when the load has ended and the JVM is free again.
+    """
+
+    def __init__(self, host: ToolHost, order: Order, give_back: Callable[[], None]):
         self._host = host
         self._order = order
+        self._give_back = give_back
+        self._ended = threading.Event()
+        self._sampler = threading.Thread(target=self._sample, daemon=True)
+        self._rss_peak_bytes = 0
+        self._timeline: list[tuple[float, int]] = []
+
+    def go(self) -> None:
+        """See Load."""
+        order = self._order
         self._began = time.monotonic()
-        self._cpu_before = cpu_seconds(host.pid)
+        self._cpu_before = cpu_seconds(self._host.pid)
+        self._host.heard = self._heard
+        self._sampler.start()
         if order.verb == "produce":
             arguments = producer_arguments(
-                order.bootstrap, order.topic, order.records, order.record_bytes, order.settings
+                order.bootstrap, order.topic, order.records, order.record_bytes, order.settings, 250
             )
-            host.begin(PRODUCER, arguments)
+            self._host.begin(PRODUCER, arguments)
+        elif order.verb == "consume":
+            self._host.begin(CONSUMER, consumer_arguments(order.bootstrap, order.topic, order.records))
         else:
-            host.begin(CONSUMER, consumer_arguments(order.bootstrap, order.topic, order.records))
+            settings = (order.warm_up, order.records, "1", order.record_bytes)
+            self._host.begin(PROBE, probe_arguments(order.bootstrap, order.topic, *settings))
 
     def finish(self, timeout_seconds: float) -> Done:
         """See Load."""
-        lines = self._host.finish(timeout_seconds)
-        used = cpu_seconds(self._host.pid) - self._cpu_before
-        if self._order.verb == "produce":
-            produced = parse_producer(lines)
-            rate, records = produced.records_per_second, produced.records
-            percentiles = {"p50": produced.p50_ms, "p99": produced.p99_ms, "p99.9": produced.p999_ms}
-        else:
-            consumed = parse_consumer(lines)
-            rate, records, percentiles = consumed.fetch_records_per_second, consumed.records, {}
+        try:
+            lines = self._host.finish(timeout_seconds)
+            used = cpu_seconds(self._host.pid) - self._cpu_before
+        finally:
+            self._ended.set()
+            self._give_back()
+        records, rate, percentiles = self._parse(lines)
         if records < self._order.records:
             raise PeerError(f"{self._host.name} did {records} of {self._order.records} records")
-        return Done(records, records / rate, used, percentiles, [])
+        return Done(records, records / rate, used, self._rss_peak_bytes, percentiles, self._timeline)
 
+    def kill(self) -> None:
+        """See Load: its JVM ends with it."""
+        self._ended.set()
+        self._host.close()
 
-def begin(client: Client, order: Order, hosts: queue.SimpleQueue[ToolHost] | None = None) -> Load:
-    """Starts a load; Java's needs a JVM out of `hosts`."""
-    if client == "java":
-        assert hosts is not None
-        return JavaLoad(hosts.get_nowait(), order)
-    return ProcessLoad(client, order)
+    def _parse(self, lines: list[str]) -> tuple[int, float, dict[str, float]]:
+        if self._order.verb == "produce":
+            produced = parse_producer(lines)
+            cuts = {"p50": produced.p50_ms, "p99": produced.p99_ms, "p99.9": produced.p999_ms}
+            return produced.records, produced.records_per_second, cuts
+        if self._order.verb == "consume":
+            consumed = parse_consumer(lines)
+            return consumed.records, consumed.fetch_records_per_second, {}
+        probed = parse_probe(lines)
+        cuts = {"p50": probed.p50_us, "p99": probed.p99_us, "p99.9": probed.p999_us, "max": probed.max_us}
+        return probed.records, 1e6 / probed.mean_us, {name: us / 1e3 for name, us in cuts.items()}
+
+    def _heard(self, line: str) -> None:
+        if found := parse_progress(line):
+            self.records_so_far += found[0]
+            self.latency_ms = found[1]
+            self._timeline.append((time.monotonic() - self._began, self.records_so_far))
+
+    def _sample(self) -> None:
+        while not self._ended.wait(TELL_SECONDS):
+            try:
+                self._rss_peak_bytes = max(self._rss_peak_bytes, memory(self._host.pid).rss_bytes)
+            except (OSError, KeyError):
+                return  # the JVM ended; whoever waits for it reports that

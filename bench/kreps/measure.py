@@ -4,34 +4,50 @@ from __future__ import annotations
 
 import itertools
 import os
-import queue
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 
-from bench.cases.cold import evict
-from bench.kreps.brokers import Cluster, LocalCluster
+from bench.kreps.brokers import Cluster
 from bench.kreps.catalogue import MODERN, PARTITIONS, RECORD_BYTES, Test
-from bench.kreps.loads import Client, Done, Load, Order, begin
-from bench.lab import wait_until_calm
+from bench.kreps.loads import Client, Done, Load, Order
+from bench.kreps.machines import Machine
 from bench.peers.install import PeerError
-from bench.peers.peer import HOST
-from bench.peers.toolhost import ToolHost
-from bench.peers.tools import PROBE, parse_probe, probe_arguments
-from bench.peers.wire import Connection, wait_for_partitions
-from bench.warm_memory import WarmMemory
+from bench.peers.wire import Connection, WireError, wait_for_partitions
 
 GB = 1e9
 MIB = 1 << 20
 SAMPLE_SECONDS = 0.1
+REMOTE_SAMPLE_SECONDS = 1.0
+ISR_SECONDS = 1.0
+# Asking for the in-sync replicas of more partitions than this would be a load of its own.
+ISR_PARTITIONS_MAX = 100
 LATENCY_WARM_UP = 2_000
 LATENCY_RECORDS = 5_000
 SLOWEST_RECORDS_PER_SECOND = 20_000
-# Told of (test, peer, records so far by load) while one runs.
-Watch = Callable[[list[int]], None]
+PARTITIONS_READY_SECONDS = 60.0
+NEW_PARTITIONS_PER_SECOND = 50
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """What goes on now.
+
+    Attributes:
+        orders: Of each load.
+        records: Done so far, by load.
+        latencies_ms: From sending to acknowledgement of late, by load; None where the client does not tell.
+        in_sync: (fewest replicas in sync, replicas) of the topic's partitions; None while unknown.
+    """
+
+    orders: list[Order]
+    records: list[int]
+    latencies_ms: list[float | None]
+    in_sync: tuple[int, int] | None
+
+
+Watch = Callable[[Snapshot], None]
 
 
 @dataclass
@@ -52,30 +68,36 @@ class Measured:
 class BrokerMeter:
     """CPU-seconds and greatest memory of a cluster between `with` and its end."""
 
-    def __init__(self, cluster: Cluster):
+    def __init__(self, cluster: Cluster, sample_seconds: float):
         self._cluster = cluster
+        self._sample_seconds = sample_seconds
         self._ended = threading.Event()
         self._sampler = threading.Thread(target=self._sample, daemon=True)
         self.cpu_seconds = 0.0
         self.rss_peak_bytes = 0
+        self.seconds = 0.0
 
     def __enter__(self) -> BrokerMeter:
-        self._before = self._cluster.cpu_seconds()
+        self._before, self.rss_peak_bytes = self._cluster.usage()
+        self._began = time.monotonic()
         self._sampler.start()
         return self
 
     def __exit__(self, *exc_info: object) -> None:
         self._ended.set()
         self._sampler.join()
+        self.seconds = time.monotonic() - self._began
         if exc_info[0] is None:
-            self.cpu_seconds = self._cluster.cpu_seconds() - self._before
+            used, resident = self._cluster.usage()
+            self.cpu_seconds = used - self._before
+            self.rss_peak_bytes = max(self.rss_peak_bytes, resident)
 
     def _sample(self) -> None:
-        with suppress(OSError, KeyError, PeerError):  # a broker that ended is told of by who drives it
-            while True:
-                self.rss_peak_bytes = max(self.rss_peak_bytes, self._cluster.rss_bytes())
-                if self._ended.wait(SAMPLE_SECONDS):
-                    return
+        while not self._ended.wait(self._sample_seconds):
+            try:
+                self.rss_peak_bytes = max(self.rss_peak_bytes, self._cluster.usage()[1])
+            except (OSError, KeyError, PeerError):
+                return  # a broker that has ended is told of by who drives it
 
 
 class Measurer:
@@ -83,45 +105,45 @@ class Measurer:
 
     Args:
         cluster: started.
+        machines: that loads run on, in turn.
         client: which clients make the load.
         records: what a test with share 1 sends.
-        work: a directory for logs.
         stored_bytes: how much the test of stored data writes.
-        memory: filled before every test, or None.
+        settle: wait until the machines do little before each measurement.
+        fill_memory: fill the brokers' memory before each round, see bench.warm_memory.
     """
 
     def __init__(
         self,
         cluster: Cluster,
+        machines: list[Machine],
         client: Client,
         records: int,
-        work: Path,
         *,
         stored_bytes: int,
-        memory: WarmMemory | None = None,
+        settle: bool = True,
+        fill_memory: bool = False,
     ):
         self.cluster = cluster
+        self._machines = machines
         self._client = client
         self._records = records
-        self._work = work
         self._stored_bytes = stored_bytes
-        self._memory = memory
-        self._hosts: list[ToolHost] = []
+        self._settling = settle
+        self._fill_memory = fill_memory
+        self._sample_seconds = SAMPLE_SECONDS if machines == cluster.machines else REMOTE_SAMPLE_SECONDS
         self._numbers = itertools.count(1)
-        self.watch: Watch = lambda records: None
+        self._partitions: dict[str, int] = {}
+        self.watch: Watch = lambda snapshot: None
 
-    def close(self) -> None:
-        """Ends the JVMs of the clients."""
-        for host in self._hosts:
-            host.close()
-
-    def warm_up(self, seconds: float) -> None:
-        """Load before anything is measured: Kafka's JIT wants it."""
+    def warm_up(self, seconds: float, clients: int) -> None:
+        """`clients` producers and as many consumers before anything is measured: Kafka's JIT wants it."""
         end = time.monotonic() + seconds
+        records = max(1_000, self._records // (10 * clients))
         while time.monotonic() < end:
             topic = self._topic(1, PARTITIONS, {})
-            self._produce(topic, max(1_000, self._records // 10), RECORD_BYTES, MODERN, 1)
-            self._consume(topic, max(1_000, self._records // 10), 1)
+            self._produce(topic, records, RECORD_BYTES, MODERN, clients)
+            self._consume(topic, records * clients, clients)
             self._drop(topic)
 
     def measure(self, test: Test) -> Measured:
@@ -130,9 +152,7 @@ class Measurer:
         Raises:
             PeerError: a broker or a client failed.
         """
-        if self._memory is not None:
-            self._memory.fill()
-        wait_until_calm()
+        self._settle(fill_memory=self._fill_memory)
         kinds: dict[str, Callable[[Test], Measured]] = {
             "produce": self._test_produce,
             "consume": self._test_consume,
@@ -145,6 +165,14 @@ class Measurer:
             "cold": self._test_cold,
         }
         return kinds[test.kind](test)
+
+    def _settle(self, *, fill_memory: bool = False) -> None:
+        if self._settling:
+            for machine in self.cluster.machines:
+                machine.settle(fill_memory=fill_memory)
+            for machine in self._machines:
+                if machine not in self.cluster.machines:
+                    machine.settle(fill_memory=False)
 
     # ------------------------------------------------------------ kinds
 
@@ -166,47 +194,44 @@ class Measurer:
         return found
 
     def _test_both(self, test: Test) -> Measured:
+        """Every consumer reads all that the producers write meanwhile."""
         records = self._count(test)
+        total = records * test.producers
         topic = self._topic(test.replication, PARTITIONS, {})
         bootstrap = self.cluster.bootstrap
-        orders = [
-            Order("consume", bootstrap, topic, records, RECORD_BYTES),
-            Order("produce", bootstrap, topic, records, RECORD_BYTES, test.settings),
-        ]
-        with BrokerMeter(self.cluster) as meter:
-            began = time.monotonic()
-            read, written = self._run(orders)
-            seconds = time.monotonic() - began
+        read = Order("consume", bootstrap, topic, total, RECORD_BYTES)
+        write = Order("produce", bootstrap, topic, records, RECORD_BYTES, test.settings)
+        done, meter = self._run([read] * test.consumers + [write] * test.producers)
         self._drop(topic)
-        found = self._figures([written], meter, RECORD_BYTES)
-        found.values["records_per_second"] = min(written.records_per_second, read.records_per_second)
-        found.values["produce_records_per_second"] = written.records_per_second
-        found.values["consume_records_per_second"] = read.records_per_second
-        found.values["wall_records_per_second"] = records / seconds
+        readers, writers = done[: test.consumers], done[test.consumers :]
+        found = self._figures(done, meter, total * RECORD_BYTES)
+        rates = {
+            "produce": sum(each.records_per_second for each in writers),
+            "consume": sum(each.records_per_second for each in readers),
+        }
+        # The article's figure: what is written and, by each consumer, read.
+        found.values["records_per_second"] = min(rates["produce"], rates["consume"] / test.consumers)
+        found.values |= {f"{name}_records_per_second": rate for name, rate in rates.items()}
         return found
 
     def _test_latency(self, test: Test) -> Measured:
         topic = self._topic(test.replication, 1, {})
-        warm_up = min(LATENCY_WARM_UP, self._records)
-        count = min(LATENCY_RECORDS, self._records)
-        if self._client == "native":
-            trips = round_trips(self.cluster.bootstrap, topic, warm_up, count)
-            cuts = {
-                "p50": trips[count // 2],
-                "p99": trips[int(count * 0.99)],
-                "p999": trips[int(count * 0.999)],
-            }
-        else:
-            arguments = probe_arguments(self.cluster.bootstrap, topic, warm_up, count, "1", RECORD_BYTES)
-            found = parse_probe(self._java_hosts(1)[0].run(PROBE, arguments, 300))
-            cuts = {"p50": found.p50_us / 1e3, "p99": found.p99_us / 1e3, "p999": found.p999_us / 1e3}
+        count, warm_up = (min(each, self._records) for each in (LATENCY_RECORDS, LATENCY_WARM_UP))
+        order = Order("latency", self.cluster.bootstrap, topic, count, RECORD_BYTES, warm_up=warm_up)
+        (done,), _ = self._run([order])
         self._drop(topic)
-        return Measured({f"{name}_ms": value for name, value in cuts.items()})
+        cuts = {f"{name.replace('.', '')}_ms": value for name, value in done.percentiles_ms.items()}
+        curve = [
+            {"x": float(name[1:]), "ms": value}
+            for name, value in done.percentiles_ms.items()
+            if name != "max"
+        ]
+        return Measured(cuts, points=curve)
 
     def _test_stored(self, test: Test) -> Measured:
         """One topic that grows, a gigabyte at a time."""
         topic = self._topic(test.replication, PARTITIONS, {})
-        step = min(1e9, self._stored_bytes / 4)
+        step = min(GB, self._stored_bytes / 4)
         records = int(step / RECORD_BYTES)
         found = Measured({})
         stored = 0.0
@@ -240,6 +265,7 @@ class Measurer:
             topic = self._topic(test.replication, count, {})
             one = self._produce(topic, self._count(test), RECORD_BYTES, test.settings, 1)
             self._drop(topic)
+            self._settle()
             found.points.append({"x": count, **one.values})
             found.values[f"partitions_{count}_records_per_second"] = one.values["records_per_second"]
         return found
@@ -248,10 +274,11 @@ class Measurer:
         """Idle connections beside one producer: what many clients cost a broker that few of them use."""
         found = Measured({})
         for count in test.values:
-            held = [self._connect() for _ in range(count - 1)]
+            held: list[Connection] = []
             try:
-                for connection in held:
-                    connection.api_versions()
+                for _ in range(count - 1):
+                    held.append(self.cluster.connect())
+                    held[-1].api_versions()
                 topic = self._topic(test.replication, PARTITIONS, {})
                 one = self._produce(topic, self._count(test), RECORD_BYTES, test.settings, 1)
             finally:
@@ -265,10 +292,7 @@ class Measurer:
     def _test_cold(self, test: Test) -> Measured:
         records = self._count(test)
         topic = self._filled(records)
-        if not isinstance(self.cluster, LocalCluster):
-            raise PeerError("the cold test takes files out of memory, which it can only do on this machine")
-        for peer in self.cluster.peers:
-            evict(peer, topic)
+        self.cluster.evict(topic)
         found = self._consume(topic, records, 1)
         self._drop(topic)
         return found
@@ -279,45 +303,74 @@ class Measurer:
         self, topic: str, records: int, record_bytes: int, settings: dict[str, str], producers: int
     ) -> Measured:
         order = Order("produce", self.cluster.bootstrap, topic, records, record_bytes, settings)
-        with BrokerMeter(self.cluster) as meter:
-            done = self._run([order] * producers)
-        return self._figures(done, meter, record_bytes)
+        done, meter = self._run([order] * producers)
+        return self._figures(done, meter, records * producers * record_bytes)
 
     def _consume(self, topic: str, records: int, consumers: int) -> Measured:
         order = Order("consume", self.cluster.bootstrap, topic, records, RECORD_BYTES)
-        with BrokerMeter(self.cluster) as meter:
-            done = self._run([order] * consumers)
-        return self._figures(done, meter, RECORD_BYTES)
+        done, meter = self._run([order] * consumers)
+        return self._figures(done, meter, records * consumers * RECORD_BYTES)
 
-    def _run(self, orders: list[Order]) -> list[Done]:
-        hosts: queue.SimpleQueue[ToolHost] = queue.SimpleQueue()
-        if self._client == "java":
-            for host in self._java_hosts(len(orders)):
-                hosts.put(host)
-        loads = [begin(self._client, order, hosts) for order in orders]
-        limit = 120 + sum(order.records for order in orders) / SLOWEST_RECORDS_PER_SECOND
+    def _run(self, orders: list[Order]) -> tuple[list[Done], BrokerMeter]:
+        """What each load did, and what brokers used from the time when the loads were let go."""
+        loads: list[Load] = []
         ended = threading.Event()
-        watcher = threading.Thread(target=self._watch, args=(loads, ended), daemon=True)
-        watcher.start()
+        watcher = threading.Thread(target=self._watch, args=(orders, loads, ended), daemon=True)
+        limit = 120 + sum(order.records for order in orders) / SLOWEST_RECORDS_PER_SECOND
         try:
-            return [load.finish(limit) for load in loads]
+            for number, order in enumerate(orders):
+                loads.append(self._machines[number % len(self._machines)].begin(self._client, order))
+            for load in loads:
+                load.await_ready()
+            with BrokerMeter(self.cluster, self._sample_seconds) as meter:
+                for load in loads:
+                    load.go()
+                watcher.start()
+                return [load.finish(limit) for load in loads], meter
+        except BaseException:
+            for load in loads:
+                load.kill()
+            raise
         finally:
             ended.set()
-            watcher.join()
+            if watcher.ident is not None:
+                watcher.join()
 
-    def _watch(self, loads: list[Load], ended: threading.Event) -> None:
+    def _watch(self, orders: list[Order], loads: list[Load], ended: threading.Event) -> None:
+        topic = orders[0].topic
+        in_sync: tuple[int, int] | None = None
+        asked = 0.0
         while not ended.wait(0.2):
-            self.watch([load.records_so_far for load in loads])
+            if time.monotonic() - asked > ISR_SECONDS and self._partitions[topic] <= ISR_PARTITIONS_MAX:
+                asked = time.monotonic()
+                try:
+                    state = self.cluster.state(topic)
+                    in_sync = (state.in_sync, state.replicas)
+                except (OSError, WireError):
+                    in_sync = None  # unknown; a broker that has ended is told of by who drives it
+            self.watch(
+                Snapshot(
+                    orders,
+                    [load.records_so_far for load in loads],
+                    [load.latency_ms for load in loads],
+                    in_sync,
+                )
+            )
 
-    def _figures(self, done: list[Done], meter: BrokerMeter, record_bytes: int) -> Measured:
-        payload_gb = sum(each.records for each in done) * record_bytes / GB
+    def _figures(self, done: list[Done], meter: BrokerMeter, payload_bytes: float) -> Measured:
+        """`payload_bytes`: what the figures per GB are of: values written, or read by all consumers."""
         rate = sum(each.records_per_second for each in done)
+        seconds = max(each.seconds for each in done)
+        used = sum(each.cpu_seconds for each in done)
         values = {
             "records_per_second": rate,
-            "mb_per_second": rate * record_bytes / 1e6,
-            "broker_cpu_seconds_per_gb": meter.cpu_seconds / payload_gb,
-            "client_cpu_seconds_per_gb": sum(each.cpu_seconds for each in done) / payload_gb,
+            "mb_per_second": payload_bytes / seconds / 1e6,
+            "broker_cpu_seconds_per_gb": meter.cpu_seconds / payload_bytes * GB,
+            "client_cpu_seconds_per_gb": used / payload_bytes * GB,
+            "broker_cores": meter.cpu_seconds / seconds,
+            "client_cores": used / seconds,
             "broker_rss_peak_mib": meter.rss_peak_bytes / MIB,
+            "client_rss_peak_mib": sum(each.rss_peak_bytes for each in done) / MIB,
         }
         for name in ("p50", "p99", "p99.9"):
             told = [each.percentiles_ms[name] for each in done if name in each.percentiles_ms]
@@ -325,53 +378,23 @@ class Measurer:
                 values[f"ack_{name.replace('.', '')}_ms"] = max(told)
         return Measured(values, [each.timeline for each in done if each.timeline])
 
-    def _java_hosts(self, count: int) -> list[ToolHost]:
-        self._hosts = [host for host in self._hosts if host.alive]
-        while len(self._hosts) < count:
-            self._hosts.append(ToolHost(self._work / "tools", f"jvm-{next(self._numbers)}"))
-        return self._hosts[:count]
-
     # ------------------------------------------------------------ topics
-
-    def _connect(self) -> Connection:
-        host, _, port = self.cluster.bootstrap.split(",")[0].rpartition(":")
-        return Connection(host or HOST, int(port))
 
     def _topic(self, replication: int, partitions: int, configs: dict[str, str]) -> str:
         name = f"kreps-{os.getpid()}-{next(self._numbers)}"
-        host, _, port = self.cluster.bootstrap.split(",")[0].rpartition(":")
-        with self._connect() as connection:
+        self._partitions[name] = partitions
+        with self.cluster.connect() as connection:
             connection.create_topics([name], partitions, configs, replication=replication)
-        wait_for_partitions(host or HOST, int(port), partitions, time.monotonic() + 60, [name])
+        limit = PARTITIONS_READY_SECONDS + partitions / NEW_PARTITIONS_PER_SECOND
+        wait_for_partitions(*self.cluster.first, partitions, time.monotonic() + limit, [name])
         return name
 
     def _filled(self, records: int) -> str:
         topic = self._topic(1, PARTITIONS, {})
         self._produce(topic, records, RECORD_BYTES, MODERN, 1)
-        wait_until_calm()
+        self._settle()
         return topic
 
     def _drop(self, topic: str) -> None:
-        with self._connect() as connection:
+        with self.cluster.connect() as connection:
             connection.delete_topics([topic])
-
-
-def round_trips(bootstrap: str, topic: str, warm_up: int, count: int) -> list[float]:
-    """Milliseconds from sending a record until a consumer has it, one after the other; in order of length."""
-    import bowstring
-
-    taken = []
-    with (
-        bowstring.Producer(bootstrap, acks=1, linger_ms=0) as producer,
-        bowstring.Consumer(bootstrap, auto_offset_reset="earliest") as consumer,
-    ):
-        consumer.assign([(topic, 0)])
-        value = b"x" * RECORD_BYTES
-        for number in range(warm_up + count):
-            began = time.perf_counter()
-            producer.send(topic, value, partition=0)
-            while not consumer.poll(timeout=30):
-                raise PeerError(f"record {number} did not arrive within 30 s")
-            if number >= warm_up:
-                taken.append((time.perf_counter() - began) * 1e3)
-    return sorted(taken)

@@ -2,121 +2,231 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import statistics
 from pathlib import Path
 
-from matplotlib import rc_context
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-
 from bench import machine
+from bench.kreps import pictures
 from bench.kreps.catalogue import Test
-from bench.kreps.run import Outcome, Result
+from bench.kreps.pictures import SWEEPS, TITLES
+from bench.kreps.results import Outcome, Result
 from bench.report import number
 
-TITLES = {"bowstring": "Bowstring", "kafka": "Apache Kafka"}
-COLOURS = {"bowstring": "#1f77b4", "kafka": "#8a8f98"}
-SWEEPS = {
-    "sizes": ("record size, bytes", "mb_per_second", "MB/s"),
-    "partitions": ("partitions", "records_per_second", "records/s"),
-    "connections": ("connections", "records_per_second", "records/s"),
-    "stored": ("GB stored", "records_per_second", "records/s"),
-}
+SWEPT = {kind: (label, metric, unit) for kind, label, metric, unit, _ in SWEEPS}
+# Of tests whose figures are points alone.
+ONLY_POINTS = ("sizes", "partitions", "connections")
+
+
+def directory_of(result: Result, parent: Path) -> Path:
+    """`<date>-<machine>-kreps-<client>`."""
+    facts = next(iter(result.machines.values()))
+    many = "" if result.one_machine else f"-{len(result.machines)}-machines"
+    return parent / f"{result.started[:10]}-{machine.slug(facts)}{many}-kreps-{result.client}"
+
+
+def keep(result: Result, parent: Path) -> Path:
+    """Writes report.json alone, which `--collect` makes a report of; its directory."""
+    directory = directory_of(result, parent)
+    directory.mkdir(parents=True, exist_ok=True)
+    whole = directory / "report.json.new"
+    whole.write_text(json.dumps(result.to_json(), indent=1) + "\n")
+    whole.replace(directory / "report.json")
+    return directory
 
 
 def write(result: Result, parent: Path) -> Path:
     """Writes the report below `parent` and returns its directory."""
-    name = f"{result.started[:10]}-{machine.slug(result.machine)}-kreps-{result.client}"
-    directory = parent / name
-    directory.mkdir(parents=True, exist_ok=True)
+    directory = keep(result, parent)
     for stale in directory.glob("*.svg"):
         stale.unlink()
-    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "bowstring"}):
-        pictures = _pictures(result, directory)
-    (directory / "report.json").write_text(json.dumps(result.to_json(), indent=1) + "\n")
-    (directory / "report.md").write_text(_markdown(result, pictures))
+    (directory / "report.md").write_text(_markdown(result, pictures.draw(result, directory)))
     return directory
 
 
-def _markdown(result: Result, pictures: list[tuple[str, str]]) -> str:
+def _markdown(result: Result, drawn: list[tuple[str, str]]) -> str:
     peers = [peer for peer in TITLES if any(peer in found for found in result.outcomes.values())]
-    facts = result.machine | {TITLES[name]: version for name, version in result.versions.items()}
     parts = [
         f"# Two million writes a second, {result.started[:10]}",
-        f"`bowstring bench kreps --client {result.client}`: {result.duration_seconds / 60:.1f} minutes from "
-        f"{result.started}; brokers and clients on one machine, {result.records:,} records of 100 bytes in a "
-        "full test, 6 partitions. A figure is the median of its rounds, the least and the greatest in "
-        "brackets. "
-        "2014: six-core Xeons, three of them brokers and three load machines, 1 Gb Ethernet.",
-        _table(["fact", "value"], [[key, value] for key, value in facts.items()]),
+        _introduction(result),
+        _facts(result),
         "## Records a second",
-        _table(["test", "2014", *[TITLES[peer] for peer in peers]], _rate_rows(result, peers)),
+        _table(_rate_head(peers), _rate_rows(result, peers)),
+        *_bars(result),
+        *_flatness(result, peers),
         "## CPU and memory",
-        "CPU-seconds for a GB of values, brokers and clients apart; the brokers' greatest resident memory.",
-        _table(
-            [
-                "test",
-                *[f"{TITLES[peer]}: {what}" for peer in peers for what in ("brokers", "clients", "MiB")],
-            ],
-            _cost_rows(result, peers),
-        ),
-        *[f"![{title}]({file})" for file, title in pictures],
+        "CPU-seconds for a GB of values: written, or read by all consumers together; where both go on, "
+        "written. Cores: CPU-seconds for a second, which is where the time of a test goes. MiB: the greatest "
+        "resident memory, of all brokers and of all clients together.",
+        *_costs(result, peers),
+        *[f"![{title}]({file})" for file, title in drawn],
         *_sweeps(result, peers),
         *_left_out(result, peers),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
+def _introduction(result: Result) -> str:
+    options = " ".join(f"{name} {value}".strip() for name, value in result.options.items())
+    rounds = max((len(o.rounds) for found in result.outcomes.values() for o in found.values()), default=0)
+    where = (
+        "brokers and clients on one machine"
+        if result.one_machine
+        else "brokers and loads on machines of their own"
+    )
+    shares = sorted({test.share for test in result.tests})
+    less = f" (slow ones {', '.join(f'{each:g}' for each in shares[:-1])} of that)" if len(shares) > 1 else ""
+    minutes = f"{result.duration_seconds / 60:.1f} minutes from {result.started}"
+    parts = [
+        f"`bowstring bench kreps {options}`: {minutes}; {where}, {result.records:,} records of 100 bytes in "
+        f"a full test{less}, 6 partitions, {result.client} clients, {rounds} rounds after a warm-up, the "
+        "peers in turn. A figure is the median of its rounds, the least and the greatest in brackets.",
+        "Several clients: the sum of what each measured itself, having begun together. Both brokers "
+        "acknowledge from the page cache, but where a test says otherwise. 2014: six-core Xeons, three of "
+        "them brokers and three load machines, 1 Gb Ethernet.",
+    ]
+    if result.interrupted:
+        parts.append("**The run was interrupted**: what follows is what it had measured by then.")
+    return "\n\n".join(parts)
+
+
+def _facts(result: Result) -> str:
+    names = list(result.machines)
+    keys = list(dict.fromkeys(key for facts in result.machines.values() for key in facts))
+    rows = [[key, *[result.machines[name].get(key, "–") for name in names]] for key in keys]
+    versions = [f"- {TITLES[name]}: {version}" for name, version in result.versions.items()]
+    return "\n\n".join([_table(["fact", *names], rows), "\n".join(versions)])
+
+
+def _rate_head(peers: list[str]) -> list[str]:
+    both = ["Bowstring / Kafka"] if len(peers) == len(TITLES) else []
+    return ["test", "2014", *[TITLES[peer] for peer in peers], *both]
+
+
 def _rate_rows(result: Result, peers: list[str]) -> list[list[str]]:
     rows = []
     for test in result.tests:
-        if test.kind in ("sizes", "partitions", "connections"):
+        if test.kind in ONLY_POINTS:
             continue
         then = " / ".join(f"{each:,.0f}" for each in test.figure_2014 or ())
-        if test.kind == "stored" and not then:
+        if test.kind == "stored":
             then = "flat"
-        found = [_rate(test, result.outcomes[test.name][peer]) for peer in peers]
-        rows.append([test.title, then or "–", *found])
+        outcomes = [result.outcomes[test.name].get(peer, Outcome()) for peer in peers]
+        row = [test.title, then or "–", *[_rate(test, each) for each in outcomes]]
+        if len(peers) == len(TITLES):
+            metric = "p50_ms" if test.kind == "latency" else "records_per_second"
+            ours, theirs = (each.median(metric) for each in outcomes)
+            row.append(f"{ours / theirs:.2f}" if ours and theirs else "–")
+        rows.append(row)
     return rows
 
 
 def _rate(test: Test, outcome: Outcome) -> str:
-    if outcome.skipped or not outcome.rounds:
-        return "–"
+    if not outcome.rounds:
+        return "failed" if outcome.failure else "–"
     if test.kind == "latency":
         cuts = [outcome.median(f"{name}_ms") for name in ("p50", "p99", "p999")]
         return " / ".join(number(each) for each in cuts) + " ms"
     return _spread(outcome.values("records_per_second"))
 
 
-def _cost_rows(result: Result, peers: list[str]) -> list[list[str]]:
-    metrics = ("broker_cpu_seconds_per_gb", "client_cpu_seconds_per_gb", "broker_rss_peak_mib")
+def _bars(result: Result) -> list[str]:
+    """Bars are for native clients and a lone broker on one machine."""
     rows = []
     for test in result.tests:
-        found = [
-            number(result.outcomes[test.name][peer].median(metric)) for peer in peers for metric in metrics
-        ]
-        if any(each != "–" for each in found):
-            rows.append([test.title, *found])
-    return rows
+        ours = result.outcomes[test.name].get("bowstring", Outcome())
+        if not test.bar or not ours.rounds or result.client != "native" or not result.one_machine:
+            continue
+        if test.kind == "latency":
+            for name, bar in zip(("p50", "p99"), test.bar, strict=True):
+                found = ours.median(f"{name}_ms") or 0.0
+                rows.append(
+                    [f"{test.title}, {name}", f"≤ {bar:g} ms", f"{found:.3g} ms", _verdict(bar / found)]
+                )
+            continue
+        found = ours.median("records_per_second") or 0.0
+        verdict = _verdict(found / test.bar[0])
+        if found < test.bar[0]:
+            cores = [ours.median(f"{who}_cores") for who in ("broker", "client")]
+            verdict += f"; cores busy: broker {number(cores[0])}, clients {number(cores[1])}"
+        rows.append([test.title, f"≥ {test.bar[0]:,.0f}", f"{found:,.0f}", verdict])
+    if not rows:
+        return []
+    return [
+        "## Bars",
+        "Of Bowstring with native clients, on two cores that hold broker and clients.",
+        _table(["test", "bar", "measured", "verdict"], rows),
+    ]
+
+
+def _verdict(reached: float) -> str:
+    return "met" if reached >= 1 else f"**missed by {(1 - reached) * 100:.0f} %**"
+
+
+def _flatness(result: Result, peers: list[str]) -> list[str]:
+    lines = []
+    for test in result.tests:
+        for peer in peers if test.kind == "stored" else []:
+            points = result.outcomes[test.name].get(peer, Outcome()).points("records_per_second")
+            if len(points) > 1:
+                middle = statistics.median(rate for _, rate in points)
+                least, most = (each(rate for _, rate in points) / middle - 1 for each in (min, max))
+                flat = "flat within 10 %" if max(-least, most) <= 0.1 else "not flat within 10 %"
+                lines.append(
+                    f"- {TITLES[peer]} from {points[0][0]:g} to {points[-1][0]:g} GB of values stored: "
+                    f"{least * 100:+.0f} % to {most * 100:+.0f} % of the median, {flat}"
+                )
+    return ["## As stored data grows", "\n".join(lines)] if lines else []
+
+
+def _costs(result: Result, peers: list[str]) -> list[str]:
+    """A table of what brokers use, and one of what clients do."""
+    parts = []
+    for who in ("broker", "client"):
+        metrics = (
+            (f"{who}_cpu_seconds_per_gb", "CPU-s/GB"),
+            (f"{who}_cores", "cores"),
+            (f"{who}_rss_peak_mib", "MiB"),
+        )
+        head = ["test", *[f"{TITLES[peer]}: {unit}" for peer in peers for _, unit in metrics]]
+        rows = []
+        for test in result.tests:
+            outcomes = [result.outcomes[test.name].get(peer, Outcome()) for peer in peers]
+            found = [number(_typical(each, metric)) for each in outcomes for metric, _ in metrics]
+            if any(each != "–" for each in found):
+                rows.append([test.title, *found])
+        if rows:
+            parts += [f"### {who.capitalize()}s", _table(head, rows)]
+    return parts
+
+
+def _typical(outcome: Outcome, metric: str) -> float | None:
+    """The median of a figure, of a sweep over all its points."""
+    found = outcome.median(metric)
+    if found is None and (points := outcome.points(metric)):
+        return statistics.median(value for _, value in points)
+    return found
 
 
 def _sweeps(result: Result, peers: list[str]) -> list[str]:
     parts = []
     for test in result.tests:
-        if test.kind not in SWEEPS:
+        if test.kind not in SWEPT:
             continue
-        label, metric, unit = SWEEPS[test.kind]
-        points = {peer: dict(result.outcomes[test.name][peer].points(metric)) for peer in peers}
-        xs = sorted({x for found in points.values() for x in found})
-        if xs:
-            rows = [[number(x), *[number(points[peer].get(x)) for peer in peers]] for x in xs]
-            parts += [
-                f"## By {test.title}, {unit}",
-                _table([label, *[TITLES[peer] for peer in peers]], rows),
-            ]
+        label, metric, unit = SWEPT[test.kind]
+        outcomes = {peer: result.outcomes[test.name].get(peer, Outcome()) for peer in peers}
+        rates = {peer: dict(each.points(metric)) for peer, each in outcomes.items()}
+        costs = {peer: dict(each.points("broker_cpu_seconds_per_gb")) for peer, each in outcomes.items()}
+        xs = sorted({x for each in rates.values() for x in each})
+        head = [label]
+        for peer in peers:
+            head += [f"{TITLES[peer]}: {unit}", f"{TITLES[peer]}: brokers' CPU-s/GB"]
+        rows = [
+            [f"{x:,g}", *[number(each.get(x)) for peer in peers for each in (rates[peer], costs[peer])]]
+            for x in xs
+        ]
+        if rows:
+            parts += [f"## {test.title[0].upper()}{test.title[1:]}", _table(head, rows)]
     return parts
 
 
@@ -124,11 +234,12 @@ def _left_out(result: Result, peers: list[str]) -> list[str]:
     lines = []
     for test in result.tests:
         for peer in peers:
-            outcome = result.outcomes[test.name][peer]
+            outcome = result.outcomes[test.name].get(peer, Outcome())
             if outcome.skipped:
                 lines.append(f"- {test.title}, {TITLES[peer]}: not run; {outcome.skipped}")
             if outcome.failure:
-                lines.append(f"- {test.title}, {TITLES[peer]}: **failed**: {outcome.failure}")
+                after = f" after {len(outcome.rounds)} rounds" if outcome.rounds else ""
+                lines.append(f"- {test.title}, {TITLES[peer]}: **failed**{after}: {outcome.failure}")
     return ["## Left out", "\n".join(lines)] if lines else []
 
 
@@ -140,114 +251,3 @@ def _spread(values: list[float]) -> str:
 def _table(head: list[str], rows: list[list[str]]) -> str:
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
-
-
-# ---------------------------------------------------------------- pictures
-
-
-def _pictures(result: Result, directory: Path) -> list[tuple[str, str]]:
-    made = []
-    for file, title, draw in (
-        ("throughput.svg", "Records a second, beside 2014", _draw_rates),
-        ("over_time.svg", "Throughput over time", _draw_time),
-        ("latency.svg", "End-to-end latency, one record at a time", _draw_latency),
-        ("cpu_per_gb.svg", "Broker CPU-seconds per GB", _draw_cpu),
-        ("stored.svg", "Throughput against stored data", _draw_stored),
-    ):
-        figure = Figure(figsize=(9, 4.4), layout="constrained")
-        axes = figure.subplots()
-        if not draw(result, axes):
-            continue
-        axes.set_title(title)
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.legend(frameon=False)
-        figure.savefig(directory / file, format="svg", metadata={"Date": None, "Creator": None})
-        made.append((file, title))
-    return made
-
-
-def _bars(result: Result, axes: Axes, metric: str, *, then: bool) -> bool:
-    tests = [
-        test
-        for test in result.tests
-        if any(each.values(metric) for each in result.outcomes[test.name].values()) and test.kind != "latency"
-    ]
-    groups: dict[str, list[float | None]] = {}
-    if then:
-        groups["2014"] = [test.figure_2014[0] if test.figure_2014 else None for test in tests]
-    for peer, title in TITLES.items():
-        groups[title] = [
-            result.outcomes[test.name][peer].median(metric) if peer in result.outcomes[test.name] else None
-            for test in tests
-        ]
-    width = 0.8 / len(groups)
-    colours = {"2014": "#d0b48c", **{TITLES[peer]: colour for peer, colour in COLOURS.items()}}
-    for index, (label, values) in enumerate(groups.items()):
-        places = [
-            at + (index - (len(groups) - 1) / 2) * width for at, v in enumerate(values) if v is not None
-        ]
-        axes.bar(places, [v for v in values if v is not None], width, label=label, color=colours[label])
-    axes.set_xticks(range(len(tests)), [test.name for test in tests], rotation=25, ha="right", fontsize=8)
-    return bool(tests)
-
-
-def _draw_rates(result: Result, axes: Axes) -> bool:
-    axes.set_ylabel("records/s")
-    return _bars(result, axes, "records_per_second", then=True)
-
-
-def _draw_cpu(result: Result, axes: Axes) -> bool:
-    axes.set_ylabel("CPU-s/GB")
-    return _bars(result, axes, "broker_cpu_seconds_per_gb", then=False)
-
-
-def _draw_time(result: Result, axes: Axes) -> bool:
-    drawn = False
-    for test in result.tests[:1]:
-        for peer, outcome in result.outcomes[test.name].items():
-            for line in outcome.rounds[-1].timelines[:1] if outcome.rounds else []:
-                pairs = list(itertools.pairwise(line))
-                xs = [after[0] for _, after in pairs]
-                ys = [(b[1] - a[1]) / (b[0] - a[0]) for a, b in pairs if b[0] > a[0]]
-                axes.plot(xs[: len(ys)], ys, label=f"{TITLES[peer]}, {test.title}", color=COLOURS[peer])
-                drawn = True
-    axes.set_xlabel("seconds")
-    axes.set_ylabel("records/s")
-    axes.set_ylim(bottom=0)
-    return drawn
-
-
-def _draw_latency(result: Result, axes: Axes) -> bool:
-    names = ("p50", "p99", "p999")
-    drawn = False
-    for test in result.tests:
-        if test.kind != "latency":
-            continue
-        if test.figure_2014:
-            axes.plot(names, test.figure_2014, "o--", label="2014", color="#d0b48c")
-        for peer, outcome in result.outcomes[test.name].items():
-            cuts = [outcome.median(f"{name}_ms") for name in names]
-            if all(each is not None for each in cuts):
-                axes.plot(
-                    names, [each or 0.0 for each in cuts], "o-", label=TITLES[peer], color=COLOURS[peer]
-                )
-                drawn = True
-    axes.set_yscale("log")
-    axes.set_ylabel("ms")
-    return drawn
-
-
-def _draw_stored(result: Result, axes: Axes) -> bool:
-    drawn = False
-    for test in result.tests:
-        if test.kind != "stored":
-            continue
-        for peer, outcome in result.outcomes[test.name].items():
-            points = outcome.points("records_per_second")
-            if points:
-                axes.plot(*zip(*points, strict=True), "o-", label=TITLES[peer], color=COLOURS[peer])
-                drawn = True
-    axes.set_xlabel("GB stored")
-    axes.set_ylabel("records/s")
-    axes.set_ylim(bottom=0)
-    return drawn

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass, field
 
-from bench import machine
-from bench.kreps.brokers import LocalCluster, local_cluster
-from bench.kreps.catalogue import Test
+from bench.kreps.brokers import Cluster, can_replicate
+from bench.kreps.catalogue import RECORD_BYTES, Test
 from bench.kreps.loads import Client
-from bench.kreps.measure import Measured, Measurer
+from bench.kreps.machines import Machine
+from bench.kreps.measure import Measurer, Snapshot
+from bench.kreps.results import Outcome, Result
+from bench.lab import EXPECTED_FAILURES
 from bench.peers.install import PeerError
-from bench.peers.wire import WireError
-from bench.warm_memory import WarmMemory
 
-NO_REPLICATION = "one broker: Bowstring has no replication yet"
-EXPECTED = (PeerError, WireError, OSError)
-# (test, peer, round, records so far of each load) while something runs.
-Progress = Callable[[Test, str, int, list[int]], None]
+NO_REPLICATION = "Bowstring has no replication yet, it arrives later: its cluster is one broker"
+NO_BROKERS = "it wants 3 replicas, and the cluster has {} (--brokers 3)"
+# What a record takes on the disk beside its value, and what brokers write beside records.
+RECORD_OVERHEAD_BYTES = 12
+BROKER_OVERHEAD_BYTES = 500_000_000
 
 
 @dataclass
@@ -35,7 +33,8 @@ class Plan:
         rounds: of each test, after the warm-up.
         records: of a test with share 1.
         stored_bytes: of the test of stored data.
-        warm_memory: fill memory before each test, see bench.warm_memory.
+        settle: wait before each measurement until the machines do little.
+        fill_memory: fill memory before each round, see bench.warm_memory.
     """
 
     tests: list[Test]
@@ -46,168 +45,195 @@ class Plan:
     records: int = 20_000_000
     warm_up_seconds: float = 30.0
     stored_bytes: int = 10_000_000_000
-    warm_memory: bool = True
+    settle: bool = True
+    fill_memory: bool = True
+    options: dict[str, str] = field(default_factory=dict)
+
+    def cluster_size(self, test: Test) -> int:
+        """Brokers that a test is run on."""
+        return self.brokers if test.replication > 1 else 1
+
+    def disk_bytes(self) -> int:
+        """What the brokers of one machine write at most before they delete it.
+
+        Deleted topics leave the disk a second or so later, so that those of two rounds may be there at once.
+        """
+        most = 0.0
+        for test in self.tests:
+            records = self.records * test.share * max(1, test.producers)
+            if test.kind == "stored":
+                records = self.stored_bytes / RECORD_BYTES
+            rounds = 1 if test.kind == "stored" and len(self.peers) * self.rounds == 1 else 2
+            most = max(most, rounds * records * test.replication * (RECORD_BYTES + RECORD_OVERHEAD_BYTES))
+        return int(most) + BROKER_OVERHEAD_BYTES * len(self.peers) * self.brokers
 
 
 @dataclass
-class Outcome:
-    """All rounds of one test on one peer.
+class Sites:
+    """The machines of a run: one for everything, or some for brokers and others for loads."""
 
-    Attributes:
-        skipped: why there are none.
-        failure: what a round died of; later rounds are left out.
+    brokers: list[Machine]
+    loads: list[Machine]
+
+    def facts(self) -> dict[str, dict[str, str]]:
+        """By what each does; no names."""
+        if self.brokers == self.loads:
+            return {"brokers and clients": self.brokers[0].facts()}
+        named = [(f"broker {n}", each) for n, each in enumerate(self.brokers, 1)]
+        named += [(f"load {n}", each) for n, each in enumerate(self.loads, 1) if each not in self.brokers]
+        return {name: each.facts() for name, each in named}
+
+    def close(self) -> None:
+        """Ends everything on all of them."""
+        for each in dict.fromkeys([*self.brokers, *self.loads]):
+            each.close()
+
+
+# (test, peer, round, what goes on) while something runs; None when a round begins.
+Progress = Callable[[Test, str, int, Snapshot | None], None]
+
+
+def check_disk(plan: Plan, sites: Sites) -> None:
+    """Before hours are spent.
+
+    Raises:
+        PeerError: the brokers' records do not fit; the message says what is needed.
     """
-
-    rounds: list[Measured] = field(default_factory=list)
-    skipped: str = ""
-    failure: str = ""
-
-    def values(self, metric: str) -> list[float]:
-        """A figure, round by round."""
-        return [each.values[metric] for each in self.rounds if metric in each.values]
-
-    def median(self, metric: str) -> float | None:
-        """Over the rounds; None when there is none."""
-        found = self.values(metric)
-        return statistics.median(found) if found else None
-
-    def points(self, metric: str) -> list[tuple[float, float]]:
-        """Of a sweep: (x, median over the rounds)."""
-        by_x: dict[float, list[float]] = {}
-        for each in self.rounds:
-            for point in each.points:
-                if metric in point:
-                    by_x.setdefault(point["x"], []).append(point[metric])
-        return [(x, statistics.median(found)) for x, found in sorted(by_x.items())]
+    needed = plan.disk_bytes()
+    for machine in sites.brokers:
+        free = machine.free_bytes()
+        if free < needed:
+            raise PeerError(
+                f"the run needs {needed / 1e9:.1f} GB of disk on {machine.name}, which has {free / 1e9:.1f} "
+                "GB: name a larger disk (--work, --remote-work) or do less (--records, --stored-gb)"
+            )
 
 
-@dataclass
-class Result:
-    """A run, whole.
+def run(plan: Plan, sites: Sites, progress: Progress, keep: Callable[[Result], object]) -> Result:
+    """Runs every test of the plan on every peer; clusters of one size take turns.
 
-    Attributes:
-        outcomes: by test and peer.
+    Args:
+        keep: called with the result so far after each round.
+
+    Returns:
+        What was measured, also when Ctrl-C ended it.
+
+    Raises:
+        PeerError: the disk is too small.
     """
-
-    started: str
-    machine: dict[str, str]
-    versions: dict[str, str]
-    client: Client
-    brokers: int
-    records: int
-    tests: list[Test]
-    outcomes: dict[str, dict[str, Outcome]]
-    duration_seconds: float = 0.0
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values."""
-        return asdict(self)
-
-
-def run(plan: Plan, work: Path, progress: Progress) -> Result:
-    """Runs every test of the plan on every peer; clusters of one size take turns."""
     began = time.monotonic()
+    check_disk(plan, sites)
     result = Result(
         time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
-        machine.facts(),
+        sites.facts(),
         {},
         plan.client,
         plan.brokers,
         plan.records,
         plan.tests,
         {test.name: {peer: Outcome() for peer in plan.peers} for test in plan.tests},
+        plan.options,
     )
-    memory = WarmMemory(work / "memory") if plan.warm_memory else None
+
+    def kept() -> None:
+        result.duration_seconds = time.monotonic() - began
+        keep(result)
+
     try:
-        for brokers in sorted({_brokers(test, plan) for test in plan.tests}):
-            tests = [test for test in plan.tests if _brokers(test, plan) == brokers]
-            _run_on(plan, tests, brokers, work / f"brokers-{brokers}", memory, result, progress)
-    finally:
-        if memory is not None:
-            memory.give_back()
+        for brokers in sorted({plan.cluster_size(test) for test in plan.tests}):
+            tests = [test for test in plan.tests if plan.cluster_size(test) == brokers]
+            _run_on(plan, tests, brokers, sites, result, progress, kept)
+    except KeyboardInterrupt:
+        result.interrupted = True
     result.duration_seconds = time.monotonic() - began
     return result
 
 
-def _brokers(test: Test, plan: Plan) -> int:
-    return plan.brokers if test.replication > 1 else 1
+def why_not(test: Test, peer: str, brokers: int) -> str:
+    """Why a test is not run on a cluster of so many brokers; "" when it is."""
+    if test.replication > 1 and not can_replicate(peer):
+        return NO_REPLICATION
+    return NO_BROKERS.format(brokers) if test.replication > brokers else ""
 
 
 def _run_on(
     plan: Plan,
     tests: list[Test],
     brokers: int,
-    work: Path,
-    memory: WarmMemory | None,
+    sites: Sites,
     result: Result,
     progress: Progress,
+    kept: Callable[[], None],
 ) -> None:
     peers = []
     for peer in plan.peers:
-        if any(test.replication > 1 for test in tests) and (peer == "bowstring" or brokers < 3):
-            for test in tests:
-                result.outcomes[test.name][peer].skipped = NO_REPLICATION
-        else:
+        for test in tests:
+            result.outcomes[test.name][peer].skipped = why_not(test, peer, brokers)
+        if any(not result.outcomes[test.name][peer].skipped for test in tests):
             peers.append(peer)
-    if not peers:
-        return
+    clients = max(max(test.producers, test.consumers) for test in tests)
     failures: dict[str, str] = {}
-    with _measurers(plan, peers, brokers, work, memory, failures) as measurers:
+    with _measurers(plan, peers, brokers, sites, failures) as measurers:
+        for name, measurer in list(measurers.items()):
+            result.versions[name] = measurer.cluster.version
+            try:
+                measurer.warm_up(plan.warm_up_seconds, clients)
+            except EXPECTED_FAILURES as error:
+                failures[name] = f"warm-up: {type(error).__name__}: {error}"
+                del measurers[name]
         for name, failure in failures.items():
             for test in tests:
                 result.outcomes[test.name][name].failure = failure
-        for name, measurer in measurers.items():
-            result.versions[name] = measurer.cluster.version
-            measurer.warm_up(plan.warm_up_seconds)
         for test in tests:
             for number in range(1, plan.rounds + 1):
                 for name, measurer in measurers.items():
                     outcome = result.outcomes[test.name][name]
-                    if not outcome.failure:
+                    if not outcome.failure and not outcome.skipped:
                         _one(test, name, number, measurer, outcome, progress)
+                        kept()
 
 
 def _one(
     test: Test, peer: str, number: int, measurer: Measurer, outcome: Outcome, progress: Progress
 ) -> None:
-    measurer.watch = lambda records: progress(test, peer, number, records)
-    progress(test, peer, number, [])
+    measurer.watch = lambda snapshot: progress(test, peer, number, snapshot)
+    progress(test, peer, number, None)
     try:
         outcome.rounds.append(measurer.measure(test))
-    except EXPECTED as error:
+    except EXPECTED_FAILURES as error:
         outcome.failure = f"{type(error).__name__}: {error}"
 
 
 @contextmanager
 def _measurers(
-    plan: Plan,
-    peers: list[str],
-    brokers: int,
-    work: Path,
-    memory: WarmMemory | None,
-    failures: dict[str, str],
+    plan: Plan, peers: list[str], brokers: int, sites: Sites, failures: dict[str, str]
 ) -> Iterator[dict[str, Measurer]]:
     """Started clusters by name, each with its clients; all end with the block. `failures` gets those that do
     not start, and why."""
-    started: list[LocalCluster] = []
+    started: list[Cluster] = []
     measurers: dict[str, Measurer] = {}
     try:
         for peer in peers:
-            work.mkdir(parents=True, exist_ok=True)
-            cluster = local_cluster(peer, brokers, work)
-            started.append(cluster)
             try:
+                cluster = Cluster(peer, brokers, sites.brokers)
+                started.append(cluster)
                 cluster.start()
-            except EXPECTED as error:
+            except EXPECTED_FAILURES as error:
                 failures[peer] = f"{type(error).__name__}: {error}"
                 continue
             measurers[peer] = Measurer(
-                cluster, plan.client, plan.records, work, stored_bytes=plan.stored_bytes, memory=memory
+                cluster,
+                sites.loads,
+                plan.client,
+                plan.records,
+                stored_bytes=plan.stored_bytes,
+                settle=plan.settle,
+                fill_memory=plan.fill_memory,
             )
         yield measurers
     finally:
-        for measurer in measurers.values():
-            measurer.close()
         for cluster in started:
-            for each in cluster.peers:
-                each.kill()
+            try:
+                cluster.stop()
+            except PeerError as error:
+                failures[cluster.name] = str(error)  # its machine has gone; the agent there ends its brokers

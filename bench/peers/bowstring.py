@@ -8,7 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import bowstring
-from bench.peers.peer import COMMON_SETTINGS, HOST, Peer, free_ports, write_properties
+from bench.peers.peer import COMMON_SETTINGS, Peer, free_ports, write_properties
 
 
 class Bowstring(Peer):
@@ -29,7 +29,7 @@ class Bowstring(Peer):
         package = Path(bowstring.__file__).parent
         for directory in (package, package / "engine", package / "_native"):  # links are not walked into
             compileall.compile_dir(directory, quiet=2)
-        (self.port,) = free_ports(1)
+        (self.port,) = free_ports(1, self.host)
         write_properties(self._settings, COMMON_SETTINGS)
 
     def environment(self) -> dict[str, str]:
@@ -38,7 +38,7 @@ class Bowstring(Peer):
 
     def command(self) -> list[str]:
         """The same command a person would type."""
-        where = ["--host", HOST, "--port", str(self.port)]
+        where = ["--host", self.host, "--port", str(self.port)]
         # As Kafka: acknowledged from the page cache. What is to be durable says so in its topic's configs.
         mode = ["--set", "bowstring.durability=os"]
         options = [*where, "--data", str(self.data), "--config", str(self._settings), *mode]

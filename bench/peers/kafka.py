@@ -8,7 +8,7 @@ from base64 import urlsafe_b64encode
 from pathlib import Path
 
 from bench.peers.install import JVM_PERFORMANCE_OPTIONS, PeerError, kafka_classpath, kafka_version
-from bench.peers.peer import COMMON_SETTINGS, HOST, Peer, free_ports, write_properties
+from bench.peers.peer import COMMON_SETTINGS, Peer, free_ports, write_properties
 
 # config/server.properties of Kafka's distribution.
 SHIPPED_SETTINGS = {
@@ -67,14 +67,14 @@ class Kafka(Peer):
 
     def prepare(self) -> None:
         """Installs Kafka when needed, writes its configuration and formats `data`."""
-        self.port, controller_port = free_ports(2)
-        listeners = f"PLAINTEXT://{HOST}:{self.port}"
+        self.port, controller_port = free_ports(2, self.host)
+        listeners = f"PLAINTEXT://{self.host}:{self.port}"
         (self.work / "log4j2.properties").write_text(LOG4J)
         settings = SHIPPED_SETTINGS | COMMON_SETTINGS
         settings |= {
-            "listeners": f"{listeners},CONTROLLER://{HOST}:{controller_port}",
+            "listeners": f"{listeners},CONTROLLER://{self.host}:{controller_port}",
             "advertised.listeners": listeners,
-            "controller.quorum.bootstrap.servers": f"{HOST}:{controller_port}",
+            "controller.quorum.bootstrap.servers": f"{self.host}:{controller_port}",
             "log.dirs": str(self.data),
         }
         write_properties(self._settings, settings)

@@ -32,6 +32,7 @@ class Peer(ABC):
 
     Attributes:
         name: what result rows call it.
+        host: the address it listens on and tells clients; set before `prepare` where they are elsewhere.
         start_seconds: from fork to the first answered ApiVersions, of the latest start.
         stop_seconds: from SIGTERM to the process's end, of the latest stop.
     """
@@ -42,6 +43,7 @@ class Peer(ABC):
         self.work = work
         self.data = work / "data"
         self.log = work / "broker.log"
+        self.host = HOST
         self.port = 0
         self.start_seconds = 0.0
         self.stop_seconds = 0.0
@@ -75,7 +77,7 @@ class Peer(ABC):
     @property
     def bootstrap(self) -> str:
         """`host:port` for clients."""
-        return f"{HOST}:{self.port}"
+        return f"{self.host}:{self.port}"
 
     @property
     def alive(self) -> bool:
@@ -111,7 +113,7 @@ class Peer(ABC):
         assert self._process is not None
         deadline = self._launched_at + timeout_seconds
         # Short waits, so that a broker that dies at once is reported at once.
-        while not wait_for_api_versions(HOST, self.port, min(deadline, time.monotonic() + 1.0)):
+        while not wait_for_api_versions(self.host, self.port, min(deadline, time.monotonic() + 1.0)):
             ended = self._process.poll()
             if ended is not None or time.monotonic() >= deadline:
                 self.kill()
@@ -149,7 +151,7 @@ class Peer(ABC):
 
     def connect(self) -> Connection:
         """A raw connection to the broker."""
-        return Connection(HOST, self.port)
+        return Connection(self.host, self.port)
 
     def log_tail(self, lines: int = 20) -> str:
         """The last lines of the broker's own log."""
@@ -170,11 +172,20 @@ class Peer(ABC):
             self.kill()
 
 
-def free_ports(count: int) -> list[int]:
-    """Ports of 127.0.0.1 that were free a moment ago, all different."""
-    sockets = [socket.create_server((HOST, 0)) for _ in range(count)]
+def free_ports(count: int, host: str = HOST) -> list[int]:
+    """Ports of an address of this machine that were free a moment ago, all different.
+
+    Raises:
+        PeerError: it is no address of this machine.
+    """
+    sockets: list[socket.socket] = []
     try:
+        sockets += [socket.create_server((host, 0)) for _ in range(count)]
         return [listener.getsockname()[1] for listener in sockets]
+    except OSError as error:
+        raise PeerError(
+            f"cannot listen on {host}: {error}; name an address of the broker's machine"
+        ) from error
     finally:
         for listener in sockets:
             listener.close()

@@ -6,6 +6,7 @@ import queue
 import subprocess
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from bench.peers.install import JVM_PERFORMANCE_OPTIONS, PeerError, java_program
@@ -30,6 +31,9 @@ class ToolHost:
     Args:
         work: directory for its log.
         name: what errors call it.
+
+    Attributes:
+        heard: called by `finish` with each line the tool prints, as it prints it.
     """
 
     def __init__(self, work: Path, name: str):
@@ -49,6 +53,7 @@ class ToolHost:
                 text=True,
             )
         self._busy = False
+        self.heard: Callable[[str], None] = lambda line: None
         self._lines: queue.Queue[str | None] = queue.Queue()
         self._reader = threading.Thread(target=self._read, name=name, daemon=True)
         self._reader.start()
@@ -101,6 +106,7 @@ class ToolHost:
             text, marker, outcome = line.partition(END)
             if text:
                 lines.append(text)
+                self.heard(text)
             if marker:
                 self._busy = False
                 break

@@ -59,12 +59,18 @@ class EndToEnd:
 
 
 def producer_arguments(
-    bootstrap: str, topic: str, records: int, record_bytes: int, settings: dict[str, str]
+    bootstrap: str,
+    topic: str,
+    records: int,
+    record_bytes: int,
+    settings: dict[str, str],
+    reporting_ms: int = 5_000,
 ) -> list[str]:
-    """Arguments of an unthrottled ProducerPerformance run."""
+    """Arguments of an unthrottled ProducerPerformance run, which says each `reporting_ms` how it gets on."""
     properties = [f"{key}={value}" for key, value in settings.items()]
     fixed = ["--bootstrap-server", bootstrap, "--topic", topic, "--num-records", str(records)]
     rate = ["--record-size", str(record_bytes), "--throughput", "-1"]
+    rate += ["--reporting-interval", str(reporting_ms)]
     return [*fixed, *rate, *(["--command-property", *properties] if properties else [])]
 
 
@@ -117,6 +123,16 @@ def parse_producer(lines: list[str]) -> Produced:
     match = _last_match(pattern, lines, PRODUCER)
     rate, mean, p50, p99, p999 = map(float, match.groups()[1:])
     return Produced(int(match[1]), rate, mean, p50, p99, p999)
+
+
+def parse_progress(line: str) -> tuple[int, float] | None:
+    """Records since the line before and the mean milliseconds to an acknowledgement, of a line that
+    ProducerPerformance prints while it runs; None of other lines.
+    """
+    match = re.match(
+        r"^(\d+) records sent, [\d.]+ records/sec \([\d.]+ MB/sec\), ([\d.]+) ms avg latency", line
+    )
+    return (int(match[1]), float(match[2])) if match and " 50th" not in line else None
 
 
 def parse_consumer(lines: list[str]) -> Consumed:

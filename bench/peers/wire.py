@@ -30,10 +30,16 @@ class WireError(Exception):
 
 @dataclass(frozen=True)
 class TopicState:
-    """Partitions of one topic as Metadata sees them."""
+    """Partitions of one topic as Metadata sees them.
+
+    Attributes:
+        in_sync, replicas: of the partition that has the fewest replicas in sync.
+    """
 
     partitions: int
     ready_partitions: int
+    in_sync: int = 0
+    replicas: int = 0
 
 
 class Connection:
@@ -255,12 +261,16 @@ def _read_metadata(reply: _Reader) -> dict[str, TopicState]:
         reply.int8()  # is_internal
         partitions = reply.int32()
         ready = 0
+        synced: list[tuple[int, int]] = []
         for _ in range(partitions):
             error = reply.int16()
             reply.int32()  # partition_index
             leader = reply.int32()
-            reply.skip(4 * reply.int32())  # replica_nodes
-            reply.skip(4 * reply.int32())  # isr_nodes
+            replicas = reply.int32()
+            reply.skip(4 * replicas)  # replica_nodes
+            in_sync = reply.int32()
+            reply.skip(4 * in_sync)  # isr_nodes
+            synced.append((in_sync, replicas))
             ready += error == ERROR_NONE and leader >= 0
-        topics[name] = TopicState(partitions, ready)
+        topics[name] = TopicState(partitions, ready, *min(synced, default=(0, 0)))
     return topics

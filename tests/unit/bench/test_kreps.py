@@ -1,19 +1,24 @@
-"""The 2014 test in its smallest size, and what its report says of figures that are given."""
+"""The 2014 test in its smallest size, here and on other machines, and how it is interrupted."""
 
 import json
+import shlex
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from bench.kreps import report
 from bench.kreps.__main__ import main
 from bench.kreps.catalogue import ARTICLE, TESTS
-from bench.kreps.measure import Measured
-from bench.kreps.run import NO_REPLICATION, Outcome, Result
+from bench.kreps.loads import ROOT
+from bench.kreps.machines import Here
+from bench.kreps.run import NO_REPLICATION
 
 SMOKE = [
     "producer",
     "producer-async",
-    "consumer",
     "both",
     "latency",
     "stored",
@@ -21,59 +26,136 @@ SMOKE = [
     "connections",
     "cold",
 ]
+SMALLEST = [
+    "--records",
+    "3000",
+    "--rounds",
+    "1",
+    "--warm-up",
+    "0",
+    "--no-warm-memory",
+    "--no-calm",
+    "--stored-gb",
+    "0.001",
+]
+# Runs what ssh would run there, here.
+STAND_IN = shlex.join([sys.executable, "-c", "import os, sys; os.execvp('sh', ['sh', '-c', sys.argv[2]])"])
+REMOTE = ["--remote-python", sys.executable, "--ssh", STAND_IN]
 
 
 def smallest(tmp_path, *arguments):
-    size = [
-        "--records",
-        "3000",
-        "--rounds",
-        "1",
-        "--warm-up",
-        "0",
-        "--no-warm-memory",
-        "--stored-gb",
-        "0.001",
-    ]
-    return main([*arguments, *size, "--output", str(tmp_path / "out"), "--work", str(tmp_path)])
+    return main([*arguments, *SMALLEST, "--output", str(tmp_path / "out"), "--work", str(tmp_path)])
 
 
-def test_a_run_in_its_smallest_size(tmp_path, monkeypatch):
-    monkeypatch.setattr("bench.kreps.measure.wait_until_calm", lambda: 0.0)
-    assert smallest(tmp_path, *[part for name in SMOKE for part in ("--test", name)]) == 0
+def report_of(tmp_path):
     (directory,) = (tmp_path / "out").iterdir()
-    found = json.loads((directory / "report.json").read_text())["outcomes"]
-    assert found["producer-async"]["bowstring"]["skipped"] == NO_REPLICATION
-    for name in SMOKE[2:4]:
-        (one,) = found[name]["bowstring"]["rounds"]
+    return directory, json.loads((directory / "report.json").read_text())
+
+
+def named(tests):
+    return [part for name in tests for part in ("--test", name)]
+
+
+def test_a_run_in_its_smallest_size(tmp_path, capsys, monkeypatch):
+    for name, values in (("sizes", (10, 100_000)), ("connections", (1, 100))):
+        monkeypatch.setitem(TESTS, name, replace(TESTS[name], values=values))
+    assert smallest(tmp_path, *named(SMOKE)) == 0
+    directory, found = report_of(tmp_path)
+    outcomes = found["outcomes"]
+    assert outcomes["producer-async"]["bowstring"]["skipped"] == NO_REPLICATION
+    for name in ("producer", "both"):
+        (one,) = outcomes[name]["bowstring"]["rounds"]
         assert one["values"]["records_per_second"] > 0 and one["timelines"]
-    assert [p["x"] for p in found["connections"]["bowstring"]["rounds"][0]["points"]] == [1, 10, 100, 1000]
+        assert one["values"]["client_rss_peak_mib"] > 1 and one["values"]["broker_rss_peak_mib"] > 1
+    assert [p["x"] for p in outcomes["connections"]["bowstring"]["rounds"][0]["points"]] == [1, 100]
     text = (directory / "report.md").read_text()
     assert "| 1 producer, no replication | 821,557 |" in text and str(tmp_path) not in text
-    assert {"throughput.svg", "latency.svg", "stored.svg"} <= {path.name for path in directory.iterdir()}
+    pictures = {path.stem for path in directory.glob("*.svg")}
+    assert pictures == {"throughput", "latency", "stored", "sizes", "connections", "cpu_per_gb", "over_time"}
+    assert not list(tmp_path.glob("bowstring-kreps-*"))
+    assert "1/7 1 producer, no replication, bowstring, round 1" in capsys.readouterr().err
 
 
-def test_librdkafka_as_the_client(tmp_path, monkeypatch):
-    monkeypatch.setattr("bench.kreps.measure.wait_until_calm", lambda: 0.0)
-    assert smallest(tmp_path, "--client", "librdkafka", "--test", "both") == 0
+def test_librdkafka_as_the_client(tmp_path):
+    assert smallest(tmp_path, "--client", "librdkafka", *named(["both", "latency"])) == 0
 
 
-def test_what_fails_is_told(tmp_path):
-    rounds = [Measured({"records_per_second": rate}) for rate in (1e6, 3e6, 2e6)]
-    outcomes = {
-        "producer": {"bowstring": Outcome(rounds), "kafka": Outcome(failure="PeerError: it died")},
-        "latency": {
-            "bowstring": Outcome([Measured({"p50_ms": 0.2, "p99_ms": 0.4, "p999_ms": 2})]),
-            "kafka": Outcome(skipped="no reason"),
-        },
-    }
-    machine = {"CPU": "Test CPU", "cores": "2"}
-    tests = [TESTS["producer"], TESTS["latency"]]
-    result = Result("2026-01-01 00:00 UTC", machine, {"bowstring": "1"}, "java", 1, 10, tests, outcomes)
-    text = (report.write(result, tmp_path) / "report.md").read_text()
-    assert "| 1 producer, no replication | 821,557 | 2,000,000 [1,000,000 – 3,000,000] | – |" in text
-    assert "| end-to-end latency | 2 / 3 / 14 | 0.2 / 0.4 / 2 ms | – |" in text
-    assert "**failed**: PeerError: it died" in text and "not run; no reason" in text
+def test_brokers_and_loads_on_other_machines(tmp_path):
+    hosts = ["--hosts", "first=127.0.0.1", "--load-hosts", "second=127.0.0.1"]
+    assert (
+        smallest(tmp_path, *hosts, *REMOTE, "--remote-work", str(tmp_path), *named(["producer", "cold"])) == 0
+    )
+    directory, found = report_of(tmp_path)
+    assert list(found["machines"]) == ["broker 1", "load 1"]
+    for name in ("producer", "cold"):
+        (one,) = found["outcomes"][name]["bowstring"]["rounds"]
+        assert one["values"]["records_per_second"] > 0 and one["values"]["broker_cpu_seconds_per_gb"] > 0
+    assert "brokers and loads on machines of their own" in (directory / "report.md").read_text()
+    assert not list(tmp_path.glob("bowstring-kreps-*"))
+
+
+def test_agents_that_are_started_by_hand(tmp_path):
+    command = [sys.executable, "-m", "bench.kreps", "--hosts", "first=127.0.0.1", "--print-commands"]
+    command += ["--listen", "127.0.0.1:0", "--test", "producer", *REMOTE, *SMALLEST]
+    command += ["--remote-work", str(tmp_path), "--output", str(tmp_path / "out"), "--work", str(tmp_path)]
+    with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) as bench:
+        printed = next(line for line in bench.stderr if "bench.kreps.agent" in line)
+        stranger = printed.replace("--token ", "--token not-").strip()
+        assert subprocess.run(stranger, shell=True, timeout=60, check=False).returncode == 0
+        with subprocess.Popen(printed.strip(), shell=True) as agent:
+            assert bench.wait(60) == 0, bench.stderr.read()
+            assert agent.wait(30) == 0
+    _, found = report_of(tmp_path)
+    assert found["outcomes"]["producer"]["bowstring"]["rounds"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--records", "100000000000"], "GB of disk on here"),
+        (["--hosts", "nowhere", "--ssh", "false"], "no agent on nowhere"),
+        (
+            ["--hosts", "h", "--print-commands", "--listen", "127.0.0.1:0", "--wait", "0"],
+            "not heard of within 0 s: h",
+        ),
+        (["--collect", "/nonexistent"], "name directories that runs have written"),
+    ],
+)
+def test_what_cannot_be_run_says_what_to_do(tmp_path, capsys, arguments, says):
+    common = ["--test", "producer", "--work", str(tmp_path), "--output", str(tmp_path / "out")]
+    assert main([*common, *arguments]) == 2
+    assert says in capsys.readouterr().err
+
+
+def children(pid):
+    return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def test_an_interrupted_run_leaves_nothing_behind_and_writes_what_it_has(tmp_path):
+    size = [*SMALLEST, "--rounds", "100000", "--output", str(tmp_path / "out"), "--work", str(tmp_path)]
+    command = [sys.executable, "-m", "bench.kreps", "--test", "producer", *size]
+    with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) as bench:
+        for line in bench.stderr:
+            if line.startswith("2/"):
+                break
+        started = children(bench.pid)
+        assert started
+        bench.send_signal(signal.SIGINT)
+        assert bench.wait(60) == 130
+    assert not [pid for pid in started if Path(f"/proc/{pid}").exists()]
+    directory, found = report_of(tmp_path)
+    assert found["interrupted"] and found["outcomes"]["producer"]["bowstring"]["rounds"]
+    assert "The run was interrupted" in (directory / "report.md").read_text()
+    assert not list(tmp_path.glob("bowstring-kreps-*"))
+
+
+def test_a_machine_ends_what_it_has_started(tmp_path):
+    from bench.kreps.loads import Order
+
+    here = Here(tmp_path)
+    load = here.begin("native", Order("produce", "127.0.0.1:1", "t", 1, 1))
+    here.close()
+    assert load._process.returncode == -signal.SIGKILL
 
 
 @pytest.mark.parametrize(
@@ -82,3 +164,8 @@ def test_what_fails_is_told(tmp_path):
 )
 def test_the_figures_of_the_article(name, figure):
     assert TESTS[name].figure_2014 == (figure,) and TESTS[name] in ARTICLE
+
+
+def test_the_tests_are_listed(capsys):
+    assert main(["--list"]) == 0
+    assert "producers-3-async   3 producers, 3× asynchronous; 2014: 2,024,032" in capsys.readouterr().out

@@ -1,0 +1,238 @@
+"""Machines that brokers and loads run on: this one, and others by an agent (see bench.kreps.remote)."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import subprocess
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from bench import machine
+from bench.cases.cold import evict
+from bench.kreps.loads import Client, JavaLoad, Load, Order, ProcessLoad
+from bench.lab import wait_until_calm
+from bench.peers.bowstring import Bowstring
+from bench.peers.install import PeerError
+from bench.peers.kafka import LOG4J, SHIPPED_SETTINGS, Kafka
+from bench.peers.peer import COMMON_SETTINGS, HOST, Peer, free_ports, write_properties
+from bench.peers.toolhost import ToolHost
+from bench.procfs import cpu_seconds, memory
+from bench.warm_memory import WarmMemory
+
+
+@dataclass(frozen=True)
+class BrokerOrder:
+    """A broker to be started.
+
+    Attributes:
+        name: Whose: bowstring or kafka.
+        node: Its id, from 1.
+        address: What it listens on and tells clients.
+        quorum: (node, address, broker port, controller port) of every broker; empty for a lone one.
+        cluster_id: Of the quorum.
+    """
+
+    name: str
+    node: int
+    address: str
+    quorum: tuple[tuple[int, str, int, int], ...] = ()
+    cluster_id: str = ""
+
+    @property
+    def key(self) -> str:
+        """Its name among the brokers of a machine."""
+        return f"{self.name}-{len(self.quorum) or 1}-{self.node}"
+
+
+class QuorumKafka(Kafka):
+    """One of several Apache Kafka brokers, each a controller too."""
+
+    def __init__(self, work: Path, order: BrokerOrder):
+        super().__init__(work)
+        self._order = order
+
+    def prepare(self) -> None:
+        """Writes its configuration and formats its directory as a member of the quorum."""
+        quorum = self._order.quorum
+        _, _, port, controller_port = next(each for each in quorum if each[0] == self._order.node)
+        (self.work / "log4j2.properties").write_text(LOG4J)
+        listeners = f"PLAINTEXT://{self.host}:{port}"
+        settings = SHIPPED_SETTINGS | COMMON_SETTINGS
+        settings |= {
+            "node.id": str(self._order.node),
+            "listeners": f"{listeners},CONTROLLER://{self.host}:{controller_port}",
+            "advertised.listeners": listeners,
+            "controller.quorum.voters": ",".join(f"{node}@{host}:{at}" for node, host, _, at in quorum),
+            "log.dirs": str(self.data),
+        }
+        write_properties(self._settings, settings)
+        options = ["--config", str(self._settings), "--cluster-id", self._order.cluster_id]
+        command = [*self._java(["-Xmx256M"]), "kafka.tools.StorageTool", "format", *options]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise PeerError(f"formatting Kafka's directory failed:\n{done.stdout}{done.stderr}")
+        self.port = port
+
+
+class Machine(ABC):
+    """Where brokers and loads run. Brokers are named by their order's key.
+
+    Attributes:
+        name: What reports call it.
+        address: Where the other machines reach what listens on it.
+    """
+
+    name: str
+    address: str
+
+    @abstractmethod
+    def facts(self) -> dict[str, str]:
+        """See bench.machine.facts."""
+
+    @abstractmethod
+    def free_bytes(self) -> int:
+        """Of the disk that brokers write to."""
+
+    @abstractmethod
+    def free_ports(self, count: int) -> list[int]:
+        """Ports of `address` that are free."""
+
+    @abstractmethod
+    def prepare(self, order: BrokerOrder) -> int:
+        """Makes a broker ready to be launched; its port.
+
+        Raises:
+            PeerError: something is not installed; the message says what.
+        """
+
+    @abstractmethod
+    def launch(self, key: str) -> None:
+        """Starts a broker's process."""
+
+    @abstractmethod
+    def await_ready(self, key: str) -> str:
+        """Returns the broker's version when it answers."""
+
+    @abstractmethod
+    def kill(self, key: str) -> None:
+        """Ends a broker and removes its records."""
+
+    @abstractmethod
+    def usage(self, key: str) -> tuple[float, int]:
+        """(CPU-seconds since its start, resident bytes now) of a broker."""
+
+    @abstractmethod
+    def evict(self, key: str, topic: str) -> None:
+        """Takes a topic's files out of memory."""
+
+    @abstractmethod
+    def settle(self, *, fill_memory: bool) -> None:
+        """Waits until the machine does little; with `fill_memory` fills memory first (bench.warm_memory)."""
+
+    @abstractmethod
+    def begin(self, client: Client, order: Order) -> Load:
+        """Makes a load; it waits to be let go."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Ends everything that was started."""
+
+
+class Here(Machine):
+    """The machine this process runs on.
+
+    Args:
+        work: A directory with room for records and logs.
+        address: One of its own.
+    """
+
+    name: str = "here"
+    PEERS: ClassVar[dict[str, type[Peer]]] = {Bowstring.name: Bowstring, Kafka.name: Kafka}
+
+    def __init__(self, work: Path, address: str = HOST):
+        self.address = address
+        self._work = work
+        self._peers: dict[str, Peer] = {}
+        self._idle_hosts: list[ToolHost] = []
+        self._loads: list[Load] = []
+        self._numbers = itertools.count(1)
+        self._memory = WarmMemory(work / "memory")
+
+    def facts(self) -> dict[str, str]:
+        """See Machine."""
+        return machine.facts()
+
+    def free_bytes(self) -> int:
+        """See Machine."""
+        return shutil.disk_usage(self._work).free
+
+    def free_ports(self, count: int) -> list[int]:
+        """See Machine."""
+        return free_ports(count, self.address)
+
+    def prepare(self, order: BrokerOrder) -> int:
+        """See Machine."""
+        work = self._work / order.key
+        peer = QuorumKafka(work, order) if order.quorum else self.PEERS[order.name](work)
+        peer.host = order.address
+        peer.prepare()
+        self._peers[order.key] = peer
+        return peer.port
+
+    def launch(self, key: str) -> None:
+        """See Machine."""
+        self._peers[key].launch()
+
+    def await_ready(self, key: str) -> str:
+        """See Machine."""
+        self._peers[key].await_ready()
+        return self._peers[key].version()
+
+    def kill(self, key: str) -> None:
+        """See Machine."""
+        if peer := self._peers.pop(key, None):
+            peer.kill()
+            shutil.rmtree(peer.work)
+
+    def usage(self, key: str) -> tuple[float, int]:
+        """See Machine."""
+        peer = self._peers[key]
+        if not peer.alive:
+            raise PeerError(f"{peer.name} has ended; its log ends:\n{peer.log_tail()}")
+        return cpu_seconds(peer.pid), memory(peer.pid).rss_bytes
+
+    def evict(self, key: str, topic: str) -> None:
+        """See Machine."""
+        evict(self._peers[key], topic)
+
+    def settle(self, *, fill_memory: bool) -> None:
+        """See Machine."""
+        if fill_memory:
+            self._memory.fill()
+        wait_until_calm()
+
+    def begin(self, client: Client, order: Order) -> Load:
+        """See Machine."""
+        load = self._java(order) if client == "java" else ProcessLoad(client, order)
+        self._loads = [*self._loads[-1_000:], load]
+        return load
+
+    def _java(self, order: Order) -> JavaLoad:
+        self._idle_hosts = [host for host in self._idle_hosts if host.alive]
+        if not self._idle_hosts:
+            self._idle_hosts.append(ToolHost(self._work / "tools", f"jvm-{next(self._numbers)}"))
+        host = self._idle_hosts.pop()
+        return JavaLoad(host, order, lambda: self._idle_hosts.append(host))
+
+    def close(self) -> None:
+        """See Machine."""
+        for load in self._loads:
+            load.kill()
+        for host in self._idle_hosts:
+            host.close()
+        for key in list(self._peers):
+            self.kill(key)
+        self._memory.give_back()

@@ -1,0 +1,70 @@
+"""What a report of the 2014 test says of figures that are given."""
+
+import json
+
+import pytest
+
+from bench.kreps import report
+from bench.kreps.catalogue import TESTS
+from bench.kreps.measure import Measured
+from bench.kreps.results import Outcome, Result, from_json, merge
+from bench.peers.install import PeerError
+
+MACHINES = {"brokers and clients": {"CPU": "Test CPU", "cores": "2"}}
+
+
+def result_of(tests, outcomes, **others):
+    facts = {"started": "2026-01-01 00:00 UTC", "machines": MACHINES, "versions": {"bowstring": "1"}}
+    size = {"client": "native", "brokers": 1, "records": 10}
+    return Result(tests=[TESTS[name] for name in tests], outcomes=outcomes, **facts | size | others)
+
+
+def rounds_of(*rates):
+    return Outcome([Measured({"records_per_second": rate, "broker_cores": 1.5}) for rate in rates])
+
+
+def test_medians_spreads_ratios_and_failures(tmp_path):
+    outcomes = {
+        "producer": {"bowstring": rounds_of(6e6, 8e6, 7e6), "kafka": rounds_of(1e6)},
+        "consumer": {"bowstring": rounds_of(9e6), "kafka": Outcome(failure="PeerError: it died")},
+        "latency": {
+            "bowstring": Outcome([Measured({"p50_ms": 0.2, "p99_ms": 4, "p999_ms": 20})]),
+            "kafka": Outcome(skipped="no reason"),
+        },
+    }
+    text = (report.write(result_of(outcomes, outcomes), tmp_path) / "report.md").read_text()
+    rate = "7,000,000 [6,000,000 – 8,000,000]"
+    assert f"| 1 producer, no replication | 821,557 | {rate} | 1,000,000 | 7.00 |" in text
+    assert "| end-to-end latency | 2 / 3 / 14 | 0.2 / 4 / 20 ms | – | – |" in text
+    assert "| 1 producer, no replication | ≥ 5,000,000 | 7,000,000 | met |" in text
+    assert (
+        "| 1 consumer | ≥ 12,000,000 | 9,000,000 | **missed by 25 %**; cores busy: broker 1.5, clients – |"
+        in text
+    )
+    assert "| end-to-end latency, p99 | ≤ 1 ms | 4 ms | **missed by 75 %** |" in text
+    assert "**failed**: PeerError: it died" in text and "not run; no reason" in text
+
+
+def test_flatness_is_judged():
+    points = [{"x": gb, "records_per_second": rate} for gb, rate in ((1.0, 100), (2.0, 100), (3.0, 80))]
+    outcomes = {"stored": {"bowstring": Outcome([Measured({"records_per_second": 100}, [], points)])}}
+    text = report._markdown(result_of(outcomes, outcomes), [])
+    assert (
+        "Bowstring from 1 to 3 GB of values stored: -20 % to +0 % of the median, not flat within 10 %" in text
+    )
+
+
+def test_what_was_written_is_read_again_and_put_together(tmp_path):
+    ours = result_of(["producer"], {"producer": {"bowstring": rounds_of(5e6, 6e6)}})
+    directory = report.keep(ours, tmp_path)
+    again = from_json(json.loads((directory / "report.json").read_text()))
+    assert again == ours
+    theirs = result_of(["producer"], {"producer": {"kafka": rounds_of(1e6)}}, versions={"kafka": "2"})
+    whole = merge([again, theirs])
+    assert whole.versions == {"bowstring": "1", "kafka": "2"}
+    assert {peer: len(each.rounds) for peer, each in whole.outcomes["producer"].items()} == {
+        "bowstring": 2,
+        "kafka": 1,
+    }
+    with pytest.raises(PeerError, match="the runs differ in records"):
+        merge([ours, result_of(["producer"], {}, records=11)])
