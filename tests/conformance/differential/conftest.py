@@ -25,7 +25,8 @@ SETTINGS = {
     "group.max.size": str(LARGEST_GROUP),
     # Answers must not depend on how far a rebalance timer or a retention pass has come.
     "group.initial.rebalance.delay.ms": "0",
-    "log.retention.check.interval.ms": "600000",
+    "log.retention.check.interval.ms": "3600000",
+    "log.initial.task.delay.ms": "3600000",
 }
 
 
