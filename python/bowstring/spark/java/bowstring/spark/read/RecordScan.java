@@ -32,21 +32,30 @@ final class RecordScan implements Scan, Batch, SupportsReportStatistics {
   private final SourceOptions options;
   private final StructType schema;
   private final PushedFilters filters;
+  private final PushedAggregates aggregates;
   private final long limit;
   private boolean isStream;
   private OffsetReader offsets;
   private List<OffsetRange> ranges;
 
-  RecordScan(SourceOptions options, StructType schema, PushedFilters filters, long limit) {
+  /**
+   * A scan of what a query needs.
+   *
+   * @param schema columns of the records; not looked at if there are aggregates
+   * @param aggregates that the tasks compute; null if they hand out records
+   */
+  RecordScan(SourceOptions options, StructType schema, PushedFilters filters, PushedAggregates aggregates,
+      long limit) {
     this.options = options;
-    this.schema = schema;
+    this.schema = aggregates == null ? schema : aggregates.needed();
     this.filters = filters;
+    this.aggregates = aggregates;
     this.limit = limit;
   }
 
   @Override
   public StructType readSchema() {
-    return schema;
+    return aggregates == null ? schema : aggregates.schema();
   }
 
   @Override
@@ -58,6 +67,7 @@ final class RecordScan implements Scan, Batch, SupportsReportStatistics {
     };
     return "bowstring columnar, " + local + ", " + options.subscription()
         + (filters.pushed().length > 0 ? ", PushedFilters: " + filters : "")
+        + (aggregates == null ? "" : ", " + aggregates)
         + (limit == ReadSettings.UNLIMITED ? "" : ", PushedLimit: " + limit);
   }
 
@@ -135,18 +145,28 @@ final class RecordScan implements Scan, Batch, SupportsReportStatistics {
   @Override
   public InputPartition[] planInputPartitions() {
     List<OffsetRange> planned = ranges();
+    if (planned.isEmpty() && aggregates != null && !aggregates.isGrouped()) {
+      // a count of nothing is a row, too, which Spark expects from us then
+      return new InputPartition[] {offsets.task(new OffsetRange(new TopicPartition("", 0), 0, 0))};
+    }
     return planned.stream().map(offsets::task).toArray(InputPartition[]::new);
   }
 
   @Override
   public PartitionReaderFactory createReaderFactory() {
-    return new RecordReaderFactory(ReadSettings.of(options, schema, limit, filters.minTimestampMs()), false);
+    ReadSettings settings = ReadSettings.of(options, schema, limit, filters.minTimestampMs());
+    return aggregates == null ? new RecordReaderFactory(settings, false)
+        : new AggregateReaderFactory(settings, aggregates);
   }
 
   @Override
   public Statistics estimateStatistics() {
     if (isStream) {
       return new Estimate(OptionalLong.empty(), OptionalLong.empty()); // without a batch at hand, nothing is known
+    }
+    if (aggregates != null) {
+      int tasks = Math.max(1, ranges().size());
+      return new Estimate(OptionalLong.of(tasks * GUESSED_RECORD_BYTES), OptionalLong.of(tasks));
     }
     long rows = ranges().stream().mapToLong(range -> Math.min(range.size(), limit)).sum();
     return new Estimate(OptionalLong.of(rows * GUESSED_RECORD_BYTES), OptionalLong.of(rows));

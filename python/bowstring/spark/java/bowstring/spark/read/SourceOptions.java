@@ -49,6 +49,7 @@ public final class SourceOptions {
     localMode();
     failOnDataLoss();
     includeHeaders();
+    pushDownAggregate();
     pollTimeoutMs();
     fetchOffsetRetries();
     fetchOffsetRetryIntervalMs();
@@ -245,6 +246,11 @@ public final class SourceOptions {
 
   boolean includeHeaders() {
     return bool("includeHeaders", false);
+  }
+
+  /** As Spark's JDBC source calls it. */
+  boolean pushDownAggregate() {
+    return bool("pushDownAggregate", true);
   }
 
   private boolean bool(String name, boolean otherwise) {

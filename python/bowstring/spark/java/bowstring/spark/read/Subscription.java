@@ -28,6 +28,11 @@ public record Subscription(List<String> topics, Pattern pattern, Set<TopicPartit
     return names;
   }
 
+  /** Whether all partitions are one topic's, whatever topics there are. */
+  boolean isOfOneTopic() {
+    return pattern == null && topicsAsked().size() == 1;
+  }
+
   @Override
   public String toString() {
     if (pattern != null) {
