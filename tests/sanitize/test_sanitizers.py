@@ -20,7 +20,6 @@ SUBJECTS = [
     "tests/unit/clients/test_fetch_answer.py",
     "tests/unit/values",
     "tests/unit/wal",
-    "tests/unit/clients/test_fetch_answer.py",
     *sorted(
         str(path.relative_to(ROOT)) for path in ROOT.glob("tests/fuzz/test_*.py") if "spark" not in path.name
     ),

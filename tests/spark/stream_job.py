@@ -1,18 +1,18 @@
-"""A streaming job that copies a topic, for the test that kills it: servers, from, to, checkpoint, engine."""
+"""A streaming job that copies a topic, for the test that kills it: servers, from, to, checkpoint, engine, rows per batch."""
 
 import sys
 
 from bowstring.spark.sessions import session
 
 
-def main(servers: str, source: str, target: str, checkpoint: str, engine: str) -> None:
+def main(servers: str, source: str, target: str, checkpoint: str, engine: str, rows_per_batch: str) -> None:
     """Copies until it is killed; says so when the first batch is through."""
     settings = {"spark.driver.memory": "700m", "spark.ui.enabled": "false", "spark.log.level": "ERROR"}
     spark = session("copy", master="local[2]", fast_checkpoints=True, **settings)
     rows = (
         spark.readStream.format("bowstring")
         .options(**{"kafka.bootstrap.servers": servers, "subscribe": source, "startingOffsets": "earliest"})
-        .options(maxOffsetsPerTrigger=2000, engine=engine)
+        .options(maxOffsetsPerTrigger=rows_per_batch, engine=engine)
         .load()
     )
     query = (

@@ -48,14 +48,15 @@ class Job:
         self.process.stdout.close()
 
 
-@pytest.mark.parametrize("engine", ["columnar", "python"])
-def test_nothing_is_missing_after_the_driver_was_killed(broker, make_topic, tmp_path, engine):
+# Batches of the Python engine take longer: ten of them are enough to be killed in the middle.
+@pytest.mark.parametrize(("engine", "rows_per_batch"), [("columnar", 2_000), ("python", 4_000)])
+def test_nothing_is_missing_after_the_driver_was_killed(broker, make_topic, tmp_path, engine, rows_per_batch):
     servers = broker.bootstrap_servers
     source, target = make_topic(servers, 2), make_topic(servers, 2)
     with bowstring.Producer(servers) as producer:
         for number in range(ROWS):
             producer.send(source, b"value %d" % number, key=b"%d" % number)
-    arguments = (servers, source, target, str(tmp_path / "checkpoint"), engine)
+    arguments = (servers, source, target, str(tmp_path / "checkpoint"), engine, str(rows_per_batch))
     job = Job(*arguments)
     try:
         deadline = time.monotonic() + TIMEOUT_S

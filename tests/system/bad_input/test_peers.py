@@ -120,7 +120,7 @@ def test_slow_reader_gets_all_of_it(victim: Victim) -> None:
             if len(answer) % (MIB // 2) < 65536:
                 began = time.monotonic()
                 victim.still_serves()
-                assert time.monotonic() - began < 2
+                assert time.monotonic() - began < 15
     assert bytes(answer) == quick_answer
 
 
@@ -163,7 +163,7 @@ def test_idle_connections_are_closed(own_victim: Callable[[dict[str, str]], Vict
         began = time.monotonic()
         assert silent.closed()
         assert halfway.closed()
-        assert 1 < time.monotonic() - began < 5
+        assert 1 < time.monotonic() - began < 30
 
 
 @pytest.mark.parametrize("bytes_a_time", [1, 3, 4096])

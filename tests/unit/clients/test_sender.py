@@ -159,7 +159,7 @@ def test_no_broker_at_all():
     began = time.monotonic()
     with pytest.raises(NoBrokerError, match=r"127.0.0.1:1"):
         producer.send("t", b"x")
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 20  # not the minute that is the default
     producer.close()
 
 
@@ -195,7 +195,7 @@ def test_close_gives_up_after_its_timeout(broker):
     future = producer.send("t", b"x")
     began = time.monotonic()
     producer.close(timeout=0.3)
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 20  # not the request's 30 s
     assert "closed" in str(future.exception(1))
     with pytest.raises(ClosedError):
         producer.send("t", b"y")

@@ -192,9 +192,9 @@ def test_others_are_served_while_the_disk_works(tmp_path, gate):
         for _ in range(5):
             fill(other, 1, partition=1)
         assert read_all(other, 0, partition=1) == list(range(50))
-        parts = other.call(two_partitions(0, max_wait_ms=5000), 17).responses[0].partitions
+        parts = other.call(two_partitions(0, max_wait_ms=30_000), 17).responses[0].partitions
         assert {part.partition_index: len(part.records or b"") > 0 for part in parts} == {0: False, 1: True}
-        assert time.monotonic() - started < 4
+        assert time.monotonic() - started < 25
         gate.go.set()
         assert records_of(cold.receive(1, 17).responses[0].partitions[0].records)[0][0] == 0
     finally:
@@ -315,6 +315,6 @@ def test_min_bytes_that_only_the_disk_has_are_waited_for(tmp_path):
         started = time.monotonic()
         answer = served.client().call(fetch(17, max_wait_ms=20_000, min_bytes=1 << 19), 17)
         assert len(answer.responses[0].partitions[0].records) > 1 << 19
-        assert time.monotonic() - started < 5
+        assert time.monotonic() - started < 15
     finally:
         served.close()

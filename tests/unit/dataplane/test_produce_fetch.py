@@ -70,14 +70,14 @@ def test_long_poll_is_woken_by_an_append(served, client):
     client.call(produce(batch(b"late"), 9), 9)
     answer = fetched(reader.receive(1, 12))
     assert records_of(answer.records) == [(0, b"late")]
-    assert time.monotonic() - begin < 5
+    assert time.monotonic() - begin < 15
 
 
 def test_long_poll_ends_after_max_wait(client):
     begin = time.monotonic()
     answer = fetched(client.call(fetch(12, max_wait_ms=200), 12))
     assert answer.records == b"" and answer.error_code == 0
-    assert 0.15 < time.monotonic() - begin < 3
+    assert 0.15 < time.monotonic() - begin < 30
 
 
 def test_min_bytes_are_waited_for(served, client):
