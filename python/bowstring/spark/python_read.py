@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
+import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -127,7 +128,7 @@ class Columns:
     def __init__(self, options: ReadOptions, wanted: StructType, offsets: OffsetRange):
         self._schema = arrow_schema(wanted)
         self._constants: dict[str, Any] = {"topic": offsets.topic, "partition": offsets.partition}
-        self._repeated: dict[str, pa.Array] = {}
+        self._repeated: dict[tuple[str, str | int], pa.Array] = {}
         self._decoder: ValueDecoder | None = None
         asked = set(self._schema.names)
         if options.shape.value_options:
@@ -150,15 +151,37 @@ class Columns:
             if field.name in decoded:
                 array = decoded[field.name]
             elif field.name in self._constants:
-                array = self._constant(field, batch.num_rows)
+                array = self._constant(field.name, self._constants[field.name], batch.num_rows)
+            elif field.name == "timestampType":
+                array = self._timestamp_type(batch.column("timestamp_type"))
             else:
                 array = batch.column(READ_COLUMNS[field.name])
             arrays.append(array if array.type == field.type else array.cast(field.type))
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
-    def _constant(self, field: pa.Field, rows: int) -> pa.Array:
-        known = self._repeated.get(field.name)
+    def _constant(self, name: str, value: str | int, rows: int) -> pa.Array:
+        """A column of one value; the longest so far is kept, and the batches get slices of it."""
+        known = self._repeated.get((name, value))
         if known is None or len(known) < rows:
-            value = pa.scalar(self._constants[field.name], field.type)
-            known = self._repeated[field.name] = pa.repeat(value, max(rows, 1_024))
+            known = self._repeated[name, value] = pa.repeat(_scalar(value), max(rows, 1_024))
         return known.slice(0, rows)
+
+    def _timestamp_type(self, types: pa.Array) -> pa.Array:
+        """It changes with a topic's configuration, hence hardly ever within a batch."""
+        raw = types.buffers()[1].slice(types.offset, len(types)).to_pybytes()
+        if raw.count(raw[:1]) == len(raw):
+            return self._constant("timestampType", int.from_bytes(raw[:1], signed=True), len(raw))
+        return types.cast(pa.int32())
+
+
+def _scalar(value: str | int) -> pa.Scalar:
+    """A string or a 32-bit number as Arrow has it.
+
+    pyarrow.scalar() would load pandas to see whether the value is one of pandas' own, and that takes a new
+    worker longer than reading a million records.
+    """
+    if isinstance(value, int):
+        return pa.Array.from_buffers(pa.int32(), 1, [None, pa.py_buffer(struct.pack("=i", value))])[0]
+    raw = value.encode()
+    ends = struct.pack("=2i", 0, len(raw))
+    return pa.Array.from_buffers(pa.string(), 1, [None, pa.py_buffer(ends), pa.py_buffer(raw)])[0]

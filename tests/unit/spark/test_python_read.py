@@ -1,5 +1,9 @@
 """What a task of the Python engine reads, without Spark around it."""
 
+import subprocess
+import sys
+
+import pyarrow as pa
 import pytest
 from pyspark.sql.types import StructType
 
@@ -63,6 +67,31 @@ def test_exactly_the_columns_wanted(servers):
     only = StructType([wanted["topic"]])
     (batch,) = python_read.read_range(asked, only, OffsetRange("t", 1, 0, 5))
     assert batch.to_pydict() == {"topic": ["t"] * 5}
+
+
+FRESH_WORKER = """
+import sys
+from bowstring.spark.options import read_options
+from bowstring.spark.python_read import read_range
+from bowstring.spark.ranges import OffsetRange
+from bowstring.spark.row_schema import spark_schema
+asked = read_options({"kafka.bootstrap.servers": sys.argv[1], "subscribe": "t"}, streaming=False)
+rows = sum(batch.num_rows for batch in read_range(asked, spark_schema(asked.shape), OffsetRange("t", 0, 0, 500)))
+print(rows, *({"numba", "pandas", "pyarrow.compute"} & sys.modules.keys()))
+"""
+
+
+def test_a_new_worker_loads_nothing_heavy(servers):
+    done = subprocess.run([sys.executable, "-c", FRESH_WORKER, servers], capture_output=True, text=True)
+    assert done.stdout.split() == ["500"], done.stderr
+
+
+def test_timestamp_types_that_differ_within_a_batch(servers):
+    asked = options(servers, columns="timestampType")
+    columns = python_read.Columns(asked, spark_schema(asked.shape), OffsetRange("t", 0, 0, 5))
+    for types in ([0, 0, 0], [1, 1], [0, 1, 1, 0]):
+        given = pa.record_batch({"timestamp_type": pa.array([9, *types], pa.int8())}).slice(1)
+        assert columns.convert(given).to_pydict() == {"timestampType": types}
 
 
 def test_what_retention_took_meanwhile(servers):
