@@ -5,10 +5,13 @@ Everything lands in `.peers/` at the top of the checkout, which git ignores.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import re
 import shutil
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -57,8 +60,9 @@ def kafka_classpath() -> str:
     """
     needed = hashlib.sha256(POM.read_bytes()).hexdigest()[:12]
     home = PEERS / f"kafka-{kafka_version()}-{needed}"
-    if not (home / "complete").exists():
-        _install(home)
+    with _alone():
+        if not (home / "complete").exists():
+            _install(home)
     return f"{home / 'libs'}/*"
 
 
@@ -70,12 +74,13 @@ def spark_kafka_jars() -> list[str]:
     """
     needed = hashlib.sha256("\n".join(SPARK_KAFKA_ARTIFACTS).encode()).hexdigest()[:12]
     home = PEERS / f"spark-kafka-{needed}"
-    if not (home / "complete").exists():
-        shutil.rmtree(home, ignore_errors=True)
-        for artifact in SPARK_KAFKA_ARTIFACTS:
-            goal = ["dependency:copy", f"-Dartifact={artifact}", f"-DoutputDirectory={home}"]
-            _run(["mvn", "--quiet", "--batch-mode", *goal])
-        (home / "complete").touch()
+    with _alone():
+        if not (home / "complete").exists():
+            shutil.rmtree(home, ignore_errors=True)
+            for artifact in SPARK_KAFKA_ARTIFACTS:
+                goal = ["dependency:copy", f"-Dartifact={artifact}", f"-DoutputDirectory={home}"]
+                _run(["mvn", "--quiet", "--batch-mode", *goal])
+            (home / "complete").touch()
     return sorted(map(str, home.glob("*.jar")))
 
 
@@ -85,8 +90,9 @@ def java_program(name: str) -> str:
     digest = hashlib.sha256(source.read_bytes() + POM.read_bytes()).hexdigest()[:12]
     classes = PEERS / "classes" / f"{name}-{digest}"
     libraries = kafka_classpath()
-    if not (classes / f"{name}.class").exists():
-        _run(["javac", "-Xlint:all,-processing", "-cp", libraries, "-d", str(classes), str(source)])
+    with _alone():
+        if not (classes / f"{name}.class").exists():
+            _run(["javac", "-Xlint:all,-processing", "-cp", libraries, "-d", str(classes), str(source)])
     return f"{classes}:{libraries}"
 
 
@@ -95,6 +101,15 @@ def java_version() -> str:
     _require("java")
     output = subprocess.run(["java", "-version"], capture_output=True, text=True, check=True).stderr
     return output.splitlines()[0]
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """One process at a time: Maven's repository of a user is not made for two."""
+    PEERS.mkdir(exist_ok=True)
+    with (PEERS / "install.lock").open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
 
 
 def _install(home: Path) -> None:

@@ -58,8 +58,7 @@ def kafka_classpath() -> str:
     """The class path of Apache Kafka's broker, tools and clients, copied from Maven Central on first use."""
     tool("java", "a JDK (Debian: default-jdk-headless)")
     tool("mvn", "Maven (Debian: maven)")
-    with _lock("kafka"):
-        return install.kafka_classpath()
+    return install.kafka_classpath()
 
 
 def java_driver() -> list[str]:

@@ -43,8 +43,7 @@ SETTINGS: dict[str, Any] = {
 def kafka_source_jars() -> list[str]:
     """Spark's own Kafka connector and what it needs, from Maven Central."""
     peers.tool("mvn", "Maven (Debian: maven)")
-    with peers._lock("spark-kafka"):
-        return install.spark_kafka_jars()
+    return install.spark_kafka_jars()
 
 
 @pytest.fixture(scope="session")

@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.__main__ import PARTS
-
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = [
     path
@@ -70,20 +68,6 @@ def test_file_lengths():
         if (count := len(path.read_text().splitlines())) > FILE_LINES_MAX
     ]
     assert not long, f"files over {FILE_LINES_MAX} lines; split them by subject:\n" + "\n".join(long)
-
-
-def test_every_test_is_in_one_part_of_the_suite():
-    tests = list((ROOT / "tests").rglob("test_*.py"))
-    parts = {
-        relative(path): [
-            part.name
-            for part in PARTS
-            if any(path.is_relative_to(ROOT / each) for each in part.paths)
-            and not any(path.is_relative_to(ROOT / each) for each in part.without)
-        ]
-        for path in tests
-    }
-    assert parts and {path: names for path, names in parts.items() if len(names) != 1} == {}
 
 
 def native_functions(path: Path):
