@@ -37,7 +37,7 @@ def print_headline(
     for problem in problems:
         console.print(f"[bold red]✗[/] {problem}")
     if read is not None and read.skipped:
-        console.print(f"[yellow]–[/] Spark did not read them: {read.skipped}")
+        console.print("[yellow]–[/] Spark did not read them, for the reason above")
     elif read is not None and not read.problems:
         console.print(
             f"[bold green]✓[/] Spark ({read.engine} engine) read all {read.records:,} records in "
