@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 
 TESTS: Final = Path(__file__).parent
-# Long ones first; what begins together differs in what it needs: JVMs here, a compiler there.
+# Long ones first (make test tells pytest-xdist to leave their order); what begins together differs in what it needs: JVMs here, a compiler there.
 TOGETHER: Final = ("spark", "sanitize", "conformance", "system", "simulation", "fuzz")
 
 
