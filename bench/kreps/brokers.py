@@ -33,8 +33,7 @@ class Cluster:
     @property
     def bootstrap(self) -> str:
         """`host:port,…` for clients."""
-        addresses = [order.address for _, order in self._brokers]
-        return ",".join(f"{address}:{port}" for address, port in zip(addresses, self._ports, strict=True))
+        return ",".join(f"{address}:{port}" for address, port in self.listeners)
 
     def start(self) -> None:
         """Starts all, then waits for all, for a quorum needs its members.
@@ -64,13 +63,13 @@ class Cluster:
             machine.evict(order.key, topic)
 
     @property
-    def first(self) -> tuple[str, int]:
-        """Address and port of the first broker."""
-        return self._brokers[0][1].address, self._ports[0]
+    def listeners(self) -> list[tuple[str, int]]:
+        """Address and port of each broker, once started."""
+        return list(zip((order.address for _, order in self._brokers), self._ports, strict=True))
 
     def connect(self) -> Connection:
         """A raw connection to the first broker."""
-        return Connection(*self.first)
+        return Connection(*self.listeners[0])
 
     def state(self, topic: str) -> TopicState:
         """A topic as the first broker's Metadata shows it."""

@@ -386,7 +386,8 @@ class Measurer:
         with self.cluster.connect() as connection:
             connection.create_topics([name], partitions, configs, replication=replication)
         limit = PARTITIONS_READY_SECONDS + partitions / NEW_PARTITIONS_PER_SECOND
-        wait_for_partitions(*self.cluster.first, partitions, time.monotonic() + limit, [name])
+        first, *others = self.cluster.listeners
+        wait_for_partitions(*first, partitions, time.monotonic() + limit, [name], others)
         return name
 
     def _filled(self, records: int) -> str:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import socket
 import struct
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 API_PRODUCE = 0
@@ -184,23 +185,33 @@ def wait_for_api_versions(host: str, port: int, deadline: float, poll_ms: float 
 
 
 def wait_for_partitions(
-    host: str, port: int, expected: int, deadline: float, names: list[str] | None = None
+    host: str,
+    port: int,
+    expected: int,
+    deadline: float,
+    names: list[str] | None = None,
+    others: Sequence[tuple[str, int]] = (),
 ) -> None:
     """Returns when `expected` partitions (internal topics not counted) can be used.
 
     Metadata must show a leader for each and each must answer ListOffsets: Kafka publishes a leader a moment
     before it opens the log, and an idempotent producer that writes into that gap may lose its sequence.
 
+    Args:
+        others: host and port of the cluster's other brokers, for a leader answers for its partitions alone.
+
     Raises:
         WireError: `deadline` (time.monotonic()'s clock) passed first.
     """
     ready = 0
-    with Connection(host, port) as connection:
+    with ExitStack() as ends:
+        connections = [ends.enter_context(Connection(*each)) for each in ((host, port), *others)]
         while time.monotonic() < deadline:
-            states = {n: s for n, s in connection.topics(names).items() if not n.startswith("__")}
+            states = {n: s for n, s in connections[0].topics(names).items() if not n.startswith("__")}
             ready = sum(state.ready_partitions for state in states.values())
             if ready >= expected:
-                ready = connection.readable_partitions({n: s.partitions for n, s in states.items()})
+                partitions = {n: s.partitions for n, s in states.items()}
+                ready = sum(each.readable_partitions(partitions) for each in connections)
                 if ready >= expected:
                     return
             time.sleep(0.02)
