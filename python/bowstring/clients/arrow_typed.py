@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from bowstring.clients.arrow_columns import pyarrow
 from bowstring.clients.errors import ConfigError
+from bowstring.values.errors import ValueDecodeError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -65,10 +66,24 @@ class TypedColumns:
             if form is None:
                 arrays.append(array)
                 continue
-            structs, errors = form.decode(array)
+            try:
+                structs, errors = form.decode(array)
+            except ValueDecodeError as error:
+                record = _record(batch, name, error.row)
+                raise ValueDecodeError(error.row, error.reason, error.bad_values, record) from None
             dead_letter = getattr(form, "dead_letter", None)
             if errors is not None and dead_letter is not None:
                 dead_letter.send(batch, errors)
             arrays.append(structs)
             arrays.append(pa.nulls(len(array), pa.string()) if errors is None else errors)
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+
+def _record(batch: pa.RecordBatch, name: str, row: int) -> str:
+    """Whose key or value it is, as far as the batch tells."""
+    parts = [
+        f"{part} {batch.column(part)[row].as_py()}"
+        for part in ("topic", "partition", "offset")
+        if part in batch.schema.names
+    ]
+    return ", ".join([*parts, name if parts else f"{name} {row}"])

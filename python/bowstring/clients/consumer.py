@@ -120,9 +120,9 @@ class Consumer(ConsumerOffsets, FamiliarNames, ConsumerPositions, ArrowReading):
         metadata_max_age_ms: int = 300_000,
         allow_auto_create: bool = True,
     ):
-        _check(auto_offset_reset, isolation_level, assignors)
+        _check(auto_offset_reset, assignors)
         check_local(local)
-        self._read_committed = isolation_level == "read_committed"
+        self._read_committed = is_read_committed(isolation_level)
         self._check_crcs = check_crcs
         self._max_poll_records = max_poll_records
         self._timeout_s = default_timeout_ms / 1000
@@ -423,14 +423,23 @@ class Consumer(ConsumerOffsets, FamiliarNames, ConsumerPositions, ArrowReading):
         self.close()
 
 
-def _check(auto_offset_reset: str, isolation_level: str, assignors: Iterable[str]) -> None:
+def is_read_committed(isolation_level: str) -> bool:
+    """Whether records of aborted and unfinished transactions are left out (KIP-98).
+
+    Raises:
+        ConfigError: there is no such level.
+    """
+    if isolation_level not in ISOLATION_LEVELS:
+        raise ConfigError(f"isolation_level is {isolation_level!r}, it must be one of {ISOLATION_LEVELS}")
+    return isolation_level == "read_committed"
+
+
+def _check(auto_offset_reset: str, assignors: Iterable[str]) -> None:
     """Refuses words that mean nothing here."""
     if auto_offset_reset not in (*RESET_TIMESTAMPS, "none"):
         raise ConfigError(
             f'auto_offset_reset is {auto_offset_reset!r}, it must be "earliest", "latest" or "none"'
         )
-    if isolation_level not in ISOLATION_LEVELS:
-        raise ConfigError(f"isolation_level is {isolation_level!r}, it must be one of {ISOLATION_LEVELS}")
     unknown = [name for name in assignors if name not in ASSIGNORS]
     if unknown:
         raise ConfigError(f"assignor {unknown[0]!r} is unknown, there are {', '.join(ASSIGNORS)}")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any
 
 from bowstring._native.aborted import Aborted
 from bowstring._native.arrow_decode import ArrowRows
@@ -14,12 +13,11 @@ from bowstring._native.record_types import CorruptBatch
 from bowstring.clients import local_discovery
 from bowstring.clients.arrow_columns import ArrowFormat
 from bowstring.clients.cluster import Cluster, parse_bootstrap
-from bowstring.clients.consumer import ISOLATION_LEVELS
+from bowstring.clients.consumer import is_read_committed
 from bowstring.clients.errors import (
     BrokerError,
     ClientError,
     ClientTimeoutError,
-    ConfigError,
     CorruptBatchError,
     LocalReadsUnavailableError,
     UnknownTopicError,
@@ -28,20 +26,19 @@ from bowstring.clients.local_feed import LocalFeed, Window
 from bowstring.clients.local_files import WINDOW_BYTES
 from bowstring.clients.network import NetworkClient
 from bowstring.clients.offset_queries import await_leader
-from bowstring.clients.records import TopicPartition
+from bowstring.clients.partition_reader import IDLE_TIMEOUT_MS, PartitionReader
 from bowstring.engine.protocol.local_reads import ANY_TOPIC_ID
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-IDLE_TIMEOUT_MS = 60_000
 RETRY_PAUSE_S = 0.1
 BATCH_BYTES_MAX = 256 << 20
 
 Resumed = tuple[bytes | None]
 
 
-class LocalReader:
+class LocalReader(PartitionReader):
     """Iterates over the records of one partition with offsets in [start, end), as pyarrow.RecordBatch.
 
     What `RangeReader` does over TCP; needs a Bowstring broker on this machine that lets this user have its
@@ -49,17 +46,11 @@ class LocalReader:
     point into the mapped file, which stays mapped as long as they live.
 
     Args:
-        bootstrap: `host:port,host:port`, or a list of them.
-        topic, partition: what to read.
-        start: first offset.
-        end: the offset to stop before; records that are not written yet are waited for.
-        columns: names out of arrow_columns.COLUMNS; None for all. The others are not decoded.
-        isolation_level: "read_uncommitted" or "read_committed".
-        layout: "binary" or "binary_view".
-        timestamp_unit: "ms" or "us".
-        max_batch_rows: most rows of a batch.
-        check_crcs: whether every batch's CRC-32C is looked at.
-        idle_timeout_ms: without progress for so long it gives up.
+        bootstrap … max_batch_rows: see PartitionReader; records before `end` that are not written yet
+            are waited for.
+        check_crcs: whether every batch's CRC-32C is looked at (True).
+        client_id, request_timeout_ms: as Consumer has them.
+        idle_timeout_ms: without progress for so long it gives up (60,000).
 
     Raises:
         LocalReadsUnavailableError: the broker is elsewhere, has no socket, or keeps it to others.
@@ -74,75 +65,48 @@ class LocalReader:
         3 3
     """
 
-    def __init__(
-        self,
-        bootstrap: str | Iterable[str],
-        *,
-        topic: str,
-        partition: int,
-        start: int,
-        end: int,
-        columns: Iterable[str] | None = None,
-        isolation_level: str = "read_uncommitted",
-        layout: str = "binary",
-        timestamp_unit: str = "ms",
-        max_batch_rows: int = 65536,
-        check_crcs: bool = True,
-        client_id: str = "bowstring-local",
-        request_timeout_ms: int = 30_000,
-        idle_timeout_ms: int = IDLE_TIMEOUT_MS,
-    ):
-        if start < 0 or end < start:
-            raise ConfigError(f"{topic}-{partition}: there is no range from offset {start} to {end}")
-        if isolation_level not in ISOLATION_LEVELS:
-            raise ConfigError(f"isolation_level is {isolation_level!r}, it must be one of {ISOLATION_LEVELS}")
-        self._form = ArrowFormat(columns, layout, timestamp_unit)
-        self.schema: pa.Schema = self._form.schema
-        self._partition = TopicPartition(topic, partition)
-        self._end = end
-        self._rows_max = max_batch_rows
-        self._check_crcs = check_crcs
-        self._read_committed = isolation_level == "read_committed"
-        self._idle_timeout_s = idle_timeout_ms / 1000
+    def _open(
+        self, bootstrap: str | Iterable[str], form: dict[str, Any], configs: dict[str, Any]
+    ) -> Iterator[pa.RecordBatch]:
+        self._form = ArrowFormat(**form)
+        self.schema = self._form.schema
+        self._position = self._start
         self._topic_id = ANY_TOPIC_ID
-        self._client = NetworkClient(client_id, request_timeout_ms=request_timeout_ms)
-        self._cluster = Cluster(self._client, parse_bootstrap(bootstrap), allow_auto_create=False)
         self._feed: LocalFeed | None = None
-        self.position = start
-        """Offset of the next record to be read."""
+        self._configure(bootstrap, **configs)
         try:
-            if start < end:
+            if self._start < self._end:
                 self._feed = self._connect(self._idle_timeout_s)
         except BaseException:
             self.close()
             raise
-        self._error: ClientError | None = None
-        self._batches = self._read()
+        return self._read()
 
-    def __iter__(self) -> Iterator[pa.RecordBatch]:
-        return self
+    def _configure(
+        self,
+        bootstrap: str | Iterable[str],
+        *,
+        isolation_level: str,
+        check_crcs: bool = True,
+        client_id: str = "bowstring-local",
+        request_timeout_ms: int = 30_000,
+        idle_timeout_ms: int = IDLE_TIMEOUT_MS,
+    ) -> None:
+        self._read_committed = is_read_committed(isolation_level)
+        self._check_crcs = check_crcs
+        self._idle_timeout_s = idle_timeout_ms / 1000
+        self._client = NetworkClient(client_id, request_timeout_ms=request_timeout_ms)
+        self._cluster = Cluster(self._client, parse_bootstrap(bootstrap), allow_auto_create=False)
 
-    def __next__(self) -> pa.RecordBatch:
-        if self._error is not None:
-            raise self._error  # an iteration that failed has not come to its end
-        try:
-            return next(self._batches)
-        except ClientError as error:
-            self._error = error
-            raise
+    @property
+    def position(self) -> int:
+        """Offset of the next record to be read."""
+        return self._position
 
     def close(self) -> None:
         """Ends the connections; batches that were handed out stay. Twice does no harm."""
         self._disconnect()
         self._client.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     # ------------------------------------------------------------ the broker
 
@@ -174,7 +138,7 @@ class LocalReader:
                 if self._feed is None:
                     self._cluster.invalidate()
                     self._feed = self._connect(left_s)
-                window = self._feed.window(self.position, size, wait_ms=int(left_s * 1000))
+                window = self._feed.window(self._position, size, wait_ms=int(left_s * 1000))
                 if window is not None:
                     return window
             except (BrokerError, LocalReadsUnavailableError) as error:
@@ -192,7 +156,7 @@ class LocalReader:
         assert self._feed is not None
         known = self._feed.last_stable_offset if self._read_committed else self._feed.high_watermark
         return ClientTimeoutError(
-            f"{self._partition}: nothing came for {self._idle_timeout_s:g} s at offset {self.position}, "
+            f"{self._partition}: nothing came for {self._idle_timeout_s:g} s at offset {self._position}, "
             f"though the end asked for is {self._end}; the broker tells {known} as the end of what can be "
             "read. Ask for no more than that, or set a longer idle_timeout_ms"
         )
@@ -214,41 +178,41 @@ class LocalReader:
     def _fill(self, rows: ArrowRows) -> Iterator[pa.RecordBatch]:
         """The full ones; the rest stays in `rows`."""
         window_bytes = WINDOW_BYTES
-        while self.position < self._end:
-            if rows.rows and (self._feed is None or self._feed.would_ask(self.position)):
+        while self._position < self._end:
+            if rows.rows and (self._feed is None or self._feed.would_ask(self._position)):
                 yield self._take(rows)
             window = self._window(window_bytes)
             aborted = Aborted(window.aborted) if window.aborted else None
             at, resumed = 0, None
             while True:
-                taken, self.position, resumed = self._append(rows, window.data[at:], aborted, resumed)
+                taken, self._position, resumed = self._append(rows, window.data[at:], aborted, resumed)
                 at += taken
                 if rows.full:
                     yield self._take(rows)
                 if resumed is None:
                     break
             window_bytes = WINDOW_BYTES if at else self._larger(window)
-            if self.position < self._end and at:
+            if self._position < self._end and at:
                 assert self._feed is not None
-                self.position = self._feed.advance(at, self.position)
+                self._position = self._feed.advance(at, self._position)
 
     def _append(
         self, rows: ArrowRows, data: memoryview, aborted: Aborted | None, resumed: Resumed | None
     ) -> tuple[int, int, Resumed | None]:
         try:
             return rows.append(
-                data, self.position, self._end, aborted=aborted, verify_crc=self._check_crcs, resumed=resumed
+                data, self._position, self._end, aborted=aborted, verify_crc=self._check_crcs, resumed=resumed
             )
         except (CorruptBatch, CompressionError) as error:
             raise CorruptBatchError(
-                f"{self._partition} from offset {self.position}: {error}; start behind it to go on"
+                f"{self._partition} from offset {self._position}: {error}; start behind it to go on"
             ) from error
 
     def _larger(self, window: Window) -> int:
         """Room for a batch that did not fit into this window."""
         if window.is_whole:
             raise CorruptBatchError(
-                f"{self._partition} from offset {self.position}: the last batch of a segment is cut short"
+                f"{self._partition} from offset {self._position}: the last batch of a segment is cut short"
             )
         return 2 * len(window.data)
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from bowstring.clients.consumer import Consumer
-from bowstring.clients.errors import ClientTimeoutError, ConfigError, broker_error
+from bowstring.clients.errors import ClientTimeoutError, broker_error
+from bowstring.clients.partition_reader import IDLE_TIMEOUT_MS, PartitionReader, check_range
 from bowstring.clients.records import TopicPartition
 from bowstring.engine.errors import Errors
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 PARTITION_FETCH_BYTES = 8 << 20
-IDLE_TIMEOUT_MS = 60_000
 _TURN_S = 1.0
 
 
@@ -54,8 +53,7 @@ class BoundedConsumer(Consumer):
     def restrict(self, ranges: dict[TopicPartition, tuple[int, int]]) -> None:
         """Reads these ranges from now on."""
         for partition, (start, end) in ranges.items():
-            if start < 0 or end < start:
-                raise ConfigError(f"{partition}: there is no range from offset {start} to {end}")
+            check_range(partition, start, end)
         self.assign(ranges)
         for partition, (start, end) in ranges.items():
             self.seek(partition, start)
@@ -114,23 +112,14 @@ class BoundedConsumer(Consumer):
         return any(not self._client.backing_off(node) for node in self._cluster.brokers.values())
 
 
-class RangeReader:
+class RangeReader(PartitionReader):
     """Iterates over the records of one partition with offsets in [start, end), as pyarrow.RecordBatch.
 
     Gaps (compaction, aborted transactions, markers) are left out. It ends when the position reaches `end`.
     Fetches run ahead of the caller over connections of its own.
 
     Args:
-        bootstrap: `host:port,host:port`, or a list of them.
-        topic, partition: what to read.
-        start: first offset.
-        end: the offset to stop before; must not be beyond the partition's end.
-        columns: names out of topic, partition, offset, timestamp, timestamp_type, key, value, headers; None
-            for all.
-        isolation_level: "read_uncommitted" or "read_committed".
-        layout: "binary" or "binary_view", see `Consumer.poll_arrow`.
-        timestamp_unit: "ms" or "us".
-        max_batch_rows: most rows of a batch.
+        bootstrap … max_batch_rows: see PartitionReader; `end` must not be beyond the partition's end.
         configs: settings of Consumer, and idle_timeout_ms (60,000): without progress for so long it gives up.
 
     Raises:
@@ -145,55 +134,24 @@ class RangeReader:
         3 3
     """
 
-    def __init__(
-        self,
-        bootstrap: str | Iterable[str],
-        *,
-        topic: str,
-        partition: int,
-        start: int,
-        end: int,
-        columns: Iterable[str] | None = None,
-        isolation_level: str = "read_uncommitted",
-        layout: str = "binary",
-        timestamp_unit: str = "ms",
-        max_batch_rows: int = 65536,
-        **configs: Any,
-    ):
-        self._partition = TopicPartition(topic, partition)
-        self._start = start
-        names = None if columns is None else tuple(columns)
-        form: dict[str, Any] = {"columns": names, "layout": layout, "timestamp_unit": timestamp_unit}
-        self._consumer = BoundedConsumer(
-            bootstrap, {self._partition: (start, end)}, isolation_level=isolation_level, **configs
-        )
+    def _open(
+        self, bootstrap: str | Iterable[str], form: dict[str, Any], configs: dict[str, Any]
+    ) -> Iterator[pa.RecordBatch]:
+        ranges = {self._partition: (self._start, self._end)}
+        self._consumer = BoundedConsumer(bootstrap, ranges, **configs)
         try:
-            self.schema: pa.Schema = self._consumer.arrow_schema(**form)
+            self.schema = self._consumer.arrow_schema(**form)
         except BaseException:
             self._consumer.close()
             raise
-        self._batches = self._consumer.batches(max_batch_rows, **form)
+        return self._consumer.batches(self._rows_max, **form)
 
     @property
     def position(self) -> int:
         """Offset of the next record to be read; the start while none is known."""
         return self._consumer.positions().get(self._partition, self._start)
 
-    def __iter__(self) -> Iterator[pa.RecordBatch]:
-        return self
-
-    def __next__(self) -> pa.RecordBatch:
-        return next(self._batches)
-
     def close(self) -> None:
         """Closes the connections; twice does no harm."""
         self._batches.close()  # type: ignore[attr-defined]
         self._consumer.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

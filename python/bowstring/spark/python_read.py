@@ -10,6 +10,7 @@ import logging
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -136,13 +137,15 @@ class Columns:
 
             self._decoder = decoder(options.shape.value_options)
             asked = (asked - {"value"}) | ({"value"} if asked & set(self._decoder.names) else set())
+            if self._decoder.on_error == "failfast":
+                asked.add("offset")
         self.names = {READ_COLUMNS[name] for name in asked if name in READ_COLUMNS}
 
     def convert(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """One batch."""
         decoded: dict[str, pa.Array] = {}
         if self._decoder is not None and "value" in self.names:
-            decoded, keep = self._decoder.decode(batch.column("value"))
+            decoded, keep = self._decoder.decode(batch.column("value"), partial(self._record, batch))
             if keep is not None:
                 batch = batch.filter(keep)
                 decoded = {name: array.filter(keep) for name, array in decoded.items()}
@@ -158,6 +161,10 @@ class Columns:
                 array = batch.column(READ_COLUMNS[field.name])
             arrays.append(array if array.type == field.type else array.cast(field.type))
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+    def _record(self, batch: pa.RecordBatch, row: int) -> str:
+        place = "{topic}-{partition}".format(**self._constants)
+        return f"{place} at offset {batch.column('offset')[row].as_py()}"
 
     def _constant(self, name: str, value: str | int, rows: int) -> pa.Array:
         """A column of one value; the longest so far is kept, and the batches get slices of it."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -53,8 +53,13 @@ class ValueDecoder:
         columns = list(value.fields) if self.flat else [StructField("value", value)]
         return [*columns, StructField(ERROR_COLUMN, StringType())]
 
-    def decode(self, values: pa.Array) -> tuple[dict[str, pa.Array], pa.Array | None]:
+    def decode(
+        self, values: pa.Array, record: Callable[[int], str]
+    ) -> tuple[dict[str, pa.Array], pa.Array | None]:
         """Columns by name, and which rows stay (None for all).
+
+        Args:
+            record: what errors call the record of a row.
 
         Raises:
             BadValueError: a value is bad, and bad ones may not be.
@@ -65,8 +70,11 @@ class ValueDecoder:
             errors = pa.nulls(len(values), pa.string())
         elif errors.null_count < len(errors):
             if self.on_error == "failfast":
-                first = errors.drop_null()[0].as_py()
-                raise BadValueError(f"a value does not decode: {first}. mode=PERMISSIVE would go on")
+                row = pc.index(pc.is_valid(errors), True).as_py()
+                raise BadValueError(
+                    f"the value of {record(row)} does not decode: {errors[row].as_py()}. "
+                    "mode=PERMISSIVE would go on"
+                )
             keep = pc.is_null(errors) if self.on_error == "dropmalformed" else None
         if not self.flat:
             return {"value": decoded, ERROR_COLUMN: errors}, keep

@@ -15,16 +15,20 @@ class ValueDecodeError(ClientError, ValueError):
     Attributes:
         row: the value's place in the array.
         reason: what is wrong with it.
+        bad_values: how many of the array are bad.
+        record: topic, partition and offset, as far as they were read.
     """
 
-    def __init__(self, row: int, reason: str, bad_values: int = 1):
+    def __init__(self, row: int, reason: str, bad_values: int = 1, record: str = ""):
         others = f" ({bad_values} values of the batch are bad)" if bad_values > 1 else ""
         super().__init__(
-            f"value {row}: {reason}{others}. on_error='column' gives null and the reason, "
+            f"{record or f'value {row}'}: {reason}{others}. on_error='column' gives null and the reason, "
             "a DeadLetter sends such values to a topic"
         )
         self.row = row
         self.reason = reason
+        self.bad_values = bad_values
+        self.record = record
 
 
 class ValueEncodeError(ClientError, ValueError):

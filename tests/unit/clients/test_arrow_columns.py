@@ -12,6 +12,7 @@ from bowstring.clients import arrow_columns
 from bowstring.clients.arrow_columns import COLUMNS, ArrowFormat, schema
 from bowstring.clients.arrow_typed import TypedColumns
 from bowstring.clients.errors import ConfigError, MissingPackageError
+from bowstring.values.errors import ValueDecodeError
 
 RECORDS = [
     (b"k", b"v" * 20, 1000, [("h", b"1"), ("n", None)]),
@@ -142,6 +143,18 @@ def test_typed_values(layout):
     assert found["value_error"].null_count == 3
     bad = batch_of(encode_batch([(None, b"bad", 0, None)]), columns=["offset", "value"], layout=layout)
     assert typed.batch(bad)["value_error"].to_pylist() == ["bad value"]
+
+
+def test_a_bad_value_that_raises_names_its_record():
+    strict = bowstring.Json(pa.schema({"n": pa.int64()}), on_error="raise")
+    for columns, record in (
+        (["value", "offset", "partition", "topic"], "topic t, partition 3, offset 5, value"),
+        (["value"], "value 0"),
+    ):
+        batch = batch_of(columns=columns)
+        with pytest.raises(ValueDecodeError, match=rf"^{record}: at byte 0: .*2 values .* are bad") as caught:
+            TypedColumns(batch.schema, {"value": strict}).batch(batch)
+        assert (caught.value.row, caught.value.bad_values, caught.value.record) == (0, 2, record)
 
 
 def test_a_format_for_a_column_that_is_not_read():

@@ -115,8 +115,9 @@ def test_a_corrupt_batch(bootstrap):
     with FetchLog([numbered(0), bad]).serve() as broker:
         with RangeReader(broker.bootstrap, topic="t", partition=0, start=0, end=20) as reader:
             assert next(reader).num_rows == 10
-            with pytest.raises(CorruptBatchError, match=r"t-0.*base offset 10 fails its CRC"):
-                next(reader)
+            for _ in range(2):  # an iteration that failed has not come to its end
+                with pytest.raises(CorruptBatchError, match=r"t-0.*base offset 10 fails its CRC"):
+                    next(reader)
         with RangeReader(
             broker.bootstrap, topic="t", partition=0, start=0, end=20, check_crcs=False
         ) as reader:
