@@ -6,7 +6,7 @@ NATIVE := $(wildcard _native/*.pyx _native/*.pxd _native/*.h)
 JAVA := $(shell find python/bowstring/spark/java -name '*.java')
 JAR := python/bowstring/spark/jars/bowstring-spark.jar
 
-.PHONY: run test bench soak ext clean fuzz sanitize lint
+.PHONY: run test bench bench-compare soak ext clean fuzz sanitize lint
 
 $(VENV)/.installed: pyproject.toml setup.py
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Bowstring needs Python 3.11 or newer; set PYTHON=/path/to/python3.11"; exit 1; }
@@ -41,6 +41,11 @@ soak: ext
 
 bench: ext
 	$(BIN)/python -m bench
+
+# What HEAD costs in instructions beside another revision: make bench-compare BASE=v0.1 [BENCH=regex]
+bench-compare: $(VENV)/.installed
+	@test -n "$(BASE)" || { echo "Which revision to compare with? make bench-compare BASE=v0.1"; exit 2; }
+	$(BIN)/python -m bench.history compare "$(BASE)" $(if $(BENCH),--bench "$(BENCH)")
 
 lint: ext
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .

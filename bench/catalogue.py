@@ -6,19 +6,16 @@ asv, pytest-benchmark (bench/test_micro.py), the report and the smoke test all t
 from __future__ import annotations
 
 import importlib
-import inspect
 import itertools
-import pkgutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import bench.suites
 
 
-@dataclass(frozen=True)
-class MicroBench:
+# Little is imported here: it is what every child that is counted begins with (bench/instructions.py).
+class MicroBench(NamedTuple):
     """One `time_` method of a suite with one set of its parameters."""
 
     suite: type
@@ -45,17 +42,42 @@ class MicroBench:
 
 
 def micro_benches() -> list[MicroBench]:
-    """All of them, by module and in the order in which they are written."""
+    """All that take microseconds to milliseconds, by module and in the order in which they are written.
+
+    A suite with `of_seconds = True` is asv's alone.
+    """
+    import pkgutil
+
+    return [
+        micro
+        for module_info in pkgutil.iter_modules(bench.suites.__path__)
+        for micro in _benches_of(module_info.name)
+        if not getattr(micro.suite, "of_seconds", False)
+    ]
+
+
+def micro_bench(name: str) -> MicroBench:
+    """The one of that name; imports its module only.
+
+    Raises:
+        KeyError: there is none.
+    """
+    for micro in _benches_of(name.partition(".")[0]):
+        if micro.name == name:
+            return micro
+    raise KeyError(f"there is no micro bench {name}")
+
+
+def _benches_of(module_name: str) -> list[MicroBench]:
+    module = importlib.import_module(f"bench.suites.{module_name}")
     found = []
-    for module_info in pkgutil.iter_modules(bench.suites.__path__):
-        module = importlib.import_module(f"bench.suites.{module_info.name}")
-        for suite in vars(module).values():
-            if inspect.isclass(suite) and suite.__module__ == module.__name__:
-                methods = [name for name in vars(suite) if name.startswith("time_")]
-                found += [
-                    MicroBench(suite, method, parameters)
-                    for method, parameters in itertools.product(methods, _parameter_sets(suite))
-                ]
+    for suite in vars(module).values():
+        if isinstance(suite, type) and suite.__module__ == module.__name__:
+            methods = [name for name in vars(suite) if name.startswith("time_")]
+            found += [
+                MicroBench(suite, method, parameters)
+                for method, parameters in itertools.product(methods, _parameter_sets(suite))
+            ]
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from array import array
 from typing import ClassVar
 
@@ -10,6 +11,8 @@ from bowstring._native.batch import validate
 from bowstring._native.decode import decode_columns
 from bowstring._native.encode import BatchBuilder
 from bowstring._native.encode_columns import encode_columns
+
+timer = time.process_time
 
 TIMESTAMP_MS = 1_700_000_000_000
 LARGEST_BATCH_BYTES = 1 << 30

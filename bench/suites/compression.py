@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from array import array
 from typing import ClassVar
 
 from bowstring._native.compression import CODECS
 from bowstring._native.encode_columns import encode_columns
 from bowstring._native.repack import recompress, validate_compressed
+
+timer = time.process_time
 
 TIMESTAMP_MS = 1_700_000_000_000
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import time
 from typing import ClassVar
 
 from bowstring._native.crc import crc32c
+
+timer = time.process_time
 
 
 class Crc32c:

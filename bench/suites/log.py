@@ -5,12 +5,15 @@ from __future__ import annotations
 import random
 import shutil
 import tempfile
+import time
 from pathlib import Path
 from typing import ClassVar
 
 from bench.suites.batch import TIMESTAMP_MS, one_batch
 from bowstring._native.log import PartitionLog
 from bowstring.engine.configs import BrokerConfigs
+
+timer = time.process_time
 
 LEADER_EPOCH = 0
 REUSE_AT_BYTES = 256 << 20

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import ClassVar
 
 from bowstring._native.codec import decode, encode
@@ -11,6 +12,8 @@ from bowstring.engine.protocol.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+
+timer = time.process_time
 
 PARTITIONS_PER_TOPIC = 10
 

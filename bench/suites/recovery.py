@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import time
 from pathlib import Path
 from typing import ClassVar
 
@@ -12,6 +13,8 @@ from bowstring._native.log import PartitionLog
 from bowstring._native.log_checkpoint import flush_logs
 from bowstring._native.log_scan import scan_file
 from bowstring.engine.configs import BrokerConfigs
+
+timer = time.process_time
 
 LEADER_EPOCH = 0
 

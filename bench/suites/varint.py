@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import random
+import time
 from array import array
 from typing import ClassVar
 
 from bowstring._native.varint import decode_varlongs, encode_varlongs
+
+timer = time.process_time
 
 
 class Varlong:

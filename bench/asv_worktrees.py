@@ -1,0 +1,176 @@
+"""asv's plugin for what it measures: each revision built in a tree of its own, for the Python in use.
+
+asv's own environments install every revision into a fresh virtual environment: minutes of compiling each, and
+all dependencies from the network. Here a revision's tree begins as a copy of the last one that was built, so
+that only what differs is compiled, and dependencies are the same on both sides of a comparison. The newest
+`build_cache_size` trees are kept; delete the folder (`env_dir`) to have them built anew.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from asv import environment, util
+from asv.console import log
+
+# Written when a tree is complete: what it was built with.
+STAMP = "bowstring-build.json"
+BUILD_TIMEOUT_S = 3600
+# Of a build, not of a revision: these would make trees of one revision differ.
+UNWANTED_VARIABLES = ("BOWSTRING_ONLY", "BOWSTRING_QUICK", "BOWSTRING_SANITIZE", "PYTHONPATH")
+
+
+class BuildFailed(util.UserError):  # type: ignore[misc]
+    """A revision could not be built; the message has the end of the compiler's output."""
+
+
+class WorkTrees(environment.Environment):  # type: ignore[misc]
+    """Installs a revision by pointing PYTHONPATH at its tree."""
+
+    tool_name = "worktree"
+
+    def __init__(self, conf: Any, python: str, requirements: dict[str, str], variables: dict[Any, str]):
+        self._trees = Trees(Path(conf.env_dir), conf.repo, getattr(conf, "build_cache_size", 4))
+        self._tree: Path | None = None
+        self._requirements = requirements  # asv's own part asks for them first
+        super().__init__(conf, python, requirements, variables)
+
+    @classmethod
+    def matches(cls, python: str) -> bool:
+        """Only the version that runs asv is there."""
+        return python == ".".join(platform.python_version_tuple()[:2])
+
+    def check_presence(self) -> bool:
+        """There is nothing to be made but the trees."""
+        return Path(self._path).is_dir()
+
+    def _setup(self) -> None:
+        Path(self._path).mkdir(parents=True)
+
+    @property
+    def installed_commit_hash(self) -> str | None:
+        """The revision that `run_executable` would import."""
+        return None if self._tree is None else self._tree.name
+
+    def install_project(self, conf: Any, repo: Any, commit_hash: str) -> None:
+        """Builds the revision unless there is a tree of it.
+
+        Raises:
+            BuildFailed: it does not compile.
+        """
+        self._tree = self._trees.built(commit_hash)
+        self._set_commit_hash(commit_hash)
+
+    def find_executable(self, executable: str) -> str:
+        """Python is the one that runs asv."""
+        return sys.executable if executable == "python" else str(util.which(executable))
+
+    def run(self, args: Sequence[str], **kwargs: Any) -> Any:
+        """Python with these arguments."""
+        return self.run_executable("python", args, **kwargs)
+
+    def run_executable(self, executable: str, args: Sequence[str], **kwargs: Any) -> Any:
+        """As asv does it, with the tree's packages before all others."""
+        variables = dict(kwargs.pop("env", os.environ))
+        if self._tree is not None:
+            variables["ASV_PYTHONPATH"] = str(self._tree / "python")
+        return super().run_executable(executable, args, env=variables, **kwargs)
+
+
+class Trees:
+    """The built trees below a folder, by revision.
+
+    Args:
+        folder: where they are.
+        repository: the Git repository to take revisions from.
+        keep: how many are kept.
+    """
+
+    def __init__(self, folder: Path, repository: str, keep: int):
+        self.folder = folder.absolute()
+        self.repository = Path(repository).absolute()
+        self.keep = keep
+
+    def built(self, revision: str) -> Path:
+        """The tree of a revision (a full hash), built if it is not there.
+
+        Raises:
+            BuildFailed: it does not compile.
+        """
+        tree = self.folder / revision
+        if self._stamp(tree) is None:
+            log.info(f"Building {revision[:8]} (the first takes minutes, later ones what differs)")
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(prefix=".building-", dir=self.folder) as partial:
+                self._build(Path(partial) / revision, revision)
+                if tree.exists():
+                    shutil.rmtree(tree)
+                (Path(partial) / revision).rename(tree)
+        now_ns = time.time_ns()  # finer than what os.utime would take by itself
+        os.utime(tree / STAMP, ns=(now_ns, now_ns))
+        for old in self._newest_first()[self.keep :]:
+            shutil.rmtree(old)
+        return tree
+
+    def _build(self, tree: Path, revision: str) -> None:
+        seed = next(iter(self._newest_first()), None)
+        if seed is not None and self._stamp(seed) == _built_by(self._show(f"{revision}:setup.py")):
+            _run(["cp", "-a", str(seed), str(tree)])
+            (tree / STAMP).unlink()
+        else:
+            _run(["git", "clone", "--quiet", "--shared", "--no-checkout", str(self.repository), str(tree)])
+        _run(["git", "checkout", "--quiet", "--force", "--detach", revision], tree)
+        _forget_modules_without_source(tree)
+        _run([sys.executable, "setup.py", "--quiet", "build_ext", "--inplace"], tree)
+        if shutil.which("javac") is not None:
+            _run([sys.executable, "setup.py", "--quiet", "build_jar"], tree)
+        (tree / STAMP).write_text(json.dumps(_built_by((tree / "setup.py").read_text())))
+
+    def _newest_first(self) -> list[Path]:
+        stamps = sorted(self.folder.glob(f"*/{STAMP}"), key=lambda stamp: stamp.stat().st_mtime, reverse=True)
+        return [stamp.parent for stamp in stamps]
+
+    def _stamp(self, tree: Path) -> Mapping[str, str] | None:
+        stamp = tree / STAMP
+        return json.loads(stamp.read_text()) if stamp.exists() else None
+
+    def _show(self, name: str) -> str:
+        return _run(["git", "show", name], self.repository)
+
+
+def _built_by(setup_py: str) -> dict[str, str]:
+    # Compiler flags are in setup.py, and nothing would rebuild a module because they changed.
+    return {"python": sys.version, "setup.py": setup_py}
+
+
+def _forget_modules_without_source(tree: Path) -> None:
+    for module in (tree / "_native").glob("*.so"):
+        if not (tree / "_native" / f"{module.name.split('.')[0]}.pyx").exists():
+            module.unlink()
+
+
+def _run(command: list[str], folder: Path | None = None) -> str:
+    variables = {name: value for name, value in os.environ.items() if name not in UNWANTED_VARIABLES}
+    ran = subprocess.run(
+        command,
+        cwd=folder,
+        env=variables,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=BUILD_TIMEOUT_S,
+        check=False,
+    )
+    if ran.returncode != 0:
+        raise BuildFailed(f"{' '.join(command)} failed:\n{ran.stdout[-4000:]}")
+    return ran.stdout

@@ -1,0 +1,104 @@
+"""How many instructions a micro bench takes: the figure that does not depend on who else is at work.
+
+A child process runs the bench under valgrind's callgrind, or under `perf stat` where there is no valgrind but
+a processor that lets itself be counted. It runs N calls, and another one 2N: the difference is N calls and
+nothing else, because starting Python, importing and setting up cost the same both times. Counted are the
+instructions of all threads in user space.
+
+Under valgrind the processor has no AVX-512, so that code which chooses by processor (CRC-32C) takes its next
+best kernel; counts of the two counters are therefore not to be compared with each other.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from pathlib import Path
+
+import bowstring
+from bench.counted import PACKAGES_VARIABLE
+
+ROOT = Path(__file__).resolve().parents[1]
+TIMEOUT_S = 300
+NO_COUNTER = (
+    "no instructions can be counted: install valgrind (Debian: apt-get install valgrind), or perf where the "
+    "processor's counters can be read (sysctl kernel.perf_event_paranoid=2; most virtual machines have none)"
+)
+
+_COMMANDS = {
+    "valgrind": ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", "--fair-sched=yes"],
+    "perf": ["perf", "stat", "--event=instructions:u", "--field-separator=,", "--"],
+}
+_COUNTS = {
+    "valgrind": re.compile(r"Collected : (\d+)"),
+    "perf": re.compile(r"^(\d+),[^,]*,instructions:u", re.MULTILINE),
+}
+
+
+class CountError(RuntimeError):
+    """The child that was to be counted failed; the message has what it said."""
+
+
+@functools.cache
+def counter() -> str | None:
+    """`valgrind`, `perf`, or None where neither can count."""
+    if shutil.which("valgrind"):
+        return "valgrind"
+    if shutil.which("perf"):
+        tried = subprocess.run([*_COMMANDS["perf"], "true"], capture_output=True, text=True, check=False)
+        if _COUNTS["perf"].search(tried.stderr):
+            return "perf"
+    return None
+
+
+def count(name: str, calls: int) -> float:
+    """Instructions that one call of a micro bench takes.
+
+    Args:
+        name: as in the catalogue, e.g. `crc.Crc32c.time_crc32c[65536]`.
+        calls: N, the same for every revision. Large enough that N calls take some ten million instructions.
+
+    Raises:
+        CountError: nothing here can count, or the bench failed.
+    """
+    _run([], name, 0)  # compiles what is not yet compiled to bytecode, and fails without valgrind's noise
+    return (_counted(name, 2 * calls) - _counted(name, calls)) / calls
+
+
+def _counted(name: str, calls: int) -> int:
+    chosen = counter()
+    if chosen is None:
+        raise CountError(NO_COUNTER)
+    said = _run(_COMMANDS[chosen], name, calls)
+    found = _COUNTS[chosen].search(said)
+    if found is None:
+        raise CountError(f"{chosen} gave no count of {name}:\n{said[-2000:]}")
+    return int(found[1])
+
+
+def _run(under: list[str], name: str, calls: int) -> str:
+    # As little as will do: the environment lies on the stack of what is counted. With -S and a path
+    # that ends with the installed packages, their folder is not looked through, however much is in it.
+    variables = {
+        "PATH": os.environ.get("PATH", os.defpath),
+        "PYTHONPATH": os.pathsep.join([str(ROOT), str(Path(bowstring.__file__).parents[1])]),
+        PACKAGES_VARIABLE: os.pathsep.join({sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}),
+        "PYTHONHASHSEED": "0",
+        "TMPDIR": tempfile.gettempdir(),
+    }
+    command = [*under, sys.executable, "-S", "-m", "bench.counted", name, str(calls)]
+    try:
+        ran = subprocess.run(
+            command, env=variables, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+        )
+    except subprocess.TimeoutExpired as error:
+        raise CountError(f"{calls} calls of {name} took more than {TIMEOUT_S} s: count fewer") from error
+    if ran.returncode != 0:
+        raise CountError(f"{name}: {' '.join(command)} failed:\n{ran.stderr[-2000:]}")
+    return ran.stderr

@@ -1,0 +1,185 @@
+"""What asv is given: every suite can be set up and called, counts repeat, and a comparison judges by them."""
+
+import math
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bench import history, instructions
+from bench.asv_worktrees import STAMP, BuildFailed, Trees
+from bench.catalogue import MicroBench, micro_bench, micro_benches
+from bench.history import NOT_COMPARED, PASSED, REGRESSED
+from bench.suites import arrow, spark
+from bench.suites import instructions as counted
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def test_what_takes_seconds_runs_with_small_sizes(monkeypatch):
+    # The others run in test_catalogue.py.
+    monkeypatch.setattr(arrow, "ROWS", 500)
+    for suite, method in ((arrow.Produce, "time_send_arrow"), (arrow.Consume, "time_read")):
+        with MicroBench(suite, method, (True,)).ready() as call:
+            call()
+
+
+@pytest.mark.skipif(shutil.which("java") is None, reason="needs a JDK")
+def test_spark_runs_with_few_rows(monkeypatch):
+    monkeypatch.setattr(spark.Read, "rows", 1000)
+    reading = spark.Read()
+    reading.setup()
+    try:
+        before = spark.timer()
+        reading.time_sum_of_lengths()
+        reading.time_all_columns()
+        assert spark.timer() > before
+    finally:
+        reading.teardown()
+
+
+def test_what_is_counted_exists():
+    known = {micro.name for micro in micro_benches()}
+    assert {bench for bench, _ in counted.COUNTED.values()} <= known
+    assert all(callable(getattr(counted, f"track_instructions_{name}")) for name in counted.COUNTED)
+    with pytest.raises(KeyError, match=r"crc\.Crc32c\.time_it"):
+        micro_bench("crc.Crc32c.time_it")
+
+
+def test_every_module_measures_processor_time():
+    modules = {sys.modules[micro.suite.__module__] for micro in micro_benches()}
+    assert {module.timer.__name__ for module in modules} == {"process_time"}
+
+
+# ---------------------------------------------------------------- counting
+
+
+@pytest.mark.skipif(instructions.counter() is None, reason="needs valgrind or perf")
+def test_counts_repeat():
+    name, calls = "crc.Crc32c.time_crc32c[1024]", 2000
+    first, second = (instructions.count(name, calls) for _ in range(2))
+    assert 20 < first < 20_000
+    assert abs(first - second) / first < 0.005
+
+
+def test_without_a_counter_nothing_is_applicable(monkeypatch):
+    monkeypatch.setattr(instructions.shutil, "which", lambda _: None)
+    instructions.counter.cache_clear()
+    try:
+        with pytest.raises(NotImplementedError, match="install valgrind"):
+            counted.setup()
+        with pytest.raises(instructions.CountError, match="install valgrind"):
+            instructions.count("crc.Crc32c.time_crc32c[64]", 1)
+    finally:
+        instructions.counter.cache_clear()
+
+
+def test_a_bench_that_fails_says_so():
+    with pytest.raises(instructions.CountError, match=r"there is no micro bench crc\.Nothing"):
+        instructions.count("crc.Nothing", 1)
+
+
+# ---------------------------------------------------------------- judging
+
+
+@pytest.mark.parametrize(
+    ("base", "head", "code"),
+    [
+        (100.0, 100.0, PASSED),
+        (100.0, 110.0, PASSED),
+        (100.0, 111.0, REGRESSED),
+        (100.0, 50.0, PASSED),
+        (100.0, None, REGRESSED),
+        (None, 100.0, NOT_COMPARED),
+        (math.nan, math.nan, NOT_COMPARED),
+    ],
+)
+def test_verdicts(capsys, base, head, code):
+    name = "instructions.track_instructions_crc_1k"
+    assert history._verdict({name: base}, {name: head}) == code
+    said = capsys.readouterr().out
+    assert (f"REGRESSION {name}" in said) == (code == REGRESSED)
+
+
+def test_what_only_one_revision_has():
+    one, two = "instructions.track_instructions_one", "instructions.track_instructions_two"
+    assert history._verdict({one: 1.0}, {one: 1.0, two: 5.0}) == PASSED
+    assert history._verdict({one: 1.0, two: 5.0}, {one: 1.0}) == REGRESSED
+
+
+def test_an_unknown_revision(capsys):
+    assert history.main(["compare", "no-such-revision"]) == NOT_COMPARED
+    assert "no-such-revision" in capsys.readouterr().err
+
+
+# ---------------------------------------------------------------- builds of revisions
+
+SETUP = """
+import pathlib, sys
+for source in pathlib.Path("_native").glob("*.pyx"):
+    if "error" in source.read_text():
+        sys.exit("it does not compile")
+    target = source.with_name(source.stem + ".cpython.so")
+    if not target.exists():
+        target.write_text(source.read_text())
+"""
+
+
+def commit(repository: Path, **files: str | None) -> str:
+    for name, content in files.items():
+        path = repository / "_native" / f"{name}.pyx"
+        if content is None:
+            path.unlink()
+        else:
+            path.write_text(content)
+    for words in (["add", "--all"], ["-c", "user.name=t", "-c", "user.email=t@t", "commit", "-qm", "more"]):
+        subprocess.run(["git", *words], cwd=repository, check=True)
+    return subprocess.run(
+        ["git", "rev-parse", "HEAD"], cwd=repository, check=True, capture_output=True, text=True
+    ).stdout.strip()
+
+
+@pytest.fixture
+def repository(tmp_path):
+    made = tmp_path / "repository"
+    (made / "_native").mkdir(parents=True)
+    subprocess.run(["git", "init", "-q"], cwd=made, check=True)
+    (made / "setup.py").write_text(SETUP)
+    (made / ".gitignore").write_text("*.so\n")
+    return made
+
+
+def built(tree: Path) -> set[str]:
+    return {path.name.split(".")[0] for path in (tree / "_native").glob("*.so")}
+
+
+def test_revisions_are_built_once_and_from_each_other(repository, tmp_path, monkeypatch):
+    monkeypatch.setattr("bench.asv_worktrees.shutil.which", lambda _: None)  # no jar
+    first = commit(repository, one="1", two="2")
+    second = commit(repository, two=None, three="3")
+    trees = Trees(tmp_path / "builds", str(repository), keep=2)
+    assert built(trees.built(first)) == {"one", "two"}
+    marked = trees.built(first) / "_native" / "one.cpython.so"
+    marked.write_text("from the first build")
+    tree = trees.built(second)
+    assert built(tree) == {"one", "three"}
+    assert (tree / "_native" / "one.cpython.so").read_text() == "from the first build"
+    assert trees.built(first).name == first
+    broken = commit(repository, four="error")
+    with pytest.raises(BuildFailed, match="it does not compile"):
+        trees.built(broken)
+    assert not (tmp_path / "builds" / broken).exists()
+    third = commit(repository, four="4")
+    trees.built(third)
+    assert {path.parent.name for path in (tmp_path / "builds").glob(f"*/{STAMP}")} == {first, third}
+
+
+def test_other_flags_build_everything_anew(repository, tmp_path, monkeypatch):
+    monkeypatch.setattr("bench.asv_worktrees.shutil.which", lambda _: None)
+    trees = Trees(tmp_path / "builds", str(repository), keep=2)
+    (trees.built(commit(repository, one="1")) / "_native" / "one.cpython.so").write_text("with old flags")
+    (repository / "setup.py").write_text(SETUP + "# -O3\n")
+    tree = trees.built(commit(repository, two="2"))
+    assert (tree / "_native" / "one.cpython.so").read_text() == "1"
