@@ -22,6 +22,17 @@ def test_the_session_has_the_jar_and_the_defaults(spark):
     assert str(jar_path()) in spark.sparkContext.getConf().get("spark.jars")
 
 
+def test_workers_load_pyspark_without_compiling_it(spark):
+    def where(_):
+        import pyspark
+
+        return pyspark.__file__
+
+    import pyspark
+
+    assert spark.sparkContext.parallelize([0], 1).map(where).first() == pyspark.__file__
+
+
 def test_a_running_session_is_joined(spark):
     again = session("other name", **{"spark.sql.ansi.enabled": False})
     try:

@@ -6,11 +6,11 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bowstring.clients.errors import ClientError
+from bowstring.spark.worker_python import choose_worker_python
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -116,17 +116,14 @@ def session(
     if running is not None and remote is None:
         return _joined(running, settings)
     _require_java()
+    master = remote or master or _master_of_environment()
     # Workers and data source lookups run this Python, not whichever is first on PATH.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    choose_worker_python(master)
     jars = [jar for jar in settings.get("spark.jars", "").split(",") if jar]
     settings["spark.jars"] = ",".join(dict.fromkeys([*jars, str(jar_path())]))
     builder = SparkSession.builder.appName(app_name)
-    if remote is not None:
-        builder = builder.remote(remote)
-    else:
-        master = master or _master_of_environment()
-        builder = builder.master(master)
-    if (remote or master or "").startswith("local"):
+    builder = builder.master(master) if remote is None else builder.remote(remote)
+    if master.startswith("local"):
         settings = {**LOCAL_DEFAULTS, **settings}
     return builder.config(map=dict(settings)).getOrCreate()
 
