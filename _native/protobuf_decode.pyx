@@ -315,6 +315,7 @@ cdef class ProtobufDecoder(Decoder):
         field.path = self.path(path)
         field.column = around.children[place] if around.n_children > 0 else around
         field.target = field.column.children[1 if field.is_map else 0] if field.repeated else field.column
+        field.column.keys_once = field.is_map
         field.siblings = <Column **>self.room(len(siblings) * sizeof(Column *))
         for sibling in siblings:
             field.siblings[field.n_siblings] = around.children[<int>sibling]

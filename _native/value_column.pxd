@@ -28,6 +28,7 @@ ctypedef struct Column:
     int32_t *offsets
     int64_t filled          # offsets are right up to this row's begin
     int64_t items           # of STORE_LIST: rows of the children
+    bint keys_once          # of a map: the last entry of a key stays, see value_maps
     Text zero               # of STORE_BYTES: what rows hold that are not set, if zeroed
     int n_children
     Column **children

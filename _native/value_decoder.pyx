@@ -3,6 +3,7 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t
 from libc.string cimport memset
 from bowstring._native.bigendian cimport load_be32
 from bowstring._native.value_column cimport Columns, Input, column_clear, column_reserve, rows_get
+from bowstring._native.value_maps cimport keep_last_entries
 
 cdef enum:
     FRAME_BYTES = 5             # a zero byte, the schema's id
@@ -79,6 +80,9 @@ cdef class Decoder(Plan):
                             if r.fault == NULL:
                                 raise OverflowError
                             errors.append((row, self.message(&r)))
+                good = keep_last_entries(self.columns.root)
+            if not good:
+                raise MemoryError
         except BaseException:
             self.columns.finish(0)
             raise

@@ -78,7 +78,7 @@ def native_functions(path: Path):
         if start is not None and line.strip() and not line.startswith((" " * (start[2] + 1), ")", "#")):
             yield start[0], start[1] + 1, number - start[1]
             start = None
-        match = re.match(r"( *)(?:cdef|cpdef|def)\b[^=]*?(\w+)\(.*", line)
+        match = re.match(r"( *)(?:cdef|cpdef|def)\b(?! class\b)[^=]*?(\w+)\(.*", line)
         if match and start is None and (line.rstrip().endswith((":", ",", "(")) or "noexcept" in line):
             start = (match[2], number, len(match[1]))
 

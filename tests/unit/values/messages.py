@@ -26,12 +26,12 @@ class _Fields:
         self.number += 1
         self.message.field.add(name=name, number=self.number, type=kind, label=label, **more)
 
-    def add_map(self, name: str, **value: Any) -> None:
+    def add_map(self, name: str, key: int = 9, **value: Any) -> None:
         entry = self.message.nested_type.add(name=name.capitalize() + "Entry")
         entry.options.map_entry = True
-        entry.field.add(name="key", number=1, type=9, label=OPTIONAL)
+        entry.field.add(name="key", number=1, type=key, label=OPTIONAL)
         entry.field.add(name="value", number=2, label=OPTIONAL, **value)
-        self.add(name, 11, MANY, type_name=f".t.M.{name.capitalize()}Entry")
+        self.add(name, 11, MANY, type_name=f".t.{self.message.name}.{name.capitalize()}Entry")
 
 
 def _proto3() -> Any:
@@ -67,6 +67,16 @@ def _proto3() -> Any:
     fields.add("du", 11, type_name=".google.protobuf.Duration")
     nested = message.nested_type.add(name="Deep")
     nested.field.add(name="v", number=1, type=5, label=OPTIONAL)
+    words = file.message_type.add(name="Words")
+    fields = _Fields(words)
+    fields.add_map("counts", type=18)
+    fields.add("tags", 9, MANY)
+    keyed = file.message_type.add(name="Keyed")
+    fields = _Fields(keyed)
+    fields.add_map("numbers", key=5, type=9)
+    fields.add_map("flags", key=8, type=8)
+    fields.add_map("words", key=9, type=11, type_name=".t.Words")
+    fields.add_map("times", key=3, type=11, type_name=".google.protobuf.Timestamp")
     recursive = file.message_type.add(name="Tree")
     recursive.field.add(name="child", number=1, type=11, label=OPTIONAL, type_name=".t.Tree")
     return file
@@ -95,7 +105,7 @@ FILES.file.extend([_proto3(), _proto2()])
 _pool = descriptor_pool.DescriptorPool()
 for _file in FILES.file:
     _pool.Add(_file)
-M, Tree, Deep, Old = (
+M, Tree, Deep, Keyed, Old = (
     message_factory.GetMessageClass(_pool.FindMessageTypeByName(name))
-    for name in ("t.M", "t.Tree", "t.M.Deep", "t2.Old")
+    for name in ("t.M", "t.Tree", "t.M.Deep", "t.Keyed", "t2.Old")
 )

@@ -13,7 +13,7 @@ from google.protobuf.message import DecodeError
 
 import bowstring
 from bowstring.values.errors import ValueEncodeError, ValueSchemaError
-from tests.unit.values.messages import FILES, REPEATED, Deep, M, Old, Tree
+from tests.unit.values.messages import FILES, REPEATED, Deep, Keyed, M, Old, Tree
 
 RANGES = {
     3: (-(2**63), 2**63 - 1),
@@ -136,6 +136,45 @@ def test_messages_one_behind_the_other_are_merged():
     assert errors is None
     for row, value in zip(rows_of(structs), values, strict=True):
         assert row == plain(M.FromString(value))
+
+
+def keyed(r: random.Random) -> Any:
+    message = Keyed()
+    for _ in range(r.choice([0, 1, 2, 3, 40])):
+        key = r.randint(-9, 9)
+        message.numbers[key] = "é" * r.randint(0, 3)
+        message.flags[key > 0] = r.random() < 0.5
+        message.times[key].seconds = r.randint(0, 10**9)
+        words = message.words[f"w{key}" * r.randint(0, 2)]
+        words.tags.append("t" * r.randint(0, 2))
+        words.counts["n" * r.randint(0, 2)] = key
+    return message
+
+
+def keyed_row(message: Any) -> dict[str, Any]:
+    """A message in the form of Arrow's rows, the entries of maps as dictionaries."""
+    words = {key: {"counts": dict(each.counts), "tags": [*each.tags]} for key, each in message.words.items()}
+    times = {key: each.seconds for key, each in message.times.items()}
+    return {
+        "numbers": dict(message.numbers), "flags": dict(message.flags), "words": words, "times": times
+    }  # fmt: skip
+
+
+def test_of_entries_with_the_same_key_the_last_one_stays():
+    r = random.Random(4)
+    parts = [keyed(r).SerializeToString() for _ in range(60)]
+    values = [b"", *(b"".join(r.choices(parts, k=r.randint(1, 6))) for _ in range(200)), None, b"\x0a\x05"]
+    form = bowstring.Protobuf(Keyed)
+    structs, errors = form.decode(pa.array(values))
+    structs.validate(full=True)
+    assert errors is not None and errors.null_count == len(values) - 1
+    for row, value in zip(structs.to_pylist()[:-2], values, strict=False):
+        for words in (each for _, each in row["words"]):
+            assert len(dict(words["counts"])) == len(words["counts"])
+            words["counts"] = dict(words["counts"])
+        row["times"] = [(key, round(time.timestamp())) for key, time in row["times"]]
+        assert all(len(dict(entries)) == len(entries) for entries in row.values())
+        assert {name: dict(entries) for name, entries in row.items()} == keyed_row(Keyed.FromString(value))
 
 
 def test_damage_stays_where_it_is():
