@@ -1,11 +1,12 @@
 """IncrementalAlterConfigs: sets, deletes, appends to and subtracts from single configs (KIP-339)."""
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Final
 
 from bowstring.engine.api import broker_loggers
-from bowstring.engine.api.committing import commit
-from bowstring.engine.errors import Errors, KafkaError
+from bowstring.engine.api.config_resources import Key, alter_each
 from bowstring.engine.metadata.config_changes import Change, alter_incrementally
+from bowstring.engine.metadata.image import ClusterImage
 from bowstring.engine.protocol.messages.incremental_alter_configs import (
     AlterConfigsResourceResponse,
     IncrementalAlterConfigsRequest,
@@ -29,28 +30,13 @@ async def handle(broker: "Broker", request: "Request") -> IncrementalAlterConfig
     Versions: 1 changes nothing but the encoding.
     """
     body: IncrementalAlterConfigsRequest = request.body
-    resources = [(resource.resource_type, resource.resource_name) for resource in body.resources]
-    responses = []
-    async with broker.metadata.changing() as image:
-        records: list[MetadataRecord] = []
-        for resource, key in zip(body.resources, resources, strict=True):
-            response = AlterConfigsResourceResponse(
-                resource_type=key[0], resource_name=key[1], error_message=None
-            )
-            responses.append(response)
-            changes = [
-                Change(config.name, config.config_operation, config.value) for config in resource.configs
-            ]
-            try:
-                if resources.count(key) > 1:
-                    raise KafkaError(Errors.INVALID_REQUEST, "Each resource must appear at most once.")
-                if key[0] == _BROKER_LOGGER:
-                    broker_loggers.alter(changes, validate_only=body.validate_only)
-                else:
-                    records += alter_incrementally(image, broker.configs, broker.node_id, key, changes)
-            except KafkaError as error:
-                response.error_code = error.code
-                response.error_message = error.detail or error.error.message
-        if not body.validate_only:
-            await commit(broker, records, responses)
+
+    def change(image: ClusterImage, key: Key, resource: Any) -> Iterable[MetadataRecord]:
+        changes = [Change(config.name, config.config_operation, config.value) for config in resource.configs]
+        if key[0] == _BROKER_LOGGER:
+            broker_loggers.alter(changes, validate_only=body.validate_only)
+            return ()
+        return alter_incrementally(image, broker.configs, broker.node_id, key, changes)
+
+    responses = await alter_each(broker, body, AlterConfigsResourceResponse, change)
     return IncrementalAlterConfigsResponse(responses=responses)

@@ -5,16 +5,15 @@ from __future__ import annotations
 import functools
 import weakref
 from collections.abc import Callable
-from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
-from bowstring.aio.worker import Worker, awaited, same_arguments
+from bowstring.aio.worker import Worker, WorkersClient, awaited, same_arguments
 from bowstring.clients.admin import Admin as ThreadedAdmin
 
 T = TypeVar("T")
 
 
-class Admin:
+class Admin(WorkersClient):
     """Looks at a cluster and changes it; belongs to one event loop, any number of its tasks may share it.
 
     Takes the arguments of `bowstring.Admin`, and its methods have theirs. Calls are made one after the other;
@@ -69,12 +68,3 @@ class Admin:
                 await self._worker.call(self._admin.close, required=True)
             finally:
                 self._worker.stop()
-
-    async def __aenter__(self) -> Self:
-        self._worker.bind()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()

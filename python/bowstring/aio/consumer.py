@@ -7,10 +7,9 @@ import time
 import weakref
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-from bowstring.aio.worker import Worker, awaited, same_arguments
+from bowstring.aio.worker import Worker, WorkersClient, awaited, same_arguments
 from bowstring.clients.arrow_columns import pyarrow
 from bowstring.clients.consumer import Consumer as ThreadedConsumer
 from bowstring.clients.consumer import RawBatches
@@ -34,7 +33,7 @@ class Taken(NamedTuple, Generic[T]):
     after: Positions
 
 
-class Consumer:
+class Consumer(WorkersClient):
     """Reads records; belongs to one event loop.
 
     Takes the arguments of `bowstring.Consumer`, and its methods have theirs; those that ask brokers or change
@@ -326,12 +325,3 @@ class Consumer:
         finally:
             self._finalizer.detach()
             self._worker.stop()
-
-    async def __aenter__(self) -> Self:
-        self._worker.bind()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()

@@ -10,10 +10,9 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Coroutine
-from types import TracebackType
-from typing import Any, Concatenate, NamedTuple, ParamSpec, Self
+from typing import Any, Concatenate, NamedTuple, ParamSpec
 
-from bowstring.aio.worker import Worker, in_thread, post, same_arguments
+from bowstring.aio.worker import Worker, WorkersClient, in_thread, post, same_arguments
 from bowstring.clients.accumulator import BatchesFuture, RecordFuture
 from bowstring.clients.batches import RECORD_OVERHEAD_BYTES
 from bowstring.clients.errors import BufferFullError, ClientTimeoutError, ClosedError
@@ -53,7 +52,7 @@ class Waiting(NamedTuple):
     size_bytes: int
 
 
-class Producer:
+class Producer(WorkersClient):
     """Sends records to a cluster; belongs to one event loop, any number of its tasks may share it.
 
     Takes the arguments of `bowstring.Producer`. `send` never blocks: it returns a future of where the record
@@ -270,15 +269,6 @@ class Producer:
             # Ends the waits of those still in line, too: their futures raise ClosedError.
             await self._worker.call(functools.partial(self._producer.close, left), required=True)
             self._worker.stop()
-
-    async def __aenter__(self) -> Self:
-        self._worker.bind()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
 
 
 class Outcomes:

@@ -11,9 +11,11 @@ import asyncio
 import functools
 import inspect
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine
 from queue import SimpleQueue
-from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
+from types import TracebackType
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from bowstring.clients import forks
 from bowstring.clients.errors import ClientError, ClosedError, ForkedError
@@ -262,6 +264,25 @@ class Worker:
             self._interrupt()
         if wait and self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(STOP_TIMEOUT_S)
+
+
+class WorkersClient(ABC):
+    """A client whose calls a worker makes; `async with` binds it to the running loop, and closes it."""
+
+    _worker: Worker
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Ends the client and its worker."""
+
+    async def __aenter__(self) -> Self:
+        self._worker.bind()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
 
 
 def post(loop: asyncio.AbstractEventLoop, function: Callable[..., object], *args: object) -> bool:

@@ -10,6 +10,7 @@ import uuid
 import pytest
 
 from bowstring.clients.admin import Admin
+from bowstring.clients.consumer import Consumer
 
 
 @pytest.fixture(scope="session")
@@ -48,3 +49,20 @@ def new_topic(admin):
 @pytest.fixture
 def new_group():
     return f"g-{uuid.uuid4().hex[:12]}"
+
+
+@pytest.fixture
+def consumer_for(bootstrap):
+    """Makes consumers of all partitions of a topic, from their begin, that are closed after the test."""
+    made = []
+
+    def make(topic=None, **options):
+        consumer = Consumer(bootstrap, **{"auto_offset_reset": "earliest", **options})
+        made.append(consumer)
+        if topic is not None:
+            consumer.assign(consumer.partitions_for(topic))
+        return consumer
+
+    yield make
+    for consumer in made:
+        consumer.close()

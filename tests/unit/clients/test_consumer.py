@@ -35,22 +35,6 @@ def read(consumer, count, **options):
     return records
 
 
-@pytest.fixture
-def consumer_for(bootstrap):
-    made = []
-
-    def make(topic=None, **options):
-        consumer = Consumer(bootstrap, **{"auto_offset_reset": "earliest", **options})
-        made.append(consumer)
-        if topic is not None:
-            consumer.assign(consumer.partitions_for(topic))
-        return consumer
-
-    yield make
-    for consumer in made:
-        consumer.close()
-
-
 def test_order_and_limit(bootstrap, new_topic, consumer_for):
     topic = new_topic(partitions=2)
     fill(bootstrap, topic, 1000, 2)

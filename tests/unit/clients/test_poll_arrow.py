@@ -44,22 +44,6 @@ def read(consumer, count, **options):
     return pa.Table.from_batches([batch for batch in batches if batch.num_rows])
 
 
-@pytest.fixture
-def consumer_for(bootstrap):
-    made = []
-
-    def make(topic=None, **options):
-        consumer = Consumer(bootstrap, **{"auto_offset_reset": "earliest", **options})
-        made.append(consumer)
-        if topic is not None:
-            consumer.assign(consumer.partitions_for(topic))
-        return consumer
-
-    yield make
-    for consumer in made:
-        consumer.close()
-
-
 @pytest.mark.parametrize("layout", ["binary", "binary_view"])
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_all_records_of_all_partitions(bootstrap, new_topic, consumer_for, layout, codec):

@@ -6,29 +6,11 @@ from bowstring._native.dataplane import DataPlane
 from bowstring._native.log import PartitionLog
 from bowstring.engine.protocol import API_VERSIONS
 from tests.unit.dataplane.plane_client import PlaneClient
+from tests.unit.log.batches import CONFIG
 
 TOPIC = "flights"
 TOPIC_ID = uuid.uuid5(uuid.NAMESPACE_DNS, TOPIC).bytes
-LOG_CONFIG = {
-    "segment_bytes": 1 << 20,
-    "segment_ms": 7 * 86400000,
-    "segment_jitter_ms": 0,
-    "segment_index_bytes": 10 << 20,
-    "index_interval_bytes": 4096,
-    "max_message_bytes": 1048588,
-    "retention_ms": -1,
-    "retention_bytes": -1,
-    "file_delete_delay_ms": 60000,
-    "timestamp_before_max_ms": 1 << 62,
-    "timestamp_after_max_ms": 3600000,
-    "producer_id_expiration_ms": 86400000,
-    "flush_messages": 1 << 62,
-    "flush_ms": 1 << 62,
-    "log_append_time": 0,
-    "compacted": 0,
-    "delete_enabled": 1,
-    "compression": -1,
-}
+LOG_CONFIG = CONFIG | {"segment_bytes": 1 << 20}
 
 
 class Served:
