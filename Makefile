@@ -33,7 +33,7 @@ run: ext
 
 # All of it, a worker for each core (tests/conftest.py); `.venv/bin/pytest PATH` for some of it.
 test: ext
-	$(BIN)/python -m pytest --numprocesses auto --dist loadgroup --no-loadscope-reorder
+	$(BIN)/python -m pytest --numprocesses auto
 
 # An hour of clients and restarts; SECONDS=60 for less.
 soak: ext
