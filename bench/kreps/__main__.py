@@ -74,6 +74,11 @@ def options(arguments: list[str] | None) -> argparse.Namespace:
     where.add_argument(
         "--collect", type=Path, nargs="+", metavar="DIR", help="run nothing: one report of those in DIR …"
     )
+    _add_far(parser)
+    return _completed(parser.parse_args(arguments), parser)
+
+
+def _add_far(parser: argparse.ArgumentParser) -> None:
     far = parser.add_argument_group(
         "other machines",
         "H is DESTINATION or DESTINATION=ADDRESS, as ssh knows it and as the others reach it",
@@ -97,7 +102,6 @@ def options(arguments: list[str] | None) -> argparse.Namespace:
     far.add_argument(
         "--remote-work", default="", metavar="DIR", help="with room for records; default: TMPDIR there"
     )
-    return _completed(parser.parse_args(arguments), parser)
 
 
 def _completed(asked: argparse.Namespace, parser: argparse.ArgumentParser) -> argparse.Namespace:

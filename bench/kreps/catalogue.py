@@ -18,6 +18,8 @@ PARTITIONS = 6
 BUFFER_MEMORY = "67108864"
 SMALL = {"acks": "1", "batch.size": "8196", "buffer.memory": BUFFER_MEMORY}
 LARGE_SYNC = {"acks": "-1", "batch.size": "64000", "buffer.memory": BUFFER_MEMORY}
+LARGE_BATCHES = SMALL | {"batch.size": "65536"}
+ONE_AT_A_TIME = {"acks": "1", "linger.ms": "0"}
 MODERN = {"acks": "all", "enable.idempotence": "true"}
 COMMIT = {"bowstring.durability": "commit"}
 
@@ -103,14 +105,25 @@ ARTICLE = (
         bar=(3e6,),
     ),
     Test(
-        "latency", "end-to-end latency", kind="latency", consumers=1, figure_2014=(2, 3, 14), bar=(0.2, 1.0)
+        "latency",
+        "end-to-end latency",
+        kind="latency",
+        settings=ONE_AT_A_TIME,
+        consumers=1,
+        figure_2014=(2, 3, 14),
+        bar=(0.2, 1.0),
     ),
 )
 ADDED = (
     Test("producers-3", "3 producers, one broker", producers=3, share=0.5, bar=(5e6,)),
     Test("mixed", "3 producers and 3 consumers together", kind="both", producers=3, consumers=3, share=0.1),
     Test(
-        "sizes", "1 producer, record size", kind="sizes", values=(10, 100, 1_000, 10_000, 100_000), share=0.3
+        "sizes",
+        "1 producer, record size",
+        kind="sizes",
+        settings=LARGE_BATCHES,
+        values=(10, 100, 1_000, 10_000, 100_000),
+        share=0.3,
     ),
     Test("modern", "1 producer, today's defaults", settings=MODERN),
     Test(

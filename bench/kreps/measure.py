@@ -253,7 +253,7 @@ class Measurer:
         for size in test.values:
             records = max(1_000, int(self._count(test) * min(1.0, 2 * RECORD_BYTES / size)))
             topic = self._topic(test.replication, PARTITIONS, {})
-            one = self._produce(topic, records, size, test.settings | {"batch.size": "65536"}, 1)
+            one = self._produce(topic, records, size, test.settings, 1)
             self._drop(topic)
             found.points.append({"x": size, **one.values})
             found.values[f"bytes_{size}_mb_per_second"] = one.values["mb_per_second"]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import itertools
 import statistics
+from collections.abc import Iterable
 from pathlib import Path
 
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, NullLocator
 
 from bench.kreps.catalogue import Test
@@ -21,6 +23,8 @@ THEN_COLOUR = "#d0a15c"
 # What is drawn over time, where it was run, most telling first.
 OVER_TIME = ("producer", "producers-3", "producers-3-async", "both", "mixed", "modern")
 PANELS_MAX = 4
+# Where a line's figures stand, in points from their mark, so that they do not lie upon each other.
+AT = {"bowstring": (0, -11), "kafka": (0, 5), THEN: (12, -3)}
 # (kind, label, metric, unit, whether x is logarithmic) of sweeps that have a picture of their own.
 SWEEPS = (
     (
@@ -58,7 +62,7 @@ def draw(result: Result, directory: Path) -> list[tuple[str, str]]:
 
 
 def _save(figure: Figure, title: str, path: Path) -> None:
-    figure.suptitle(title, fontsize=12)
+    figure.suptitle(title[0].upper() + title[1:], fontsize=12)
     for axes in figure.axes:
         axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(path, format="svg", metadata={"Date": None, "Creator": None})
@@ -72,18 +76,28 @@ def _short(value: float, _: object = None) -> str:
     return f"{value:.3g}"
 
 
-# Of a group: values by label; None where there is none.
-Bars = dict[str, list[float | None]]
+def _grouped(value: float, _: object = None) -> str:
+    return f"{value:,.4g}" if value < 1000 else f"{value:,.0f}"
+
+
+# By label, of each test: its values, round by round; empty where there are none.
+Bars = dict[str, list[list[float]]]
 
 
 def _horizontal(axes: Axes, names: list[str], groups: Bars, colours: dict[str, str]) -> None:
-    """Bars side by side, the first test on top, each with its figure."""
+    """Medians as bars side by side, without gaps for what is not there, the first test on top; a line from
+    the least to the greatest, and the figure."""
     height = 0.8 / len(groups)
-    for index, (label, values) in enumerate(groups.items()):
-        there = [(at, value) for at, value in enumerate(values) if value is not None]
-        places = [at + (index - (len(groups) - 1) / 2) * height for at, _ in there]
-        bars = axes.barh(places, [v for _, v in there], height, label=label, color=colours[label])
-        axes.bar_label(bars, [_short(value) for _, value in there], padding=3, fontsize=7)
+    for label, tests in groups.items():
+        for at, values in enumerate(tests):
+            if not values:
+                continue
+            there = [each for each in groups if groups[each][at]]
+            place = at + (there.index(label) - (len(there) - 1) / 2) * height
+            median = statistics.median(values)
+            spread = [[median - min(values)], [max(values) - median]] if len(values) > 1 else None
+            bars = axes.barh(place, median, height, xerr=spread, color=colours[label], error_kw={"lw": 0.8})
+            axes.bar_label(bars, [_short(median)], padding=3, fontsize=7)
     axes.set_yticks(range(len(names)), names)
     axes.set_ylim(len(names) - 0.5, -0.5)
     axes.margins(x=0.1)
@@ -102,24 +116,30 @@ def _measured(result: Result, metric: str) -> list[Test]:
     ]
 
 
-def _medians(result: Result, tests: list[Test], peer: str, metric: str) -> list[float | None]:
+def _values(result: Result, tests: list[Test], peer: str, metric: str) -> list[list[float]]:
     outcomes = [result.outcomes[test.name].get(peer) for test in tests]
-    return [outcome.median(metric) if outcome else None for outcome in outcomes]
+    return [outcome.values(metric) if outcome else [] for outcome in outcomes]
 
 
 def _rates(result: Result) -> Figure | None:
     tests = _measured(result, "records_per_second")
     if not tests:
         return None
-    groups: Bars = {THEN: [test.figure_2014[0] if test.figure_2014 else None for test in tests]}
-    groups |= {TITLES[peer]: _medians(result, tests, peer, "records_per_second") for peer in _peers(result)}
+    groups: Bars = {THEN: [[test.figure_2014[0]] if test.figure_2014 else [] for test in tests]}
+    groups |= {TITLES[peer]: _values(result, tests, peer, "records_per_second") for peer in _peers(result)}
     groups = {label: values for label, values in groups.items() if any(values)}
     figure = Figure(figsize=(9, 1.4 + 0.62 * len(tests)), layout="constrained")
     axes = figure.subplots()
     _horizontal(axes, [test.title for test in tests], groups, _colours())
     axes.set_xlabel("records/s")
-    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
+    _legend(figure, groups)
     return figure
+
+
+def _legend(figure: Figure, labels: Iterable[str]) -> None:
+    """Below everything, where it hides nothing."""
+    handles = [Patch(color=_colours()[label], label=label) for label in labels]
+    figure.legend(handles=handles, loc="outside lower center", ncols=3, frameon=False)
 
 
 def _colours() -> dict[str, str]:
@@ -134,11 +154,11 @@ def _cpu(result: Result) -> Figure | None:
     panels = figure.subplots(1, 2, sharey=True)
     for axes, who in zip(panels, ("broker", "client"), strict=True):
         metric = f"{who}_cpu_seconds_per_gb"
-        groups = {TITLES[peer]: _medians(result, tests, peer, metric) for peer in _peers(result)}
+        groups = {TITLES[peer]: _values(result, tests, peer, metric) for peer in _peers(result)}
         _horizontal(axes, [test.title for test in tests], groups, _colours())
         axes.set_title(f"{who}s", fontsize=10)
         axes.set_xlabel("CPU-s/GB")
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False)
+    _legend(figure, [TITLES[peer] for peer in _peers(result)])
     return figure
 
 
@@ -156,16 +176,18 @@ def _over_time(result: Result) -> Figure | None:
     for axes, test in zip(panels, tests, strict=True):
         for peer, outcome in result.outcomes[test.name].items():
             timelines = outcome.rounds[-1].timelines if outcome.rounds else []
+            # Consumers are told of first; some clients tell nothing on their way.
+            dashed = test.consumers if len(timelines) == test.producers + test.consumers else 0
             for number, line in enumerate(timelines):
-                label = TITLES[peer] if number == 0 else None
-                axes.plot(*_rates_of(line), label=label, color=COLOURS[peer], alpha=0.9, linewidth=1.3)
+                style = "--" if number < dashed and test.producers else "-"
+                axes.plot(*_rates_of(line), style, color=COLOURS[peer], alpha=0.9, linewidth=1.3)
         several = ", a line for each client" if test.producers + test.consumers > 1 else ""
-        axes.set_title(test.title + several, fontsize=10)
+        axes.set_title(test.title + several + (", consumers dashed" if test.consumers else ""), fontsize=10)
         axes.set_ylabel("records/s")
         axes.yaxis.set_major_formatter(FuncFormatter(_short))
         axes.set_ylim(bottom=0)
         axes.set_xlim(left=0)
-        axes.legend(frameon=False, fontsize=8)
+    _legend(figure, [TITLES[peer] for peer in _peers(result)])
     panels[-1].set_xlabel("seconds since the client began")
     return figure
 
@@ -203,10 +225,11 @@ def _latency(result: Result) -> Figure | None:
                     axes.annotate(
                         f"{ms:.3g}",
                         (x, ms),
+                        xytext=AT[name],
                         textcoords="offset points",
-                        xytext=(0, 5),
-                        fontsize=7,
                         ha="center",
+                        fontsize=7,
+                        color=colour,
                     )
     axes.set_xscale("log")
     axes.set_yscale("log")
@@ -247,7 +270,7 @@ def _sweep(result: Result, test: Test) -> Figure | None:
         axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xlabel(label)
     axes.set_ylabel(unit)
-    axes.yaxis.set_major_formatter(FuncFormatter(_short))
+    axes.yaxis.set_major_formatter(FuncFormatter(_short if unit == "records/s" else _grouped))
     axes.set_ylim(bottom=0)
     axes.legend(frameon=False)
     return figure

@@ -17,6 +17,8 @@ SWEPT = {kind: (label, metric, unit) for kind, label, metric, unit, _ in SWEEPS}
 # Of tests whose figures are points alone.
 ONLY_POINTS = ("sizes", "partitions", "connections")
 
+SETTINGS_HEAD = ["test", "clients", "replicas", "records", "settings"]
+
 
 def directory_of(result: Result, parent: Path) -> Path:
     """`<date>-<machine>-kreps-<client>`."""
@@ -61,6 +63,8 @@ def _markdown(result: Result, drawn: list[tuple[str, str]]) -> str:
         *_costs(result, peers),
         *[f"![{title}]({file})" for file, title in drawn],
         *_sweeps(result, peers),
+        "## What each test does",
+        _table(SETTINGS_HEAD, [_settings(test, result) for test in result.tests]),
         *_left_out(result, peers),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -76,10 +80,11 @@ def _introduction(result: Result) -> str:
     )
     shares = sorted({test.share for test in result.tests})
     less = f" (slow ones {', '.join(f'{each:g}' for each in shares[:-1])} of that)" if len(shares) > 1 else ""
+    times = f"{rounds} round{'s' * (rounds != 1)}"
     minutes = f"{result.duration_seconds / 60:.1f} minutes from {result.started}"
     parts = [
         f"`bowstring bench kreps {options}`: {minutes}; {where}, {result.records:,} records of 100 bytes in "
-        f"a full test{less}, 6 partitions, {result.client} clients, {rounds} rounds after a warm-up, the "
+        f"a full test{less}, 6 partitions, {result.client} clients, {times} after a warm-up, the "
         "peers in turn. A figure is the median of its rounds, the least and the greatest in brackets.",
         "Several clients: the sum of what each measured itself, having begun together. Both brokers "
         "acknowledge from the page cache, but where a test says otherwise. 2014: six-core Xeons, three of "
@@ -94,8 +99,8 @@ def _facts(result: Result) -> str:
     names = list(result.machines)
     keys = list(dict.fromkeys(key for facts in result.machines.values() for key in facts))
     rows = [[key, *[result.machines[name].get(key, "–") for name in names]] for key in keys]
-    versions = [f"- {TITLES[name]}: {version}" for name, version in result.versions.items()]
-    return "\n\n".join([_table(["fact", *names], rows), "\n".join(versions)])
+    versions = " beside ".join(result.versions[name] for name in TITLES if name in result.versions)
+    return "\n\n".join([_table(["fact", *names], rows), f"Measured: {versions or 'nothing'}."])
 
 
 def _rate_head(peers: list[str]) -> list[str]:
@@ -228,6 +233,27 @@ def _sweeps(result: Result, peers: list[str]) -> list[str]:
         if rows:
             parts += [f"## {test.title[0].upper()}{test.title[1:]}", _table(head, rows)]
     return parts
+
+
+def _settings(test: Test, result: Result) -> list[str]:
+    clients = {"producer": test.producers, "consumer": test.consumers}
+    told = [f"{count} {name}{'s' * (count > 1)}" for name, count in clients.items() if count]
+    settings = [f"{name}={value}" for name, value in test.settings.items()] if test.producers else []
+    topic = [
+        f"{TITLES[peer]}'s topic: {name}={value}"
+        for peer, configs in test.topic_configs.items()
+        for name, value in configs.items()
+    ]
+    records = (
+        "–" if test.kind in ("stored", "latency") else f"{max(1_000, int(result.records * test.share)):,}"
+    )
+    return [
+        test.title,
+        ", ".join(told),
+        str(test.replication),
+        records,
+        ", ".join([*settings, *topic]) or "–",
+    ]
 
 
 def _left_out(result: Result, peers: list[str]) -> list[str]:

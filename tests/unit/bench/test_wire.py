@@ -77,12 +77,14 @@ def test_metadata_counts_partitions_that_have_a_leader():
         return struct.pack(">hiiiiii", error, index, leader, 1, 1, 1, 1)
 
     topic = struct.pack(">h", 0) + string("t") + struct.pack(">bi", 0, 3)
-    topic += partition(0, 0, 1) + partition(5, 1, -1) + partition(0, 2, 1)
+    topic += partition(0, 0, 1) + partition(5, 1, -1)
+    topic += struct.pack(">hiii3ii2i", 0, 2, 1, 3, 1, 2, 3, 2, 1, 2)
     broker_row = struct.pack(">i", 1) + string("h") + struct.pack(">ih", 9092, -1)
     reply = struct.pack(">i", 1) + broker_row + struct.pack(">ii", 1, 1) + topic
     broker = CannedBroker(reply)
     with wire.Connection("127.0.0.1", broker.port) as connection:
-        assert connection.topics() == {"t": wire.TopicState(partitions=3, ready_partitions=2)}
+        state = wire.TopicState(partitions=3, ready_partitions=2, in_sync=1, replicas=1)
+        assert connection.topics() == {"t": state}, "in sync: of the partition with the fewest"
     assert body_of(broker.done()[0]) == struct.pack(">i", -1)
 
 
