@@ -1,5 +1,6 @@
 """What a task of the Python engine reads, without Spark around it."""
 
+import os
 import subprocess
 import sys
 
@@ -69,21 +70,25 @@ def test_exactly_the_columns_wanted(servers):
     assert batch.to_pydict() == {"topic": ["t"] * 5}
 
 
-FRESH_WORKER = """
-import sys
-from bowstring.spark.options import read_options
-from bowstring.spark.python_read import read_range
-from bowstring.spark.ranges import OffsetRange
-from bowstring.spark.row_schema import spark_schema
-asked = read_options({"kafka.bootstrap.servers": sys.argv[1], "subscribe": "t"}, streaming=False)
-rows = sum(batch.num_rows for batch in read_range(asked, spark_schema(asked.shape), OffsetRange("t", 0, 0, 500)))
-print(rows, *({"numba", "pandas", "pyarrow.compute"} & sys.modules.keys()))
+NEW_WORKER = """
+import gc, sys
+from bowstring.spark import python_source
+options = {"kafka.bootstrap.servers": sys.argv[1], "subscribe": "t"}
+reader = python_source.batch_reader(options, python_source.schema(options))
+rows = sum(batch.num_rows for part in reader.partitions() for batch in reader.read(part))
+print(rows, gc.get_freeze_count() > 10_000, *({"numba", "pandas", "pyarrow.compute"} & sys.modules.keys()))
 """
 
 
-def test_a_new_worker_loads_nothing_heavy(servers):
-    done = subprocess.run([sys.executable, "-c", FRESH_WORKER, servers], capture_output=True, text=True)
-    assert done.stdout.split() == ["500"], done.stderr
+def test_a_new_worker_loads_nothing_heavy_and_keeps_it_from_the_collector(servers):
+    done = subprocess.run(
+        [sys.executable, "-c", NEW_WORKER, servers],
+        env={**os.environ, "SPARK_REUSE_WORKER": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.split() == ["1000", "True"], done.stderr
 
 
 def test_timestamp_types_that_differ_within_a_batch(servers):
