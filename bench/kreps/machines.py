@@ -15,7 +15,7 @@ from bench.cases.cold import evict
 from bench.kreps.loads import Client, JavaLoad, Load, Order, ProcessLoad
 from bench.lab import wait_until_calm
 from bench.peers.bowstring import Bowstring
-from bench.peers.install import PeerError
+from bench.peers.install import PeerError, java_version
 from bench.peers.kafka import LOG4J, SHIPPED_SETTINGS, Kafka
 from bench.peers.peer import COMMON_SETTINGS, HOST, Peer, free_ports, write_properties
 from bench.peers.toolhost import ToolHost
@@ -175,6 +175,8 @@ class Here(Machine):
 
     def prepare(self, order: BrokerOrder) -> int:
         """See Machine."""
+        if order.name == Kafka.name:
+            java_version()  # says what to install
         work = self._work / order.key
         peer = QuorumKafka(work, order) if order.quorum else self.PEERS[order.name](work)
         peer.host = order.address
@@ -223,6 +225,7 @@ class Here(Machine):
     def _java(self, order: Order) -> JavaLoad:
         self._idle_hosts = [host for host in self._idle_hosts if host.alive]
         if not self._idle_hosts:
+            java_version()  # says what to install
             self._idle_hosts.append(ToolHost(self._work / "tools", f"jvm-{next(self._numbers)}"))
         host = self._idle_hosts.pop()
         return JavaLoad(host, order, lambda: self._idle_hosts.append(host))

@@ -19,6 +19,7 @@ API_METADATA = 3
 API_VERSIONS = 18
 API_CREATE_TOPICS = 19
 API_DELETE_TOPICS = 20
+API_CREATE_PARTITIONS = 37
 CLIENT_ID = b"bowstring-bench"
 LATEST = -1
 ERROR_NONE = 0
@@ -105,6 +106,22 @@ class Connection:
             name, error, message = reply.string(), reply.int16(), reply.string()
             if error not in (ERROR_NONE, ERROR_TOPIC_ALREADY_EXISTS):
                 raise WireError(f"creating topic {name} failed with error {error}: {message}")
+
+    def create_partitions(self, name: str, partitions: int, timeout_ms: int = 60_000) -> None:
+        """Gives a topic that many partitions, by CreatePartitions v0.
+
+        Raises:
+            WireError: the broker refused it.
+        """
+        body = struct.pack(">i", 1) + _string(name) + struct.pack(">iii?", partitions, -1, timeout_ms, False)
+        reply = _Reader(self.call(API_CREATE_PARTITIONS, 0, body))
+        reply.int32()  # throttle_time_ms
+        for _ in range(reply.int32()):
+            name, error, message = reply.string() or "", reply.int16(), reply.string()
+            if error != ERROR_NONE:
+                raise WireError(
+                    f"giving topic {name} {partitions} partitions failed with error {error}: {message}"
+                )
 
     def produce(self, topic: str, batch: bytes) -> None:
         """One record batch to partition 0, acks=all, by Produce v3.

@@ -88,6 +88,20 @@ def test_metadata_counts_partitions_that_have_a_leader():
     assert body_of(broker.done()[0]) == struct.pack(">i", -1)
 
 
+def test_a_topic_is_given_more_partitions_or_the_refusal_is_told():
+    def reply(error):
+        return struct.pack(">ii", 0, 1) + string("t") + struct.pack(">hh", error, -1)
+
+    broker = CannedBroker(reply(0), reply(37))
+    with wire.Connection("127.0.0.1", broker.port) as connection:
+        connection.create_partitions("t", 10)
+        with pytest.raises(wire.WireError, match="10 partitions failed with error 37"):
+            connection.create_partitions("t", 10)
+    assert body_of(broker.done()[0]) == struct.pack(">i", 1) + string("t") + struct.pack(
+        ">iii?", 10, -1, 60_000, False
+    )
+
+
 def test_partitions_that_answer_list_offsets_are_readable():
     def partition(index, error):
         return struct.pack(">ihqq", index, error, -1, 0)
