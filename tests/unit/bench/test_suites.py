@@ -1,7 +1,6 @@
 """What asv is given: every suite can be set up and called, counts repeat, and a comparison judges by them."""
 
 import math
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,32 +11,18 @@ from bench import history, instructions
 from bench.asv_worktrees import STAMP, BuildFailed, Trees
 from bench.catalogue import MicroBench, micro_bench, micro_benches
 from bench.history import NOT_COMPARED, PASSED, REGRESSED
-from bench.suites import arrow, spark
+from bench.suites import arrow
 from bench.suites import instructions as counted
 
 ROOT = Path(__file__).resolve().parents[3]
 
 
 def test_what_takes_seconds_runs_with_small_sizes(monkeypatch):
-    # The others run in test_catalogue.py.
+    # The others run in test_catalogue.py, Spark's in tests/spark/test_bench_suite.py.
     monkeypatch.setattr(arrow, "ROWS", 500)
     for suite, method in ((arrow.Produce, "time_send_arrow"), (arrow.Consume, "time_read")):
         with MicroBench(suite, method, (True,)).ready() as call:
             call()
-
-
-@pytest.mark.skipif(shutil.which("java") is None, reason="needs a JDK")
-def test_spark_runs_with_few_rows(monkeypatch):
-    monkeypatch.setattr(spark.Read, "rows", 1000)
-    reading = spark.Read()
-    reading.setup()
-    try:
-        before = spark.timer()
-        reading.time_sum_of_lengths()
-        reading.time_all_columns()
-        assert spark.timer() > before
-    finally:
-        reading.teardown()
 
 
 def test_what_is_counted_exists():
