@@ -127,6 +127,11 @@ class Trees:
         if seed is not None and self._stamp(seed) == _built_by(self._show(f"{revision}:setup.py")):
             _run(["cp", "-a", str(seed), str(tree)])
             (tree / STAMP).unlink()
+            # The seed may be of another clone, which does not have all that this one has.
+            objects = _run(
+                ["git", "rev-parse", "--path-format=absolute", "--git-path", "objects"], self.repository
+            )
+            (tree / ".git/objects/info/alternates").write_text(objects)
         else:
             _run(["git", "clone", "--quiet", "--shared", "--no-checkout", str(self.repository), str(tree)])
         _run(["git", "checkout", "--quiet", "--force", "--detach", revision], tree)
