@@ -209,11 +209,12 @@ def test_no_partial_file_after_kill(tmp_path):
             text=True,
         )
         assert process.stdout.readline() == "begun\n"
-        time.sleep(generator.uniform(0.05, 0.6))
+        first = int(process.stdout.readline())
+        time.sleep(generator.uniform(0, 0.6))
         process.kill()
         lines = process.stdout.read().splitlines()
         process.wait()
-        written = max([written, *map(int, lines[:-1])])  # the last line may be torn itself
+        written = max([written, first, *map(int, lines[:-1])])  # the last line may be torn itself
         names = {name for name in os.listdir(tmp_path / "c") if not name.startswith(".")}
         assert {str(number) for number in range(written + 1)} <= names
         for name in names:
