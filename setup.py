@@ -4,7 +4,7 @@
     python setup.py build_jar               the jar (JAR below), when its sources changed
 
 Environment:
-    BOWSTRING_ONLY      comma-separated extension names: build just these (a developer's shortcut); "none" none.
+    BOWSTRING_ONLY      comma-separated extension names: build just these (a shortcut); "none": none of them.
     BOWSTRING_QUICK     "1" builds in half the time what runs at half the speed.
     BOWSTRING_SANITIZE  "1" builds with AddressSanitizer and UndefinedBehaviorSanitizer.
     BOWSTRING_SPARK_JARS  the folder of Spark's jars to compile against, if not PySpark's or SPARK_HOME's.
