@@ -43,5 +43,4 @@ cdef class Decoder(Plan):
     cdef Columns columns
     cdef bint framed
     cdef bint value(self, Reading *r, int64_t row) noexcept nogil
-    cdef bint framed_value(self, Reading *r, int64_t row, const uint8_t *at, int64_t size) noexcept nogil
     cdef str message(self, const Reading *r)

@@ -24,6 +24,18 @@ def frame_ids(Input values):
     return ids
 
 
+cdef inline bint begin(Reading *r, const uint8_t *at, int64_t size, bint framed) noexcept nogil:
+    r.begin = r.at = at
+    r.end = at + size
+    r.fault = NULL
+    r.where = -1
+    if framed:
+        if size < FRAME_BYTES or at[0] != 0:
+            return bad(r, -1, "not framed as Confluent's serializers do: a zero byte and the schema's id come first")
+        r.at += FRAME_BYTES
+    return True
+
+
 cdef class Decoder(Plan):
     """Decodes arrays of values, each format in its own way.
 
@@ -38,17 +50,6 @@ cdef class Decoder(Plan):
 
     cdef bint value(self, Reading *r, int64_t row) noexcept nogil:
         return bad(r, -1, "a format has to say what its values are")
-
-    cdef bint framed_value(self, Reading *r, int64_t row, const uint8_t *at, int64_t size) noexcept nogil:
-        r.begin = r.at = at
-        r.end = at + size
-        r.fault = NULL
-        r.where = -1
-        if self.framed:
-            if size < FRAME_BYTES or at[0] != 0:
-                return bad(r, -1, "not framed as Confluent's serializers do: a zero byte and the schema's id come first")
-            r.at += FRAME_BYTES
-        return self.value(r, row)
 
     cdef str message(self, const Reading *r):
         text = f"at byte {r.at - r.begin}: {r.fault.decode()}"
@@ -73,7 +74,7 @@ cdef class Decoder(Plan):
                 for row in range(rows):
                     if not rows_get(&values.rows, row, &at, &size):
                         continue
-                    good = self.framed_value(&r, row, at, size)
+                    good = begin(&r, at, size, self.framed) and self.value(&r, row)
                     if not good:
                         column_clear(self.columns.root, row)
                         with gil:

@@ -8,23 +8,10 @@ import struct
 import time
 from types import TracebackType
 
+from tests.unit.batch.reference_batch import crc32c, encode_record
+
 PRODUCE, FETCH, LIST_OFFSETS, METADATA, OFFSET_COMMIT = 0, 1, 2, 3, 8
 FIND_COORDINATOR, JOIN_GROUP, API_VERSIONS, CREATE_TOPICS = 10, 11, 18, 19
-
-_CRC_TABLE = []
-for _byte in range(256):
-    _crc = _byte
-    for _ in range(8):
-        _crc = (_crc >> 1) ^ 0x82F63B78 if _crc & 1 else _crc >> 1
-    _CRC_TABLE.append(_crc)
-
-
-def crc32c(data: bytes) -> int:
-    """CRC-32C, the slow way."""
-    crc = 0xFFFFFFFF
-    for byte in data:
-        crc = (crc >> 8) ^ _CRC_TABLE[(crc ^ byte) & 0xFF]
-    return crc ^ 0xFFFFFFFF
 
 
 def string(text: str | None) -> bytes:
@@ -33,11 +20,6 @@ def string(text: str | None) -> bytes:
         return b"\xff\xff"
     data = text.encode()
     return struct.pack(">h", len(data)) + data
-
-
-def varint(value: int) -> bytes:
-    """Zigzag VARINT."""
-    return uvarint((value << 1) ^ (value >> 63))
 
 
 def uvarint(value: int) -> bytes:
@@ -64,11 +46,7 @@ def frame(payload: bytes) -> bytes:
 
 def record(value: bytes | None, key: bytes | None = None, offset_delta: int = 0) -> bytes:
     """One record of a version-2 batch."""
-    body = b"\0" + varint(0) + varint(offset_delta)
-    for part in (key, value):
-        body += varint(-1) if part is None else varint(len(part)) + part
-    body += varint(0)
-    return varint(len(body)) + body
+    return encode_record((key, value, 0, ()), 0, offset_delta)
 
 
 def batch(

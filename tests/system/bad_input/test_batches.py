@@ -8,16 +8,16 @@ import pytest
 from tests.conformance.wire import (
     PRODUCE,
     batch,
-    crc32c,
     fetch,
     produce,
     produce_answer,
     record,
     request,
     string,
-    varint,
 )
 from tests.system.bad_input.conftest import SOUND, Victim
+from tests.unit.batch.reference_batch import crc32c
+from tests.unit.batch.reference_batch import to_varint as varint
 
 NONE, CORRUPT_MESSAGE, INVALID_REQUIRED_ACKS = 0, 2, 21
 UNKNOWN_TOPIC_OR_PARTITION, UNSUPPORTED_COMPRESSION_TYPE, INVALID_RECORD = 3, 76, 87

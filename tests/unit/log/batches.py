@@ -7,6 +7,7 @@ from pathlib import Path
 
 from bowstring._native.crc import crc32c
 from bowstring._native.log import PartitionLog
+from tests.unit.batch.reference_batch import encode_record
 
 CONFIG = {
     "segment_bytes": 1 << 30,
@@ -34,23 +35,8 @@ CONTROL = 0x20
 HEADER = struct.Struct(">qiibIhiqqqhii")
 
 
-def varint(n: int) -> bytes:
-    n = (n << 1) ^ (n >> 63)
-    n &= (1 << 64) - 1
-    out = bytearray()
-    while n > 127:
-        out.append(n & 127 | 128)
-        n >>= 7
-    out.append(n)
-    return bytes(out)
-
-
 def record(offset_delta: int, timestamp_delta: int, key: bytes | None, value: bytes | None) -> bytes:
-    body = b"\0" + varint(timestamp_delta) + varint(offset_delta)
-    for field in (key, value):
-        body += varint(-1) if field is None else varint(len(field)) + field
-    body += varint(0)
-    return varint(len(body)) + body
+    return encode_record((key, value, 0, ()), timestamp_delta, offset_delta)
 
 
 def batch(
