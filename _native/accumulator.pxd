@@ -18,6 +18,14 @@ cdef class Lane:
     cdef Batch open               # the last of `waiting` when records may still be added to it
     cdef bint listed                     # in Accumulator.active
     cdef int64_t order
+    cdef readonly tuple producer         # (id, epoch) that its batches are numbered for (KIP-98)
+    cdef readonly int32_t next_sequence
+    cdef public bint epoch_bump          # numbers have been skipped: what follows begins again in the next epoch
+    cdef object leader                   # the broker that leads the partition, as the sender last looked it up
+    cdef int64_t leader_version          # in metadata of this version
+
+    cpdef double due_in_s(self, double now, double linger_s, int64_t batch_bytes, bint hurry)
+    cpdef int32_t sequence(self, Batch batch, tuple producer)
 
 
 cdef class TopicRoute:
@@ -61,6 +69,10 @@ cdef class Accumulator:
     cdef Batch open_batch(self, Lane lane, Batch full)
     cdef Lane lane_of(self, TopicRoute route, int32_t number)
     cpdef void wake(self)
+    cpdef take(self, Lane lane)
+    cpdef pass_over(self, Lane lane)
+    cpdef drop(self, Lane lane, Batch batch)
+    cpdef settle(self, Batch batch)
 
 
 cdef class RecordSender:

@@ -23,17 +23,63 @@ cdef enum:
     # Room a record takes besides key, value and headers, near enough for deciding when a buffer is full.
     RECORD_OVERHEAD_BYTES = 24
 
+cdef double NEVER = float("inf")
+
 # ---------------------------------------------------------------- lanes and routes
 
 
 cdef class Lane:
-    """The batches of one partition, oldest first."""
+    """The batches of one partition, oldest first, and its producer state.
+
+    While a batch is sent again nothing newer is sent beside it, so that order survives retries.
+    """
 
     def __cinit__(self, partition):
         self.partition = partition
         self.waiting = deque()
         self.in_flight = deque()
         self.order = 0
+        self.producer = (-1, -1)
+        self.leader_version = -1
+
+    cpdef double due_in_s(self, double now, double linger_s, int64_t batch_bytes, bint hurry):
+        """Seconds until the first waiting batch may go; infinite when an answer has to come before."""
+        cdef Batch first = self.waiting[0], other
+        if self.in_flight:
+            if first.attempts or self.epoch_bump:
+                return NEVER
+            for other in self.in_flight:
+                if other.attempts > 1:
+                    return NEVER
+        if first.attempts:
+            return max(0.0, first.retry_at - now)
+        if hurry or len(self.waiting) > 1 or first.encoded is not None or first.size_bytes >= batch_bytes:
+            return 0.0
+        return max(0.0, first.created_at + linger_s - now)
+
+    cpdef int32_t sequence(self, Batch batch, tuple producer):
+        """The sequence number for a batch about to be sent; its identity is `batch.producer` if the batch has been
+        numbered before, else the lane's.
+
+        After a gap all that is left starts again in the next epoch (KIP-360).
+        """
+        cdef Batch other
+        cdef int32_t base_sequence
+        if self.epoch_bump:                              # due_in_s has seen to it that `batch` is alone
+            self.producer = (self.producer[0], self.producer[1] + 1)
+            self.next_sequence = 0
+            self.epoch_bump = False
+            batch.base_sequence = -1
+            for other in self.waiting:
+                other.base_sequence = -1
+        if self.producer[0] != producer[0]:
+            self.producer = producer
+            self.next_sequence = 0
+        if batch.base_sequence >= 0:
+            return batch.base_sequence
+        base_sequence = self.next_sequence
+        self.next_sequence = <int32_t>((<int64_t>base_sequence + batch.writer.count) & INT32_MAX)
+        return base_sequence
 
 
 cdef class TopicRoute:
@@ -192,7 +238,7 @@ cdef class Accumulator:
         self.wake()
         return True
 
-    def take(self, Lane lane not None):
+    cpdef take(self, Lane lane):
         """The lane's first waiting batch, which counts as in flight from now on."""
         cdef Batch batch = lane.waiting.popleft()
         if batch is lane.open:
@@ -203,7 +249,7 @@ cdef class Accumulator:
             del self.active[lane]
         return batch
 
-    def pass_over(self, Lane lane not None):
+    cpdef pass_over(self, Lane lane):
         """Lets other lanes come first at the next look."""
         if lane.listed:
             del self.active[lane]
@@ -222,7 +268,7 @@ cdef class Accumulator:
             lane.listed = True
             self.active[lane] = None
 
-    def drop(self, Lane lane not None, Batch batch not None):
+    cpdef drop(self, Lane lane, Batch batch):
         """Takes a batch out of its lane, wherever it is."""
         if batch in lane.in_flight:
             lane.in_flight.remove(batch)
@@ -234,7 +280,7 @@ cdef class Accumulator:
             lane.listed = False
             del self.active[lane]
 
-    def settle(self, Batch batch not None):
+    cpdef settle(self, Batch batch):
         """A batch has its outcome: its memory counts as free."""
         if batch in self.unfinished:
             self.unfinished.discard(batch)

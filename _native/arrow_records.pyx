@@ -1,7 +1,7 @@
 """Arrow data to record batches: rows are placed in partitions and encoded without the GIL, in large pieces.
 
 An `ArrowRecords` steps through a stream: `next_array` takes a record batch of it, `next_slice` places some of its rows
-in partitions, `spans` says which partition got how many, and `fill` encodes them. Rows keep their order in
+in partitions, `spans` says which partition got how many, and `send_span` encodes them. Rows keep their order in
 their partition.
 """
 from cpython.bytes cimport PyBytes_FromStringAndSize
@@ -9,24 +9,26 @@ from cpython.pycapsule cimport PyCapsule_GetPointer
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memset
-from bowstring._native.accumulator cimport Accumulator, TopicRoute
+from bowstring._native.accumulator cimport Accumulator, RecordSender, TopicRoute
+from bowstring._native.arrow_headers cimport pack_rows
 from bowstring._native.arrow_input cimport (
     ArrowArray, ArrowArrayStream, ArrowSchema, NumberColumn, bind_bytes, bind_numbers, bytes_type_problem,
     headers_type_problem, integer_type_problem, number_get, timestamp_type_problem)
 from bowstring._native.clock cimport wall_clock_ms
 from bowstring._native.encode cimport (
-    BinaryColumn, RecordColumns, RecordSpan, bit_set, column_get, columns_encode, columns_row_bytes)
+    BinaryColumn, RecordColumns, RecordSpan, column_get, columns_encode, columns_row_bytes)
 from bowstring._native.partition_choice cimport (
     NULL_RANDOM, NULL_ROUND_ROBIN, Chooser, chooser_by_key, chooser_keyed, chooser_random)
-from bowstring._native.produce_batch cimport Batch, produce_memory_take
-from bowstring._native.varint cimport put_varint, varint_size
-from bowstring._native.wire cimport Writer, grow, put_raw, writer_free
+from bowstring._native.produce_batch cimport Batch, produce_memory_give, produce_memory_take
+from bowstring._native.wire cimport Writer, grow, writer_free
 
 cdef enum:
     RECORD_OVERHEAD_BYTES = 24    # as in accumulator.pyx
     SLICE_ROWS = 65536
     SLICE_ROWS_MAX = 1048576
     MEASURED_ROWS = 1024          # a span this short is measured, so that its batch takes no more than it needs
+    PIECES_MAX = 16               # batches encoded without the GIL at a time
+    PIECES_BYTES = 131072
 
 ROLES = ("key", "value", "timestamp", "partition", "headers")
 
@@ -44,6 +46,11 @@ cdef enum Placed:
     PLACED_STICKY_USED_UP         # the next partition for rows without a key has to be chosen
     PLACED_NO_PARTITION
     PLACED_TOO_LARGE
+
+cdef struct Piece:
+    # A batch that has been encoded and is not an object yet.
+    Writer out
+    RecordSpan span
 
 cdef struct Slice:
     # Rows [begin, begin + rows) of the array and where they go.
@@ -313,7 +320,7 @@ cdef class ArrowRecords:
                 self.slice.partition[i] = partitioner(key, everywhere, route.available)
 
     def spans(self):
-        """(partition, begin, end) of each partition that got rows of the slice, for `fill`."""
+        """(partition, begin, end) of each partition that got rows of the slice, for `send_span`."""
         cdef int64_t i = 0
         found = []
         while self.slice.starts[i] < self.slice.rows:
@@ -324,32 +331,68 @@ cdef class ArrowRecords:
 
     # ------------------------------------------------------------ encoding
 
-    def fill(self, Batch batch not None, int64_t begin, int64_t end, int64_t max_bytes):
-        """Encodes the rows of a span from `begin` on into an empty batch, as many as `max_bytes` take, or one."""
+    def send_span(self, RecordSender producer not None, place not None, int64_t begin, int64_t end, list sent not None):
+        """Encodes the rows of a span into batches, hands each to `producer` for the partition `place`, and adds it
+        to `sent`. Small batches are encoded several at a time: letting the GIL go for each would cost more."""
+        cdef Accumulator shared = producer.accumulator
+        cdef Piece pieces[PIECES_MAX]
+        cdef Batch batch
+        cdef int wanted = <int>max(1, min(<int64_t>PIECES_MAX, PIECES_BYTES // max(shared.batch_bytes, 1))), count, i
+        while begin < end:
+            count = self.encode_pieces(pieces, wanted, begin, end, shared.batch_bytes)
+            try:
+                for i in range(count):
+                    batch = shared.batch_type(place, shared.delivery_timeout_s)
+                    batch.writer.out = pieces[i].out
+                    memset(&pieces[i].out, 0, sizeof(Writer))
+                    batch.writer.count = pieces[i].span.rows
+                    batch.writer.base_timestamp = pieces[i].span.base_timestamp
+                    batch.writer.max_timestamp = pieces[i].span.max_timestamp
+                    batch.size_bytes = pieces[i].span.size_bytes
+                    begin += pieces[i].span.rows
+                    producer.submit(place[0], place[1], batch)
+                    sent.append(batch)
+            finally:
+                for i in range(count):                   # those that no batch has taken
+                    produce_memory_give(&pieces[i].out)
+
+    cdef int encode_pieces(self, Piece *pieces, int wanted, int64_t begin, int64_t end, int64_t max_bytes) except -1:
+        """How many batches the rows from `begin` on made, `wanted` at most; each piece has the memory of one."""
         cdef RecordColumns columns = self.columns
-        cdef RecordSpan span
-        cdef int64_t capacity
-        cdef Writer *out = &batch.writer.out
+        cdef int i, count = 0
+        cdef bint failed = False
         if self.times.values != NULL:
             columns.timestamps = self.slice.timestamps - self.slice.begin   # `order` has rows of the array
-        produce_memory_take(out)
+        for i in range(wanted):
+            produce_memory_take(&pieces[i].out)
         with nogil:
-            capacity = max(max_bytes, columns_row_bytes(&columns, begin))
-            if end - begin <= MEASURED_ROWS:
-                columns_encode(&columns, begin, end, NULL, capacity, &span)
-                capacity = span.size_bytes
-            out.size = 0
-            if grow(out, capacity) != NULL:
-                columns_encode(&columns, begin, end, out.data, capacity, &span)
-        if out.failed:
-            out.failed = False
-            raise MemoryError(f"no memory for a batch of {capacity} bytes")
-        out.size = span.size_bytes
-        batch.writer.count = span.rows
-        batch.writer.base_timestamp = span.base_timestamp
-        batch.writer.max_timestamp = span.max_timestamp
-        batch.size_bytes = span.size_bytes
-        return span.rows
+            while count < wanted and begin < end:
+                failed = not encode_piece(&columns, begin, end, max_bytes, &pieces[count])
+                if failed:
+                    break
+                begin += pieces[count].span.rows
+                count += 1
+        for i in range(0 if failed else count, wanted):
+            pieces[i].out.failed = False
+            produce_memory_give(&pieces[i].out)
+        if failed:
+            raise MemoryError(f"no memory for batches of {max_bytes} bytes")
+        return count
+
+
+cdef bint encode_piece(
+        const RecordColumns *columns, int64_t begin, int64_t end, int64_t max_bytes, Piece *piece) noexcept nogil:
+    """As many rows of a span from `begin` on as `max_bytes` take, or one; False when memory ran out."""
+    cdef int64_t capacity = max(max_bytes, columns_row_bytes(columns, begin))
+    if end - begin <= MEASURED_ROWS:
+        columns_encode(columns, begin, end, NULL, capacity, &piece.span)
+        capacity = piece.span.size_bytes
+    piece.out.size = 0
+    if grow(&piece.out, capacity) == NULL:
+        return False
+    columns_encode(columns, begin, end, piece.out.data, capacity, &piece.span)
+    piece.out.size = piece.span.size_bytes
+    return True
 
 
 cdef object role_problem(str role, const ArrowSchema *schema):
@@ -425,49 +468,3 @@ cdef void sort_rows(Slice *s, int64_t partitions) noexcept nogil:
     for i in range(partitions, 0, -1):                   # each start has moved to the next one's place
         s.starts[i] = s.starts[i - 1]
     s.starts[0] = 0
-
-
-cdef int64_t pack_rows(
-        Writer *packed, int64_t *ends, const ArrowArray *lists, int64_t skip, int64_t rows, bint wide,
-        const BinaryColumn *names, const BinaryColumn *values) noexcept nogil:
-    """Headers of each row as records have them, none for none; -1, or the first row with a header that has no
-    name, or -2 when memory ran out."""
-    cdef const uint8_t *at
-    cdef const uint8_t *validity = NULL
-    cdef int64_t row, i, begin, end, offset = lists.offset + skip
-    if lists.null_count != 0:
-        validity = <const uint8_t *>lists.buffers[0]
-    packed.size = 0
-    packed.failed = False
-    ends[0] = 0
-    for row in range(rows):
-        if validity == NULL or bit_set(validity, offset + row):
-            if wide:
-                begin = (<const int64_t *>lists.buffers[1])[offset + row]
-                end = (<const int64_t *>lists.buffers[1])[offset + row + 1]
-            else:
-                begin = (<const int32_t *>lists.buffers[1])[offset + row]
-                end = (<const int32_t *>lists.buffers[1])[offset + row + 1]
-            if end > begin:
-                put_number(packed, end - begin)
-            for i in range(begin, end):
-                if not put_bytes(packed, names, i) or packed.failed:
-                    return -2 if packed.failed else row
-                put_bytes(packed, values, i)
-        ends[row + 1] = packed.size
-    return -2 if packed.failed else -1
-
-
-cdef void put_number(Writer *w, int64_t number) noexcept nogil:
-    cdef uint8_t *at = grow(w, varint_size(number))
-    if at != NULL:
-        put_varint(at, number)
-
-
-cdef bint put_bytes(Writer *w, const BinaryColumn *column, int64_t row) noexcept nogil:
-    """Length and bytes of a row; False when it is null."""
-    cdef const uint8_t *at
-    cdef int64_t length = column_get(column, row, &at)
-    put_number(w, length)
-    put_raw(w, at, length)
-    return length >= 0

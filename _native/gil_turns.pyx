@@ -1,11 +1,20 @@
 """System calls of the clients' I/O threads, which say when they want the GIL back; see gil_turns.pxd."""
-from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
-from libc.errno cimport EINTR, errno
-from libc.stdint cimport int32_t
+from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
+from libc.errno cimport EAGAIN, EINTR, errno
+from libc.stdint cimport int32_t, uint32_t
 from libc.string cimport memset
 from bowstring._native.atomics cimport add_i32, load_i32
+from bowstring._native.clock cimport monotonic_ns
 
 import os
+
+cdef extern from "<sys/epoll.h>" nogil:
+    ctypedef union epoll_data_t:
+        int fd
+    struct epoll_event:
+        uint32_t events
+        epoll_data_t data
+    int epoll_wait(int epoll_fd, epoll_event *events, int n, int timeout_ms)
 
 cdef extern from "<poll.h>" nogil:
     struct pollfd:
@@ -17,6 +26,7 @@ cdef extern from "<poll.h>" nogil:
         POLLIN
 
 cdef extern from "<sys/socket.h>" nogil:
+    ssize_t c_recv "recv"(int fd, void *data, size_t n, int flags)
     struct iovec:
         void *iov_base
         size_t iov_len
@@ -33,8 +43,11 @@ cdef extern from "<unistd.h>" nogil:
 
 cdef enum:
     BUFFERS_MAX = 64
+    EVENTS_MAX = 64
     TURN_STEP_US = 5
     TURN_STEPS = 20
+    PATIENCE_MS = 1                # for the next piece of an answer that is on its way
+    PATIENCE_NS = 10000000         # for all of it, before others have their turn
 
 # I/O threads that have come back from a system call and wait for the GIL.
 cdef int32_t wanting = 0
@@ -53,29 +66,50 @@ cdef void give_turn() noexcept:
             usleep(TURN_STEP_US)
 
 
-def wait_readable(int descriptor, double timeout_s):
-    """Waits until `descriptor`, which may be an epoll instance, has something; at most `timeout_s` seconds."""
-    cdef pollfd one
-    cdef int timeout_ms = <int>(timeout_s * 1000 + 0.999)
-    one.fd = descriptor
-    one.events = POLLIN
-    one.revents = 0
-    with nogil:
-        c_poll(&one, 1, timeout_ms)
-        add_i32(&wanting, 1)
-    add_i32(&wanting, -1)
+def wait_events(int epoll_descriptor, double timeout_s):
+    """(descriptor, events) of each that has something; waits at most `timeout_s` seconds for the first."""
+    cdef epoll_event events[EVENTS_MAX]
+    cdef int timeout_ms = <int>(timeout_s * 1000 + 0.999), count, i
+    if timeout_ms <= 0:
+        count = epoll_wait(epoll_descriptor, events, EVENTS_MAX, 0)
+    else:
+        with nogil:
+            count = epoll_wait(epoll_descriptor, events, EVENTS_MAX, timeout_ms)
+            add_i32(&wanting, 1)
+        add_i32(&wanting, -1)
+    return [(events[i].data.fd, events[i].events) for i in range(count)]
 
 
-def sendmsg(int descriptor, list buffers not None):
-    """Bytes that a non-blocking socket took of `buffers`, at most 64 of them. OSError as socket.sendmsg."""
-    cdef Py_buffer views[BUFFERS_MAX]
+def send_queue(int descriptor, out not None):
+    """Sends the buffers of a deque to a non-blocking socket; what the socket took is taken off.
+
+    OSError as of socket.sendmsg, except that a socket that is full is none.
+    """
     cdef iovec pieces[BUFFERS_MAX]
+    cdef Py_ssize_t held, sent, i
+    while out:
+        held = send_some(descriptor, out, pieces, &sent)
+        if sent < 0:
+            return
+        for i in range(held):
+            if <Py_ssize_t>pieces[i].iov_len > sent:
+                out[0] = out[0][sent:]
+                return                                   # full, for now
+            sent -= pieces[i].iov_len
+            out.popleft()
+
+
+cdef Py_ssize_t send_some(int descriptor, object out, iovec *pieces, Py_ssize_t *sent) except -1:
+    """One system call for the first buffers, whose count it returns; `sent` is -1 where the socket is full."""
+    cdef Py_buffer views[BUFFERS_MAX]
     cdef msghdr message
-    cdef Py_ssize_t held = 0, i, sent
+    cdef Py_ssize_t held = 0, i
     cdef int failure = 0
     memset(&message, 0, sizeof(msghdr))
     try:
-        for buffer in buffers[:BUFFERS_MAX]:
+        for buffer in out:
+            if held == BUFFERS_MAX:
+                break
             PyObject_GetBuffer(buffer, &views[held], PyBUF_SIMPLE)
             pieces[held].iov_base = views[held].buf
             pieces[held].iov_len = views[held].len
@@ -84,8 +118,8 @@ def sendmsg(int descriptor, list buffers not None):
         message.msg_iovlen = held
         with nogil:
             while True:
-                sent = c_sendmsg(descriptor, &message, MSG_NOSIGNAL | MSG_DONTWAIT)
-                failure = errno if sent < 0 else 0
+                sent[0] = c_sendmsg(descriptor, &message, MSG_NOSIGNAL | MSG_DONTWAIT)
+                failure = errno if sent[0] < 0 else 0
                 if failure != EINTR:
                     break
             add_i32(&wanting, 1)
@@ -93,6 +127,47 @@ def sendmsg(int descriptor, list buffers not None):
     finally:
         for i in range(held):
             PyBuffer_Release(&views[i])
-    if failure:
+    if failure and failure != EAGAIN:
         raise OSError(failure, os.strerror(failure))
-    return sent
+    return held
+
+
+def receive_rest(int descriptor, buffer not None, Py_ssize_t at):
+    """Receives into `buffer` from `at` on, and waits a moment for what is still on its way, all without the GIL: pieces
+    of a large answer come faster than a thread can be woken for each.
+
+    Returns:
+        How far the buffer is filled.
+
+    Raises:
+        EOFError: the peer closed the connection. OSError: it is broken.
+    """
+    cdef Py_buffer view
+    cdef pollfd one
+    cdef ssize_t received = 1
+    cdef int failure = 0
+    cdef long long until_ns = monotonic_ns() + PATIENCE_NS
+    one.fd = descriptor
+    one.events = POLLIN
+    one.revents = 0
+    PyObject_GetBuffer(buffer, &view, PyBUF_WRITABLE)
+    try:
+        with nogil:
+            while at < view.len:
+                received = c_recv(descriptor, <char *>view.buf + at, view.len - at, MSG_DONTWAIT)
+                failure = errno if received < 0 else 0
+                if received > 0:
+                    at += received
+                elif failure != EAGAIN or c_poll(&one, 1, PATIENCE_MS) <= 0:
+                    break
+                if monotonic_ns() > until_ns:
+                    break
+            add_i32(&wanting, 1)
+        add_i32(&wanting, -1)
+    finally:
+        PyBuffer_Release(&view)
+    if received == 0:
+        raise EOFError
+    if failure and failure != EAGAIN and failure != EINTR:
+        raise OSError(failure, os.strerror(failure))
+    return at

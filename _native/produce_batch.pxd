@@ -29,10 +29,16 @@ cdef class Batch:
     cdef readonly int64_t base_offset
     cdef readonly int64_t log_append_time_ms
     cdef readonly object parts           # two batches, when it was too large for the broker and split
-    cdef list callbacks                  # of (function, argument); None: nobody asked, or done
+    cdef object callback                 # a function and what it is called with; None: nobody asked, or done
+    cdef object argument
+    cdef list callbacks                  # (function, argument) of those that asked later, or None
     cdef object event
 
     cdef void give_memory_back(self) noexcept
+    cdef int64_t wire_size(self) noexcept
+    cpdef seal(self, tuple producer, int32_t base_sequence, int codec, level)
+    cpdef wire(self)
+    cpdef finish(self, error, int64_t base_offset=?, int64_t log_append_time_ms=?)
     cdef int note_callback(self, object callback, object argument) except -1
     cdef void inherit(self, Batch before) noexcept
     cdef Batch leaf(self, int32_t *index)

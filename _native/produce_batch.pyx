@@ -18,14 +18,16 @@ from bowstring._native.client import with_producer
 from bowstring._native.compression import decompress
 
 cdef enum:
-    POOL_BUFFERS = 64
+    POOL_BUFFERS = 4096
     POOL_BUFFER_BYTES_MIN = 4096
+    POOL_BYTES_MAX = 33554432     # of all buffers: fresh pages cost more than encoding what is written to them
 
 # ---------------------------------------------------------------- memory of batches, used again
 
 cdef struct Pool:
     Writer buffers[POOL_BUFFERS]
     int count
+    int64_t size_bytes
 
 cdef Pool pool
 memset(&pool, 0, sizeof(Pool))
@@ -37,10 +39,13 @@ cdef void produce_memory_take(Writer *w) noexcept:
     if pool.count > 0:
         pool.count -= 1
         w[0] = pool.buffers[pool.count]
+        pool.size_bytes -= w.capacity
 
 
 cdef void produce_memory_give(Writer *w) noexcept:
-    if w.data != NULL and w.capacity >= POOL_BUFFER_BYTES_MIN and pool.count < POOL_BUFFERS:
+    if (w.data != NULL and w.capacity >= POOL_BUFFER_BYTES_MIN and pool.count < POOL_BUFFERS
+            and pool.size_bytes + w.capacity <= POOL_BYTES_MAX):
+        pool.size_bytes += w.capacity
         w.size = 0
         w.failed = False
         pool.buffers[pool.count] = w[0]
@@ -78,6 +83,7 @@ cdef int copy_records(BatchWriter *w, const uint8_t **at, const uint8_t *end, in
     return 0
 
 
+@cython.no_gc                    # the only cycles, through callbacks, end with the batch
 cdef class Batch:
     """One record batch: open for appending, then sealed with the producer's identity and sent, then done.
 
@@ -122,6 +128,9 @@ cdef class Batch:
     @property
     def wire_bytes(self):
         """Size of the batch as it is sent."""
+        return self.wire_size()
+
+    cdef int64_t wire_size(self) noexcept:
         return PyBytes_GET_SIZE(self.encoded) if self.encoded is not None else self.writer.out.size
 
     def hold(self, bytes encoded not None, int32_t record_count):
@@ -130,7 +139,7 @@ cdef class Batch:
         self.writer.count = record_count
         self.size_bytes = PyBytes_GET_SIZE(encoded)
 
-    def seal(self, tuple producer not None, int32_t base_sequence, int codec, level):
+    cpdef seal(self, tuple producer, int32_t base_sequence, int codec, level):
         """Ends appending: the records become bytes that carry the producer's identity (KIP-98).
 
         Sealed bytes get another identity, and with it another CRC; compression is not repeated.
@@ -161,11 +170,11 @@ cdef class Batch:
         # A few microseconds: less than having the GIL back would take (see gil_turns.pxd).
         batch_seal(self.writer.out.data, &info)
 
-    def wire(self):
+    cpdef wire(self):
         """The sealed bytes, not copied."""
         return memoryview(self.encoded if self.encoded is not None else self)
 
-    def finish(self, error, int64_t base_offset=-1, int64_t log_append_time_ms=-1):
+    cpdef finish(self, error, int64_t base_offset=-1, int64_t log_append_time_ms=-1):
         """Sets the outcome, wakes who waits and runs the callbacks."""
         if self.done:
             return
@@ -175,9 +184,13 @@ cdef class Batch:
         self.encoded = None
         self.done = True
         self.give_memory_back()
+        callback, self.callback = self.callback, None
+        argument, self.argument = self.argument, None
         callbacks, self.callbacks = self.callbacks, None
         if self.event is not None:
             self.event.set()
+        if callback is not None:
+            self.call(callback, argument)
         if callbacks is not None:
             for callback, argument in callbacks:
                 self.call(callback, argument)
@@ -186,7 +199,7 @@ cdef class Batch:
         """Sets a failure without waking or telling anybody: for a forked process, whose threads are gone."""
         self.error = error
         self.done = True
-        self.callbacks = None
+        self.callback = self.argument = self.callbacks = None
 
     def divide(self, Batch first not None, Batch second not None):
         """Moves the records into two other batches, half and half, numbered on as they were (KIP-98).
@@ -249,9 +262,15 @@ cdef class Batch:
         self.note_callback(callback, argument)
 
     cdef int note_callback(self, object callback, object argument) except -1:
+        cdef tuple entry
+        cdef list fresh
+        if not self.done and self.callback is None:      # as good as always: no object is made for it
+            self.callback = callback
+            self.argument = argument
+            return 0
         # Objects are made first: that may collect garbage, and let another thread finish the batch meanwhile.
-        cdef tuple entry = (callback, argument)
-        cdef list fresh = [] if self.callbacks is None else None
+        entry = (callback, argument)
+        fresh = [] if self.callbacks is None else None
         if self.done:
             self.call(callback, argument)
         elif self.callbacks is not None:

@@ -91,8 +91,8 @@ def report(scenes: list[Scene], started: str) -> str:
         f"# Where the time goes, {started[:10]}",
         f"`python -m bench.flame`, from {started}: stacks of the processes, 997 times a second of processor "
         "time (perf's cpu-clock). Shares are of the samples of one process. A cost is named by the innermost "
-        "function of this project (or by the interpreter), and behind the arrow by what the kernel or a library "
-        "did for it. Being sampled costs a tenth or so of the throughput. GB is 10⁹ bytes of values.",
+        "function of this project (or by the interpreter), and behind the arrow by what the kernel or a "
+        "library did for it. Being sampled costs a tenth or so of the throughput. GB is 10⁹ bytes of values.",
         f"| fact | value |\n| --- | --- |\n{facts}",
         *[_scene(scene) for scene in scenes],
     ]

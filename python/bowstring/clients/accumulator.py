@@ -115,53 +115,13 @@ class BatchesFuture:
 
 
 class PartitionQueue(Lane):
-    """The batches of one partition, and its producer state.
+    """The batches of one partition, its producer state, and why the last of them failed."""
 
-    While a batch is sent again nothing newer is sent beside it, so that order survives retries.
-    """
-
-    __slots__ = ("epoch_bump", "last_error", "next_sequence", "producer")
+    __slots__ = ("last_error",)
 
     def __new__(cls, topic: str, number: int) -> Self:
         """The queue of partition `number` of a topic."""
         return super().__new__(cls, TopicPartition(topic, number))
 
     def __init__(self, topic: str, number: int):
-        self.producer: tuple[int, int] = (-1, -1)
-        self.next_sequence = 0
-        self.epoch_bump = False
         self.last_error: Exception | None = None
-
-    def due_in_s(self, now: float, linger_s: float, batch_bytes: int, hurry: bool) -> float:
-        """Seconds until the first waiting batch may go; infinite when an answer has to come before."""
-        waiting = self.waiting
-        first: Batch = waiting[0]
-        if self.in_flight and (
-            first.attempts or self.epoch_bump or any(batch.attempts > 1 for batch in self.in_flight)
-        ):
-            return float("inf")
-        if first.attempts:
-            return max(0.0, first.retry_at - now)
-        if hurry or len(waiting) > 1 or first.encoded is not None or first.size_bytes >= batch_bytes:
-            return 0.0
-        return max(0.0, first.created_at + linger_s - now)
-
-    def sequence(self, batch: Batch, producer: tuple[int, int]) -> tuple[tuple[int, int], int]:
-        """Identity and sequence for a batch about to be sent.
-
-        After a gap all that is left starts again in the next epoch (KIP-360).
-        """
-        if self.epoch_bump:  # due_in_s has seen to it that `batch` is alone
-            self.producer = (self.producer[0], self.producer[1] + 1)
-            self.next_sequence = 0
-            self.epoch_bump = False
-            for other in (batch, *self.waiting):
-                other.base_sequence = -1
-        if self.producer[0] != producer[0]:
-            self.producer = producer
-            self.next_sequence = 0
-        if batch.base_sequence >= 0:
-            return batch.producer, batch.base_sequence
-        base_sequence = self.next_sequence
-        self.next_sequence = (base_sequence + batch.record_count) & 0x7FFFFFFF
-        return self.producer, base_sequence

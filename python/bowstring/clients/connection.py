@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from bowstring._native.arrow_decode_memory import receive_buffer
-from bowstring._native.gil_turns import sendmsg
+from bowstring._native.gil_turns import receive_rest, send_queue
 from bowstring.clients import wire
 from bowstring.clients.errors import (
     BrokerUnreachableError,
@@ -36,7 +36,6 @@ Api = type[Request]
 RECEIVE_BUFFER_BYTES = 65536
 # The answer to ApiVersions is some hundred bytes; what claims to be more is not Kafka.
 NEGOTIATION_BYTES_MAX = 1 << 20
-BUFFERS_PER_SENDMSG = 64
 
 CONNECTING, NEGOTIATING, READY, CLOSED = range(4)
 _IN_PROGRESS = (errno.EINPROGRESS, errno.EWOULDBLOCK)
@@ -225,22 +224,9 @@ class Connection:
 
     def flush(self) -> None:
         """Sends what the socket takes now. Raises OSError when the connection is gone."""
-        out = self._out
         self.last_used = time.monotonic()
-        while out:
-            buffers = [out[i] for i in range(min(len(out), BUFFERS_PER_SENDMSG))]
-            assert self.socket is not None
-            try:
-                sent = sendmsg(self.socket.fileno(), buffers)
-            except (BlockingIOError, InterruptedError):
-                return
-            while sent:
-                first = out[0]
-                if sent < len(first):
-                    out[0] = first[sent:]
-                    break
-                sent -= len(first)
-                out.popleft()
+        assert self.socket is not None
+        send_queue(self.socket.fileno(), self._out)
 
     def receive(self) -> None:
         """Takes what has arrived; whole replies go to `replies` with the requests they answer.
@@ -253,27 +239,29 @@ class Connection:
         """
         assert self.socket is not None
         while True:
+            if self._large is not None and not self._receive_large(self._large):
+                return
             try:
-                if self._large is not None:
-                    received = self.socket.recv_into(self._large[self._large_bytes :])
-                    full = received == len(self._large) - self._large_bytes
-                else:
-                    received = self.socket.recv_into(self._small_view[self._small_bytes :])
-                    full = received == RECEIVE_BUFFER_BYTES - self._small_bytes
+                received = self.socket.recv_into(self._small_view[self._small_bytes :])
             except (BlockingIOError, InterruptedError):
                 return
             if received == 0:
                 raise EOFError
-            if self._large is not None:
-                self._large_bytes += received
-                if full:
-                    self.replies.append(self._match(self._large))
-                    self._large = None
-            else:
-                self._small_bytes += received
-                self._cut()
+            full = received == RECEIVE_BUFFER_BYTES - self._small_bytes
+            self._small_bytes += received
+            self._cut()
             if not full and self._large is None:
                 return
+
+    def _receive_large(self, frame: memoryview) -> bool:
+        """Whether the frame that is too large for the small buffer is whole."""
+        assert self.socket is not None
+        self._large_bytes = receive_rest(self.socket.fileno(), frame, self._large_bytes)
+        if self._large_bytes < len(frame):
+            return False
+        self._large = None
+        self.replies.append(self._match(frame))
+        return True
 
     def _cut(self) -> None:
         """Cuts whole frames out of the small buffer; the rest of a larger one gets its own memory."""

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import functools
 import logging
-import selectors
+import select
 import socket
 import time
 from collections.abc import Callable
 from typing import Any
 
-from bowstring._native.gil_turns import wait_readable
+from bowstring._native.gil_turns import wait_events
 from bowstring.clients import forks, wire
 from bowstring.clients.connection import CLOSED, CONNECTING, Api, Body, Connection, Pending
 from bowstring.clients.errors import (
@@ -29,6 +29,8 @@ from bowstring.clients.errors import (
 from bowstring.clients.records import Node
 
 _log = logging.getLogger("bowstring.client")
+
+ALARM_MAX_S = 3600.0
 
 
 class NetworkClient:
@@ -56,14 +58,16 @@ class NetworkClient:
         self._connect_timeout_s = min(connect_timeout_ms, request_timeout_ms) / 1000
         self._backoff_s = reconnect_backoff_ms / 1000
         self._backoff_max_s = reconnect_backoff_max_ms / 1000
-        self._selector = selectors.EpollSelector()
+        self._epoll = select.epoll()
+        self._watched: dict[int, Connection] = {}  # by descriptor
+        self._alarm = 0.0  # no deadline is earlier; some may be met by then
         self._connections: dict[tuple[str, int], Connection] = {}
         self._interest: dict[Connection, int] = {}
         self._failures: dict[tuple[str, int], tuple[int, float, ClientError]] = {}
         self._wake_reader, self._wake_writer = socket.socketpair()
         self._wake_reader.setblocking(False)
         self._wake_writer.setblocking(False)
-        self._selector.register(self._wake_reader, selectors.EVENT_READ)
+        self._epoll.register(self._wake_reader, select.EPOLLIN)
         self._closed = False
         self._forked: ForkedError | None = None
         self._early: list[Callable[[], None]] = []  # callbacks of what was done before it was sent
@@ -96,6 +100,7 @@ class NetworkClient:
         except ClientError as error:  # unreachable now, or lately
             pending.complete(None, error)
         else:
+            self._alarm = min(self._alarm, pending.deadline)
             self._guarded(connection, connection.send, pending)
         if not pending.done:
             pending.callback = callback
@@ -108,14 +113,13 @@ class NetworkClient:
         """Sends and receives until something happened or the time is over; completes what was answered."""
         if self._closed:
             raise self._forked or ClosedError("this client is closed")
-        timeout_s = 0.0 if self._early else max(0.0, min(timeout_s, self._until_deadline()))
-        if timeout_s > 0:
-            wait_readable(self._selector.fileno(), timeout_s)
-        for key, events in self._selector.select(0):
-            if key.fileobj is self._wake_reader:
+        timeout_s = 0.0 if self._early else max(0.0, min(timeout_s, self._alarm - time.monotonic()))
+        for descriptor, events in wait_events(self._epoll.fileno(), timeout_s):
+            connection = self._watched.get(descriptor)
+            if connection is not None:
+                self._serve(connection, events)
+            elif descriptor == self._wake_reader.fileno():
                 self._drain_wakeups()
-            else:
-                self._serve(key.data, events)
         self._expire()
         early, self._early = self._early, []
         for callback in early:
@@ -183,7 +187,7 @@ class NetworkClient:
         for connection in self._connections.values():
             if connection.socket is not None:
                 connection.socket.close()
-        self._selector.close()
+        self._epoll.close()
         self._wake_reader.close()
         self._wake_writer.close()
 
@@ -194,7 +198,7 @@ class NetworkClient:
         self._closed = True
         for connection in list(self._connections.values()):
             self._drop(connection, ClientError("the client was closed with requests in flight"))
-        self._selector.close()
+        self._epoll.close()
         self._wake_reader.close()
         self._wake_writer.close()
 
@@ -215,6 +219,7 @@ class NetworkClient:
             self._note_failure(address, error)
             raise
         self._connections[address] = connection
+        self._alarm = min(self._alarm, connection.deadline)
         self._watch(connection)
         return connection
 
@@ -225,17 +230,23 @@ class NetworkClient:
 
     def _watch(self, connection: Connection) -> None:
         assert connection.socket is not None
-        interest = selectors.EVENT_READ | (selectors.EVENT_WRITE if connection.wants_write else 0)
+        interest = select.EPOLLIN | (select.EPOLLOUT if connection.wants_write else 0)
         known = self._interest.get(connection)
+        if known == interest:
+            return
+        descriptor = connection.socket.fileno()
         if known is None:
-            self._selector.register(connection.socket, interest, connection)
-        elif known != interest:
-            self._selector.modify(connection.socket, interest, connection)
+            self._epoll.register(descriptor, interest)
+            self._watched[descriptor] = connection
+        else:
+            self._epoll.modify(descriptor, interest)
         self._interest[connection] = interest
 
     def _unwatch(self, connection: Connection) -> None:
         if self._interest.pop(connection, None) is not None and connection.socket is not None:
-            self._selector.unregister(connection.socket)
+            descriptor = connection.socket.fileno()
+            self._epoll.unregister(descriptor)
+            del self._watched[descriptor]
 
     def _serve(self, connection: Connection, events: int) -> None:
         if connection.state == CLOSED:
@@ -243,26 +254,26 @@ class NetworkClient:
         if connection.state == CONNECTING:
             self._guarded(connection, self._finish_connect, connection)
             return
-        if events & selectors.EVENT_WRITE:
+        # An error or the end of the connection is found by whatever is tried.
+        if events & ~select.EPOLLIN:
             self._guarded(connection, connection.flush)
-        if events & selectors.EVENT_READ and connection.state != CLOSED:
+        if events & ~select.EPOLLOUT and connection.state != CLOSED:
             self._guarded(connection, self._receive, connection)
 
     def _finish_connect(self, connection: Connection) -> None:
-        old = connection.socket
-        assert old is not None
-        self._selector.unregister(old)
-        del self._interest[connection]
+        self._unwatch(connection)
         connection.finish_connect()
 
     def _receive(self, connection: Connection) -> None:
+        negotiating = not connection.ready
         try:
             connection.receive()
         finally:
             # What has come whole counts, even if the connection breaks behind it.
             while connection.replies:
                 connection.finish()
-        if connection.ready:
+        if connection.ready and negotiating:
+            self._alarm = 0.0  # requests that waited have their own deadlines from now on
             self._failures.pop((connection.node.host, connection.node.port), None)
 
     def _guarded(self, connection: Connection, action: Callable[..., None], *args: Any) -> None:
@@ -303,18 +314,11 @@ class NetworkClient:
 
     # ------------------------------------------------------------ time
 
-    def _until_deadline(self) -> float:
-        now = time.monotonic()
-        nearest = 3600.0
-        for connection in self._connections.values():
-            if not connection.ready:
-                nearest = min(nearest, connection.deadline - now)
-            elif connection.in_flight:
-                nearest = min(nearest, min(p.deadline for p in connection.in_flight) - now)
-        return nearest
-
     def _expire(self) -> None:
+        """Drops connections that are late; looks at what is in flight only when some of it may be."""
         now = time.monotonic()
+        if now < self._alarm:
+            return
         for connection in list(self._connections.values()):
             if not connection.ready:
                 if now >= connection.deadline:
@@ -326,3 +330,9 @@ class NetworkClient:
                     self._drop(
                         connection, RequestTimedOutError(wire.api_name(late.api), late.node, late.timeout_s)
                     )
+        self._alarm = now + ALARM_MAX_S
+        for connection in self._connections.values():
+            if connection.ready:
+                self._alarm = min([self._alarm, *(pending.deadline for pending in connection.in_flight)])
+            else:
+                self._alarm = min(self._alarm, connection.deadline)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
+from bowstring._native.produce_rounds import interleave
 from bowstring.clients.wire import FramedRequest
 from bowstring.engine.protocol.messages.produce import ProduceRequest
 
@@ -37,38 +38,17 @@ class ProduceFrame(FramedRequest):
         name = client_id.encode()
         head = struct.pack(">hhih", ProduceRequest.api_key, version, correlation_id, len(name)) + name + tags
         head += (b"\0" if flexible else b"\xff\xff") + struct.pack(">hi", self.acks, self.timeout_ms)
-        head += _count(len(self.topics), flexible)
-        pieces: list[bytes | memoryview] = []
-        for topic in self.topics:
-            head += topic.topic_id if version >= TOPIC_ID_VERSION else _text(topic.name, flexible)
-            head += _count(len(topic.partitions), flexible)
-            for index, data in topic.partitions:
-                head += struct.pack(">i", index) + _count(len(data), flexible)
-                pieces += (head, data)
-                head = tags
-            head += tags
-        pieces.append(head + tags)
-        pieces[0] = struct.pack(">i", sum(map(len, pieces))) + bytes(pieces[0])
-        return [memoryview(piece) for piece in _not_empty(pieces)]
-
-
-def _not_empty(pieces: Iterable[bytes | memoryview]) -> Iterable[bytes | memoryview]:
-    return (piece for piece in pieces if len(piece))
-
-
-def _count(number: int, flexible: bool) -> bytes:
-    """A length or count, of versions that have them as varints, or as int32."""
-    if not flexible:
-        return struct.pack(">i", number)
-    number += 1
-    out = bytearray()
-    while number >= 0x80:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
+        topics = [
+            (topic.topic_id if version >= TOPIC_ID_VERSION else _text(topic.name, flexible), topic.partitions)
+            for topic in self.topics
+        ]
+        return interleave(head, topics, version)
 
 
 def _text(text: str, flexible: bool) -> bytes:
     data = text.encode()
-    return (_count(len(data), True) if flexible else struct.pack(">h", len(data))) + data
+    if not flexible:
+        return struct.pack(">h", len(data)) + data
+    # A topic's name has at most 249 bytes, so that its length fits into two of the varint's.
+    size = len(data) + 1
+    return (bytes([size]) if size < 0x80 else bytes([size & 0x7F | 0x80, size >> 7])) + data

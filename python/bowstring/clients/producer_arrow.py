@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from bowstring._native.arrow_records import ArrowInputError, ArrowRecords, ArrowStreamError
-from bowstring.clients.accumulator import BatchesFuture, ProduceBatch
+from bowstring.clients.accumulator import BatchesFuture
 from bowstring.clients.errors import ClientError, ConfigError, MissingPackageError
 from bowstring.clients.records import TopicPartition
 
@@ -37,19 +37,12 @@ def send_arrow(producer: Producer, topic: str, data: Any, roles: dict[str, Any])
 
 def _send_array(producer: Producer, topic: str, rows: ArrowRecords, sent: list[Batch]) -> None:
     accumulator = producer.accumulator
-    timeout_s = producer.delivery_timeout_s
     while True:
         producer.find_topic(topic)
         if not rows.next_slice(accumulator, topic):
             return
         for partition, begin, end in rows.spans():
-            place = TopicPartition(topic, partition)
-            at = begin
-            while at < end:
-                batch = ProduceBatch(place, timeout_s)
-                at += rows.fill(batch, at, end, accumulator.batch_bytes)
-                producer.submit(topic, partition, batch)
-                sent.append(batch)
+            rows.send_span(producer, TopicPartition(topic, partition), begin, end, sent)
 
 
 def open_rows(data: Any, roles: dict[str, Any]) -> ArrowRecords:

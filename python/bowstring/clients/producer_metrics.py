@@ -6,6 +6,7 @@ import time
 from collections import deque
 from collections.abc import Sequence
 
+from bowstring._native.produce_rounds import SendCounters
 from bowstring.clients.accumulator import ProduceBatch
 
 # Rates are over the last half minute, as Java's are.
@@ -21,21 +22,14 @@ _RATES = (
 )
 
 
-class ProducerMetrics:
+class ProducerMetrics(SendCounters):
     """Counters of one producer. Written by its sender thread; reads see each at some recent value."""
 
     def __init__(self) -> None:
-        self.records = 0
-        self.batches = 0
-        self.batch_bytes = 0
-        self.batch_bytes_max = 0
-        self.plain_bytes = 0
         self.requests = 0
         self.answers = 0
         self.latency_s = 0.0
         self.latency_max_s = 0.0
-        self.queue_s = 0.0
-        self.queue_max_s = 0.0
         self.errors = 0
         self.retries = 0
         self.splits = 0
@@ -48,17 +42,7 @@ class ProducerMetrics:
     def sent(self, batches: Sequence[ProduceBatch], now: float) -> None:
         """A request with these batches goes out."""
         self.requests += 1
-        for batch in batches:
-            size_bytes = batch.wire_bytes
-            self.batches += 1
-            self.batch_bytes += size_bytes
-            self.plain_bytes += batch.size_bytes
-            self.batch_bytes_max = max(self.batch_bytes_max, size_bytes)
-            if batch.attempts == 1:
-                self.records += batch.record_count
-                waited_s = now - batch.created_at
-                self.queue_s += waited_s * batch.record_count
-                self.queue_max_s = max(self.queue_max_s, waited_s)
+        self.count(batches, now)
         if now - self._samples[-1][0] >= SAMPLE_S:
             self._samples.append((now, self._totals()))
 
@@ -68,10 +52,9 @@ class ProducerMetrics:
         self.latency_s += latency_s
         self.latency_max_s = max(self.latency_max_s, latency_s)
 
-    def finished(self, batch: ProduceBatch, error: Exception | None) -> None:
-        """A batch has its outcome."""
-        if error is not None:
-            self.errors += batch.record_count
+    def failed(self, batch: ProduceBatch) -> None:
+        """A batch could not be delivered."""
+        self.errors += batch.record_count
 
     def report(self, now: float) -> dict[str, float]:
         """Values by the names of Java's metrics; times in milliseconds, sizes in bytes, rates per second."""

@@ -10,6 +10,7 @@ import logging
 import threading
 import time
 
+from bowstring._native import produce_rounds
 from bowstring._native.accumulator import Accumulator
 from bowstring.clients.accumulator import PartitionQueue, ProduceBatch
 from bowstring.clients.cluster import Cluster
@@ -150,77 +151,37 @@ class Sender:
                 return due_s
 
     def _send_until_none_is_due(self) -> float:
+        config = self.config
         while True:
-            requests, due_s = self._collect(time.monotonic())
+            hurry = self.flushes > 0 or self.closing or self.memory_short
+            requests, due_s = produce_rounds.collect(
+                self.accumulator, self.cluster, self.client, config, time.monotonic(), hurry
+            )
             if not requests:
                 return due_s
             for node, taken in requests.items():
                 self._transmit(node, taken)
 
-    def _collect(self, now: float) -> tuple[dict[Node, list[ProduceBatch]], float]:
-        """Takes a batch of each partition that has one to be sent, by leader; seconds until more is due."""
-        config, client, accumulator = self.config, self.client, self.accumulator
-        hurry = self.flushes > 0 or self.closing or self.memory_short
-        requests: dict[Node, list[ProduceBatch]] = {}
-        sizes: dict[Node, int] = {}
-        wait_s = float("inf")
-        for queue in list(accumulator.active):
-            assert isinstance(queue, PartitionQueue)
-            due_s = queue.due_in_s(now, config.linger_s, config.batch_bytes, hurry)
-            if due_s > 0:
-                wait_s = min(wait_s, due_s)
-                continue
-            topic, partition = queue.partition
-            node = self.cluster.leader(topic, partition)
-            if node is None or client.backing_off(node):
-                self.cluster.want(topic)
-                self.cluster.invalidate()
-                wait_s = min(wait_s, config.retry_backoff_s)
-                continue
-            if client.in_flight(node) >= config.in_flight_max:
-                continue  # an answer will come first
-            size = sizes.get(node, 0)
-            if size and size + queue.waiting[0].size_bytes > config.request_bytes:
-                continue  # it is in the next request
-            batch = accumulator.take(queue)
-            assert isinstance(batch, ProduceBatch)
-            # What was passed over comes first in the next request.
-            accumulator.pass_over(queue)
-            sizes[node] = size + batch.size_bytes
-            requests.setdefault(node, []).append(batch)
-        return requests, wait_s
-
     def _transmit(self, node: Node, taken: list[ProduceBatch]) -> None:
         config = self.config
         now = time.monotonic()
-        for batch in taken:
-            batch.attempts += 1
-            batch.sent_at = now
-            identity = ((-1, -1), -1)
-            if config.idempotent:
-                identity = self._queue(batch).sequence(batch, self._producer)
-            if not batch.sealed or (batch.producer, batch.base_sequence) != identity:
-                batch.seal(*identity, config.compression, config.compression_level)
+        produce_rounds.seal_all(self.accumulator, taken, now, config, self._producer)
         self.metrics.sent(taken, now)
         self.client.send(
             node,
             ProduceRequest,
-            lambda version: self._request(version, taken),
+            lambda version: self._request(taken),
             timeout_s=config.request_timeout_s,
             callback=lambda pending: self._answered(pending, taken),
             expects_reply=config.acks != 0,
         )
 
-    def _request(self, version: int, taken: list[ProduceBatch]) -> ProduceFrame:
-        topics: dict[str, TopicBatches] = {}
-        for batch in taken:
-            topic, partition = batch.partition
-            if topic not in topics:
-                topics[topic] = TopicBatches(topic, self.cluster.topic_id(topic), [])
-            topics[topic].partitions.append((partition, batch.wire()))
-        return ProduceFrame(
-            self.config.acks, int(self.config.request_timeout_s * 1000), list(topics.values())
-        )
+    def _request(self, taken: list[ProduceBatch]) -> ProduceFrame:
+        topics = [
+            TopicBatches(name, self.cluster.topic_id(name), parts)
+            for name, parts in produce_rounds.partitions_by_topic(taken).items()
+        ]
+        return ProduceFrame(self.config.acks, int(self.config.request_timeout_s * 1000), topics)
 
     def _queue(self, batch: ProduceBatch) -> PartitionQueue:
         queue = self.accumulator.lanes[batch.partition]
@@ -239,9 +200,16 @@ class Sender:
             for batch in taken:
                 self._done(batch, None)
             return
-        answers = {}
-        assert pending.response is not None
         self.metrics.answered(time.monotonic() - taken[0].sent_at)
+        answers = {}
+        if isinstance(pending.response, produce_rounds.Acknowledgements):
+            names = self.cluster.names
+            taken = produce_rounds.acknowledge(
+                self.accumulator, taken, pending.response, names, self._finished
+            )
+            for batch in taken:
+                self._unmentioned(batch)
+            return
         for topic in pending.response.responses:
             name = topic.name or self.cluster.names.get(topic.topic_id)
             for part in topic.partition_responses:
@@ -249,11 +217,14 @@ class Sender:
         for batch in taken:
             part = answers.get((batch.partition.topic, batch.partition.partition))
             if part is None:
-                self._retry_or_fail(batch, ClientError(f"the answer does not mention {batch.partition}"))
+                self._unmentioned(batch)
             elif part.error_code in (0, Errors.DUPLICATE_SEQUENCE_NUMBER.code):
                 self._done(batch, None, part.base_offset, part.log_append_time_ms)
             else:
                 self._refused(batch, part)
+
+    def _unmentioned(self, batch: ProduceBatch) -> None:
+        self._retry_or_fail(batch, ClientError(f"the answer does not mention {batch.partition}"))
 
     def _refused(self, batch: ProduceBatch, part: PartitionProduceResponse) -> None:
         if part.error_code == Errors.MESSAGE_TOO_LARGE.code and batch.record_count > 1 and not self.abandon:
@@ -319,12 +290,11 @@ class Sender:
         finished, self._finished = self._finished, []
         if not finished:
             return
-        for batch, error, base_offset, log_append_time_ms in finished:
+        for batch, error, _, _ in finished:
             if error is not None:
                 self._tell(batch, error)
-            self.metrics.finished(batch, error)
-            batch.finish(error, base_offset, log_append_time_ms)
-            self.accumulator.settle(batch)
+                self.metrics.failed(batch)
+        produce_rounds.publish(self.accumulator, finished)
         if not self.memory_short or self.accumulator.buffered_bytes <= ROOM_SHARE * self.config.buffer_memory:
             self._notify()
 

@@ -11,11 +11,13 @@ from typing import Any
 
 from bowstring._native.codec import ProtocolError as CodecError
 from bowstring._native.fetch_answer import MalformedAnswer, parse_fetch_answer
+from bowstring._native.produce_rounds import parse_acknowledgements
 from bowstring.clients.errors import ProtocolError, UnsupportedApiError
 from bowstring.engine.errors import Errors
 from bowstring.engine.protocol import frames
 from bowstring.engine.protocol.messages.api_versions import ApiVersionsRequest
 from bowstring.engine.protocol.messages.fetch import FetchRequest
+from bowstring.engine.protocol.messages.produce import ProduceRequest
 from bowstring.engine.protocol.schema import Request
 from bowstring.engine.protocol.versions import API_VERSIONS
 
@@ -98,7 +100,8 @@ def encode_request(
 
 
 def decode_response(api: type[Request], version: int, frame: memoryview) -> Any:
-    """The body of a response frame (without its length); of Fetch a FetchAnswer, whose records stay in it.
+    """The body of a response frame (without its length); of Fetch a FetchAnswer, whose records stay in it;
+    of Produce Acknowledgements where nothing is refused.
 
     Raises:
         ProtocolError: the bytes are no such response.
@@ -106,6 +109,8 @@ def decode_response(api: type[Request], version: int, frame: memoryview) -> Any:
     try:
         if api is FetchRequest:
             return parse_fetch_answer(frame, version)
+        if api is ProduceRequest and (acknowledged := parse_acknowledgements(frame, version)) is not None:
+            return acknowledged
         return frames.decode_response(api.api_key, version, frame)[1]
     except (CodecError, MalformedAnswer) as error:
         raise ProtocolError(f"the broker's answer cannot be read: {error}") from error

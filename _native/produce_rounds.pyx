@@ -1,0 +1,346 @@
+"""What a producer's sender does for each batch: choosing what goes, framing it, settling what was acknowledged.
+
+Requests of small batches are as many as their batches are few bytes, so that none of this may be a Python loop.
+Whatever is rare (leaders that are not known, errors in answers, retries) stays in bowstring.clients.sender.
+All of it runs in the sender's thread and under the GIL; see accumulator.pxd.
+"""
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytes cimport PyBytes_FromStringAndSize
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint64_t
+from libc.string cimport memset
+from bowstring._native.accumulator cimport Accumulator, Lane
+from bowstring._native.produce_batch cimport Batch
+from bowstring._native.wire cimport (
+    Reader, Writer, grow, put_i32, put_raw, read_count, read_i16, read_i32, read_i64, read_string, skip_tags,
+    take, writer_free)
+
+cdef enum:
+    # Versions of Produce from which its answer has something more.
+    FLEXIBLE_FROM = 9
+    TOPIC_IDS_FROM = 13
+    RECORD_ERRORS_FROM = 8
+    LOG_START_FROM = 5
+    LENGTH_BYTES = 4
+
+cdef double NEVER = float("inf")
+
+# ---------------------------------------------------------------- what goes
+
+
+cdef class NodeLoad:
+    """What one look takes for a broker."""
+    cdef object node
+    cdef bint backing_off
+    cdef int64_t in_flight
+    cdef int64_t size_bytes
+    cdef list taken
+
+
+cdef NodeLoad load_of(dict loads, object node, object client):
+    cdef NodeLoad load = loads.get(node)
+    if load is None:
+        load = NodeLoad.__new__(NodeLoad)
+        load.node = node
+        load.backing_off = client.backing_off(node)
+        load.in_flight = client.in_flight(node)
+        load.taken = []
+        loads[node] = load
+    return load
+
+
+def collect(Accumulator shared not None, cluster, client, settings, double now, bint hurry):
+    """Takes a batch of each partition that has one to be sent; (batches by leader, seconds until more is due).
+
+    `cluster` and `client` are a Cluster and a NetworkClient, `settings` a ProducerSettings.
+    """
+    cdef Lane lane
+    cdef NodeLoad load = None
+    cdef double due_s, wait_s = NEVER
+    cdef double linger_s = settings.linger_s, backoff_s = settings.retry_backoff_s
+    cdef int64_t version = cluster.version, in_flight_max = settings.in_flight_max
+    cdef int64_t batch_bytes = settings.batch_bytes, request_bytes = settings.request_bytes, size
+    cdef dict loads = {}
+    for lane in list(shared.active):
+        due_s = lane.due_in_s(now, linger_s, batch_bytes, hurry)
+        if due_s > 0:
+            wait_s = min(wait_s, due_s)
+            continue
+        if lane.leader_version != version:
+            lane.leader = cluster.leader(lane.partition[0], lane.partition[1])
+            lane.leader_version = version
+        if lane.leader is not None and (load is None or load.node is not lane.leader):
+            load = load_of(loads, lane.leader, client)
+        if lane.leader is None or load.backing_off:
+            cluster.want(lane.partition[0])
+            cluster.invalidate()
+            wait_s = min(wait_s, backoff_s)
+            continue
+        if load.in_flight >= in_flight_max:
+            continue                                     # an answer will come first
+        size = (<Batch>lane.waiting[0]).size_bytes
+        if load.size_bytes and load.size_bytes + size > request_bytes:
+            continue                                     # it is in the next request
+        load.taken.append(shared.take(lane))
+        load.size_bytes += size
+        # What was passed over comes first in the next request.
+        shared.pass_over(lane)
+    return {load.node: load.taken for load in loads.values() if load.taken}, wait_s
+
+
+def seal_all(Accumulator shared not None, list batches not None, double now, settings, tuple producer not None):
+    """Notes that the batches go out now, and seals those that are not sealed for the producer's present identity."""
+    cdef Batch batch
+    cdef Lane lane
+    cdef bint idempotent = settings.idempotent
+    cdef tuple identity = (-1, -1)
+    cdef int32_t base_sequence = -1
+    for batch in batches:
+        batch.attempts += 1
+        batch.sent_at = now
+        if idempotent:
+            lane = shared.lanes[batch.partition]
+            base_sequence = lane.sequence(batch, producer)
+            identity = lane.producer if batch.base_sequence < 0 else batch.producer
+        if not batch.sealed or batch.base_sequence != base_sequence or batch.producer != identity:
+            batch.seal(identity, base_sequence, settings.compression, settings.compression_level)
+
+
+cdef class SendCounters:
+    """What is counted for each batch that goes out."""
+    cdef public int64_t records
+    cdef public int64_t batches
+    cdef public int64_t batch_bytes
+    cdef public int64_t batch_bytes_max
+    cdef public int64_t plain_bytes
+    cdef public double queue_s
+    cdef public double queue_max_s
+
+    def count(self, list batches not None, double now):
+        """These batches go out."""
+        cdef Batch batch
+        cdef int64_t size_bytes
+        for batch in batches:
+            size_bytes = batch.wire_size()
+            self.batches += 1
+            self.batch_bytes += size_bytes
+            self.plain_bytes += batch.size_bytes
+            self.batch_bytes_max = max(self.batch_bytes_max, size_bytes)
+            if batch.attempts == 1:
+                self.records += batch.writer.count
+                self.queue_s += (now - batch.created_at) * batch.writer.count
+                self.queue_max_s = max(self.queue_max_s, now - batch.created_at)
+
+
+def partitions_by_topic(list batches not None):
+    """(partition, sealed bytes) of each batch, by the name of its topic."""
+    cdef Batch batch
+    cdef list parts
+    cdef dict found = {}
+    for batch in batches:
+        parts = found.get(batch.partition[0])
+        if parts is None:
+            parts = found[batch.partition[0]] = []
+        parts.append((batch.partition[1], batch.wire()))
+    return found
+
+# ---------------------------------------------------------------- frames
+
+
+cdef void put_size(Writer *w, uint64_t number, bint flexible) noexcept:
+    """A length or count, of versions that have them as varints, or as int32."""
+    cdef uint8_t *at
+    if not flexible:
+        put_i32(w, <int32_t>number)
+        return
+    number += 1
+    while True:
+        at = grow(w, 1)
+        if at == NULL:
+            return
+        if number < 0x80:
+            at[0] = <uint8_t>number
+            return
+        at[0] = <uint8_t>(number & 0x7F | 0x80)
+        number >>= 7
+
+
+def interleave(bytes head not None, list topics not None, int version):
+    """The buffers of a Produce request, its length in front: what is small between batches that are not copied.
+
+    Args:
+        head: the request up to its topics.
+        topics: (the topic as requests of this version name it, [(partition, batch), ...]) of each.
+    """
+    cdef Writer w
+    cdef bint flexible = version >= FLEXIBLE_FROM
+    cdef int64_t lent_bytes = 0
+    cdef list parts, cuts = [], found = []
+    cdef bytes name, small
+    memset(&w, 0, sizeof(Writer))
+    try:
+        put_i32(&w, 0)                                   # the length, known in the end
+        put_raw(&w, <const char *>head, len(head))
+        put_size(&w, len(topics), flexible)
+        for name, parts in topics:
+            put_raw(&w, <const char *>name, len(name))
+            put_size(&w, len(parts), flexible)
+            for index, data in parts:
+                put_i32(&w, index)
+                put_size(&w, len(data), flexible)
+                lent_bytes += len(data)
+                cuts.append((w.size, data))
+                if flexible:
+                    put_raw(&w, b"\0", 1)                # no tags
+            if flexible:
+                put_raw(&w, b"\0", 1)
+        if flexible:
+            put_raw(&w, b"\0", 1)
+        if w.failed:
+            raise MemoryError("no memory for a request")
+        store_i32(w.data, <int32_t>(w.size - LENGTH_BYTES + lent_bytes))
+        small = PyBytes_FromStringAndSize(<const char *>w.data, w.size)
+    finally:
+        writer_free(&w)
+    return woven(memoryview(small), cuts)
+
+
+cdef list woven(object small, list cuts):
+    """Pieces of `small` with what belongs between them; empty ones left out."""
+    cdef int64_t at = 0, cut
+    cdef list found = []
+    for cut, data in cuts:
+        if cut > at:
+            found.append(small[at:cut])
+        if len(data):
+            found.append(data)
+        at = cut
+    if at < len(small):
+        found.append(small[at:])
+    return found
+
+
+cdef void store_i32(uint8_t *at, int32_t number) noexcept:
+    at[0] = <uint8_t>(number >> 24)
+    at[1] = <uint8_t>(number >> 16)
+    at[2] = <uint8_t>(number >> 8)
+    at[3] = <uint8_t>number
+
+# ---------------------------------------------------------------- answers
+
+
+cdef class Acknowledgements:
+    """An answer to Produce that refuses nothing.
+
+    Attributes:
+        topics: (name, topic id, [(partition, base offset, log append time or -1), ...]); the name is empty where
+            topics go by id, and the id None where they go by name.
+    """
+    cdef readonly list topics
+
+
+cdef list read_parts(Reader *r, int version, int32_t count):
+    """Partitions of one topic; None when one of them has more to say than where its batch went."""
+    cdef bint flexible = version >= FLEXIBLE_FROM
+    cdef const uint8_t *at
+    cdef int32_t i, index
+    cdef int16_t error
+    cdef int64_t base_offset, append_time
+    cdef list parts = []
+    for i in range(count):
+        index, error = read_i32(r), read_i16(r)
+        base_offset, append_time = read_i64(r), read_i64(r)
+        if version >= LOG_START_FROM:
+            read_i64(r)
+        if version >= RECORD_ERRORS_FROM and (read_count(r, flexible) > 0 or read_string(r, flexible, &at) >= 0):
+            return None
+        if flexible:
+            skip_tags(r)
+        if r.bad or error != 0:
+            return None
+        parts.append((index, base_offset, append_time))
+    return parts
+
+
+def parse_acknowledgements(frame, int version):
+    """The answer to Produce in `frame` (its length left off), when nothing in it needs more than a look.
+
+    Returns:
+        Acknowledgements; None when something was refused, or cannot be read: the declared schema says what.
+    """
+    cdef Py_buffer view
+    cdef Reader r
+    PyObject_GetBuffer(frame, &view, PyBUF_SIMPLE)
+    try:
+        r.at = <const uint8_t *>view.buf
+        r.end = r.at + view.len
+        r.bad = False
+        return read_answer(&r, version)
+    finally:
+        PyBuffer_Release(&view)
+
+
+cdef Acknowledgements read_answer(Reader *r, int version):
+    cdef Acknowledgements made = Acknowledgements.__new__(Acknowledgements)
+    cdef bint flexible = version >= FLEXIBLE_FROM
+    cdef const uint8_t *at = NULL
+    cdef int32_t i, topics, n
+    cdef list parts
+    made.topics = []
+    read_i32(r)                                          # the correlation id, which has been looked at
+    if flexible:
+        skip_tags(r)
+    topics = read_count(r, flexible)
+    for i in range(topics):
+        name, topic_id = "", None
+        if version >= TOPIC_IDS_FROM:
+            at = take(r, 16)
+            topic_id = None if at == NULL else PyBytes_FromStringAndSize(<const char *>at, 16)
+        else:
+            n = read_string(r, flexible, &at)
+            name = "" if n < 0 else PyBytes_FromStringAndSize(<const char *>at, n).decode(errors="replace")
+        parts = read_parts(r, version, read_count(r, flexible))
+        if parts is None:
+            return None
+        if flexible:
+            skip_tags(r)
+        made.topics.append((name, topic_id, parts))
+    read_i32(r)                                          # throttle time
+    if flexible:
+        skip_tags(r)
+    return None if r.bad or topics < 0 or r.at != r.end else made
+
+
+def acknowledge(Accumulator shared not None, list sent not None, Acknowledgements answer not None, names,
+                list finished not None):
+    """Takes the batches of a request that were acknowledged out of their lanes, and adds their outcomes to `finished`.
+
+    Args:
+        names: topic names by id.
+
+    Returns:
+        The batches that the answer does not mention.
+    """
+    cdef Batch batch
+    cdef dict places = {}
+    cdef list missing = []
+    for name, topic_id, parts in answer.topics:
+        if topic_id is not None:
+            name = names.get(topic_id)
+        for part in parts:
+            places[(name, part[0])] = part
+    for batch in sent:
+        part = places.get(batch.partition)
+        if part is None:
+            missing.append(batch)
+        else:
+            shared.drop(shared.lanes[batch.partition], batch)
+            finished.append((batch, None, part[1], part[2]))
+    return missing
+
+
+def publish(Accumulator shared not None, list finished not None):
+    """Makes outcomes known: (batch, error or None, base offset, log append time) of each."""
+    cdef Batch batch
+    for batch, error, base_offset, append_time in finished:
+        batch.finish(error, base_offset, append_time)
+        shared.settle(batch)
