@@ -83,6 +83,11 @@ cdef int copy_records(BatchWriter *w, const uint8_t **at, const uint8_t *end, in
     return 0
 
 
+cdef extern from "Python.h":
+    bint PyObject_IS_GC(object o)
+    void PyObject_GC_UnTrack(void *o)
+
+
 @cython.no_gc                    # the only cycles, through callbacks, end with the batch
 cdef class Batch:
     """One record batch: open for appending, then sealed with the producer's identity and sent, then done.
@@ -92,6 +97,8 @@ cdef class Batch:
     """
 
     def __cinit__(self, object partition=None, double delivery_timeout_s=0, *args):
+        if PyObject_IS_GC(self):                         # as a Python class that completes this one always is
+            PyObject_GC_UnTrack(<void *>self)
         self.partition = partition
         memset(&self.writer, 0, sizeof(self.writer))
         batch_writer_clear(&self.writer)

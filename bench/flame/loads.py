@@ -6,8 +6,9 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from bench.cases.produce import SMALL_BATCHES
@@ -42,32 +43,49 @@ class Load:
     run: Callable[[Lab, Peer, int], Sampled]
 
 
-def _native(lab: Lab, peer: Peer, order: Order) -> Sampled:
-    """A native client in a process of its own, sampled from its first records to its last."""
-    command = [sys.executable, "-m", "bench.kreps.load_main", "native", json.dumps(order.__dict__)]
-    client = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, env=dict(os.environ))
+@contextmanager
+def _client(order: Order) -> Iterator[subprocess.Popen[str]]:
+    """A native client in a process of its own, connected; it begins when it is told "go"."""
+    command = [sys.executable, "-m", "bench.kreps.load_main", "native", json.dumps(asdict(order))]
+    with subprocess.Popen(
+        command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=dict(os.environ)
+    ) as client:
+        try:
+            assert client.stdout is not None
+            if not client.stdout.readline():
+                raise PeerError(f"the {order.verb}r did not connect")
+            yield client
+        finally:
+            client.kill()
+
+
+def _finish(client: subprocess.Popen[str]) -> dict[str, float]:
+    """Lets it go and waits for its last word."""
+    assert client.stdin is not None
     assert client.stdout is not None
-    try:
-        client.stdout.readline()  # the first quarter second is over
+    client.stdin.write("go\n")
+    client.stdin.flush()
+    lines = list(client.stdout)
+    if client.wait(TIMEOUT_SECONDS) != 0 or not lines:
+        raise PeerError("the client failed")
+    done: dict[str, float] = json.loads(lines[-1])
+    return done
+
+
+def _native(lab: Lab, peer: Peer, order: Order) -> Sampled:
+    """Runs an order; client and broker are sampled meanwhile."""
+    with _client(order) as client:
         before = cpu_seconds(peer.pid)
         with Recording([peer.pid, client.pid], lab.work / "perf.data") as recording:
-            lines = client.stdout.read().splitlines()
-        if client.wait(TIMEOUT_SECONDS) != 0 or not lines:
-            raise PeerError(f"the {order.verb}r failed")
-        done = json.loads(lines[-1])
-        found = recording.stacks()
-        # The broker's seconds begin where the sampling does; what it did before, is in the client's alone.
-        share = 1 - 0.25 / max(done["seconds"], 0.5)
-        return Sampled(
-            {"broker": found.get(peer.pid, {}), "client": found.get(client.pid, {})},
-            {"broker": (cpu_seconds(peer.pid) - before) / share, "client": done["cpu_seconds"]},
-            done["records"] / done["seconds"],
-        )
-    finally:
-        if client.poll() is None:
-            client.kill()
-            client.wait()
-        client.stdout.close()
+            recording.await_start()
+            done = _finish(client)
+        used = cpu_seconds(peer.pid) - before
+    found = recording.stacks()
+    return Sampled(
+        {"broker": found.get(peer.pid, {}), "client": found.get(client.pid, {})},
+        {"broker": used, "client": done["cpu_seconds"]},
+        done["records"] / done["seconds"],
+    )
 
 
 def native_produce(settings: dict[str, str]) -> Callable[[Lab, Peer, int], Sampled]:
@@ -90,8 +108,8 @@ def native_fetch(lab: Lab, peer: Peer, records: int) -> Sampled:
     fill = Order(
         "produce", peer.bootstrap, topic, records, RECORD_BYTES, {"acks": "1", "batch.size": "16384"} | MEMORY
     )
-    command = [sys.executable, "-m", "bench.kreps.load_main", "native", json.dumps(fill.__dict__)]
-    subprocess.run(command, cwd=ROOT, stdout=subprocess.DEVNULL, check=True, timeout=TIMEOUT_SECONDS)
+    with _client(fill) as client:
+        _finish(client)
     found = _native(lab, peer, Order("consume", peer.bootstrap, topic, records, RECORD_BYTES))
     lab.delete_topic(peer, topic)
     return found

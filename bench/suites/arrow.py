@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 import bowstring
 from bench.suites.batch import TIMESTAMP_MS, one_batch
-from bowstring._native.accumulator import Accumulator
+from bowstring._native.accumulator import Accumulator, RecordSender
 from bowstring._native.arrow_decode import ArrowRows
+from bowstring._native.produce_batch import Batch
 from bowstring.clients.accumulator import PartitionQueue, ProduceBatch
 from bowstring.clients.producer_arrow import open_rows
 from bowstring.clients.producer_config import producer_settings
@@ -48,6 +49,16 @@ def table(rows: int, *, keyed: bool) -> pa.Table:
     return pa.table(columns)
 
 
+class Dropping(RecordSender):
+    """Takes the batches of a producer, counts their records and drops them."""
+
+    records = 0
+
+    def submit(self, topic: str, partition: int, batch: Batch) -> None:
+        """Nothing is sent."""
+        self.records += batch.record_count
+
+
 class Encode:
     """10,000 rows of a table to the batches that a producer would send; without keys to one partition."""
 
@@ -61,22 +72,20 @@ class Encode:
         self.accumulator = Accumulator(PartitionQueue, ProduceBatch, producer_settings(**DEFAULTS))
         partitions = PARTITIONS if keyed else 1
         self.accumulator.route(TOPIC, 0, partitions, list(range(partitions)))
+        self.producer = Dropping()
+        self.producer.accumulator = self.accumulator
         self.places = [TopicPartition(TOPIC, number) for number in range(partitions)]
         assert self.encode() == self.rows
 
     def encode(self) -> int:
         """As `send_arrow` does it, but that the batches are dropped; the rows."""
-        done = 0
+        before = self.producer.records
         rows = open_rows(self.table, ROLES)
         while rows.next_array():
             while rows.next_slice(self.accumulator, TOPIC):
                 for partition, begin, end in rows.spans():
-                    at = begin
-                    while at < end:
-                        batch = ProduceBatch(self.places[partition], 60.0)
-                        at += rows.fill(batch, at, end, self.accumulator.batch_bytes)
-                        done += batch.record_count
-        return done
+                    rows.send_span(self.producer, self.places[partition], begin, end, [])
+        return self.producer.records - before
 
     def time_encode(self, keyed: bool) -> None:
         """Rows placed, and encoded without CRC, which comes when a batch is sent."""
