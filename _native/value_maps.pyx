@@ -27,7 +27,7 @@ cdef bint same_key(const Column *keys, int64_t a, int64_t b) noexcept nogil:
     cdef int64_t a_size = 0, b_size = 0
     cdef const uint8_t *one = key_of(keys, a, &a_size)
     cdef const uint8_t *other = key_of(keys, b, &b_size)
-    return a_size == b_size and memcmp(one, other, a_size) == 0
+    return a_size == b_size and (a_size == 0 or memcmp(one, other, a_size) == 0)      # data may be NULL
 
 
 cdef uint64_t hash_of(const Column *keys, int64_t item) noexcept nogil:

@@ -28,20 +28,38 @@ class CheckpointError(Exception):
     """A checkpoint file that is not as Kafka writes them; the message names the file and the line."""
 
 
-def replace_file(path: Path, content: str | bytes) -> None:
+def replace_file(path: Path, content: str) -> None:
     """Puts `content` at `path` so that a crash leaves the old file or the new one, never a part."""
-    data = content.encode() if isinstance(content, str) else content
-    temporary = f"{path}.tmp"
+    write_whole(path, [content.encode()], ".tmp")
+
+
+def write_whole(path: Path, parts: Iterable[bytes], unfinished: str) -> int:
+    """Writes a file that is complete and on the medium when its name appears.
+
+    Args:
+        unfinished: what is behind the name until then.
+
+    Returns:
+        its size in bytes.
+
+    Raises:
+        OSError: it could not be written; what was at `path` before is still there.
+    """
+    temporary = f"{path}{unfinished}"
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+    size_bytes = 0
     try:
-        view = memoryview(data)
-        while view:
-            view = view[os.write(fd, view) :]
+        for part in parts:
+            view = memoryview(part)
+            size_bytes += len(view)
+            while view:
+                view = view[os.write(fd, view) :]
         os.fsync(fd)
     finally:
         os.close(fd)
     os.replace(temporary, path)
     sync_directory(path.parent)
+    return size_bytes
 
 
 def sync_directory(path: str | Path) -> None:

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from bowstring._native.decode import decode_batches
 from bowstring._native.record_types import CorruptBatch
 from bowstring.engine.broker import log_lines
-from bowstring.engine.broker.checkpoints import sync_directory
+from bowstring.engine.broker.checkpoints import write_whole
 from bowstring.engine.metadata.image import ClusterImage
 from bowstring.engine.metadata.quorum import QuorumFacts
 from bowstring.engine.metadata.snapshot import SnapshotError, SnapshotId, decode_snapshot
@@ -73,22 +73,7 @@ class MetadataSnapshots:
         Raises:
             OSError: It could not be written; nothing is left under its name.
         """
-        path = self.path(id)
-        part = f"{path}{_PART}"
-        fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
-        size_bytes = 0
-        try:
-            for batch in batches:
-                view = memoryview(batch)
-                size_bytes += len(view)
-                while view:
-                    view = view[os.write(fd, view) :]
-            os.fsync(fd)
-        finally:
-            os.close(fd)
-        os.replace(part, path)
-        sync_directory(self._directory)
-        return size_bytes
+        return write_whole(self.path(id), batches, _PART)
 
     def retire(
         self, log_bytes: int, now_ms: int, retention_ms: int, retention_bytes: int
