@@ -32,7 +32,7 @@ def print_headline(
     console.print(
         "[dim]Here: one broker and three producer processes on one machine, no replication.\n"
         "2014: three brokers on three machines, 3x asynchronous replication, and three\n"
-        "more machines to produce.[/]\n"
+        "more machines to produce. Both acknowledge from the page cache.[/]\n"
     )
     for problem in problems:
         console.print(f"[bold red]✗[/] {problem}")
