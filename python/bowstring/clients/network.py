@@ -114,8 +114,9 @@ class NetworkClient:
         if self._closed:
             raise self._forked or ClosedError("this client is closed")
         timeout_s = 0.0 if self._early else max(0.0, min(timeout_s, self._alarm - time.monotonic()))
-        for descriptor, events in wait_events(self._epoll.fileno(), timeout_s):
-            connection = self._watched.get(descriptor)
+        found = wait_events(self._epoll.fileno(), timeout_s)
+        # Whose they are is settled first: what is served may close one and open another with its number.
+        for connection, descriptor, events in [(self._watched.get(one), one, what) for one, what in found]:
             if connection is not None:
                 self._serve(connection, events)
             elif descriptor == self._wake_reader.fileno():
