@@ -132,6 +132,8 @@ class Trees:
                 ["git", "rev-parse", "--path-format=absolute", "--git-path", "objects"], self.repository
             )
             (tree / ".git/objects/info/alternates").write_text(objects)
+            # Else Git takes every file for changed, writes it again, and all is compiled again.
+            _run(["git", "status", "--porcelain"], tree)
         else:
             _run(["git", "clone", "--quiet", "--shared", "--no-checkout", str(self.repository), str(tree)])
         _run(["git", "checkout", "--quiet", "--force", "--detach", revision], tree)

@@ -133,8 +133,9 @@ def _know_machine(config: Path) -> str:
     # Not the host's name, which asv would take.
     facts = machine.facts()
     name = machine.slug(facts)
-    told = {"machine": name, "cpu": facts["CPU"], "num_cpu": facts["cores"], "ram": facts["memory"]}
-    options = [f"--{key}={value}" for key, value in {**told, "os": facts["kernel"]}.items()]
+    # It drops what it would have found itself, so the processor is told in other words.
+    told = {"machine": name, "cpu": f"{facts['CPU']}, {facts['cores']} cores", "ram": facts["memory"]}
+    options = [f"--{key}={value}" for key, value in told.items()]
     if _asv(config, "machine", "--yes", *options) != 0:
         raise HistoryError("asv does not take this machine; what it printed says why")
     return name

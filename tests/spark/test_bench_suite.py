@@ -14,4 +14,4 @@ def test_spark_suite_runs(spark, monkeypatch):
         assert timer() > before
     finally:
         reading.teardown()
-    assert spark.range(3).count() == 3, "it has not stopped the session of others"
+    assert type(spark).getActiveSession() is not None, "it has stopped the session of others"
