@@ -31,9 +31,9 @@ ext: $(VENV)/.native $(VENV)/.jar
 run: ext
 	$(BIN)/python -m bowstring demo
 
-# All of it, a worker for each core (tests/conftest.py); `.venv/bin/pytest PATH` for some of it.
+# All of it, a worker for each of at most four cores (tests/conftest.py); `.venv/bin/pytest PATH` for some of it.
 test: ext
-	$(BIN)/python -m pytest --numprocesses auto
+	$(BIN)/python -m pytest --numprocesses logical --maxprocesses 4
 
 # An hour of clients and restarts; SECONDS=60 for less.
 soak: ext

@@ -1,4 +1,4 @@
-"""How `make test` runs the suite: groups of tests side by side, a worker of pytest-xdist for each core.
+"""How `make test` runs the suite: groups of tests side by side, a worker of pytest-xdist for each of at most four cores.
 
 A group shares fixtures that are dear, as a JVM is, so it stays with one worker. Most tests wait more than they
 compute, or are one process that computes.
