@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from confluent_kafka import Producer as TransactionalProducer
+from pyspark.sql import functions as f
 
 import bowstring
 from tests.conformance.target import BowstringBroker, KafkaBroker
@@ -56,6 +57,10 @@ def test_transactions(
             assert rows(ours) == rows(read(spark, "kafka", kafka.bootstrap, topic, **given))
             assert ours.count() == count
             assert ours.select("offset").distinct().count() == count
+            pushed = ours.groupBy("partition").agg(f.count("*"), f.min("offset"), f.max("offset"))
+            assert "PushedAggregates" in str(pushed._jdf.queryExecution().toString())
+            offsets = [row.offset for row in rows(ours)]
+            assert pushed.collect() == [(0, count, offsets[0], offsets[-1])]
         sink = Sink()
         options = {"maxOffsetsPerTrigger": "7", "kafka.isolation.level": "read_committed"}
         run(spark, tmp_path, sink, kafka.bootstrap, topic, **options)

@@ -27,6 +27,15 @@ public final class Managers {
     return CheckpointFileManager.create(root, others);
   }
 
+  /**
+   * The manager of a source's own files in a checkpoint: the one that Spark's settings name; where they name none, this
+   * package for local paths, since one file of Hadoop's takes as long as all else that a query's start costs here.
+   */
+  public static CheckpointFileManager ofSource(Path root, Configuration configuration) {
+    return configuration.get(CLASS_SETTING) == null ? of(root, configuration)
+        : CheckpointFileManager.create(root, configuration);
+  }
+
   private static boolean isLocal(Path root, Configuration configuration) {
     String scheme = root.toUri().getScheme();
     if (scheme == null) {

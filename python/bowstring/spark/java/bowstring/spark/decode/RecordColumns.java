@@ -146,78 +146,70 @@ public final class RecordColumns {
     reserve(count);
     boolean inside = batch.baseOffset >= start && batch.nextOffset <= end;
     boolean timestampOfBatch = batch.timestampType == 1;
-    long position = at;
+    VarintCursor cursor = new VarintCursor(at);
     int row = rows;
     for (int i = 0; i < count; i++) {
-      long read = Varints.read(position);
-      position += Varints.length(read);
-      long recordEnd = position + Varints.value(read);
-      if (recordEnd > limit || recordEnd < position) {
+      int length = cursor.next();
+      long recordEnd = cursor.at + length;
+      if (recordEnd > limit || length < 0) {
         throw corrupt(batch, "a record that ends outside its batch");
       }
-      position++; // attributes: none are defined
-      long timestampAt = position;
-      position += Varints.length64(position);
-      read = Varints.read(position);
-      position += Varints.length(read);
-      int delta = Varints.value(read);
+      cursor.at++; // attributes: none are defined
+      long timestampAt = cursor.at;
+      cursor.skip64();
+      int delta = cursor.next();
       if (delta < 0 || delta > batch.lastOffsetDelta) {
         throw corrupt(batch, "a record with offset delta " + delta);
       }
       long offset = batch.baseOffset + delta;
-      if (!inside && (offset < start || offset >= end)) {
-        position = recordEnd;
-        continue;
+      if (inside || offset >= start && offset < end) {
+        if (wantsTimestamp) {
+          timestampsMicros[row] = micros(batch,
+              timestampOfBatch ? batch.maxTimestampMs : batch.baseTimestampMs + Varints.value64(timestampAt));
+        }
+        if (wantsOffset) {
+          offsets[row] = offset;
+        }
+        addFields(cursor, recordEnd, row, batch);
+        row++;
       }
-      if (wantsTimestamp) {
-        timestampsMicros[row] = micros(batch,
-            timestampOfBatch ? batch.maxTimestampMs : batch.baseTimestampMs + Varints.value64(timestampAt));
-      }
-      if (wantsOffset) {
-        offsets[row] = offset;
-      }
-      addFields(position, recordEnd, row, batch);
-      row++;
-      position = recordEnd;
+      cursor.at = recordEnd;
     }
-    if (position != limit) {
-      throw corrupt(batch, (limit - position) + " bytes behind its last record");
+    if (cursor.at != limit) {
+      throw corrupt(batch, (limit - cursor.at) + " bytes behind its last record");
     }
     rows = row;
   }
 
-  private void addFields(long at, long recordEnd, int row, BatchFrame batch) throws WireException.CorruptRecords {
+  private void addFields(VarintCursor cursor, long recordEnd, int row, BatchFrame batch)
+      throws WireException.CorruptRecords {
     if (!wantsKey && !wantsValue && !wantsHeaders) {
       return;
     }
-    long read = Varints.read(at);
-    int length = Varints.value(read);
-    long position = at + Varints.length(read);
-    if (length > recordEnd - position) {
+    int length = cursor.next();
+    if (length > recordEnd - cursor.at) {
       throw corrupt(batch, "a key that ends outside its record");
     }
     if (wantsKey) {
-      keyAt[row] = (int) (position - base);
+      keyAt[row] = (int) (cursor.at - base);
       keyLength[row] = length;
       nullKeys += length >>> 31;
     }
-    position += Math.max(length, 0);
+    cursor.at += Math.max(length, 0);
     if (!wantsValue && !wantsHeaders) {
       return;
     }
-    read = Varints.read(position);
-    length = Varints.value(read);
-    position += Varints.length(read);
-    if (length > recordEnd - position) {
+    length = cursor.next();
+    if (length > recordEnd - cursor.at) {
       throw corrupt(batch, "a value that ends outside its record");
     }
     if (wantsValue) {
-      valueAt[row] = (int) (position - base);
+      valueAt[row] = (int) (cursor.at - base);
       valueLength[row] = length;
       nullValues += length >>> 31;
     }
     if (wantsHeaders) {
-      headers.add(position + Math.max(length, 0), recordEnd, base, row, batch);
+      headers.add(cursor.at + Math.max(length, 0), recordEnd, base, row, batch);
     }
   }
 

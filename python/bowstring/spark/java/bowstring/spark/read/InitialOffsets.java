@@ -1,5 +1,6 @@
 package bowstring.spark.read;
 
+import bowstring.spark.checkpoint.Managers;
 import bowstring.spark.wire.TopicPartition;
 import java.io.IOException;
 import java.io.UncheckedIOException;
@@ -36,7 +37,7 @@ final class InitialOffsets {
   /** What the checkpoint says, or what {@code compute} says, which is then in the checkpoint. */
   Map<TopicPartition, Long> getOrWrite(Supplier<Map<TopicPartition, Long>> compute) {
     try {
-      CheckpointFileManager files = CheckpointFileManager.create(folder, hadoop);
+      CheckpointFileManager files = Managers.ofSource(folder, hadoop);
       if (files.exists(file)) {
         return read(files);
       }
