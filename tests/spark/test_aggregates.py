@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -106,3 +107,28 @@ def test_what_is_left_to_spark(
     assert [query.collect()[0][-1] for query in kept[:6]] == [150, 182, 2, 182, 1, 19_900]
     with pytest.raises(Exception, match=r"pushDownAggregate.*true or false"):
         read(spark, "bowstring", servers, topic, pushDownAggregate="perhaps").count()
+
+
+def test_compacted_batches(spark: SparkSession, make_topic: Callable[..., str]) -> None:
+    """Batches that have lost records, among them the first and the last."""
+    settings = {"log.cleaner.backoff.ms": 50, "log.initial.task.delay.ms": 50, "log.retention.ms": -1}
+    with bowstring.Broker(config=settings) as eager:
+        servers = eager.bootstrap_servers
+        configs = {"cleanup_policy": "compact", "min_cleanable_dirty_ratio": "0.01", "segment_ms": "50"}
+        topic = make_topic(servers, 1, **configs)
+        deadline = time.monotonic() + 20
+        written = 0
+        while written < 400 or len(bowstring.read(topic, bootstrap_servers=servers)) > written - 100:
+            assert time.monotonic() < deadline, "nothing was compacted"
+            with bowstring.Producer(servers) as producer:
+                for i in range(200):
+                    producer.send(topic, b"value %d" % i, key=b"%d" % (i % 13 * i))
+            written += 200
+            time.sleep(0.1)
+        frame = read(spark, "bowstring", servers, topic, endingOffsets=f'{{"{topic}":{{"0":{written}}}}}')
+        left = frame.collect()
+        found = frame.agg(*aggregates()).collect()[0]
+        assert len(left) == found["n"] < written - 50
+        for i, name in enumerate(("offset", "partition", "timestamp")):
+            expected = [row[name] for row in left]
+            assert list(found)[2 + 2 * i : 4 + 2 * i] == [min(expected), max(expected)]
