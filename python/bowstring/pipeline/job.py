@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from typing import TYPE_CHECKING, Any
 
 from bowstring.pipeline.declaration import AVAILABLE_NOW, SINK_KINDS, Pipeline, PipelineError, Sink, Source
+from bowstring.pipeline.quiet import log_settings, without_chatter
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -26,11 +29,23 @@ def start_session(pipeline: Pipeline) -> SparkSession:
 
     settings: dict[str, Any] = dict(pipeline.spark)
     master = settings.pop("master", None)
-    spark = session(
-        pipeline.name, master=None if master is None else str(master), fast_checkpoints=True, **settings
-    )
-    spark.sparkContext.setLogLevel("ERROR")
-    return spark
+    with without_chatter():
+        return session(
+            pipeline.name,
+            master=None if master is None else str(master),
+            fast_checkpoints=True,
+            **(log_settings(settings) if _starts_spark() else {}),
+            **settings,
+        )
+
+
+def _starts_spark() -> bool:
+    """Whether a session would start a JVM: what is told to that alone, a running one refuses."""
+    if "pyspark" not in sys.modules:
+        return not os.environ.get("SPARK_REMOTE")
+    from pyspark.sql import SparkSession
+
+    return not os.environ.get("SPARK_REMOTE") and SparkSession.getActiveSession() is None
 
 
 def source_frame(spark: SparkSession, pipeline: Pipeline, source: Source) -> DataFrame:

@@ -1,0 +1,55 @@
+"""What Spark's JVM may say beside a pipeline's own lines: errors and our engine's warnings, no chatter."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
+# Spark puts these before spark.driver.extraJavaOptions, so that a log4j2.configurationFile there counts.
+JAVA_OPTIONS = "spark.driver.defaultJavaOptions"
+# There is no switch for it: Spark always asks for that module, and takes PySpark for somebody's shell.
+_CHATTER = (
+    b"WARNING: Using incubator modules:",
+    b"Setting default log level to ",
+    b"To adjust logging level use sc.setLogLevel",
+)
+
+
+def log_settings(settings: Mapping[str, Any]) -> dict[str, str]:
+    """What makes a session's JVM log by `log4j2.properties`; nothing if `settings` have such Java options."""
+    if JAVA_OPTIONS in settings:
+        return {}
+    return {JAVA_OPTIONS: f"-Dlog4j2.configurationFile={LOG_SETTINGS.as_uri()}"}
+
+
+@contextlib.contextmanager
+def without_chatter() -> Iterator[None]:
+    """Standard error of processes that are started inside is passed on line by line, but for known chatter.
+
+    They go on writing into a pipe after it; a thread reads it until the last of them has ended.
+    """
+    sys.stderr.flush()
+    kept = os.dup(2)
+    reading, writing = os.pipe()
+    os.dup2(writing, 2)
+    os.close(writing)
+    threading.Thread(target=_pass_on, args=(reading, os.dup(kept)), name="spark-stderr", daemon=True).start()
+    try:
+        yield
+    finally:
+        sys.stderr.flush()
+        os.dup2(kept, 2)
+        os.close(kept)
+
+
+def _pass_on(reading: int, to: int) -> None:
+    with os.fdopen(reading, "rb") as lines, os.fdopen(to, "wb", buffering=0) as said:
+        for line in lines:
+            if not line.startswith(_CHATTER):
+                said.write(line)
