@@ -40,7 +40,8 @@ public final class LocalBroker {
    */
   public static LocalConnection connect(HostPort leader, ClientOptions options) throws IOException {
     Identity identity = KNOWN.get(leader);
-    if (identity == null || System.nanoTime() - identity.saidNanos() > BELIEVED_NANOS) {
+    boolean isAsked = identity == null || System.nanoTime() - identity.saidNanos() > BELIEVED_NANOS;
+    if (isAsked) {
       Identity fresh = ask(leader, options);
       identity = identity != null && sameInstance(identity, fresh) ? identity : fresh;
       KNOWN.put(leader, identity);
@@ -60,7 +61,10 @@ public final class LocalBroker {
       return LocalConnection.open(identity, options);
     } catch (IOException failed) {
       KNOWN.remove(leader);
-      throw failed;
+      if (isAsked) {
+        throw failed;
+      }
+      return connect(leader, options); // what was believed may be of a broker that was restarted since
     }
   }
 

@@ -5,18 +5,13 @@ import bowstring.spark.decode.RecordDecoder;
 import bowstring.spark.local.LocalBroker;
 import bowstring.spark.local.LocalConnection;
 import bowstring.spark.local.LocalSegments;
+import bowstring.spark.local.SegmentFile;
 import bowstring.spark.wire.ClientOptions;
 import bowstring.spark.wire.DirectMemory;
 import bowstring.spark.wire.WireException;
 import java.io.IOException;
 import java.nio.ByteBuffer;
-import java.nio.channels.FileChannel;
-import java.nio.file.Files;
-import java.nio.file.NoSuchFileException;
-import java.nio.file.Path;
-import java.nio.file.StandardOpenOption;
 import java.util.ArrayDeque;
-import java.util.Map;
 import java.util.concurrent.TimeUnit;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -42,7 +37,11 @@ final class MappedRegions implements Regions {
   private LocalSegments answer;
   private AbortedTransactions aborted = AbortedTransactions.none();
   private LocalSegments.Segment segment;
-  private FileChannel file;
+  private SegmentFile.Hold file;
+
+  /** What the window belongs to: its lock is kept for as long as the window is looked at. */
+  private SegmentFile.Hold usedUp;
+
   private long windowStart;
   private ByteBuffer window;
   private long start;
@@ -112,20 +111,11 @@ final class MappedRegions implements Regions {
       ahead.clear();
       return false;
     }
-    Path path = Path.of(segment.path());
-    try {
-      file = FileChannel.open(path, StandardOpenOption.READ);
-      Map<String, Object> is = Files.readAttributes(path, "unix:dev,ino");
-      boolean same = ((Number) is.get("dev")).longValue() == segment.device()
-          && ((Number) is.get("ino")).longValue() == segment.inode() && file.size() >= segment.end();
-      if (same) {
-        windowStart = segment.start();
-        return true;
-      }
-    } catch (NoSuchFileException renamed) {
-      LOG.debug("{} is not there any more; asking again", path);
+    file = SegmentFile.open(segment);
+    if (file != null) {
+      windowStart = segment.start();
+      return true;
     }
-    closeFile();
     ahead.clear(); // renamed meanwhile: the next answer names the new one
     if (++renames > MOST_RENAMES) {
       throw new WireException("The files that the broker names are not the ones found: " + segment.path());
@@ -140,7 +130,7 @@ final class MappedRegions implements Regions {
       endSegment();
       return false;
     }
-    window = file.map(FileChannel.MapMode.READ_ONLY, windowStart, length);
+    window = file.map(windowStart, length);
     long whole = RecordDecoder.wholeBytes(window, 0, (int) length);
     if (whole == 0) {
       long needed = RecordDecoder.firstBatchBytes(window, 0, (int) length);
@@ -150,7 +140,7 @@ final class MappedRegions implements Regions {
       }
       unmap();
       length = needed;
-      window = file.map(FileChannel.MapMode.READ_ONLY, windowStart, length);
+      window = file.map(windowStart, length);
       whole = length;
     }
     window.limit((int) whole);
@@ -164,8 +154,9 @@ final class MappedRegions implements Regions {
     return true;
   }
 
-  private void endSegment() throws IOException {
-    closeFile();
+  private void endSegment() {
+    usedUp = file;
+    file = null;
     boolean last = ahead.isEmpty();
     next = Math.max(next, last ? answer.nextOffset() : segment.endOffset());
   }
@@ -176,14 +167,19 @@ final class MappedRegions implements Regions {
     overTcp = new FetchedRegions(new RecordPartition(rest, input.leader(), input.topicId()), options, settings);
   }
 
-  private void unmap() {
+  private void unmap() throws IOException {
     ByteBuffer mapped = window;
     window = null;
     DirectMemory.free(mapped);
+    SegmentFile.Hold released = usedUp;
+    usedUp = null;
+    if (released != null) {
+      released.close();
+    }
   }
 
   private void closeFile() throws IOException {
-    FileChannel closed = file;
+    SegmentFile.Hold closed = file;
     file = null;
     if (closed != null) {
       closed.close();
