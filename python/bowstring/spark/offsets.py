@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterable, Mapping
 
 from bowstring.clients.cluster import Cluster, parse_bootstrap
-from bowstring.clients.errors import ClientError, ConfigError, OffsetOutOfRangeError
+from bowstring.clients.errors import ClientError, ConfigError, OffsetOutOfRangeError, UnknownTopicError
 from bowstring.clients.network import NetworkClient
 from bowstring.clients.offset_queries import list_offsets
 from bowstring.clients.records import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
@@ -26,6 +26,8 @@ OffsetJson = dict[str, dict[str, int]]
 DEFAULT_TIMEOUT_MS = 60_000
 # Brokers that answer know a new topic soon; one that does not exist is not waited for as long as a broker.
 TOPIC_TIMEOUT_S = 5.0
+# One that a stream has read is most likely gone, and every micro-batch looks for it.
+GONE_TIMEOUT_S = 0.5
 
 
 class DataLossError(ClientError):
@@ -91,8 +93,11 @@ class OffsetPlanner:
 
     # ------------------------------------------------------------ partitions
 
-    def partitions(self) -> list[TopicPartition]:
+    def partitions(self, *, must_exist: bool = True) -> list[TopicPartition]:
         """The partitions there are now of what was subscribed to or assigned.
+
+        Args:
+            must_exist: whether a topic that was named and is not there is an error; else it has none.
 
         Raises:
             UnknownTopicError: a topic that was named does not exist.
@@ -115,11 +120,17 @@ class OffsetPlanner:
             for name in names:
                 cluster.want(name)
             cluster.refresh(self._timeout_s)
-        return sorted(
-            TopicPartition(name, number)
-            for name in names
-            for number in cluster.await_topic(name, min(TOPIC_TIMEOUT_S, self._timeout_s)).partitions
-        )
+        found: list[TopicPartition] = []
+        patience_s = TOPIC_TIMEOUT_S if must_exist else GONE_TIMEOUT_S
+        for name in names:
+            try:
+                topic = cluster.await_topic(name, min(patience_s, self._timeout_s))
+            except UnknownTopicError:
+                if must_exist:
+                    raise
+                continue
+            found += [TopicPartition(name, number) for number in topic.partitions]
+        return sorted(found)
 
     # ------------------------------------------------------------ offsets
 
@@ -174,8 +185,11 @@ class OffsetPlanner:
         return {p: latest[p] if offset is None else offset for p, offset in found.items()}
 
     def latest(self, known: Offsets) -> dict[TopicPartition, int]:
-        """Where every partition ends now; asked again while a broker that lags answers less than is known."""
-        partitions = self.partitions()
+        """Where every partition ends now; asked again while a broker that lags answers less than is known.
+
+        Topics that are gone are for `stream_ranges` to report.
+        """
+        partitions = self.partitions(must_exist=False)
         for attempt in range(self.options.fetch_retries):
             found = self.ends(partitions, LATEST_TIMESTAMP)
             behind = [p for p, offset in found.items() if offset < known.get(p, 0)]

@@ -206,6 +206,10 @@ final class FetchedRegions implements Regions {
       next = earliest;
       return true;
     }
+    if (range.end() == Long.MAX_VALUE) {
+      next = latest; // in real time what was cut off is not waited for, but what comes now is read
+      return true;
+    }
     next = range.end();
     return false;
   }
@@ -224,6 +228,9 @@ final class FetchedRegions implements Regions {
       if (!current.equals(topicId)) {
         settings.reportLoss("Topic " + partition.topic() + " was deleted and created anew while its offsets " + next
             + " to " + range.end() + " were to be read");
+        if (range.end() == Long.MAX_VALUE) {
+          next = cluster.listOffsets(List.of(partition), ClusterClient.EARLIEST).get(partition);
+        }
         topicId = current;
         fetch = new Fetch(partition, topicId, options.isReadCommitted());
       }

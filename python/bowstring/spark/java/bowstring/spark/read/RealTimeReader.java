@@ -70,10 +70,14 @@ final class RealTimeReader implements SupportsRealTimeRead<InternalRow> {
     rows = 0;
     if (!hasRegion) {
       if (!advance(waitMs)) {
+        if (regions.nextOffset() == Long.MAX_VALUE) {
+          ClusterClient.pause(waitMs); // the topic is gone, and failOnDataLoss is false: until the batch ends
+        }
         return false;
       }
       builder.begin(regions);
       hasRegion = true;
+      nextUnread = regions.startOffset(); // before what was read last, if the log was cut off or made anew
     }
     if (builder.next(Math.max(nextUnread, regions.startOffset()), range.end(), Integer.MAX_VALUE)) {
       rows = builder.batch().numRows();
