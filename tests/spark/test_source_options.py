@@ -117,6 +117,7 @@ def test_what_is_not_a_kafka_listener(spark: SparkSession) -> None:
     import threading
 
     with socket.create_server(("127.0.0.1", 0)) as server:
+        received: list[bytes] = []
 
         def answer() -> None:
             while True:
@@ -125,10 +126,11 @@ def test_what_is_not_a_kafka_listener(spark: SparkSession) -> None:
                 except OSError:
                     return
                 with connection:
-                    connection.recv(1000)
+                    received.append(connection.recv(1000))
                     connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n" + b" " * 100)
 
         threading.Thread(target=answer, daemon=True).start()
         given = {**GOOD, "kafka.bootstrap.servers": f"127.0.0.1:{server.getsockname()[1]}"}
         with pytest.raises(Exception, match="is this a Kafka listener"):
-            spark.read.format("bowstring").options(**given).load().count()
+            spark.read.format("bowstring").options(**given, groupIdPrefix="nightly").load().count()
+        assert b"\x00\x07nightly" in received[0], "the client.id that the broker is told"

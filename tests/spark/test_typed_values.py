@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from google.protobuf import descriptor_pb2
 
 import bowstring
 
@@ -172,7 +173,10 @@ def test_modes(spark: SparkSession, mixed: tuple[str, str, list[str | None]]) ->
     assert kept.count() == len(expected)
     assert kept.select("offset").where("value is null").collect()[0].offset == values.index(None)
     failing = typed(spark, servers, topic, value_format="json", value_schema=DDL, mode="FAILFAST")
-    with pytest.raises(Exception, match=r"is needed for|is missing|no JSON|a number begins"):
+    first = next(i for i, value in enumerate(values) if value in BAD)
+    with pytest.raises(
+        Exception, match=rf"The value of {topic}-0 at offset {first} does not decode: at byte "
+    ):
         failing.select("value.id").collect()
 
 
@@ -275,8 +279,48 @@ def test_protobuf(
     first, last = in_order(found.select("offset", "n", "g.a", "unpacked", "kind"))
     assert (first.n, first.a, first.unpacked, first.kind) == (3, "x", [1, 2], None)
     assert (last.n, last.a, last.unpacked, last.kind) == (None, None, [], None)
+    in_an_edition = descriptor_pb2.FileDescriptorSet()
+    in_an_edition.file.add(name="new.proto", syntax="editions", edition=descriptor_pb2.EDITION_2023)
+    path.write_bytes(in_an_edition.SerializeToString())
+    with pytest.raises(Exception, match=r"new\.proto is written in an edition of Protobuf.*engine=python"):
+        typed(spark, servers, topic, **options, **{"value.message": "t.Missing"})
+    path.write_bytes(FILES.SerializeToString())
     with pytest.raises(Exception, match="the FileDescriptorSet has"):
         typed(spark, servers, topic, **options, **{"value.message": "t.Missing"})
+
+
+def test_the_last_of_equal_map_keys_counts(
+    spark: SparkSession, broker: bowstring.Broker, make_topic: Callable[..., str], tmp_path: Path
+) -> None:
+    from tests.unit.values.messages import FILES, M
+    from tests.unit.values.test_protobuf import plain
+
+    servers = broker.bootstrap_servers
+    topic = make_topic(servers)
+    r = random.Random(3)
+    values = []
+    for n in range(60):
+        value = b""
+        for _ in range(r.choice([1, 3, 40])):
+            message = M()
+            for _ in range(3):
+                key = f"k{r.randint(0, n)}"
+                message.mp[key] = r.randint(0, 99)
+                message.mm[key].s.append(str(r.randint(0, 99)))
+            value += message.SerializeToString()
+        values.append(value)
+    fill(servers, topic, [*values, values[0] + b"\x00", values[1]])
+    path = tmp_path / "messages.desc"
+    path.write_bytes(FILES.SerializeToString())
+    given = {"value_format": "protobuf", "value_schema": str(path), "value.message": "t.M"}
+    wanted = ("offset", "value.mp", "value.mm", "size(value.mp) AS mp_size", "size(value.mm) AS mm_size")
+    rows = in_order(typed(spark, servers, topic, **given).selectExpr(*wanted))
+    assert rows[60].mp is None
+    for row, value in zip([*rows[:60], rows[61]], [*values, values[1]], strict=True):
+        expected = plain(M.FromString(value))
+        got = row.asDict(recursive=True)
+        assert got["mp"] == expected["mp"] and got["mm"] == expected["mm"]
+        assert (row.mp_size, row.mm_size) == (len(expected["mp"]), len(expected["mm"]))
 
 
 def test_confluent_framing(

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from bowstring.clients.errors import ConfigError
 from bowstring.clients.records import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
+from bowstring.spark.avro_schemas import directory, is_registry
 from bowstring.spark.kafka_configs import consumer_configs, producer_configs
 
 STRATEGIES = ("subscribe", "subscribepattern", "assign")
@@ -160,7 +161,7 @@ def read_options(given: Mapping[str, str], *, streaming: bool) -> ReadOptions:
         fail_on_data_loss=_flag(options, "failOnDataLoss", True),
         fetch_retries=_count(options, "fetchOffset.numRetries", least=1) or 3,
         fetch_retry_interval_ms=_count(options, "fetchOffset.retryIntervalMs") or 1_000,
-        configs=consumer_configs(options) | _local(options),
+        configs=_client_id(options) | consumer_configs(options) | _local(options),
     )
 
 
@@ -212,9 +213,22 @@ def value_options(options: Mapping[str, str]) -> dict[str, str]:
         raise ConfigError(f"option value.{min(found)} needs value.format: json, avro or protobuf")
     if "schema" in found:
         found["schema"] = _schema_text(found["schema"], found["format"])
+    if "schemas" in found:
+        found["schemas"] = _schemas_text(found)
     if found and "mode" in options:
         found["on_error"] = options["mode"]
     return found
+
+
+def _schemas_text(value: Mapping[str, str]) -> str:
+    """A registry's address as it is; the schemas themselves where a directory is named."""
+    if value["format"].lower() != "avro" or value.get("framing", "none").lower() != "confluent":
+        raise ConfigError(
+            "option value.schemas is for value.format=avro with value.framing=confluent: other values name "
+            "no schema"
+        )
+    where = value["schemas"].strip()
+    return where if is_registry(where) else json.dumps(directory(where))
 
 
 def _schema_text(given: str, kind: str) -> str:
@@ -369,6 +383,12 @@ def _count(options: Mapping[str, str], name: str, least: int = 0) -> int | None:
 
 def _flag(options: Mapping[str, str], name: str, default: bool) -> bool:
     return _choice(options, name, ("true", "false"), str(default).lower()) == "true"
+
+
+def _client_id(options: Mapping[str, str]) -> dict[str, Any]:
+    """What brokers call the query, unless kafka.client.id says it: there is no group to be named."""
+    group = options.get("kafka.group.id") or options.get("groupidprefix")
+    return {"client_id": group} if group else {}
 
 
 def _local(options: Mapping[str, str]) -> dict[str, Any]:

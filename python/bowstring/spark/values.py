@@ -19,6 +19,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StringType, StructField, StructType
 
 from bowstring.clients.errors import ClientError, ConfigError
+from bowstring.spark.avro_schemas import schemas_by_id
 from bowstring.spark.ddl import parse_ddl
 
 ERROR_COLUMN = "_error"
@@ -111,7 +112,8 @@ def _format(options: Mapping[str, str]) -> Any:
     if kind == "json":
         return bowstring.Json(_json_schema(schema), framing=framing)
     if kind == "avro":
-        return bowstring.Avro(schema, framing=framing)
+        schemas = schemas_by_id(options["schemas"]) if "schemas" in options else None
+        return bowstring.Avro(schema, framing=framing, schemas=schemas)
     if "message" not in options:
         raise ConfigError("option value.format=protobuf needs value.message, the message's full name")
     return bowstring.Protobuf((base64.b64decode(schema), options["message"]), framing=framing)

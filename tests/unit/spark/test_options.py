@@ -59,7 +59,13 @@ def test_kafka_settings():
         kafka__isolation__level="read_committed", **{"kafka.fetch.max.bytes": "1000", "kafka.group.id": "g"}
     )
     assert read.read_committed
-    assert read.configs == {"isolation_level": "read_committed", "fetch_max_bytes": 1000}
+    assert read.configs == {
+        "isolation_level": "read_committed",
+        "fetch_max_bytes": 1000,
+        "client_id": "g",
+    }
+    assert options(groupIdPrefix="nightly").configs == {"client_id": "nightly"}
+    assert options(groupIdPrefix="p", **{"kafka.client.id": "c"}).configs == {"client_id": "c"}
     assert options(**{"kafka.security.protocol": "PLAINTEXT", "kafka.nobody.knows": "1"}).configs == {}
     written = write_options(
         {

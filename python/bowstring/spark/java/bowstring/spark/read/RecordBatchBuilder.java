@@ -3,6 +3,7 @@ package bowstring.spark.read;
 import bowstring.spark.decode.RecordColumns;
 import bowstring.spark.decode.RecordDecoder;
 import bowstring.spark.decode.RecordVectors;
+import bowstring.spark.values.BadValueException;
 import bowstring.spark.values.ValueDecoder;
 import bowstring.spark.wire.ClientOptions;
 import bowstring.spark.wire.TopicPartition;
@@ -21,6 +22,7 @@ final class RecordBatchBuilder implements Closeable {
   private final RecordColumns columns;
   private final ValueDecoder values;
   private final ColumnarBatch batch;
+  private final TopicPartition partition;
 
   /**
    * Columns for one partition.
@@ -28,6 +30,7 @@ final class RecordBatchBuilder implements Closeable {
    * @param withOffsets whether offsets are needed even if the query does not ask for them
    */
   RecordBatchBuilder(ReadSettings settings, ClientOptions options, TopicPartition partition, boolean withOffsets) {
+    this.partition = partition;
     Set<String> names = new HashSet<>(Arrays.asList(settings.schema().fieldNames()));
     values = settings.format() == null ? null : settings.format().decoder(settings.schema());
     if (settings.format() != null) {
@@ -36,7 +39,7 @@ final class RecordBatchBuilder implements Closeable {
     if (values != null) {
       names.add("value");
     }
-    if (withOffsets) {
+    if (withOffsets || values != null && settings.format().failsFast()) {
       names.add("offset");
     }
     columns = new RecordColumns(names);
@@ -69,6 +72,7 @@ final class RecordBatchBuilder implements Closeable {
    * Fills the batch with the region's next records in [start, end).
    *
    * @return false if the region has no more of them; a batch may have no rows, if none of its values decodes
+   * @throws BadValueException in the mode FAILFAST, with partition and offset of a value that does not decode
    */
   boolean next(long start, long end, long mostRows) throws WireException {
     if (!decoder.next(start, end)) {
@@ -76,7 +80,11 @@ final class RecordBatchBuilder implements Closeable {
     }
     int rows = columns.rows();
     if (values != null) {
-      rows = values.decode(null, columns.base(), columns.valueAt(), columns.valueLength(), rows);
+      try {
+        rows = values.decode(null, columns.base(), columns.valueAt(), columns.valueLength(), rows);
+      } catch (BadValueException bad) {
+        throw bad.of(partition + " at offset " + columns.offset(bad.row()));
+      }
     }
     batch.setNumRows((int) Math.min(rows, mostRows));
     return true;

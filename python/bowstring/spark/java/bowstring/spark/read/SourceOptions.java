@@ -170,7 +170,8 @@ public final class SourceOptions {
 
   private void refuseConsumerOptions() {
     if (options.containsKey("kafka.group.id")) {
-      LOG.warn("Option 'kafka.group.id' has no effect: this source joins no consumer group");
+      LOG.warn("Option 'kafka.group.id' only names this query to brokers: the source joins no consumer group and commits "
+          + "no offsets");
     }
     Map<String, String> refused = new HashMap<>();
     refused.put("auto.offset.reset", ": set the source option 'startingOffsets' to 'earliest' or 'latest' instead. It "

@@ -2,7 +2,10 @@ package bowstring.spark.values;
 
 import java.math.BigDecimal;
 import java.math.BigInteger;
+import java.util.HashMap;
+import java.util.Map;
 import org.apache.avro.Schema;
+import org.apache.spark.sql.types.StringType;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.Platform;
 
@@ -11,15 +14,26 @@ final class AvroDecoder extends ValueDecoder {
   /** Items that take no bytes, in one value: what else would bound them. */
   private static final int EMPTY_ITEMS_MAX = 1 << 20;
 
+  /** Why values of a writer's schema cannot be decoded, or how they are. */
+  private record Writer(AvroField plan, String fault) {}
+
   private final AvroField plan;
+  private final Schema schema;
+  private final AvroSchemas schemas;
+  private final Map<Integer, Writer> writers = new HashMap<>();
+  private Writer writer;
+  private int writerId;
   private long begin;
   private long at;
   private long end;
   private long emptyItems;
+  private boolean filling;
 
   AvroDecoder(ValueFormat format, StructType shown, boolean checked) {
     super(format);
-    plan = AvroField.of(AvroTypes.parse(format.text()), format.schema(), shown, checked, columns);
+    schema = AvroTypes.parse(format.text());
+    schemas = format.writers();
+    plan = AvroField.of(schema, format.schema(), shown, checked, columns);
     root = (StructColumn) plan.column;
   }
 
@@ -29,9 +43,33 @@ final class AvroDecoder extends ValueDecoder {
     at = from;
     end = to;
     emptyItems = 0;
-    value(plan, row);
+    filling = false;
+    value(schemas == null ? plan : written(), row);
     if (at < end) {
       throw wrong(plan, "something follows the value: it was written with another schema");
+    }
+  }
+
+  /** The plan for the schema that the value names. */
+  private AvroField written() {
+    if (writer == null || schemaId != writerId) {
+      writer = writers.computeIfAbsent(schemaId, this::look);
+      writerId = schemaId;
+    }
+    if (writer.fault != null) {
+      throw bad("schema " + schemaId + ": " + writer.fault);
+    }
+    return writer.plan;
+  }
+
+  private Writer look(int id) {
+    try {
+      Schema found = schemas.find(id);
+      return found == null
+          ? new Writer(null, "there is none with this id (option value.schemas)")
+          : new Writer(AvroResolution.of(found, schema, plan), null);
+    } catch (IllegalArgumentException unreadable) {
+      return new Writer(null, unreadable.getMessage());
     }
   }
 
@@ -77,6 +115,36 @@ final class AvroDecoder extends ValueDecoder {
     return at - size;
   }
 
+  /** A value that stays where it is, unless that is a default, which is not in the batch. */
+  private void put(BytesColumn column, int row, long where, int size) {
+    if (!filling) {
+      column.set(row, where, size);
+      return;
+    }
+    byte[] copy = new byte[size];
+    Platform.copyMemory(base, where, copy, Platform.BYTE_ARRAY_OFFSET, size);
+    column.copy(row, copy, size);
+  }
+
+  /** Decodes the default of a field that the writer does not have. */
+  private void fill(AvroField field, int row) {
+    Object batch = base;
+    long next = at;
+    long until = end;
+    base = field.fill;
+    at = Platform.BYTE_ARRAY_OFFSET;
+    end = at + field.fill.length;
+    filling = true;
+    try {
+      value(field.parts[0], row);
+    } finally {
+      filling = false;
+      base = batch;
+      at = next;
+      end = until;
+    }
+  }
+
   private void truth(AvroField field, int row) {
     int b = Platform.getByte(base, take(field, 1));
     if (b != 0 && b != 1) {
@@ -96,7 +164,8 @@ final class AvroDecoder extends ValueDecoder {
       if (field.factor != 1 && Math.abs(value) > Long.MAX_VALUE / field.factor) {
         throw wrong(field, "a timestamp beyond all calendars");
       }
-      ((FixedColumn) field.column).set(row, value * field.factor);
+      ((FixedColumn) field.column).set(row, field.becomes == null ? value * field.factor
+          : field.becomes == Schema.Type.FLOAT ? Float.floatToIntBits(value) : Double.doubleToLongBits(value));
     }
   }
 
@@ -104,22 +173,25 @@ final class AvroDecoder extends ValueDecoder {
     boolean single = field.kind == Schema.Type.FLOAT;
     long where = take(field, single ? 4 : 8);
     if (field.column != null) {
-      ((FixedColumn) field.column).set(
-          row, single ? Platform.getInt(base, where) : Platform.getLong(base, where));
+      ((FixedColumn) field.column).set(row, field.becomes != null
+          ? Double.doubleToLongBits(Platform.getFloat(base, where))
+          : single ? Platform.getInt(base, where) : Platform.getLong(base, where));
     }
   }
 
   private void bytes(AvroField field, int row) {
     long size = field.kind == Schema.Type.FIXED ? field.size : number(field);
     long where = take(field, size);
-    if (field.kind == Schema.Type.STRING && !Utf8.isValid(base, where, at)) {
+    boolean isText = field.kind == Schema.Type.STRING
+        || field.column != null && field.column.dataType() instanceof StringType;
+    if (isText && !Utf8.isValid(base, where, at)) {
       throw wrong(field, "not UTF-8");
     }
     if (field.column == null) {
       return;
     }
     if (field.scale < 0) {
-      ((BytesColumn) field.column).set(row, where, (int) size);
+      put((BytesColumn) field.column, row, where, (int) size);
       return;
     }
     if (size == 0 || size > 64) {
@@ -139,6 +211,9 @@ final class AvroDecoder extends ValueDecoder {
     }
     if (field.column != null) {
       byte[] name = field.symbols[(int) symbol];
+      if (name == null) {
+        throw wrong(field, "the schema of the columns has no such symbol and no default");
+      }
       ((BytesColumn) field.column).copy(row, name, name.length);
     }
   }
@@ -149,6 +224,9 @@ final class AvroDecoder extends ValueDecoder {
       throw wrong(field, "a union has no such branch");
     }
     AvroField part = field.parts[(int) branch];
+    if (part.fault != null) {
+      throw wrong(field, part.fault);
+    }
     if (field.column != null && part.kind != Schema.Type.NULL) {
       ((StructColumn) field.column).set(row);
     }
@@ -160,7 +238,11 @@ final class AvroDecoder extends ValueDecoder {
       ((StructColumn) field.column).set(row);
     }
     for (AvroField part : field.parts) {
-      value(part, row);
+      if (part.fill == null) {
+        value(part, row);
+      } else {
+        fill(part, row);
+      }
     }
   }
 
@@ -205,7 +287,7 @@ final class AvroDecoder extends ValueDecoder {
       throw wrong(field, "a key is not UTF-8");
     }
     if (column != null) {
-      ((BytesColumn) column.keys).set(item, where, (int) size);
+      put((BytesColumn) column.keys, item, where, (int) size);
     }
   }
 }

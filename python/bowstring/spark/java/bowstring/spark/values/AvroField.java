@@ -24,6 +24,9 @@ final class AvroField {
   /** Fields, branches, or the one element. */
   final AvroField[] parts;
 
+  /** Whether values are read over, with all that is below. */
+  final boolean skipped;
+
   /** Bytes of a fixed. */
   final int size;
 
@@ -33,22 +36,85 @@ final class AvroField {
   /** Scale of a decimal, -1 if it is none. */
   final int scale;
 
+  /** Of an enum; null for those that the reader does not know. */
   final byte[][] symbols;
 
+  /** The reader's type, where a number is promoted to it. */
+  final Schema.Type becomes;
+
+  /** What stands for a field that the writer does not have: its default, encoded as the one part is. */
+  byte[] fill;
+
+  /** Why a branch of the writer's union cannot be read. */
+  String fault;
+
   private AvroField(Schema schema, ValueColumn column, String path, AvroField... parts) {
-    this.kind = schema.getType();
+    this(schema.getType(), schema, schema, column, false, path, parts);
+  }
+
+  private AvroField(Schema.Type kind, Schema written, Schema read, ValueColumn column, boolean skipped, String path,
+      AvroField... parts) {
+    this.kind = kind;
     this.column = column;
+    this.skipped = skipped;
     this.path = path;
     this.parts = parts;
-    this.size = kind == Schema.Type.FIXED ? schema.getFixedSize() : 0;
-    LogicalType logical = schema.getLogicalType();
+    this.size = kind == Schema.Type.FIXED ? written.getFixedSize() : 0;
+    LogicalType logical = read.getLogicalType();
     boolean millis =
         logical instanceof LogicalTypes.TimestampMillis || logical instanceof LogicalTypes.LocalTimestampMillis;
-    this.factor = kind == Schema.Type.LONG && millis ? 1000 : 1;
-    this.scale = AvroTypes.isDecimal(schema) ? ((LogicalTypes.Decimal) logical).getScale() : -1;
-    this.symbols = kind == Schema.Type.ENUM
-        ? schema.getEnumSymbols().stream().map(s -> s.getBytes(StandardCharsets.UTF_8)).toArray(byte[][]::new)
-        : new byte[0][];
+    this.factor = read.getType() == Schema.Type.LONG && millis ? 1000 : 1;
+    this.scale = AvroTypes.isDecimal(read) ? ((LogicalTypes.Decimal) logical).getScale() : -1;
+    this.symbols = kind == Schema.Type.ENUM ? symbols(written, read) : new byte[0][];
+    boolean real = read.getType() == Schema.Type.FLOAT || read.getType() == Schema.Type.DOUBLE;
+    this.becomes = real && read.getType() != kind ? read.getType() : null;
+  }
+
+  private static byte[][] symbols(Schema written, Schema read) {
+    byte[][] symbols = new byte[written.getEnumSymbols().size()][];
+    for (int i = 0; i < symbols.length; i++) {
+      String symbol = written.getEnumSymbols().get(i);
+      String known = read.hasEnumSymbol(symbol) ? symbol : read.getEnumDefault();
+      symbols[i] = known == null ? null : known.getBytes(StandardCharsets.UTF_8);
+    }
+    return symbols;
+  }
+
+  /** Values of a writer's type in the column of a reader's. */
+  static AvroField resolved(Schema written, Schema read, ValueColumn column, String path, AvroField... parts) {
+    return new AvroField(written.getType(), written, read, column, false, path, parts);
+  }
+
+  /** A value of one type that is a union, and so a struct, to the reader. */
+  static AvroField around(Schema read, ValueColumn column, AvroField member) {
+    return new AvroField(Schema.Type.RECORD, read, read, column, false, member.path, member);
+  }
+
+  /** What fills the field with a default. */
+  static AvroField filled(Schema read, AvroField field, byte[] fill) {
+    AvroField made = new AvroField(Schema.Type.RECORD, read, read, null, false, field.path, field);
+    made.fill = fill;
+    return made;
+  }
+
+  /** A branch that ends the value. */
+  static AvroField wrong(Schema written, String path, String fault) {
+    AvroField made = over(written, path);
+    made.fault = fault;
+    return made;
+  }
+
+  /** Values that are read over. */
+  static AvroField over(Schema schema, String path) {
+    List<Schema> inner = switch (schema.getType()) {
+      case RECORD -> schema.getFields().stream().map(Schema.Field::schema).toList();
+      case UNION -> schema.getTypes();
+      case ARRAY -> List.of(schema.getElementType());
+      case MAP -> List.of(schema.getValueType());
+      default -> List.of();
+    };
+    AvroField[] parts = inner.stream().map(s -> over(s, path)).toArray(AvroField[]::new);
+    return new AvroField(schema.getType(), schema, schema, null, true, path, parts);
   }
 
   /** The plan for a record: {@code shown} is what Spark sees of it, {@code checked} if the rest is decoded, too. */
@@ -132,17 +198,6 @@ final class AvroField {
         parts[0] = new AvroField(schema.getTypes().get(0), columns.leaf(type, false), path);
       }
       return new AvroField(schema, null, path, parts);
-    }
-
-    private AvroField over(Schema schema, String path) {
-      List<Schema> inner = switch (schema.getType()) {
-        case RECORD -> schema.getFields().stream().map(Schema.Field::schema).toList();
-        case UNION -> schema.getTypes();
-        case ARRAY -> List.of(schema.getElementType());
-        case MAP -> List.of(schema.getValueType());
-        default -> List.of();
-      };
-      return new AvroField(schema, null, path, inner.stream().map(s -> over(s, path)).toArray(AvroField[]::new));
     }
   }
 

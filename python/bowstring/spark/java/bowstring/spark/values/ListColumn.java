@@ -52,6 +52,11 @@ final class ListColumn extends ValueColumn {
     }
   }
 
+  /** Elements of a row that was begun. */
+  int count(int row) {
+    return counts[row];
+  }
+
   /** Adds an element to the list that was begun last and gives its row in {@link #elements} and {@link #keys}. */
   int add(int row) {
     counts[row]++;

@@ -2,6 +2,8 @@ package bowstring.spark.values;
 
 import java.math.BigDecimal;
 import java.nio.charset.StandardCharsets;
+import java.util.HashSet;
+import java.util.Set;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.Platform;
 
@@ -15,6 +17,9 @@ final class ProtobufDecoder extends ValueDecoder {
   private final int[] indexes;
   private long begin;
   private long at;
+
+  /** Entries of maps whose key comes again in the record being decoded. */
+  private final Set<Long> superseded = new HashSet<>();
 
   ProtobufDecoder(ValueFormat format, StructType shown, boolean checked) {
     super(format);
@@ -42,6 +47,15 @@ final class ProtobufDecoder extends ValueDecoder {
 
   @Override
   protected void record(int row, long from, long end) {
+    superseded.clear();
+    once(row, from, end);
+    if (!superseded.isEmpty()) { // of a key that comes twice the last counts: so again, without the others
+      root.clear(row);
+      once(row, from, end);
+    }
+  }
+
+  private void once(int row, long from, long end) {
     begin = from;
     at = from;
     root.set(row);
@@ -146,14 +160,7 @@ final class ProtobufDecoder extends ValueDecoder {
     ListColumn list = (ListColumn) field.column;
     list.begin(row);
     if (field.isMap) {
-      int item = list.add(row);
-      long size = varint(end);
-      long until = take(size, end) + size;
-      at = until - size;
-      if (field.target instanceof StructColumn struct) {
-        struct.set(item);
-      }
-      message(field.parts, item, until, 0, depth + 1);
+      entry(field, list, row, end, depth);
     } else if (packed) {
       long size = varint(end);
       long until = take(size, end) + size;
@@ -163,6 +170,29 @@ final class ProtobufDecoder extends ValueDecoder {
       }
     } else {
       value(field, list.add(row), end, depth);
+    }
+  }
+
+  private void entry(ProtobufField field, ListColumn list, int row, long end, int depth) {
+    long place = at;
+    long size = varint(end);
+    long until = take(size, end) + size;
+    if (!superseded.isEmpty() && superseded.contains(place)) {
+      return;
+    }
+    at = until - size;
+    boolean isFirst = list.count(row) == 0;
+    int item = list.add(row);
+    if (isFirst) {
+      field.keys.begin(item);
+    }
+    if (field.target instanceof StructColumn struct) {
+      struct.set(item);
+    }
+    message(field.parts, item, until, 0, depth + 1);
+    long before = field.keys.add(place);
+    if (before >= 0) {
+      superseded.add(before);
     }
   }
 

@@ -40,6 +40,9 @@ final class ProtobufField {
   final ProtobufField[] parts;
   final ProtobufTypes.Names names;
 
+  /** Of a map: the keys of the row at hand. */
+  final MapKeys keys;
+
   /** The other fields of its oneof; set when all fields are known. */
   ValueColumn[] siblings = {};
 
@@ -57,6 +60,7 @@ final class ProtobufField {
     this.target = target;
     this.parts = parts;
     this.names = names;
+    this.keys = isMap ? new MapKeys(((ListColumn) column).keys) : null;
   }
 
   private static int wire(int type) {

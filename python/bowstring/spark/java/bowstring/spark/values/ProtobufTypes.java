@@ -56,14 +56,14 @@ final class ProtobufTypes {
 
   /** Reads a FileDescriptorSet. */
   ProtobufTypes(byte[] set) {
+    List<Parsed> files = new ArrayList<>();
     try {
-      for (byte[] file : new Parsed(set).all(1)) {
-        file(new Parsed(file));
-      }
+      new Parsed(set).all(1).forEach(file -> files.add(new Parsed(file)));
     } catch (RuntimeException e) {
       throw new IllegalArgumentException(
           "option value.schema is no FileDescriptorSet (protoc --include_imports --descriptor_set_out): " + e, e);
     }
+    files.forEach(this::file);
   }
 
   /** The struct of a message. */
@@ -89,11 +89,12 @@ final class ProtobufTypes {
   }
 
   private void file(Parsed file) {
+    if (file.text(12).equals("editions")) {
+      throw new IllegalArgumentException("option value.schema: " + file.text(1) + " is written in an edition of Protobuf, "
+          + "which is not read here: give syntax proto2 or proto3, or option engine=python, which reads editions");
+    }
     String scope = file.text(2).isEmpty() ? "" : "." + file.text(2);
     boolean proto2 = !file.text(12).equals("proto3");
-    if (file.text(12).equals("editions")) {
-      throw new IllegalArgumentException("editions are not read; give proto2 or proto3 files");
-    }
     file.all(5).forEach(each -> names(new Parsed(each), scope, proto2));
     List<byte[]> nested = file.all(4);
     for (int i = 0; i < nested.size(); i++) {

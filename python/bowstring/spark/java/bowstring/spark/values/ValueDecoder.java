@@ -27,6 +27,9 @@ public abstract class ValueDecoder {
   /** The memory of the batch being decoded: an array, or null for addresses. */
   protected Object base;
 
+  /** The id of the schema that a framed value names. */
+  protected int schemaId;
+
   private final ErrorMode mode;
   private final boolean framed;
   private final boolean flat;
@@ -102,6 +105,7 @@ public abstract class ValueDecoder {
       if (end - at < CONFLUENT_HEADER_BYTES || Platform.getByte(base, at) != 0) {
         throw bad("not framed as Confluent's serializers do (a zero byte and the schema's id come first)");
       }
+      schemaId = Integer.reverseBytes(Platform.getInt(base, at + 1)); // big-endian in the frame
       at = payload(at + CONFLUENT_HEADER_BYTES, end);
     }
     record(row, at, end);

@@ -23,6 +23,8 @@ import org.apache.spark.sql.types.StructType;
  *   <li>{@code value.message}: for protobuf, the message's full name
  *   <li>{@code value.mode}: struct (one column {@code value}, the default) or flatten (a column for each field)
  *   <li>{@code value.framing}: confluent, for values that begin with a zero byte and a schema's id; else none
+ *   <li>{@code value.schemas}: for avro with that framing, the writers' schemas: a directory of {@code <id>.avsc}, or the
+ *       address of a schema registry
  *   <li>{@code mode}: PERMISSIVE (the default), FAILFAST or DROPMALFORMED, as from_json's
  * </ul>
  */
@@ -42,6 +44,7 @@ public final class ValueFormat implements Serializable {
   private final boolean flat;
   private final boolean framed;
   private final String zone;
+  private final AvroSchemas writers;
   private final StructType schema;
 
   private ValueFormat(String kind, Map<String, String> options) {
@@ -55,6 +58,12 @@ public final class ValueFormat implements Serializable {
     if (text == null) {
       throw new IllegalArgumentException("option value.format=" + kind + " needs value.schema");
     }
+    String writerSchemas = option(options, "value.schemas", null);
+    if (writerSchemas != null && !(kind.equals("avro") && framed)) {
+      throw new IllegalArgumentException(
+          "option value.schemas is for value.format=avro with value.framing=confluent: other values name no schema");
+    }
+    this.writers = AvroSchemas.of(writerSchemas);
     this.definition = kind.equals("protobuf") ? file(text) : inline(text);
     this.schema = switch (kind) {
       case "json" -> JsonTypes.parse(text());
@@ -134,6 +143,11 @@ public final class ValueFormat implements Serializable {
     return message;
   }
 
+  /** The schemas that values were written with; null if all are of the one schema. */
+  AvroSchemas writers() {
+    return writers;
+  }
+
   ErrorMode mode() {
     return mode;
   }
@@ -149,6 +163,11 @@ public final class ValueFormat implements Serializable {
   /** The zone of timestamps that name none. */
   java.time.ZoneId zone() {
     return DateTimeUtils.getZoneId(zone);
+  }
+
+  /** Whether a value that does not decode ends the query, so that offsets are needed to say which one it was. */
+  public boolean failsFast() {
+    return mode == ErrorMode.FAILFAST;
   }
 
   /** Whether rows can be left out, so that a count needs the values. */

@@ -21,6 +21,7 @@ public final class ClientOptions implements Serializable {
   private static final long serialVersionUID = 1L;
   private static final Logger LOG = LoggerFactory.getLogger(ClientOptions.class);
   private static final String PREFIX = "kafka.";
+  private static final String GROUP_PREFIX = "groupidprefix";
 
   private static final Set<String> USED = Set.of("bootstrap.servers", "client.id", "security.protocol",
       "request.timeout.ms", "default.api.timeout.ms", "retry.backoff.ms", "retry.backoff.max.ms",
@@ -54,6 +55,9 @@ public final class ClientOptions implements Serializable {
         values.put(name.substring(PREFIX.length()), option.getValue());
       }
     }
+    if (options.get(GROUP_PREFIX) != null) {
+      values.putIfAbsent("group.id", options.get(GROUP_PREFIX)); // as in Spark's source, which asks for no prefix then
+    }
     String servers = values.get("bootstrap.servers");
     if (servers == null) {
       throw new IllegalArgumentException("Option 'kafka.bootstrap.servers' must be specified: host:port of a broker");
@@ -69,8 +73,9 @@ public final class ClientOptions implements Serializable {
   }
 
   /**
-   * The client options among a source's options.
+   * The client options among a source's or sink's options.
    *
+   * @param options names in lower case
    * @throws IllegalArgumentException naming the option that is missing or wrong
    */
   public static ClientOptions of(Map<String, String> options) {
@@ -128,8 +133,12 @@ public final class ClientOptions implements Serializable {
     return (int) Math.min(getLong(name, defaultValue, lowest), Integer.MAX_VALUE);
   }
 
+  /**
+   * What brokers call this query in logs, quotas and metrics: {@code kafka.client.id}, else {@code kafka.group.id} or
+   * {@code groupIdPrefix}. Kafka's consumers, which Spark's source uses without joining their group, show no more of it.
+   */
   public String clientId() {
-    return values.getOrDefault("client.id", "bowstring-spark");
+    return values.getOrDefault("client.id", values.getOrDefault("group.id", "bowstring-spark"));
   }
 
   public int requestTimeoutMs() {
