@@ -9,14 +9,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+# `make run` ends in one of these tests.
+from bowstring.demo.headline import PARTITIONS as PARTITIONS
+from bowstring.demo.headline import RECORD_BYTES as RECORD_BYTES
+from bowstring.demo.headline import RECORDS_PER_S_2014
+from bowstring.demo.headline import SETTINGS as SMALL
+
 Kind = Literal[
     "produce", "consume", "both", "latency", "stored", "sizes", "partitions", "connections", "cold"
 ]
 
-RECORD_BYTES = 100
-PARTITIONS = 6
-BUFFER_MEMORY = "67108864"
-SMALL = {"acks": "1", "batch.size": "8196", "buffer.memory": BUFFER_MEMORY}
+BUFFER_MEMORY = SMALL["buffer.memory"]
 LARGE_SYNC = {"acks": "-1", "batch.size": "64000", "buffer.memory": BUFFER_MEMORY}
 LARGE_BATCHES = SMALL | {"batch.size": "65536"}
 ONE_AT_A_TIME = {"acks": "1", "linger.ms": "0"}
@@ -73,7 +76,7 @@ ARTICLE = (
         "3 producers, 3× asynchronous",
         replication=3,
         producers=3,
-        figure_2014=(2_024_032,),
+        figure_2014=(RECORDS_PER_S_2014,),
         share=0.3,
     ),
     Test("stored", "producer throughput against stored data", kind="stored"),
