@@ -107,6 +107,7 @@ class Connection:
     def __init__(self, node: Node, client_id: str, connect_timeout_s: float):
         self.node = node
         self.versions: dict[int, tuple[int, int]] = {}
+        self._chosen: dict[Api, int] = {}  # of these, by API that was asked
         self.state = CONNECTING
         self.waiting: deque[Pending] = deque()
         self.in_flight: deque[Pending] = deque()
@@ -198,11 +199,13 @@ class Connection:
             self.waiting.append(pending)
 
     def _encode(self, pending: Pending) -> None:
-        try:
-            version = wire.choose_version(pending.api, self.versions)
-        except UnsupportedApiError as error:
-            pending.complete(None, error)
-            return
+        version = self._chosen.get(pending.api)
+        if version is None:
+            try:
+                version = self._chosen[pending.api] = wire.choose_version(pending.api, self.versions)
+            except UnsupportedApiError as error:
+                pending.complete(None, error)
+                return
         self._write(pending, version)
 
     def _write(self, pending: Pending, version: int) -> None:
