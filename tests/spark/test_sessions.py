@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+import bowstring
 from bowstring.clients.errors import ClientError
 from bowstring.spark import sessions
 from bowstring.spark.sessions import JarMissingError, JavaMissingError, has_jar, jar_path, session
@@ -108,3 +109,30 @@ def test_the_jar_is_added_to_a_session_started_without_it():
 
 def test_spark_connect_takes_the_session_of_its_server(python_spark):
     assert python_spark.range(10).count() == 10
+
+
+def test_a_connect_server_in_this_process_has_the_columnar_engine(broker, make_topic):
+    servers = broker.bootstrap_servers
+    topic = make_topic(servers)
+    with bowstring.Producer(servers) as producer:
+        producer.send(topic, b"value").result(10)
+    code = (
+        "import bowstring.spark\n"
+        "settings = {'spark.driver.memory': '600m', 'spark.ui.enabled': False}\n"
+        "spark = bowstring.spark.session(remote='local[2]', **settings)\n"
+        f"reader = spark.read.format('bowstring').option('kafka.bootstrap.servers', '{servers}')\n"
+        f"frame = reader.option('subscribe', '{topic}').load()\n"
+        "print(type(spark).__module__, [bytes(row.value) for row in frame.select('value').collect()])\n"
+        "frame.explain()\n"
+        "spark.stop()\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=240,
+        env={**os.environ, "SPARK_TESTING": "1"},  # any free port instead of 15002
+        check=False,
+    )
+    assert "pyspark.sql.connect.session [b'value']" in ran.stdout, ran.stderr[-3000:]
+    assert "bowstring columnar" in ran.stdout
