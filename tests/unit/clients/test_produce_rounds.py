@@ -1,8 +1,12 @@
 """Acknowledgements are read as the declared answers are; whatever else an answer says is left to the schema."""
 
+import gc
+
 import pytest
 
 from bowstring._native.produce_rounds import parse_acknowledgements
+from bowstring.clients.accumulator import ProduceBatch
+from bowstring.clients.records import TopicPartition
 from bowstring.engine.errors import Errors
 from bowstring.engine.protocol import frames
 from bowstring.engine.protocol.messages.produce import (
@@ -85,3 +89,7 @@ def test_batches_are_numbered_on_and_anew_after_a_gap():
     assert lane.producer == (5, 1)
     assert not lane.epoch_bump
     assert lane.next_sequence == 4
+
+
+def test_the_garbage_collector_need_not_look_at_batches():
+    assert not gc.is_tracked(ProduceBatch(TopicPartition("t", 0), 60.0))
