@@ -83,7 +83,11 @@ class WorkTrees(environment.Environment):  # type: ignore[misc]
         """As asv does it, with the tree's packages before all others."""
         variables = dict(kwargs.pop("env", os.environ))
         if self._tree is not None:
-            variables["ASV_PYTHONPATH"] = str(self._tree / "python")
+            packages = str(self._tree / "python")
+            variables["ASV_PYTHONPATH"] = packages
+            # asv takes it out again, and what it starts then takes PYTHONPATH out of sys.path.
+            args = [f"ASV_PYTHONPATH={packages}", self.find_executable(executable), *args]
+            executable = "env"
         return super().run_executable(executable, args, env=variables, **kwargs)
 
 
