@@ -34,6 +34,8 @@ Client = Literal["native", "java", "librdkafka"]
 CLIENTS: tuple[Client, ...] = ("native", "java", "librdkafka")
 ROOT = Path(__file__).resolve().parents[2]
 READY_SECONDS = 60.0
+# Of a consumer that gets nothing; the first one of a new cluster waits until the offsets topic is there.
+CONSUMER_TIMEOUT_MS = 60_000
 TELL_SECONDS = 0.25
 
 
@@ -229,7 +231,8 @@ class JavaLoad(Load):
             )
             self._host.begin(PRODUCER, arguments)
         elif order.verb == "consume":
-            self._host.begin(CONSUMER, consumer_arguments(order.bootstrap, order.topic, order.records))
+            arguments = consumer_arguments(order.bootstrap, order.topic, order.records, CONSUMER_TIMEOUT_MS)
+            self._host.begin(CONSUMER, arguments)
         else:
             settings = (order.warm_up, order.records, "1", order.record_bytes)
             self._host.begin(PROBE, probe_arguments(order.bootstrap, order.topic, *settings))

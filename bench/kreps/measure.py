@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import itertools
 import os
+import statistics
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from bench.kreps.brokers import Cluster
 from bench.kreps.catalogue import MODERN, PARTITIONS, RECORD_BYTES, Test
 from bench.kreps.loads import Client, Done, Load, Order
 from bench.kreps.machines import Machine
+from bench.lab import EXPECTED_FAILURES
 from bench.peers.install import PeerError
-from bench.peers.wire import Connection, WireError, wait_for_partitions
+from bench.peers.wire import WireError, wait_for_partitions
 
 GB = 1e9
 MIB = 1 << 20
@@ -29,7 +32,7 @@ SLOWEST_RECORDS_PER_SECOND = 20_000
 # Kafka's controller refuses requests that take over 10,000 records of its log.
 PARTITIONS_AT_ONCE = 5_000
 PARTITIONS_READY_SECONDS = 60.0
-NEW_PARTITIONS_PER_SECOND = 50
+NEW_PARTITIONS_PER_SECOND = 10
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,14 @@ class Measured:
     values: dict[str, float]
     timelines: list[list[tuple[float, int]]] = field(default_factory=list)
     points: list[dict[str, float]] = field(default_factory=list)
+
+
+class SweepError(PeerError):
+    """A sweep failed on its way; `found` has the points before."""
+
+    def __init__(self, found: Measured, message: str):
+        super().__init__(message)
+        self.found = found
 
 
 class BrokerMeter:
@@ -234,61 +245,63 @@ class Measurer:
         """One topic that grows, a gigabyte at a time."""
         topic = self._topic(test.replication, PARTITIONS, {})
         step = min(GB, self._stored_bytes / 4)
+        steps = [number * step / GB for number in range(1, int(self._stored_bytes / step) + 1)]
         records = int(step / RECORD_BYTES)
-        found = Measured({})
-        stored = 0.0
-        while stored + step <= self._stored_bytes:
-            one = self._produce(topic, records, RECORD_BYTES, test.settings, 1)
-            stored += step
-            found.points.append({"x": stored / GB, **one.values})
+        found = self._sweep(
+            steps, "GB", lambda _: self._produce(topic, records, RECORD_BYTES, test.settings, 1)
+        )
         self._drop(topic)
-        rates = sorted(point["records_per_second"] for point in found.points)
-        found.values = {
-            "records_per_second": rates[len(rates) // 2],
-            "least_of_median": rates[0] / rates[len(rates) // 2],
-            "most_of_median": rates[-1] / rates[len(rates) // 2],
-        }
+        median = statistics.median(point["records_per_second"] for point in found.points)
+        found.values["records_per_second"] = median
         return found
 
     def _test_sizes(self, test: Test) -> Measured:
-        found = Measured({})
-        for size in test.values:
-            records = max(1_000, int(self._count(test) * min(1.0, 2 * RECORD_BYTES / size)))
+        def at(record_bytes: float) -> Measured:
+            records = max(1_000, int(self._count(test) * min(1.0, 2 * RECORD_BYTES / record_bytes)))
             topic = self._topic(test.replication, PARTITIONS, {})
-            one = self._produce(topic, records, size, test.settings, 1)
+            one = self._produce(topic, records, int(record_bytes), test.settings, 1)
             self._drop(topic)
-            found.points.append({"x": size, **one.values})
-            found.values[f"bytes_{size}_mb_per_second"] = one.values["mb_per_second"]
-        return found
+            return one
+
+        return self._sweep(test.values, "bytes", at)
 
     def _test_partitions(self, test: Test) -> Measured:
-        found = Measured({})
-        for count in test.values:
-            topic = self._topic(test.replication, count, {})
+        def at(partitions: float) -> Measured:
+            topic = self._topic(test.replication, int(partitions), {})
             one = self._produce(topic, self._count(test), RECORD_BYTES, test.settings, 1)
             self._drop(topic)
             self._settle()
-            found.points.append({"x": count, **one.values})
-            found.values[f"partitions_{count}_records_per_second"] = one.values["records_per_second"]
-        return found
+            return one
+
+        return self._sweep(test.values, "partitions", at)
 
     def _test_connections(self, test: Test) -> Measured:
         """Idle connections beside one producer: what many clients cost a broker that few of them use."""
-        found = Measured({})
-        for count in test.values:
-            held: list[Connection] = []
-            try:
-                for _ in range(count - 1):
-                    held.append(self.cluster.connect())
-                    held[-1].api_versions()
+
+        def at(connections: float) -> Measured:
+            with ExitStack() as held:
+                for _ in range(int(connections) - 1):
+                    held.enter_context(self.cluster.connect()).api_versions()
                 topic = self._topic(test.replication, PARTITIONS, {})
                 one = self._produce(topic, self._count(test), RECORD_BYTES, test.settings, 1)
-            finally:
-                for connection in held:
-                    connection.__exit__()
             self._drop(topic)
-            found.points.append({"x": count, **one.values})
-            found.values[f"connections_{count}_records_per_second"] = one.values["records_per_second"]
+            return one
+
+        return self._sweep(test.values, "connections", at)
+
+    def _sweep(self, values: Sequence[float], unit: str, at: Callable[[float], Measured]) -> Measured:
+        """Measures at one value after the other.
+
+        Raises:
+            SweepError: it failed at one; what was found before is in it.
+        """
+        found = Measured({})
+        for x in values:
+            try:
+                one = at(x)
+            except EXPECTED_FAILURES as error:
+                raise SweepError(found, f"at {x:,g} {unit}: {type(error).__name__}: {error}") from error
+            found.points.append({"x": x, **one.values})
         return found
 
     def _test_cold(self, test: Test) -> Measured:

@@ -180,7 +180,9 @@ def _over_time(result: Result) -> Figure | None:
             dashed = test.consumers if len(timelines) == test.producers + test.consumers else 0
             for number, line in enumerate(timelines):
                 style = "--" if number < dashed and test.producers else "-"
-                axes.plot(*_rates_of(line), style, color=COLOURS[peer], alpha=0.9, linewidth=1.3)
+                xs, ys = _rates_of(line)
+                marker = "" if len(xs) > 2 else "o"  # a line of one point would not be seen
+                axes.plot(xs, ys, marker + style, color=COLOURS[peer], alpha=0.9, linewidth=1.3, markersize=3)
         several = ", a line for each client" if test.producers + test.consumers > 1 else ""
         axes.set_title(test.title + several + (", consumers dashed" if test.consumers else ""), fontsize=10)
         axes.set_ylabel("records/s")

@@ -145,9 +145,8 @@ def _bars(result: Result) -> list[str]:
         if test.kind == "latency":
             for name, bar in zip(("p50", "p99"), test.bar, strict=True):
                 found = ours.median(f"{name}_ms") or 0.0
-                rows.append(
-                    [f"{test.title}, {name}", f"≤ {bar:g} ms", f"{found:.3g} ms", _verdict(bar / found)]
-                )
+                verdict = "met" if found <= bar else f"**missed by {found - bar:.2g} ms**"
+                rows.append([f"{test.title}, {name}", f"≤ {bar:g} ms", f"{found:.3g} ms", verdict])
             continue
         found = ours.median("records_per_second") or 0.0
         verdict = _verdict(found / test.bar[0])

@@ -11,7 +11,7 @@ from bench.kreps.brokers import Cluster, can_replicate
 from bench.kreps.catalogue import RECORD_BYTES, Test
 from bench.kreps.loads import Client
 from bench.kreps.machines import Machine
-from bench.kreps.measure import Measurer, Snapshot
+from bench.kreps.measure import Measurer, Snapshot, SweepError
 from bench.kreps.results import Outcome, Result
 from bench.lab import EXPECTED_FAILURES
 from bench.peers.install import PeerError
@@ -200,6 +200,9 @@ def _one(
     progress(test, peer, number, None)
     try:
         outcome.rounds.append(measurer.measure(test))
+    except SweepError as error:
+        outcome.rounds.append(error.found)
+        outcome.failure = str(error)
     except EXPECTED_FAILURES as error:
         outcome.failure = f"{type(error).__name__}: {error}"
 

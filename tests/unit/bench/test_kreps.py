@@ -149,6 +149,17 @@ def test_an_interrupted_run_leaves_nothing_behind_and_writes_what_it_has(tmp_pat
     assert not list(tmp_path.glob("bowstring-kreps-*"))
 
 
+def test_a_sweep_that_fails_keeps_the_points_before(tmp_path, monkeypatch):
+    # No topic has no partitions.
+    monkeypatch.setitem(TESTS, "partitions", replace(TESTS["partitions"], values=(1, 2, 0)))
+    assert smallest(tmp_path, "--test", "partitions") == 1
+    directory, found = report_of(tmp_path)
+    outcome = found["outcomes"]["partitions"]["bowstring"]
+    assert [point["x"] for point in outcome["rounds"][0]["points"]] == [1, 2]
+    assert outcome["failure"].startswith("at 0 partitions: WireError: creating topic")
+    assert "**failed**" in (directory / "report.md").read_text()
+
+
 def test_a_machine_ends_what_it_has_started(tmp_path):
     from bench.kreps.loads import Order
 

@@ -41,7 +41,7 @@ def test_medians_spreads_ratios_and_failures(tmp_path):
         "| 1 consumer | ≥ 12,000,000 | 9,000,000 | **missed by 25 %**; cores busy: broker 1.5, clients – |"
         in text
     )
-    assert "| end-to-end latency, p99 | ≤ 1 ms | 4 ms | **missed by 75 %** |" in text
+    assert "| end-to-end latency, p99 | ≤ 1 ms | 4 ms | **missed by 3 ms** |" in text
     assert "**failed**: PeerError: it died" in text and "not run; no reason" in text
 
 
