@@ -6,9 +6,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from asv.config import Config
+from asv.runner import BENCHMARK_RUN_SCRIPT
 
 from bench import history, instructions
-from bench.asv_worktrees import STAMP, BuildFailed, Trees
+from bench.asv_worktrees import STAMP, BuildFailed, Trees, WorkTrees
 from bench.catalogue import MicroBench, micro_bench, micro_benches
 from bench.history import NOT_COMPARED, PASSED, REGRESSED
 from bench.suites import arrow
@@ -168,3 +170,25 @@ def test_other_flags_build_everything_anew(repository, tmp_path, monkeypatch):
     (repository / "setup.py").write_text(SETUP + "# -O3\n")
     tree = trees.built(commit(repository, two="2"))
     assert (tree / "_native" / "one.cpython.so").read_text() == "1"
+
+
+def test_asv_imports_the_tree_and_nothing_installed(repository, tmp_path, monkeypatch):
+    monkeypatch.setattr("bench.asv_worktrees.shutil.which", lambda _: None)
+    monkeypatch.chdir(tmp_path)
+    revision = commit(repository, one="1")
+    config = Config.from_json({"repo": str(repository), "env_dir": str(tmp_path / "builds")})
+    made = WorkTrees(config, "{}.{}".format(*sys.version_info[:2]), {}, {})
+    made.create()
+    made.install_project(config, None, revision)
+    package = tmp_path / "builds" / revision / "python" / "bowstring"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    suites = tmp_path / "suites"
+    suites.mkdir()
+    (suites / "__init__.py").write_text("")
+    (suites / "one.py").write_text(
+        f"import bowstring\nassert bowstring.__file__.startswith({str(package)!r})\n"
+    )
+    found = tmp_path / "found.json"
+    made.run([BENCHMARK_RUN_SCRIPT, "discover", str(suites), str(found)], cwd=str(tmp_path), dots=False)
+    assert found.read_text() == "[]"
