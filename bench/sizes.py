@@ -24,6 +24,7 @@ class Size:
         compact_records: 100-byte records of the compaction case.
         compact_keys: keys they have.
         spark_rows: rows that each query of the Spark cases reads.
+        spark_repeats: times that a query of them runs at most, of which the median counts.
         spark_batches: micro-batches of the median in their latency case.
         warm_memory: whether memory is filled before every round (see bench/warm_memory.py).
     """
@@ -52,6 +53,7 @@ class Size:
     compact_records: int
     compact_keys: int
     spark_rows: int
+    spark_repeats: int
     spark_batches: int
     warm_memory: bool = True
 
@@ -83,6 +85,7 @@ SMOKE = Size(
     compact_records=20_000,
     compact_keys=2_000,
     spark_rows=40_000,
+    spark_repeats=1,
     spark_batches=5,
     warm_memory=False,
 )
@@ -112,6 +115,7 @@ SHORT = Size(
     compact_records=10_000_000,
     compact_keys=1_000_000,
     spark_rows=8_000_000,
+    spark_repeats=5,
     spark_batches=60,
 )
 
@@ -140,6 +144,7 @@ FULL = Size(
     compact_records=10_000_000,
     compact_keys=1_000_000,
     spark_rows=24_000_000,
+    spark_repeats=5,
     spark_batches=300,
 )
 
