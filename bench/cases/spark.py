@@ -30,7 +30,7 @@ JSON_VALUE = (
 )
 JSON_SCHEMA = "a long, b string, c double"
 JSON_SHARE, ARROW_SHARE = 4, 8  # these are slower by nature: a part of the rows will do
-# A query runs again until so much time is over (or `spark_repeats` runs are), and its median run counts: the first
+# A query runs again until so much time is over, or `spark_repeats` runs are, and its median counts: the first
 # runs in a session are its compiler's, and what comes first in a round would pay for what comes after it.
 REPEAT_SECONDS = 4.0
 
