@@ -79,8 +79,8 @@ def test_null_keys_stick_for_a_batch_and_then_move():
     sender = Routed(50, batch_size=1000)
     went = [sender.where(value=b"x" * 76) for _ in range(40)]
     turns = [list(same) for _, same in itertools.groupby(went)]
-    assert all(len(turn) == 10 for turn in turns[:-1]), "100 bytes each, 24 of them framing"
-    assert len(turns) >= 3
+    assert all(len(turn) % 10 == 0 for turn in turns[:-1]), "100 bytes each, 24 of them framing"
+    assert len(turns) >= 2, "of 50 partitions, the same one may be drawn twice"
 
 
 def test_null_keys_leave_a_partition_that_lost_its_leader():
