@@ -28,7 +28,11 @@ def launched(rest):
     (jar,) = SPARK_HOME.glob("jars/spark-core_*.jar")
     (py4j,) = SPARK_HOME.glob("python/lib/py4j-*-src.zip")
     path = [str(SPARK_HOME / "python/lib/pyspark.zip"), str(py4j), str(jar), *rest]
-    given = {"SPARK_HOME": str(SPARK_HOME), "PYTHONPATH": ":".join(path), LAUNCHED_VARIABLE: sys.executable}
+    given = {
+        "SPARK_HOME": "/by/another/link",
+        "PYTHONPATH": ":".join(path),
+        LAUNCHED_VARIABLE: sys.executable,
+    }
     code = (
         "import os, pyspark, sys; print(sys.executable, pyspark.__file__, os.environ['PYTHONPATH'], sep='|')"
     )
