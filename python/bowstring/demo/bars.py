@@ -33,7 +33,7 @@ class _RateOrCount(ProgressColumn):
         rate = task.fields.get("rate")
         if rate is None:
             return self._count.render(task)
-        return Text(f"{rate:,.0f} records/s", style="bold green")
+        return Text(f"{rate:,.0f}/s", style="bold green")
 
 
 class Bars(Progress):
