@@ -223,6 +223,7 @@ BARS = (
             ("group", "groupBy(partition)", (times_kafka(15),)),
             ("noop", "all columns into noop", (times_kafka(8),)),
             ("available_now", "a stream, AvailableNow", (times_kafka(8),)),
+            ("local_available_now", "AvailableNow, LocalCheckpointFileManager", (times_kafka(8),)),
         )
     ),
     Bar(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 import threading
 import time
+from contextlib import nullcontext
 
 import bowstring
 from bench.bars import BOWSTRING, KAFKA
@@ -17,7 +18,6 @@ SEND_EVERY_S = 0.005
 WARM_UP_BATCHES = 10
 TIMEOUT_S = 120.0
 SETTLE_NS = 2_000_000_000
-CHECKPOINTS = "spark.sql.streaming.checkpointFileManagerClass"
 
 
 def latency(bench: SparkBench, name: str, title: str) -> CaseResult:
@@ -68,13 +68,11 @@ class Trickle:
 def _micro_batch_ms(bench: SparkBench, peer: Peer, batches: int) -> float:
     spark = bench.host.session
     topic = bench.lab.new_topic(peer)
-    if peer.name == BOWSTRING:
-        spark.conf.set(CHECKPOINTS, "bowstring.spark.LocalCheckpointFileManager")
     source = "kafka" if peer.name == KAFKA else "bowstring"
     reader = spark.readStream.format(source)
     frame = reader.options(**{"kafka.bootstrap.servers": peer.bootstrap, "subscribe": topic}).load()
     seen: dict[int, float] = {}
-    try:
+    with bench.host.local_checkpoints() if peer.name == BOWSTRING else nullcontext():
         query = frame.writeStream.format("noop").option("checkpointLocation", bench.checkpoint()).start()
         with Trickle(peer, topic):
             deadline = time.monotonic() + TIMEOUT_S
@@ -86,8 +84,6 @@ def _micro_batch_ms(bench: SparkBench, peer: Peer, batches: int) -> float:
                         seen[progress["batchId"]] = progress["durationMs"]["triggerExecution"]
                 time.sleep(0.1)
         query.stop()
-    finally:
-        spark.conf.unset(CHECKPOINTS)
     bench.lab.delete_topic(peer, topic)
     return statistics.median([seen[batch] for batch in sorted(seen)][WARM_UP_BATCHES:])
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -98,6 +99,17 @@ class SparkHost:
         except (Py4JError, PySparkException) as error:
             raise PeerError(f"Spark: {str(error)[:2000]}") from error
         return Timing(rows, time.perf_counter() - before, cpu_seconds(jvm_pid) - cpu_before)
+
+    @contextmanager
+    def local_checkpoints(self) -> Iterator[None]:
+        """Streams that start meanwhile keep their checkpoints with this project's file manager."""
+        from bowstring.spark.sessions import CHECKPOINT_CLASS, CHECKPOINT_CLASS_SETTING
+
+        self.session.conf.set(CHECKPOINT_CLASS_SETTING, CHECKPOINT_CLASS)
+        try:
+            yield
+        finally:
+            self.session.conf.unset(CHECKPOINT_CLASS_SETTING)
 
     def close(self) -> None:
         """Stops the session if it was started here."""
