@@ -38,7 +38,7 @@ def where(bowstring_broker):
 
 @pytest.fixture(scope="module")
 def open_clients(where):
-    with Producer(where, allow_auto_create=False, max_block_ms=1_000) as producer, Admin(where) as admin:
+    with Producer(where, allow_auto_create=False, max_block_ms=3_000) as producer, Admin(where) as admin:
         admin.create_topic("there", 1)
         admin.create_topic("small", 1, configs={"max.message.bytes": "500"})
         with Consumer(where, group_id="askers", allow_auto_create=False) as consumer:
@@ -89,14 +89,14 @@ CASES = [
     ("column that is none", lambda p, c, a: c.poll_arrow(columns=["size"]), ConfigError, ["size", "offset"]),
     (
         "commit where nothing is",
-        lambda p, c, a: c.commit({NO: 1}, timeout=0.5),
+        lambda p, c, a: c.commit({NO: 1}, timeout=2),
         (BrokerError, ClientTimeoutError),
         ["there-is-none"],
     ),
-    ("ends of nothing", lambda p, c, a: c.end_offsets([NO], 0.5), UnknownTopicError, ["there-is-none"]),
+    ("ends of nothing", lambda p, c, a: c.end_offsets([NO], 2), UnknownTopicError, ["there-is-none"]),
     (
         "ends of no partition",
-        lambda p, c, a: c.end_offsets([("there", 8)], 0.5),
+        lambda p, c, a: c.end_offsets([("there", 8)], 2),
         UnknownTopicError,
         ["0 to 0"],
     ),
@@ -273,6 +273,7 @@ def test_a_full_buffer(where):
         producer.send("there", b"known")
         producer.flush(PATIENCE_S)
         producer._sender.cluster.brokers = {}
+        producer._sender.cluster.version += 1
         producer._sender.cluster.bootstrap = [producer._sender.cluster.bootstrap[0]._replace(port=1)]
         producer._sender.cluster.maintain = lambda: 1.0
         futures = [producer.send("there", bytes(1000)) for _ in range(40)]

@@ -9,7 +9,6 @@ import bowstring.spark.wire.WireException;
 import java.io.Closeable;
 import java.io.IOException;
 import java.net.StandardProtocolFamily;
-import java.net.UnixDomainSocketAddress;
 import java.nio.BufferUnderflowException;
 import java.nio.ByteBuffer;
 import java.nio.channels.SocketChannel;
@@ -49,10 +48,9 @@ public final class LocalConnection implements Closeable {
     }
     SocketChannel socket = SocketChannel.open(StandardProtocolFamily.UNIX);
     LocalConnection connection = null;
-    try {
+    try (SocketPath reached = new SocketPath(path)) {
       connection = new LocalConnection(identity, options, socket);
-      connection.channel.connect(UnixDomainSocketAddress.of(path),
-          TimedChannel.deadline(options.connectTimeoutMs()));
+      connection.channel.connect(reached.address(), TimedChannel.deadline(options.connectTimeoutMs()));
       connection.hello();
       return connection;
     } catch (IOException | RuntimeException failed) {
