@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -83,3 +84,13 @@ def test_a_file_that_was_replaced_is_not_mapped(spark: SparkSession, tmp_path: P
     assert is_locked(tmp_path / "00000000000000000000.log.deleted"), "as before"
     first.close()
     assert not is_locked(tmp_path / "00000000000000000000.log.deleted")
+
+
+def test_a_socket_whose_path_is_too_long_for_an_address(spark: SparkSession, tmp_path: Path) -> None:
+    deep = tmp_path / ("d" * 60) / ("e" * 60)
+    links = set(Path(tempfile.gettempdir()).glob("bowstring-*/d"))
+    with bowstring.Broker(data_dir=deep) as broker:
+        fill(broker.bootstrap_servers, "mapped", 100)
+        frame = read(spark, "bowstring", broker.bootstrap_servers, "mapped", local="true")
+        assert frame.count() == 100
+    assert set(Path(tempfile.gettempdir()).glob("bowstring-*/d")) == links, "a link was left behind"
