@@ -6,15 +6,15 @@ cdef enum:
 
 cdef struct Pacer:
     # A reactor's own; all times in nanoseconds of the monotonic clock.
-    int64_t gather_ns               # how long to gather at most, as learned
     int64_t window_from_ns          # the window in which the rate is measured
     int64_t window_bytes
     int64_t bytes_per_ms            # of the last whole window
     int64_t pass_bytes              # received in the pass that has just ended
-    int64_t early_bytes             # arrived in the first and the second halves of the probes so far
-    int64_t late_bytes
-    int32_t passes
-    int32_t probes
+    bint gathers                    # as the last trial found best
+    int32_t trial_left              # windows of the trial that goes on; 0: none does
+    int32_t rest_left               # windows until the next
+    int64_t[2] trial_bytes          # without sleep, and with it
+    int64_t[2] trial_ns
     int32_t socket_count
     int[PACER_SOCKETS] sockets      # those that were received from in the pass, not all of them
 

@@ -7,9 +7,9 @@ wait, and a client that sends one thing at a time never meets a sleeping reactor
 RATE_MIN_BYTES_PER_MS.
 
 Senders that may have only so much unanswered (Kafka's max.in.flight.requests.per.connection, with small
-batches of few partitions) fall silent before the sleep is over, and sleeping then costs them throughput. Some
-of the sleeps are therefore probes, in two halves: when little arrives in the second half, sleeps get shorter,
-until there are none; when it is as much as in the first, they get longer.
+batches of few partitions) work while the reactor sleeps and wait while it works: then sleeping costs throughput.
+What it costs cannot be told from what arrives during one sleep, so it is tried: for some windows the reactor
+sleeps in every second one, and goes on with what brought more.
 """
 from bowstring._native.clock cimport monotonic_ns
 
@@ -35,17 +35,18 @@ cdef extern from *:
     int unread_bytes(int fd) nogil
 
 cdef enum:
-    WINDOW_NS = 2000000
+    WINDOW_NS = 3000000
     RATE_MIN_BYTES_PER_MS = 16384   # 16 MB/s
     GATHER_MAX_NS = 2000000
     GATHER_MIN_NS = 100000          # less is not worth the system call
-    PROBE_EVERY = 4                 # passes
-    PROBES = 8                      # before anything is concluded from them
-    RETRY_EVERY = 256               # passes without a sleep before sleeping is tried again
+    TRIAL_WINDOWS = 12              # in turn with sleep and without
+    REST_WINDOWS = 300              # until the next trial
+    GATHERING = 1                   # of the two ways, the one with sleep
+    WORTH_PERCENT = 95              # of the throughput without sleep: what sleeping may cost
 
 
 cdef void pacer_init(Pacer *p) noexcept nogil:
-    p.gather_ns = GATHER_MAX_NS // 4
+    p.gathers = True
     p.window_from_ns = monotonic_ns()
 
 
@@ -68,44 +69,51 @@ cdef int64_t unread(const Pacer *p) noexcept nogil:
     return n
 
 
-cdef void probe(Pacer *p, int64_t ns, int until_fd) noexcept nogil:
-    """Sleeps in two halves, and learns from what arrives in each."""
-    cdef int64_t before = unread(p), middle
-    pause_ns(ns // 2, until_fd)
-    middle = unread(p)
-    pause_ns(ns - ns // 2, until_fd)
-    p.early_bytes += middle - before
-    p.late_bytes += unread(p) - middle
-    p.probes += 1
-    if p.probes < PROBES:
-        return
-    if p.late_bytes * 2 < p.early_bytes:
-        p.gather_ns = ns // 2
-    elif p.late_bytes * 4 > p.early_bytes * 3:
-        p.gather_ns = ns * 2 if ns < GATHER_MAX_NS // 2 else GATHER_MAX_NS
-    p.probes = 0
-    p.early_bytes = p.late_bytes = 0
+cdef void note_trial(Pacer *p, int64_t passed_ns) noexcept nogil:
+    """A window of a trial has ended; after the last one the better way is taken."""
+    cdef int way = p.trial_left & 1
+    p.trial_bytes[way] += p.window_bytes
+    p.trial_ns[way] += passed_ns
+    p.trial_left -= 1
+    if p.trial_left == 0 and p.trial_ns[0] > 0 and p.trial_ns[1] > 0:
+        p.gathers = (p.trial_bytes[GATHERING] * 1000 // p.trial_ns[GATHERING] * 100
+                     >= p.trial_bytes[1 - GATHERING] * 1000 // p.trial_ns[1 - GATHERING] * WORTH_PERCENT)
+        p.rest_left = REST_WINDOWS
+
+
+cdef void next_window(Pacer *p, int64_t now, int64_t passed_ns) noexcept nogil:
+    cdef int way
+    p.bytes_per_ms = p.window_bytes * 1000000 // passed_ns
+    if p.bytes_per_ms < RATE_MIN_BYTES_PER_MS:
+        p.rest_left = p.trial_left = 0                   # what comes next may be of another kind
+    elif p.trial_left > 0:
+        note_trial(p, passed_ns)
+    elif p.rest_left > 0:
+        p.rest_left -= 1
+    else:
+        p.trial_left = TRIAL_WINDOWS
+        for way in range(2):                             # what was found before counts for half
+            p.trial_bytes[way] //= 2
+            p.trial_ns[way] //= 2
+    p.window_from_ns = now
+    p.window_bytes = 0
+
+
+cdef bint sleeps_now(const Pacer *p) noexcept nogil:
+    return (p.trial_left & 1) == GATHERING if p.trial_left > 0 else p.gathers
 
 
 cdef void pacer_gather(Pacer *p, int64_t enough_bytes, int until_fd) noexcept nogil:
     """Called between passes, without any lock; sleeps while that saves work and holds nobody up."""
     cdef int64_t now = monotonic_ns(), passed = now - p.window_from_ns, wait_ns
     if passed >= WINDOW_NS:
-        p.bytes_per_ms = p.window_bytes * 1000000 // passed
-        p.window_from_ns = now
-        p.window_bytes = 0
-    if (p.bytes_per_ms >= RATE_MIN_BYTES_PER_MS and p.pass_bytes < enough_bytes
+        next_window(p, now, passed)
+    if (p.bytes_per_ms >= RATE_MIN_BYTES_PER_MS and sleeps_now(p) and p.pass_bytes < enough_bytes
             and unread(p) * 4 < enough_bytes):           # else there is work for a pass already
-        p.passes += 1
         wait_ns = enough_bytes * 1000000 // p.bytes_per_ms
-        if wait_ns > p.gather_ns:
-            wait_ns = p.gather_ns
+        if wait_ns > GATHER_MAX_NS:
+            wait_ns = GATHER_MAX_NS
         if wait_ns >= GATHER_MIN_NS:
-            if p.passes % PROBE_EVERY == 0:
-                probe(p, wait_ns, until_fd)
-            else:
-                pause_ns(wait_ns, until_fd)
-        elif p.passes % RETRY_EVERY == 0:
-            p.gather_ns = 2 * GATHER_MIN_NS
+            pause_ns(wait_ns, until_fd)
     p.pass_bytes = 0
     p.socket_count = 0
