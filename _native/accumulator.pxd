@@ -61,6 +61,8 @@ cdef class Accumulator:
     cdef public int64_t record_count     # handed in so far
     cdef public bint halted              # closed, failed or forked: every send looks why
     cdef public bint sleeping            # the sender waits, or is about to: what it must see has to wake it
+    cdef public bint direct              # who opens a batch sends it too (linger is 0)
+    cdef bint direct_due                 # and has yet to
     cdef public int wake_descriptor      # -1 when there is nobody to wake
     cdef bint turn_due                   # a batch was filled: the sender may have its turn at the GIL
     cdef public int waiters              # threads that wait for room or metadata

@@ -36,6 +36,7 @@ class Accumulator:
     record_count: int
     halted: bool
     sleeping: bool
+    direct: bool
     wake_descriptor: int
     waiters: int
     def __init__(

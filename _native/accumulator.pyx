@@ -222,7 +222,10 @@ cdef class Accumulator:
         produce_memory_take(&batch.writer.out)
         self.list_batch(lane, batch)
         lane.open = batch
-        self.wake()
+        if self.direct:
+            self.direct_due = True
+        else:
+            self.wake()
         self.turn_due = full is not None
         return batch
 
@@ -350,6 +353,9 @@ cdef class RecordSender:
         future.timestamp = timestamp_ms
         if on_delivery is not None:
             batch.note_callback(on_delivery, future)
+        if self.accumulator.direct_due:
+            self.accumulator.direct_due = False
+            self._send_now()
         return future
 
     def submit(self, topic, int partition, Batch batch not None):
@@ -387,6 +393,7 @@ cdef class RecordSender:
             if batch is not None:
                 break                                    # else it was closed just now: choose() says so
         if result != APPENDED:
+            shared.wake()
             raise MemoryError("no memory for the record")
         batch.size_bytes += size
         shared.buffered_bytes += size

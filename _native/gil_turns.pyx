@@ -8,6 +8,9 @@ from bowstring._native.clock cimport monotonic_ns
 
 import os
 
+cdef extern from "<sched.h>" nogil:
+    int sched_yield()
+
 cdef extern from "<sys/epoll.h>" nogil:
     ctypedef union epoll_data_t:
         int fd
@@ -44,6 +47,13 @@ cdef extern from "<unistd.h>" nogil:
 cdef enum:
     BUFFERS_MAX = 64
     EVENTS_MAX = 64
+    SMALL_BYTES = 4096             # sent sooner than the GIL would be had again
+    SPIN_NS = 60000
+    SHORT_NS = 90000               # SPIN_NS, and being woken
+    TAKEN_NS = 20000               # an offer of the processor that takes this long was accepted
+    REST_NS = 10000000
+    CREDIT_MAX = 4
+    LOOK_COST = 2
     TURN_STEP_US = 5
     TURN_STEPS = 20
     PATIENCE_MS = 1                # for the next piece of an answer that is on its way
@@ -66,18 +76,63 @@ cdef void give_turn() noexcept:
             usleep(TURN_STEP_US)
 
 
-def wait_events(int epoll_descriptor, double timeout_s):
-    """(descriptor, events) of each that has something; waits at most `timeout_s` seconds for the first."""
-    cdef epoll_event events[EVENTS_MAX]
-    cdef int timeout_ms = <int>(timeout_s * 1000 + 0.999), count, i
-    if timeout_ms <= 0:
-        count = epoll_wait(epoll_descriptor, events, EVENTS_MAX, 0)
-    else:
-        with nogil:
-            count = epoll_wait(epoll_descriptor, events, EVENTS_MAX, timeout_ms)
-            add_i32(&wanting, 1)
-        add_i32(&wanting, -1)
-    return [(events[i].data.fd, events[i].events) for i in range(count)]
+cdef class Poller:
+    """Waits at an epoll, without the GIL.
+
+    Who sleeps must be woken: on a virtual machine by an interrupt to another processor, which takes as long as a broker's
+    work for a small request. So a thread whose last waits were short looks again and again for SPIN_NS before it sleeps.
+    It does so only while that is useful: a short wait earns a credit, looking in vain costs two. And only while it
+    is free: the processor is offered to others at each look, and when one took it, nobody looks for REST_NS.
+    """
+    cdef int descriptor
+    cdef int32_t credit
+    cdef long long rest_until_ns
+    cdef bint alone                # one processor: who is waited for needs it
+
+    def __init__(self, int descriptor):
+        self.descriptor = descriptor
+        self.alone = len(os.sched_getaffinity(0)) == 1
+
+    def wait(self, double timeout_s, bint patient=False):
+        """(descriptor, events) of each that has something; waits at most `timeout_s` seconds for the first.
+
+        Args:
+            patient: sleep at once.
+        """
+        cdef epoll_event events[EVENTS_MAX]
+        cdef int timeout_ms = <int>(timeout_s * 1000 + 0.999), count, i
+        cdef long long began_ns
+        if timeout_ms <= 0:
+            count = epoll_wait(self.descriptor, events, EVENTS_MAX, 0)
+        else:
+            with nogil:
+                began_ns = monotonic_ns()
+                count = 0
+                if not patient and not self.alone and self.credit > 0 and began_ns >= self.rest_until_ns:
+                    count = self.look(events, began_ns)
+                if count == 0:
+                    count = epoll_wait(self.descriptor, events, EVENTS_MAX, timeout_ms)
+                if self.credit < CREDIT_MAX and monotonic_ns() - began_ns < SHORT_NS:
+                    self.credit += 1
+                add_i32(&wanting, 1)
+            add_i32(&wanting, -1)
+        return [(events[i].data.fd, events[i].events) for i in range(count)]
+
+    cdef int look(self, epoll_event *events, long long began_ns) noexcept nogil:
+        cdef long long now_ns = began_ns, before_ns
+        cdef int count
+        while now_ns - began_ns < SPIN_NS:
+            count = epoll_wait(self.descriptor, events, EVENTS_MAX, 0)
+            if count != 0:
+                return count
+            before_ns = now_ns
+            sched_yield()
+            now_ns = monotonic_ns()
+            if now_ns - before_ns > TAKEN_NS:
+                self.rest_until_ns = now_ns + REST_NS
+                break
+        self.credit -= LOOK_COST
+        return 0
 
 
 def send_queue(int descriptor, out not None):
@@ -99,11 +154,21 @@ def send_queue(int descriptor, out not None):
             out.popleft()
 
 
+cdef int send_message(int descriptor, const msghdr *message, Py_ssize_t *sent) noexcept nogil:
+    """One sendmsg(2); 0 or why it failed."""
+    while True:
+        sent[0] = c_sendmsg(descriptor, message, MSG_NOSIGNAL | MSG_DONTWAIT)
+        if sent[0] >= 0:
+            return 0
+        if errno != EINTR:
+            return errno
+
+
 cdef Py_ssize_t send_some(int descriptor, object out, iovec *pieces, Py_ssize_t *sent) except -1:
     """One system call for the first buffers, whose count it returns; `sent` is -1 where the socket is full."""
     cdef Py_buffer views[BUFFERS_MAX]
     cdef msghdr message
-    cdef Py_ssize_t held = 0, i
+    cdef Py_ssize_t held = 0, i, size = 0
     cdef int failure = 0
     memset(&message, 0, sizeof(msghdr))
     try:
@@ -113,23 +178,46 @@ cdef Py_ssize_t send_some(int descriptor, object out, iovec *pieces, Py_ssize_t 
             PyObject_GetBuffer(buffer, &views[held], PyBUF_SIMPLE)
             pieces[held].iov_base = views[held].buf
             pieces[held].iov_len = views[held].len
+            size += views[held].len
             held += 1
         message.msg_iov = pieces
         message.msg_iovlen = held
-        with nogil:
-            while True:
-                sent[0] = c_sendmsg(descriptor, &message, MSG_NOSIGNAL | MSG_DONTWAIT)
-                failure = errno if sent[0] < 0 else 0
-                if failure != EINTR:
-                    break
-            add_i32(&wanting, 1)
-        add_i32(&wanting, -1)
+        if size <= SMALL_BYTES:
+            failure = send_message(descriptor, &message, sent)
+        else:
+            with nogil:
+                failure = send_message(descriptor, &message, sent)
+                add_i32(&wanting, 1)
+            add_i32(&wanting, -1)
     finally:
         for i in range(held):
             PyBuffer_Release(&views[i])
     if failure and failure != EAGAIN:
         raise OSError(failure, os.strerror(failure))
     return held
+
+
+def receive_some(int descriptor, buffer not None, Py_ssize_t at):
+    """Receives what is there into `buffer` from `at` on; keeps the GIL, which is to be had again less soon than that.
+
+    Returns:
+        Bytes received, -1 when there are none now.
+
+    Raises:
+        EOFError: the peer closed the connection. OSError: it is broken.
+    """
+    cdef Py_buffer view
+    cdef ssize_t received
+    cdef int failure = 0
+    PyObject_GetBuffer(buffer, &view, PyBUF_WRITABLE)
+    received = c_recv(descriptor, <char *>view.buf + at, view.len - at, MSG_DONTWAIT)
+    failure = errno if received < 0 else 0
+    PyBuffer_Release(&view)
+    if received == 0:
+        raise EOFError
+    if failure and failure != EAGAIN and failure != EINTR:
+        raise OSError(failure, os.strerror(failure))
+    return received
 
 
 def receive_rest(int descriptor, buffer not None, Py_ssize_t at):

@@ -6,13 +6,13 @@ All of it runs in the sender's thread and under the GIL; see accumulator.pxd.
 """
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_FromStringAndSize
-from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t
 from libc.string cimport memset
 from bowstring._native.accumulator cimport Accumulator, Lane
 from bowstring._native.produce_batch cimport Batch
 from bowstring._native.wire cimport (
-    Reader, Writer, grow, put_i32, put_raw, read_count, read_i16, read_i32, read_i64, read_string, skip_tags,
-    take, writer_free)
+    Reader, Writer, patch_i32, put_count, put_i32, put_raw, read_count, read_i16, read_i32, read_i64, read_string,
+    skip_tags, take, writer_free)
 
 cdef enum:
     # Versions of Produce from which its answer has something more.
@@ -146,24 +146,6 @@ def partitions_by_topic(list batches not None):
 # ---------------------------------------------------------------- frames
 
 
-cdef void put_size(Writer *w, uint64_t number, bint flexible) noexcept:
-    """A length or count, of versions that have them as varints, or as int32."""
-    cdef uint8_t *at
-    if not flexible:
-        put_i32(w, <int32_t>number)
-        return
-    number += 1
-    while True:
-        at = grow(w, 1)
-        if at == NULL:
-            return
-        if number < 0x80:
-            at[0] = <uint8_t>number
-            return
-        at[0] = <uint8_t>(number & 0x7F | 0x80)
-        number >>= 7
-
-
 def interleave(bytes head not None, list topics not None, int version):
     """The buffers of a Produce request, its length in front: what is small between batches that are not copied.
 
@@ -180,13 +162,13 @@ def interleave(bytes head not None, list topics not None, int version):
     try:
         put_i32(&w, 0)                                   # the length, known in the end
         put_raw(&w, <const char *>head, len(head))
-        put_size(&w, len(topics), flexible)
+        put_count(&w, flexible, <int32_t>len(topics))
         for name, parts in topics:
             put_raw(&w, <const char *>name, len(name))
-            put_size(&w, len(parts), flexible)
+            put_count(&w, flexible, <int32_t>len(parts))
             for index, data in parts:
                 put_i32(&w, index)
-                put_size(&w, len(data), flexible)
+                put_count(&w, flexible, <int32_t>len(data))
                 lent_bytes += len(data)
                 cuts.append((w.size, data))
                 if flexible:
@@ -197,7 +179,7 @@ def interleave(bytes head not None, list topics not None, int version):
             put_raw(&w, b"\0", 1)
         if w.failed:
             raise MemoryError("no memory for a request")
-        store_i32(w.data, <int32_t>(w.size - LENGTH_BYTES + lent_bytes))
+        patch_i32(w.data, <int32_t>(w.size - LENGTH_BYTES + lent_bytes))
         small = PyBytes_FromStringAndSize(<const char *>w.data, w.size)
     finally:
         writer_free(&w)
@@ -218,12 +200,6 @@ cdef list woven(object small, list cuts):
         found.append(small[at:])
     return found
 
-
-cdef void store_i32(uint8_t *at, int32_t number) noexcept:
-    at[0] = <uint8_t>(number >> 24)
-    at[1] = <uint8_t>(number >> 16)
-    at[2] = <uint8_t>(number >> 8)
-    at[3] = <uint8_t>number
 
 # ---------------------------------------------------------------- answers
 

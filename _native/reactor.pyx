@@ -307,7 +307,7 @@ cdef void settle(Reactor *r, bint last) noexcept nogil:
     cdef Connection *c
     produce_flush(r)
     fetch_serve_ready(r)
-    for i in range(r.to_flush_count):
+    for i in range(r.to_flush_count - 1, -1, -1):        # records for readers before their writers' acknowledgements
         c = r.to_flush[i]
         c.in_flush_list = False
         connection_send(c)

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from bowstring._native.arrow_decode_memory import receive_buffer
-from bowstring._native.gil_turns import receive_rest, send_queue
+from bowstring._native.gil_turns import receive_rest, receive_some, send_queue
 from bowstring.clients import wire
 from bowstring.clients.errors import (
     BrokerUnreachableError,
@@ -244,12 +244,9 @@ class Connection:
         while True:
             if self._large is not None and not self._receive_large(self._large):
                 return
-            try:
-                received = self.socket.recv_into(self._small_view[self._small_bytes :])
-            except (BlockingIOError, InterruptedError):
+            received = receive_some(self.socket.fileno(), self._small, self._small_bytes)
+            if received < 0:
                 return
-            if received == 0:
-                raise EOFError
             full = received == RECEIVE_BUFFER_BYTES - self._small_bytes
             self._small_bytes += received
             self._cut()

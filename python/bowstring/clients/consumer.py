@@ -296,7 +296,8 @@ class Consumer(ConsumerOffsets, FamiliarNames, ConsumerPositions, ArrowReading):
             if take():
                 # The next fetches travel while the caller works on these records.
                 self._fetcher.start()
-                self._client.poll(0)
+                if not self._fetcher.only_asked:
+                    self._client.poll(0)
                 return
             left = deadline - time.monotonic()
             if left <= 0 or (wakes and self._woken):

@@ -12,18 +12,14 @@ from bowstring.clients import batches
 from bowstring.clients.cluster import Cluster
 from bowstring.clients.connection import Pending
 from bowstring.clients.errors import ClientError, CorruptBatchError, NoOffsetError, broker_error
+from bowstring.clients.fetch_frames import AskedTopic, FetchFrame, ForgottenTopic
 from bowstring.clients.local_discovery import Local
 from bowstring.clients.network import NetworkClient
 from bowstring.clients.offsets import list_offsets_request
 from bowstring.clients.positions import RESET_TIMESTAMPS, Chunk, PartitionState, Positions
 from bowstring.clients.records import Node, TopicPartition
 from bowstring.engine.errors import Errors
-from bowstring.engine.protocol.messages.fetch import (
-    FetchPartition,
-    FetchRequest,
-    FetchTopic,
-    ForgottenTopic,
-)
+from bowstring.engine.protocol.messages.fetch import FetchRequest
 from bowstring.engine.protocol.messages.list_offsets import ListOffsetsRequest
 
 if TYPE_CHECKING:
@@ -120,6 +116,8 @@ class Fetcher:
             from bowstring.clients.local_fetch import LocalFetch
 
             self._local = LocalFetch(cluster, local=config.local, read_committed=config.read_committed)
+        self.only_asked = False
+        """Whether no answer can have come since the last `start`."""
         self.error: ClientError | None = None
         """What the next poll has to raise."""
 
@@ -130,11 +128,15 @@ class Fetcher:
         now = time.monotonic()
         if now < self._retry_at:
             return self._retry_at - now
-        self._look_up_positions()
         wanted: dict[Node, dict[TopicPartition, Asked]] = {}
-        room = self._room()
-        for partition, state in self.positions.items():
-            if state.position is None or state.paused or (state.chunks and state.buffered_bytes >= room):
+        assigned = self.positions.items()
+        room = self._room(assigned)
+        unknown = False
+        for partition, state in assigned:
+            if state.position is None:
+                unknown = unknown or state.reset_timestamp is not None
+                continue
+            if state.paused or (state.chunks and state.buffered_bytes >= room):
                 continue
             if state.fetch_offset >= state.end_offset:
                 continue
@@ -152,15 +154,18 @@ class Fetcher:
             state.leader_epoch = self.cluster.leader_epoch(*partition)
             asked = (state.fetch_offset, state.leader_epoch, self.cluster.topic_id(partition.topic))
             wanted.setdefault(node, {})[partition] = asked
+        if unknown:
+            self._look_up_positions()
         for node, partitions in wanted.items():
             self._fetch(node, partitions)
+        self.only_asked = len(self._busy) == len(wanted)
         if self.error is not None:
             return 0.0
         return 3600.0 if now >= self._retry_at else self._retry_at - now
 
-    def _room(self) -> int:
+    def _room(self, assigned: list[tuple[TopicPartition, PartitionState]]) -> int:
         """What a partition may have waiting and still be asked for more; one that has nothing always is."""
-        waiting = sum(state.buffered_bytes for _, state in self.positions.items())
+        waiting = sum([state.buffered_bytes for _, state in assigned])
         return self._config.partition_max_bytes if waiting < self._config.prefetch_max_bytes else 0
 
     def _note_missing(self, partition: TopicPartition, now: float) -> None:
@@ -204,49 +209,26 @@ class Fetcher:
         self.client.send(
             node,
             FetchRequest,
-            lambda version: self._request(version, session, named, forgotten),
+            lambda _: self._request(session, named, forgotten),
             timeout_s=self.client.request_timeout_s + self._config.max_wait_ms / 1000,
             callback=lambda pending: self._answered(pending, session, wanted),
         )
 
     def _request(
-        self,
-        version: int,
-        session: FetchSession,
-        named: dict[TopicPartition, Asked],
-        forgotten: list[TopicPartition],
-    ) -> FetchRequest:
-        config = self._config
-        by_topic: dict[str, list[FetchPartition]] = {}
-        for partition, (offset, epoch, topic_id) in named.items():
-            session.names[topic_id] = partition.topic
-            part = FetchPartition(
-                partition=partition.partition,
-                fetch_offset=offset,
-                current_leader_epoch=epoch,
-                partition_max_bytes=config.partition_max_bytes,
-            )
-            by_topic.setdefault(partition.topic, []).append(part)
-        gone: dict[str, list[int]] = {}
-        for partition in forgotten:
-            gone.setdefault(partition.topic, []).append(partition.partition)
-        ids = {name: self.cluster.topic_id(name) for name in (*by_topic, *gone)}
-        if version >= 13:
-            topics = [FetchTopic(topic_id=ids[name], partitions=parts) for name, parts in by_topic.items()]
-            forget = [ForgottenTopic(topic_id=ids[name], partitions=parts) for name, parts in gone.items()]
-        else:
-            topics = [FetchTopic(topic=name, partitions=parts) for name, parts in by_topic.items()]
-            forget = [ForgottenTopic(topic=name, partitions=parts) for name, parts in gone.items()]
-        return FetchRequest(
-            max_wait_ms=config.max_wait_ms,
-            min_bytes=config.min_bytes,
-            max_bytes=config.max_bytes,
-            isolation_level=1 if config.read_committed else 0,
-            session_id=session.id if version >= 7 else 0,
-            session_epoch=session.epoch if version >= 7 else -1,
-            topics=topics,
-            forgotten_topics_data=forget if version >= 7 else [],
-        )
+        self, session: FetchSession, named: dict[TopicPartition, Asked], forgotten: list[TopicPartition]
+    ) -> FetchFrame:
+        asked: dict[str, AskedTopic] = {}
+        for (topic, partition), (offset, epoch, topic_id) in named.items():
+            if topic not in asked:
+                session.names[topic_id] = topic
+                asked[topic] = AskedTopic(topic_id, [])
+            asked[topic].partitions.append((partition, offset, epoch))
+        gone: dict[str, ForgottenTopic] = {}
+        for topic, partition in forgotten:
+            if topic not in gone:
+                gone[topic] = ForgottenTopic(self.cluster.topic_id(topic), [])
+            gone[topic].partitions.append(partition)
+        return FetchFrame(self._config, session.id, session.epoch, asked, gone)
 
     # ------------------------------------------------------------ answers
 

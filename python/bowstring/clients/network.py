@@ -10,11 +10,12 @@ import functools
 import logging
 import select
 import socket
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
 
-from bowstring._native.gil_turns import wait_events
+from bowstring._native.gil_turns import Poller
 from bowstring.clients import forks, wire
 from bowstring.clients.connection import CLOSED, CONNECTING, Api, Body, Connection, Pending
 from bowstring.clients.errors import (
@@ -59,7 +60,9 @@ class NetworkClient:
         self._backoff_s = reconnect_backoff_ms / 1000
         self._backoff_max_s = reconnect_backoff_max_ms / 1000
         self._epoll = select.epoll()
+        self._poller = Poller(self._epoll.fileno())
         self._watched: dict[int, Connection] = {}  # by descriptor
+        self._wakes_at = 0.0  # when a poll that lent its turn returns by itself
         self._alarm = 0.0  # no deadline is earlier; some may be met by then
         self._connections: dict[tuple[str, int], Connection] = {}
         self._interest: dict[Connection, int] = {}
@@ -70,6 +73,7 @@ class NetworkClient:
         self._epoll.register(self._wake_reader, select.EPOLLIN)
         self._closed = False
         self._forked: ForkedError | None = None
+        self.losses = 0  # connections that broke or could not be made
         self._early: list[Callable[[], None]] = []  # callbacks of what was done before it was sent
         forks.watch(self)
 
@@ -109,12 +113,25 @@ class NetworkClient:
             self._early.append(functools.partial(callback, pending))
         return pending
 
-    def poll(self, timeout_s: float) -> None:
-        """Sends and receives until something happened or the time is over; completes what was answered."""
+    def poll(self, timeout_s: float, turn: threading.Lock | None = None) -> None:
+        """Sends and receives until something happened or the time is over; completes what was answered.
+
+        Args:
+            turn: held by the caller, and lent to others while nothing happens: who takes it owns the client.
+        """
         if self._closed:
             raise self._forked or ClosedError("this client is closed")
-        timeout_s = 0.0 if self._early else max(0.0, min(timeout_s, self._alarm - time.monotonic()))
-        found = wait_events(self._epoll.fileno(), timeout_s)
+        now = time.monotonic()
+        timeout_s = 0.0 if self._early else max(0.0, min(timeout_s, self._alarm - now))
+        if turn is None or timeout_s == 0.0:
+            found = self._poller.wait(timeout_s)
+        else:
+            self._wakes_at = now + timeout_s
+            turn.release()
+            try:
+                found = self._poller.wait(timeout_s, patient=True)
+            finally:
+                turn.acquire()
         # Whose they are is settled first: what is served may close one and open another with its number.
         for connection, descriptor, events in [(self._watched.get(one), one, what) for one, what in found]:
             if connection is not None:
@@ -125,6 +142,10 @@ class NetworkClient:
         early, self._early = self._early, []
         for callback in early:
             callback()
+
+    def oversleeps(self, at: float) -> bool:
+        """Whether the thread that lent its turn must be woken for something at `at`, or for what was sent."""
+        return bool(self._early) or min(at, self._alarm) < self._wakes_at
 
     def wait(self, pending: Pending, timeout_s: float | None = None) -> Any:
         """Polls until `pending` is done; its response, or its error raised."""
@@ -180,6 +201,11 @@ class NetworkClient:
         """Why the last connection to `node` failed, None when it did not."""
         failure = self._failures.get((node.host, node.port))
         return failure[2] if failure else None
+
+    def break_off(self, reason: str) -> None:
+        """Drops every connection, as if each had been lost."""
+        for connection in list(self._connections.values()):
+            self._drop(connection, ConnectionLostError(connection.node, reason))
 
     def after_fork(self, error: ForkedError) -> None:
         """In a forked child: the connections are the parent's. Only our copies of their descriptors close."""
@@ -295,10 +321,11 @@ class NetworkClient:
                 _log.warning("%s", error)
             self._drop(connection, error)
         else:
-            if connection.state != CLOSED:
+            if connection.state != CLOSED and not connection.corked:
                 self._watch(connection)
 
     def _drop(self, connection: Connection, error: ClientError) -> None:
+        self.losses += 1
         address = (connection.node.host, connection.node.port)
         self._unwatch(connection)
         if self._connections.get(address) is connection:

@@ -1,5 +1,7 @@
 """The producer's thread: takes full or lingering batches, sends them to their leaders, settles answers.
 
+With linger 0 a caller whose record opens a batch sends it itself while this thread sleeps (`send_now`).
+
 It and the threads that send share the GIL, and one that sends without pause gives it up every 5 ms only. So a
 pass does much at once: it takes everything that may go, writes it all, and only then lets go of the GIL.
 """
@@ -75,6 +77,8 @@ class Sender:
         self.failure: Exception | None = None
         self.last_error: Exception | None = None
         self._told_at = -TOLD_EVERY_S
+        self._turn = threading.Lock()  # held by who works with the client and the batches on their way
+        self._bug: Exception | None = None
         self._producer = (-1, -1)
         self._identifying: Pending | None = None
         self._identify_at = 0.0
@@ -100,9 +104,12 @@ class Sender:
 
     def _run(self) -> None:
         error: Exception = ClosedError("the producer was closed before this record was acknowledged")
+        self._turn.acquire()
         try:
             while not self._ended():
                 self._pass()
+                if self._bug is not None:
+                    raise self._bug
         except Exception as bug:
             error = bug
             raise
@@ -112,6 +119,7 @@ class Sender:
             self.client.close()
             self._fail_all(error)
             self._settle()
+            self._turn.release()
             with self.lock:
                 self.changed.notify_all()
 
@@ -130,24 +138,55 @@ class Sender:
         self._settle()
         if self._ended():
             return
-        self.client.poll(wait_s)
+        self.client.poll(wait_s, self._turn)
         self._settle()
         if self.cluster.version != self._seen_version or self.cluster.topic_errors:
             self._seen_version = self.cluster.version
             accumulator.metadata_version = self.cluster.version
             self._notify()
 
+    def send_now(self) -> None:
+        """Sends what is due in the thread that calls, if the sender's own sleeps: waking it takes longer."""
+        if not self._turn.acquire(blocking=False):
+            self.wake()
+            return
+        try:
+            if self.abandon or (self.config.idempotent and self._producer[0] < 0):
+                self.wake()
+                return
+            due_s = self._send_due()
+            if self._finished or self.client.oversleeps(time.monotonic() + due_s):
+                self.wake()
+        except Exception as bug:
+            self._bug = bug
+            self.wake()
+        except BaseException:
+            self._interrupted()
+            raise
+        finally:
+            self._turn.release()
+
+    def _interrupted(self) -> None:
+        """After an interrupt (Ctrl-C) of a caller that was sending: what is on its way goes once more."""
+        self.client.break_off("a caller was interrupted while it sent")
+        error = ClientError("a caller was interrupted while it sent this")
+        for queue in self.accumulator.lanes.values():
+            for batch in list(queue.in_flight):
+                assert isinstance(batch, ProduceBatch)
+                self._retry_or_fail(batch, error, retriable=True)
+        self.wake()
+
     def _send_due(self) -> float:
         """Sends all that may go; seconds until more will be due."""
         while True:
-            count = self.metrics.requests
+            losses = self.client.losses
             self.client.cork()
             try:
                 due_s = self._send_until_none_is_due()
             finally:
                 self.client.uncork()
             # Writing may have found a connection broken: then what it carried is due again, at its time.
-            if self.metrics.requests == count:
+            if self.client.losses == losses:
                 return due_s
 
     def _send_until_none_is_due(self) -> float:

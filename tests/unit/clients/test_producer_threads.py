@@ -55,13 +55,14 @@ class Store:
         }
 
 
+@pytest.mark.parametrize("linger_ms", [1, 0])
 @pytest.mark.parametrize("trouble", [0.0, 0.2])
-def test_every_record_once_and_in_order(trouble):
+def test_every_record_once_and_in_order(trouble, linger_ms):
     threads, each = 6, 1500
     with FakeBroker(partitions=3) as broker:
         store = Store(broker, 7, trouble)
         producer = Producer(
-            broker.bootstrap, batch_size=2000, buffer_memory=30_000, linger_ms=1, retry_backoff_ms=1
+            broker.bootstrap, batch_size=2000, buffer_memory=30_000, linger_ms=linger_ms, retry_backoff_ms=1
         )
         done = []
 
