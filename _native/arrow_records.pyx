@@ -6,7 +6,7 @@ their partition.
 """
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.pycapsule cimport PyCapsule_GetPointer
-from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memset
 from bowstring._native.accumulator cimport Accumulator, RecordSender, TopicRoute
@@ -14,21 +14,23 @@ from bowstring._native.arrow_headers cimport pack_rows
 from bowstring._native.arrow_input cimport (
     ArrowArray, ArrowArrayStream, ArrowSchema, NumberColumn, bind_bytes, bind_numbers, bytes_type_problem,
     headers_type_problem, integer_type_problem, number_get, timestamp_type_problem)
+from bowstring._native.batch cimport BATCH_HEADER_BYTES
 from bowstring._native.clock cimport wall_clock_ms
+from bowstring._native.crc cimport crc32c_update
 from bowstring._native.encode cimport (
     BinaryColumn, RecordColumns, RecordSpan, column_get, columns_encode, columns_row_bytes)
 from bowstring._native.partition_choice cimport (
     NULL_RANDOM, NULL_ROUND_ROBIN, Chooser, chooser_by_key, chooser_keyed, chooser_random)
 from bowstring._native.produce_batch cimport Batch, produce_memory_give, produce_memory_take
-from bowstring._native.wire cimport Writer, grow, writer_free
+from bowstring._native.wire cimport Writer, reserve, writer_free
 
 cdef enum:
     RECORD_OVERHEAD_BYTES = 24    # as in accumulator.pyx
     SLICE_ROWS = 65536
     SLICE_ROWS_MAX = 1048576
     MEASURED_ROWS = 1024          # a span this short is measured, so that its batch takes no more than it needs
-    PIECES_MAX = 16               # batches encoded without the GIL at a time
-    PIECES_BYTES = 131072
+    PIECES_MAX = 64               # batches encoded without the GIL at a time
+    PIECES_BYTES = 524288
 
 ROLES = ("key", "value", "timestamp", "partition", "headers")
 
@@ -51,6 +53,7 @@ cdef struct Piece:
     # A batch that has been encoded and is not an object yet.
     Writer out
     RecordSpan span
+    uint32_t records_crc
 
 cdef struct Slice:
     # Rows [begin, begin + rows) of the array and where they go.
@@ -349,6 +352,8 @@ cdef class ArrowRecords:
                     batch.writer.base_timestamp = pieces[i].span.base_timestamp
                     batch.writer.max_timestamp = pieces[i].span.max_timestamp
                     batch.size_bytes = pieces[i].span.size_bytes
+                    batch.records_crc = pieces[i].records_crc
+                    batch.summed = True
                     begin += pieces[i].span.rows
                     producer.submit(place[0], place[1], batch)
                     sent.append(batch)
@@ -387,11 +392,12 @@ cdef bint encode_piece(
     if end - begin <= MEASURED_ROWS:
         columns_encode(columns, begin, end, NULL, capacity, &piece.span)
         capacity = piece.span.size_bytes
-    piece.out.size = 0
-    if grow(&piece.out, capacity) == NULL:
+    if reserve(&piece.out, capacity) == NULL:
         return False
     columns_encode(columns, begin, end, piece.out.data, capacity, &piece.span)
     piece.out.size = piece.span.size_bytes
+    # While they are in the cache, and without the GIL; the header's part comes when the batch is sent.
+    piece.records_crc = crc32c_update(0, piece.out.data + BATCH_HEADER_BYTES, piece.out.size - BATCH_HEADER_BYTES)
     return True
 
 

@@ -87,6 +87,9 @@ cdef int16_t batch_check_records(
 # Writes the BATCH_HEADER_BYTES at `data` from `info`, magic and CRC included; the rest of the info.size_bytes
 # is already there.
 cdef void batch_seal(uint8_t *data, const BatchInfo *info) noexcept nogil
+# The same where the CRC-32C of the records and their crc32c_factor are known: the records are not read.
+cdef void batch_seal_around(
+    uint8_t *data, const BatchInfo *info, uint32_t records_crc, uint32_t records_factor) noexcept nogil
 
 # Size of the batch at `data`, for walking batches that lie one after the other: its prefix's length plus 12, or
 # 0 when the `size` bytes left do not hold all of it, or -1 when what is there cannot be a batch of magic 2.

@@ -7,7 +7,7 @@ from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytearray cimport PyByteArray_AS_STRING
 from libc.stdint cimport INT32_MAX, INT64_MAX, INT64_MIN, int16_t, int32_t, int64_t, uint8_t, uint32_t
 from bowstring._native.bigendian cimport load_be16, load_be32, load_be64, store_be16, store_be32, store_be64
-from bowstring._native.crc cimport crc32c_update
+from bowstring._native.crc cimport crc32c_joined, crc32c_update
 from bowstring._native.error_codes cimport (
     CORRUPT_MESSAGE, INVALID_RECORD, INVALID_TIMESTAMP, MESSAGE_TOO_LARGE, UNSUPPORTED_COMPRESSION_TYPE)
 from bowstring._native.records cimport RecordRules, RecordsFound, records_check
@@ -183,7 +183,7 @@ cdef void batch_correct(uint8_t *data, int64_t size, const BatchInfo *info) noex
         write_crc(data, size)
 
 
-cdef void batch_seal(uint8_t *data, const BatchInfo *info) noexcept nogil:
+cdef void store_header(uint8_t *data, const BatchInfo *info) noexcept nogil:
     store_be64(data + BATCH_BASE_OFFSET, info.base_offset)
     store_be32(data + BATCH_LENGTH, info.size_bytes - BATCH_LENGTH_PREFIX_BYTES)
     store_be32(data + BATCH_LEADER_EPOCH, info.leader_epoch)
@@ -196,7 +196,19 @@ cdef void batch_seal(uint8_t *data, const BatchInfo *info) noexcept nogil:
     store_be16(data + BATCH_PRODUCER_EPOCH, info.producer_epoch)
     store_be32(data + BATCH_BASE_SEQUENCE, info.base_sequence)
     store_be32(data + BATCH_RECORD_COUNT, info.record_count)
+
+
+cdef void batch_seal(uint8_t *data, const BatchInfo *info) noexcept nogil:
+    store_header(data, info)
     write_crc(data, info.size_bytes)
+
+
+cdef void batch_seal_around(
+        uint8_t *data, const BatchInfo *info, uint32_t records_crc, uint32_t records_factor) noexcept nogil:
+    cdef uint32_t crc
+    store_header(data, info)
+    crc = crc32c_update(0, data + BATCH_ATTRIBUTES, BATCH_HEADER_BYTES - BATCH_ATTRIBUTES)
+    store_be32(data + BATCH_CRC, <int32_t>crc32c_joined(crc, records_crc, records_factor))
 
 
 cdef int64_t batch_extent(const uint8_t *data, int64_t size) noexcept nogil:

@@ -3,3 +3,8 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t
 
 # CRC-32C of `size` bytes that follow bytes whose CRC-32C is `crc` (0 at the beginning).
 cdef uint32_t crc32c_update(uint32_t crc, const uint8_t *data, int64_t size) noexcept nogil
+
+# The factor by which a CRC-32C is multiplied when `size` bytes follow, and the CRC-32C of bytes whose own is `crc`
+# before bytes whose own is `following` and whose factor is `factor`.
+cdef uint32_t crc32c_factor(int64_t size) noexcept nogil
+cdef uint32_t crc32c_joined(uint32_t crc, uint32_t following, uint32_t factor) noexcept nogil

@@ -17,6 +17,68 @@ cdef uint32_t crc32c_update(uint32_t crc, const uint8_t *data, int64_t size) noe
     return crc32c_extend(crc, data, <size_t>size)
 
 
+# ---------------------------------------------------------------- of two pieces
+
+# A CRC is the rest of a division by the polynomial; bytes that follow multiply it by x**(8 * their number). Numbers stand
+# for polynomials as in the CRC itself: the highest bit is x**0.
+
+cdef enum:
+    POLYNOMIAL = 0x82F63B78
+    POWERS = 64
+
+cdef uint32_t powers[POWERS]                             # x**(2**i)
+
+
+cdef uint32_t product(uint32_t a, uint32_t b) noexcept nogil:
+    cdef uint32_t bit = <uint32_t>1 << 31, result = 0
+    while True:
+        if a & bit:
+            result ^= b
+            if a & (bit - 1) == 0:
+                return result
+        bit >>= 1
+        if bit == 0:
+            return result
+        b = (b >> 1) ^ <uint32_t>POLYNOMIAL if b & 1 else b >> 1
+
+
+cdef void find_powers() noexcept:
+    cdef int i
+    powers[0] = <uint32_t>1 << 30
+    for i in range(1, POWERS):
+        powers[i] = product(powers[i - 1], powers[i - 1])
+
+find_powers()
+
+
+cdef uint32_t crc32c_factor(int64_t size) noexcept nogil:
+    cdef uint32_t factor = <uint32_t>1 << 31
+    cdef int power = 3                                   # a byte is x**8
+    while size > 0:
+        if size & 1:
+            factor = product(powers[power], factor)
+        size >>= 1
+        power += 1
+    return factor
+
+
+cdef uint32_t crc32c_joined(uint32_t crc, uint32_t following, uint32_t factor) noexcept nogil:
+    return product(factor, crc) ^ following
+
+# ---------------------------------------------------------------- Python's face
+
+
+def crc32c_combine(uint32_t crc, uint32_t following, int64_t size):
+    """CRC-32C of bytes whose own is `crc` and `size` bytes behind them whose own is `following`.
+
+    >>> crc32c_combine(crc32c(b"12345"), crc32c(b"6789"), 4) == crc32c(b"123456789")
+    True
+    """
+    if size < 0:
+        raise ValueError(f"{size} bytes cannot follow")
+    return crc32c_joined(crc, following, crc32c_factor(size))
+
+
 cdef uint32_t of_buffer(crc32c_kernel_fn kernel, object data, uint32_t crc) except? 0:
     """By `kernel`, or by the chosen one when it is NULL. The GIL is released: buffers can be large."""
     cdef Py_buffer view

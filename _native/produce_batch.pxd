@@ -1,5 +1,5 @@
 """Record batches on their way out, and the futures of their records. The GIL guards both (see accumulator.pxd)."""
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t, int64_t, uint32_t
 from bowstring._native.encode cimport BatchWriter
 from bowstring._native.wire cimport Writer
 
@@ -11,6 +11,8 @@ cdef void produce_memory_give(Writer *w) noexcept
 cdef class Batch:
     """One record batch: open for appending, then taken by the sender, then done."""
     cdef BatchWriter writer              # its records, while they are not in `encoded`; and always their count
+    cdef bint summed                     # it is complete, and this is the CRC-32C of its records
+    cdef uint32_t records_crc
     cdef Py_ssize_t views                # buffers lent out: the memory stays until they are given back
     cdef readonly object partition
     cdef public object encoded           # the batch as bytes, when compressed or handed in ready-made

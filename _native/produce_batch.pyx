@@ -2,11 +2,12 @@
 cimport cython
 from cpython.buffer cimport PyBuffer_FillInfo
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
-from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t
+from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memset
 from bowstring._native.batch cimport (
-    ATTR_COMPRESSION_MASK, BATCH_HEADER_BYTES, BatchInfo, batch_parse, batch_seal)
+    ATTR_COMPRESSION_MASK, BATCH_HEADER_BYTES, BatchInfo, batch_parse, batch_seal, batch_seal_around)
 from bowstring._native.clock cimport monotonic_ns
+from bowstring._native.crc cimport crc32c_factor
 from bowstring._native.encode cimport (
     APPENDED, BatchWriter, batch_writer_append, batch_writer_clear, seal_compressed)
 from bowstring._native.records cimport Record, record_read
@@ -18,9 +19,9 @@ from bowstring._native.client import with_producer
 from bowstring._native.compression import decompress
 
 cdef enum:
-    POOL_BUFFERS = 4096
+    POOL_BUFFERS = 16384
     POOL_BUFFER_BYTES_MIN = 4096
-    POOL_BYTES_MAX = 33554432     # of all buffers: fresh pages cost more than encoding what is written to them
+    POOL_BYTES_MAX = 67108864     # of all buffers: fresh pages cost more than encoding what is written to them
 
 # ---------------------------------------------------------------- memory of batches, used again
 
@@ -55,6 +56,18 @@ cdef void produce_memory_give(Writer *w) noexcept:
         writer_free(w)
 
 # ---------------------------------------------------------------- a batch
+
+cdef int64_t factor_size = 0                             # one after the other, batches are often of one size
+cdef uint32_t last_factor = crc32c_factor(0)
+
+
+cdef uint32_t factor_of(int64_t size) noexcept:
+    """crc32c_factor(); under the GIL."""
+    global factor_size, last_factor
+    if size != factor_size:
+        last_factor = crc32c_factor(size)
+        factor_size = size
+    return last_factor
 
 
 cdef bytes plain_records(bytes encoded, int64_t *base_timestamp):
@@ -175,7 +188,11 @@ cdef class Batch:
             return
         info.size_bytes = <int32_t>self.writer.out.size
         # A few microseconds: less than having the GIL back would take (see gil_turns.pxd).
-        batch_seal(self.writer.out.data, &info)
+        if self.summed:
+            batch_seal_around(self.writer.out.data, &info, self.records_crc,
+                              factor_of(self.writer.out.size - BATCH_HEADER_BYTES))
+        else:
+            batch_seal(self.writer.out.data, &info)
 
     cpdef wire(self):
         """The sealed bytes, not copied."""

@@ -4,7 +4,7 @@ A Reader never passes its end: a read that would sets `bad` and yields zero, so 
 per structure instead of once per field. A Writer that could not grow sets `failed`.
 """
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
-from libc.stdlib cimport free, realloc
+from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy
 
 cdef extern from *:
@@ -168,6 +168,19 @@ cdef inline uint8_t *grow(Writer *w, int64_t n) noexcept nogil:
         w.capacity = capacity
     w.size += n
     return w.data + w.size - n
+
+
+cdef inline uint8_t *reserve(Writer *w, int64_t n) noexcept nogil:
+    """Room for `n` bytes and hardly more, instead of whatever was written; NULL when memory ran out."""
+    if w.capacity < n:
+        free(w.data)
+        w.capacity = (n + 1023) & ~<int64_t>1023
+        w.data = <uint8_t *>malloc(w.capacity)
+        if w.data == NULL:
+            w.capacity = 0
+            w.failed = True
+    w.size = 0 if w.data == NULL else n
+    return w.data
 
 
 cdef inline void put_i8(Writer *w, int8_t v) noexcept nogil:

@@ -63,6 +63,20 @@ def test_large_and_continued(name):
         assert crc.crc32c_by(name, data[cut:], crc.crc32c_by(name, data[:cut])) == whole
 
 
+@pytest.mark.parametrize("size", [0, 1, 2, 3, 40, 4095, 4096, 8155, 100_000, 1_000_003])
+def test_of_two_pieces(size):
+    generator = random.Random(size)
+    before, following = generator.randbytes(40), generator.randbytes(size)
+    joined = crc.crc32c_combine(crc.crc32c(before), crc.crc32c(following), size)
+    assert joined == crc.crc32c(before + following)
+    assert crc.crc32c_combine(0, crc.crc32c(following), size) == crc.crc32c(following)
+
+
+def test_of_two_pieces_of_which_one_cannot_be():
+    with pytest.raises(ValueError, match="-1 bytes"):
+        crc.crc32c_combine(1, 2, -1)
+
+
 def test_unknown_kernel_is_named():
     with pytest.raises(ValueError, match="no CRC-32C kernel 'abacus' here; there are portable"):
         crc.crc32c_by("abacus", b"")

@@ -39,12 +39,12 @@ class OfflineProducer(RecordSender):
     def send_arrow(self, data, **roles):
         return send_arrow(self, "t", data, {**ROLES, **roles})
 
-    def batches(self):
+    def batches(self, producer=(7, 0), sequence=0):
         """Sealed bytes of the waiting batches, by partition."""
         found = {}
         for partition, lane in sorted(self.accumulator.lanes.items()):
             for batch in lane.waiting:
-                batch.seal((7, 0), 0, self.settings.compression, self.settings.compression_level)
+                batch.seal(producer, sequence, self.settings.compression, self.settings.compression_level)
                 found.setdefault(partition.partition, []).append(bytes(batch.wire()))
         return found
 

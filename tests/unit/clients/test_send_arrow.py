@@ -101,6 +101,7 @@ def test_the_same_bytes_as_send():
     other.send_arrow(table)
     assert one.batches() == other.batches()
     assert sum(map(len, one.batches().values())) > 10
+    assert one.batches(producer=(8, 1), sequence=3) == other.batches(producer=(8, 1), sequence=3)
 
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
