@@ -16,7 +16,7 @@ from bowstring.demo.headline import RECORDS_PER_S_2014
 from bowstring.demo.headline import SETTINGS as SMALL
 
 Kind = Literal[
-    "produce", "consume", "both", "latency", "stored", "sizes", "partitions", "connections", "cold"
+    "produce", "consume", "both", "latency", "stored", "sizes", "partitions", "connections", "active", "cold"
 ]
 
 BUFFER_MEMORY = SMALL["buffer.memory"]
@@ -149,6 +149,14 @@ ADDED = (
         kind="connections",
         values=(1, 10, 100, 1_000),
         share=0.2,
+    ),
+    Test(
+        "active",
+        "many connections, a request at a time on each",
+        kind="active",
+        settings={"acks": "1"},
+        values=(1, 10, 100, 1_000),
+        share=0.05,
     ),
     Test("cold", "1 consumer, what it reads not in memory", kind="cold", producers=0, consumers=1),
 )

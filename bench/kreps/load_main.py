@@ -16,6 +16,7 @@ from array import array
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from bench.kreps import many_connections
 from bench.kreps.loads import TELL_SECONDS, Order
 
 # Rows of one Arrow batch handed to send_arrow: small enough that the producer's memory holds several.
@@ -226,6 +227,7 @@ def _round_trips(
 
 
 CLIENTS = {
+    ("wire", "produce"): many_connections.produce,
     ("native", "produce"): native_produce,
     ("native", "consume"): native_consume,
     ("native", "latency"): native_latency,

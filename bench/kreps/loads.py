@@ -30,7 +30,8 @@ from bench.peers.tools import (
 )
 from bench.procfs import cpu_seconds, memory
 
-Client = Literal["native", "java", "librdkafka"]
+# "wire" is no client that people use, but what plays many of them.
+Client = Literal["native", "java", "librdkafka", "wire"]
 CLIENTS: tuple[Client, ...] = ("native", "java", "librdkafka")
 ROOT = Path(__file__).resolve().parents[2]
 READY_SECONDS = 60.0

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
+from bench.kreps import many_connections
 from bench.kreps.brokers import Cluster
 from bench.kreps.catalogue import MODERN, PARTITIONS, RECORD_BYTES, Test
 from bench.kreps.loads import Client, Done, Load, Order
@@ -175,6 +176,7 @@ class Measurer:
             "sizes": self._test_sizes,
             "partitions": self._test_partitions,
             "connections": self._test_connections,
+            "active": self._test_active,
             "cold": self._test_cold,
         }
         return kinds[test.kind](test)
@@ -289,6 +291,24 @@ class Measurer:
 
         return self._sweep(test.values, "connections", at)
 
+    def _test_active(self, test: Test) -> Measured:
+        """Connections that all work: each has a small request in flight, whatever client other tests use."""
+
+        def at(connections: float) -> Measured:
+            topic = self._topic(test.replication, PARTITIONS, {})
+            settings = {
+                **test.settings,
+                many_connections.CONNECTIONS: str(int(connections)),
+                many_connections.PARTITIONS: str(PARTITIONS),
+            }
+            records = self._count(test)
+            order = Order("produce", self.cluster.bootstrap, topic, records, RECORD_BYTES, settings)
+            done, meter = self._run([order], "wire")
+            self._drop(topic)
+            return self._figures(done, meter, records * RECORD_BYTES)
+
+        return self._sweep(test.values, "connections", at)
+
     def _sweep(self, values: Sequence[float], unit: str, at: Callable[[float], Measured]) -> Measured:
         """Measures at one value after the other.
 
@@ -326,7 +346,7 @@ class Measurer:
         done, meter = self._run([order] * consumers)
         return self._figures(done, meter, records * consumers * RECORD_BYTES)
 
-    def _run(self, orders: list[Order]) -> tuple[list[Done], BrokerMeter]:
+    def _run(self, orders: list[Order], client: Client | None = None) -> tuple[list[Done], BrokerMeter]:
         """What each load did, and what brokers used from the time when the loads were let go."""
         loads: list[Load] = []
         ended = threading.Event()
@@ -334,7 +354,9 @@ class Measurer:
         limit = 120 + sum(order.records for order in orders) / SLOWEST_RECORDS_PER_SECOND
         try:
             for number, order in enumerate(orders):
-                loads.append(self._machines[number % len(self._machines)].begin(self._client, order))
+                loads.append(
+                    self._machines[number % len(self._machines)].begin(client or self._client, order)
+                )
             for load in loads:
                 load.await_ready()
             with BrokerMeter(self.cluster, self._sample_seconds) as meter:

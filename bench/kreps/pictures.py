@@ -37,6 +37,7 @@ SWEEPS = (
     ("sizes", "bytes of a value", "mb_per_second", "MB/s", True),
     ("partitions", "partitions", "records_per_second", "records/s", True),
     ("connections", "connections", "records_per_second", "records/s", True),
+    ("active", "connections", "records_per_second", "records/s", True),
 )
 
 

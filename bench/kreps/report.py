@@ -15,7 +15,7 @@ from bench.report import number
 
 SWEPT = {kind: (label, metric, unit) for kind, label, metric, unit, _ in SWEEPS}
 # Of tests whose figures are points alone.
-ONLY_POINTS = ("sizes", "partitions", "connections")
+ONLY_POINTS = ("sizes", "partitions", "connections", "active")
 
 SETTINGS_HEAD = ["test", "clients", "replicas", "records", "settings"]
 

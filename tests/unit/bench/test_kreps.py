@@ -24,6 +24,7 @@ SMOKE = [
     "stored",
     "sizes",
     "connections",
+    "active",
     "cold",
 ]
 SMALLEST = [
@@ -57,7 +58,7 @@ def named(tests):
 
 
 def test_a_run_in_its_smallest_size(tmp_path, capsys, monkeypatch):
-    for name, values in (("sizes", (10, 100_000)), ("connections", (1, 100))):
+    for name, values in (("sizes", (10, 100_000)), ("connections", (1, 100)), ("active", (1, 100))):
         monkeypatch.setitem(TESTS, name, replace(TESTS[name], values=values))
     assert smallest(tmp_path, *named(SMOKE)) == 0
     directory, found = report_of(tmp_path)
@@ -67,13 +68,15 @@ def test_a_run_in_its_smallest_size(tmp_path, capsys, monkeypatch):
         (one,) = outcomes[name]["bowstring"]["rounds"]
         assert one["values"]["records_per_second"] > 0 and one["timelines"]
         assert one["values"]["client_rss_peak_mib"] > 1 and one["values"]["broker_rss_peak_mib"] > 1
-    assert [p["x"] for p in outcomes["connections"]["bowstring"]["rounds"][0]["points"]] == [1, 100]
+    for name in ("connections", "active"):
+        assert [p["x"] for p in outcomes[name]["bowstring"]["rounds"][0]["points"]] == [1, 100]
     text = (directory / "report.md").read_text()
     assert "| 1 producer, no replication | 821,557 |" in text and str(tmp_path) not in text
+    sweeps = {"stored", "sizes", "connections", "active"}
     pictures = {path.stem for path in directory.glob("*.svg")}
-    assert pictures == {"throughput", "latency", "stored", "sizes", "connections", "cpu_per_gb", "over_time"}
+    assert pictures == {"throughput", "latency", "cpu_per_gb", "over_time"} | sweeps
     assert not list(tmp_path.glob("bowstring-kreps-*"))
-    assert "1/7 1 producer, no replication, bowstring, round 1" in capsys.readouterr().err
+    assert "1/8 1 producer, no replication, bowstring, round 1" in capsys.readouterr().err
 
 
 def test_librdkafka_as_the_client(tmp_path):
