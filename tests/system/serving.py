@@ -38,7 +38,11 @@ class Process:
             cwd=cwd,
         )
         self._rest = b""
-        self.facts = self.wait_for("ready") if wait else {}
+        try:
+            self.facts = self.wait_for("ready") if wait else {}
+        except BaseException:
+            self.stop(signal.SIGKILL)
+            raise
 
     @property
     def port(self) -> int:

@@ -294,16 +294,20 @@ class Consumer(ConsumerOffsets, FamiliarNames, ConsumerPositions, ArrowReading):
         while True:
             wait_s = self._step()
             if take():
-                # The next fetches travel while the caller works on these records.
-                self._fetcher.start()
-                if not self._fetcher.only_asked:
-                    self._client.poll(0)
-                return
+                break
             left = deadline - time.monotonic()
             if left <= 0 or (wakes and self._woken):
                 self._woken = self._woken and not wakes
                 return
             self._client.poll(min(wait_s, left))
+            if self._group is None:  # then nothing was revoked meanwhile: what has come is taken at once
+                self._raise_errors()
+                if take():
+                    break
+        # The next fetches travel while the caller works on these records.
+        self._fetcher.start()
+        if not self._fetcher.only_asked:
+            self._client.poll(0)
 
     def _step(self) -> float:
         """One turn of everything that is not reading; seconds until the next is due."""

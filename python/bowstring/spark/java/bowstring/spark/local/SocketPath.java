@@ -24,7 +24,12 @@ final class SocketPath implements Closeable {
       return;
     }
     linkFolder = Files.createTempDirectory("bowstring-");
-    link = Files.createSymbolicLink(linkFolder.resolve("d"), socket.toAbsolutePath().getParent());
+    try {
+      link = Files.createSymbolicLink(linkFolder.resolve("d"), socket.toAbsolutePath().getParent());
+    } catch (IOException e) {
+      Files.delete(linkFolder);
+      throw e;
+    }
     reached = link.resolve(socket.getFileName());
   }
 
