@@ -75,7 +75,7 @@ class Producer(RecordSender):
         idempotent: default True with acks="all", else False.
         compression: "none", "gzip", "snappy", "lz4" or "zstd".
         compression_level: of the codec; None for its own default.
-        linger_ms: how long a batch waits for more records.
+        linger_ms: how long a batch waits for more records; with 0 the calling thread itself sends, if it can.
         batch_size: bytes, before compression, at which a batch is sent without waiting.
         buffer_memory: bytes held at most; `send` waits when it is full, at most max_block_ms.
         max_request_size: bytes of a request at most, and so of a record.
