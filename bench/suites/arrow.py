@@ -88,7 +88,7 @@ class Encode:
         return self.producer.records - before
 
     def time_encode(self, keyed: bool) -> None:
-        """Rows placed, and encoded without CRC, which comes when a batch is sent."""
+        """Rows placed and encoded; the CRC but for the header, which comes when a batch is sent."""
         self.encode()
 
 
