@@ -18,7 +18,8 @@ from bowstring.clients.consumer_familiar import FamiliarNames
 from bowstring.clients.consumer_offsets import ConsumerOffsets
 from bowstring.clients.consumer_positions import ConsumerPositions
 from bowstring.clients.errors import ClientTimeoutError, ConfigError, CorruptBatchError
-from bowstring.clients.fetcher import FetchConfig, Fetcher
+from bowstring.clients.fetch_config import FetchConfig
+from bowstring.clients.fetcher import Fetcher
 from bowstring.clients.heartbeat import GroupConfig, Heartbeat
 from bowstring.clients.local_discovery import Local, check_local
 from bowstring.clients.membership import Listener, Membership

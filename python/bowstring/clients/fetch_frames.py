@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from bowstring._native.fetch_question import fetch_frame
+from bowstring.clients.fetch_config import FetchConfig
 from bowstring.clients.wire import FramedRequest
-
-if TYPE_CHECKING:
-    from bowstring.clients.fetcher import FetchConfig
 
 
 class AskedTopic(NamedTuple):

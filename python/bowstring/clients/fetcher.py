@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from bowstring._native.aborted import Aborted
@@ -12,8 +11,8 @@ from bowstring.clients import batches
 from bowstring.clients.cluster import Cluster
 from bowstring.clients.connection import Pending
 from bowstring.clients.errors import ClientError, CorruptBatchError, NoOffsetError, broker_error
+from bowstring.clients.fetch_config import FetchConfig
 from bowstring.clients.fetch_frames import AskedTopic, FetchFrame, ForgottenTopic
-from bowstring.clients.local_discovery import Local
 from bowstring.clients.network import NetworkClient
 from bowstring.clients.offsets import list_offsets_request
 from bowstring.clients.positions import RESET_TIMESTAMPS, Chunk, PartitionState, Positions
@@ -46,21 +45,6 @@ _SESSION_ERRORS = (
     Errors.INVALID_FETCH_SESSION_EPOCH.code,
     Errors.FETCH_SESSION_TOPIC_ID_ERROR.code,
 )
-
-
-@dataclass(slots=True)
-class FetchConfig:
-    """What the consumer was asked for."""
-
-    min_bytes: int
-    max_bytes: int
-    partition_max_bytes: int
-    prefetch_max_bytes: int
-    max_wait_ms: int
-    read_committed: bool
-    check_crcs: bool
-    reset_policy: str
-    local: Local = False
 
 
 Asked = tuple[int, int, bytes]  # fetch offset, leader epoch, topic id

@@ -2,9 +2,9 @@
 
 import pytest
 
+from bowstring.clients.fetch_config import FetchConfig
 from bowstring.clients.fetch_frames import AskedTopic, FetchFrame
 from bowstring.clients.fetch_frames import ForgottenTopic as Forgotten
-from bowstring.clients.fetcher import FetchConfig
 from bowstring.engine.protocol import frames
 from bowstring.engine.protocol.messages.fetch import (
     FetchPartition,
