@@ -244,10 +244,10 @@ class Measurer:
         return Measured(cuts, points=curve)
 
     def _test_stored(self, test: Test) -> Measured:
-        """One topic that grows, a gigabyte at a time."""
+        """One topic that grows, a gigabyte at a time, or a twelfth: seconds, of which one says little."""
         topic = self._topic(test.replication, PARTITIONS, {})
-        step = min(GB, self._stored_bytes / 4)
-        steps = [number * step / GB for number in range(1, int(self._stored_bytes / step) + 1)]
+        step = max(min(GB, self._stored_bytes / 4), self._stored_bytes / 12)
+        steps = [number * step / GB for number in range(1, int(self._stored_bytes / step + 1e-6) + 1)]
         records = int(step / RECORD_BYTES)
         found = self._sweep(
             steps, "GB", lambda _: self._produce(topic, records, RECORD_BYTES, test.settings, 1)
