@@ -23,6 +23,7 @@ cdef class Lane:
     cdef public bint epoch_bump          # numbers have been skipped: what follows begins again in the next epoch
     cdef object leader                   # the broker that leads the partition, as the sender last looked it up
     cdef int64_t leader_version          # in metadata of this version
+    cdef public object short_cut         # how a caller sends a batch itself; see direct_send.pyx
 
     cpdef double due_in_s(self, double now, double linger_s, int64_t batch_bytes, bint hurry)
     cpdef int32_t sequence(self, Batch batch, tuple producer)
@@ -61,8 +62,8 @@ cdef class Accumulator:
     cdef public int64_t record_count     # handed in so far
     cdef public bint halted              # closed, failed or forked: every send looks why
     cdef public bint sleeping            # the sender waits, or is about to: what it must see has to wake it
-    cdef public bint direct              # who opens a batch sends it too (linger is 0)
-    cdef bint direct_due                 # and has yet to
+    cdef public object direct            # a DirectSender when who opens a batch is to send it too (linger is 0)
+    cdef Lane direct_lane                # whose open batch has yet to be sent so
     cdef public int wake_descriptor      # -1 when there is nobody to wake
     cdef bint turn_due                   # a batch was filled: the sender may have its turn at the GIL
     cdef public int waiters              # threads that wait for room or metadata

@@ -21,6 +21,7 @@ class Lane:
     @property
     def next_sequence(self) -> int: ...
     epoch_bump: bool
+    short_cut: Any
     def due_in_s(self, now: float, linger_s: float, batch_bytes: int, hurry: bool) -> float: ...
     def sequence(self, batch: Batch, producer: tuple[int, int]) -> int: ...
 
@@ -36,7 +37,7 @@ class Accumulator:
     record_count: int
     halted: bool
     sleeping: bool
-    direct: bool
+    direct: Any
     wake_descriptor: int
     waiters: int
     def __init__(

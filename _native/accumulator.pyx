@@ -222,8 +222,8 @@ cdef class Accumulator:
         produce_memory_take(&batch.writer.out)
         self.list_batch(lane, batch)
         lane.open = batch
-        if self.direct:
-            self.direct_due = True
+        if self.direct is not None and self.direct_lane is None:
+            self.direct_lane = lane
         else:
             self.wake()
         self.turn_due = full is not None
@@ -323,6 +323,8 @@ cdef class RecordSender:
             RecordTooLargeError: larger than max_request_size.
             ClosedError: after close(). ForkedError: in a process forked from the one that made the producer.
         """
+        cdef Accumulator shared = self.accumulator
+        cdef Lane lane
         cdef Batch batch
         cdef RecordFuture future
         cdef const uint8_t *value_at
@@ -353,9 +355,10 @@ cdef class RecordSender:
         future.timestamp = timestamp_ms
         if on_delivery is not None:
             batch.note_callback(on_delivery, future)
-        if self.accumulator.direct_due:
-            self.accumulator.direct_due = False
-            self._send_now()
+        if shared.direct_lane is not None:
+            lane = shared.direct_lane
+            shared.direct_lane = None
+            shared.direct(lane)
         return future
 
     def submit(self, topic, int partition, Batch batch not None):

@@ -76,8 +76,8 @@ cdef void note_trial(Pacer *p, int64_t passed_ns) noexcept nogil:
     p.trial_ns[way] += passed_ns
     p.trial_left -= 1
     if p.trial_left == 0 and p.trial_ns[0] > 0 and p.trial_ns[1] > 0:
-        p.gathers = (p.trial_bytes[GATHERING] * 1000 // p.trial_ns[GATHERING] * 100
-                     >= p.trial_bytes[1 - GATHERING] * 1000 // p.trial_ns[1 - GATHERING] * WORTH_PERCENT)
+        p.gathers = (p.trial_bytes[GATHERING] * 1000000 // p.trial_ns[GATHERING] * 100
+                     >= p.trial_bytes[1 - GATHERING] * 1000000 // p.trial_ns[1 - GATHERING] * WORTH_PERCENT)
         p.rest_left = REST_WINDOWS
 
 

@@ -167,10 +167,11 @@ cdef class Batch:
         cdef BatchInfo info
         self.producer = producer
         self.base_sequence = base_sequence
-        self.sealed = True
+        self.sealed = False
         if self.encoded is not None:
             if <int64_t>producer[0] >= 0:
                 self.encoded = with_producer(self.encoded, producer[0], producer[1], base_sequence)
+            self.sealed = True
             return
         memset(&info, 0, sizeof(BatchInfo))
         info.leader_epoch = -1
@@ -185,6 +186,7 @@ cdef class Batch:
             self.encoded = seal_compressed(&info, self.writer.out.data + BATCH_HEADER_BYTES,
                                            self.writer.out.size - BATCH_HEADER_BYTES, codec, level)
             self.give_memory_back()
+            self.sealed = True
             return
         info.size_bytes = <int32_t>self.writer.out.size
         # A few microseconds: less than having the GIL back would take (see gil_turns.pxd).
@@ -193,6 +195,7 @@ cdef class Batch:
                               factor_of(self.writer.out.size - BATCH_HEADER_BYTES))
         else:
             batch_seal(self.writer.out.data, &info)
+        self.sealed = True
 
     cpdef wire(self):
         """The sealed bytes, not copied."""

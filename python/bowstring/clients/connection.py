@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from bowstring._native.arrow_decode_memory import receive_buffer
+from bowstring._native.direct_send import ShortCut
 from bowstring._native.gil_turns import receive_rest, receive_some, send_queue
 from bowstring.clients import wire
 from bowstring.clients.errors import (
@@ -114,7 +115,7 @@ class Connection:
         self.replies: deque[tuple[Pending, memoryview]] = deque()
         self.deadline = time.monotonic() + connect_timeout_s
         self._client_id = client_id
-        self._correlation_id = 0
+        self.correlation_id = 0
         self._out: deque[memoryview] = deque()
         self._small = bytearray(RECEIVE_BUFFER_BYTES)
         self._small_view = memoryview(self._small)
@@ -211,8 +212,8 @@ class Connection:
     def _write(self, pending: Pending, version: int) -> None:
         body = pending.body
         assert body is not None
-        self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
-        pending.correlation_id = self._correlation_id
+        self.correlation_id = (self.correlation_id + 1) & 0x7FFFFFFF
+        pending.correlation_id = self.correlation_id
         pending.version = version
         request = body if isinstance(body, Request) else body(version)
         buffers = wire.encode_request(request, version, pending.correlation_id, self._client_id)
@@ -224,6 +225,13 @@ class Connection:
             self.flush()
         if not pending.expects_reply:
             pending.complete(None, None)
+
+    def short_cut(self, api: Api, head: Callable[[int], bytes], flexible_from: int, number: int) -> ShortCut:
+        """For sending requests of `api`, whose bytes up to their batch `head` makes for a version."""
+        assert self.socket is not None
+        version = self._chosen[api]
+        flexible = version >= flexible_from
+        return ShortCut(number, self, self._out, self.socket.fileno(), head(version), version, flexible)
 
     def flush(self) -> None:
         """Sends what the socket takes now. Raises OSError when the connection is gone."""

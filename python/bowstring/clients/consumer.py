@@ -307,7 +307,7 @@ class Consumer(ConsumerOffsets, FamiliarNames, ConsumerPositions, ArrowReading):
                     break
         # The next fetches travel while the caller works on these records.
         self._fetcher.start()
-        if not self._fetcher.only_asked:
+        if self._group is not None or not self._fetcher.only_asked:
             self._client.poll(0)
 
     def _step(self) -> float:

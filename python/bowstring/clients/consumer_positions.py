@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bowstring.clients.errors import ConfigError
 from bowstring.clients.ownership import OneThread
-from bowstring.clients.positions import PartitionState, Positions
+from bowstring.clients.positions import NO_END, PartitionState, Positions
 from bowstring.clients.records import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
 
 
@@ -39,6 +39,8 @@ class ConsumerPositions:
             raise ConfigError(
                 f"offset {offset} is negative; seek_to_beginning() and seek_to_end() find the ends"
             )
+        if offset > NO_END:
+            raise ConfigError(f"offset {offset} is larger than an offset can be, {NO_END}")
         self._state(partition).seek(offset)
 
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:

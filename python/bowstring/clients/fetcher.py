@@ -110,6 +110,7 @@ class Fetcher:
     def start(self) -> float:
         """Sends fetches to idle brokers and looks up unknown positions; seconds until more is due."""
         now = time.monotonic()
+        self.only_asked = False
         if now < self._retry_at:
             return self._retry_at - now
         wanted: dict[Node, dict[TopicPartition, Asked]] = {}
@@ -142,7 +143,7 @@ class Fetcher:
             self._look_up_positions()
         for node, partitions in wanted.items():
             self._fetch(node, partitions)
-        self.only_asked = len(self._busy) == len(wanted)
+        self.only_asked = bool(wanted) and self._busy == {node.id for node in wanted}
         if self.error is not None:
             return 0.0
         return 3600.0 if now >= self._retry_at else self._retry_at - now

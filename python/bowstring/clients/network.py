@@ -22,6 +22,7 @@ from bowstring.clients.errors import (
     BrokerUnreachableError,
     ClientError,
     ClosedError,
+    ConfigError,
     ConnectionLostError,
     ForkedError,
     GarbledAnswerError,
@@ -32,6 +33,7 @@ from bowstring.clients.records import Node
 _log = logging.getLogger("bowstring.client")
 
 ALARM_MAX_S = 3600.0
+CLIENT_ID_BYTES_MAX = 32767  # its length is an int16
 
 
 class NetworkClient:
@@ -43,6 +45,9 @@ class NetworkClient:
             within request_timeout_ms.
         request_timeout_ms: an unanswered request fails after this, and its connection is closed.
         reconnect_backoff_ms, reconnect_backoff_max_ms: pause before a broker that refused is tried again.
+
+    Raises:
+        ConfigError: client_id is longer than the protocol allows.
     """
 
     def __init__(
@@ -54,6 +59,8 @@ class NetworkClient:
         reconnect_backoff_ms: int = 50,
         reconnect_backoff_max_ms: int = 1_000,
     ):
+        if len(client_id.encode()) > CLIENT_ID_BYTES_MAX:
+            raise ConfigError(f"client_id has {len(client_id.encode())} bytes, {CLIENT_ID_BYTES_MAX} at most")
         self.client_id = client_id
         self.request_timeout_s = request_timeout_ms / 1000
         self._connect_timeout_s = min(connect_timeout_ms, request_timeout_ms) / 1000
@@ -62,8 +69,9 @@ class NetworkClient:
         self._epoll = select.epoll()
         self._poller = Poller(self._epoll.fileno())
         self._watched: dict[int, Connection] = {}  # by descriptor
-        self._wakes_at = 0.0  # when a poll that lent its turn returns by itself
-        self._alarm = 0.0  # no deadline is earlier; some may be met by then
+        # Of the turn's owner, who may be another thread while a poll sleeps:
+        self.wakes_at = 0.0  # when that poll returns by itself
+        self.alarm = 0.0  # no deadline is earlier; some may be met by then
         self._connections: dict[tuple[str, int], Connection] = {}
         self._interest: dict[Connection, int] = {}
         self._failures: dict[tuple[str, int], tuple[int, float, ClientError]] = {}
@@ -104,7 +112,7 @@ class NetworkClient:
         except ClientError as error:  # unreachable now, or lately
             pending.complete(None, error)
         else:
-            self._alarm = min(self._alarm, pending.deadline)
+            self.alarm = min(self.alarm, pending.deadline)
             self._guarded(connection, connection.send, pending)
         if not pending.done:
             pending.callback = callback
@@ -122,11 +130,11 @@ class NetworkClient:
         if self._closed:
             raise self._forked or ClosedError("this client is closed")
         now = time.monotonic()
-        timeout_s = 0.0 if self._early else max(0.0, min(timeout_s, self._alarm - now))
+        timeout_s = 0.0 if self._early else max(0.0, min(timeout_s, self.alarm - now))
         if turn is None or timeout_s == 0.0:
             found = self._poller.wait(timeout_s)
         else:
-            self._wakes_at = now + timeout_s
+            self.wakes_at = now + timeout_s
             turn.release()
             try:
                 found = self._poller.wait(timeout_s, patient=True)
@@ -142,10 +150,6 @@ class NetworkClient:
         early, self._early = self._early, []
         for callback in early:
             callback()
-
-    def oversleeps(self, at: float) -> bool:
-        """Whether the thread that lent its turn must be woken for something at `at`, or for what was sent."""
-        return bool(self._early) or min(at, self._alarm) < self._wakes_at
 
     def wait(self, pending: Pending, timeout_s: float | None = None) -> Any:
         """Polls until `pending` is done; its response, or its error raised."""
@@ -182,6 +186,17 @@ class NetworkClient:
                 if connection.wants_write and connection.ready:
                     self._guarded(connection, connection.flush)
 
+    def flush_left(self) -> None:
+        """Writes what a socket had no room for when another thread wrote to it."""
+        for connection in list(self._connections.values()):
+            if connection.ready and connection.wants_write:
+                self._guarded(connection, connection.flush)
+
+    def ready_connection(self, node: Node) -> Connection | None:
+        """The connection to `node` if requests go out on it at once."""
+        connection = self._connections.get((node.host, node.port))
+        return connection if connection is not None and connection.ready else None
+
     def in_flight(self, node: Node) -> int:
         """Requests to `node` that are sent or wait to be."""
         connection = self._connections.get((node.host, node.port))
@@ -201,11 +216,6 @@ class NetworkClient:
         """Why the last connection to `node` failed, None when it did not."""
         failure = self._failures.get((node.host, node.port))
         return failure[2] if failure else None
-
-    def break_off(self, reason: str) -> None:
-        """Drops every connection, as if each had been lost."""
-        for connection in list(self._connections.values()):
-            self._drop(connection, ConnectionLostError(connection.node, reason))
 
     def after_fork(self, error: ForkedError) -> None:
         """In a forked child: the connections are the parent's. Only our copies of their descriptors close."""
@@ -246,7 +256,7 @@ class NetworkClient:
             self._note_failure(address, error)
             raise
         self._connections[address] = connection
-        self._alarm = min(self._alarm, connection.deadline)
+        self.alarm = min(self.alarm, connection.deadline)
         self._watch(connection)
         return connection
 
@@ -300,7 +310,7 @@ class NetworkClient:
             while connection.replies:
                 connection.finish()
         if connection.ready and negotiating:
-            self._alarm = 0.0  # requests that waited have their own deadlines from now on
+            self.alarm = 0.0  # requests that waited have their own deadlines from now on
             self._failures.pop((connection.node.host, connection.node.port), None)
 
     def _guarded(self, connection: Connection, action: Callable[..., None], *args: Any) -> None:
@@ -345,7 +355,7 @@ class NetworkClient:
     def _expire(self) -> None:
         """Drops connections that are late; looks at what is in flight only when some of it may be."""
         now = time.monotonic()
-        if now < self._alarm:
+        if now < self.alarm:
             return
         for connection in list(self._connections.values()):
             if not connection.ready:
@@ -358,9 +368,9 @@ class NetworkClient:
                     self._drop(
                         connection, RequestTimedOutError(wire.api_name(late.api), late.node, late.timeout_s)
                     )
-        self._alarm = now + ALARM_MAX_S
+        self.alarm = now + ALARM_MAX_S
         for connection in self._connections.values():
             if connection.ready:
-                self._alarm = min([self._alarm, *(pending.deadline for pending in connection.in_flight)])
+                self.alarm = min([self.alarm, *(pending.deadline for pending in connection.in_flight)])
             else:
-                self._alarm = min(self._alarm, connection.deadline)
+                self.alarm = min(self.alarm, connection.deadline)

@@ -166,7 +166,6 @@ class Producer(RecordSender):
         self._config = config
         self.accumulator = Accumulator(PartitionQueue, ProduceBatch, config)
         self._sender = Sender(client, cluster, config, self.accumulator)
-        self.accumulator.direct = config.linger_s == 0 and config.acks != 0
         self._sender.thread.start()
         self._finalizer = producer_lifetime.watch(self, self._sender)
 
@@ -372,9 +371,6 @@ class Producer(RecordSender):
         self.close()
 
     # ------------------------------------------------------------ what `send` needs now and then
-
-    def _send_now(self) -> None:
-        self._sender.send_now()
 
     def _payload(self, data: Any, what: str) -> bytes | None:
         return _to_bytes(data, what)

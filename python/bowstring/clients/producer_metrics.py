@@ -43,11 +43,15 @@ class ProducerMetrics(SendCounters):
         """A request with these batches goes out."""
         self.requests += 1
         self.count(batches, now)
+        self._sample(now)
+
+    def _sample(self, now: float) -> None:
         if now - self._samples[-1][0] >= SAMPLE_S:
             self._samples.append((now, self._totals()))
 
-    def answered(self, latency_s: float) -> None:
+    def answered(self, latency_s: float, now: float) -> None:
         """A request was answered."""
+        self._sample(now)  # what callers send themselves is counted without
         self.answers += 1
         self.latency_s += latency_s
         self.latency_max_s = max(self.latency_max_s, latency_s)

@@ -1,6 +1,6 @@
 """The producer's thread: takes full or lingering batches, sends them to their leaders, settles answers.
 
-With linger 0 a caller whose record opens a batch sends it itself while this thread sleeps (`send_now`).
+With linger 0 a caller whose record opens a batch sends it while this thread sleeps (`direct_send.pyx`).
 
 It and the threads that send share the GIL, and one that sends without pause gives it up every 5 ms only. So a
 pass does much at once: it takes everything that may go, writes it all, and only then lets go of the GIL.
@@ -14,6 +14,7 @@ import time
 
 from bowstring._native import produce_rounds
 from bowstring._native.accumulator import Accumulator
+from bowstring._native.direct_send import DirectSender
 from bowstring.clients.accumulator import PartitionQueue, ProduceBatch
 from bowstring.clients.cluster import Cluster
 from bowstring.clients.connection import Pending
@@ -26,7 +27,7 @@ from bowstring.clients.errors import (
     broker_error,
 )
 from bowstring.clients.network import NetworkClient
-from bowstring.clients.produce_frames import ProduceFrame, TopicBatches
+from bowstring.clients.produce_frames import FLEXIBLE_VERSION, ProduceFrame, TopicBatches
 from bowstring.clients.producer_config import ProducerSettings
 from bowstring.clients.producer_metrics import ProducerMetrics
 from bowstring.clients.records import Node
@@ -78,12 +79,17 @@ class Sender:
         self.last_error: Exception | None = None
         self._told_at = -TOLD_EVERY_S
         self._turn = threading.Lock()  # held by who works with the client and the batches on their way
-        self._bug: Exception | None = None
         self._producer = (-1, -1)
         self._identifying: Pending | None = None
         self._identify_at = 0.0
         self._seen_version = -1
         self._finished: list[tuple[ProduceBatch, Exception | None, int, int]] = []
+        self._direct: DirectSender | None = None
+        self._direct_basis: tuple[object, ...] = ()
+        if config.linger_s == 0 and config.acks != 0 and config.compression == 0:
+            self._direct = accumulator.direct = DirectSender(
+                accumulator, self._turn, client, config, self.metrics, Pending, ProduceRequest, self._answered
+            )
         accumulator.wake_descriptor = client.wake_descriptor
         self.thread = threading.Thread(target=self._run, name="bowstring-producer", daemon=True)
 
@@ -108,14 +114,14 @@ class Sender:
         try:
             while not self._ended():
                 self._pass()
-                if self._bug is not None:
-                    raise self._bug
         except Exception as bug:
             error = bug
             raise
         finally:
             self.abandon = True
             self.accumulator.wake_descriptor = -1
+            if self._direct is not None:
+                self._direct.forget()
             self.client.close()
             self._fail_all(error)
             self._settle()
@@ -129,6 +135,8 @@ class Sender:
     def _pass(self) -> None:
         accumulator = self.accumulator
         accumulator.sleeping = True  # what comes from here on wakes the poll below
+        if self._direct is not None:
+            self.client.flush_left()
         wait_s = self.cluster.maintain()
         if self.config.idempotent and self._producer[0] < 0:
             wait_s = min(wait_s, self._identify())
@@ -138,6 +146,7 @@ class Sender:
         self._settle()
         if self._ended():
             return
+        self._renew_short_cuts()
         self.client.poll(wait_s, self._turn)
         self._settle()
         if self.cluster.version != self._seen_version or self.cluster.topic_errors:
@@ -145,36 +154,33 @@ class Sender:
             accumulator.metadata_version = self.cluster.version
             self._notify()
 
-    def send_now(self) -> None:
-        """Sends what is due in the thread that calls, if the sender's own sleeps: waking it takes longer."""
-        if not self._turn.acquire(blocking=False):
-            self.wake()
-            return
-        try:
-            if self.abandon or (self.config.idempotent and self._producer[0] < 0):
-                self.wake()
-                return
-            due_s = self._send_due()
-            if self._finished or self.client.oversleeps(time.monotonic() + due_s):
-                self.wake()
-        except Exception as bug:
-            self._bug = bug
-            self.wake()
-        except BaseException:
-            self._interrupted()
-            raise
-        finally:
-            self._turn.release()
+    def _renew_short_cuts(self) -> None:
+        """Before callers may have the turn: what they rely on may have changed since they had it."""
+        basis = (self.client.losses, self.cluster.version, self._producer)
+        if self._direct is not None and basis != self._direct_basis:
+            self._direct_basis = basis
+            self._direct.producer = self._producer
+            self._direct.forget()
 
-    def _interrupted(self) -> None:
-        """After an interrupt (Ctrl-C) of a caller that was sending: what is on its way goes once more."""
-        self.client.break_off("a caller was interrupted while it sent")
-        error = ClientError("a caller was interrupted while it sent this")
-        for queue in self.accumulator.lanes.values():
-            for batch in list(queue.in_flight):
-                assert isinstance(batch, ProduceBatch)
-                self._retry_or_fail(batch, error, retriable=True)
-        self.wake()
+    def _make_short_cut(self, node: Node, batch: ProduceBatch) -> None:
+        """A later batch for this partition may be sent by the caller who opens it."""
+        queue = self._queue(batch)
+        connection = self.client.ready_connection(node)
+        if self._direct is None or connection is None or self._direct.holds(queue.short_cut):
+            return
+        topic, number = batch.partition
+        frame = ProduceFrame(
+            self.config.acks,
+            int(self.config.request_timeout_s * 1000),
+            [TopicBatches(topic, self.cluster.topic_id(topic), [(number, memoryview(b""))])],
+        )
+        client_id = self.client.client_id
+        queue.short_cut = connection.short_cut(
+            ProduceRequest,
+            lambda version: frame.head(version, client_id),
+            FLEXIBLE_VERSION,
+            self._direct.number,
+        )
 
     def _send_due(self) -> float:
         """Sends all that may go; seconds until more will be due."""
@@ -211,9 +217,11 @@ class Sender:
             ProduceRequest,
             lambda version: self._request(taken),
             timeout_s=config.request_timeout_s,
-            callback=lambda pending: self._answered(pending, taken),
+            callback=lambda pending: self._answered(taken, pending),
             expects_reply=config.acks != 0,
         )
+        if self._direct is not None and len(taken) == 1:
+            self._make_short_cut(node, taken[0])
 
     def _request(self, taken: list[ProduceBatch]) -> ProduceFrame:
         topics = [
@@ -229,7 +237,7 @@ class Sender:
 
     # ------------------------------------------------------------ answers
 
-    def _answered(self, pending: Pending, taken: list[ProduceBatch]) -> None:
+    def _answered(self, taken: list[ProduceBatch], pending: Pending) -> None:
         if pending.error is not None:
             self.cluster.invalidate()
             for batch in taken:
@@ -239,7 +247,8 @@ class Sender:
             for batch in taken:
                 self._done(batch, None)
             return
-        self.metrics.answered(time.monotonic() - taken[0].sent_at)
+        now = time.monotonic()
+        self.metrics.answered(now - taken[0].sent_at, now)
         answers = {}
         if isinstance(pending.response, produce_rounds.Acknowledgements):
             names = self.cluster.names

@@ -75,6 +75,8 @@ def test_seeking(bootstrap, new_topic, consumer_for):
     consumer.seek(p, 42)
     assert consumer.position(p) == 42
     assert read(consumer, 1, max_records=1)[0].offset == 42
+    with pytest.raises(ConfigError, match="larger than an offset can be"):
+        consumer.seek(p, 1 << 63)
     consumer.seek_to_beginning(p)
     assert read(consumer, 1, max_records=1)[0].offset == 0
     consumer.seek_to_end()

@@ -232,3 +232,8 @@ def test_an_answer_that_cannot_be_read_fails_its_request_and_those_behind(client
         broker.spoil = None
         time.sleep(0.1)
         assert client.wait(client.send(node, MetadataRequest, MetadataRequest())).cluster_id == "fake"
+
+
+def test_a_client_id_that_no_request_can_carry():
+    with pytest.raises(ConfigError, match="client_id has 40000 bytes"):
+        NetworkClient("c" * 40_000)

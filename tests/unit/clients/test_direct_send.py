@@ -1,0 +1,238 @@
+"""With linger 0 callers send themselves what the sender need not see; whatever comes in between, nothing is lost."""
+
+import signal
+import threading
+import time
+from collections import deque
+from types import SimpleNamespace
+
+import pytest
+
+from bowstring._native.direct_send import ShortCut
+from bowstring.clients.produce_frames import FLEXIBLE_VERSION, ProduceFrame, TopicBatches
+from bowstring.clients.producer import Producer
+from bowstring.clients.sender import Sender
+from bowstring.engine.protocol.messages.produce import ProduceRequest
+from bowstring.engine.protocol.versions import API_VERSIONS
+from tests.unit.clients.fake_broker import CLOSE, FakeBroker
+from tests.unit.clients.test_producer_threads import Store
+
+VERSIONS = API_VERSIONS[ProduceRequest.api_key]
+
+
+def one_after_the_other(producer, count):
+    for number in range(count):
+        producer.send("t", b"%d" % number).result(10)
+
+
+def asleep(producer):
+    """Waits until the sender's thread sleeps and nothing is on its way: the next record is its caller's to send."""
+    turn = producer._sender._turn
+    deadline = time.monotonic() + 5
+    while (turn.locked() or producer.accumulator.unfinished) and time.monotonic() < deadline:
+        time.sleep(0.001)
+
+
+@pytest.fixture
+def by_the_sender(monkeypatch):
+    """Requests that the sender's thread has sent."""
+    sent = []
+    transmit = Sender._transmit
+
+    def noted(self, node, taken):
+        sent.append(threading.current_thread())
+        transmit(self, node, taken)
+
+    monkeypatch.setattr(Sender, "_transmit", noted)
+    return sent
+
+
+@pytest.mark.parametrize("acks", [1, "all"])
+def test_the_caller_sends(by_the_sender, acks):
+    with FakeBroker() as broker:
+        store = Store(broker, 1, 0.0)
+        with Producer(broker.bootstrap, acks=acks, linger_ms=0) as producer:
+            one_after_the_other(producer, 3)
+            before = len(by_the_sender)
+            for number in range(3, 23):
+                asleep(producer)
+                told = producer.send("t", b"%d" % number, headers=[("h", b"1")]).result(10)
+                assert told.partition == 0
+            metrics = producer.metrics()
+    assert len(by_the_sender) - before <= 4  # a wake-up may come late on a busy machine
+    assert metrics["record-send-total"] == 23 and metrics["requests-in-flight"] == 0
+    if acks == "all":
+        assert [record.value for record in store.records()[0]] == [b"%d" % number for number in range(23)]
+
+
+@pytest.mark.parametrize("setting", [{"linger_ms": 1}, {"acks": 0}, {"compression": "lz4"}], ids=str)
+def test_what_the_sender_does_itself(setting):
+    with FakeBroker() as broker, Producer(broker.bootstrap, **{"linger_ms": 0, **setting}) as producer:
+        assert producer.accumulator.direct is None
+
+
+@pytest.mark.parametrize("version", range(VERSIONS.lowest, VERSIONS.highest + 1))
+@pytest.mark.parametrize("size", [62, 130, 20_000])
+def test_the_frame_is_that_of_the_sender(version, size):
+    def frame(data):
+        return ProduceFrame(-1, 30_000, [TopicBatches("töpic", bytes(range(16)), [(5, memoryview(data))])])
+
+    connection = SimpleNamespace(in_flight=deque())
+    head = frame(b"").head(version, "grüße")
+    cut = ShortCut(1, connection, deque(), 0, head, version, version >= FLEXIBLE_VERSION)
+    batch = b"b" * size
+    expected = b"".join(frame(batch).buffers(version, 1234, "grüße"))
+    assert cut.head_of(1234, size) + batch + cut.tail() == expected
+
+
+def test_a_request_that_is_never_answered_is_sent_again_in_time():
+    with FakeBroker() as broker:
+        store = Store(broker, 1, 0.0)
+        with Producer(broker.bootstrap, linger_ms=0, request_timeout_ms=300, retry_backoff_ms=1) as producer:
+            one_after_the_other(producer, 3)
+            silent = threading.Event()
+
+            def wait(version, request):
+                if silent.is_set():
+                    return store.produce(version, request)
+                silent.set()
+                time.sleep(1)
+                return CLOSE
+
+            broker.handlers[ProduceRequest] = wait
+            asleep(producer)
+            producer.send("t", b"3").result(5)
+    assert [record.value for record in store.records()[0]] == [b"0", b"1", b"2", b"3"]
+
+
+def test_a_record_that_must_wait_fails_in_time():
+    released = threading.Event()
+    with FakeBroker() as broker:
+        store = Store(broker, 1, 0.0)
+        producer = Producer(broker.bootstrap, acks=1, linger_ms=0, max_in_flight=1, delivery_timeout_ms=400)
+        one_after_the_other(producer, 3)
+
+        def wait(version, request):
+            released.wait(10)
+            return store.produce(version, request)
+
+        broker.handlers[ProduceRequest] = wait
+        asleep(producer)
+        producer.send("t", b"first")
+        error = producer.send("t", b"second").exception(3)
+        assert "400" in str(error) or "0.4 s" in str(error)
+        released.set()
+        producer.close()
+
+
+def test_sockets_that_are_full():
+    with FakeBroker() as broker:
+        store = Store(broker, 1, 0.0)
+        with Producer(broker.bootstrap, linger_ms=0, buffer_memory=64 << 20) as producer:
+            one_after_the_other(producer, 3)
+
+            def slow(version, request):
+                time.sleep(0.05)
+                return store.produce(version, request)
+
+            broker.handlers[ProduceRequest] = slow
+            futures = [producer.send("t", bytes([number]) * 900_000) for number in range(20)]
+            assert [future.result(20).offset for future in futures]
+    assert [record.value[0] for record in store.records()[0]][3:] == list(range(20))
+
+
+class Alarms:
+    """Runs `action` in the main thread again and again, wherever it is."""
+
+    def __init__(self, action):
+        self._action = action
+
+    def __enter__(self):
+        self._before = signal.signal(signal.SIGALRM, lambda *_: self._action())
+        signal.setitimer(signal.ITIMER_REAL, 0.0005, 0.0005)
+
+    def __exit__(self, *_):
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, self._before)
+
+
+def test_a_signal_handler_that_flushes():
+    with FakeBroker() as broker:
+        store = Store(broker, 1, 0.0)
+        with Producer(broker.bootstrap, linger_ms=0) as producer:
+            one_after_the_other(producer, 3)
+            sent = 3
+            with Alarms(lambda: producer.flush(20)):
+                ends = time.monotonic() + 2
+                while time.monotonic() < ends:
+                    producer.send("t", b"%d" % sent)
+                    sent += 1
+    assert [record.value for record in store.records()[0]] == [b"%d" % number for number in range(sent)]
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, TimeoutError])
+def test_a_signal_handler_that_raises(kind):
+    def interrupt():
+        raise kind
+
+    accepted, refused = [], []
+    with FakeBroker(partitions=2) as broker:
+        store = Store(broker, 1, 0.0)
+        with Producer(broker.bootstrap, linger_ms=0) as producer:
+            one_after_the_other(producer, 3)
+            number, ends = 0, time.monotonic() + 2
+            while time.monotonic() < ends:
+                try:
+                    with Alarms(interrupt):
+                        while True:
+                            number += 1
+                            accepted.append(producer.send("t", b"n%d" % number, b"key"))
+                            if not number % 7:
+                                time.sleep(0.0003)
+                except kind:
+                    refused.append(number)
+            assert refused
+            for future in accepted:
+                future.result(10)
+    values = [record.value for index in store.records().values() for record in index]
+    numbers = [int(value[1:]) for value in values if value.startswith(b"n")]
+    assert numbers == sorted(set(numbers))  # once each, in order
+    assert len(numbers) >= len(accepted) and set(range(1, number + 1)) - set(numbers) <= set(refused)
+
+
+def test_a_callback_that_sends():
+    with FakeBroker() as broker:
+        store = Store(broker, 1, 0.0)
+        done = threading.Event()
+        with Producer(broker.bootstrap, linger_ms=0) as producer:
+
+            def on_delivery(future):
+                number = int(store.records()[0][-1].value) + 1
+                if number < 50:
+                    producer.send("t", b"%d" % number, on_delivery=on_delivery)
+                else:
+                    done.set()
+
+            producer.send("t", b"0", on_delivery=on_delivery)
+            assert done.wait(10)
+    assert len(store.records()[0]) == 50
+
+
+def test_a_forked_child_is_told(tmp_path):
+    import os
+
+    from bowstring.clients.errors import ForkedError
+
+    with FakeBroker() as broker:
+        Store(broker, 1, 0.0)
+        with Producer(broker.bootstrap, linger_ms=0) as producer:
+            one_after_the_other(producer, 3)
+            child = os.fork()
+            if child == 0:
+                try:
+                    producer.send("t", b"child")
+                except ForkedError:
+                    os._exit(7)
+                os._exit(1)
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+            one_after_the_other(producer, 3)
