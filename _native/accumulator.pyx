@@ -358,7 +358,10 @@ cdef class RecordSender:
         if shared.direct_lane is not None:
             lane = shared.direct_lane
             shared.direct_lane = None
-            shared.direct(lane)
+            try:
+                shared.direct(lane)
+            except Exception:                            # no memory, no stack: the record is taken, the sender goes on
+                shared.wake()
         return future
 
     def submit(self, topic, int partition, Batch batch not None):

@@ -5,8 +5,8 @@ batch. A caller whose record opens a batch takes the short cut if the sender sle
 nothing is in the way: a retry, a full socket, too many requests in flight, a connection or metadata that have changed.
 Otherwise it wakes the sender, which does everything as ever.
 
-None of this runs Python code. So signal handlers and finalizers, which may flush or close the producer or be left by an
-exception, never find it half done.
+None of this runs Python code or lets the GIL go. So signal handlers and finalizers, which may flush or close the producer
+or be left by an exception, never find it half done, and nobody else finds the garbage collector switched off.
 """
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memset
@@ -125,9 +125,9 @@ cdef class DirectSender:
             try:
                 sent = self.send(lane)
             finally:
+                self.turn.release()
                 if collecting:
                     PyGC_Enable()
-                self.turn.release()
         if not sent:
             self.shared.wake()
 
@@ -163,12 +163,12 @@ cdef class DirectSender:
         cut.connection.last_used = now
         self.metrics.requests += 1
         self.metrics.count(taken, now)
-        try:
-            send_queue(cut.descriptor, cut.out)
-        except OSError:
-            return False                                 # the sender finds what is left, tries it, and sees why
         if pending.deadline < self.client.alarm:
             self.client.alarm = pending.deadline
+        try:
+            send_queue(cut.descriptor, cut.out, True)
+        except Exception:
+            return False                                 # the sender finds what is left, tries it, and sees why
         return len(cut.out) == 0 and pending.deadline >= self.client.wakes_at
 
     cdef object pending_for(self, ShortCut cut, list taken, double now):

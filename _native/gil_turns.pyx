@@ -135,15 +135,17 @@ cdef class Poller:
         return 0
 
 
-def send_queue(int descriptor, out not None):
+def send_queue(int descriptor, out not None, bint keep_gil=False):
     """Sends the buffers of a deque to a non-blocking socket; what the socket took is taken off.
+
+    Small ones, and with `keep_gil` all, go without letting the GIL go.
 
     OSError as of socket.sendmsg, except that a socket that is full is none.
     """
     cdef iovec pieces[BUFFERS_MAX]
     cdef Py_ssize_t held, sent, i
     while out:
-        held = send_some(descriptor, out, pieces, &sent)
+        held = send_some(descriptor, out, keep_gil, pieces, &sent)
         if sent < 0:
             return
         for i in range(held):
@@ -164,7 +166,7 @@ cdef int send_message(int descriptor, const msghdr *message, Py_ssize_t *sent) n
             return errno
 
 
-cdef Py_ssize_t send_some(int descriptor, object out, iovec *pieces, Py_ssize_t *sent) except -1:
+cdef Py_ssize_t send_some(int descriptor, object out, bint keep_gil, iovec *pieces, Py_ssize_t *sent) except -1:
     """One system call for the first buffers, whose count it returns; `sent` is -1 where the socket is full."""
     cdef Py_buffer views[BUFFERS_MAX]
     cdef msghdr message
@@ -182,7 +184,7 @@ cdef Py_ssize_t send_some(int descriptor, object out, iovec *pieces, Py_ssize_t 
             held += 1
         message.msg_iov = pieces
         message.msg_iovlen = held
-        if size <= SMALL_BYTES:
+        if keep_gil or size <= SMALL_BYTES:
             failure = send_message(descriptor, &message, sent)
         else:
             with nogil:

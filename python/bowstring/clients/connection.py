@@ -226,10 +226,15 @@ class Connection:
         if not pending.expects_reply:
             pending.complete(None, None)
 
-    def short_cut(self, api: Api, head: Callable[[int], bytes], flexible_from: int, number: int) -> ShortCut:
-        """For sending requests of `api`, whose bytes up to their batch `head` makes for a version."""
+    def short_cut(
+        self, api: Api, head: Callable[[int], bytes], flexible_from: int, number: int
+    ) -> ShortCut | None:
+        """For sending requests of `api`, whose bytes up to their batch `head` makes for a version; None when
+        the broker has none."""
         assert self.socket is not None
-        version = self._chosen[api]
+        version = self._chosen.get(api)
+        if version is None:
+            return None
         flexible = version >= flexible_from
         return ShortCut(number, self, self._out, self.socket.fileno(), head(version), version, flexible)
 

@@ -125,6 +125,7 @@ class Sender:
             self.client.close()
             self._fail_all(error)
             self._settle()
+            self.accumulator.direct = None  # which knows this thread's object, and that the accumulator
             self._turn.release()
             with self.lock:
                 self.changed.notify_all()

@@ -1,6 +1,8 @@
 """With linger 0 callers send themselves what the sender need not see; whatever comes in between, nothing is lost."""
 
+import contextlib
 import signal
+import sys
 import threading
 import time
 from collections import deque
@@ -9,6 +11,8 @@ from types import SimpleNamespace
 import pytest
 
 from bowstring._native.direct_send import ShortCut
+from bowstring.clients import wire
+from bowstring.clients.errors import UnsupportedApiError
 from bowstring.clients.produce_frames import FLEXIBLE_VERSION, ProduceFrame, TopicBatches
 from bowstring.clients.producer import Producer
 from bowstring.clients.sender import Sender
@@ -125,6 +129,48 @@ def test_a_record_that_must_wait_fails_in_time():
         producer.close()
 
 
+def test_a_broker_without_a_version_of_produce(monkeypatch):
+    choose = wire.choose_version
+
+    def refuse(api, versions):
+        if api is ProduceRequest:
+            raise UnsupportedApiError("the broker does not offer Produce")
+        return choose(api, versions)
+
+    monkeypatch.setattr(wire, "choose_version", refuse)
+    with FakeBroker() as broker, Producer(broker.bootstrap, acks=1, linger_ms=0) as producer:
+        for _ in range(2):
+            producer.partitions_for("t")
+            with pytest.raises(UnsupportedApiError):
+                producer.send("t", b"x").result(5)
+
+
+def test_a_stack_that_is_full_when_a_record_is_taken():
+    """The short cut fails: the record goes another way, and those after it."""
+    with FakeBroker() as broker:
+        store = Store(broker, 1, 0.0)
+        with Producer(broker.bootstrap, linger_ms=0) as producer:
+            one_after_the_other(producer, 3)
+            taken = []
+
+            def deeper(left):
+                if left:
+                    return deeper(left - 1)
+                taken.append(producer.send("t", b"%d" % (3 + len(taken))))
+                return None
+
+            limit = sys.getrecursionlimit()
+            for depth in range(limit - 120, limit):
+                asleep(producer)
+                with contextlib.suppress(RecursionError):
+                    deeper(depth)
+            for future in taken:
+                future.result(5)
+            producer.send("t", b"%d" % (3 + len(taken))).result(5)
+    values = [int(record.value) for record in store.records()[0]]
+    assert values == list(range(3 + len(taken) + 1))
+
+
 def test_sockets_that_are_full():
     with FakeBroker() as broker:
         store = Store(broker, 1, 0.0)
@@ -142,14 +188,18 @@ def test_sockets_that_are_full():
 
 
 class Alarms:
-    """Runs `action` in the main thread again and again, wherever it is."""
+    """Runs `action` in the main thread again and again, wherever it is; never within itself."""
 
     def __init__(self, action):
         self._action = action
 
     def __enter__(self):
-        self._before = signal.signal(signal.SIGALRM, lambda *_: self._action())
-        signal.setitimer(signal.ITIMER_REAL, 0.0005, 0.0005)
+        self._before = signal.signal(signal.SIGALRM, self._alarm)
+        signal.setitimer(signal.ITIMER_REAL, 0.0005)
+
+    def _alarm(self, *_):
+        self._action()
+        signal.setitimer(signal.ITIMER_REAL, 0.0005)
 
     def __exit__(self, *_):
         signal.setitimer(signal.ITIMER_REAL, 0)
