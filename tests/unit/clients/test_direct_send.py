@@ -21,6 +21,7 @@ from bowstring.engine.protocol.versions import API_VERSIONS
 from tests.unit.clients.fake_broker import CLOSE, FakeBroker
 from tests.unit.clients.test_producer_threads import Store
 
+MANY = 100_000
 VERSIONS = API_VERSIONS[ProduceRequest.api_key]
 
 
@@ -188,22 +189,26 @@ def test_sockets_that_are_full():
 
 
 class Alarms:
-    """Runs `action` in the main thread again and again, wherever it is; never within itself."""
+    """Runs `action` in the main thread half a millisecond after it is armed, wherever it is then."""
 
     def __init__(self, action):
         self._action = action
 
     def __enter__(self):
-        self._before = signal.signal(signal.SIGALRM, self._alarm)
+        self._timer = signal.setitimer(signal.ITIMER_REAL, 0)  # of pytest's time limit
+        self._before = signal.signal(signal.SIGALRM, lambda *_: self._action())
+        return self
+
+    def arm(self):
         signal.setitimer(signal.ITIMER_REAL, 0.0005)
 
-    def _alarm(self, *_):
-        self._action()
-        signal.setitimer(signal.ITIMER_REAL, 0.0005)
+    def disarm(self):
+        signal.setitimer(signal.ITIMER_REAL, 0)
 
     def __exit__(self, *_):
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        self.disarm()
         signal.signal(signal.SIGALRM, self._before)
+        signal.setitimer(signal.ITIMER_REAL, *self._timer)
 
 
 def test_a_signal_handler_that_flushes():
@@ -212,7 +217,13 @@ def test_a_signal_handler_that_flushes():
         with Producer(broker.bootstrap, linger_ms=0) as producer:
             one_after_the_other(producer, 3)
             sent = 3
-            with Alarms(lambda: producer.flush(20)):
+
+            def flush():
+                producer.flush(20)
+                alarms.arm()  # only now: never within itself
+
+            with Alarms(flush) as alarms:
+                alarms.arm()
                 ends = time.monotonic() + 2
                 while time.monotonic() < ends:
                     producer.send("t", b"%d" % sent)
@@ -231,16 +242,21 @@ def test_a_signal_handler_that_raises(kind):
         with Producer(broker.bootstrap, linger_ms=0) as producer:
             one_after_the_other(producer, 3)
             number, ends = 0, time.monotonic() + 2
-            while time.monotonic() < ends:
-                try:
-                    with Alarms(interrupt):
-                        while True:
+            with Alarms(interrupt) as alarms:
+                while time.monotonic() < ends:
+                    try:
+                        alarms.arm()
+                        while (
+                            time.monotonic() < ends and number < MANY
+                        ):  # finalizers lose what is raised in them
                             number += 1
                             accepted.append(producer.send("t", b"n%d" % number, b"key"))
                             if not number % 7:
                                 time.sleep(0.0003)
-                except kind:
-                    refused.append(number)
+                        alarms.disarm()
+                        break
+                    except kind:
+                        refused.append(number)
             assert refused
             for future in accepted:
                 future.result(10)
