@@ -2,7 +2,8 @@
 
 Requests of small batches are as many as their batches are few bytes, so that none of this may be a Python loop.
 Whatever is rare (leaders that are not known, errors in answers, retries) stays in bowstring.clients.sender.
-All of it runs in the sender's thread and under the GIL; see accumulator.pxd.
+All of it runs under the GIL, in the sender's thread or, by a short cut, in one that has the sender's turn (direct_send.pyx);
+see accumulator.pxd.
 """
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_FromStringAndSize
