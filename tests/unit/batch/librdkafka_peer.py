@@ -12,6 +12,8 @@ import time
 
 from confluent_kafka import Consumer, Producer
 
+from bowstring._native.decode import batch_headers
+
 PRODUCE, FETCH = 0, 1
 CLIENT_ID = b"\x00\x01t"
 DEADLINE_SECONDS = 30
@@ -33,7 +35,8 @@ class MockBroker:
             return stream.read(struct.unpack(">i", stream.read(4))[0])[4:]
 
     def write(self, topic: str, records: list[tuple], config: dict[str, str]) -> None:
-        """Has librdkafka encode the records into one batch and send it."""
+        """Has librdkafka encode the records and send them; mostly in one batch, but its threads may begin to
+        send while the records are still on their way from the topic's queue to the partition's."""
         producer = Producer(
             {"bootstrap.servers": "{}:{}".format(*self.address), "linger.ms": 100, "log_level": 0} | config
         )
@@ -41,20 +44,29 @@ class MockBroker:
             producer.produce(topic, value, key, partition=0, timestamp=timestamp, headers=list(headers))
         assert producer.flush(DEADLINE_SECONDS) == 0
 
-    def fetch_raw(self, topic: str) -> bytes:
+    def fetch_raw(self, topic: str, count: int) -> bytes:
+        """The first `count` records' batches, which the mock gives one at a time."""
+        found, offset = b"", 0
+        deadline = time.monotonic() + DEADLINE_SECONDS
+        while offset < count:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"the mock broker gave {offset} of {count} records of {topic}")
+            found += self.fetch_once(topic, offset)
+            if found:
+                last = batch_headers(found)[-1]
+                offset = last.last_offset + 1
+        return found
+
+    def fetch_once(self, topic: str, offset: int) -> bytes:
         name = struct.pack(">h", len(topic)) + topic.encode()
         body = struct.pack(">iiiib", -1, 100, 1, 1 << 24, 0) + struct.pack(">i", 1) + name
-        body += struct.pack(">iiqi", 1, 0, 0, 1 << 24)
-        deadline = time.monotonic() + DEADLINE_SECONDS
-        while time.monotonic() < deadline:
-            answer = self.ask(FETCH, 4, body)
-            at = 4 + 4 + len(name) + 4 + 4  # throttle, topics, name, partitions, index
-            error, _, _, aborted, size = struct.unpack_from(">hqqii", answer, at)
-            assert error == 0
-            assert aborted <= 0
-            if size > 0:
-                return answer[-size:]
-        raise TimeoutError(f"the mock broker gave nothing of {topic}")
+        body += struct.pack(">iiqi", 1, 0, offset, 1 << 24)
+        answer = self.ask(FETCH, 4, body)
+        at = 4 + 4 + len(name) + 4 + 4  # throttle, topics, name, partitions, index
+        error, _, _, aborted, size = struct.unpack_from(">hqqii", answer, at)
+        assert error == 0
+        assert aborted <= 0
+        return answer[len(answer) - max(size, 0) :]
 
     def produce_raw(self, topic: str, batch: bytes) -> None:
         self.producer.list_topics(topic, timeout=DEADLINE_SECONDS)  # creates it
