@@ -23,7 +23,6 @@ cdef class Lane:
     cdef public bint epoch_bump          # numbers have been skipped: what follows begins again in the next epoch
     cdef object leader                   # the broker that leads the partition, as the sender last looked it up
     cdef int64_t leader_version          # in metadata of this version
-    cdef public object short_cut         # how a caller sends a batch itself; see direct_send.pyx
 
     cpdef double due_in_s(self, double now, double linger_s, int64_t batch_bytes, bint hurry)
     cpdef int32_t sequence(self, Batch batch, tuple producer)

@@ -84,24 +84,38 @@ cdef class Poller:
     It does so only while that is useful: a short wait earns a credit, looking in vain costs two. And only while it
     is free: the processor is offered to others at each look, and when one took it, nobody looks for REST_NS.
     """
-    cdef int descriptor
-    cdef int32_t credit
-    cdef long long rest_until_ns
-    cdef bint alone                # one processor: who is waited for needs it
 
     def __init__(self, int descriptor):
         self.descriptor = descriptor
         self.alone = len(os.sched_getaffinity(0)) == 1
 
-    def wait(self, double timeout_s, bint patient=False):
-        """(descriptor, events) of each that has something; waits at most `timeout_s` seconds for the first.
+    cpdef list lend(self, double timeout_s, turn):
+        """What `wait` does, while others may take `turn`, a lock that the caller holds: who does, owns what the caller
+        owns. Sleeps at once."""
+        cdef double now = monotonic_ns() / 1e9
+        timeout_s = min(timeout_s, self.alarm - now)
+        if timeout_s <= 0:
+            return self.wait(0.0)
+        self.wakes_at = now + timeout_s
+        turn.release()
+        try:
+            return self.wait(timeout_s, True)
+        finally:
+            turn.acquire()
+
+    cpdef list wait(self, double timeout_s, bint patient=False):
+        """(descriptor, events) of each that has something; waits at most `timeout_s` seconds for the first, and not
+        beyond the alarm.
 
         Args:
             patient: sleep at once.
         """
         cdef epoll_event events[EVENTS_MAX]
-        cdef int timeout_ms = <int>(timeout_s * 1000 + 0.999), count, i
+        cdef int timeout_ms, count, i
         cdef long long began_ns
+        if timeout_s > 0:
+            timeout_s = min(timeout_s, self.alarm - monotonic_ns() / 1e9)
+        timeout_ms = <int>(timeout_s * 1000 + 0.999)
         if timeout_ms <= 0:
             count = epoll_wait(self.descriptor, events, EVENTS_MAX, 0)
         else:
@@ -109,7 +123,7 @@ cdef class Poller:
                 began_ns = monotonic_ns()
                 count = 0
                 if not patient and not self.alone and self.credit > 0 and began_ns >= self.rest_until_ns:
-                    count = self.look(events, began_ns)
+                    count = look(self, events, began_ns)
                 if count == 0:
                     count = epoll_wait(self.descriptor, events, EVENTS_MAX, timeout_ms)
                 if self.credit < CREDIT_MAX and monotonic_ns() - began_ns < SHORT_NS:
@@ -118,24 +132,26 @@ cdef class Poller:
             add_i32(&wanting, -1)
         return [(events[i].data.fd, events[i].events) for i in range(count)]
 
-    cdef int look(self, epoll_event *events, long long began_ns) noexcept nogil:
-        cdef long long now_ns = began_ns, before_ns
-        cdef int count
-        while now_ns - began_ns < SPIN_NS:
-            count = epoll_wait(self.descriptor, events, EVENTS_MAX, 0)
-            if count != 0:
-                return count
-            before_ns = now_ns
-            sched_yield()
-            now_ns = monotonic_ns()
-            if now_ns - before_ns > TAKEN_NS:
-                self.rest_until_ns = now_ns + REST_NS
-                break
-        self.credit -= LOOK_COST
-        return 0
+
+cdef int look(Poller poller, epoll_event *events, long long began_ns) noexcept nogil:
+    """epoll_wait for SPIN_NS, without sleeping."""
+    cdef long long now_ns = began_ns, before_ns
+    cdef int count
+    while now_ns - began_ns < SPIN_NS:
+        count = epoll_wait(poller.descriptor, events, EVENTS_MAX, 0)
+        if count != 0:
+            return count
+        before_ns = now_ns
+        sched_yield()
+        now_ns = monotonic_ns()
+        if now_ns - before_ns > TAKEN_NS:
+            poller.rest_until_ns = now_ns + REST_NS
+            break
+    poller.credit -= LOOK_COST
+    return 0
 
 
-def send_queue(int descriptor, out not None, bint keep_gil=False):
+cpdef int send_queue(int descriptor, out, bint keep_gil=False) except -1:
     """Sends the buffers of a deque to a non-blocking socket; what the socket took is taken off.
 
     Small ones, and with `keep_gil` all, go without letting the GIL go.
@@ -147,13 +163,14 @@ def send_queue(int descriptor, out not None, bint keep_gil=False):
     while out:
         held = send_some(descriptor, out, keep_gil, pieces, &sent)
         if sent < 0:
-            return
+            return 0
         for i in range(held):
             if <Py_ssize_t>pieces[i].iov_len > sent:
                 out[0] = out[0][sent:]
-                return                                   # full, for now
+                return 0                                 # full, for now
             sent -= pieces[i].iov_len
             out.popleft()
+    return 0
 
 
 cdef int send_message(int descriptor, const msghdr *message, Py_ssize_t *sent) noexcept nogil:
@@ -199,7 +216,7 @@ cdef Py_ssize_t send_some(int descriptor, object out, bint keep_gil, iovec *piec
     return held
 
 
-def receive_some(int descriptor, buffer not None, Py_ssize_t at):
+cpdef Py_ssize_t receive_some(int descriptor, buffer, Py_ssize_t at) except -2:
     """Receives what is there into `buffer` from `at` on; keeps the GIL, which is to be had again less soon than that.
 
     Returns:

@@ -1,4 +1,4 @@
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from typing import Any
 
 from bowstring._native.accumulator import Accumulator
@@ -12,6 +12,7 @@ from bowstring.clients.records import Node
 Outcome = tuple[Any, Exception | None, int, int]
 
 class SendCounters:
+    requests: int
     records: int
     batches: int
     batch_bytes: int
@@ -19,7 +20,12 @@ class SendCounters:
     plain_bytes: int
     queue_s: float
     queue_max_s: float
-    def count(self, batches: Sequence[Batch], now: float) -> None: ...
+    answers: int
+    latency_s: float
+    latency_max_s: float
+    sample_at: float
+    def sent(self, batches: Sequence[Batch], now: float) -> None: ...
+    def answered(self, latency_s: float) -> None: ...
 
 class Acknowledgements:
     @property
@@ -29,6 +35,7 @@ def collect(
     shared: Accumulator,
     cluster: Cluster,
     client: NetworkClient,
+    in_flight: Mapping[Node, Sized],
     settings: ProducerSettings,
     now: float,
     hurry: bool,
@@ -42,7 +49,7 @@ def seal_all(
 ) -> None: ...
 def partitions_by_topic(batches: Sequence[Batch]) -> dict[str, list[tuple[int, memoryview]]]: ...
 def interleave(
-    head: bytes, topics: list[tuple[bytes, list[tuple[int, memoryview]]]], version: int
+    head: bytes, correlation_id: int, topics: list[tuple[bytes, list[tuple[int, memoryview]]]], version: int
 ) -> list[memoryview]: ...
 def parse_acknowledgements(frame: memoryview, version: int) -> Acknowledgements | None: ...
 def acknowledge(
@@ -52,4 +59,5 @@ def acknowledge(
     names: Mapping[bytes, str],
     finished: list[Outcome],
 ) -> list[Any]: ...
+def failures(finished: Sequence[Outcome]) -> list[tuple[Any, Exception]]: ...
 def publish(shared: Accumulator, finished: Sequence[Outcome]) -> None: ...

@@ -2,8 +2,8 @@
 
 Requests of small batches are as many as their batches are few bytes, so that none of this may be a Python loop.
 Whatever is rare (leaders that are not known, errors in answers, retries) stays in bowstring.clients.sender.
-All of it runs under the GIL, in the sender's thread or, by a short cut, in one that has the sender's turn (direct_send.pyx);
-see accumulator.pxd.
+All of it runs under the GIL, in the sender's thread or in a caller's that has the sender's turn (direct_send.pyx); see
+accumulator.pxd.
 """
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_FromStringAndSize
@@ -22,6 +22,7 @@ cdef enum:
     RECORD_ERRORS_FROM = 8
     LOG_START_FROM = 5
     LENGTH_BYTES = 4
+    CORRELATION_AT = 8                                   # behind the length, API key and version
 
 cdef double NEVER = float("inf")
 
@@ -37,22 +38,25 @@ cdef class NodeLoad:
     cdef list taken
 
 
-cdef NodeLoad load_of(dict loads, object node, object client):
+cdef NodeLoad load_of(dict loads, object node, object client, dict in_flight):
     cdef NodeLoad load = loads.get(node)
+    cdef object sent
     if load is None:
         load = NodeLoad.__new__(NodeLoad)
         load.node = node
-        load.backing_off = client.backing_off(node)
-        load.in_flight = client.in_flight(node)
+        sent = in_flight.get(node)
+        load.backing_off = sent is None and client.backing_off(node)
+        load.in_flight = len(sent) if sent is not None else client.in_flight(node)
         load.taken = []
         loads[node] = load
     return load
 
 
-def collect(Accumulator shared not None, cluster, client, settings, double now, bint hurry):
+cpdef tuple collect(Accumulator shared, cluster, client, dict in_flight, settings, double now, bint hurry):
     """Takes a batch of each partition that has one to be sent; (batches by leader, seconds until more is due).
 
-    `cluster` and `client` are a Cluster and a NetworkClient, `settings` a ProducerSettings.
+    `cluster` and `client` are a Cluster and a NetworkClient, `settings` a ProducerSettings; `in_flight` has what is
+    unanswered of the brokers that are there, as far as that is known without asking the client.
     """
     cdef Lane lane
     cdef NodeLoad load = None
@@ -70,7 +74,7 @@ def collect(Accumulator shared not None, cluster, client, settings, double now, 
             lane.leader = cluster.leader(lane.partition[0], lane.partition[1])
             lane.leader_version = version
         if lane.leader is not None and (load is None or load.node is not lane.leader):
-            load = load_of(loads, lane.leader, client)
+            load = load_of(loads, lane.leader, client, in_flight)
         if lane.leader is None or load.backing_off:
             cluster.want(lane.partition[0])
             cluster.invalidate()
@@ -88,7 +92,7 @@ def collect(Accumulator shared not None, cluster, client, settings, double now, 
     return {load.node: load.taken for load in loads.values() if load.taken}, wait_s
 
 
-def seal_all(Accumulator shared not None, list batches not None, double now, settings, tuple producer not None):
+cpdef int seal_all(Accumulator shared, list batches, double now, settings, tuple producer) except -1:
     """Notes that the batches go out now, and seals those that are not sealed for the producer's present identity."""
     cdef Batch batch
     cdef Lane lane
@@ -104,22 +108,17 @@ def seal_all(Accumulator shared not None, list batches not None, double now, set
             identity = lane.producer if batch.base_sequence < 0 else batch.producer
         if not batch.sealed or batch.base_sequence != base_sequence or batch.producer != identity:
             batch.seal(identity, base_sequence, settings.compression, settings.compression_level)
+    return 0
 
 
 cdef class SendCounters:
-    """What is counted for each batch that goes out."""
-    cdef public int64_t records
-    cdef public int64_t batches
-    cdef public int64_t batch_bytes
-    cdef public int64_t batch_bytes_max
-    cdef public int64_t plain_bytes
-    cdef public double queue_s
-    cdef public double queue_max_s
+    """What is counted for each request and batch. A Python class completes it: `sample`, which notes the totals."""
 
-    def count(self, list batches not None, double now):
-        """These batches go out."""
+    cpdef void sent(self, list batches, double now):
+        """A request with these batches goes out."""
         cdef Batch batch
         cdef int64_t size_bytes
+        self.requests += 1
         for batch in batches:
             size_bytes = batch.wire_size()
             self.batches += 1
@@ -131,8 +130,14 @@ cdef class SendCounters:
                 self.queue_s += (now - batch.created_at) * batch.writer.count
                 self.queue_max_s = max(self.queue_max_s, now - batch.created_at)
 
+    cpdef void answered(self, double latency_s):
+        """A request was answered."""
+        self.answers += 1
+        self.latency_s += latency_s
+        self.latency_max_s = max(self.latency_max_s, latency_s)
 
-def partitions_by_topic(list batches not None):
+
+cpdef dict partitions_by_topic(list batches):
     """(partition, sealed bytes) of each batch, by the name of its topic."""
     cdef Batch batch
     cdef list parts
@@ -147,11 +152,11 @@ def partitions_by_topic(list batches not None):
 # ---------------------------------------------------------------- frames
 
 
-def interleave(bytes head not None, list topics not None, int version):
+cpdef list interleave(bytes head, int32_t correlation_id, list topics, int version):
     """The buffers of a Produce request, its length in front: what is small between batches that are not copied.
 
     Args:
-        head: the request up to its topics.
+        head: the request up to its topics, the correlation id left to be filled in.
         topics: (the topic as requests of this version name it, [(partition, batch), ...]) of each.
     """
     cdef Writer w
@@ -181,6 +186,7 @@ def interleave(bytes head not None, list topics not None, int version):
         if w.failed:
             raise MemoryError("no memory for a request")
         patch_i32(w.data, <int32_t>(w.size - LENGTH_BYTES + lent_bytes))
+        patch_i32(w.data + CORRELATION_AT, correlation_id)
         small = PyBytes_FromStringAndSize(<const char *>w.data, w.size)
     finally:
         writer_free(&w)
@@ -212,7 +218,6 @@ cdef class Acknowledgements:
         topics: (name, topic id, [(partition, base offset, log append time or -1), ...]); the name is empty where
             topics go by id, and the id None where they go by name.
     """
-    cdef readonly list topics
 
 
 cdef list read_parts(Reader *r, int version, int32_t count):
@@ -287,8 +292,7 @@ cdef Acknowledgements read_answer(Reader *r, int version):
     return None if r.bad or topics < 0 or r.at != r.end else made
 
 
-def acknowledge(Accumulator shared not None, list sent not None, Acknowledgements answer not None, names,
-                list finished not None):
+cpdef list acknowledge(Accumulator shared, list sent, Acknowledgements answer, names, list finished):
     """Takes the batches of a request that were acknowledged out of their lanes, and adds their outcomes to `finished`.
 
     Args:
@@ -313,6 +317,11 @@ def acknowledge(Accumulator shared not None, list sent not None, Acknowledgement
             shared.drop(shared.lanes[batch.partition], batch)
             finished.append((batch, None, part[1], part[2]))
     return missing
+
+
+def failures(list finished not None):
+    """(batch, error) of what was not delivered."""
+    return [(outcome[0], outcome[1]) for outcome in finished if outcome[1] is not None]
 
 
 def publish(Accumulator shared not None, list finished not None):

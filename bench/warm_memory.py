@@ -3,7 +3,8 @@
 A virtual machine hands free memory back to its host, and the first touch of such a page afterwards costs the
 guest several times what the page's data does: a broker's CPU per gigabyte then says more about the host than
 about the broker. With memory full of clean cache pages, new pages come from pages just dropped, on every
-machine and for every broker alike.
+machine and for every broker alike. Nor is anything left to be written to the disk from what was measured
+before: the kernel would do that on the processors, and at times of its own.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ class WarmMemory:
         self._position = 0
 
     def fill(self) -> None:
-        """Reads on until less than FREE_BYTES of memory are free."""
+        """Has the disk take what is left to be written, then reads on until less than FREE_BYTES are free."""
+        os.sync()
         file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             os.ftruncate(file, FILE_BYTES)

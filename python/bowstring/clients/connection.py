@@ -16,8 +16,8 @@ from collections.abc import Callable
 from typing import Any
 
 from bowstring._native.arrow_decode_memory import receive_buffer
-from bowstring._native.direct_send import ShortCut
 from bowstring._native.gil_turns import receive_rest, receive_some, send_queue
+from bowstring._native.produce_channel import ProduceChannel
 from bowstring.clients import wire
 from bowstring.clients.errors import (
     BrokerUnreachableError,
@@ -119,10 +119,10 @@ class Connection:
         self._out: deque[memoryview] = deque()
         self._small = bytearray(RECEIVE_BUFFER_BYTES)
         self._small_view = memoryview(self._small)
-        self._small_bytes = 0
+        self.received_bytes = 0
         self.corked = False
-        self._large: memoryview | None = None
-        self._large_bytes = 0
+        self.large: memoryview | None = None
+        self._large_filled = 0
         self._negotiation: Pending | None = None
         self._addresses: deque[tuple[Any, ...]] = deque()
         self.socket: socket.socket | None = None
@@ -226,17 +226,12 @@ class Connection:
         if not pending.expects_reply:
             pending.complete(None, None)
 
-    def short_cut(
-        self, api: Api, head: Callable[[int], bytes], flexible_from: int, number: int
-    ) -> ShortCut | None:
-        """For sending requests of `api`, whose bytes up to their batch `head` makes for a version; None when
-        the broker has none."""
-        assert self.socket is not None
+    def produce_channel(self, api: Api, head: Callable[[int], bytes]) -> ProduceChannel | None:
+        """For requests of `api`, which in a version begin with `head`; None before one was sent."""
         version = self._chosen.get(api)
-        if version is None:
+        if version is None or self.socket is None:
             return None
-        flexible = version >= flexible_from
-        return ShortCut(number, self, self._out, self.socket.fileno(), head(version), version, flexible)
+        return ProduceChannel(self, self._out, self._small, self.socket.fileno(), head(version), version)
 
     def flush(self) -> None:
         """Sends what the socket takes now. Raises OSError when the connection is gone."""
@@ -254,31 +249,32 @@ class Connection:
             ProtocolError: the bytes are not Kafka's protocol.
         """
         assert self.socket is not None
+        self._cut()  # what a channel has left
         while True:
-            if self._large is not None and not self._receive_large(self._large):
+            if self.large is not None and not self._receive_large(self.large):
                 return
-            received = receive_some(self.socket.fileno(), self._small, self._small_bytes)
+            received = receive_some(self.socket.fileno(), self._small, self.received_bytes)
             if received < 0:
                 return
-            full = received == RECEIVE_BUFFER_BYTES - self._small_bytes
-            self._small_bytes += received
+            full = received == RECEIVE_BUFFER_BYTES - self.received_bytes
+            self.received_bytes += received
             self._cut()
-            if not full and self._large is None:
+            if not full and self.large is None:
                 return
 
     def _receive_large(self, frame: memoryview) -> bool:
         """Whether the frame that is too large for the small buffer is whole."""
         assert self.socket is not None
-        self._large_bytes = receive_rest(self.socket.fileno(), frame, self._large_bytes)
-        if self._large_bytes < len(frame):
+        self._large_filled = receive_rest(self.socket.fileno(), frame, self._large_filled)
+        if self._large_filled < len(frame):
             return False
-        self._large = None
+        self.large = None
         self.replies.append(self._match(frame))
         return True
 
     def _cut(self) -> None:
         """Cuts whole frames out of the small buffer; the rest of a larger one gets its own memory."""
-        at, end, view = 0, self._small_bytes, self._small_view
+        at, end, view = 0, self.received_bytes, self._small_view
         while end - at >= 4:
             (size,) = struct.unpack_from(">i", self._small, at)
             if size < 4 or (self.state != READY and size > NEGOTIATION_BYTES_MAX):
@@ -289,14 +285,14 @@ class Connection:
                     break
                 frame = self._room(size)
                 frame[:have] = view[at + 4 : end]
-                self._large, self._large_bytes = frame, have
+                self.large, self._large_filled = frame, have
                 at = end
                 break
             self.replies.append(self._match(memoryview(bytes(view[at + 4 : at + 4 + size]))))
             at += 4 + size
         if at:
             self._small[: end - at] = self._small[at:end]
-            self._small_bytes = end - at
+            self.received_bytes = end - at
 
     def _room(self, size: int) -> memoryview:
         """Memory for an answer, which the system gives as bytes arrive."""

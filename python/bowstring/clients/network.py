@@ -10,7 +10,6 @@ import functools
 import logging
 import select
 import socket
-import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -67,11 +66,8 @@ class NetworkClient:
         self._backoff_s = reconnect_backoff_ms / 1000
         self._backoff_max_s = reconnect_backoff_max_ms / 1000
         self._epoll = select.epoll()
-        self._poller = Poller(self._epoll.fileno())
+        self.poller = Poller(self._epoll.fileno())
         self._watched: dict[int, Connection] = {}  # by descriptor
-        # Of the turn's owner, who may be another thread while a poll sleeps:
-        self.wakes_at = 0.0  # when that poll returns by itself
-        self.alarm = 0.0  # no deadline is earlier; some may be met by then
         self._connections: dict[tuple[str, int], Connection] = {}
         self._interest: dict[Connection, int] = {}
         self._failures: dict[tuple[str, int], tuple[int, float, ClientError]] = {}
@@ -82,7 +78,7 @@ class NetworkClient:
         self._closed = False
         self._forked: ForkedError | None = None
         self.losses = 0  # connections that broke or could not be made
-        self._early: list[Callable[[], None]] = []  # callbacks of what was done before it was sent
+        self.early: list[Callable[[], None]] = []  # callbacks of what was done before it was sent
         forks.watch(self)
 
     # ------------------------------------------------------------ asking
@@ -112,42 +108,35 @@ class NetworkClient:
         except ClientError as error:  # unreachable now, or lately
             pending.complete(None, error)
         else:
-            self.alarm = min(self.alarm, pending.deadline)
+            self.poller.alarm = min(self.poller.alarm, pending.deadline)
             self._guarded(connection, connection.send, pending)
         if not pending.done:
             pending.callback = callback
         elif callback is not None:
             # Within `poll`, as always: the caller may not have noted yet what it is waiting for.
-            self._early.append(functools.partial(callback, pending))
+            self.early.append(functools.partial(callback, pending))
         return pending
 
-    def poll(self, timeout_s: float, turn: threading.Lock | None = None) -> None:
-        """Sends and receives until something happened or the time is over; completes what was answered.
-
-        Args:
-            turn: held by the caller, and lent to others while nothing happens: who takes it owns the client.
-        """
+    def poll(self, timeout_s: float) -> None:
+        """Sends and receives until something happened or the time is over; completes what was answered."""
         if self._closed:
             raise self._forked or ClosedError("this client is closed")
-        now = time.monotonic()
-        timeout_s = 0.0 if self._early else max(0.0, min(timeout_s, self.alarm - now))
-        if turn is None or timeout_s == 0.0:
-            found = self._poller.wait(timeout_s)
-        else:
-            self.wakes_at = now + timeout_s
-            turn.release()
-            try:
-                found = self._poller.wait(timeout_s, patient=True)
-            finally:
-                turn.acquire()
+        self.serve(self.poller.wait(0.0 if self.early else timeout_s))
+
+    def serve(self, found: list[tuple[int, int]]) -> None:
+        """Sends and receives what can be; completes what was answered or is too late.
+
+        Args:
+            found: descriptors and what has happened there, as `poller` tells.
+        """
         # Whose they are is settled first: what is served may close one and open another with its number.
         for connection, descriptor, events in [(self._watched.get(one), one, what) for one, what in found]:
             if connection is not None:
                 self._serve(connection, events)
-            elif descriptor == self._wake_reader.fileno():
+            elif descriptor == self.wake_reader:
                 self._drain_wakeups()
         self._expire()
-        early, self._early = self._early, []
+        early, self.early = self.early, []
         for callback in early:
             callback()
 
@@ -172,6 +161,11 @@ class NetworkClient:
     def wake_descriptor(self) -> int:
         """A byte written to this descriptor does what `wakeup` does, until the client is closed."""
         return self._wake_writer.fileno()
+
+    @property
+    def wake_reader(self) -> int:
+        """The descriptor that turns readable then."""
+        return self._wake_reader.fileno()
 
     def cork(self) -> None:
         """Requests gather from now on, until `uncork` writes them with as few system calls as possible."""
@@ -256,7 +250,7 @@ class NetworkClient:
             self._note_failure(address, error)
             raise
         self._connections[address] = connection
-        self.alarm = min(self.alarm, connection.deadline)
+        self.poller.alarm = min(self.poller.alarm, connection.deadline)
         self._watch(connection)
         return connection
 
@@ -310,22 +304,15 @@ class NetworkClient:
             while connection.replies:
                 connection.finish()
         if connection.ready and negotiating:
-            self.alarm = 0.0  # requests that waited have their own deadlines from now on
+            self.poller.alarm = 0.0  # requests that waited have their own deadlines from now on
             self._failures.pop((connection.node.host, connection.node.port), None)
 
     def _guarded(self, connection: Connection, action: Callable[..., None], *args: Any) -> None:
         """Runs `action`; a failing connection is dropped and its requests fail, nobody else's."""
-        connecting = not connection.ready
         try:
             action(*args)
         except (OSError, EOFError) as error:
-            reason = (
-                "it closed the connection" if isinstance(error, EOFError) else error.strerror or str(error)
-            )
-            if connecting:
-                self._drop(connection, BrokerUnreachableError(connection.node, reason))
-            else:
-                self._drop(connection, ConnectionLostError(connection.node, reason))
+            self.lost(connection, error)
         except ClientError as error:
             if isinstance(error, GarbledAnswerError):
                 _log.warning("%s", error)
@@ -333,6 +320,12 @@ class NetworkClient:
         else:
             if connection.state != CLOSED and not connection.corked:
                 self._watch(connection)
+
+    def lost(self, connection: Connection, error: OSError | EOFError) -> None:
+        """The system says that a connection is gone: its requests fail."""
+        reason = "it closed the connection" if isinstance(error, EOFError) else error.strerror or str(error)
+        kind = ConnectionLostError if connection.ready else BrokerUnreachableError
+        self._drop(connection, kind(connection.node, reason))
 
     def _drop(self, connection: Connection, error: ClientError) -> None:
         self.losses += 1
@@ -355,7 +348,7 @@ class NetworkClient:
     def _expire(self) -> None:
         """Drops connections that are late; looks at what is in flight only when some of it may be."""
         now = time.monotonic()
-        if now < self.alarm:
+        if now < self.poller.alarm:
             return
         for connection in list(self._connections.values()):
             if not connection.ready:
@@ -368,9 +361,10 @@ class NetworkClient:
                     self._drop(
                         connection, RequestTimedOutError(wire.api_name(late.api), late.node, late.timeout_s)
                     )
-        self.alarm = now + ALARM_MAX_S
+        self.poller.alarm = now + ALARM_MAX_S
         for connection in self._connections.values():
             if connection.ready:
-                self.alarm = min([self.alarm, *(pending.deadline for pending in connection.in_flight)])
+                deadlines = [pending.deadline for pending in connection.in_flight]
             else:
-                self.alarm = min(self.alarm, connection.deadline)
+                deadlines = [connection.deadline]
+            self.poller.alarm = min([self.poller.alarm, *deadlines])

@@ -33,27 +33,28 @@ class ProduceFrame(FramedRequest):
 
     def buffers(self, version: int, correlation_id: int, client_id: str) -> list[memoryview]:
         """The frame, its length in front, as buffers to be sent one after the other."""
-        flexible = version >= FLEXIBLE_VERSION
-        tags = b"\0" if flexible else b""
-        name = client_id.encode()
-        head = struct.pack(">hhih", ProduceRequest.api_key, version, correlation_id, len(name)) + name + tags
-        head += (b"\0" if flexible else b"\xff\xff") + struct.pack(">hi", self.acks, self.timeout_ms)
+        head = request_head(version, client_id, self.acks, self.timeout_ms)
         topics = [
-            (topic.topic_id if version >= TOPIC_ID_VERSION else _text(topic.name, flexible), topic.partitions)
-            for topic in self.topics
+            (topic_head(topic.name, topic.topic_id, version), topic.partitions) for topic in self.topics
         ]
-        return interleave(head, topics, version)
-
-    def head(self, version: int, client_id: str) -> bytes:
-        """The frame up to the size of its only batch, which is empty; its length and id are of no use."""
-        whole = b"".join(self.buffers(version, 0, client_id))
-        # Behind it: a size of four bytes, or one of a byte and the tags of partition, topic and request.
-        return whole[:-4]
+        return interleave(head, correlation_id, topics, version)
 
 
-def _text(text: str, flexible: bool) -> bytes:
-    data = text.encode()
-    if not flexible:
+def request_head(version: int, client_id: str, acks: int, timeout_ms: int) -> bytes:
+    """A request up to its topics, without its length; its correlation id is left to be filled in."""
+    flexible = version >= FLEXIBLE_VERSION
+    name = client_id.encode()
+    head = struct.pack(">hhih", ProduceRequest.api_key, version, 0, len(name)) + name
+    head += b"\0\0" if flexible else b"\xff\xff"  # no tags; no transactional id
+    return head + struct.pack(">hi", acks, timeout_ms)
+
+
+def topic_head(name: str, topic_id: bytes, version: int) -> bytes:
+    """A topic in a request, up to its partitions."""
+    if version >= TOPIC_ID_VERSION:
+        return topic_id
+    data = name.encode()
+    if version < FLEXIBLE_VERSION:
         return struct.pack(">h", len(data)) + data
     # A topic's name has at most 249 bytes, so that its length fits into two of the varint's.
     size = len(data) + 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Sequence
 
 from bowstring._native.produce_rounds import SendCounters
 from bowstring.clients.accumulator import ProduceBatch
@@ -26,35 +25,19 @@ class ProducerMetrics(SendCounters):
     """Counters of one producer. Written by its sender thread; reads see each at some recent value."""
 
     def __init__(self) -> None:
-        self.requests = 0
-        self.answers = 0
-        self.latency_s = 0.0
-        self.latency_max_s = 0.0
         self.errors = 0
         self.retries = 0
         self.splits = 0
         self._samples: deque[tuple[float, tuple[int, ...]]] = deque(maxlen=SAMPLES)
-        self._samples.append((time.monotonic(), self._totals()))
+        self.sample(time.monotonic())
 
     def _totals(self) -> tuple[int, ...]:
         return (self.records, self.batch_bytes, self.requests, self.errors, self.retries)
 
-    def sent(self, batches: Sequence[ProduceBatch], now: float) -> None:
-        """A request with these batches goes out."""
-        self.requests += 1
-        self.count(batches, now)
-        self._sample(now)
-
-    def _sample(self, now: float) -> None:
-        if now - self._samples[-1][0] >= SAMPLE_S:
-            self._samples.append((now, self._totals()))
-
-    def answered(self, latency_s: float, now: float) -> None:
-        """A request was answered."""
-        self._sample(now)  # what callers send themselves is counted without
-        self.answers += 1
-        self.latency_s += latency_s
-        self.latency_max_s = max(self.latency_max_s, latency_s)
+    def sample(self, now: float) -> None:
+        """Notes the totals, which rates are taken from."""
+        self._samples.append((now, self._totals()))
+        self.sample_at = now + SAMPLE_S
 
     def failed(self, batch: ProduceBatch) -> None:
         """A batch could not be delivered."""

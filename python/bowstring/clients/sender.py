@@ -2,8 +2,9 @@
 
 With linger 0 a caller whose record opens a batch sends it while this thread sleeps (`direct_send.pyx`).
 
-It and the threads that send share the GIL, and one that sends without pause gives it up every 5 ms only. So a
-pass does much at once: it takes everything that may go, writes it all, and only then lets go of the GIL.
+It and the threads that send share the GIL, and one that sends without pause gives it up every 5 ms only. So
+much is done at once: it takes everything that may go, writes it all, and only then lets go of the GIL. What
+happens all the time runs natively, in rounds (`sender_rounds.pyx`); here is what begins and ends them.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ import time
 from bowstring._native import produce_rounds
 from bowstring._native.accumulator import Accumulator
 from bowstring._native.direct_send import DirectSender
+from bowstring._native.produce_channel import ProduceChannels, SentBatches
+from bowstring._native.sender_rounds import SenderRounds
 from bowstring.clients.accumulator import PartitionQueue, ProduceBatch
 from bowstring.clients.cluster import Cluster
 from bowstring.clients.connection import Pending
@@ -27,7 +30,7 @@ from bowstring.clients.errors import (
     broker_error,
 )
 from bowstring.clients.network import NetworkClient
-from bowstring.clients.produce_frames import FLEXIBLE_VERSION, ProduceFrame, TopicBatches
+from bowstring.clients.produce_frames import ProduceFrame, TopicBatches, request_head, topic_head
 from bowstring.clients.producer_config import ProducerSettings
 from bowstring.clients.producer_metrics import ProducerMetrics
 from bowstring.clients.records import Node
@@ -79,17 +82,27 @@ class Sender:
         self.last_error: Exception | None = None
         self._told_at = -TOLD_EVERY_S
         self._turn = threading.Lock()  # held by who works with the client and the batches on their way
-        self._producer = (-1, -1)
         self._identifying: Pending | None = None
         self._identify_at = 0.0
         self._seen_version = -1
-        self._finished: list[tuple[ProduceBatch, Exception | None, int, int]] = []
-        self._direct: DirectSender | None = None
-        self._direct_basis: tuple[object, ...] = ()
+        self._timeout_ms = int(config.request_timeout_s * 1000)
+        self._channels = ProduceChannels(
+            accumulator,
+            client,
+            config,
+            self.metrics,
+            cluster,
+            Pending,
+            ProduceRequest,
+            self._answered,
+            self._unmentioned,
+        )
+        self._basis: tuple[object, ...] = ()
+        self._rounds = SenderRounds(
+            self._channels, self, cluster, self._turn, client.poller, client.wake_reader
+        )
         if config.linger_s == 0 and config.acks != 0 and config.compression == 0:
-            self._direct = accumulator.direct = DirectSender(
-                accumulator, self._turn, client, config, self.metrics, Pending, ProduceRequest, self._answered
-            )
+            accumulator.direct = DirectSender(self._channels, self._turn, client.poller)
         accumulator.wake_descriptor = client.wake_descriptor
         self.thread = threading.Thread(target=self._run, name="bowstring-producer", daemon=True)
 
@@ -120,11 +133,10 @@ class Sender:
         finally:
             self.abandon = True
             self.accumulator.wake_descriptor = -1
-            if self._direct is not None:
-                self._direct.forget()
+            self._channels.forget()
             self.client.close()
             self._fail_all(error)
-            self._settle()
+            self.settle()
             self.accumulator.direct = None  # which knows this thread's object, and that the accumulator
             self._turn.release()
             with self.lock:
@@ -136,100 +148,75 @@ class Sender:
     def _pass(self) -> None:
         accumulator = self.accumulator
         accumulator.sleeping = True  # what comes from here on wakes the poll below
-        if self._direct is not None:
-            self.client.flush_left()
-        wait_s = self.cluster.maintain()
-        if self.config.idempotent and self._producer[0] < 0:
-            wait_s = min(wait_s, self._identify())
+        self.client.flush_left()
+        self._renew_channels()
+        limit_s = self.cluster.maintain()
+        due_s = float("inf")
+        if self.config.idempotent and self._channels.producer[0] < 0:
+            limit_s = min(limit_s, self._identify())
         elif accumulator.active:
-            wait_s = min(wait_s, self._send_due())
-        wait_s = min(wait_s, self._expire())
-        self._settle()
+            due_s = self._rounds.send_due()
+        limit_s = min(limit_s, self._expire())
+        self.settle()
         if self._ended():
             return
-        self._renew_short_cuts()
-        self.client.poll(wait_s, self._turn)
-        self._settle()
+        self._renew_channels()
+        if self.client.early:
+            due_s = 0.0
+        self.client.serve(self._rounds.run(due_s, limit_s))
+        self.settle()
+        if (now := time.monotonic()) >= self.metrics.sample_at:
+            self.metrics.sample(now)
         if self.cluster.version != self._seen_version or self.cluster.topic_errors:
             self._seen_version = self.cluster.version
             accumulator.metadata_version = self.cluster.version
             self._notify()
 
-    def _renew_short_cuts(self) -> None:
-        """Before callers may have the turn: what they rely on may have changed since they had it."""
-        basis = (self.client.losses, self.cluster.version, self._producer)
-        if self._direct is not None and basis != self._direct_basis:
-            self._direct_basis = basis
-            self._direct.producer = self._producer
-            self._direct.forget()
+    def _renew_channels(self) -> None:
+        """Before channels are used, here or by a caller: what they rely on may have changed."""
+        basis = (self.client.losses, self.cluster.version, self._channels.producer)
+        if basis != self._basis:
+            self._basis = basis
+            self._channels.forget()
 
-    def _make_short_cut(self, node: Node, batch: ProduceBatch) -> None:
-        """A later batch for this partition may be sent by the caller who opens it."""
-        queue = self._queue(batch)
+    def _open_channel(self, node: Node) -> None:
+        """Later requests to `node` need no Python, as far as they are answered."""
         connection = self.client.ready_connection(node)
-        if self._direct is None or connection is None or self._direct.holds(queue.short_cut):
+        if connection is None or self.config.acks == 0 or node in self._channels.by_node:
             return
-        topic, number = batch.partition
-        frame = ProduceFrame(
-            self.config.acks,
-            int(self.config.request_timeout_s * 1000),
-            [TopicBatches(topic, self.cluster.topic_id(topic), [(number, memoryview(b""))])],
-        )
-        client_id = self.client.client_id
-        queue.short_cut = connection.short_cut(
+        channel = connection.produce_channel(
             ProduceRequest,
-            lambda version: frame.head(version, client_id),
-            FLEXIBLE_VERSION,
-            self._direct.number,
+            lambda version: request_head(version, self.client.client_id, self.config.acks, self._timeout_ms),
         )
+        if channel is not None:
+            self._channels.open(node, channel)
 
-    def _send_due(self) -> float:
-        """Sends all that may go; seconds until more will be due."""
-        while True:
-            losses = self.client.losses
-            self.client.cork()
-            try:
-                due_s = self._send_until_none_is_due()
-            finally:
-                self.client.uncork()
-            # Writing may have found a connection broken: then what it carried is due again, at its time.
-            if self.client.losses == losses:
-                return due_s
+    def topic_head(self, topic: str, version: int) -> bytes:
+        """A topic as Produce requests of `version` name it."""
+        return topic_head(topic, self.cluster.topic_id(topic), version)
 
-    def _send_until_none_is_due(self) -> float:
-        config = self.config
-        while True:
-            hurry = self.flushes > 0 or self.closing or self.memory_short
-            requests, due_s = produce_rounds.collect(
-                self.accumulator, self.cluster, self.client, config, time.monotonic(), hurry
-            )
-            if not requests:
-                return due_s
-            for node, taken in requests.items():
-                self._transmit(node, taken)
-
-    def _transmit(self, node: Node, taken: list[ProduceBatch]) -> None:
+    def transmit(self, node: Node, taken: list[ProduceBatch]) -> None:
+        """Sends batches to `node`, which there is no channel to."""
         config = self.config
         now = time.monotonic()
-        produce_rounds.seal_all(self.accumulator, taken, now, config, self._producer)
+        produce_rounds.seal_all(self.accumulator, taken, now, config, self._channels.producer)
         self.metrics.sent(taken, now)
         self.client.send(
             node,
             ProduceRequest,
             lambda version: self._request(taken),
             timeout_s=config.request_timeout_s,
-            callback=lambda pending: self._answered(taken, pending),
+            callback=SentBatches(taken, self._answered),
             expects_reply=config.acks != 0,
         )
-        if self._direct is not None and len(taken) == 1:
-            self._make_short_cut(node, taken[0])
+        self._open_channel(node)
 
     def _request(self, taken: list[ProduceBatch]) -> ProduceFrame:
         topics = [
             TopicBatches(name, self.cluster.topic_id(name), parts)
             for name, parts in produce_rounds.partitions_by_topic(taken).items()
         ]
-        return ProduceFrame(self.config.acks, int(self.config.request_timeout_s * 1000), topics)
+        return ProduceFrame(self.config.acks, self._timeout_ms, topics)
 
     def _queue(self, batch: ProduceBatch) -> PartitionQueue:
         queue = self.accumulator.lanes[batch.partition]
@@ -248,13 +235,12 @@ class Sender:
             for batch in taken:
                 self._done(batch, None)
             return
-        now = time.monotonic()
-        self.metrics.answered(now - taken[0].sent_at, now)
+        self.metrics.answered(time.monotonic() - taken[0].sent_at)
         answers = {}
         if isinstance(pending.response, produce_rounds.Acknowledgements):
             names = self.cluster.names
             taken = produce_rounds.acknowledge(
-                self.accumulator, taken, pending.response, names, self._finished
+                self.accumulator, taken, pending.response, names, self._channels.finished
             )
             for batch in taken:
                 self._unmentioned(batch)
@@ -288,7 +274,7 @@ class Sender:
             # With an earlier batch still to come the gap closes by itself; else the producer's state is lost.
             queue.epoch_bump = queue.epoch_bump or not earlier
             if queue.epoch_bump and queue.producer[1] >= EPOCH_MAX - 1:
-                self._producer = (-1, -1)
+                self._channels.producer = (-1, -1)
             self._retry_or_fail(batch, error, retriable=True)
             return
         self._retry_or_fail(batch, error)
@@ -319,9 +305,9 @@ class Sender:
         base_offset: int = -1,
         log_append_time_ms: int = -1,
     ) -> None:
-        """Notes an outcome; `_settle` publishes it."""
+        """Notes an outcome; `settle` publishes it."""
         self.accumulator.drop(self._queue(batch), batch)
-        self._finished.append((batch, error, base_offset, log_append_time_ms))
+        self._channels.finished.append((batch, error, base_offset, log_append_time_ms))
 
     def _divide(self, batch: ProduceBatch) -> None:
         """Sends a batch that was larger than the topic allows as two, numbered as it was."""
@@ -335,14 +321,14 @@ class Sender:
         for half in (second, first):
             accumulator.put_back(queue, half)
 
-    def _settle(self) -> None:
-        finished, self._finished = self._finished, []
+    def settle(self) -> None:
+        """Publishes outcomes, and lets callers go on who wait for room."""
+        finished, self._channels.finished = self._channels.finished, []
         if not finished:
             return
-        for batch, error, _, _ in finished:
-            if error is not None:
-                self._tell(batch, error)
-                self.metrics.failed(batch)
+        for batch, error in produce_rounds.failures(finished):
+            self._tell(batch, error)
+            self.metrics.failed(batch)
         produce_rounds.publish(self.accumulator, finished)
         if not self.memory_short or self.accumulator.buffered_bytes <= ROOM_SHARE * self.config.buffer_memory:
             self._notify()
@@ -415,7 +401,7 @@ class Sender:
         if error is None and response.error_code:
             error = broker_error(response.error_code, "asking for a producer id")
         if error is None:
-            self._producer = (response.producer_id, response.producer_epoch)
+            self._channels.producer = (response.producer_id, response.producer_epoch)
         elif not error.retriable:
             self._fail_all(error)
 
@@ -423,7 +409,7 @@ class Sender:
         self.failure = self.failure or error
         self.closing = True
         self.accumulator.halted = True
-        decided = {id(entry[0]) for entry in self._finished}
+        decided = {id(entry[0]) for entry in self._channels.finished}
         for batch in list(self.accumulator.unfinished):
             if id(batch) not in decided:
                 assert isinstance(batch, ProduceBatch)
