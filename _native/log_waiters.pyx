@@ -3,6 +3,7 @@
 A waiter is linked to its partition like a waiting fetch, with a mailbox of its own for the wake-ups: reactors do
 nothing new, and without waiters nothing at all. All methods are for the control thread.
 """
+cimport cython
 from libc.stdint cimport int32_t, int64_t, uint64_t
 from libc.stdlib cimport calloc, free
 from posix.unistd cimport close, read
@@ -23,6 +24,7 @@ cdef extern from *:
     int pthread_mutex_unlock(pthread_mutex_t *m) nogil
 
 
+@cython.no_gc_clear                 # what is deallocated in a cycle still has waiters to take off
 cdef class LogWaiters:
     """Those who wait, by number; each is woken once.
 
