@@ -41,6 +41,7 @@ class FakeBroker:
         self.api_versions_max = api_versions_max
         self.requests = []
         self.spoil = None  # makes other bytes of an encoded answer
+        self.write = lambda connection, data: connection.sendall(data)
         self.lock = threading.Lock()
         self.handlers = {
             ApiVersionsRequest: self.api_versions,
@@ -124,7 +125,7 @@ class FakeBroker:
                         version = 0
                     data = frames.encode_response(head.api_key, version, head.correlation_id, answer)
                     data = self.spoil(data) if self.spoil is not None else data
-                    connection.sendall(struct.pack(">i", len(data)) + data)
+                    self.write(connection, struct.pack(">i", len(data)) + data)
 
 
 def produced(request, *, error=0, base_offset=0):
