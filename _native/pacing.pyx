@@ -117,3 +117,17 @@ cdef void pacer_gather(Pacer *p, int64_t enough_bytes, int until_fd) noexcept no
             pause_ns(wait_ns, until_fd)
     p.pass_bytes = 0
     p.socket_count = 0
+
+
+cdef class Pacing:
+    """A reactor's pacing for tests, which say how time passes."""
+    cdef Pacer pacer
+
+    def __cinit__(self):
+        pacer_init(&self.pacer)
+
+    def window(self, int64_t received_bytes, int64_t passed_ns):
+        """Ends a window in which so much came; whether the reactor gathers in the next."""
+        self.pacer.window_bytes = received_bytes
+        next_window(&self.pacer, self.pacer.window_from_ns + passed_ns, passed_ns)
+        return self.pacer.bytes_per_ms >= RATE_MIN_BYTES_PER_MS and sleeps_now(&self.pacer)
