@@ -87,6 +87,15 @@ def stable(talk: Talk, group: str, **more: Any) -> tuple[str, int]:
     return mine, int(answer.generation_id)
 
 
+def until_told_of(talk: Talk, *groups: str) -> None:
+    """Waits until ListGroups has these groups.
+
+    Kafka answers the first JoinGroup of a group before the group's record is committed, and ListGroups and
+    DescribeGroups tell of what is committed: asked at once, they may not know the group yet.
+    """
+    talk.until(lambda answer: {each.group_id for each in answer.groups}.issuperset(groups), "ListGroups", 0)
+
+
 def heartbeat(talk: Talk, note: str, group: str, member: str, generation: int, **more: Any) -> int:
     """Heartbeat; its error code."""
     version = more.pop("version", 4)

@@ -12,6 +12,7 @@ from tests.conformance.differential.membership import (
     protocols,
     stable,
     subscription,
+    until_told_of,
 )
 from tests.conformance.differential.talk import Talk
 
@@ -37,6 +38,7 @@ def in_every_state(talk: Talk) -> dict[str, str]:
     leave(talk, "left", names["left"], mine)
     stable(talk, names["connect"], protocol_type="connect", protocols=protocols("default", metadata=b"c"))
     join(talk, "without id", names["pending"], version=9)
+    until_told_of(talk, *names.values())
     return names
 
 

@@ -14,6 +14,7 @@ from tests.conformance.differential.membership import (
     stable,
     subscription,
     sync,
+    until_told_of,
 )
 from tests.conformance.differential.talk import Talk
 
@@ -40,6 +41,7 @@ def test_join_alone(talk: Talk) -> None:
     group = talk.name("g")
     answer = enter(talk, "first", group).answer()
     mine, generation = answer.member_id, answer.generation_id
+    until_told_of(talk, group)
     describe(talk, "not synced", group)
     sync(talk, "leader", group, mine, generation, {mine: b"all"}).answer()
     describe(talk, "synced", group)
@@ -246,6 +248,7 @@ def test_leave_before_joining(talk: Talk) -> None:
     """A member that has its id, but has not joined with it."""
     group = talk.name("g")
     mine = join(talk, "without id", group, version=9).member_id
+    until_told_of(talk, group)
     describe(talk, "pending", group)
     heartbeat(talk, "pending", group, mine, 0)
     sync(talk, "pending", group, mine, 0, {}).answer()
