@@ -15,7 +15,8 @@ from tests.spark.topics import read_all
 
 JOB = Path(__file__).resolve().parent / "stream_job.py"
 ROWS = 40_000
-TIMEOUT_S = 150
+# Of one wait. Two JVMs begin, and batches have Python workers: a minute on two idle cores, several beside other work.
+TIMEOUT_S = 300
 
 
 def end_offset(servers, topic):
@@ -42,6 +43,13 @@ class Job:
     def alive(self):
         return self.process.poll() is None
 
+    def wait_until_written(self, servers, topic, rows):
+        deadline = time.monotonic() + TIMEOUT_S
+        while (written := end_offset(servers, topic)) < rows:
+            assert self.alive()
+            assert time.monotonic() < deadline, f"{written} of {rows} rows were written"
+            time.sleep(0.01)
+
     def kill(self):
         os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
@@ -49,6 +57,7 @@ class Job:
 
 
 # Batches of the Python engine take longer: ten of them are enough to be killed in the middle.
+@pytest.mark.timeout(3 * TIMEOUT_S + 300)
 @pytest.mark.parametrize(("engine", "rows_per_batch"), [("columnar", 2_000), ("python", 4_000)])
 def test_nothing_is_missing_after_the_driver_was_killed(broker, make_topic, tmp_path, engine, rows_per_batch):
     servers = broker.bootstrap_servers
@@ -59,21 +68,15 @@ def test_nothing_is_missing_after_the_driver_was_killed(broker, make_topic, tmp_
     arguments = (servers, source, target, str(tmp_path / "checkpoint"), engine, str(rows_per_batch))
     job = Job(*arguments)
     try:
-        deadline = time.monotonic() + TIMEOUT_S
         # Somewhere in the middle: at any moment of a batch, between its offsets, its records and its commit.
         stop_at = random.Random().randrange(1, ROWS * 3 // 4)
-        while end_offset(servers, target) < stop_at:
-            assert job.alive()
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        job.wait_until_written(servers, target, stop_at)
         job.kill()
         assert end_offset(servers, target) < ROWS, "the job was done before it was killed"
         job = Job(*arguments)
         expected = {b"%d" % number: b"value %d" % number for number in range(ROWS)}
-        while end_offset(servers, target) < ROWS:
-            assert job.alive()
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        job.wait_until_written(servers, target, ROWS)
+        deadline = time.monotonic() + TIMEOUT_S
         while (found := {record.key: record.value for record in read_all(servers, target)}) != expected:
             assert time.monotonic() < deadline, f"{len(expected) - len(found)} records are missing"
             time.sleep(0.2)
