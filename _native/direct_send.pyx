@@ -23,7 +23,7 @@ cdef class DirectSender:
     """Sends for a producer's callers.
 
     Attributes:
-        sent: batches that were.
+        sent: batches that callers have sent themselves.
 
     Args:
         turn: the lock that the sender holds but while it sleeps, at `poller`.
@@ -72,6 +72,7 @@ cdef class DirectSender:
         try:
             deadline = self.channels.queue(channel, [batch], monotonic_ns() / 1e9)
         except Exception:                                # most likely no memory; the sender will tell
+            batch.attempts = 0
             shared.put_back(lane, batch)
             return False
         self.sent += 1

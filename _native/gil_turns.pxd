@@ -22,7 +22,7 @@ cdef class Poller:
     cdef public double alarm       # no deadline is earlier; some may be met by then
     cdef readonly double wakes_at  # when a wait that lends its turn ends by itself
 
-    cpdef list lend(self, double timeout_s, turn)
+    cpdef list lend(self, double until, turn)
     cpdef list wait(self, double timeout_s, bint patient=?)
 
 

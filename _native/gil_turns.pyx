@@ -89,17 +89,17 @@ cdef class Poller:
         self.descriptor = descriptor
         self.alone = len(os.sched_getaffinity(0)) == 1
 
-    cpdef list lend(self, double timeout_s, turn):
-        """What `wait` does, while others may take `turn`, a lock that the caller holds: who does, owns what the caller
-        owns. Sleeps at once."""
+    cpdef list lend(self, double until, turn):
+        """What `wait` does, until a time of the monotonic clock, while others may take `turn`, a lock that the caller
+        holds: who does, owns what the caller owns. Sleeps at once."""
         cdef double now = monotonic_ns() / 1e9
-        timeout_s = min(timeout_s, self.alarm - now)
-        if timeout_s <= 0:
+        until = min(until, self.alarm)
+        if until <= now:
             return self.wait(0.0)
-        self.wakes_at = now + timeout_s
+        self.wakes_at = until
         turn.release()
         try:
-            return self.wait(timeout_s, True)
+            return self.wait(until - now, True)
         finally:
             turn.acquire()
 
@@ -115,8 +115,8 @@ cdef class Poller:
         cdef long long began_ns
         if timeout_s > 0:
             timeout_s = min(timeout_s, self.alarm - monotonic_ns() / 1e9)
-        timeout_ms = <int>(timeout_s * 1000 + 0.999)
-        if timeout_ms <= 0:
+        timeout_ms = 0 if timeout_s <= 0 else <int>(timeout_s * 1000 + 0.999)
+        if timeout_ms == 0:
             count = epoll_wait(self.descriptor, events, EVENTS_MAX, 0)
         else:
             with nogil:

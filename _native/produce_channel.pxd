@@ -36,7 +36,7 @@ cdef class ProduceChannels:
     cdef object api
     cdef object answered
     cdef object unmentioned
-    cdef object cluster
+    cdef readonly object cluster
     cdef double timeout_s
     cdef readonly dict by_node
     cdef readonly dict by_descriptor
@@ -44,6 +44,10 @@ cdef class ProduceChannels:
     cdef public tuple producer
     cdef public list finished
 
+    cdef int64_t losses                  # of connections, and the version of metadata, when they were opened
+    cdef int64_t version
+
+    cdef int renew(self) except -1
     cdef ProduceChannel of_lane(self, Lane lane)
     cdef double queue(self, ProduceChannel channel, list batches, double now) except -1
     cdef object pending_for(self, ProduceChannel channel, list batches, double now)

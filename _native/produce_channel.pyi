@@ -1,4 +1,3 @@
-from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,15 +16,7 @@ class SentBatches:
     def __call__(self, pending: Pending) -> None: ...
 
 class ProduceChannel:
-    def __init__(
-        self,
-        connection: Connection,
-        out: deque[memoryview],
-        received: bytearray,
-        descriptor: int,
-        head: bytes,
-        version: int,
-    ) -> None: ...
+    def __init__(self, connection: Connection, version: int, head: bytes) -> None: ...
 
 class ProduceChannels:
     by_node: dict[Node, ProduceChannel]

@@ -5,8 +5,8 @@ begins with. From then on batches are framed and queued, and answers that refuse
 by the sender in rounds (sender_rounds.pyx) or by a caller (direct_send.pyx). Whatever else arrives is left where
 the connection finds it: other APIs' answers, refusals, frames too large or without sense.
 
-A channel holds for as long as the connection, the metadata and the producer's identity stay as they were when it was
-opened. The sender sees to that, before it lends its turn.
+A channel holds for as long as no connection is lost and the metadata stays as it was when it was opened: `renew` sees to
+that, and comes before every use.
 """
 cimport cython
 from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_GET_SIZE
@@ -41,18 +41,19 @@ cdef class ProduceChannel:
     """A connection that is ready, and how Produce requests are written for it.
 
     Args:
-        connection: a Connection; `out` and `received` are its buffers.
-        head: the request's bytes up to its topics.
+        connection: a Connection.
+        version: of the requests.
+        head: their bytes up to their topics.
     """
 
-    def __init__(self, connection, out, bytearray received not None, int descriptor, bytes head not None, int version):
+    def __init__(self, connection, int version, bytes head not None):
         self.connection = connection
         self.in_flight = connection.in_flight
-        self.out = out
-        self.received = received
-        self.descriptor = descriptor
-        self.head = head
+        self.out = connection.out
+        self.received = connection.received
+        self.descriptor = connection.socket.fileno()
         self.version = version
+        self.head = head
         self.topic_heads = {}
 
     cdef bint knows(self, topic):
@@ -92,10 +93,19 @@ cdef class ProduceChannels:
         self.forget()
 
     def forget(self):
-        """Something that channels rely on has changed."""
+        """Lets go of all channels."""
         self.by_node = {}
         self.by_descriptor = {}
         self.in_flight = {}
+
+    cdef int renew(self) except -1:
+        """Forgets the channels if what they rely on has changed."""
+        cdef int64_t losses = self.client.losses, version = self.cluster.version
+        if losses != self.losses or version != self.version:
+            self.losses = losses
+            self.version = version
+            self.forget()
+        return 0
 
     def open(self, node, ProduceChannel channel not None):
         """Requests to `node` go over this channel from now on."""
@@ -104,9 +114,12 @@ cdef class ProduceChannels:
         self.in_flight[node] = channel.in_flight
 
     cdef ProduceChannel of_lane(self, Lane lane):
-        """The channel to the leader of a lane's partition, as far as it is known; else None."""
+        """The channel for a lane's next batch, None when there is none or the producer has no identity yet."""
         cdef ProduceChannel channel
-        if lane.leader is None or lane.leader_version != <int64_t>self.cluster.version:
+        self.renew()
+        if lane.leader is None or lane.leader_version != self.version:
+            return None
+        if self.settings.idempotent and <int64_t>self.producer[0] < 0:
             return None
         channel = self.by_node.get(lane.leader)
         return channel if channel is not None and channel.knows(lane.partition[0]) else None
@@ -114,8 +127,8 @@ cdef class ProduceChannels:
     # ------------------------------------------------------------ out
 
     cdef double queue(self, ProduceChannel channel, list batches, double now) except -1:
-        """Puts a request with these batches behind what is to be written. Nothing is changed where this fails, but that
-        the batches have been sealed. Runs no Python code and keeps the GIL.
+        """Puts a request with these batches behind what is to be written; where this fails they have been sealed, and
+        nothing else is changed. Runs no Python code and keeps the GIL.
 
         Returns:
             When it must have been answered.
@@ -123,11 +136,16 @@ cdef class ProduceChannels:
         seal_all(self.shared, batches, now, self.settings, self.producer)
         cdef object pending = self.pending_for(channel, batches, now)
         cdef list pieces = channel.pieces(pending.correlation_id, batches)
-        cdef double deadline = now + self.timeout_s
-        channel.in_flight.append(pending)
-        channel.out.extend(pieces)
+        cdef Py_ssize_t before = len(channel.out)
+        try:
+            channel.out.extend(pieces)
+            channel.in_flight.append(pending)
+        except MemoryError:
+            while len(channel.out) > before:
+                channel.out.pop()
+            raise
         self.metrics.sent(batches, now)
-        return deadline
+        return now + self.timeout_s
 
     cdef object pending_for(self, ProduceChannel channel, list batches, double now):
         cdef object pending = self.pending_type.__new__(self.pending_type)
@@ -149,7 +167,7 @@ cdef class ProduceChannels:
         return pending
 
     cdef int flush(self) except -1:
-        """Writes what is queued, as far as the sockets take it."""
+        """Writes what is queued, as far as the sockets take it; the client waits for room for the rest."""
         cdef ProduceChannel channel
         for channel in list(self.by_node.values()):
             if len(channel.out):
@@ -157,6 +175,9 @@ cdef class ProduceChannels:
                     send_queue(channel.descriptor, channel.out, False)
                 except OSError as error:
                     self.client.lost(channel.connection, error)
+                    continue
+                if len(channel.out):
+                    self.client.watch(channel.connection)
         return 0
 
     # ------------------------------------------------------------ in
@@ -199,7 +220,7 @@ cdef class ProduceChannels:
             r.end = r.at + LENGTH_BYTES
             r.bad = False
             size = read_i32(&r)
-            if FRAME_BYTES_MIN <= size <= PyByteArray_GET_SIZE(channel.received) // 2 and filled - at - LENGTH_BYTES < size:
+            if FRAME_BYTES_MIN <= size <= channel.connection.frame_bytes_max and filled - at - LENGTH_BYTES < size:
                 break                                    # the rest is on its way
             if size < FRAME_BYTES_MIN or filled - at - LENGTH_BYTES < size or not self.settle_answer(
                     channel, at + LENGTH_BYTES, size):

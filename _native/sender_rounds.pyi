@@ -2,7 +2,6 @@ from threading import Lock
 
 from bowstring._native.gil_turns import Poller
 from bowstring._native.produce_channel import ProduceChannels
-from bowstring.clients.cluster import Cluster
 from bowstring.clients.sender import Sender
 
 class SenderRounds:
@@ -10,10 +9,9 @@ class SenderRounds:
         self,
         channels: ProduceChannels,
         sender: Sender,
-        cluster: Cluster,
         turn: Lock,
         poller: Poller,
         wake_descriptor: int,
     ) -> None: ...
     def send_due(self) -> float: ...
-    def run(self, due_s: float, limit_s: float) -> list[tuple[int, int]]: ...
+    def run(self, due: float, until: float) -> list[tuple[int, int]]: ...

@@ -34,63 +34,53 @@ cdef class SenderRounds:
     """
     cdef ProduceChannels channels
     cdef object sender
-    cdef object client
-    cdef object cluster
     cdef object turn
     cdef Poller poller
     cdef int wake_descriptor
     cdef bint transmitted
 
-    def __init__(self, ProduceChannels channels not None, sender, cluster, turn, Poller poller not None,
-                 int wake_descriptor):
-        self.channels, self.client = channels, channels.client
-        self.sender, self.cluster, self.turn, self.poller = sender, cluster, turn, poller
+    def __init__(self, ProduceChannels channels not None, sender, turn, Poller poller not None, int wake_descriptor):
+        self.channels, self.sender, self.turn, self.poller = channels, sender, turn, poller
         self.wake_descriptor = wake_descriptor
 
     def send_due(self):
-        """Sends all that may go; seconds until more will be due."""
+        """Sends all that may go; when more will be due."""
         return self.send()
 
-    def run(self, double due_s, double limit_s):
-        """Rounds until there is something else to do, or `limit_s` is over.
+    def run(self, double due, double until):
+        """Rounds until there is something else to do. Times are seconds of the monotonic clock.
 
         Args:
-            due_s: until there is more to send.
-            limit_s: until the sender has something to do that is not sending.
+            due: when there is more to send.
+            until: when the sender has something to do that is not sending.
 
         Returns:
             (descriptor, events) of what has happened and is not done with, as NetworkClient.serve takes it.
         """
         cdef Accumulator shared = self.channels.shared
-        cdef double now = monotonic_ns() / 1e9
-        # No batch that is made from now on can be late before that.
-        cdef double until = now + min(limit_s, <double>self.channels.settings.delivery_timeout_s)
-        cdef int64_t losses = self.client.losses
+        cdef double now
+        cdef int64_t losses = self.channels.client.losses
         cdef list left
+        self.channels.renew()
         self.transmitted = False
         while True:
-            left = self.receive(self.poller.lend(min(due_s, until - now), self.turn))
+            left = self.receive(self.poller.lend(min(due, until), self.turn))
             now = monotonic_ns() / 1e9
             if left or now >= until or now >= self.poller.alarm or not self.undisturbed(losses):
                 return left
             if self.channels.finished:
                 self.sender.settle()
             shared.sleeping = True                       # what comes from here on wakes the next round
-            due_s = self.send() if shared.active else NEVER
+            due = self.send()
             if self.transmitted or not self.undisturbed(losses):
                 return left
             if now >= self.channels.metrics.sample_at:
                 self.channels.metrics.sample(now)
 
     cdef bint undisturbed(self, int64_t losses) except -1:
-        """Whether channels still hold, nobody closes the producer, and the sockets take what is written."""
-        cdef ProduceChannel channel
-        if <int64_t>self.client.losses != losses or self.cluster.stale or self.sender.closing:
-            return False
-        for channel in self.channels.by_node.values():
-            if len(channel.out):
-                return False
-        return len(self.channels.by_node) > 0
+        """Whether there is nothing that ends the rounds."""
+        return (len(self.channels.by_node) > 0 and <int64_t>self.channels.client.losses == losses
+                and not self.channels.cluster.stale and not self.sender.closing)
 
     cdef list receive(self, list found):
         """Settles what was acknowledged; the events that something else is left of."""
@@ -109,36 +99,47 @@ cdef class SenderRounds:
 
     cdef double send(self) except? -1:
         cdef ProduceChannels channels = self.channels
-        cdef ProduceChannel channel
-        cdef double now = monotonic_ns() / 1e9, due_s, deadline
-        cdef int64_t losses = self.client.losses
-        cdef bint corked = False, hurry
-        cdef dict requests
-        hurry = self.sender.flushes > 0 or self.sender.closing or self.sender.memory_short
+        cdef object client = channels.client
+        cdef double due = NEVER
+        cdef int64_t losses
+        cdef bint corked = False
+        channels.renew()
+        losses = client.losses
         try:
-            while True:
-                requests, due_s = collect(
-                    channels.shared, self.cluster, self.client, channels.in_flight, channels.settings, now, hurry)
-                if not requests:
-                    break
-                for node, taken in requests.items():
-                    channel = channels.by_node.get(node)
-                    if channel is not None:
-                        self.introduce(channel, taken)
-                        deadline = channels.queue(channel, taken, now)
-                        self.poller.alarm = min(self.poller.alarm, deadline)
-                        continue
-                    if not corked:
-                        corked = True                    # requests gather, to be written with few system calls
-                        self.client.cork()
-                    self.transmitted = True
-                    self.sender.transmit(node, taken)
+            if channels.shared.active:
+                due = self.queue_all(&corked)
         finally:
             if corked:
-                self.client.uncork()
+                client.uncork()
             channels.flush()
         # Writing may have found a connection broken: then what it carried is due again, at its time.
-        return due_s if <int64_t>self.client.losses == losses else 0.0
+        return due if <int64_t>client.losses == losses else 0.0
+
+    cdef double queue_all(self, bint *corked) except? -1:
+        """Queues all that may go; when more will be due."""
+        cdef ProduceChannels channels = self.channels
+        cdef ProduceChannel channel
+        cdef double now, due_s, deadline
+        cdef bint hurry = self.sender.flushes > 0 or self.sender.closing or self.sender.memory_short
+        cdef dict requests
+        while True:
+            now = monotonic_ns() / 1e9
+            requests, due_s = collect(channels.shared, channels.cluster, channels.client, channels.in_flight,
+                                      channels.settings, now, hurry)
+            if not requests:
+                return now + due_s
+            for node, taken in requests.items():
+                channel = channels.by_node.get(node)
+                if channel is not None:
+                    self.introduce(channel, taken)
+                    deadline = channels.queue(channel, taken, monotonic_ns() / 1e9)
+                    self.poller.alarm = min(self.poller.alarm, deadline)
+                    continue
+                if not corked[0]:
+                    corked[0] = True                     # requests gather, to be written with few system calls
+                    channels.client.cork()
+                self.transmitted = True
+                self.sender.transmit(node, taken)
 
     cdef int introduce(self, ProduceChannel channel, list batches) except -1:
         """Tells the channel how requests name the topics of these batches."""

@@ -17,7 +17,6 @@ from typing import Any
 
 from bowstring._native.arrow_decode_memory import receive_buffer
 from bowstring._native.gil_turns import receive_rest, receive_some, send_queue
-from bowstring._native.produce_channel import ProduceChannel
 from bowstring.clients import wire
 from bowstring.clients.errors import (
     BrokerUnreachableError,
@@ -116,9 +115,10 @@ class Connection:
         self.deadline = time.monotonic() + connect_timeout_s
         self._client_id = client_id
         self.correlation_id = 0
-        self._out: deque[memoryview] = deque()
-        self._small = bytearray(RECEIVE_BUFFER_BYTES)
-        self._small_view = memoryview(self._small)
+        self.out: deque[memoryview] = deque()
+        self.received = bytearray(RECEIVE_BUFFER_BYTES)
+        self._received_view = memoryview(self.received)
+        self.frame_bytes_max = RECEIVE_BUFFER_BYTES // 2  # of frames that are received there
         self.received_bytes = 0
         self.corked = False
         self.large: memoryview | None = None
@@ -131,7 +131,7 @@ class Connection:
     @property
     def wants_write(self) -> bool:
         """Whether the selector should wait for room in the send buffer."""
-        return self.state == CONNECTING or bool(self._out)
+        return self.state == CONNECTING or bool(self.out)
 
     @property
     def ready(self) -> bool:
@@ -217,7 +217,7 @@ class Connection:
         pending.version = version
         request = body if isinstance(body, Request) else body(version)
         buffers = wire.encode_request(request, version, pending.correlation_id, self._client_id)
-        self._out.extend(buffers)
+        self.out.extend(buffers)
         pending.body = None
         if pending.expects_reply:
             self.in_flight.append(pending)
@@ -226,18 +226,15 @@ class Connection:
         if not pending.expects_reply:
             pending.complete(None, None)
 
-    def produce_channel(self, api: Api, head: Callable[[int], bytes]) -> ProduceChannel | None:
-        """For requests of `api`, which in a version begin with `head`; None before one was sent."""
-        version = self._chosen.get(api)
-        if version is None or self.socket is None:
-            return None
-        return ProduceChannel(self, self._out, self._small, self.socket.fileno(), head(version), version)
+    def version_of(self, api: Api) -> int | None:
+        """The version that requests of `api` go out in; None before one was sent."""
+        return self._chosen.get(api)
 
     def flush(self) -> None:
         """Sends what the socket takes now. Raises OSError when the connection is gone."""
         self.last_used = time.monotonic()
         assert self.socket is not None
-        send_queue(self.socket.fileno(), self._out)
+        send_queue(self.socket.fileno(), self.out)
 
     def receive(self) -> None:
         """Takes what has arrived; whole replies go to `replies` with the requests they answer.
@@ -253,7 +250,7 @@ class Connection:
         while True:
             if self.large is not None and not self._receive_large(self.large):
                 return
-            received = receive_some(self.socket.fileno(), self._small, self.received_bytes)
+            received = receive_some(self.socket.fileno(), self.received, self.received_bytes)
             if received < 0:
                 return
             full = received == RECEIVE_BUFFER_BYTES - self.received_bytes
@@ -274,14 +271,14 @@ class Connection:
 
     def _cut(self) -> None:
         """Cuts whole frames out of the small buffer; the rest of a larger one gets its own memory."""
-        at, end, view = 0, self.received_bytes, self._small_view
+        at, end, view = 0, self.received_bytes, self._received_view
         while end - at >= 4:
-            (size,) = struct.unpack_from(">i", self._small, at)
+            (size,) = struct.unpack_from(">i", self.received, at)
             if size < 4 or (self.state != READY and size > NEGOTIATION_BYTES_MAX):
                 raise self._nonsense(f"{self.node} sent a frame of {size} bytes")
             have = end - at - 4
             if have < size:
-                if size + 4 <= RECEIVE_BUFFER_BYTES // 2:
+                if size <= self.frame_bytes_max:
                     break
                 frame = self._room(size)
                 frame[:have] = view[at + 4 : end]
@@ -291,7 +288,7 @@ class Connection:
             self.replies.append(self._match(memoryview(bytes(view[at + 4 : at + 4 + size]))))
             at += 4 + size
         if at:
-            self._small[: end - at] = self._small[at:end]
+            self.received[: end - at] = self.received[at:end]
             self.received_bytes = end - at
 
     def _room(self, size: int) -> memoryview:
@@ -355,7 +352,7 @@ class Connection:
         if self.socket is not None:
             self.socket.close()
             self.socket = None
-        self._out.clear()
+        self.out.clear()
         failed = [*(pending for pending, _ in self.replies), *self.in_flight, *self.waiting]
         self.replies.clear()
         self.in_flight.clear()

@@ -181,7 +181,7 @@ class NetworkClient:
                     self._guarded(connection, connection.flush)
 
     def flush_left(self) -> None:
-        """Writes what a socket had no room for when another thread wrote to it."""
+        """Writes what another thread has left because a socket had no room for it."""
         for connection in list(self._connections.values()):
             if connection.ready and connection.wants_write:
                 self._guarded(connection, connection.flush)
@@ -251,7 +251,7 @@ class NetworkClient:
             raise
         self._connections[address] = connection
         self.poller.alarm = min(self.poller.alarm, connection.deadline)
-        self._watch(connection)
+        self.watch(connection)
         return connection
 
     def _note_failure(self, address: tuple[str, int], error: ClientError) -> None:
@@ -259,7 +259,8 @@ class NetworkClient:
         pause_s = min(self._backoff_max_s, self._backoff_s * 2 ** min(count - 1, 10))
         self._failures[address] = (count, time.monotonic() + pause_s, error)
 
-    def _watch(self, connection: Connection) -> None:
+    def watch(self, connection: Connection) -> None:
+        """Waits for answers on a connection, and for room while there is something to write."""
         assert connection.socket is not None
         interest = select.EPOLLIN | (select.EPOLLOUT if connection.wants_write else 0)
         known = self._interest.get(connection)
@@ -319,7 +320,7 @@ class NetworkClient:
             self._drop(connection, error)
         else:
             if connection.state != CLOSED and not connection.corked:
-                self._watch(connection)
+                self.watch(connection)
 
     def lost(self, connection: Connection, error: OSError | EOFError) -> None:
         """The system says that a connection is gone: its requests fail."""

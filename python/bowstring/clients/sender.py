@@ -16,7 +16,7 @@ import time
 from bowstring._native import produce_rounds
 from bowstring._native.accumulator import Accumulator
 from bowstring._native.direct_send import DirectSender
-from bowstring._native.produce_channel import ProduceChannels, SentBatches
+from bowstring._native.produce_channel import ProduceChannel, ProduceChannels, SentBatches
 from bowstring._native.sender_rounds import SenderRounds
 from bowstring.clients.accumulator import PartitionQueue, ProduceBatch
 from bowstring.clients.cluster import Cluster
@@ -97,10 +97,7 @@ class Sender:
             self._answered,
             self._unmentioned,
         )
-        self._basis: tuple[object, ...] = ()
-        self._rounds = SenderRounds(
-            self._channels, self, cluster, self._turn, client.poller, client.wake_reader
-        )
+        self._rounds = SenderRounds(self._channels, self, self._turn, client.poller, client.wake_reader)
         if config.linger_s == 0 and config.acks != 0 and config.compression == 0:
             accumulator.direct = DirectSender(self._channels, self._turn, client.poller)
         accumulator.wake_descriptor = client.wake_descriptor
@@ -148,22 +145,22 @@ class Sender:
     def _pass(self) -> None:
         accumulator = self.accumulator
         accumulator.sleeping = True  # what comes from here on wakes the poll below
+        began = time.monotonic()
         self.client.flush_left()
-        self._renew_channels()
-        limit_s = self.cluster.maintain()
-        due_s = float("inf")
+        limit_s = min(self.cluster.maintain(), self.config.delivery_timeout_s)  # of batches yet to be made
+        due = float("inf")
         if self.config.idempotent and self._channels.producer[0] < 0:
             limit_s = min(limit_s, self._identify())
-        elif accumulator.active:
-            due_s = self._rounds.send_due()
+        else:
+            due = self._rounds.send_due()
         limit_s = min(limit_s, self._expire())
         self.settle()
         if self._ended():
             return
-        self._renew_channels()
         if self.client.early:
-            due_s = 0.0
-        self.client.serve(self._rounds.run(due_s, limit_s))
+            self.client.poll(0.0)
+        else:
+            self.client.serve(self._rounds.run(due, began + limit_s))
         self.settle()
         if (now := time.monotonic()) >= self.metrics.sample_at:
             self.metrics.sample(now)
@@ -172,24 +169,15 @@ class Sender:
             accumulator.metadata_version = self.cluster.version
             self._notify()
 
-    def _renew_channels(self) -> None:
-        """Before channels are used, here or by a caller: what they rely on may have changed."""
-        basis = (self.client.losses, self.cluster.version, self._channels.producer)
-        if basis != self._basis:
-            self._basis = basis
-            self._channels.forget()
-
     def _open_channel(self, node: Node) -> None:
         """Later requests to `node` need no Python, as far as they are answered."""
         connection = self.client.ready_connection(node)
         if connection is None or self.config.acks == 0 or node in self._channels.by_node:
             return
-        channel = connection.produce_channel(
-            ProduceRequest,
-            lambda version: request_head(version, self.client.client_id, self.config.acks, self._timeout_ms),
-        )
-        if channel is not None:
-            self._channels.open(node, channel)
+        version = connection.version_of(ProduceRequest)
+        if version is not None:
+            head = request_head(version, self.client.client_id, self.config.acks, self._timeout_ms)
+            self._channels.open(node, ProduceChannel(connection, version, head))
 
     def topic_head(self, topic: str, version: int) -> bytes:
         """A topic as Produce requests of `version` name it."""

@@ -1,11 +1,14 @@
 """The sender's native rounds: they need no Python, and whatever ends them, each record is stored once and in order."""
 
+import errno
 import socket
 import threading
 import time
 
 import pytest
 
+from bowstring._native import gil_turns
+from bowstring.clients import connection
 from bowstring.clients.producer import Producer
 from bowstring.clients.sender import Sender
 from bowstring.engine.errors import Errors
@@ -59,10 +62,10 @@ def test_rounds_need_no_python(monkeypatch):
 
 @pytest.mark.parametrize("piece", [1, 7, 40])
 def test_answers_that_come_in_pieces(piece):
-    def dribble(connection, data):
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    def dribble(peer, data):
+        peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for at in range(0, len(data), piece):
-            connection.sendall(data[at : at + piece])
+            peer.sendall(data[at : at + piece])
             time.sleep(0.0001)
 
     with FakeBroker(partitions=2) as broker:
@@ -77,11 +80,11 @@ def test_answers_in_one_piece():
     """Several at once, and the beginning of the next."""
     gathered, lock = bytearray(), threading.Lock()
 
-    def gather(connection, data):
+    def gather(peer, data):
         with lock:
             gathered.extend(data)
             if len(gathered) >= 150:
-                connection.sendall(gathered[:-3])
+                peer.sendall(gathered[:-3])
                 del gathered[:-3]
 
     def give_all():
@@ -104,7 +107,7 @@ def test_answers_in_one_piece():
             producer.flush(30)
             done.set()
             giver.join()
-            broker.write = lambda connection, data: connection.sendall(data)
+            broker.write = lambda peer, data: peer.sendall(data)
         assert held(store, 2_100, 2)
 
 
@@ -146,35 +149,45 @@ def test_metadata_that_is_asked_for_all_the_time():
         assert held(store, 6_000, 2)
 
 
+def one_cluster(leaders, addresses):
+    """Answers metadata requests for brokers by node id, and leaders by partition."""
+
+    def metadata(version, request):
+        return MetadataResponse(
+            brokers=[
+                MetadataResponseBroker(node_id=node, host=host, port=port)
+                for node, (host, port) in addresses.items()
+            ],
+            controller_id=1,
+            cluster_id="fake",
+            topics=[
+                MetadataResponseTopic(
+                    name="t",
+                    topic_id=TOPIC_ID,
+                    partitions=[
+                        MetadataResponsePartition(
+                            partition_index=index, leader_id=node, replica_nodes=[1, 2], isr_nodes=[1, 2]
+                        )
+                        for index, node in sorted(leaders.items())
+                    ],
+                )
+                for _ in request.topics or []
+            ],
+        )
+
+    return metadata
+
+
+def address(broker):
+    return "127.0.0.1", broker.port
+
+
 @pytest.mark.parametrize("linger_ms", [0, 1])
 def test_leaders_that_move(linger_ms):
-    leaders, partitions = {}, 4
+    partitions = 4
+    leaders = {index: 1 + index % 2 for index in range(partitions)}
     with FakeBroker() as one, FakeBroker() as other:
         store = Store(one, 1, 0.0)
-        brokers = {1: one, 2: other}
-
-        def metadata(version, request):
-            return MetadataResponse(
-                brokers=[
-                    MetadataResponseBroker(node_id=node, host="127.0.0.1", port=broker.port)
-                    for node, broker in brokers.items()
-                ],
-                controller_id=1,
-                cluster_id="fake",
-                topics=[
-                    MetadataResponseTopic(
-                        name="t",
-                        topic_id=TOPIC_ID,
-                        partitions=[
-                            MetadataResponsePartition(
-                                partition_index=index, leader_id=node, replica_nodes=[1, 2], isr_nodes=[1, 2]
-                            )
-                            for index, node in sorted(leaders.items())
-                        ],
-                    )
-                    for _ in request.topics or []
-                ],
-            )
 
         def produce_at(node):
             def produce(version, request):
@@ -185,15 +198,114 @@ def test_leaders_that_move(linger_ms):
 
             return produce
 
-        for node, broker in brokers.items():
+        metadata = one_cluster(leaders, {1: address(one), 2: address(other)})
+        for node, broker in ((1, one), (2, other)):
             broker.handlers |= {MetadataRequest: metadata, ProduceRequest: produce_at(node)}
-        leaders |= {index: 1 + index % 2 for index in range(partitions)}
         with Producer(one.bootstrap, **{**SETTINGS, "linger_ms": linger_ms}) as producer:
             for turn in range(8):
                 send_numbers(producer, 1_000, partitions, first=turn * 1_000, pause_s=0.001)
                 leaders |= {index: 3 - node for index, node in leaders.items() if (index + turn) % 3}
         assert held(store, 8_000, partitions)
     assert len(one.seen(ProduceRequest)) > 5 and len(other.seen(ProduceRequest)) > 5
+
+
+def test_a_connection_that_breaks_when_metadata_is_asked_for(monkeypatch):
+    """What was on its way there goes nowhere else, though another broker's socket gets its number."""
+    breaks = threading.Event()
+
+    def send_queue(descriptor, out, keep_gil=False):
+        if breaks.is_set():
+            breaks.clear()
+            raise ConnectionResetError(errno.ECONNRESET, "reset")
+        return gil_turns.send_queue(descriptor, out, keep_gil)
+
+    monkeypatch.setattr(connection, "send_queue", send_queue)
+    leaders = {0: 1, 1: 2}
+    with FakeBroker() as one, FakeBroker() as other:
+        store = Store(one, 1, 0.0)
+
+        def refuse_once(version, request):
+            one.handlers[ProduceRequest] = store.produce
+            store.produce(version, request)
+            return produced(request, error=Errors.DUPLICATE_SEQUENCE_NUMBER.code)
+
+        metadata = one_cluster(leaders, {1: address(one), 2: address(other)})
+        for broker in (one, other):
+            broker.handlers |= {MetadataRequest: metadata, ProduceRequest: store.produce}
+        with Producer(one.bootstrap, linger_ms=0, request_timeout_ms=5_000) as producer:
+            for number in range(0, 10, 2):
+                producer.send("t", b"%d" % number, partition=0).result(10)
+            cluster, futures = producer._sender.cluster, []
+
+            def ask_again(_):
+                cluster._rng.shuffle = lambda nodes: nodes.sort(key=lambda node: node.id)
+                cluster.invalidate()
+                breaks.set()
+                futures.extend(producer.send("t", b"%d" % number, partition=number % 2) for number in (12, 1))
+
+            one.handlers[ProduceRequest] = refuse_once
+            producer.send("t", b"10", partition=0, on_delivery=ask_again).result(10)
+            deadline = time.monotonic() + 10
+            while len(futures) < 2 and time.monotonic() < deadline:
+                time.sleep(0.001)
+            assert [future.result(20).offset for future in futures]
+        assert not breaks.is_set()
+    assert stored(store) == {0: [0, 2, 4, 6, 8, 10, 12], 1: [1]}
+
+
+def test_a_broker_whose_name_does_not_resolve():
+    """Its batches go to who leads next, at once and not when a request would have been late."""
+    leaders = {0: 1, 1: 2}
+    with FakeBroker() as broker:
+        store = Store(broker, 1, 0.0)
+        addresses = {1: address(broker), 2: ("no-such-host.invalid", 9092)}
+        broker.handlers[MetadataRequest] = one_cluster(leaders, addresses)
+        with Producer(broker.bootstrap, linger_ms=5, retry_backoff_max_ms=100) as producer:
+            producer.partitions_for("t")
+            futures = [producer.send("t", b"%d" % number, partition=number) for number in range(2)]
+            futures[0].result(10)
+            leaders[1] = 1
+            futures[1].result(15)
+    assert stored(store) == {0: [0], 1: [1]}
+
+
+@pytest.mark.parametrize("closes", [False, True])
+@pytest.mark.parametrize("in_flight", [1, 5])
+def test_sockets_smaller_than_a_request(in_flight, closes):
+    with FakeBroker() as broker:
+        store = Store(broker, 1, 0.0)
+        broker.listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
+        began = time.monotonic()
+        with Producer(broker.bootstrap, linger_ms=5, max_in_flight=in_flight) as producer:
+            for number in range(5):
+                producer.send("t", b"%d" % number).result(10)
+            for each in producer._sender.client._connections.values():
+                each.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 65_536)
+            for number in range(5, 65):
+                producer.send("t", b"%d" % number + b" " * 500_000)
+            if not closes:
+                producer.flush(20)
+        assert time.monotonic() - began < 20  # a stalled one waits for request_timeout_ms
+        assert held(store, 65, 1)
+
+
+def test_every_part_of_a_pending_is_set(monkeypatch):
+    """Channels make Pending objects without its __init__."""
+    made = []
+    settle = Sender.settle
+
+    def note(self):
+        for node in list(self.client._connections.values()):
+            made.extend(node.in_flight)
+        settle(self)
+
+    monkeypatch.setattr(Sender, "settle", note)
+    with FakeBroker() as broker:
+        Store(broker, 1, 0.0)
+        with Producer(broker.bootstrap, **SETTINGS) as producer:
+            send_numbers(producer, 3_000, 1)
+    assert len(made) > 10
+    assert all(hasattr(pending, name) for pending in made for name in connection.Pending.__slots__)
 
 
 def test_an_idle_producer_sleeps():
