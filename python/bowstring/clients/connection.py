@@ -215,15 +215,19 @@ class Connection:
         self.correlation_id = (self.correlation_id + 1) & 0x7FFFFFFF
         pending.correlation_id = self.correlation_id
         pending.version = version
-        request = body if isinstance(body, Request) else body(version)
-        buffers = wire.encode_request(request, version, pending.correlation_id, self._client_id)
+        try:
+            request = body if isinstance(body, Request) else body(version)
+            buffers = wire.encode_request(request, version, pending.correlation_id, self._client_id)
+        except ClientError as error:
+            pending.complete(None, error)
+            return
         self.out.extend(buffers)
         pending.body = None
-        if pending.expects_reply:
-            self.in_flight.append(pending)
+        self.in_flight.append(pending)  # from here on `close` fails it
         if not self.corked:
             self.flush()
         if not pending.expects_reply:
+            self.in_flight.pop()
             pending.complete(None, None)
 
     def version_of(self, api: Api) -> int | None:
@@ -341,8 +345,8 @@ class Connection:
         self._negotiation = None
         self.versions = versions
         self.state = READY
-        waiting, self.waiting = self.waiting, deque()
-        for request in waiting:
+        while self.waiting:  # one by one: what the connection breaks under leaves the rest for `close`
+            request = self.waiting.popleft()
             if not request.done:
                 self._encode(request)
 

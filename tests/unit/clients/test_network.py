@@ -1,11 +1,14 @@
 """Connections in trouble: every failure is a named error within its time, and nothing hangs."""
 
+import errno
 import socket
 import threading
 import time
 
 import pytest
 
+from bowstring._native import gil_turns
+from bowstring.clients import connection
 from bowstring.clients.admin import Admin
 from bowstring.clients.cluster import Cluster, parse_bootstrap
 from bowstring.clients.connection import Pending
@@ -237,3 +240,58 @@ def test_an_answer_that_cannot_be_read_fails_its_request_and_those_behind(client
 def test_a_client_id_that_no_request_can_carry():
     with pytest.raises(ConfigError, match="client_id has 40000 bytes"):
         NetworkClient("c" * 40_000)
+
+
+class Breaks:
+    """The socket takes what is sent, `times` times; then it is broken."""
+
+    def __init__(self, monkeypatch, times):
+        self.left = times
+        monkeypatch.setattr(connection, "send_queue", self.send_queue)
+
+    def send_queue(self, descriptor, out, keep_gil=False):
+        self.left -= 1
+        if self.left < 0:
+            raise BrokenPipeError(errno.EPIPE, "broken")
+        gil_turns.send_queue(descriptor, out, keep_gil)
+
+
+@pytest.mark.parametrize("times", range(1, 6))
+def test_a_connection_that_breaks_under_what_waited_for_it(client, monkeypatch, times):
+    """ApiVersions goes first, then all that has waited: each fails, none is forgotten."""
+    with FakeBroker() as broker:
+        node = Node(1, "127.0.0.1", broker.port)
+        broker.handlers[MetadataRequest] = lambda version, request: SILENCE
+        Breaks(monkeypatch, times)
+        asked = [client.send(node, MetadataRequest, MetadataRequest(), timeout_s=30) for _ in range(4)]
+        deadline = time.monotonic() + 10
+        while time.monotonic() < deadline and (times < 5 and not all(pending.done for pending in asked)):
+            client.poll(0.1)
+        if times < 5:
+            assert all(isinstance(pending.error, ConnectionLostError) for pending in asked)
+        else:
+            assert not any(pending.done for pending in asked)
+
+
+@pytest.mark.parametrize("expects_reply", [True, False])
+def test_a_connection_that_breaks_under_a_request(client, monkeypatch, expects_reply):
+    with FakeBroker() as broker:
+        node = Node(1, "127.0.0.1", broker.port)
+        ask(client, broker)
+        Breaks(monkeypatch, 0)
+        pending = client.send(node, MetadataRequest, MetadataRequest(), expects_reply=expects_reply)
+        assert isinstance(pending.error, ConnectionLostError)
+
+
+def test_a_request_that_cannot_be_encoded(client):
+    """It fails alone."""
+    with FakeBroker() as broker:
+        node = Node(1, "127.0.0.1", broker.port)
+        ask(client, broker)
+        with pytest.raises(ProtocolError):
+            client.wait(client.send(node, MetadataRequest, lambda version: no_request()))
+        ask(client, broker)
+
+
+def no_request():
+    raise ProtocolError("cannot be sent")
