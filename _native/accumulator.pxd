@@ -67,6 +67,7 @@ cdef class Accumulator:
     cdef bint turn_due                   # a batch was filled: the sender may have its turn at the GIL
     cdef public int waiters              # threads that wait for room or metadata
 
+    cdef void tell_of(self, Lane lane)
     cdef void list_batch(self, Lane lane, Batch batch)
     cdef Batch open_batch(self, Lane lane, Batch full)
     cdef Lane lane_of(self, TopicRoute route, int32_t number)

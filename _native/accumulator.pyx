@@ -199,6 +199,15 @@ cdef class Accumulator:
             found = self.lanes.setdefault(made.partition, made)
         return found
 
+    cdef void tell_of(self, Lane lane):
+        """Wakes the sender if a batch that was put last in the lane lets it do more than it could before.
+
+        The first may have to linger, the second makes the first due. With more the sender has seen that one is
+        due, and waits for something else: an answer, a retry's time, a leader.
+        """
+        if len(lane.waiting) <= 2:
+            self.wake()
+
     cdef void list_batch(self, Lane lane, Batch batch):
         lane.order += 1
         batch.order = lane.order
@@ -225,7 +234,7 @@ cdef class Accumulator:
         if self.direct is not None and self.direct_lane is None:
             self.direct_lane = lane
         else:
-            self.wake()
+            self.tell_of(lane)
         self.turn_due = full is not None
         return batch
 
@@ -238,7 +247,7 @@ cdef class Accumulator:
         lane.open = None
         self.buffered_bytes += batch.size_bytes
         self.record_count += batch.writer.count
-        self.wake()
+        self.tell_of(lane)
         return True
 
     cpdef take(self, Lane lane):
