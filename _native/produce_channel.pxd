@@ -48,6 +48,7 @@ cdef class ProduceChannels:
     cdef int64_t version
 
     cdef int renew(self) except -1
+    cdef bint identified(self) except -1
     cdef ProduceChannel of_lane(self, Lane lane)
     cdef double queue(self, ProduceChannel channel, list batches, double now) except -1
     cdef object pending_for(self, ProduceChannel channel, list batches, double now)

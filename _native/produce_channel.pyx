@@ -113,13 +113,15 @@ cdef class ProduceChannels:
         self.by_descriptor[channel.descriptor] = channel
         self.in_flight[node] = channel.in_flight
 
+    cdef bint identified(self) except -1:
+        """Whether batches can be numbered, if they are to be (KIP-98)."""
+        return <int64_t>self.producer[0] >= 0 or not self.settings.idempotent
+
     cdef ProduceChannel of_lane(self, Lane lane):
         """The channel for a lane's next batch, None when there is none or the producer has no identity yet."""
         cdef ProduceChannel channel
         self.renew()
-        if lane.leader is None or lane.leader_version != self.version:
-            return None
-        if self.settings.idempotent and <int64_t>self.producer[0] < 0:
+        if lane.leader is None or lane.leader_version != self.version or not self.identified():
             return None
         channel = self.by_node.get(lane.leader)
         return channel if channel is not None and channel.knows(lane.partition[0]) else None

@@ -80,7 +80,7 @@ cdef class SenderRounds:
     cdef bint undisturbed(self, int64_t losses) except -1:
         """Whether there is nothing that ends the rounds."""
         return (len(self.channels.by_node) > 0 and <int64_t>self.channels.client.losses == losses
-                and not self.channels.cluster.stale and not self.sender.closing)
+                and not self.channels.cluster.stale and not self.sender.closing and self.channels.identified())
 
     cdef list receive(self, list found):
         """Settles what was acknowledged; the events that something else is left of."""

@@ -113,7 +113,7 @@ def test_a_broker_without_a_version_of_produce(monkeypatch):
 
 
 def test_a_stack_that_is_full_when_a_record_is_taken():
-    """The short cut fails: the record goes another way, and those after it."""
+    """It cannot be sent from here: the sender does that, and goes on with those after it."""
     with FakeBroker() as broker:
         store = Store(broker, 1, 0.0)
         with Producer(broker.bootstrap, linger_ms=0) as producer:

@@ -11,8 +11,9 @@ import pytest
 from bowstring._native import gil_turns
 from bowstring.clients import connection
 from bowstring.clients.producer import Producer
-from bowstring.clients.sender import Sender
+from bowstring.clients.sender import EPOCH_MAX, Sender
 from bowstring.engine.errors import Errors
+from bowstring.engine.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from bowstring.engine.protocol.messages.metadata import (
     MetadataRequest,
     MetadataResponse,
@@ -23,6 +24,7 @@ from bowstring.engine.protocol.messages.metadata import (
 from bowstring.engine.protocol.messages.produce import ProduceRequest
 from tests.unit.clients.fake_broker import TOPIC_ID, FakeBroker, produced
 from tests.unit.clients.test_producer_threads import Store
+from tests.unit.clients.test_sender import identity
 
 SETTINGS = {"linger_ms": 1, "batch_size": 500, "retry_backoff_ms": 1}
 
@@ -295,6 +297,41 @@ def test_sockets_smaller_than_a_request(in_flight, closes):
                 producer.flush(20)
         assert time.monotonic() - began < 20  # a stalled one waits for request_timeout_ms
         assert held(store, 65, 1)
+
+
+@pytest.mark.parametrize("linger_ms", [0, 1])
+def test_nothing_goes_without_a_number(linger_ms):
+    """The epochs of a producer id are used up: until there is another id, all waits."""
+    ids = [(7, EPOCH_MAX - 1), (8, 0)]
+    sent, refused = [], threading.Event()
+
+    def identify(version, request):
+        if len(ids) == 1:
+            time.sleep(0.3)
+        producer_id, epoch = ids.pop(0)
+        return InitProducerIdResponse(producer_id=producer_id, producer_epoch=epoch)
+
+    def produce(version, request):
+        answer = produced(request)
+        for part, told in zip(
+            request.topic_data[0].partition_data, answer.responses[0].partition_responses, strict=True
+        ):
+            sent.append(identity(bytes(part.records))[0])
+            if part.index == 0 and len(sent) > 20 and not refused.is_set():
+                refused.set()
+                told.error_code = Errors.OUT_OF_ORDER_SEQUENCE_NUMBER.code
+        return answer
+
+    with FakeBroker(partitions=2) as broker:
+        broker.handlers |= {InitProducerIdRequest: identify, ProduceRequest: produce}
+        with Producer(broker.bootstrap, **{**SETTINGS, "linger_ms": linger_ms}) as producer:
+            ends = time.monotonic() + 1
+            number = 0
+            while time.monotonic() < ends:
+                send_numbers(producer, 20, 2, first=number, pause_s=0.0002)
+                number += 20
+    assert not ids
+    assert set(sent) == {7, 8} and sent == sorted(sent)
 
 
 def test_every_part_of_a_pending_is_set(monkeypatch):
