@@ -4,21 +4,18 @@
     python setup.py build_jar               the jar (JAR below), when its sources changed
 
 Environment:
-    BOWSTRING_ONLY      comma-separated extension names: build just these (a shortcut); "none": none of them.
+    BOWSTRING_ONLY      comma-separated modules of _native (`server.produce`) to build; "none": none.
     BOWSTRING_QUICK     "1" builds in half the time what runs at half the speed.
+    BOWSTRING_COVERAGE  "1" builds for `make coverage`: modules note in build/lines which of their lines ran.
     BOWSTRING_SANITIZE  "1" builds with AddressSanitizer and UndefinedBehaviorSanitizer.
     BOWSTRING_SPARK_JARS  the folder of Spark's jars to compile against, if not PySpark's or SPARK_HOME's.
 """
 
-import hashlib
 import importlib.util
 import multiprocessing
 import os
-import shutil
-import subprocess
 import sys
-import tempfile
-import zipfile
+import sysconfig
 from pathlib import Path
 from typing import ClassVar
 
@@ -29,32 +26,34 @@ from setuptools.command.build_py import build_py
 from setuptools.errors import ExecError
 
 PACKAGE = Path("python/bowstring/_native")
+COVERAGE = os.environ.get("BOWSTRING_COVERAGE") == "1"
 SANITIZE = os.environ.get("BOWSTRING_SANITIZE") == "1"
 # Those that this process may use.
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 ONLY = set(filter(None, os.environ.get("BOWSTRING_ONLY", "").split(",")))
 
-JAVA_SOURCES = Path("python/bowstring/spark/java")
 JAR = Path("python/bowstring/spark/jars/bowstring-spark.jar")
-# Of Spark's own jars: manifests that name jars which are not there, annotations that are not there.
-JAVAC = ["javac", "--release", "17", "-encoding", "UTF-8", "-g", "-proc:none", "-Xlint:all,-path,-classfile"]
-# What the jar was built from stands in it: it is current if this agrees.
-JAR_DIGEST = "META-INF/bowstring-sources.sha256"
+# By its path: the package cannot be imported before it is built.
+_found = importlib.util.spec_from_file_location("jar_build", "python/bowstring/spark/jar_build.py")
+jar_build = importlib.util.module_from_spec(_found)
+_found.loader.exec_module(jar_build)
 
 
 def spark_jars() -> Path | None:
-    """The folder of Spark's jars, or None where there is no Spark."""
+    """The folder of Spark's jars, or None where there is no Spark.
+
+    An isolated build does not see the packages beside it. Where the environment that it is for has PySpark
+    already, its jars are taken all the same: they are only compiled against.
+    """
     if given := os.environ.get("BOWSTRING_SPARK_JARS"):
         return Path(given)
     found = importlib.util.find_spec("pyspark")
-    if (
-        found is not None
-        and found.origin is not None
-        and (jars := Path(found.origin).parent / "jars").is_dir()
-    ):
-        return jars
-    home = os.environ.get("SPARK_HOME")
-    return Path(home, "jars") if home and Path(home, "jars").is_dir() else None
+    places = [Path(found.origin).parent] if found is not None and found.origin is not None else []
+    places.append(Path(sysconfig.get_path("purelib"), "pyspark"))
+    if home := os.environ.get("SPARK_HOME"):
+        places.append(Path(home))
+    folders = (place / "jars" for place in places)
+    return next((folder for folder in folders if jar_build.spark_version(folder) is not None), None)
 
 
 class BuildJar(Command):
@@ -76,47 +75,16 @@ class BuildJar(Command):
 
     def run(self) -> None:
         """Compiles and packs; raises ExecError when it cannot."""
-        sources = sorted(JAVA_SOURCES.rglob("*.java"))
-        digest = hashlib.sha256("\n".join(JAVAC).encode())
-        for source in sources:
-            content = source.read_bytes()
-            digest.update(f"{source.relative_to(JAVA_SOURCES).as_posix()} {len(content)}\n".encode())
-            digest.update(content)
-        if not sources or (not self.force and self._built_from() == digest.hexdigest()):
+        if not self.force and jar_build.built_from(JAR) == jar_build.sources_digest():
             return
-        libraries = spark_jars()
-        if libraries is None or shutil.which(JAVAC[0]) is None:
+        libraries, javac = spark_jars(), jar_build.find_javac()
+        if libraries is None or javac is None:
             lacking = "Spark (pip install pyspark)" if libraries is None else "javac (a JDK of 17 or newer)"
             raise ExecError(f"the jar of the Spark engine needs {lacking}")
-        with tempfile.TemporaryDirectory(prefix="bowstring-jar-") as folder:
-            classes = Path(folder)
-            command = [*JAVAC, "-cp", f"{libraries}/*", "-d", folder, *map(str, sources)]
-            ran = subprocess.run(command, capture_output=True, text=True, check=False)
-            print(ran.stdout + ran.stderr, file=sys.stderr, end="")
-            if ran.returncode != 0:
-                raise ExecError(f"javac could not compile {JAVA_SOURCES} against {libraries}")
-            self._write(classes, digest.hexdigest())
-
-    def _built_from(self) -> str | None:
-        if not JAR.exists():
-            return None
-        with zipfile.ZipFile(JAR) as jar:
-            return jar.read(JAR_DIGEST).decode() if JAR_DIGEST in jar.namelist() else None
-
-    def _write(self, classes: Path, digest: str) -> None:
-        entries = {"META-INF/MANIFEST.MF": b"Manifest-Version: 1.0\r\n\r\n", JAR_DIGEST: digest.encode()}
-        for path in sorted(classes.rglob("*.class")):
-            entries[path.relative_to(classes).as_posix()] = path.read_bytes()
-        JAR.parent.mkdir(parents=True, exist_ok=True)
-        # Beside its place and then moved there: a JVM that has the old one open keeps it whole.
-        partial = JAR.with_name(f".{JAR.name}.{os.getpid()}")
-        with zipfile.ZipFile(partial, "w") as jar:
-            for name, content in entries.items():
-                entry = zipfile.ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0))
-                entry.compress_type = zipfile.ZIP_DEFLATED
-                entry.external_attr = 0o644 << 16
-                jar.writestr(entry, content)
-        os.replace(partial, JAR)
+        try:
+            print(jar_build.build(JAR, libraries, javac), file=sys.stderr, end="")
+        except jar_build.JarBuildError as error:
+            raise ExecError(f"{javac} could not compile against {libraries}:\n{error}") from error
 
 
 class BuildPy(build_py):
@@ -127,7 +95,9 @@ class BuildPy(build_py):
         try:
             self.run_command("build_jar")
         except ExecError as error:
-            self.warn(f"{error}; built without it: the columnar Spark engine will not be there")
+            if jar_build.built_from(JAR) != jar_build.sources_digest():
+                JAR.unlink(missing_ok=True)  # left from before the sources changed
+            self.warn(f"{error}; built without it: the first Spark session will build it, if it finds a JDK")
         super().run()
 
 
@@ -145,36 +115,62 @@ compile_args = ["-O3", "-g1", "-fno-strict-aliasing", "-fno-plt", "-Wall", "-Wno
 link_args: list[str] = []
 if os.environ.get("BOWSTRING_QUICK") == "1":
     compile_args[:2] = ["-O1", "-g0"]
+if COVERAGE:
+    header, folder = Path("tests/coverage_lines.h").resolve(), Path("build/lines").resolve()
+    traced = ["-include", str(header), f'-DBOWSTRING_LINES="{folder}"']
+    compile_args = ["-O1", "-g0", "-fno-strict-aliasing", "-Wno-unused-function", *traced]
 if SANITIZE:
     flags = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-fno-omit-frame-pointer"]
     # Lines are enough for what a sanitizer reports, and take a third less time than all of -g.
     compile_args = ["-O1", "-g1", "-fno-strict-aliasing", *flags]
     link_args = flags
 
+
+def note_lines(generated: Path) -> None:
+    """Makes a module note its lines itself (tests/coverage_lines.h), not by Python's tracer."""
+    text = generated.read_text(encoding="utf-8")
+    macro = "#define __Pyx_TraceLine(line, offset, nogil, goto_error)   "
+    note = "BOWSTRING_LINE(__pyx_f, #goto_error, line) "
+    if macro + note not in text:
+        assert text.count(macro + "if") == 1, f"{generated}: this Cython traces lines in another way"
+        generated.write_text(text.replace(macro, macro + note), encoding="utf-8")
+
+
+def module_name(source: Path) -> str:
+    """`server.produce` for _native/server/produce.pyx."""
+    return ".".join(source.relative_to(PACKAGE).with_suffix("").parts)
+
+
+SOURCES = sorted(PACKAGE.rglob("*.pyx"))
+unknown = ONLY - {"none"} - {module_name(source) for source in SOURCES}
+if unknown:
+    sys.exit(
+        f"BOWSTRING_ONLY: no such module: {', '.join(sorted(unknown))}; it takes names like server.produce"
+    )
+
 extensions = [
     Extension(
-        f"bowstring._native.{source.stem}",
+        f"bowstring._native.{module_name(source)}",
         [str(source)],
         include_dirs=[str(PACKAGE)],
-        depends=[str(path) for path in sorted(PACKAGE.glob("*.h"))],
+        depends=[str(path) for path in sorted(PACKAGE.rglob("*.h"))],
         extra_compile_args=compile_args,
         extra_link_args=link_args,
         libraries=["pthread"],
     )
-    for source in sorted(PACKAGE.glob("*.pyx"))
-    if not ONLY or source.stem in ONLY
+    for source in SOURCES
+    if not ONLY or module_name(source) in ONLY
 ]
 
 # `setup.py --version`, sdist metadata and the like need no C at all.
 building = any(
     word in sys.argv for word in ("build_ext", "bdist_wheel", "editable_wheel", "build", "install", "develop")
 )
+modules = extensions
 if building:
     # Cython's processes must not run this file again, as those of another method of starting would.
     multiprocessing.set_start_method("fork", force=True)
-setup(
-    cmdclass={"build_ext": BuildExt, "build_jar": BuildJar, "build_py": BuildPy},
-    ext_modules=cythonize(
+    modules = cythonize(
         extensions,
         include_path=["python"],
         nthreads=CORES,
@@ -186,8 +182,10 @@ setup(
             "initializedcheck": False,
             "embedsignature": True,
             "freethreading_compatible": False,
+            "linetrace": COVERAGE,
         },
     )
-    if building
-    else extensions,
-)
+if building and COVERAGE:
+    for module in modules:
+        note_lines(Path(module.sources[0]))
+setup(cmdclass={"build_ext": BuildExt, "build_jar": BuildJar, "build_py": BuildPy}, ext_modules=modules)

@@ -1,1 +1,1 @@
-"""Benches: Bowstring beside Apache Kafka in the same run, and micro benches of the native code."""
+"""Measures Bowstring beside Apache Kafka in the same run, and the native code in micro benches."""

@@ -1,7 +1,7 @@
-"""`python -m bench`: measures Bowstring beside Apache Kafka and writes perf_reports/.
+"""Runs `python -m bench`: measures Bowstring beside Apache Kafka and writes perf_reports/.
 
 `--short` (the default) takes about a quarter of an hour, `--full` some hours; `--smoke` runs every case in
-its smallest size against Bowstring alone, to see that the bench itself works.
+its smallest size against Bowstring alone, to check the bench itself.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from bench.sizes import SIZES, Size
 REPORTS = report.ROOT / "perf_reports"
 
 Kind = TypeVar("Kind")
-# A case by name; those under load share brokers that have been warmed up, the others start their own.
+# A case by name. Cases under load share warmed-up brokers; the others start their own.
 Case = Callable[[Lab, FilledTopics, str], CaseResult]
 FRESH: dict[str, Case] = {
     "start": lambda lab, _, name: footprint.start(lab, name, "Start"),
@@ -83,7 +83,7 @@ LOADED: dict[str, Case] = {
 LAST: dict[str, Case] = {
     "partitions": lambda lab, _, name: footprint.many_partitions(lab, name, "Many idle partitions"),
 }
-# Cases of Spark share a session and the topics it reads.
+# Spark cases share a session and its topics.
 SPARK: dict[str, Callable[[spark.SparkBench, str], CaseResult]] = {
     "spark-queries": lambda bench, name: spark.queries(bench, name, "Spark: queries over a topic"),
     "spark-values": lambda bench, name: spark.values(bench, name, "Spark: JSON values, rows into Python"),
@@ -129,7 +129,7 @@ def main(arguments: list[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="bowstring-bench-", dir=options.work) as directory:
         work = Path(directory)
         run = measure(size, work, options.only or [])
-        written = report.write(run, options.output, work)
+        written = report.write(run, options.output, work, options.name)
     log(report.summary(judge_all(run.cases)))
     print(written / "report.md")
     return 1 if any(case.failures for case in run.cases.values()) else 0
@@ -152,8 +152,9 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.set_defaults(size="short")
     parser.add_argument("--only", nargs="+", choices=ALL, metavar="CASE", help=", ".join(ALL))
     parser.add_argument("--peers", nargs="+", choices=list(PEER_CLASSES), help="brokers, in turn order")
-    parser.add_argument("--rounds", type=int, help="instead of the size's own number of rounds")
-    parser.add_argument("--output", type=Path, default=REPORTS, help="where the report's directory goes")
+    parser.add_argument("--rounds", type=int, help="number of rounds, instead of the size's")
+    parser.add_argument("--name", help="suffix of the report directory's name, as in …-clients")
+    parser.add_argument("--output", type=Path, default=REPORTS, help="parent of the report's directory")
     parser.add_argument("--work", type=Path, help="a directory with 30 GB free; default: TMPDIR")
     return parser.parse_args(arguments)
 

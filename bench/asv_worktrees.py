@@ -1,9 +1,9 @@
-"""asv's plugin for what it measures: each revision built in a tree of its own, for the Python in use.
+"""Builds each revision that asv measures in a separate tree, for the Python in use (an asv plugin).
 
 asv's own environments install every revision into a fresh virtual environment: minutes of compiling each, and
-all dependencies from the network. Here a revision's tree begins as a copy of the last one that was built, so
-that only what differs is compiled, and dependencies are the same on both sides of a comparison. The newest
-`build_cache_size` trees are kept; delete the folder (`env_dir`) to have them built anew.
+all dependencies from the network. Here a revision's tree starts as a copy of the last one built, so that only
+differences are compiled, and both sides of a comparison have the same dependencies. The newest
+`build_cache_size` trees are kept; delete the folder (`env_dir`) to rebuild them.
 """
 
 from __future__ import annotations
@@ -23,11 +23,17 @@ from typing import Any
 from asv import environment, util
 from asv.console import log
 
-# Written when a tree is complete: what it was built with.
+# Written when a tree is complete, with the facts of its build.
 STAMP = "bowstring-build.json"
 BUILD_TIMEOUT_S = 3600
-# Of a build, not of a revision: these would make trees of one revision differ.
-UNWANTED_VARIABLES = ("BOWSTRING_ONLY", "BOWSTRING_QUICK", "BOWSTRING_SANITIZE", "PYTHONPATH")
+# Variables of a build that would make trees of one revision differ.
+UNWANTED_VARIABLES = (
+    "BOWSTRING_COVERAGE",
+    "BOWSTRING_ONLY",
+    "BOWSTRING_QUICK",
+    "BOWSTRING_SANITIZE",
+    "PYTHONPATH",
+)
 
 
 class BuildFailed(util.UserError):  # type: ignore[misc]
@@ -42,16 +48,16 @@ class WorkTrees(environment.Environment):  # type: ignore[misc]
     def __init__(self, conf: Any, python: str, requirements: dict[str, str], variables: dict[Any, str]):
         self._trees = Trees(Path(conf.env_dir), conf.repo, getattr(conf, "build_cache_size", 4))
         self._tree: Path | None = None
-        self._requirements = requirements  # asv's own part asks for them first
+        self._requirements = requirements  # asv's own code reads it first
         super().__init__(conf, python, requirements, variables)
 
     @classmethod
     def matches(cls, python: str) -> bool:
-        """Only the version that runs asv is there."""
+        """Returns whether the version is the one that runs asv."""
         return python == ".".join(platform.python_version_tuple()[:2])
 
     def check_presence(self) -> bool:
-        """There is nothing to be made but the trees."""
+        """Does nothing: only the trees must be built."""
         return Path(self._path).is_dir()
 
     def _setup(self) -> None:
@@ -59,11 +65,11 @@ class WorkTrees(environment.Environment):  # type: ignore[misc]
 
     @property
     def installed_commit_hash(self) -> str | None:
-        """The revision that `run_executable` would import."""
+        """The revision that `run_executable` imports."""
         return None if self._tree is None else self._tree.name
 
     def install_project(self, conf: Any, repo: Any, commit_hash: str) -> None:
-        """Builds the revision unless there is a tree of it.
+        """Builds the revision unless its tree exists.
 
         Raises:
             BuildFailed: it does not compile.
@@ -72,27 +78,27 @@ class WorkTrees(environment.Environment):  # type: ignore[misc]
         self._set_commit_hash(commit_hash)
 
     def find_executable(self, executable: str) -> str:
-        """Python is the one that runs asv."""
+        """Returns the Python that runs asv."""
         return sys.executable if executable == "python" else str(util.which(executable))
 
     def run(self, args: Sequence[str], **kwargs: Any) -> Any:
-        """Python with these arguments."""
+        """Runs Python with these arguments."""
         return self.run_executable("python", args, **kwargs)
 
     def run_executable(self, executable: str, args: Sequence[str], **kwargs: Any) -> Any:
-        """As asv does it, with the tree's packages before all others."""
+        """Runs like asv, with the tree's packages before all others."""
         variables = dict(kwargs.pop("env", os.environ))
         if self._tree is not None:
             packages = str(self._tree / "python")
             variables["ASV_PYTHONPATH"] = packages
-            # asv takes it out again, and what it starts then takes PYTHONPATH out of sys.path.
+            # asv removes it again, and the process that it starts removes PYTHONPATH from sys.path.
             args = [f"ASV_PYTHONPATH={packages}", self.find_executable(executable), *args]
             executable = "env"
         return super().run_executable(executable, args, env=variables, **kwargs)
 
 
 class Trees:
-    """The built trees below a folder, by revision.
+    """The built trees in a folder, by revision.
 
     Args:
         folder: where they are.
@@ -106,7 +112,7 @@ class Trees:
         self.keep = keep
 
     def built(self, revision: str) -> Path:
-        """The tree of a revision (a full hash), built if it is not there.
+        """Returns the tree of a revision (a full hash); builds it if it does not exist.
 
         Raises:
             BuildFailed: it does not compile.
@@ -120,7 +126,7 @@ class Trees:
                 if tree.exists():
                     shutil.rmtree(tree)
                 (Path(partial) / revision).rename(tree)
-        now_ns = time.time_ns()  # finer than what os.utime would take by itself
+        now_ns = time.time_ns()  # finer than what os.utime sets by default
         os.utime(tree / STAMP, ns=(now_ns, now_ns))
         for old in self._newest_first()[self.keep :]:
             shutil.rmtree(old)
@@ -131,12 +137,12 @@ class Trees:
         if seed is not None and self._stamp(seed) == _built_by(self._show(f"{revision}:setup.py")):
             _run(["cp", "-a", str(seed), str(tree)])
             (tree / STAMP).unlink()
-            # The seed may be of another clone, which does not have all that this one has.
+            # The seed may come from another clone that lacks objects of this one.
             objects = _run(
                 ["git", "rev-parse", "--path-format=absolute", "--git-path", "objects"], self.repository
             )
             (tree / ".git/objects/info/alternates").write_text(objects)
-            # Else Git takes every file for changed, writes it again, and all is compiled again.
+            # Otherwise Git considers every file changed and writes it again, which compiles everything.
             _run(["git", "status", "--porcelain"], tree)
         else:
             _run(["git", "clone", "--quiet", "--shared", "--no-checkout", str(self.repository), str(tree)])
@@ -160,13 +166,13 @@ class Trees:
 
 
 def _built_by(setup_py: str) -> dict[str, str]:
-    # Compiler flags are in setup.py, and nothing would rebuild a module because they changed.
+    # setup.py has the compiler flags, and a change of them alone rebuilds no module.
     return {"python": sys.version, "setup.py": setup_py}
 
 
 def _forget_modules_without_source(tree: Path) -> None:
-    for module in (tree / "_native").glob("*.so"):
-        if not (tree / "_native" / f"{module.name.split('.')[0]}.pyx").exists():
+    for module in (tree / "_native").rglob("*.so"):
+        if not module.with_name(f"{module.name.split('.')[0]}.pyx").exists():
             module.unlink()
 
 

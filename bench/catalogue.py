@@ -1,6 +1,6 @@
-"""Every micro bench there is: the asv classes of bench/suites, flattened into calls that can be timed.
+"""Lists every micro bench: the asv classes of bench/suites as calls that can be timed.
 
-asv, pytest-benchmark (bench/test_micro.py), the report and the smoke test all take them from here.
+asv, pytest-benchmark (bench/test_micro.py), the report and the smoke test all use this list.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import bench.suites
 
 
-# Little is imported here: it is what every child that is counted begins with (bench/instructions.py).
+# Imports little, because every counted child process imports it (bench/instructions.py).
 class MicroBench(NamedTuple):
     """One `time_` method of a suite with one set of its parameters."""
 
@@ -24,13 +24,13 @@ class MicroBench(NamedTuple):
 
     @property
     def name(self) -> str:
-        """E.g. `crc.Crc32c.time_crc[65536]`."""
+        """Name, e.g. `crc.Crc32c.time_crc[65536]`."""
         parameters = f"[{', '.join(map(str, self.parameters))}]" if self.parameters else ""
         return f"{self.suite.__module__.rpartition('.')[2]}.{self.suite.__name__}.{self.method}{parameters}"
 
     @contextmanager
     def ready(self) -> Iterator[Callable[[], object]]:
-        """Sets the suite up, gives the call to time, and tears it down."""
+        """Sets the suite up, yields the call to time, and tears it down."""
         instance = self.suite()
         getattr(instance, "setup", _nothing)(*self.parameters)
         try:
@@ -42,9 +42,9 @@ class MicroBench(NamedTuple):
 
 
 def micro_benches() -> list[MicroBench]:
-    """All that take microseconds to milliseconds, by module and in the order in which they are written.
+    """Returns all micro benches of microseconds to milliseconds, by module and in source order.
 
-    A suite with `of_seconds = True` is asv's alone.
+    A suite with `of_seconds = True` is for asv only.
     """
     import pkgutil
 
@@ -57,7 +57,7 @@ def micro_benches() -> list[MicroBench]:
 
 
 def micro_bench(name: str) -> MicroBench:
-    """The one of that name; imports its module only.
+    """Returns the micro bench with that name; imports only its module.
 
     Raises:
         KeyError: there is none.
@@ -76,13 +76,14 @@ def _benches_of(module_name: str) -> list[MicroBench]:
             methods = [name for name in vars(suite) if name.startswith("time_")]
             found += [
                 MicroBench(suite, method, parameters)
-                for method, parameters in itertools.product(methods, _parameter_sets(suite))
+                for method, parameters in itertools.product(methods, parameter_sets(suite))
             ]
     return found
 
 
-def _parameter_sets(suite: type) -> list[tuple[Any, ...]]:
-    # As asv has it: a list of values, or one list for each of several parameters.
+def parameter_sets(suite: type) -> list[tuple[Any, ...]]:
+    """Returns every combination of the parameters of an asv class."""
+    # As in asv: a list of values, or one list for each of several parameters.
     params = getattr(suite, "params", [])
     if not params:
         return [()]

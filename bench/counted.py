@@ -1,4 +1,6 @@
-"""The child whose instructions are counted: `python -S -m bench.counted NAME CALLS`; see instructions.py."""
+"""Runs the child process whose instructions are counted: `python -S -m bench.counted NAME CALLS`; see
+instructions.py.
+"""
 
 import gc
 import os
@@ -9,7 +11,7 @@ PACKAGES_VARIABLE = "BOWSTRING_BENCH_PACKAGES"
 
 
 def main(name: str, calls: int) -> None:
-    """So many calls of the micro bench `name`, with nothing left that only the first calls do."""
+    """Makes `calls` calls of the micro bench `name`, after everything that only the first calls do."""
     from bench.catalogue import micro_bench
 
     with micro_bench(name).ready() as call:

@@ -1,11 +1,11 @@
-"""The micro benches over revisions, by asv: two compared, or one recorded for good.
+"""Runs the micro benches over revisions with asv: compares two, or records one.
 
     python -m bench.history compare BASE [HEAD]   fails when HEAD takes over 10 % more instructions than BASE
     python -m bench.history record REVISION       writes bench/results/, for a tag
-    python -m bench.history publish               makes the site of what was recorded
+    python -m bench.history publish               builds the site of the recorded results
 
-Both revisions are measured with the suites as they are in this checkout. Only instruction counts are judged:
-times depend on who else is at work, and are shown.
+Both revisions are measured with the suites of this checkout. Only instruction counts are judged. Times depend
+on other load and are only shown.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class HistoryError(RuntimeError):
 
 @dataclass(frozen=True)
 class Change:
-    """What one benchmark gave for the two revisions; None is a failure, nan not applicable."""
+    """The results of one benchmark for two revisions; None is a failure, nan not applicable."""
 
     name: str
     base: float | None
@@ -43,7 +43,7 @@ class Change:
 
     @property
     def regressed(self) -> bool:
-        """Over 10 % more, or no longer measured."""
+        """Whether it takes over 10 % more, or is no longer measured."""
         if not self.base or math.isnan(self.base):
             return False
         return self.head is None or self.head / self.base > REGRESSION_RATIO
@@ -67,12 +67,13 @@ def compare(base: str, head: str, pattern: str | None) -> int:
         (SCRATCH / "results" / name / f"{revision[:8]}-{_environment()}.json").unlink(missing_ok=True)
     chosen = [] if pattern is None else ["--bench", pattern]
     factor = ["--factor", str(REGRESSION_RATIO), "--split", "--show-stderr"]
-    # Its exit code counts times, too: the verdict is made from the results.
+    # Its exit code also counts times, so the verdict is computed from the results.
     _asv(config, "continuous", "--machine", name, *factor, *chosen, *hashes)
-    return _verdict(*(_results(SCRATCH / "results" / name, revision) for revision in hashes))
+    return verdict(*(_results(SCRATCH / "results" / name, revision) for revision in hashes))
 
 
-def _verdict(base: dict[str, float | None], head: dict[str, float | None]) -> int:
+def verdict(base: dict[str, float | None], head: dict[str, float | None]) -> int:
+    """Compares results by bench; returns the exit code."""
     changes = [Change(name, base[name], head.get(name)) for name in base if name.startswith(COUNTS)]
     counted = [change for change in changes if change.base and not math.isnan(change.base)]
     if not counted:
@@ -115,13 +116,13 @@ def _results(folder: Path, revision: str) -> dict[str, float | None]:
 
 
 def _scratch_config() -> Path:
-    # Comparisons leave nothing in bench/results.
+    # Comparisons must not write to bench/results.
     lines = (BENCH / "asv.conf.json").read_text().splitlines()
     given = json.loads("\n".join(line for line in lines if not line.strip().startswith("//")))
     for key in ("repo", "benchmark_dir", "env_dir"):
         given[key] = str((BENCH / given[key]).resolve())
     given["results_dir"] = str(SCRATCH / "results")
-    # asv looks up where HEAD is among them.
+    # asv looks up HEAD among the branches.
     given["branches"] = ["HEAD"]
     SCRATCH.mkdir(parents=True, exist_ok=True)
     config = SCRATCH / "asv.conf.json"
@@ -130,10 +131,10 @@ def _scratch_config() -> Path:
 
 
 def _know_machine(config: Path) -> str:
-    # Not the host's name, which asv would take.
+    # Not the host's name, asv's default.
     facts = machine.facts()
     name = machine.slug(facts)
-    # It drops what it would have found itself, so the processor is told in other words.
+    # asv drops facts that it detects itself, so the processor is described in other words.
     told = {"machine": name, "cpu": f"{facts['CPU']}, {facts['cores']} cores", "ram": facts["memory"]}
     options = [f"--{key}={value}" for key, value in told.items()]
     if _asv(config, "machine", "--yes", *options) != 0:

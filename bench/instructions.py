@@ -1,12 +1,12 @@
-"""How many instructions a micro bench takes: the figure that does not depend on who else is at work.
+"""Counts the instructions of a micro bench, a figure that does not depend on other load.
 
-A child process runs the bench under valgrind's callgrind, or under `perf stat` where there is no valgrind but
-a processor that lets itself be counted. It runs N calls, and another one 2N: the difference is N calls and
-nothing else, because starting Python, importing and setting up cost the same both times. Counted are the
-instructions of all threads in user space.
+A child process runs the bench under valgrind's callgrind, or under `perf stat` if valgrind is missing and the
+processor's counters are accessible. It runs N calls, and another child 2N. The difference is N calls alone,
+because starting Python, importing and set-up cost the same both times. Instructions of all threads in user
+space are counted.
 
-Under valgrind the processor has no AVX-512, so that code which chooses by processor (CRC-32C) takes its next
-best kernel; counts of the two counters are therefore not to be compared with each other.
+Under valgrind the processor has no AVX-512, so code that chooses by processor (CRC-32C) takes its next best
+kernel. Counts of the two tools must not be compared with each other.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ _COUNTS = {
 
 
 class CountError(RuntimeError):
-    """The child that was to be counted failed; the message has what it said."""
+    """The counted child failed; the message has its output."""
 
 
 @functools.cache
 def counter() -> str | None:
-    """`valgrind`, `perf`, or None where neither can count."""
+    """Returns `valgrind`, `perf`, or None if neither can count."""
     if shutil.which("valgrind"):
         return "valgrind"
     if shutil.which("perf"):
@@ -58,7 +58,7 @@ def counter() -> str | None:
 
 
 def count(name: str, calls: int) -> float:
-    """Instructions that one call of a micro bench takes.
+    """Returns the instructions of one call of a micro bench.
 
     Args:
         name: as in the catalogue, e.g. `crc.Crc32c.time_crc32c[65536]`.
@@ -67,7 +67,7 @@ def count(name: str, calls: int) -> float:
     Raises:
         CountError: nothing here can count, or the bench failed.
     """
-    _run([], name, 0)  # compiles what is not yet compiled to bytecode, and fails without valgrind's noise
+    _run([], name, 0)  # compiles missing bytecode, and fails with readable output
     return (_counted(name, 2 * calls) - _counted(name, calls)) / calls
 
 
@@ -83,8 +83,8 @@ def _counted(name: str, calls: int) -> int:
 
 
 def _run(under: list[str], name: str, calls: int) -> str:
-    # As little as will do: the environment lies on the stack of what is counted. With -S and a path
-    # that ends with the installed packages, their folder is not looked through, however much is in it.
+    # As few as possible, because the environment lies on the counted stack. With -S and a path that ends with
+    # the installed packages, Python does not list their folder, whatever its size.
     variables = {
         "PATH": os.environ.get("PATH", os.defpath),
         "PYTHONPATH": os.pathsep.join([str(ROOT), str(Path(bowstring.__file__).parents[1])]),

@@ -1,4 +1,4 @@
-"""The place where cases run: brokers side by side, warm JVMs, and rounds that take the peers in turn."""
+"""Provides brokers side by side, warm JVMs, and alternating rounds for the cases."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import itertools
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from bench.limits.catalogue import Limit
+from bench.limits.loops import LoopResult, run_loop
 from bench.peers.bowstring import Bowstring
 from bench.peers.install import PeerError
 from bench.peers.kafka import Kafka
@@ -22,13 +24,13 @@ from bench.warm_memory import WarmMemory
 
 PEER_CLASSES: dict[str, type[Peer]] = {Kafka.name: Kafka, Bowstring.name: Bowstring}
 RECORD_BYTES = 100
-# As many as the 2014 test of Kafka used; its figures are what these are compared with.
+# As in the 2014 test of Kafka, whose figures these are compared with.
 PARTITIONS = 6
 CALM_TIMEOUT_SECONDS = 15.0
 CALM_CHECK_SECONDS = 0.25
 CALM_CORES = 0.2
 
-# What can go wrong with a broker or a tool; anything else is a bug of the bench and ends the run.
+# Expected failures of a broker or a tool; any other exception is a bug of the bench and ends the run.
 EXPECTED_FAILURES = (PeerError, WireError, OSError)
 
 
@@ -37,7 +39,7 @@ class Lab:
 
     Args:
         work: an empty directory that may be filled with some 20 GB in a short run.
-        size: how much to do.
+        size: the amounts of the run.
     """
 
     def __init__(self, work: Path, size: Size):
@@ -59,11 +61,12 @@ class Lab:
         self._memory.give_back()
 
     def new_peer(self, name: str) -> Peer:
-        """A broker in a fresh directory, not started; the caller stops it."""
+        """Returns a broker in a fresh directory, not started; the caller stops it."""
         return PEER_CLASSES[name](self.work / f"{name}-{next(self._numbers)}")
 
     def peer(self, name: str) -> Peer:
-        """The broker of this name that serves the load cases; started at first use, or after its death.
+        """Returns the broker of this name that serves the load cases; started on first use, or after it has
+        ended.
 
         Raises:
             PeerError: it does not start.
@@ -85,7 +88,7 @@ class Lab:
                 log(f"{peer.name}: {error}")
 
     def hosts(self, count: int) -> list[ToolHost]:
-        """`count` warm JVMs; the same ones at every call, but for those that died."""
+        """Returns `count` warm JVMs; the same ones at every call, except dead ones."""
         self._hosts = [host for host in self._hosts if host.alive]
         while len(self._hosts) < count:
             self._hosts.append(ToolHost(self.work / "tools", f"jvm-{next(self._numbers)}"))
@@ -94,7 +97,7 @@ class Lab:
     def new_topic(
         self, peer: Peer, partitions: int = PARTITIONS, configs: Mapping[str, str] | None = None
     ) -> str:
-        """Creates a topic with a name of its own and waits until its partitions have leaders."""
+        """Creates a topic with a new name and waits until its partitions have leaders."""
         topic = f"bench-{next(self._numbers)}"
         with peer.connect() as connection:
             connection.create_topics([topic], partitions, configs)
@@ -112,22 +115,27 @@ class Lab:
         measure: Callable[[str], dict[str, float]],
         rounds: int | None = None,
         peers: tuple[str, ...] | None = None,
+        limits: Sequence[Limit] = (),
     ) -> CaseResult:
-        """Measures each peer (of `peers`, where only some can be) once a round, A B A B.
+        """Measures each peer (of `peers`, if given) and each bare loop of `limits` once a round, A B C A B C.
 
         A peer that fails is left out of the case's later rounds; its failure is kept.
         """
+        case.limits = [limit.name for limit in limits]
+        loops = {limit.name: limit for limit in limits}
+        names = [name for name in self.size.peers if peers is None or name in peers]
         for number in range(1, (rounds or self.size.rounds) + 1):
-            for name in self.size.peers:
-                if peers is not None and name not in peers:
-                    continue
+            for name in [*names, *loops]:
                 if case.failure(name) is not None:
                     continue
                 if self.size.warm_memory:
                     self._memory.fill()
                 busy_cores = wait_until_calm()
                 try:
-                    values = measure(name)
+                    if name in loops:
+                        values = loops[name].measure(self.size.loop_mib, self._run_loop)
+                    else:
+                        values = measure(name)
                 except EXPECTED_FAILURES as error:
                     message = self._clean_up_after(name, error)
                     case.failures.append(Failure(name, number, message))
@@ -138,8 +146,13 @@ class Lab:
                     log(f"{case.name} {number} {name}: {figures}")
         return case
 
+    def _run_loop(self, loop: str, options: Mapping[str, int]) -> LoopResult:
+        return run_loop(loop, options, self.work / "loops")
+
     def _clean_up_after(self, name: str, error: Exception) -> str:
-        """Ends what a failed round left running; the failure's message, with the log of a dead broker."""
+        """Ends processes of a failed round; returns the failure's message, with the log of a dead
+        broker.
+        """
         for host in self._hosts:
             if host.busy:
                 host.close()
@@ -151,10 +164,10 @@ class Lab:
 
 
 def wait_until_calm() -> float:
-    """Writes dirty pages out, then waits until the machine does little, CALM_TIMEOUT_SECONDS at most.
+    """Writes dirty pages to disk, then waits until the machine is mostly idle, CALM_TIMEOUT_SECONDS at most.
 
     Returns:
-        How many cores were busy at the end of the wait; below CALM_CORES unless others use the machine.
+        The number of busy cores at the end of the wait; below CALM_CORES unless others use the machine.
     """
     os.sync()
     deadline = time.monotonic() + CALM_TIMEOUT_SECONDS
@@ -170,5 +183,5 @@ def wait_until_calm() -> float:
 
 
 def log(line: str) -> None:
-    """Progress goes to standard error; results go to the report."""
+    """Prints progress to standard error; results go to the report."""
     print(f"[{time.strftime('%H:%M:%S')}] {line}", file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""Facts about the machine a run was made on; no names of hosts or people, no paths."""
+"""Collects facts about the machine of a run, without names of hosts or people and without paths."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bench.peers.install import PeerError, java_version
 
 
 def facts() -> dict[str, str]:
-    """CPU, memory, kernel and runtimes, as printed at the head of a report."""
+    """Returns CPU, memory, kernel and runtimes, for the head of a report."""
     return {
         "CPU": _cpu_model(),
         "cores": str(len(os.sched_getaffinity(0))),
@@ -23,7 +23,7 @@ def facts() -> dict[str, str]:
 
 
 def slug(machine: dict[str, str]) -> str:
-    """Short name of the kind of machine, for a directory's name, e.g. `amd-epyc-2-cores`."""
+    """Returns a short name of the kind of machine, for a directory's name, e.g. `amd-epyc-2-cores`."""
     words = re.sub(r"[^a-z0-9]+", "-", machine["CPU"].lower()).strip("-")
     return f"{words}-{machine['cores']}-cores"
 

@@ -1,10 +1,11 @@
-"""The report's pictures: SVG bars beside the peer's."""
+"""Draws the report's pictures: SVG bars beside the peer's."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import matplotlib
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from bench.bars import BOWSTRING, KAFKA
@@ -12,6 +13,8 @@ from bench.results import CaseResult
 
 COLOURS = {KAFKA: "#8a8f98", BOWSTRING: "#1f77b4"}
 LABELS = {KAFKA: "Apache Kafka", BOWSTRING: "Bowstring"}
+CPU = "CPU-s/GB"
+LOOP_COLOUR = "#d1242f"
 
 # (file, title, unit, [(label, case, metric)])
 Groups = list[tuple[str, str, str]]
@@ -19,7 +22,7 @@ PLOTS: list[tuple[str, str, str, Groups]] = [
     (
         "cpu_per_gb.svg",
         "Broker CPU-seconds per GB of payload",
-        "CPU-s/GB",
+        CPU,
         [
             ("produce\nacks=1, 8 KB", "produce-small", "cpu_seconds_per_gb"),
             ("produce\nmodern defaults", "produce-modern", "cpu_seconds_per_gb"),
@@ -65,9 +68,9 @@ PLOTS: list[tuple[str, str, str, Groups]] = [
 
 
 def draw(cases: dict[str, CaseResult], directory: Path) -> list[tuple[str, str]]:
-    """Draws what was measured into `directory`; (file name, title) of each picture made."""
+    """Draws the measurements into `directory`; returns (file name, title) of each picture."""
     drawn = []
-    # Text stays text and ids do not change from run to run, so that pictures can be compared.
+    # Text stays text and ids do not change between runs, so that pictures can be compared.
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "bowstring"}):
         for file_name, title, unit, groups in PLOTS:
             present = [group for group in groups if _peers(cases, group)]
@@ -102,6 +105,8 @@ def _draw_one(cases: dict[str, CaseResult], groups: Groups, title: str, unit: st
                 positions, medians, width, yerr=[below, over], capsize=3, color=colour, label=LABELS[peer]
             )
             axes.bar_label(bars, [_short(value) for value in medians], padding=3, fontsize=8)
+    if unit == CPU:
+        _draw_loops(axes, cases, groups)
     axes.margins(y=0.12)
     axes.set_xticks(range(len(groups)), [group[0] for group in groups])
     axes.set_ylabel(unit)
@@ -109,6 +114,15 @@ def _draw_one(cases: dict[str, CaseResult], groups: Groups, title: str, unit: st
     axes.legend(frameon=False)
     axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(path, format="svg", metadata={"Date": None, "Creator": None})
+
+
+def _draw_loops(axes: Axes, cases: dict[str, CaseResult], groups: Groups) -> None:
+    """Draws the bare loop of each group as a line across its bars."""
+    lines = {at: cases[name].limit(metric) for at, (_, name, metric) in enumerate(groups)}
+    found = {at: limit for at, limit in lines.items() if limit is not None}
+    if found:
+        begins, ends = [at - 0.42 for at in found], [at + 0.42 for at in found]
+        axes.hlines(list(found.values()), begins, ends, LOOP_COLOUR, "dashed", label="bare loop")
 
 
 def _short(value: float) -> str:

@@ -1,4 +1,4 @@
-"""What Linux tells about a process: CPU seconds and memory."""
+"""Reads CPU seconds and memory of a process from Linux."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ class Memory:
 
 
 def cpu_seconds(pid: int) -> float:
-    """User plus system time of every thread `pid` has had, in seconds.
+    """Returns user plus system time of all threads that `pid` has had, in seconds.
 
-    It is the sum of utime and stime in /proc/<pid>/stat, read from the process's CPU clock because that one
-    counts nanoseconds where the file counts ticks of 10 ms.
+    It equals utime plus stime in /proc/<pid>/stat, but is read from the process's CPU clock, which counts
+    nanoseconds instead of ticks of 10 ms.
 
     Raises:
-        ProcessLookupError: there is no such process.
+        ProcessLookupError: the process does not exist.
     """
-    # The clock id of another process, as clock_getcpuclockid(3) makes it: CPUCLOCK_SCHED is 2.
+    # The clock id of another process, computed like clock_getcpuclockid(3): CPUCLOCK_SCHED is 2.
     try:
         return time.clock_gettime_ns((~pid << 3) | 2) / 1e9
     except OSError as error:
@@ -46,7 +46,7 @@ def machine_cpu_seconds() -> tuple[float, float]:
 
 
 def memory(pid: int) -> Memory:
-    """The process's memory now, and its peak since it started."""
+    """Returns the process's present memory, and its peak since the start."""
     kib = {}
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         name, _, value = line.partition(":")
@@ -56,7 +56,7 @@ def memory(pid: int) -> Memory:
 
 
 def thread_count(pid: int) -> int:
-    """Threads the process has now."""
+    """Returns the present number of threads of the process."""
     return len(os.listdir(f"/proc/{pid}/task"))
 
 
@@ -90,7 +90,7 @@ class Meter:
         self._done.set()
         self._sampler.join()
         if exc_info[0] is not None:
-            return  # the broker may be gone; the exception says more than figures could
+            return  # the broker may have ended; the exception is more useful than figures
         self.wall_seconds = time.monotonic() - self._started
         self.cpu_seconds = cpu_seconds(self.pid) - self._cpu_before
         busy, stolen = machine_cpu_seconds()
@@ -102,4 +102,4 @@ class Meter:
             try:
                 self.rss_peak_bytes = max(self.rss_peak_bytes, memory(self.pid).rss_bytes)
             except (FileNotFoundError, KeyError, ProcessLookupError):
-                return  # the process ended; whoever drives it reports that
+                return  # the process ended; the code that drives it reports that

@@ -16,16 +16,18 @@ ROOT = Path(__file__).resolve().parents[1]
 PEER_TITLES = {KAFKA: "Apache Kafka", BOWSTRING: "Bowstring"}
 
 
-def write(run: Run, parent: Path, work: Path) -> Path:
+def write(run: Run, parent: Path, work: Path, ending: str | None = None) -> Path:
     """Writes the report of `run` below `parent` and returns its directory.
 
     Args:
-        run: what was measured.
+        run: the results.
         parent: usually perf_reports/.
         work: the run's working directory, whose path is taken out of error messages.
+        ending: suffix of the directory's name, for a run of some cases.
     """
-    name = f"{run.started[:10]}-{machine.slug(run.machine)}"
-    directory = parent / (name if run.size == "short" else f"{name}-{run.size}")
+    parts = [run.started[:10], machine.slug(run.machine)]
+    parts += [run.size] if run.size != "short" else []
+    directory = parent / "-".join([*parts, *([ending] if ending else [])])
     directory.mkdir(parents=True, exist_ok=True)
     for stale in directory.glob("*.svg"):
         stale.unlink()
@@ -39,7 +41,7 @@ def write(run: Run, parent: Path, work: Path) -> Path:
 
 
 def summary(verdicts: list[Verdict]) -> str:
-    """One line: how many bars are met, missed and not measured."""
+    """Returns one line: the numbers of bars met, missed and not measured."""
     met = sum(verdict.met is True for verdict in verdicts)
     missed = sum(verdict.met is False for verdict in verdicts)
     return f"{met} bars met, {missed} missed, {len(verdicts) - met - missed} not told"
@@ -67,6 +69,7 @@ def _markdown(run: Run, verdicts: list[Verdict], pictures: list[tuple[str, str]]
         "A figure is the median of its rounds, with the least and "
         "the greatest in brackets. GB is 10⁹ bytes of record values. Both brokers acknowledge from the page "
         "cache.",
+        _loops(run),
         "## Against the bars",
         _bars_table(run, verdicts),
         *[f"![{title}]({file_name})" for file_name, title in pictures],
@@ -97,30 +100,47 @@ def _noise(run: Run) -> str:
     )
 
 
+def _loops(run: Run) -> str:
+    if not _has_loops(run):
+        return ""
+    return (
+        "A bare loop (`bench/limits`) does only what a broker cannot avoid: it is this machine's limit, "
+        "measured in the same rounds. Its GB are all bytes that it moves; a broker also moves the headers of "
+        "batches and records, which do not count in GB of values. Ratios are to the first loop of a case."
+    )
+
+
+def _has_loops(run: Run) -> bool:
+    return any(case.limits for case in run.cases.values())
+
+
 def _bars_table(run: Run, verdicts: list[Verdict]) -> str:
     rows = []
     for verdict in verdicts:
         bar = verdict.bar
         case = run.cases.get(bar.case)
+        loop = [number(verdict.loop), _times(verdict.loop_ratio)] if _has_loops(run) else []
         rows.append(
             [
                 f"{bar.figure}, {bar.unit}",
                 _spread(case, KAFKA, bar.metric),
                 _spread(case, BOWSTRING, bar.metric),
-                _ratio(verdict),
+                _times(verdict.ratio),
+                *loop,
                 ", ".join(limit.text for limit in bar.limits),
                 f"**{verdict.text}**" if verdict.met is not True else verdict.text,
             ]
         )
-    return _table(["figure", "Apache Kafka", "Bowstring", "ratio", "bar", "result"], rows)
+    loop = ["bare loop", "Bowstring / loop"] if _has_loops(run) else []
+    return _table(["figure", "Apache Kafka", "Bowstring", "ratio", *loop, "bar", "result"], rows)
 
 
-def _ratio(verdict: Verdict) -> str:
-    if verdict.ratio is None:
+def _times(ratio: float | None) -> str:
+    if ratio is None:
         return "–"
-    if 0 < verdict.ratio < 0.5:
-        return f"1/{1 / verdict.ratio:.1f}"
-    return f"{verdict.ratio:.2f}×"
+    if 0 < ratio < 0.5:
+        return f"1/{1 / ratio:.1f}"
+    return f"{ratio:.2f}×"
 
 
 def _failures(run: Run) -> str:
@@ -136,18 +156,29 @@ def _failures(run: Run) -> str:
 
 
 def _case(run: Run, case: CaseResult) -> str:
-    peers = [peer for peer in PEER_TITLES if any(sample.peer == peer for sample in case.samples)]
+    known = [*PEER_TITLES, *case.limits]
+    peers = [peer for peer in known if any(sample.peer == peer for sample in case.samples)]
     settings = "; ".join(f"{key} {value}" for key, value in case.settings.items())
     parts = [f"### {case.title} (`{case.name}`)", settings + "."]
     if peers:
         rows = [
-            [metric.replace("_", " "), *[_spread(case, peer, metric) for peer in peers]]
+            [
+                metric.replace("_", " "),
+                *[_spread(case, peer, metric) for peer in peers],
+                *([_to_loop(case, metric)] if case.limits else []),
+            ]
             for metric in case.metrics()
         ]
-        parts.append(_table(["figure", *[PEER_TITLES[peer] for peer in peers]], rows))
+        ratio = ["Bowstring / loop"] if case.limits else []
+        parts.append(_table(["figure", *[PEER_TITLES.get(peer, peer) for peer in peers], *ratio], rows))
     else:
         parts.append("**Nothing was measured; see what failed.**")
     return "\n\n".join(parts)
+
+
+def _to_loop(case: CaseResult, metric: str) -> str:
+    own, loop = case.median(BOWSTRING, metric), case.limit(metric)
+    return _times(own / loop if own is not None and loop else None)
 
 
 def _spread(case: CaseResult | None, peer: str, metric: str) -> str:
@@ -166,7 +197,7 @@ def _table(head: list[str], rows: list[list[str]]) -> str:
 
 
 def _without_paths(text: str, work: Path) -> str:
-    """Reports are published: names of directories stay on the machine."""
+    """Removes directory names, because reports are published."""
     for path, name in ((str(work), "<work>"), (str(ROOT), "<checkout>"), (str(Path.home()), "<home>")):
         if len(path) > 1:
             text = text.replace(path, name)

@@ -1,4 +1,4 @@
-"""What the cases measured, kept whole: every sample of every round, and every failure."""
+"""Holds the results of the cases: every sample of every round, and every failure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Failure:
-    """A peer that could not finish a case, and why."""
+    """A peer that could not finish a case, and the reason."""
 
     peer: str
     round: int
@@ -36,7 +36,8 @@ class CaseResult:
     Attributes:
         name: key of the case in report.json and in the table of bars.
         title: one line for people.
-        settings: what was run, so that it can be run again.
+        settings: the settings of the case, so that it can be repeated.
+        limits: names of the bare loops among the peers; ratios are to the first.
     """
 
     name: str
@@ -44,6 +45,7 @@ class CaseResult:
     settings: dict[str, str]
     samples: list[Sample] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
+    limits: list[str] = field(default_factory=list)
 
     def values(self, peer: str, metric: str) -> list[float]:
         """`metric` of `peer`, round by round; empty when it was not measured."""
@@ -53,6 +55,11 @@ class CaseResult:
         """Median over the rounds, None when there is none."""
         values = self.values(peer, metric)
         return statistics.median(values) if values else None
+
+    def limit(self, metric: str) -> float | None:
+        """Median of the first bare loop that has the metric."""
+        medians = (self.median(name, metric) for name in self.limits)
+        return next((median for median in medians if median is not None), None)
 
     def failure(self, peer: str) -> Failure | None:
         """The first failure of `peer`, if any."""
@@ -69,7 +76,7 @@ class CaseResult:
 
 @dataclass
 class Run:
-    """One run of the bench: where, of what, and everything measured."""
+    """One run of the bench: machine, revision, and all results."""
 
     size: str
     started: str

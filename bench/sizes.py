@@ -1,4 +1,4 @@
-"""How much each kind of run does."""
+"""Defines the amounts of each kind of run."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ class Size:
         spark_rows: rows that each query of the Spark cases reads.
         spark_repeats: times that a query of them runs at most, of which the median counts.
         spark_batches: micro-batches of the median in their latency case.
+        loop_mib: what a bare loop moves in a round (see bench/limits).
         warm_memory: whether memory is filled before every round (see bench/warm_memory.py).
     """
 
@@ -55,6 +56,7 @@ class Size:
     spark_rows: int
     spark_repeats: int
     spark_batches: int
+    loop_mib: int
     warm_memory: bool = True
 
 
@@ -87,6 +89,7 @@ SMOKE = Size(
     spark_rows=40_000,
     spark_repeats=1,
     spark_batches=5,
+    loop_mib=8,
     warm_memory=False,
 )
 
@@ -117,6 +120,7 @@ SHORT = Size(
     spark_rows=8_000_000,
     spark_repeats=5,
     spark_batches=60,
+    loop_mib=2048,
 )
 
 FULL = Size(
@@ -146,6 +150,7 @@ FULL = Size(
     spark_rows=24_000_000,
     spark_repeats=5,
     spark_batches=300,
+    loop_mib=4096,
 )
 
 SIZES = {size.name: size for size in (SMOKE, SHORT, FULL)}

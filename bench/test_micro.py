@@ -1,4 +1,4 @@
-"""The micro benches under pytest-benchmark: `python -m pytest bench/test_micro.py`."""
+"""Runs the micro benches under pytest-benchmark: `python -m pytest bench/test_micro.py`."""
 
 from typing import Any
 

@@ -1,10 +1,10 @@
-"""Keeps the machine's memory in use, as on a server that has been up for a while.
+"""Keeps the machine's memory in use, as on a server that has been running for some time.
 
-A virtual machine hands free memory back to its host, and the first touch of such a page afterwards costs the
-guest several times what the page's data does: a broker's CPU per gigabyte then says more about the host than
-about the broker. With memory full of clean cache pages, new pages come from pages just dropped, on every
-machine and for every broker alike. Nor is anything left to be written to the disk from what was measured
-before: the kernel would do that on the processors, and at times of its own.
+A virtual machine returns free memory to its host. The first use of such a page afterwards costs the guest
+several times as much as the page's data, so a broker's CPU per gigabyte would depend more on the host than on
+the broker. With memory full of clean cache pages, new pages come from dropped ones, on every machine and for
+every broker. Also, no data of earlier measurements is left to be written: the kernel would write it on the
+measured processors at any time.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ import os
 from pathlib import Path
 
 STEP_BYTES = 64 << 20
-FREE_BYTES = 192 << 20  # what stays free; the kernel begins to reclaim below some 80 MiB
+FREE_BYTES = 192 << 20  # stays free; the kernel starts to reclaim below some 80 MiB
 FILE_BYTES = 1 << 40  # sparse: reading it takes memory, not disk
 
 
 class WarmMemory:
-    """Fills free memory with pages of a sparse file; the kernel drops them when anything else wants memory.
+    """Fills free memory with pages of a sparse file; the kernel drops them when other memory is needed.
 
     Args:
-        path: where the file may stand; it takes no room on the disk.
+        path: where to put the file; it needs no room on the disk.
     """
 
     def __init__(self, path: Path):
@@ -29,13 +29,13 @@ class WarmMemory:
         self._position = 0
 
     def fill(self) -> None:
-        """Has the disk take what is left to be written, then reads on until less than FREE_BYTES are free."""
+        """Writes dirty pages to disk, then reads until less than FREE_BYTES are free."""
         os.sync()
         file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             os.ftruncate(file, FILE_BYTES)
             buffer = bytearray(1 << 20)
-            # Where holes take no memory (tmpfs), free memory would never shrink.
+            # If holes use no memory (tmpfs), free memory would never shrink.
             last = self._position + 2 * _free_bytes()
             while self._position < last and (step := min(_free_bytes() - FREE_BYTES, STEP_BYTES)) > 0:
                 end = self._position + step

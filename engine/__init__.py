@@ -1,1 +1,5 @@
-"""The broker's brain: sans-I/O cores and thin asyncio shells."""
+"""Runs the broker's control plane: pure cores without I/O, and thin asyncio shells around them.
+
+Imported by: clients, clients.*, engine.*, serve, signals, spark.
+May import: nothing.
+"""

@@ -1,4 +1,4 @@
-"""Every error of Kafka 4.3's protocol: one row adds one."""
+"""Lists every error of Kafka 4.3's protocol; one row adds one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import ClassVar
 
 class Error:
     """One error: its `code` on the wire, Kafka's `name`, whether the same request may succeed if sent again
-    (`retriable`), and what it means (`message`).
+    (`retriable`), and its meaning (`message`).
     """
 
     __slots__ = ("code", "message", "name", "retriable")
@@ -27,7 +27,7 @@ class Error:
         return f"Errors.{self.name}"
 
     def __bool__(self) -> bool:
-        """Whether this is an error at all: false for NONE."""
+        """Whether this is an error: false for NONE."""
         return self.code != 0
 
     def __reduce__(self) -> str:
@@ -35,7 +35,7 @@ class Error:
 
 
 class KafkaError(Exception):
-    """An error of the protocol as an exception: `error` is its row, `detail` what is wrong in this case."""
+    """A protocol error as an exception: `error` is its row, `detail` says what is wrong in this case."""
 
     def __init__(self, error: Error, detail: str | None = None) -> None:
         super().__init__(error, detail)
@@ -57,11 +57,11 @@ class KafkaError(Exception):
 
 
 class Errors:
-    """The table. ``Errors.NONE`` is a row, ``Errors.of(3)`` the row of a code."""
+    """The table of errors. ``Errors.NONE`` is a row, ``Errors.of(3)`` the row with code 3."""
 
     BY_CODE: ClassVar[dict[int, Error]] = {}
 
-    UNKNOWN_SERVER_ERROR = Error(-1, "The broker met an unexpected error; its log has the cause.")
+    UNKNOWN_SERVER_ERROR = Error(-1, "The broker hit an unexpected error; see its log for the cause.")
     NONE = Error(0, "No error.")
     OFFSET_OUT_OF_RANGE = Error(1, "The offset is below the log start offset or beyond the end of the log.")
     CORRUPT_MESSAGE = Error(
@@ -79,7 +79,7 @@ class Errors:
     BROKER_NOT_AVAILABLE = Error(8, "The broker is not available.")
     REPLICA_NOT_AVAILABLE = Error(9, "The replica is not available.", retriable=True)
     MESSAGE_TOO_LARGE = Error(10, "A record batch is larger than max.message.bytes allows.")
-    STALE_CONTROLLER_EPOCH = Error(11, "Another controller has taken over.")
+    STALE_CONTROLLER_EPOCH = Error(11, "Another controller is now active.")
     OFFSET_METADATA_TOO_LARGE = Error(
         12, "The metadata string of a committed offset is longer than offset.metadata.max.bytes."
     )
@@ -112,8 +112,8 @@ class Errors:
     CLUSTER_AUTHORIZATION_FAILED = Error(31, "The principal may not do this to the cluster.")
     INVALID_TIMESTAMP = Error(32, "A record's timestamp is outside the range the topic accepts.")
     UNSUPPORTED_SASL_MECHANISM = Error(33, "The broker does not offer this SASL mechanism.")
-    ILLEGAL_SASL_STATE = Error(34, "The request does not fit the present state of SASL authentication.")
-    UNSUPPORTED_VERSION = Error(35, "The broker does not know this API in this version.")
+    ILLEGAL_SASL_STATE = Error(34, "The request does not fit the current state of SASL authentication.")
+    UNSUPPORTED_VERSION = Error(35, "The broker does not support this version of the API.")
     TOPIC_ALREADY_EXISTS = Error(36, "A topic of this name exists.")
     INVALID_PARTITIONS = Error(37, "The number of partitions is not valid.")
     INVALID_REPLICATION_FACTOR = Error(
@@ -134,18 +134,20 @@ class Errors:
     INVALID_PRODUCER_ID_MAPPING = Error(49, "The transactional id belongs to another producer id.")
     INVALID_TRANSACTION_TIMEOUT = Error(50, "The transaction timeout is above transaction.max.timeout.ms.")
     CONCURRENT_TRANSACTIONS = Error(
-        51, "Another operation on the same transaction is still going on.", retriable=True
+        51, "Another operation on the same transaction is in progress.", retriable=True
     )
     TRANSACTION_COORDINATOR_FENCED = Error(
         52, "The sender of the markers no longer coordinates the transaction."
     )
     TRANSACTIONAL_ID_AUTHORIZATION_FAILED = Error(53, "The principal may not use the transactional id.")
     SECURITY_DISABLED = Error(54, "Security is switched off on this cluster.")
-    OPERATION_NOT_ATTEMPTED = Error(55, "Not tried, because another operation of the same request failed.")
-    KAFKA_STORAGE_ERROR = Error(56, "The disk failed the broker; see its log.", retriable=True)
+    OPERATION_NOT_ATTEMPTED = Error(
+        55, "Not attempted, because another operation of the same request failed."
+    )
+    KAFKA_STORAGE_ERROR = Error(56, "A disk error occurred on the broker; see its log.", retriable=True)
     LOG_DIR_NOT_FOUND = Error(57, "The broker has no such log directory.")
     SASL_AUTHENTICATION_FAILED = Error(58, "SASL authentication failed.")
-    UNKNOWN_PRODUCER_ID = Error(59, "The broker remembers no such producer id for the partition.")
+    UNKNOWN_PRODUCER_ID = Error(59, "The partition has no state for this producer id.")
     REASSIGNMENT_IN_PROGRESS = Error(60, "The partition is being reassigned.")
     DELEGATION_TOKEN_AUTH_DISABLED = Error(61, "Delegation tokens are switched off.")
     DELEGATION_TOKEN_NOT_FOUND = Error(62, "No such delegation token.")
@@ -184,8 +186,10 @@ class Errors:
     NO_REASSIGNMENT_IN_PROGRESS = Error(85, "The partition is not being reassigned.")
     GROUP_SUBSCRIBED_TO_TOPIC = Error(86, "The group is subscribed to the topic.")
     INVALID_RECORD = Error(87, "A record failed the broker's validation; the batch was rejected.")
-    UNSTABLE_OFFSET_COMMIT = Error(88, "Offsets of an open transaction are in the way.", retriable=True)
-    THROTTLING_QUOTA_EXCEEDED = Error(89, "A quota is used up.", retriable=True)
+    UNSTABLE_OFFSET_COMMIT = Error(
+        88, "An open transaction holds offsets of the partition; retry later.", retriable=True
+    )
+    THROTTLING_QUOTA_EXCEEDED = Error(89, "A quota is exceeded.", retriable=True)
     PRODUCER_FENCED = Error(90, "A newer producer uses the same transactional id.")
     RESOURCE_NOT_FOUND = Error(91, "The request names a resource that does not exist.")
     DUPLICATE_RESOURCE = Error(92, "The request names a resource twice.")
@@ -199,7 +203,7 @@ class Errors:
     UNKNOWN_TOPIC_ID = Error(100, "This broker has no topic of this id.", retriable=True)
     DUPLICATE_BROKER_REGISTRATION = Error(101, "The broker id is in use.")
     BROKER_ID_NOT_REGISTERED = Error(102, "The broker id is not registered.")
-    INCONSISTENT_TOPIC_ID = Error(103, "The topic id is not the one the log was made for.", retriable=True)
+    INCONSISTENT_TOPIC_ID = Error(103, "The topic id does not match the topic id of the log.", retriable=True)
     INCONSISTENT_CLUSTER_ID = Error(104, "The cluster id is not this cluster's.")
     TRANSACTIONAL_ID_NOT_FOUND = Error(105, "No such transactional id.")
     FETCH_SESSION_TOPIC_ID_ERROR = Error(
@@ -207,7 +211,7 @@ class Errors:
     )
     INELIGIBLE_REPLICA = Error(107, "A replica of the new in-sync set is not eligible for it.")
     NEW_LEADER_ELECTED = Error(108, "The partition was updated, and has a new leader.")
-    OFFSET_MOVED_TO_TIERED_STORAGE = Error(109, "The offset is in tiered storage only.")
+    OFFSET_MOVED_TO_TIERED_STORAGE = Error(109, "The offset is available in tiered storage only.")
     FENCED_MEMBER_EPOCH = Error(110, "The member's epoch is fenced; give up all partitions and join again.")
     UNRELEASED_INSTANCE_ID = Error(111, "Another member still uses the instance id.")
     UNSUPPORTED_ASSIGNOR = Error(112, "The group does not support the assignor or its version.")
@@ -215,17 +219,17 @@ class Errors:
     MISMATCHED_ENDPOINT_TYPE = Error(114, "This endpoint is of another type than the request is for.")
     UNSUPPORTED_ENDPOINT_TYPE = Error(115, "This type of endpoint is not supported.")
     UNKNOWN_CONTROLLER_ID = Error(116, "No such controller id.")
-    UNKNOWN_SUBSCRIPTION_ID = Error(117, "The telemetry subscription is not valid any more.")
+    UNKNOWN_SUBSCRIPTION_ID = Error(117, "The telemetry subscription is no longer valid.")
     TELEMETRY_TOO_LARGE = Error(118, "The telemetry is larger than telemetry.max.bytes.")
     INVALID_REGISTRATION = Error(119, "The controller does not accept the registration.")
     TRANSACTION_ABORTABLE = Error(120, "The transaction failed; abort it to go on.")
-    INVALID_RECORD_STATE = Error(121, "The record is in no state to be acknowledged.")
+    INVALID_RECORD_STATE = Error(121, "The record's state does not allow this acknowledgement.")
     SHARE_SESSION_NOT_FOUND = Error(122, "No such share session.", retriable=True)
     INVALID_SHARE_SESSION_EPOCH = Error(
         123, "The epoch of the share session is not the next one.", retriable=True
     )
-    FENCED_STATE_EPOCH = Error(124, "The state epoch of the share partition has moved on.")
-    INVALID_VOTER_KEY = Error(125, "The voter key is not the receiver's.")
+    FENCED_STATE_EPOCH = Error(124, "The state epoch of the share partition is newer.")
+    INVALID_VOTER_KEY = Error(125, "The voter key does not match the receiver's.")
     DUPLICATE_VOTER = Error(126, "The voter is already in the set.")
     VOTER_NOT_FOUND = Error(127, "The voter is not in the set.")
     INVALID_REGULAR_EXPRESSION = Error(128, "The regular expression is not valid.")
@@ -241,5 +245,5 @@ class Errors:
 
     @classmethod
     def of(cls, code: int) -> Error:
-        """The row of `code`; UNKNOWN_SERVER_ERROR for a code this table lacks, as Kafka's clients do."""
+        """Returns the row of `code`; like Kafka's clients, UNKNOWN_SERVER_ERROR for an unknown code."""
         return cls.BY_CODE.get(code, cls.UNKNOWN_SERVER_ERROR)

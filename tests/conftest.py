@@ -1,11 +1,12 @@
-"""How `make test` runs the suite: groups of tests side by side, a worker of pytest-xdist for each of at most four cores.
+"""Schedules `make test`: groups of tests in parallel, with more pytest-xdist workers than cores.
 
-A group shares fixtures that are dear, as a JVM is, so it stays with one worker. Most tests wait more than they
-compute, or are one process that computes.
+Most tests wait more than they compute, so two workers share a core. A file is a group of its own, unless it shares
+fixtures that are expensive, as a JVM is. Long groups come first, so that no worker is left alone with one in the end.
 """
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,18 +16,58 @@ if TYPE_CHECKING:
     from xdist.scheduler import LoadScopeScheduling
 
 TESTS: Final = Path(__file__).parent
-# Long ones first; what begins together differs in what it needs: JVMs here, a compiler there.
-TOGETHER: Final = ("spark", "sanitize", "conformance", "system", "simulation", "fuzz")
+WORKERS_A_CORE: Final = 2
+# Each worker may have its own JVMs and brokers.
+WORKERS_MAX: Final = 8
+# Begins of paths below tests/, long groups first. Files that begin alike are one group, the longest begin counts; what
+# is not named here comes last, each file a group.
+TOGETHER: Final = (
+    "sanitize",
+    "conformance/test_",
+    "spark/test_",
+    "spark/test_recovery",
+    "install",
+    "conformance/differential",
+    "spark/test_checkpoint",
+    "spark/test_python",
+    "spark/test_source",
+    "unit/bench/test_smoke",
+    "system/test_kill_nine",
+    "unit/requests/test_time_slices",
+    "unit/cli/test_commands",
+    "unit/bench/test_kreps",
+    "conformance/test_java_tools",
+    "conformance/test_takeover",
+    "simulation/test_storage",
+    "system/test_power_cut",
+    "simulation/test_failing_operations",
+    "simulation/test_commit_crashes",
+    "system/test_serve",
+    "fuzz/test_spark_decode_fuzz",
+    "system/bad_input/test_million",
+    "system/test_power_loss",
+    "unit/bench/test_suites",
+    "system/test_stress",
+    "fuzz/test_frame_fuzz",
+    "unit/kernels",
+    "unit/demo",
+)
 
 
 def group_of(path: Path) -> str:
-    """The name of the group that a test file belongs to: a directory, and each directory of unit tests."""
-    subject, *below = path.relative_to(TESTS).parts[:-1]
-    return subject if subject in TOGETHER else "/".join((subject, *below[:1]))
+    """Returns the name of the group that a test file belongs to."""
+    name = path.relative_to(TESTS).with_suffix("").as_posix()
+    return max((begin for begin in TOGETHER if name.startswith(begin)), key=len, default=name)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Returns the number of workers for `--numprocesses auto`."""
+    return min(WORKERS_MAX, WORKERS_A_CORE * len(os.sched_getaffinity(0)))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Puts the groups in order, in the workers of pytest-xdist only."""
+    """Sorts the groups, in pytest-xdist workers only."""
     if hasattr(config, "workerinput"):
         places = {name: place for place, name in enumerate(TOGETHER)}
         items.sort(key=lambda item: places.get(group_of(item.path), len(TOGETHER)))
@@ -34,13 +75,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
-    """Gives a worker one group after the other, in their order and not by the number of their tests."""
+    """Assigns groups to workers one after the other, in their order and not by their number of tests."""
     from xdist.scheduler import LoadScopeScheduling
 
     class Groups(LoadScopeScheduling):
         # Not by marks: pytest-xdist 3.8 writes their names into node ids, and pytest 9.2 keeps none of it.
         def _split_scope(self, nodeid: str) -> str:
             return group_of(config.rootpath / nodeid.partition("::")[0])
+
+        def _assign_work_unit(self, node: Any) -> None:
+            # A worker begins a group's last test when it knows the next one. Behind a long group that is one of a
+            # short group, not of a long one that another worker could begin.
+            given = self.assigned_work.get(node, {})
+            if any(group in TOGETHER and not all(done.values()) for group, done in given.items()):
+                self.workqueue.move_to_end(next(reversed(self.workqueue)), last=False)
+            super()._assign_work_unit(node)
 
     config.option.loadscopereorder = False
     return Groups(config, log)

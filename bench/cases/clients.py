@@ -1,4 +1,7 @@
-"""Python clients beside each other, on both brokers: ours, confluent-kafka, kafka-python; Java's consumer."""
+"""Compares Python clients on both brokers: ours, confluent-kafka, kafka-python; and Java's consumer.
+
+confluent-kafka runs twice, with its defaults and with the best settings found; ours has its defaults.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,10 @@ from dataclasses import dataclass
 
 from bench.cases.consume import FilledTopics
 from bench.cases.produce import limit_seconds
+from bench.clients import consumers, producers
+from bench.clients.settings import told
 from bench.lab import PARTITIONS, RECORD_BYTES, Lab
+from bench.limits import catalogue
 from bench.peers.bowstring import Bowstring
 from bench.peers.install import PeerError
 from bench.peers.peer import Peer
@@ -17,14 +23,25 @@ from bench.peers.tools import CONSUMER, consumer_arguments, finish_consumer
 from bench.procfs import Meter
 from bench.results import CaseResult
 
-# A client that is slow by nature is given fewer records: rates are what is compared.
-SLOWER = {"confluent-produce": 4, "bowstring-send": 4, "kafka-python-send": 60, "confluent-consume": 4}
+# Slow clients get fewer records, because rates are compared.
+SLOWER = {
+    "confluent-produce": 4,
+    "confluent-produce-tuned": 4,
+    "bowstring-send": 4,
+    "kafka-python-send": 60,
+    "bowstring-poll": 2,
+    "bowstring-poll-10000": 2,
+    "bowstring-iterate": 2,
+    "confluent-consume": 4,
+    "confluent-consume-tuned": 2,
+}
 LEAST_RECORDS = 2_000
+WRITTEN_WITH = "batch.size 16384, linger.ms 5; from the page cache"
 
 
 @dataclass(frozen=True)
 class ClientRun:
-    """One client's run, and what it cost the broker."""
+    """One client's run, and its cost for the broker."""
 
     records: int
     seconds: float
@@ -33,11 +50,13 @@ class ClientRun:
 
     @property
     def records_per_second(self) -> float:
-        """By the client's own clock."""
+        """Rate by the client's own clock."""
         return self.records / self.seconds
 
     def figures(self, name: str) -> dict[str, float]:
-        """The run's figures under the client's name: rate, and CPU of client and broker apart."""
+        """Returns the run's figures under the client's name: rate, and CPU of client and broker
+        separately.
+        """
         return {
             f"{name}_records_per_second": self.records_per_second,
             f"{name}_client_cpu_ns_per_record": self.cpu_seconds / self.records * 1e9,
@@ -47,10 +66,10 @@ class ClientRun:
 
 
 def run_client(client: str, peer: Peer, topic: str, records: int) -> ClientRun:
-    """Runs one client of bench.clients against `peer` in a process of its own.
+    """Runs one client of bench.clients against `peer` in its own process.
 
     Raises:
-        PeerError: it failed, was not done in time, or saw fewer records.
+        PeerError: the client failed, was too slow, or saw fewer records.
     """
     command = [sys.executable, "-m", "bench.clients", client, peer.bootstrap, topic, str(records)]
     with Meter(peer.pid) as meter:
@@ -69,7 +88,7 @@ def run_client(client: str, peer: Peer, topic: str, records: int) -> ClientRun:
 
 
 def share_of(client: str, records: int) -> int:
-    """How many of a case's records this client is given."""
+    """Returns how many of a case's records this client gets."""
     return max(min(records, LEAST_RECORDS), records // SLOWER.get(client, 1))
 
 
@@ -78,39 +97,48 @@ def share_of(client: str, records: int) -> int:
 
 def arrow_produce(lab: Lab, name: str, title: str) -> CaseResult:
     """`send_arrow` beside confluent-kafka's loop, acks=1, one process each."""
-    case = CaseResult(
-        name, title, _facts(lab, "send_arrow of 100,000-row batches; confluent-kafka's produce()")
-    )
+    facts = _facts(lab, "send_arrow of 100,000-row batches; confluent-kafka's produce()")
+    case = CaseResult(name, title, facts | {"confluent tuned": told(producers.CONFLUENT_TUNED)})
 
     def measure(peer_name: str) -> dict[str, float]:
-        ours, confluent = _produce(lab, lab.peer(peer_name), ["bowstring-send-arrow", "confluent-produce"])
+        clients = ["bowstring-send-arrow", "confluent-produce", "confluent-produce-tuned"]
+        ours, confluent, tuned = _produce(lab, lab.peer(peer_name), clients)
         return {
             "records_per_second": ours.records_per_second,
-            "times_confluent": ours.records_per_second / confluent.records_per_second,
-            **ours.figures("bowstring"),
-            **confluent.figures("confluent"),
+            **_beside_confluent(ours, confluent, tuned),
         }
 
-    return lab.alternate(case, measure)
+    limits = catalogue.produce_in_pieces(catalogue.beside_clients(RECORD_BYTES))
+    return lab.alternate(case, measure, limits=limits)
 
 
 def send(lab: Lab, name: str, title: str) -> CaseResult:
     """`send` for each record beside confluent-kafka and kafka-python, acks=1."""
-    case = CaseResult(name, title, _facts(lab, "send(), produce() and send() for each record"))
+    facts = _facts(lab, "send(), produce() and send() for each record")
+    case = CaseResult(name, title, facts | {"confluent tuned": told(producers.CONFLUENT_TUNED)})
 
     def measure(peer_name: str) -> dict[str, float]:
-        clients = ["bowstring-send", "confluent-produce", "kafka-python-send"]
-        ours, confluent, kafka_python = _produce(lab, lab.peer(peer_name), clients)
+        clients = ["bowstring-send", "confluent-produce", "confluent-produce-tuned", "kafka-python-send"]
+        ours, confluent, tuned, kafka_python = _produce(lab, lab.peer(peer_name), clients)
         return {
             "records_per_second": ours.records_per_second,
-            "times_confluent": ours.records_per_second / confluent.records_per_second,
             "times_kafka_python": ours.records_per_second / kafka_python.records_per_second,
-            **ours.figures("bowstring"),
-            **confluent.figures("confluent"),
+            **_beside_confluent(ours, confluent, tuned),
             **kafka_python.figures("kafka_python"),
         }
 
-    return lab.alternate(case, measure)
+    limits = catalogue.produce_in_pieces(catalogue.beside_clients(RECORD_BYTES))
+    return lab.alternate(case, measure, limits=limits)
+
+
+def _beside_confluent(ours: ClientRun, confluent: ClientRun, tuned: ClientRun) -> dict[str, float]:
+    return {
+        "times_confluent": ours.records_per_second / confluent.records_per_second,
+        "times_confluent_tuned": ours.records_per_second / tuned.records_per_second,
+        **ours.figures("bowstring"),
+        **confluent.figures("confluent"),
+        **tuned.figures("confluent_tuned"),
+    }
 
 
 def _produce(lab: Lab, peer: Peer, clients: list[str]) -> list[ClientRun]:
@@ -127,38 +155,48 @@ def _produce(lab: Lab, peer: Peer, clients: list[str]) -> list[ClientRun]:
 
 def arrow_consume(lab: Lab, topics: FilledTopics, name: str, title: str) -> CaseResult:
     """`poll_arrow` over TCP beside confluent-kafka's consume() and Java's ConsumerPerformance."""
-    facts = _facts(lab, "poll_arrow() with its defaults; consume(10000); ConsumerPerformance in a warm JVM")
-    case = CaseResult(
-        name, title, facts | {"written with": "batch.size 16384, linger.ms 5; from the page cache"}
+    facts = _facts(
+        lab,
+        "poll_arrow() with its defaults; consume(10000), poll() of 10,000 and of 500, and iteration, "
+        "an object for each record; ConsumerPerformance in a warm JVM",
     )
+    more = {"written with": WRITTEN_WITH, "confluent tuned": told(consumers.CONFLUENT_TUNED)}
+    case = CaseResult(name, title, facts | more)
 
     def measure(peer_name: str) -> dict[str, float]:
         peer = lab.peer(peer_name)
         topic, records = topics.topic(peer), lab.size.consume_records
         ours = run_client("bowstring-poll-arrow", peer, topic, records)
-        confluent = run_client("confluent-consume", peer, topic, share_of("confluent-consume", records))
+
+        def by_the_record(client: str) -> ClientRun:
+            return run_client(client, peer, topic, share_of(client, records))
+
+        confluent, tuned = by_the_record("confluent-consume"), by_the_record("confluent-consume-tuned")
+        polled, polled_10000 = by_the_record("bowstring-poll"), by_the_record("bowstring-poll-10000")
+        iterated = by_the_record("bowstring-iterate")
         views = run_client("bowstring-poll-arrow-views", peer, topic, records)
         return {
             "records_per_second": ours.records_per_second,
-            "times_confluent": ours.records_per_second / confluent.records_per_second,
             "java_records_per_second": _java(lab, peer, topic, records),
-            **ours.figures("bowstring"),
+            "poll_times_confluent_tuned": polled_10000.records_per_second / tuned.records_per_second,
+            **_beside_confluent(ours, confluent, tuned),
             **views.figures("bowstring_views"),
-            **confluent.figures("confluent"),
+            **polled.figures("bowstring_poll"),
+            **polled_10000.figures("bowstring_poll_10000"),
+            **iterated.figures("bowstring_iterate"),
         }
 
-    return lab.alternate(case, measure)
+    limits = catalogue.fetch(catalogue.beside_clients(RECORD_BYTES))
+    return lab.alternate(case, measure, limits=limits)
 
 
 def local_read(lab: Lab, topics: FilledTopics, name: str, title: str) -> CaseResult:
-    """Mapped segment files instead of TCP; there is no peer that has them."""
+    """Reads mapped segment files instead of TCP; no peer has them."""
     facts = _facts(
         lab,
         "LocalReader, every column: two threads with views into the files; copied; copied by one thread",
     )
-    case = CaseResult(
-        name, title, facts | {"written with": "batch.size 16384, linger.ms 5; from the page cache"}
-    )
+    case = CaseResult(name, title, facts | {"written with": WRITTEN_WITH})
 
     def measure(peer_name: str) -> dict[str, float]:
         peer = lab.peer(peer_name)

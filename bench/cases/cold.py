@@ -1,4 +1,4 @@
-"""A consumer that catches up from the disk, and what a producer beside it notices of that."""
+"""Measures a consumer that catches up from the disk, and its effect on a producer beside it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import time
 
 from bench.cases.produce import LARGE_BATCHES, MIB, limit_seconds
 from bench.lab import Lab, wait_until_calm
+from bench.limits import catalogue
 from bench.peers.peer import Peer
 from bench.peers.tools import (
     CONSUMER,
@@ -21,7 +22,7 @@ from bench.peers.tools import (
 )
 from bench.procfs import Meter
 from bench.results import CaseResult
-from bowstring._native.encode import encode_batch
+from bowstring._native.record.encode import encode_batch
 
 RECORD_BYTES = 1024
 PRODUCES_PER_SECOND = 500
@@ -29,7 +30,9 @@ PARTITIONS = 1
 
 
 def catch_up(lab: Lab, name: str, title: str) -> CaseResult:
-    """A steady producer's p99: alone, beside a consumer of cached records, beside one of evicted records."""
+    """Measures a steady producer's p99: alone, beside a consumer of cached records, beside one of evicted
+    records.
+    """
     facts = {
         "catching up": f"{lab.size.cold_records:,} records of {RECORD_BYTES} B from {PARTITIONS} partition",
         "producer": f"{PRODUCES_PER_SECOND} requests/s of {RECORD_BYTES} B, acks=all, a blocking socket, "
@@ -37,11 +40,13 @@ def catch_up(lab: Lab, name: str, title: str) -> CaseResult:
         "consumer": "ConsumerPerformance in a warm JVM, its default settings",
         "evicted": "fsync, then posix_fadvise(DONTNEED) of the topic's files",
     }
-    return lab.alternate(CaseResult(name, title, facts), lambda peer: _measure(lab, lab.peer(peer)))
+    case = CaseResult(name, title, facts)
+    limits = catalogue.fetch(catalogue.cached)
+    return lab.alternate(case, lambda peer: _measure(lab, lab.peer(peer)), limits=limits)
 
 
 class _SteadyProducer:
-    """Sends at a fixed rate on a thread of its own, and keeps how long each answer took."""
+    """Sends at a fixed rate on its own thread, and records the latency of each answer."""
 
     def __init__(self, peer: Peer, topic: str) -> None:
         self._peer, self._topic = peer, topic
@@ -72,20 +77,20 @@ class _SteadyProducer:
                     self.times_ms.append((time.perf_counter() - began) * 1e3)
                     due = max(due + 1 / PRODUCES_PER_SECOND, time.perf_counter())
                     time.sleep(max(0.0, due - time.perf_counter()))
-        except Exception as error:  # shown by the thread that waits for this one
+        except Exception as error:  # raised by the thread that waits for this one
             self.failure = error
 
     @property
     def p99_ms(self) -> float:
-        """Of everything sent so far."""
+        """p99 of everything sent so far."""
         return statistics.quantiles(self.times_ms, n=100)[98]
 
 
 def _take_precedence() -> None:
-    """The calling thread runs before all others when it has something to do, as on a machine of its own.
+    """Gives the calling thread real-time priority, as if it had its own machine.
 
-    Else what is measured on a small machine is mostly how long the consumer's JVM keeps it from a processor.
-    Where that is not allowed (it takes CAP_SYS_NICE) it stays an ordinary thread.
+    Otherwise a small machine mostly measures how long the consumer's JVM keeps this thread from a processor.
+    Without permission (CAP_SYS_NICE) it stays an ordinary thread.
     """
     with contextlib.suppress(PermissionError):
         os.sched_setscheduler(threading.get_native_id(), os.SCHED_FIFO, os.sched_param(1))
@@ -135,7 +140,7 @@ def _beside_consumer(lab: Lab, peer: Peer, old: str, new: str) -> dict[str, floa
 
 
 def evict(peer: Peer, topic: str) -> None:
-    """Takes a topic's files out of the page cache."""
+    """Drops a topic's files from the page cache."""
     for directory in peer.data.glob(f"{topic}-*"):
         for path in directory.iterdir():
             fd = os.open(path, os.O_RDONLY)

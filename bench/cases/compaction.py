@@ -1,4 +1,4 @@
-"""Log compaction: the cleaners of both brokers over the same segment files.
+"""Measures log compaction: the cleaners of both brokers over the same segment files.
 
 Kafka's runs from bench/peers/java/CleanerTool.java, in a JVM with the options that Kafka ships; ours is
 called as the broker calls it. Both have one thread and a table of 128 MiB.
@@ -17,9 +17,9 @@ from bench.lab import Lab
 from bench.peers.install import JVM_PERFORMANCE_OPTIONS, PeerError, java_program
 from bench.peers.kafka import HEAP_AS_SHIPPED
 from bench.results import CaseResult
-from bowstring._native.cleaner import Cleaning
-from bowstring._native.encode import BatchBuilder
-from bowstring._native.log import PartitionLog
+from bowstring._native.cleaner.cleaner import Cleaning
+from bowstring._native.log.partition_log import PartitionLog
+from bowstring._native.record.encode import BatchBuilder
 from bowstring.engine.configs import BrokerConfigs
 
 RECORD_BYTES = 100
@@ -31,7 +31,7 @@ DAY_MS = 86_400_000
 
 
 def compaction(lab: Lab, name: str, title: str) -> CaseResult:
-    """Time of one run over a log that was never cleaned, all of it in the page cache."""
+    """Measures one run over a log that was never cleaned, all of it in the page cache."""
     records, keys = lab.size.compact_records, lab.size.compact_keys
     facts = {
         "records": f"{records:,} of {RECORD_BYTES} B with {keys:,} keys of {KEY_BYTES} B, drawn at random",
@@ -79,7 +79,7 @@ def _fill(directory: Path, records: int, keys: int) -> None:
             builder.clear()
             builder.append(key, value, now)
     log.append(builder.build(), 0, now)
-    log.roll()  # all of it can be cleaned
+    log.roll()  # makes all records cleanable
     log.close()
 
 

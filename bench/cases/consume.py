@@ -1,9 +1,10 @@
-"""Consuming what is in the page cache, and producing and consuming at once."""
+"""Measures consuming from the page cache, and producing and consuming at once."""
 
 from __future__ import annotations
 
 from bench.cases.produce import MIB, SMALL_BATCHES, fill, limit_seconds
 from bench.lab import PARTITIONS, RECORD_BYTES, Lab, wait_until_calm
+from bench.limits import catalogue
 from bench.peers.peer import Peer
 from bench.peers.toolhost import ToolHost
 from bench.peers.tools import (
@@ -19,14 +20,14 @@ from bench.results import CaseResult
 
 
 class FilledTopics:
-    """A topic for each peer, filled at first use and read by every consume case."""
+    """A topic for each peer, filled on first use and read by every consume case."""
 
     def __init__(self, lab: Lab):
         self._lab = lab
         self._topics: dict[tuple[str, int], str] = {}
 
     def topic(self, peer: Peer) -> str:
-        """The filled topic; a broker started anew gets a new one."""
+        """Returns the filled topic; a restarted broker gets a new one."""
         key = (peer.name, peer.pid)
         if key not in self._topics:
             topic = self._lab.new_topic(peer)
@@ -51,7 +52,8 @@ def consume(lab: Lab, topics: FilledTopics, name: str, title: str, consumers: in
         peer = lab.peer(peer_name)
         return _measure_consume(lab, peer, topics.topic(peer), consumers)
 
-    return lab.alternate(CaseResult(name, title, facts), measure)
+    limits = catalogue.fetch(catalogue.throughput(RECORD_BYTES))
+    return lab.alternate(CaseResult(name, title, facts), measure, limits=limits)
 
 
 def produce_and_consume(lab: Lab, name: str, title: str) -> CaseResult:
@@ -65,7 +67,8 @@ def produce_and_consume(lab: Lab, name: str, title: str) -> CaseResult:
         "client": "ProducerPerformance and ConsumerPerformance in warm JVMs",
     }
     case = CaseResult(name, title, facts)
-    return lab.alternate(case, lambda peer: _measure_both(lab, lab.peer(peer)))
+    limits = catalogue.produce_and_fetch(catalogue.throughput(RECORD_BYTES))
+    return lab.alternate(case, lambda peer: _measure_both(lab, lab.peer(peer)), limits=limits)
 
 
 def _begin_consumer(host: ToolHost, peer: Peer, topic: str, records: int) -> None:

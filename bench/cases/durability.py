@@ -1,4 +1,4 @@
-"""Commit mode: what it costs that acknowledged means on the medium."""
+"""Measures the cost of commit mode, in which an acknowledged record is on the medium."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from collections.abc import Mapping
 
 from bench.cases.produce import MODERN_DEFAULTS, limit_seconds
 from bench.lab import PARTITIONS, Lab
+from bench.limits import catalogue
 from bench.peers.peer import Peer
 from bench.peers.tools import PRODUCER, finish_producer, producer_arguments
 from bench.procfs import Meter
 from bench.results import CaseResult
-from bowstring._native.encode import encode_batch
+from bowstring._native.record.encode import encode_batch
 
 RECORD_BYTES = 1024
 MIB = 1 << 20
@@ -45,7 +46,8 @@ def _alternate(lab: Lab, name: str, title: str, kafka: Mapping[str, str], record
         peer = lab.peer(name)
         return _produce(lab, peer, PARTITIONS, COMMIT if name == "bowstring" else kafka, records)
 
-    return lab.alternate(CaseResult(name, title, facts), measure)
+    limits = catalogue.commit(catalogue.throughput(RECORD_BYTES))
+    return lab.alternate(CaseResult(name, title, facts), measure, limits=limits)
 
 
 def _produce(
@@ -70,7 +72,7 @@ def _produce(
 
 
 def latency(lab: Lab, name: str, title: str) -> CaseResult:
-    """One request at a time over a plain socket: nothing of a client but the system calls."""
+    """Sends one request at a time over a plain socket, without a client library."""
     facts = {
         "acks": "all",
         "record": f"{RECORD_BYTES} B value in a batch of its own",
@@ -97,11 +99,12 @@ def latency(lab: Lab, name: str, title: str) -> CaseResult:
         cuts = statistics.quantiles(times_ms, n=1000)
         return {"p50_ms": cuts[499], "p99_ms": cuts[989], "p999_ms": cuts[998], "max_ms": max(times_ms)}
 
-    return lab.alternate(CaseResult(name, title, facts), measure)
+    limits = catalogue.commit_latency()
+    return lab.alternate(CaseResult(name, title, facts), measure, limits=limits)
 
 
 def many_partitions(lab: Lab, name: str, title: str) -> CaseResult:
-    """The same load on one partition and evenly on many, of Bowstring in commit mode."""
+    """Runs the same load on one partition and evenly on many, with Bowstring in commit mode."""
     facts = MODERN_DEFAULTS | {
         "records": f"{lab.size.durable_records:,} each",
         "record": f"{RECORD_BYTES} B value, no key",
@@ -124,4 +127,5 @@ def many_partitions(lab: Lab, name: str, title: str) -> CaseResult:
             "many_cpu_seconds_per_gb": many["cpu_seconds_per_gb"],
         }
 
-    return lab.alternate(CaseResult(name, title, facts), measure)
+    limits = catalogue.commit(catalogue.throughput(RECORD_BYTES, "one_", "many_"))
+    return lab.alternate(CaseResult(name, title, facts), measure, limits=limits)

@@ -1,4 +1,4 @@
-"""What a broker costs when nobody uses it: start, idle memory and CPU, and partitions that only exist."""
+"""Measures what an unused broker costs: start, idle memory and CPU, and idle partitions."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from bench.results import CaseResult
 
 KIB = 1024
 MIB = 1 << 20
-# Kafka's controller takes at most 10,000 records in one operation, so topics are made by the hundred.
+# Kafka's controller accepts at most 10,000 records in one operation, so topics are created by the hundred.
 TOPICS_PER_REQUEST = 100
 READY_TIMEOUT_SECONDS = 300.0
 
 
 def start(lab: Lab, name: str, title: str) -> CaseResult:
-    """Start on an empty, formatted directory, and again on the same directory after a clean stop."""
+    """Measures a start on an empty, formatted directory, and on the same directory after a clean stop."""
     facts = {"measured": "fork to the first ApiVersions answer, a new connection tried every 1 ms"}
 
     def measure(peer_name: str) -> dict[str, float]:
@@ -38,7 +38,7 @@ def start(lab: Lab, name: str, title: str) -> CaseResult:
 
 
 def idle(lab: Lab, name: str, title: str) -> CaseResult:
-    """Memory and CPU of a fresh broker without topics or connections."""
+    """Measures memory and CPU of a fresh broker without topics or connections."""
     size = lab.size
     facts = {"measured": f"{size.idle_seconds:g} s, beginning {size.settle_seconds:g} s after the start"}
 
@@ -59,7 +59,7 @@ def idle(lab: Lab, name: str, title: str) -> CaseResult:
 
 
 def many_partitions(lab: Lab, name: str, title: str) -> CaseResult:
-    """Creates many topics, restarts, and sees what each idle partition costs."""
+    """Creates many topics, restarts, and measures what each idle partition costs."""
     size = lab.size
     facts = {
         "topics": f"{size.topics:,}",

@@ -1,4 +1,4 @@
-"""End-to-end latency of one record at a time, on a microsecond timer."""
+"""Measures end-to-end latency of one record at a time, with a microsecond timer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ LIMIT_SECONDS = 600.0
 
 
 def end_to_end_latency(lab: Lab, name: str, title: str) -> CaseResult:
-    """From before send() to after the poll() that returned the record, as Kafka's EndToEndLatency does it."""
+    """Measures from before send() to after the poll() that returned the record, like Kafka's
+    EndToEndLatency.
+    """
     facts = {
         "acks": ACKS,
         "linger.ms": "0",

@@ -1,4 +1,4 @@
-"""The micro benches in a short form, for the report; asv keeps their history."""
+"""Runs the micro benches in a short form for the report; asv keeps their history."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ REPEATS = 5
 
 
 def micro(lab: Lab, name: str, title: str) -> CaseResult:
-    """Median time of one call of every micro bench."""
+    """Measures the median time of one call of every micro bench."""
     facts = {
         "measured": f"median of {REPEATS} repeats of {lab.size.micro_seconds:g} s each, microseconds a call",
         "where": "in this process, on one core",
@@ -26,7 +26,7 @@ def micro(lab: Lab, name: str, title: str) -> CaseResult:
         try:
             with bench.ready() as call:
                 values[metric(bench.name)] = _microseconds(call, lab.size.micro_seconds)
-        except Exception as error:  # one broken suite must not take an hour's run with it; it is reported
+        except Exception as error:  # one broken suite must not end a run of an hour; it is reported
             case.failures.append(Failure(BOWSTRING, 1, f"{bench.name}: {type(error).__name__}: {error}"))
     case.samples.append(Sample(BOWSTRING, 1, values))
     log(f"{name}: {len(values)} micro benches measured, {len(case.failures)} failed")
@@ -34,14 +34,14 @@ def micro(lab: Lab, name: str, title: str) -> CaseResult:
 
 
 def metric(micro_name: str) -> str:
-    """Key of a micro bench's figure."""
+    """Returns the key of a micro bench's figure."""
     return f"{micro_name} us"
 
 
 def _microseconds(call: Callable[[], object], seconds: float) -> float:
     # timeit switches the garbage collector off, as asv's timings do.
     timer = timeit.Timer(call)
-    timer.timeit(1)  # lazy plans, page faults
+    timer.timeit(1)  # warms up lazy plans and page faults
     once = timer.timeit(1)
     count = max(1, int(seconds / max(once, 1e-7)))
     return statistics.median(timer.repeat(REPEATS, count)) / count * 1e6

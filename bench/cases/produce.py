@@ -1,16 +1,18 @@
-"""Producing: broker CPU per gigabyte and throughput, with ProducerPerformance as the client."""
+"""Measures producing: broker CPU per gigabyte and throughput, with ProducerPerformance as the client."""
 
 from __future__ import annotations
 
 from bench.lab import PARTITIONS, RECORD_BYTES, Lab, log
+from bench.limits import catalogue
 from bench.peers.peer import Peer
 from bench.peers.tools import PRODUCER, finish_producer, producer_arguments
 from bench.procfs import Meter, memory
 from bench.results import CaseResult
 
+KIB = 1 << 10
 MIB = 1 << 20
 
-# Settings not named are the Java client's defaults; in 4.x that makes linger.ms 5.
+# Other settings are the Java client's defaults; in 4.x that makes linger.ms 5.
 SMALL_BATCHES = {"acks": "1", "batch.size": "8196"}
 MODERN_DEFAULTS = {"acks": "all", "enable.idempotence": "true", "batch.size": "16384", "linger.ms": "5"}
 LARGE_BATCHES = {"acks": "1", "batch.size": "65536"}
@@ -26,18 +28,19 @@ def produce(lab: Lab, name: str, title: str, settings: dict[str, str], producers
         "client": "ProducerPerformance in a warm JVM",
     }
     case = CaseResult(name, title, facts)
-    return lab.alternate(case, lambda peer: _measure(lab, lab.peer(peer), settings, producers))
+    limits = catalogue.produce(RECORD_BYTES, round(int(settings["batch.size"]) / KIB))
+    return lab.alternate(case, lambda peer: _measure(lab, lab.peer(peer), settings, producers), limits=limits)
 
 
 def fill(lab: Lab, peer: Peer, topic: str, records: int) -> None:
-    """Produces `records` records to `topic` with modern defaults, unmeasured."""
+    """Produces `records` records to `topic` with modern defaults, without measuring."""
     (host,) = lab.hosts(1)
     host.begin(PRODUCER, producer_arguments(peer.bootstrap, topic, records, RECORD_BYTES, MODERN_DEFAULTS))
     finish_producer(host, records, limit_seconds(records))
 
 
 def limit_seconds(records: int) -> float:
-    """How long a tool may take for `records` records before its round counts as failed."""
+    """Returns the time limit of a tool for `records` records; a slower round has failed."""
     return 60 + records / 50_000
 
 
@@ -73,5 +76,5 @@ def _measure(lab: Lab, peer: Peer, settings: dict[str, str], producers: int) -> 
 
 
 def _stored_bytes(peer: Peer, topic: str) -> int:
-    """Size of the topic's segments: what went over the wire less the request headers."""
+    """Returns the size of the topic's segments: the bytes sent over the wire without request headers."""
     return sum(path.stat().st_size for path in peer.data.glob(f"{topic}-*/*.log"))

@@ -1,4 +1,4 @@
-"""Recovery after an unclean stop: topics of some size, a little of it written since the last checkpoint."""
+"""Measures recovery after an unclean stop, with a small part written since the last checkpoint."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from bench.bars import BOWSTRING
 from bench.lab import Lab, log
 from bench.results import CaseResult, Sample
 from bench.suites.batch import TIMESTAMP_MS, one_batch
-from bowstring._native.log import PartitionLog
-from bowstring._native.log_checkpoint import flush_logs
-from bowstring._native.log_scan import scan_file
+from bowstring._native.log.checkpoint import flush_logs
+from bowstring._native.log.partition_log import PartitionLog
+from bowstring._native.log.scan import scan_file
 from bowstring.engine.configs import BrokerConfigs
 
 PARTITIONS = 20
@@ -24,7 +24,7 @@ GB = 1e9
 
 
 def recovery(lab: Lab, name: str, title: str) -> CaseResult:
-    """Time to open all logs, one after the other, with and without their files in the page cache."""
+    """Measures opening all logs one after another, with and without their files in the page cache."""
     size = lab.size
     facts = {
         "topics": f"{size.recovery_bytes / 2**30:g} GiB in {PARTITIONS} partitions",
@@ -59,7 +59,9 @@ def _opened(directory: Path, index: int, *, point: int, clean: bool) -> Partitio
 
 
 def _fill(directory: Path, size_bytes: int, new_bytes: int) -> list[int]:
-    """Writes the topics, with a checkpoint before the last of it; no log is closed. The recovery points."""
+    """Writes the topics, with a checkpoint before the last part; closes no log. Returns the recovery
+    points.
+    """
     batch = one_batch(RECORDS_PER_BATCH, RECORD_BYTES)
     logs = []
     for index in range(PARTITIONS):
@@ -85,7 +87,7 @@ def _open_all(directory: Path, points: list[int]) -> float:
 
 
 def _evict(path: Path) -> None:
-    """Drops a file from the page cache; what is not on the medium yet goes there first."""
+    """Drops a file from the page cache after syncing it."""
     fd = os.open(path, os.O_RDONLY)
     try:
         os.fsync(fd)
@@ -96,7 +98,7 @@ def _evict(path: Path) -> None:
 
 
 def _scan(directory: Path) -> float:
-    """GB/s of CPU time over a log that is in the page cache; the better of three."""
+    """Returns GB/s of CPU time over a log in the page cache; the better of three runs."""
     path = min(directory.glob("*.log"))
     scan_file(path)
     best = 0.0

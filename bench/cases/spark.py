@@ -1,7 +1,7 @@
-"""Spark over topics: Spark's Kafka connector on Apache Kafka beside both engines here on Bowstring.
+"""Compares Spark's Kafka connector on Apache Kafka with both engines here on Bowstring.
 
-The engines under `bowstring` are told apart by the names of their figures: none for the columnar engine over
-TCP, `from_kafka_`, `mapped_`, `python_`, and `parquet_` for the same rows in files.
+Prefixes of figures tell the engines under `bowstring` apart: none for the columnar engine over TCP,
+`from_kafka_`, `mapped_`, `python_`, and `parquet_` for the same rows in files.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from bench.results import CaseResult
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-# Of 100 bytes, different in every row so that no file format can do better than store them.
+# 100 bytes, different in every row, so that no file format can compress them.
 VALUE = "concat(repeat(md5(cast(id as string)), 3), 'abcd')"
 JSON_VALUE = (
     'concat(\'{"a":\', cast(id as string), \',"b":"\', repeat(md5(cast(id as string)), 2), \'","c":1.5}\')'
 )
 JSON_SCHEMA = "a long, b string, c double"
-JSON_SHARE, ARROW_SHARE = 4, 8  # these are slower by nature: a part of the rows will do
-# A query runs again until so much time is over, or `spark_repeats` runs are, and its median counts: the first
-# runs in a session are its compiler's, and what comes first in a round would pay for what comes after it.
+JSON_SHARE, ARROW_SHARE = 4, 8  # slow queries: part of the rows is enough
+# A query repeats for this time or `spark_repeats` runs, and the median counts: the first runs in a session
+# warm up its compiler, and would make the first query of a round look slow.
 REPEAT_SECONDS = 4.0
 
 Query = Callable[["DataFrame"], object]
@@ -60,7 +60,7 @@ class Filled:
 
 
 class SparkBench:
-    """The session, the filled topics and the files of the Spark cases; closed when they are through."""
+    """The session, the filled topics and the files of the Spark cases; closed after them."""
 
     def __init__(self, lab: Lab):
         self.lab = lab
@@ -78,7 +78,7 @@ class SparkBench:
         shutil.rmtree(self.work, ignore_errors=True)
 
     def filled(self, peer: Peer) -> Filled:
-        """The peer's topics, written by the columnar sink at first use."""
+        """Returns the peer's topics, written by the columnar sink on first use."""
         key = (peer.name, peer.pid)
         if key not in self._filled:
             topics = [self.lab.new_topic(peer) for _ in range(3)]
@@ -94,23 +94,23 @@ class SparkBench:
         self.host.timed(rows, lambda: writer.option("topic", topic).save())
 
     def files(self, topic: str, peer: Peer) -> DataFrame:
-        """The topic's rows as Parquet files, written at first use."""
+        """Returns the topic's rows as Parquet files, written on first use."""
         folder = self.work / "parquet" / topic
         if not folder.exists():
             self.reader("bowstring", peer, topic).write.parquet(str(folder))
         return self.host.session.read.parquet(str(folder))
 
     def reader(self, source: str, peer: Peer, topic: str, **options: str) -> DataFrame:
-        """A topic as rows."""
+        """Returns a topic as rows."""
         servers = {"kafka.bootstrap.servers": peer.bootstrap, "subscribe": topic}
         return self.host.session.read.format(source).options(**servers, **options).load()
 
     def checkpoint(self) -> str:
-        """A fresh checkpoint directory."""
+        """Returns a new checkpoint directory."""
         return str(self.work / f"checkpoint-{next(self._numbers)}")
 
     def check(self, frame: DataFrame, rows: int) -> None:
-        """Raises PeerError unless there are so many rows."""
+        """Raises PeerError if the number of rows differs."""
         if (found := frame.count()) != rows:
             raise PeerError(f"{found} rows where {rows} were written")
 
@@ -129,7 +129,7 @@ def queries(bench: SparkBench, name: str, title: str) -> CaseResult:
             found = _all(bench, "", bench.reader("kafka", peer, topic)) | _stream(
                 bench, "", "kafka", peer, topic
             )
-            # What the Python engine is held against, and streams with local checkpoints, under their names.
+            # Streams with local checkpoints, to compare with the Python engine.
             streams = {f"local_{key}": value for key, value in found.items() if "available_now" in key}
             return found | {f"python_{key}": value for key, value in found.items()} | streams
         bench.check(bench.reader("bowstring", peer, topic), bench.rows)

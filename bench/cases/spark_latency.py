@@ -1,4 +1,4 @@
-"""How soon a streaming query sees a record: the floor of a micro-batch, and real-time mode."""
+"""Measures how soon a streaming query sees a record: the shortest micro-batch, and real-time mode."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import statistics
 import threading
 import time
 from contextlib import nullcontext
+from typing import Any
 
 import bowstring
 from bench.bars import BOWSTRING, KAFKA
@@ -21,7 +22,7 @@ SETTLE_NS = 2_000_000_000
 
 
 def latency(bench: SparkBench, name: str, title: str) -> CaseResult:
-    """Medians while a record comes every 5 ms; each source with its own way of keeping checkpoints."""
+    """Measures medians while a record comes every 5 ms; each source stores checkpoints in its own way."""
     batches = bench.lab.size.spark_batches
     facts = {
         "batches": f"{batches}, after {WARM_UP_BATCHES}",
@@ -43,7 +44,7 @@ def latency(bench: SparkBench, name: str, title: str) -> CaseResult:
 
 
 class Trickle:
-    """Sends a record, its time inside, every 5 ms until closed."""
+    """Sends a record with its send time every 5 ms until closed."""
 
     def __init__(self, peer: Peer, topic: str):
         self._producer = bowstring.Producer(peer.bootstrap, linger_ms=0)
@@ -92,15 +93,14 @@ def _real_time(bench: SparkBench, peer: Peer, records: int) -> dict[str, float]:
     source, target = bench.lab.new_topic(peer, partitions=1), bench.lab.new_topic(peer, partitions=1)
     servers = {"kafka.bootstrap.servers": peer.bootstrap}
     frame = bench.host.session.readStream.format("bowstring").options(**servers, subscribe=source).load()
-    query = (
+    writer: Any = (  # PySpark's types know no `realTime`
         frame.selectExpr("value")
         .writeStream.format("kafka")
         .options(**servers, **{"topic": target, "kafka.linger.ms": "0"})
         .option("checkpointLocation", bench.checkpoint())
         .outputMode("update")
-        .trigger(realTime="10 seconds")
-        .start()
     )
+    query = writer.trigger(realTime="10 seconds").start()
     try:
         waited = _delays_ms(peer, source, target, records)
     finally:
@@ -125,7 +125,7 @@ def _delays_ms(peer: Peer, source: str, target: str, records: int) -> list[float
                 raise PeerError(f"real-time mode: {len(waited)} records in {TIMEOUT_S:.0f} s")
             for record in consumer.poll(timeout=0.5):
                 sent_ns, now_ns = int(record.value or b"0"), time.monotonic_ns()
-                # What was sent while the query started waited for that.
+                # Records sent during the query's start waited for that.
                 settled_ns = settled_ns or now_ns + SETTLE_NS
                 if sent_ns > settled_ns:
                     waited.append((now_ns - sent_ns) / 1e6)

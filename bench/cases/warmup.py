@@ -1,4 +1,6 @@
-"""Load before the first measured round, so that neither Kafka's JIT nor the clients' is measured."""
+"""Generates load before the first measured round, so that neither Kafka's nor the clients' JIT is
+measured.
+"""
 
 from __future__ import annotations
 
@@ -30,12 +32,12 @@ def warm_up(lab: Lab) -> None:
         try:
             _load(lab, name)
         except EXPECTED_FAILURES as error:
-            # The cases report this peer's failures; the other one still wants its warm-up.
+            # The cases report this peer's failures; the other peer still needs its warm-up.
             log(f"warm-up of {name} FAILED: {error}")
 
 
 def memory_under_load(lab: Lab, name: str, title: str) -> CaseResult:
-    """Highest resident memory of each broker since its start, read after the load cases."""
+    """Reads the highest resident memory of each broker since its start, after the load cases."""
     facts = {"measured": "VmHWM of the broker that has served every produce, consume and latency round"}
     return lab.alternate(CaseResult(name, title, facts), lambda peer: _high_water(lab, peer), rounds=1)
 

@@ -1,1 +1,3 @@
-"""Python clients under measurement, one a process: `python -m bench.clients NAME BROKER TOPIC RECORDS`."""
+"""Runs Python clients under measurement, one per process: `python -m bench.clients NAME BROKER TOPIC
+RECORDS`.
+"""

@@ -1,4 +1,4 @@
-"""Runs one client once and prints as JSON what it did: records, wall and CPU seconds of the timed part."""
+"""Runs one client once and prints as JSON: records, wall and CPU seconds of the timed part."""
 
 from __future__ import annotations
 
@@ -9,24 +9,29 @@ from collections.abc import Callable
 
 from bench.clients import consumers, producers
 
-# (bootstrap, topic, records) -> a call to be timed, which says how many records it saw acknowledged or read.
+# (bootstrap, topic, records) -> the call to time, which returns the number of acknowledged or read records.
 Client = Callable[[str, str, int], Callable[[], int]]
 CLIENTS: dict[str, Client] = {
     "bowstring-send-arrow": producers.bowstring_send_arrow,
     "bowstring-send": producers.bowstring_send,
     "confluent-produce": producers.confluent_produce,
+    "confluent-produce-tuned": producers.confluent_produce_tuned,
     "kafka-python-send": producers.kafka_python_send,
     "bowstring-poll-arrow": consumers.bowstring_poll_arrow,
     "bowstring-poll-arrow-views": consumers.bowstring_poll_arrow_views,
+    "bowstring-poll": consumers.bowstring_poll,
+    "bowstring-poll-10000": consumers.bowstring_poll_10000,
+    "bowstring-iterate": consumers.bowstring_iterate,
     "bowstring-local": consumers.bowstring_local,
     "bowstring-local-two-threads": consumers.bowstring_local_two_threads,
     "bowstring-local-views": consumers.bowstring_local_views,
     "confluent-consume": consumers.confluent_consume,
+    "confluent-consume-tuned": consumers.confluent_consume_tuned,
 }
 
 
 def main() -> None:
-    """One run; the client is made, and connected, before the clock starts."""
+    """Runs once; the client is created and connected before the clock starts."""
     name, bootstrap, topic, records = sys.argv[1:]
     call = CLIENTS[name](bootstrap, topic, int(records))
     cpu_before, started = time.process_time(), time.monotonic()

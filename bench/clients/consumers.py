@@ -1,12 +1,22 @@
-"""Loops that read every partition of a topic from its beginning and count, as each library's examples do."""
+"""Reads every partition of a topic from its beginning and counts, as each library's examples do."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+
+from bench.clients.settings import Settings
 
 TIMEOUT_S = 30.0
 CONFLUENT_BATCH = 10_000
+# By default librdkafka stops fetching when 100,000 messages (or 64 MiB) wait, and checks again after a
+# second.
+CONFLUENT_TUNED: Settings = {
+    "queued.min.messages": 1_000_000,
+    "queued.max.messages.kbytes": 1_048_576,
+    "fetch.message.max.bytes": 4_194_304,
+}
 
 
 def bowstring_poll_arrow(bootstrap: str, topic: str, records: int) -> Callable[[], int]:
@@ -15,7 +25,7 @@ def bowstring_poll_arrow(bootstrap: str, topic: str, records: int) -> Callable[[
 
 
 def bowstring_poll_arrow_views(bootstrap: str, topic: str, records: int) -> Callable[[], int]:
-    """`poll_arrow` whose keys and values point into what was fetched."""
+    """`poll_arrow` whose keys and values point into the fetched bytes."""
     return _poll_arrow(bootstrap, topic, records, "binary_view")
 
 
@@ -39,6 +49,49 @@ def _poll_arrow(bootstrap: str, topic: str, records: int, layout: str) -> Callab
     return run
 
 
+def bowstring_poll(bootstrap: str, topic: str, records: int) -> Callable[[], int]:
+    """`poll` with its defaults: an object for each record, 500 at once."""
+    return _poll(bootstrap, topic, records, None)
+
+
+def bowstring_poll_10000(bootstrap: str, topic: str, records: int) -> Callable[[], int]:
+    """`poll` with as many records at once as requested of confluent-kafka's `consume`."""
+    return _poll(bootstrap, topic, records, CONFLUENT_BATCH)
+
+
+def _poll(bootstrap: str, topic: str, records: int, at_once: int | None) -> Callable[[], int]:
+    import bowstring
+
+    consumer = bowstring.Consumer(bootstrap, auto_offset_reset="earliest")
+    partitions = consumer.partitions_for(topic)
+
+    def run() -> int:
+        consumer.assign(partitions)
+        seen = 0
+        while seen < records:
+            found = len(consumer.poll(TIMEOUT_S, max_records=at_once))
+            if not found:
+                break
+            seen += found
+        return seen
+
+    return run
+
+
+def bowstring_iterate(bootstrap: str, topic: str, records: int) -> Callable[[], int]:
+    """`for record in consumer`."""
+    import bowstring
+
+    consumer = bowstring.Consumer(bootstrap, auto_offset_reset="earliest")
+    partitions = consumer.partitions_for(topic)
+
+    def run() -> int:
+        consumer.assign(partitions)
+        return sum(1 for _ in islice(consumer, records))
+
+    return run
+
+
 def bowstring_local(bootstrap: str, topic: str, records: int) -> Callable[[], int]:
     """LocalReader with its defaults, one partition after the other."""
     return _local(bootstrap, topic, 1, "binary")
@@ -56,7 +109,7 @@ def bowstring_local_views(bootstrap: str, topic: str, records: int) -> Callable[
 
 def _local(bootstrap: str, topic: str, threads: int, layout: str) -> Callable[[], int]:
     import bowstring
-    from bowstring.clients.local_reader import LocalReader
+    from bowstring.clients.consumer.local_reader import LocalReader
 
     with bowstring.Consumer(bootstrap) as consumer:
         ends = consumer.end_offsets(consumer.partitions_for(topic))
@@ -78,12 +131,20 @@ def _local(bootstrap: str, topic: str, threads: int, layout: str) -> Callable[[]
 
 
 def confluent_consume(bootstrap: str, topic: str, records: int) -> Callable[[], int]:
-    """`consume` of 10,000 messages at once, which is the quickest that it has."""
+    """`consume` of 10,000 messages at once, its fastest method, with its other defaults."""
+    return _confluent(bootstrap, topic, records, {})
+
+
+def confluent_consume_tuned(bootstrap: str, topic: str, records: int) -> Callable[[], int]:
+    """The same with the settings that make it read ahead."""
+    return _confluent(bootstrap, topic, records, CONFLUENT_TUNED)
+
+
+def _confluent(bootstrap: str, topic: str, records: int, settings: Settings) -> Callable[[], int]:
     import confluent_kafka
 
-    consumer = confluent_kafka.Consumer(
-        {"bootstrap.servers": bootstrap, "group.id": f"bench-{topic}", "enable.auto.commit": False}
-    )
+    group = {"group.id": f"bench-{topic}", "enable.auto.commit": False}
+    consumer = confluent_kafka.Consumer({"bootstrap.servers": bootstrap, **group, **settings})
     partitions = consumer.list_topics(topic, timeout=10).topics[topic].partitions
 
     def run() -> int:

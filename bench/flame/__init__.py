@@ -1,1 +1,1 @@
-"""Flame graphs of broker and clients under load, drawn from Linux perf: `python -m bench.flame`."""
+"""Draws flame graphs of broker and clients under load from Linux perf: `python -m bench.flame`."""

@@ -1,4 +1,6 @@
-"""`python -m bench.flame`: perf_reports/<date>-<machine>-flame/, a flame graph a process and a report."""
+"""Runs `python -m bench.flame`: writes perf_reports/<date>-<machine>-flame/, a flame graph per process and a
+report.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,7 @@ def scene(lab: Lab, load: Load, records: int, directory: Path) -> costs.Scene:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Samples every load that was asked for; prints where the report is."""
+    """Samples every requested load; prints where the report is."""
     options = _options(arguments)
     started = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())
     directory: Path = options.output / f"{started[:10]}-{machine.slug(machine.facts())}-flame"

@@ -1,4 +1,4 @@
-"""What the samples say in words: the largest costs of each process, and the report."""
+"""Summarizes the samples: the largest costs of each process, and the report."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from bench import machine
 from bench.flame.stacks import Stack, counted
 
 LARGEST = 12
-# Kernel frames that say what was asked of it, before how it was done.
+# Kernel frames of the entry, before those that do the work.
 _ENTRIES = ("entry_", "do_syscall", "asm_", "x64_sys_call", "__do_sys_", "ksys_", "syscall_")
 _FAULTS = ("asm_exc_page_fault", "exc_page_fault")
 _INTERRUPTS = ("asm_sysvec", "asm_common_interrupt", "ret_from_fork")
@@ -22,7 +22,7 @@ class Profiled:
 
     Attributes:
         role: broker or client.
-        cpu_seconds_per_gb: of this process, per 10⁹ bytes of values; 0 where it is not told.
+        cpu_seconds_per_gb: of this process, per 10⁹ bytes of values; 0 if unknown.
         picture: name of the file with its flame graph.
     """
 
@@ -43,7 +43,7 @@ class Scene:
 
 
 def cost_of(stack: Stack) -> str:
-    """Who asked for it: the innermost function of ours (or of a library), and what the kernel did for it."""
+    """Returns the caller (the innermost function of ours or of a library) and the kernel's work for it."""
     own = [frame.name for frame in stack if frame.kind in ("native", "python")]
     user = own or [frame.name for frame in stack if frame.kind != "kernel"]
     kernel = [frame.name for frame in stack if frame.kind == "kernel"]
@@ -56,7 +56,7 @@ def cost_of(stack: Stack) -> str:
 
 
 def _asked(kernel: list[str]) -> str:
-    """The system call, page fault or interrupt that led into the kernel."""
+    """Returns the system call, page fault or interrupt that led into the kernel."""
     for frame in kernel:
         if frame in _FAULTS:
             return "page fault"
@@ -67,7 +67,7 @@ def _asked(kernel: list[str]) -> str:
 
 
 def largest(stacks: Mapping[Stack, int], count: int = LARGEST) -> list[tuple[str, float]]:
-    """(cost, share) of the largest."""
+    """Returns (cost, share) of the largest costs."""
     costs: Counter[str] = Counter()
     for stack, samples in stacks.items():
         costs[cost_of(stack)] += samples
@@ -76,7 +76,9 @@ def largest(stacks: Mapping[Stack, int], count: int = LARGEST) -> list[tuple[str
 
 
 def by_kind(stacks: Mapping[Stack, int]) -> dict[str, float]:
-    """Shares of the kernel, our native code, the interpreter and libraries, by the innermost frame."""
+    """Returns shares of the kernel, our native code, the interpreter and libraries, by the innermost
+    frame.
+    """
     kinds: Counter[str] = Counter()
     for stack, samples in stacks.items():
         kinds[stack[-1].kind] += samples
@@ -85,7 +87,7 @@ def by_kind(stacks: Mapping[Stack, int]) -> dict[str, float]:
 
 
 def report(scenes: list[Scene], started: str) -> str:
-    """The report in Markdown."""
+    """Returns the report in Markdown."""
     facts = "\n".join(f"| {name} | {value} |" for name, value in machine.facts().items())
     parts = [
         f"# Where the time goes, {started[:10]}",

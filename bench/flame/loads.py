@@ -1,4 +1,4 @@
-"""The loads that are looked at, each with the processes that are sampled under it."""
+"""Defines the loads, each with the processes that are sampled under it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TIMEOUT_SECONDS = 600.0
 
 @dataclass(frozen=True)
 class Sampled:
-    """What one load showed: stacks and CPU seconds by role, and its rate."""
+    """Samples of one load: stacks and CPU seconds by role, and its rate."""
 
     stacks: dict[str, dict[Stack, int]]
     cpu_seconds: dict[str, float]
@@ -45,7 +45,7 @@ class Load:
 
 @contextmanager
 def _client(order: Order) -> Iterator[subprocess.Popen[str]]:
-    """A native client in a process of its own, connected; it begins when it is told "go"."""
+    """Starts a native client in its own process, connected; it begins on "go"."""
     command = [sys.executable, "-m", "bench.kreps.load_main", "native", json.dumps(asdict(order))]
     with subprocess.Popen(
         command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=dict(os.environ)
@@ -60,7 +60,7 @@ def _client(order: Order) -> Iterator[subprocess.Popen[str]]:
 
 
 def _finish(client: subprocess.Popen[str]) -> dict[str, float]:
-    """Lets it go and waits for its last word."""
+    """Starts the load and waits for its result."""
     assert client.stdin is not None
     assert client.stdout is not None
     client.stdin.write("go\n")
@@ -73,7 +73,7 @@ def _finish(client: subprocess.Popen[str]) -> dict[str, float]:
 
 
 def _native(lab: Lab, peer: Peer, order: Order) -> Sampled:
-    """Runs an order; client and broker are sampled meanwhile."""
+    """Runs an order while client and broker are sampled."""
     with _client(order) as client:
         before = cpu_seconds(peer.pid)
         with Recording([peer.pid, client.pid], lab.work / "perf.data") as recording:
@@ -103,7 +103,7 @@ def native_produce(settings: dict[str, str]) -> Callable[[Lab, Peer, int], Sampl
 
 
 def native_fetch(lab: Lab, peer: Peer, records: int) -> Sampled:
-    """poll_arrow of a topic that was filled by the native producer."""
+    """Runs poll_arrow on a topic that the native producer filled."""
     topic = lab.new_topic(peer)
     fill = Order(
         "produce", peer.bootstrap, topic, records, RECORD_BYTES, {"acks": "1", "batch.size": "16384"} | MEMORY
@@ -116,7 +116,7 @@ def native_fetch(lab: Lab, peer: Peer, records: int) -> Sampled:
 
 
 def java_produce(lab: Lab, peer: Peer, records: int) -> Sampled:
-    """Kafka's ProducerPerformance in a warm JVM; the broker alone is sampled."""
+    """Runs Kafka's ProducerPerformance in a warm JVM; only the broker is sampled."""
     (host,) = lab.hosts(1)
     topic = lab.new_topic(peer)
     arguments = producer_arguments(peer.bootstrap, topic, records // 4, RECORD_BYTES, SMALL_BATCHES)

@@ -1,4 +1,4 @@
-"""Flame graphs as SVG: a box for each call, as wide as its share of the samples, above its caller's."""
+"""Draws flame graphs as SVG: a box for each call, as wide as its share of the samples, above its caller's."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ROW = 17
 MARGIN = 10
 HEAD = 44
 CHARACTER = 6.9
-# What is narrower than this share of all samples is left out, and counted with the call below it.
+# Narrower boxes are left out and counted with their caller.
 LEAST_SHARE = 0.003
 COLOURS = {
     "all": "#d9d9d9",
@@ -41,7 +41,7 @@ class Box:
 
 
 def tree(stacks: Mapping[Stack, int], name: str) -> Box:
-    """The stacks merged from their outermost calls on."""
+    """Merges the stacks from their outermost calls on."""
     root = Box(Frame(name, "all"))
     for stack, samples in stacks.items():
         box = root
@@ -53,7 +53,7 @@ def tree(stacks: Mapping[Stack, int], name: str) -> Box:
 
 
 def draw(stacks: Mapping[Stack, int], title: str, name: str) -> str:
-    """An SVG; every box tells its whole name and share when it is pointed at."""
+    """Returns an SVG; every box shows its full name and share on hover."""
     total = counted(stacks)
     root = tree(stacks, name)
     rows = _depth(root, total)

@@ -1,4 +1,4 @@
-"""Stacks of running processes, sampled by Linux perf, with names that people know."""
+"""Samples stacks of running processes with Linux perf, and makes their names readable."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from bench.peers.install import PeerError
 
-# A prime, so that what happens every millisecond is not always met at the same place.
+# A prime, so that work that repeats every millisecond is not always sampled at the same place.
 FREQUENCY_HZ = 997
 # Stack copied with each sample for unwinding: frames of the interpreter are large.
 STACK_BYTES = 16_384
@@ -37,10 +37,10 @@ Stack = tuple[Frame, ...]
 
 
 class Recording:
-    """`perf record` of some processes between `with` and its end.
+    """Runs `perf record` on some processes inside the ``with`` block.
 
     Raises:
-        PeerError: perf is not there, or may not look at these processes.
+        PeerError: perf is missing, or may not sample these processes.
     """
 
     def __init__(self, pids: list[int], output: Path):
@@ -74,12 +74,12 @@ class Recording:
             raise PeerError(f"perf recorded nothing: {told.strip()[-500:]}")
 
     def await_start(self, seconds: float = 0.3) -> None:
-        """perf says nothing when it has attached itself; it does so within some milliseconds."""
+        """Waits some milliseconds, because perf does not report when it has attached."""
         time.sleep(seconds)
 
     def stacks(self) -> dict[int, Counter[Stack]]:
-        """Samples by process and stack, the outermost call first."""
-        # Inlined calls would be looked up in the debug information one by one, for minutes.
+        """Returns samples by process and stack, the outermost call first."""
+        # Without this, perf looks up inlined calls in the debug information one by one, for minutes.
         ran = subprocess.Popen(
             [
                 self._program,
@@ -105,7 +105,9 @@ class Recording:
 
 
 def samples(lines: Iterator[str]) -> Iterator[tuple[int, Stack]]:
-    """(process, stack) of each sample in what `perf script` prints; a stack begins with its thread's name."""
+    """Yields (process, stack) of each sample in the output of `perf script`; a stack begins with its thread's
+    name.
+    """
     pid, thread = 0, ""
     frames: list[Frame] = []
     for line in lines:
@@ -121,11 +123,12 @@ def samples(lines: Iterator[str]) -> Iterator[tuple[int, Stack]]:
 
 
 def frame(symbol: str, where: str) -> Frame:
-    """A frame as people read it."""
+    """Returns a frame with a readable name."""
     if where.startswith(KERNEL):
         return Frame(symbol.removeprefix("__x64_sys_").removeprefix("__pfx_"), "kernel")
     if "_native/" in where:
-        return Frame(cython_name(symbol, Path(where).name.partition(".")[0]), "native")
+        module = where.rpartition("_native/")[2].partition(".")[0].replace("/", ".")
+        return Frame(cython_name(symbol, module), "native")
     if PYTHON in where or Path(where).name.startswith("python"):
         return Frame("Python", "python")
     name = Path(where).name.partition(".so")[0] if symbol == "[unknown]" else symbol
@@ -141,17 +144,17 @@ def cython_name(symbol: str, module: str) -> str:
     while number := re.match(r"\d+", rest):
         end = number.end() + int(number[0])
         if rest[end : end + 1] not in ("", "_", "."):
-            break  # not a length, but a function's place among its module's, which is before its name
+            break  # not a length, but the number that Cython puts before a function's name
         words.append(rest[number.end() : end])
         rest = rest[end:].removeprefix("_")
-    # What the compiler split off is told apart by a suffix.
+    # The compiler marks parts that it split off with a suffix.
     name = re.sub(r"^\d+", "", rest).partition(".")[0]
     owner = ".".join(word for word in words if word not in ("bowstring", "_native"))
     return f"{owner}.{name}" if name else owner
 
 
 def merged(frames: Iterator[Frame]) -> Iterator[Frame]:
-    """Without calls of the same name below each other, and with the interpreter's own calls as one."""
+    """Merges repeated calls of the same name, and the interpreter's own calls, into one."""
     last: Frame | None = None
     for each in frames:
         if each != last:
@@ -160,5 +163,5 @@ def merged(frames: Iterator[Frame]) -> Iterator[Frame]:
 
 
 def counted(stacks: Mapping[Stack, int]) -> int:
-    """Samples in all."""
+    """Returns the total number of samples."""
     return sum(stacks.values())

@@ -1,10 +1,11 @@
-"""The 2014 test of Kafka, "2 million writes a second on three machines", against Bowstring and Apache Kafka.
+"""Runs the 2014 test of Kafka, "2 million writes a second on three machines", with Bowstring and Apache
+Kafka.
 
 On one machine brokers and clients are processes. With --hosts, brokers and clients run on other machines,
-and with --load-hosts the clients on yet others: each of them needs a checkout of this revision, built by
-`make ext`, and for Apache Kafka or Java clients a JDK and Maven; nothing is copied. They are driven over SSH,
-or, with --print-commands, by a command for each that you run there. Ctrl-C ends everything and writes what
-there is.
+and with --load-hosts the clients on yet others. Each of them needs a checkout of this revision, built by
+`make ext`, and for Apache Kafka or Java clients a JDK and Maven; nothing is copied. They are driven over
+SSH, or, with --print-commands, by a command for each that you run there. Ctrl-C ends everything and writes
+the results so far.
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ from bench.peers.install import PeerError
 
 ROOT = Path(__file__).resolve().parents[2]
 REPORTS = ROOT / "perf_reports"
-# What --quick sets, unless it is given: minutes instead of an hour.
+# Values for --quick, unless given: minutes instead of an hour.
 QUICK = {"records": 2_000_000, "warm_up": 5.0, "stored_gb": 2.0}
 FULL = {"records": 20_000_000, "warm_up": 30.0, "stored_gb": 10.0}
 INTERRUPTED = 130
 
 
 def options(arguments: list[str] | None) -> argparse.Namespace:
-    """What the command line asks for."""
+    """Parses the command line."""
     raw = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(prog="bowstring bench kreps", description=__doc__, formatter_class=raw)
     what = parser.add_argument_group("what is measured")
@@ -67,6 +68,7 @@ def options(arguments: list[str] | None) -> argparse.Namespace:
         help="of values in the test of stored data; default: 10, --quick 2; 30 in full",
     )
     size.add_argument("--no-warm-memory", action="store_true", help="do not fill memory before each test")
+    size.add_argument("--no-loops", action="store_true", help="do not run the bare loops (bench/limits)")
     size.add_argument("--no-calm", action="store_true", help="do not wait for the machine to be idle")
     where = parser.add_argument_group("where")
     where.add_argument("--work", type=Path, metavar="DIR", help="with room for the records; default: TMPDIR")
@@ -115,11 +117,11 @@ def _completed(asked: argparse.Namespace, parser: argparse.ArgumentParser) -> ar
     if asked.only_peer and not asked.peer:
         parser.error("--only-peer needs --peer")
     if min(asked.records, asked.rounds) < 1 or asked.stored_gb <= 0:
-        parser.error("--records, --rounds and --stored-gb are to be greater than 0")
+        parser.error("--records, --rounds and --stored-gb must be greater than 0")
     if asked.brokers is None:
         asked.brokers = len(asked.hosts) or 3
     if asked.brokers < 1:
-        parser.error("--brokers is to be 1 or more")
+        parser.error("--brokers must be at least 1")
     return asked
 
 
@@ -136,7 +138,8 @@ def _plan(asked: argparse.Namespace) -> Plan:
         stored_bytes=int(asked.stored_gb * 1e9),
         settle=not asked.no_calm,
         fill_memory=not asked.no_warm_memory,
-        # What tells how the figures came about; names of machines and directories do not.
+        loops=not asked.no_loops,
+        # Options that explain the figures, without names of machines and directories.
         options={
             **({"--peer": "kafka"} if asked.peer else {}),
             **({"--only-peer": ""} if asked.only_peer else {}),
@@ -148,12 +151,13 @@ def _plan(asked: argparse.Namespace) -> Plan:
             "--stored-gb": f"{asked.stored_gb:g}",
             **({"--no-warm-memory": ""} if asked.no_warm_memory else {}),
             **({"--no-calm": ""} if asked.no_calm else {}),
+            **({"--no-loops": ""} if asked.no_loops else {}),
         },
     )
 
 
 def _sites(asked: argparse.Namespace, work: Path, ends: ExitStack) -> Sites:
-    """Machines with their agents; `ends` ends them."""
+    """Returns machines with their agents; `ends` ends them."""
     if not asked.hosts:
         here = Here(work)
         ends.callback(here.close)
@@ -202,7 +206,7 @@ def _ignore_signals() -> None:
 
 
 def _end_once(number: int, frame: FrameType | None) -> None:
-    """The first Ctrl-C ends the run; a second one must not keep its processes from being ended."""
+    """Ends the run on the first Ctrl-C; a second one must not interrupt the clean-up of its processes."""
     _ignore_signals()
     raise KeyboardInterrupt
 
@@ -214,16 +218,17 @@ def _measure(asked: argparse.Namespace) -> int:
         sites = _sites(asked, Path(work), ends)
         live = ends.enter_context(Live(plan))
         result = run(plan, sites, live.progress, lambda so_far: report.keep(so_far, asked.output))
-        _ignore_signals()  # what is left takes seconds, and ends by itself
+        _ignore_signals()  # the rest takes seconds
     print(report.write(result, asked.output) / "report.md")
-    failed = {o.failure for by_peer in result.outcomes.values() for o in by_peer.values() if o.failure}
+    outcomes = [*result.loops.values(), *(o for each in result.outcomes.values() for o in each.values())]
+    failed = {outcome.failure for outcome in outcomes if outcome.failure}
     for failure in failed:
         print(failure, file=sys.stderr)
     return INTERRUPTED if result.interrupted else int(bool(failed))
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs and writes the report; 1 when a test failed, 2 when nothing could be run."""
+    """Runs and writes the report; returns 1 when a test failed, 2 when nothing could be run."""
     asked = options(arguments)
     if asked.list:
         _list()

@@ -1,8 +1,8 @@
-"""`python -m bench.kreps.agent`: does on this machine what a bench elsewhere asks for.
+"""Runs an agent that executes requests of a bench elsewhere on this machine: `python -m bench.kreps.agent`.
 
 It reads requests, {"id", "do", "with"} in a line of JSON, and answers {"id", "answer"} or {"id", "error"}; a
-load tells {"id", "so_far"} meanwhile. Over SSH these are its standard input and output; with --connect it
-calls the bench itself. When the connection ends, all that it has started ends, and its records are removed.
+load also sends {"id", "so_far"}. Over SSH it uses standard input and output; with --connect it connects to
+the bench itself. When the connection ends, everything that it started ends, and its records are removed.
 """
 
 from __future__ import annotations
@@ -26,18 +26,19 @@ from bench.lab import EXPECTED_FAILURES
 
 
 def revision() -> str:
-    """Tells whether two checkouts have the same bench."""
+    """Returns a digest that tells whether two checkouts have the same bench."""
     found = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.glob("*.py")):
+    here = Path(__file__).parent
+    for path in sorted([*here.glob("*.py"), *here.with_name("limits").glob("*.[pch]*")]):
         found.update(path.read_bytes())
     return found.hexdigest()[:12]
 
 
 class Agent:
-    """Answers requests, each on a thread of its own.
+    """Answers requests, each on its own thread.
 
     Args:
-        here: What it drives.
+        here: The machine it drives.
         lines: Where answers go.
     """
 
@@ -57,13 +58,16 @@ class Agent:
             "usage": here.usage,
             "evict": here.evict,
             "settle": here.settle,
+            "run_loop": lambda **what: asdict(here.run_loop(**what)),
+            "stored_step": lambda **what: asdict(here.stored_step(**what)),
+            "stored_end": here.stored_end,
             "begin": self._begin,
             "go": lambda load: self._loads[load].go(),
             "kill_load": lambda load: self._loads[load].kill(),
         }
 
     def serve(self, requests: TextIO) -> None:
-        """Until they end."""
+        """Serves requests until they end."""
         for line in requests:
             request = json.loads(line)
             if request["do"] == "close":
@@ -71,7 +75,7 @@ class Agent:
             threading.Thread(target=self._answer, args=(request,), daemon=True).start()
 
     def say(self, what: dict[str, Any]) -> None:
-        """One line to the bench."""
+        """Sends one line to the bench."""
         with self._writing:
             self._lines.write(json.dumps(what) + "\n")
             self._lines.flush()
@@ -85,7 +89,7 @@ class Agent:
                 answer = self._does[request["do"]](**request["with"])
         except EXPECTED_FAILURES as error:
             self.say({"id": number, "error": str(error)})
-        except Exception as error:  # a bug, which the bench that waits has to hear of
+        except Exception as error:  # a bug, which must be reported to the waiting bench
             self.say({"id": number, "error": f"{type(error).__name__}: {error}"})
             raise
         else:
@@ -124,7 +128,7 @@ def _called(bench: str) -> tuple[TextIO, TextIO]:
 
 
 def _standard() -> tuple[TextIO, TextIO]:
-    # What anything else prints must not be taken for an answer.
+    # Other output must not be taken for an answer.
     lines = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     return sys.stdin, lines
@@ -151,7 +155,7 @@ def main() -> None:
             print("the bench has gone; ending what it had started here", file=sys.stderr)
         finally:
             here.close()
-    # Threads may still wait for what has just been ended.
+    # Threads may still wait for processes that have just been ended.
     sys.stderr.flush()
     os._exit(0)
 

@@ -1,4 +1,4 @@
-"""Clusters under measurement: one broker or several, on one machine or on others."""
+"""Starts clusters under measurement: one broker or several, on one machine or on others."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ class Cluster:
     """Brokers of one kind; `with` starts and ends them.
 
     Args:
-        name: What results call it: bowstring or kafka.
+        name: Name in results: bowstring or kafka.
         brokers: How many; they take the machines in turn.
 
     Attributes:
-        version: Name and version, for the report; once started.
+        version: Name and version, for the report; set after the start.
     """
 
     def __init__(self, name: str, brokers: int, machines: list[Machine]):
@@ -36,7 +36,7 @@ class Cluster:
         return ",".join(f"{address}:{port}" for address, port in self.listeners)
 
     def start(self) -> None:
-        """Starts all, then waits for all, for a quorum needs its members.
+        """Starts all brokers, then waits for all, because a quorum needs its members.
 
         Raises:
             PeerError: one does not start.
@@ -53,26 +53,26 @@ class Cluster:
             machine.kill(order.key)
 
     def usage(self) -> tuple[float, int]:
-        """(CPU-seconds since their start, resident bytes now) of all brokers."""
+        """Returns (CPU-seconds since their start, resident bytes now) of all brokers."""
         found = [machine.usage(order.key) for machine, order in self._brokers]
         return sum(cpu for cpu, _ in found), sum(rss for _, rss in found)
 
     def evict(self, topic: str) -> None:
-        """Takes a topic's files out of every machine's memory."""
+        """Drops a topic's files from every machine's memory."""
         for machine, order in self._brokers:
             machine.evict(order.key, topic)
 
     @property
     def listeners(self) -> list[tuple[str, int]]:
-        """Address and port of each broker, once started."""
+        """Address and port of each broker, after the start."""
         return list(zip((order.address for _, order in self._brokers), self._ports, strict=True))
 
     def connect(self) -> Connection:
-        """A raw connection to the first broker."""
+        """Opens a raw connection to the first broker."""
         return Connection(*self.listeners[0])
 
     def state(self, topic: str) -> TopicState:
-        """A topic as the first broker's Metadata shows it."""
+        """Returns a topic's metadata from the first broker."""
         with self.connect() as connection:
             return connection.topics([topic])[topic]
 
@@ -85,7 +85,7 @@ class Cluster:
 
 
 def can_replicate(name: str) -> bool:
-    """Whether topics of such a cluster may have several replicas."""
+    """Returns whether topics of such a cluster may have several replicas."""
     return name != Bowstring.name
 
 
@@ -94,10 +94,10 @@ def _orders(name: str, machines: list[Machine]) -> list[BrokerOrder]:
         return [BrokerOrder(name, 1, machines[0].address)]
     assert name == Kafka.name, "Bowstring has no replication yet: a cluster of it is one broker"
     quorum = []
-    # Asked for at once, or the same port could be given twice.
+    # Requested at once, otherwise the same port could be returned twice.
     ports = {machine.address: iter(machine.free_ports(2 * len(machines))) for machine in set(machines)}
     for node, machine in enumerate(machines, 1):
         quorum.append((node, machine.address, next(ports[machine.address]), next(ports[machine.address])))
-    # An id that begins with a dash would be taken for an option.
+    # An id that begins with a dash would be parsed as an option.
     cluster_id = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "_")
     return [BrokerOrder(name, node, address, tuple(quorum), cluster_id) for node, address, _, _ in quorum]

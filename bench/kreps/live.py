@@ -1,4 +1,4 @@
-"""Progress while a run goes on: how far it is, what each load does, how quickly, and who is in sync."""
+"""Shows progress during a run: its position, and the rate and in-sync replicas of each load."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ VERBS = {"produce": "producer", "consume": "consumer", "latency": "round trips"}
 
 
 class Live:
-    """Bars on standard error: one for the run, one for each load; plain lines where there is no terminal.
+    """Bars on standard error: one for the run, one for each load; plain lines without a terminal.
 
     Args:
-        plan: What is run.
+        plan: The plan of the run.
         console: Where it is shown; default: standard error.
     """
 
@@ -91,7 +91,7 @@ class Live:
         ):
             rate = (records - before) / (at - self._before[0])
             note = "" if latency_ms is None else f"ack {latency_ms:.3g} ms"
-            # Some clients tell nothing until they end.
+            # Some clients report nothing until they end.
             self._bars.update(each, rate=f"{rate:,.0f}/s" if records else "", note=note, completed=records)
         if now.in_sync is not None:
             self._bars.update(self._whole, note=f"in sync {now.in_sync[0]}/{now.in_sync[1]}")

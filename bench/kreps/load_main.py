@@ -1,7 +1,7 @@
-"""A load by a Python client: `python -m bench.kreps.load_main CLIENT ORDER`, see loads.ProcessLoad.
+"""Runs a load by a Python client: `python -m bench.kreps.load_main CLIENT ORDER`, see loads.ProcessLoad.
 
 Prints {"ready"} when it is connected and waits for a line; then {"timeline": [seconds, records]} each quarter
-second, and in the end what loads.Done holds. It ends when its standard input does.
+second, and at the end loads.Done. It ends when its standard input does.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from bench.kreps import many_connections
-from bench.kreps.loads import TELL_SECONDS, Order
+from bench.kreps.loads import TELL_SECONDS, Order, Progress
 
-# Rows of one Arrow batch handed to send_arrow: small enough that the producer's memory holds several.
+# Bytes of one Arrow batch for send_arrow: small enough that the producer's memory holds several.
 BATCH_BYTES = 4 << 20
 POLL_SECONDS = 30.0
 LATENCIES_MAX = 200_000
@@ -27,17 +27,8 @@ KIB = 1024
 CUTS = (50.0, 75.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.99)
 
 
-class Progress:
-    """Records acknowledged or read so far, and how long acknowledgements took."""
-
-    def __init__(self) -> None:
-        self.records = 0
-        self.latencies_ms = array("d")
-        self.errors: list[BaseException] = []
-
-
 class Teller:
-    """Says how many records are done, and the p99 of the latest acknowledgements, on a thread of its own."""
+    """Reports the number of records done, and the p99 of the latest acknowledgements, on its own thread."""
 
     def __init__(self, progress: Progress):
         self._progress = progress
@@ -58,19 +49,19 @@ class Teller:
         say({"timeline": [time.monotonic() - self._began, self._progress.records], "latency_ms": latency_ms})
 
     def close(self) -> None:
-        """The last word, and no more."""
+        """Prints the last line and stops."""
         self._ended.set()
         self._thread.join()
         self._say()
 
 
 def say(what: dict[str, Any]) -> None:
-    """One line."""
+    """Prints one line."""
     print(json.dumps(what), flush=True)
 
 
 def native_produce(order: Order, progress: Progress) -> Iterator[None]:
-    """`send_arrow` of batches that are there already; each is waited for by its own callback."""
+    """`send_arrow` of prepared batches; a callback waits for each."""
     import pyarrow as pa
 
     import bowstring
@@ -192,7 +183,7 @@ def librdkafka_latency(order: Order, progress: Progress) -> Iterator[None]:
     import confluent_kafka
 
     producer = confluent_kafka.Producer({"bootstrap.servers": order.bootstrap, "acks": "1", "linger.ms": 0})
-    # The fetch of an empty partition is to be asked again at once.
+    # Fetch an empty partition again at once.
     consumer = confluent_kafka.Consumer(
         {
             "bootstrap.servers": order.bootstrap,
@@ -238,7 +229,7 @@ CLIENTS = {
 
 
 def percentiles(latencies_ms: array[float]) -> dict[str, float]:
-    """p50, p99, p99.9, … and the greatest of what was measured."""
+    """Returns p50, p99, p99.9, … and the maximum."""
     ordered = sorted(latencies_ms)
     if not ordered:
         return {}
@@ -247,14 +238,14 @@ def percentiles(latencies_ms: array[float]) -> dict[str, float]:
 
 
 def _end_with_input() -> None:
-    # Not sys.stdin.read(): its lock, held, would keep the interpreter from ending.
+    # Not sys.stdin.read(): its lock would keep the interpreter from ending.
     while os.read(0, KIB):
         pass
-    os._exit(1)  # nobody is there to be told
+    os._exit(1)  # there is no process left to report to
 
 
 def main() -> None:
-    """Runs one load; the client is made, and connected, before the clock starts."""
+    """Runs one load; the client is created and connected before the clock starts."""
     client, text = sys.argv[1:]
     order = Order(**json.loads(text))
     progress = Progress()

@@ -1,4 +1,4 @@
-"""Load on a cluster by one client: a process that says how it gets on, and in the end what it did."""
+"""Runs load on a cluster by one client: a process that reports progress and at the end its result."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from abc import ABC, abstractmethod
+from array import array
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -30,24 +31,24 @@ from bench.peers.tools import (
 )
 from bench.procfs import cpu_seconds, memory
 
-# "wire" is no client that people use, but what plays many of them.
+# "wire" is not a real client, but simulates many of them.
 Client = Literal["native", "java", "librdkafka", "wire"]
 CLIENTS: tuple[Client, ...] = ("native", "java", "librdkafka")
 ROOT = Path(__file__).resolve().parents[2]
-READY_SECONDS = 60.0
-# Of a consumer that gets nothing; the first one of a new cluster waits until the offsets topic is there.
+READY_SECONDS = 240.0
+# Timeout of a consumer without records; the first one of a new cluster waits for the offsets topic.
 CONSUMER_TIMEOUT_MS = 60_000
 TELL_SECONDS = 0.25
 
 
 @dataclass(frozen=True)
 class Order:
-    """What a load has to do.
+    """The order of a load.
 
     Attributes:
         verb: produce, consume, or latency: send one record, wait until it is read, and the next.
         settings: Of the client, in Java's names.
-        warm_up: Records sent before `records`; of latency.
+        warm_up: Records sent before `records`; for latency.
     """
 
     verb: Literal["produce", "consume", "latency"]
@@ -59,15 +60,24 @@ class Order:
     warm_up: int = 0
 
 
+class Progress:
+    """Records acknowledged or read so far, and latencies of acknowledgements."""
+
+    def __init__(self) -> None:
+        self.records = 0
+        self.latencies_ms = array("d")
+        self.errors: list[BaseException] = []
+
+
 @dataclass(frozen=True)
 class Done:
-    """What a load did, by its own clock.
+    """The result of a load, by its own clock.
 
     Attributes:
-        seconds: From its first record to its last acknowledgement or record; connecting is left out.
+        seconds: From its first record to its last acknowledgement or record, without connecting.
         cpu_seconds: Of the client's process.
-        rss_peak_bytes: Greatest resident memory of the client's process.
-        percentiles_ms: Of the time from sending to acknowledgement, where the client tells it; of a latency
+        rss_peak_bytes: Peak resident memory of the client's process.
+        percentiles_ms: Of the time from sending to acknowledgement, if the client reports it; for a latency
             load from sending to having read.
         timeline: (seconds since the start, records so far).
     """
@@ -86,14 +96,15 @@ class Done:
 
 
 class Load(ABC):
-    """One load: made, then ready, then off it goes. `records_so_far` and `latency_ms` (None where the client
-    does not tell) may be read while it runs."""
+    """One load: created, then ready, then started. `records_so_far` and `latency_ms` (None if the client does
+    not report it) may be read while it runs.
+    """
 
     records_so_far = 0
     latency_ms: float | None = None
 
     def await_ready(self) -> None:
-        """Returns when the client is connected and only waits to be let go.
+        """Returns when the client is connected and ready to start.
 
         Raises:
             PeerError: it failed.
@@ -102,14 +113,14 @@ class Load(ABC):
 
     @abstractmethod
     def go(self) -> None:
-        """Lets it begin, so that several loads begin together however long each took to connect."""
+        """Starts it, so that several loads start together however long each took to connect."""
 
     @abstractmethod
     def finish(self, timeout_seconds: float) -> Done:
         """Waits for its end.
 
         Raises:
-            PeerError: it failed, was too slow, or did not do all of its order.
+            PeerError: it failed, was too slow, or did not complete its order.
         """
 
     @abstractmethod
@@ -128,7 +139,7 @@ class ProcessLoad(Load):
         self._last: dict[str, object] = {}
         self._errors: list[str] = []
         command = [sys.executable, "-m", "bench.kreps.load_main", client, json.dumps(asdict(order))]
-        self._process = subprocess.Popen(
+        self.process = subprocess.Popen(
             command,
             cwd=ROOT,
             stdin=subprocess.PIPE,
@@ -146,8 +157,8 @@ class ProcessLoad(Load):
             reader.start()
 
     def _read(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
             said = json.loads(line)
             if "ready" in said:
                 self._ready.set()
@@ -161,8 +172,8 @@ class ProcessLoad(Load):
         self._ready.set()
 
     def _read_errors(self) -> None:
-        assert self._process.stderr is not None
-        self._errors.append(self._process.stderr.read())
+        assert self.process.stderr is not None
+        self._errors.append(self.process.stderr.read())
 
     def await_ready(self) -> None:
         """See Load."""
@@ -172,25 +183,25 @@ class ProcessLoad(Load):
 
     def go(self) -> None:
         """See Load."""
-        assert self._process.stdin is not None
+        assert self.process.stdin is not None
         try:
-            self._process.stdin.write("go\n")
-            self._process.stdin.flush()
+            self.process.stdin.write("go\n")
+            self.process.stdin.flush()
         except BrokenPipeError:
-            return  # it has ended; finish() says why
+            return  # it has ended; finish() reports why
 
     def finish(self, timeout_seconds: float) -> Done:
         """See Load."""
         try:
-            self._process.wait(timeout_seconds)
+            self.process.wait(timeout_seconds)
         except subprocess.TimeoutExpired:
             self.kill()
             raise PeerError(f"{self._name} was not done within {timeout_seconds:.0f} s") from None
         for reader in self._readers:
             reader.join(10)
-        if self._process.returncode != 0 or not self._last:
+        if self.process.returncode != 0 or not self._last:
             said = "".join(self._errors)[-2000:]
-            raise PeerError(f"{self._name} ended with {self._process.returncode}: {said}")
+            raise PeerError(f"{self._name} ended with {self.process.returncode}: {said}")
         done = Done(timeline=self._timeline, **self._last)  # type: ignore[arg-type]
         if done.records < self._order.records:
             raise PeerError(f"{self._name} did {done.records} of {self._order.records} records")
@@ -198,12 +209,12 @@ class ProcessLoad(Load):
 
     def kill(self) -> None:
         """See Load."""
-        self._process.kill()
-        self._process.wait()
+        self.process.kill()
+        self.process.wait()
 
 
 class JavaLoad(Load):
-    """Kafka's own performance tool in a JVM that is kept warm.
+    """Kafka's own performance tool in a warm JVM.
 
     Args:
         host: the JVM.
@@ -252,7 +263,7 @@ class JavaLoad(Load):
         return Done(records, records / rate, used, self._rss_peak_bytes, percentiles, self._timeline)
 
     def kill(self) -> None:
-        """See Load: its JVM ends with it."""
+        """Ends it with its JVM."""
         self._ended.set()
         self._host.close()
 
@@ -279,4 +290,4 @@ class JavaLoad(Load):
             try:
                 self._rss_peak_bytes = max(self._rss_peak_bytes, memory(self._host.pid).rss_bytes)
             except (OSError, KeyError):
-                return  # the JVM ended; whoever waits for it reports that
+                return  # the JVM ended; the waiting thread reports that

@@ -1,4 +1,4 @@
-"""Machines that brokers and loads run on: this one, and others by an agent (see bench.kreps.remote)."""
+"""Runs brokers and loads on machines: this one, and others through an agent (see bench.kreps.remote)."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import itertools
 import shutil
 import subprocess
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -14,6 +15,7 @@ from bench import machine
 from bench.cases.cold import evict
 from bench.kreps.loads import Client, JavaLoad, Load, Order, ProcessLoad
 from bench.lab import wait_until_calm
+from bench.limits.loops import LoopResult, StoredLoop, run_loop
 from bench.peers.bowstring import Bowstring
 from bench.peers.install import PeerError, java_version
 from bench.peers.kafka import LOG4J, SHIPPED_SETTINGS, Kafka
@@ -25,12 +27,12 @@ from bench.warm_memory import WarmMemory
 
 @dataclass(frozen=True)
 class BrokerOrder:
-    """A broker to be started.
+    """A broker to start.
 
     Attributes:
         name: Whose: bowstring or kafka.
         node: Its id, from 1.
-        address: What it listens on and tells clients.
+        address: The address it listens on and advertises.
         quorum: (node, address, broker port, controller port) of every broker; empty for a lone one.
         cluster_id: Of the quorum.
     """
@@ -78,11 +80,11 @@ class QuorumKafka(Kafka):
 
 
 class Machine(ABC):
-    """Where brokers and loads run. Brokers are named by their order's key.
+    """A machine that runs brokers and loads. Brokers are named by their order's key.
 
     Attributes:
-        name: What reports call it.
-        address: Where the other machines reach what listens on it.
+        name: Name in reports.
+        address: Address at which the other machines reach it.
     """
 
     name: str
@@ -94,15 +96,15 @@ class Machine(ABC):
 
     @abstractmethod
     def free_bytes(self) -> int:
-        """Of the disk that brokers write to."""
+        """Returns the free bytes of the brokers' disk."""
 
     @abstractmethod
     def free_ports(self, count: int) -> list[int]:
-        """Ports of `address` that are free."""
+        """Returns free ports of `address`."""
 
     @abstractmethod
     def prepare(self, order: BrokerOrder) -> int:
-        """Makes a broker ready to be launched; its port.
+        """Prepares a broker for launch; returns its port.
 
         Raises:
             PeerError: something is not installed; the message says what.
@@ -114,7 +116,7 @@ class Machine(ABC):
 
     @abstractmethod
     def await_ready(self, key: str) -> str:
-        """Returns the broker's version when it answers."""
+        """Waits until a broker answers; returns its version."""
 
     @abstractmethod
     def kill(self, key: str) -> None:
@@ -126,15 +128,29 @@ class Machine(ABC):
 
     @abstractmethod
     def evict(self, key: str, topic: str) -> None:
-        """Takes a topic's files out of memory."""
+        """Drops a topic's files from memory."""
 
     @abstractmethod
     def settle(self, *, fill_memory: bool) -> None:
-        """Waits until the machine does little; with `fill_memory` fills memory first (bench.warm_memory)."""
+        """Waits until the machine is mostly idle; with `fill_memory` fills memory first
+        (bench.warm_memory).
+        """
 
     @abstractmethod
     def begin(self, client: Client, order: Order) -> Load:
-        """Makes a load; it waits to be let go."""
+        """Creates a load, which waits to be started."""
+
+    @abstractmethod
+    def run_loop(self, loop: str, options: Mapping[str, int]) -> LoopResult:
+        """Runs a bare loop on the brokers' disk, see bench.limits.loops.run_loop."""
+
+    @abstractmethod
+    def stored_step(self, key: str, options: Mapping[str, int], mib: int) -> LoopResult:
+        """Lets the bare loop `stored` of that key append; the first call starts it with the options."""
+
+    @abstractmethod
+    def stored_end(self, key: str) -> None:
+        """Ends that loop, if there is one, and removes its files."""
 
     @abstractmethod
     def close(self) -> None:
@@ -158,6 +174,7 @@ class Here(Machine):
         self._peers: dict[str, Peer] = {}
         self._idle_hosts: list[ToolHost] = []
         self._loads: list[Load] = []
+        self._stored: dict[str, StoredLoop] = {}
         self._numbers = itertools.count(1)
         self._memory = WarmMemory(work / "memory")
 
@@ -222,6 +239,21 @@ class Here(Machine):
         self._loads = [*self._loads[-1_000:], load]
         return load
 
+    def run_loop(self, loop: str, options: Mapping[str, int]) -> LoopResult:
+        """See Machine."""
+        return run_loop(loop, options, self._work / "loops")
+
+    def stored_step(self, key: str, options: Mapping[str, int], mib: int) -> LoopResult:
+        """See Machine."""
+        if key not in self._stored:
+            self._stored[key] = StoredLoop(options, self._work / f"stored-{key}")
+        return self._stored[key].step(mib)
+
+    def stored_end(self, key: str) -> None:
+        """See Machine."""
+        if loop := self._stored.pop(key, None):
+            loop.close()
+
     def _java(self, order: Order) -> JavaLoad:
         self._idle_hosts = [host for host in self._idle_hosts if host.alive]
         if not self._idle_hosts:
@@ -238,4 +270,6 @@ class Here(Machine):
             host.close()
         for key in list(self._peers):
             self.kill(key)
+        for key in list(self._stored):
+            self.stored_end(key)
         self._memory.give_back()

@@ -1,6 +1,7 @@
-"""A load of many connections, each with one small request at a time: what many clients ask of a broker.
+"""Generates a load of many connections, each with one small request at a time, as many clients would.
 
-It speaks the protocol itself, in one thread: a client for each connection would take the processors.
+It implements the protocol itself, in one thread, because a client for each connection would use up the
+processors.
 """
 
 from __future__ import annotations
@@ -14,11 +15,10 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from bench.peers.wire import check_produced, produce_frame
-from bowstring._native.encode import encode_batch
+from bowstring._native.record.encode import encode_batch
 
 if TYPE_CHECKING:
-    from bench.kreps.load_main import Progress
-    from bench.kreps.loads import Order
+    from bench.kreps.loads import Order, Progress
 
 # Of an order's settings, beside those that producers have.
 CONNECTIONS = "connections"
@@ -30,7 +30,9 @@ LATENCIES_MAX = 200_000
 
 
 def produce(order: Order, progress: Progress) -> Iterator[None]:
-    """Requests of RECORDS_A_REQUEST records, one in flight on each connection, until all are acknowledged."""
+    """Sends requests of RECORDS_A_REQUEST records, one in flight on each connection, until all are
+    acknowledged.
+    """
     requests = -(-order.records // RECORDS_A_REQUEST)
     with ExitStack() as held:
         load = _Load(held, order)

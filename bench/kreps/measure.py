@@ -1,8 +1,9 @@
-"""How each kind of test is measured on one cluster."""
+"""Measures each kind of test on one cluster."""
 
 from __future__ import annotations
 
 import itertools
+import math
 import os
 import statistics
 import threading
@@ -14,6 +15,7 @@ from dataclasses import dataclass, field
 from bench.kreps import many_connections
 from bench.kreps.brokers import Cluster
 from bench.kreps.catalogue import MODERN, PARTITIONS, RECORD_BYTES, Test
+from bench.kreps.limits import STORED, point_figures
 from bench.kreps.loads import Client, Done, Load, Order
 from bench.kreps.machines import Machine
 from bench.lab import EXPECTED_FAILURES
@@ -26,25 +28,26 @@ SAMPLE_SECONDS = 0.1
 REMOTE_SAMPLE_SECONDS = 1.0
 ISR_SECONDS = 1.0
 DELETED_AFTER_S = 2.0  # see log.segment.delete.delay.ms of bench.peers.peer
-# Asking for the in-sync replicas of more partitions than this would be a load of its own.
+# Requesting the in-sync replicas of more partitions than this would itself be a load.
 ISR_PARTITIONS_MAX = 100
 LATENCY_WARM_UP = 2_000
 LATENCY_RECORDS = 5_000
 SLOWEST_RECORDS_PER_SECOND = 20_000
-# Kafka's controller refuses requests that take over 10,000 records of its log.
+# Kafka's controller refuses requests that need over 10,000 records of its log.
 PARTITIONS_AT_ONCE = 5_000
-PARTITIONS_READY_SECONDS = 60.0
+PARTITIONS_READY_SECONDS = 240.0
 NEW_PARTITIONS_PER_SECOND = 10
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What goes on now.
+    """The present state.
 
     Attributes:
         orders: Of each load.
         records: Done so far, by load.
-        latencies_ms: From sending to acknowledgement of late, by load; None where the client does not tell.
+        latencies_ms: Recent time from sending to acknowledgement, by load; None if the client does not report
+            it.
         in_sync: (fewest replicas in sync, replicas) of the topic's partitions; None while unknown.
     """
 
@@ -64,7 +67,7 @@ class Measured:
     Attributes:
         values: Figures; each name ends in its unit.
         timelines: Of each load: (seconds, records so far).
-        points: Of a sweep: the value gone through (`x`), and the figures there.
+        points: Of a sweep: the value (`x`) and its figures.
     """
 
     values: dict[str, float]
@@ -73,7 +76,7 @@ class Measured:
 
 
 class SweepError(PeerError):
-    """A sweep failed on its way; `found` has the points before."""
+    """A sweep failed; `found` has the points before."""
 
     def __init__(self, found: Measured, message: str):
         super().__init__(message)
@@ -81,7 +84,7 @@ class SweepError(PeerError):
 
 
 class BrokerMeter:
-    """CPU-seconds and greatest memory of a cluster between `with` and its end."""
+    """Measures CPU-seconds and peak memory of a cluster between `with` and its end."""
 
     def __init__(self, cluster: Cluster, sample_seconds: float):
         self._cluster = cluster
@@ -112,7 +115,7 @@ class BrokerMeter:
             try:
                 self.rss_peak_bytes = max(self.rss_peak_bytes, self._cluster.usage()[1])
             except (OSError, KeyError, PeerError):
-                return  # a broker that has ended is told of by who drives it
+                return  # the code that drives an ended broker reports it
 
 
 class Measurer:
@@ -126,6 +129,7 @@ class Measurer:
         stored_bytes: how much the test of stored data writes.
         settle: wait until the machines do little before each measurement.
         fill_memory: fill the brokers' memory before each round, see bench.warm_memory.
+        loops: run a bare loop beside each point of the test of stored data.
     """
 
     def __init__(
@@ -138,6 +142,7 @@ class Measurer:
         stored_bytes: int,
         settle: bool = True,
         fill_memory: bool = False,
+        loops: bool = True,
     ):
         self.cluster = cluster
         self._machines = machines
@@ -146,13 +151,14 @@ class Measurer:
         self._stored_bytes = stored_bytes
         self._settling = settle
         self._fill_memory = fill_memory
+        self._loops = loops
         self._sample_seconds = SAMPLE_SECONDS if machines == cluster.machines else REMOTE_SAMPLE_SECONDS
         self._numbers = itertools.count(1)
         self._partitions: dict[str, int] = {}
         self.watch: Watch = lambda snapshot: None
 
     def warm_up(self, seconds: float, clients: int) -> None:
-        """`clients` producers and as many consumers before anything is measured: Kafka's JIT wants it."""
+        """Runs `clients` producers and as many consumers before anything is measured, for Kafka's JIT."""
         end = time.monotonic() + seconds
         records = max(1_000, self._records // (10 * clients))
         while time.monotonic() < end:
@@ -225,7 +231,7 @@ class Measurer:
             "produce": sum(each.records_per_second for each in writers),
             "consume": sum(each.records_per_second for each in readers),
         }
-        # The article's figure: what is written and, by each consumer, read.
+        # The article's figure: records written and read by each consumer.
         found.values["records_per_second"] = min(rates["produce"], rates["consume"] / test.consumers)
         found.values |= {f"{name}_records_per_second": rate for name, rate in rates.items()}
         return found
@@ -245,16 +251,29 @@ class Measurer:
         return Measured(cuts, points=curve)
 
     def _test_stored(self, test: Test) -> Measured:
-        """One topic that grows, a gigabyte at a time, or a twelfth: seconds, of which one says little."""
+        """Fills one topic a gigabyte at a time, or a twelfth: a single step of some seconds is not
+        significant. After each step, the bare loop appends as many bytes to files of its own that grow, too.
+        """
         topic = self._topic(test.replication, PARTITIONS, {})
         step = max(min(GB, self._stored_bytes / 4), self._stored_bytes / 12)
         steps = [number * step / GB for number in range(1, int(self._stored_bytes / step + 1e-6) + 1)]
         records = int(step / RECORD_BYTES)
-        found = self._sweep(
-            steps, "GB", lambda _: self._produce(topic, records, RECORD_BYTES, test.settings, 1)
-        )
+        machine = self.cluster.machines[0]
+
+        def at(_: float) -> Measured:
+            one = self._produce(topic, records, RECORD_BYTES, test.settings, 1)
+            if self._loops:
+                one.values |= point_figures(
+                    machine.stored_step(self.cluster.name, STORED, math.ceil(step / MIB))
+                )
+            return one
+
+        try:
+            found = self._sweep(steps, "GB", at)
+        finally:
+            machine.stored_end(self.cluster.name)
         self._drop(topic)
-        if self._settling:  # so much memory comes free: it is filled before the next round, or met cold in it
+        if self._settling:  # deleting frees much memory: fill it before the next round
             time.sleep(DELETED_AFTER_S)
             self._settle()
         median = statistics.median(point["records_per_second"] for point in found.points)
@@ -282,7 +301,7 @@ class Measurer:
         return self._sweep(test.values, "partitions", at)
 
     def _test_connections(self, test: Test) -> Measured:
-        """Idle connections beside one producer: what many clients cost a broker that few of them use."""
+        """Measures idle connections beside one producer."""
 
         def at(connections: float) -> Measured:
             with ExitStack() as held:
@@ -296,7 +315,7 @@ class Measurer:
         return self._sweep(test.values, "connections", at)
 
     def _test_active(self, test: Test) -> Measured:
-        """Connections that all work: each has a small request in flight, whatever client other tests use."""
+        """Measures connections with a small request in flight on each, whatever client other tests use."""
 
         def at(connections: float) -> Measured:
             topic = self._topic(test.replication, PARTITIONS, {})
@@ -314,10 +333,10 @@ class Measurer:
         return self._sweep(test.values, "connections", at)
 
     def _sweep(self, values: Sequence[float], unit: str, at: Callable[[float], Measured]) -> Measured:
-        """Measures at one value after the other.
+        """Measures at one value after another.
 
         Raises:
-            SweepError: it failed at one; what was found before is in it.
+            SweepError: it failed at one; the error has the earlier results.
         """
         found = Measured({})
         for x in values:
@@ -351,7 +370,7 @@ class Measurer:
         return self._figures(done, meter, records * consumers * RECORD_BYTES)
 
     def _run(self, orders: list[Order], client: Client | None = None) -> tuple[list[Done], BrokerMeter]:
-        """What each load did, and what brokers used from the time when the loads were let go."""
+        """Returns the result of each load, and the brokers' usage since the start of the loads."""
         loads: list[Load] = []
         ended = threading.Event()
         watcher = threading.Thread(target=self._watch, args=(orders, loads, ended), daemon=True)
@@ -388,7 +407,7 @@ class Measurer:
                     state = self.cluster.state(topic)
                     in_sync = (state.in_sync, state.replicas)
                 except (OSError, WireError):
-                    in_sync = None  # unknown; a broker that has ended is told of by who drives it
+                    in_sync = None  # unknown; the code that drives an ended broker reports it
             self.watch(
                 Snapshot(
                     orders,
@@ -399,7 +418,9 @@ class Measurer:
             )
 
     def _figures(self, done: list[Done], meter: BrokerMeter, payload_bytes: float) -> Measured:
-        """`payload_bytes`: what the figures per GB are of: values written, or read by all consumers."""
+        """Returns the figures. `payload_bytes`: basis of figures per GB: values written, or read by all
+        consumers.
+        """
         rate = sum(each.records_per_second for each in done)
         seconds = max(each.seconds for each in done)
         used = sum(each.cpu_seconds for each in done)

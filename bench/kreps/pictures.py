@@ -1,4 +1,4 @@
-"""The pictures of a report, as SVG."""
+"""Draws the pictures of a report, as SVG."""
 
 from __future__ import annotations
 
@@ -20,12 +20,14 @@ TITLES = {"bowstring": "Bowstring", "kafka": "Apache Kafka"}
 COLOURS = {"bowstring": "#1f77b4", "kafka": "#8a8f98"}
 THEN = "2014"
 THEN_COLOUR = "#d0a15c"
-# What is drawn over time, where it was run, most telling first.
+LOOP = "bare loop"
+LOOP_COLOUR = "#d1242f"
+# Tests drawn over time if they were run, the most important first.
 OVER_TIME = ("producer", "producers-3", "producers-3-async", "both", "mixed", "modern")
 PANELS_MAX = 4
-# Where a line's figures stand, in points from their mark, so that they do not lie upon each other.
+# Position of a line's labels in points from their mark, so that they do not overlap.
 AT = {"bowstring": (0, -11), "kafka": (0, 5), THEN: (12, -3)}
-# (kind, label, metric, unit, whether x is logarithmic) of sweeps that have a picture of their own.
+# (kind, label, metric, unit, whether x is logarithmic) of sweeps with their own picture.
 SWEEPS = (
     (
         "stored",
@@ -42,9 +44,9 @@ SWEEPS = (
 
 
 def draw(result: Result, directory: Path) -> list[tuple[str, str]]:
-    """Draws all that has figures; (file, title) of each."""
+    """Draws everything that has figures; returns (file, title) of each."""
     made = []
-    # Text stays text and ids do not change from run to run, so that pictures can be compared.
+    # Text stays text and ids do not change between runs, so that pictures can be compared.
     with rc_context({"svg.fonttype": "none", "svg.hashsalt": "bowstring", "font.size": 9}):
         for file, title, make in (
             ("throughput.svg", "Records a second, beside 2014", _rates),
@@ -81,13 +83,14 @@ def _grouped(value: float, _: object = None) -> str:
     return f"{value:,.4g}" if value < 1000 else f"{value:,.0f}"
 
 
-# By label, of each test: its values, round by round; empty where there are none.
+# Values by label, for each test, round by round; empty where there are none.
 Bars = dict[str, list[list[float]]]
 
 
 def _horizontal(axes: Axes, names: list[str], groups: Bars, colours: dict[str, str]) -> None:
-    """Medians as bars side by side, without gaps for what is not there, the first test on top; a line from
-    the least to the greatest, and the figure."""
+    """Draws medians as bars side by side without gaps for missing ones, the first test on top; adds a line
+    from minimum to maximum, and the figure.
+    """
     height = 0.8 / len(groups)
     for label, tests in groups.items():
         for at, values in enumerate(tests):
@@ -138,13 +141,17 @@ def _rates(result: Result) -> Figure | None:
 
 
 def _legend(figure: Figure, labels: Iterable[str]) -> None:
-    """Below everything, where it hides nothing."""
+    """Draws the legend below everything."""
     handles = [Patch(color=_colours()[label], label=label) for label in labels]
     figure.legend(handles=handles, loc="outside lower center", ncols=3, frameon=False)
 
 
 def _colours() -> dict[str, str]:
-    return {THEN: THEN_COLOUR, **{TITLES[peer]: colour for peer, colour in COLOURS.items()}}
+    return {
+        THEN: THEN_COLOUR,
+        LOOP: LOOP_COLOUR,
+        **{TITLES[peer]: colour for peer, colour in COLOURS.items()},
+    }
 
 
 def _cpu(result: Result) -> Figure | None:
@@ -156,10 +163,13 @@ def _cpu(result: Result) -> Figure | None:
     for axes, who in zip(panels, ("broker", "client"), strict=True):
         metric = f"{who}_cpu_seconds_per_gb"
         groups = {TITLES[peer]: _values(result, tests, peer, metric) for peer in _peers(result)}
+        if who == "broker" and result.loops:
+            loops = [result.loops.get(test.name) for test in tests]
+            groups[LOOP] = [each.values(metric) if each else [] for each in loops]
         _horizontal(axes, [test.title for test in tests], groups, _colours())
         axes.set_title(f"{who}s", fontsize=10)
         axes.set_xlabel("CPU-s/GB")
-    _legend(figure, [TITLES[peer] for peer in _peers(result)])
+    _legend(figure, [*[TITLES[peer] for peer in _peers(result)], *([LOOP] if result.loops else [])])
     return figure
 
 
@@ -177,12 +187,12 @@ def _over_time(result: Result) -> Figure | None:
     for axes, test in zip(panels, tests, strict=True):
         for peer, outcome in result.outcomes[test.name].items():
             timelines = outcome.rounds[-1].timelines if outcome.rounds else []
-            # Consumers are told of first; some clients tell nothing on their way.
+            # Consumers come first; some clients report no timeline.
             dashed = test.consumers if len(timelines) == test.producers + test.consumers else 0
             for number, line in enumerate(timelines):
                 style = "--" if number < dashed and test.producers else "-"
                 xs, ys = _rates_of(line)
-                marker = "" if len(xs) > 2 else "o"  # a line of one point would not be seen
+                marker = "" if len(xs) > 2 else "o"  # a line of one point would be invisible
                 axes.plot(xs, ys, marker + style, color=COLOURS[peer], alpha=0.9, linewidth=1.3, markersize=3)
         several = ", a line for each client" if test.producers + test.consumers > 1 else ""
         axes.set_title(test.title + several + (", consumers dashed" if test.consumers else ""), fontsize=10)
@@ -196,10 +206,10 @@ def _over_time(result: Result) -> Figure | None:
 
 
 def _rates_of(line: list[tuple[float, int]]) -> tuple[list[float], list[float]]:
-    """Steps of a timeline as (middle of the step, records a second in it)."""
+    """Returns steps of a timeline as (middle of the step, records a second in it)."""
     xs, ys = [], []
     for (began, before), (ended, after) in itertools.pairwise([(0.0, 0), *line]):
-        # The last step of a load may be too short to tell a rate.
+        # The last step of a load may be too short for a rate.
         if ended - began > 0.05:
             xs.append((began + ended) / 2)
             ys.append((after - before) / (ended - began))
@@ -207,7 +217,7 @@ def _rates_of(line: list[tuple[float, int]]) -> tuple[list[float], list[float]]:
 
 
 def _latency(result: Result) -> Figure | None:
-    """Both axes are logarithmic: x in the share of records that took longer."""
+    """Draws both axes logarithmic: x is the share of records that took longer."""
     tests = [test for test in result.tests if test.kind == "latency"]
     if not any(each.rounds for test in tests for each in result.outcomes[test.name].values()):
         return None
@@ -262,6 +272,9 @@ def _sweep(result: Result, test: Test) -> Figure | None:
         if points:
             xs, ys = zip(*points, strict=True)
             axes.plot(xs, ys, "o-", label=TITLES[peer], color=COLOURS[peer], markersize=4)
+            if loop := result.outcomes[test.name][peer].points("loop_records_per_second"):
+                label_of_loop = f"bare loop beside {TITLES[peer]}"
+                axes.plot(*zip(*loop, strict=True), ":", label=label_of_loop, color=COLOURS[peer])
             if test.kind == "stored":
                 median = statistics.median(ys)
                 axes.axhspan(0.9 * median, 1.1 * median, color=COLOURS[peer], alpha=0.12, linewidth=0)

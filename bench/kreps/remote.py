@@ -1,4 +1,4 @@
-"""Other machines: an agent runs there (bench.kreps.agent), started over SSH or by a command that is printed.
+"""Drives other machines through an agent (bench.kreps.agent), started over SSH or by a printed command.
 
 Nothing is copied: each machine needs a checkout of the same revision, built by `make ext`, and for Apache
 Kafka and the Java clients a JDK and Maven. Clocks are never compared: a load measures itself on its own
@@ -17,7 +17,7 @@ import subprocess
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import suppress
@@ -27,12 +27,13 @@ from typing import IO, Any
 from bench.kreps.agent import revision
 from bench.kreps.loads import READY_SECONDS, Client, Done, Load, Order
 from bench.kreps.machines import BrokerOrder, Machine
+from bench.limits.loops import LoopResult
 from bench.peers.install import PeerError
 
 SSH = "ssh -T -o BatchMode=yes -o ServerAliveInterval=15"
 HELLO_SECONDS = 60.0
 CALL_SECONDS = 60.0
-# Of what may install Kafka, wait for a broker, fill a large memory or read many files.
+# Limit for calls that may install Kafka, wait for a broker, fill a large memory or read many files.
 LONG_CALL_SECONDS = 900.0
 CLOSE_SECONDS = 30.0
 
@@ -58,7 +59,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Checkout:
-    """Where the source stands on the other machines.
+    """Location of the source on the other machines.
 
     Attributes:
         directory: Of the checkout.
@@ -71,7 +72,7 @@ class Checkout:
     work: str = ""
 
     def command(self, target: Target, *options: str) -> str:
-        """The shell command that runs an agent."""
+        """Returns the shell command that runs an agent."""
         parts = [self.python, "-m", "bench.kreps.agent", "--address", target.address, *options]
         if self.work:
             parts += ["--work", self.work]
@@ -79,11 +80,11 @@ class Checkout:
 
 
 class Channel:
-    """Requests to an agent and its answers.
+    """Sends requests to an agent and receives its answers.
 
     Args:
-        name: What errors call the machine.
-        last_words: Says why the connection may have ended.
+        name: Name of the machine in errors.
+        last_words: Returns why the connection may have ended.
     """
 
     def __init__(self, name: str, answers: IO[str], requests: IO[str], last_words: Callable[[], str]):
@@ -98,7 +99,7 @@ class Channel:
         threading.Thread(target=self._read, name=name, daemon=True).start()
 
     def ask(self, do: str, told: Callable[[Any], None] | None = None, **what: Any) -> Future[Any]:
-        """Sends a request; `told` hears what is said before the answer."""
+        """Sends a request; calls `told` with reports before the answer."""
         future: Future[Any] = Future()
         with self._lock:
             if self._ended:
@@ -113,15 +114,15 @@ class Channel:
         return future
 
     def call(self, do: str, timeout_seconds: float = CALL_SECONDS, **what: Any) -> Any:
-        """A request and its answer.
+        """Sends a request and returns its answer.
 
         Raises:
-            PeerError: what was asked for failed there, or the connection ended.
+            PeerError: the request failed there, or the connection ended.
         """
         return self.wait(self.ask(do, **what), timeout_seconds)
 
     def wait(self, future: Future[Any], timeout_seconds: float) -> Any:
-        """The answer to a request; errors as `call` has them."""
+        """Returns the answer to a request; raises like `call`."""
         try:
             return future.result(timeout_seconds)
         except FutureTimeout:
@@ -132,7 +133,7 @@ class Channel:
             for line in self._answers:
                 self._heard(json.loads(line))
         except (OSError, ValueError):
-            pass  # cut off in the middle of a line: ended, as below
+            pass  # the connection ended in the middle of a line
         with self._lock:
             self._ended = True
             waiting = list(self._waiting.values())
@@ -160,7 +161,7 @@ class Remote(Machine):
     """A machine with an agent.
 
     Args:
-        close: Ends the connection, and with it the agent and all that it started.
+        close: Ends the connection, and with it the agent and everything that it started.
     """
 
     def __init__(self, target: Target, channel: Channel, close: Callable[[], None]):
@@ -215,6 +216,21 @@ class Remote(Machine):
         """See Machine."""
         return RemoteLoad(self._channel, next(self._loads), client, order)
 
+    def run_loop(self, loop: str, options: Mapping[str, int]) -> LoopResult:
+        """See Machine."""
+        return LoopResult(
+            **self._channel.call("run_loop", LONG_CALL_SECONDS, loop=loop, options=dict(options))
+        )
+
+    def stored_step(self, key: str, options: Mapping[str, int], mib: int) -> LoopResult:
+        """See Machine."""
+        found = self._channel.call("stored_step", LONG_CALL_SECONDS, key=key, options=dict(options), mib=mib)
+        return LoopResult(**found)
+
+    def stored_end(self, key: str) -> None:
+        """See Machine."""
+        self._channel.call("stored_end", LONG_CALL_SECONDS, key=key)
+
     def close(self) -> None:
         """See Machine."""
         self._close()
@@ -254,10 +270,10 @@ def over_ssh(target: Target, checkout: Checkout, ssh: str = SSH) -> Remote:
     """Starts an agent over SSH.
 
     Args:
-        ssh: The command and its options; the destination and what to run there are added.
+        ssh: The command and its options; destination and remote command are added.
 
     Raises:
-        PeerError: it does not come up; the message has what ssh said.
+        PeerError: it does not start; the message has ssh's output.
     """
     command = [*shlex.split(ssh), target.destination, checkout.command(target)]
     process = subprocess.Popen(
@@ -275,7 +291,7 @@ def over_ssh(target: Target, checkout: Checkout, ssh: str = SSH) -> Remote:
 
     def close() -> None:
         assert process.stdin is not None
-        with suppress(BrokenPipeError):  # it has gone already
+        with suppress(BrokenPipeError):  # it has already ended
             process.stdin.close()
         try:
             process.wait(CLOSE_SECONDS)
@@ -296,16 +312,16 @@ def over_ssh(target: Target, checkout: Checkout, ssh: str = SSH) -> Remote:
     if hello is None:
         close()
         raise PeerError(
-            f"no agent on {target.destination}: {last_words() or 'ssh said nothing'}\n"
-            f"What was tried: {shlex.join(command)}\nIt wants a login without a password and, in "
-            f"{checkout.directory}, a checkout built by `make ext` (--remote-directory, --remote-python)"
+            f"no agent on {target.destination}: {last_words() or 'ssh printed nothing'}\nCommand: "
+            f"{shlex.join(command)}\nIt needs a login without a password and, in {checkout.directory}, a "
+            "checkout built by `make ext` (--remote-directory, --remote-python)"
         )
     _check(hello, target, close)
     return Remote(target, Channel(target.destination, process.stdout, process.stdin, last_words), close)
 
 
 class Switchboard:
-    """Waits for agents that people start by hand with the commands it gives.
+    """Waits for agents that people start by hand with the printed commands.
 
     Args:
         listen: `HOST:PORT` of this machine that the others reach; port 0 for any.
@@ -321,15 +337,15 @@ class Switchboard:
         self._token = secrets.token_urlsafe(16)
 
     def command(self, target: Target, checkout: Checkout) -> str:
-        """What is to be run on a machine."""
+        """Returns the command to run on a machine."""
         port = self._socket.getsockname()[1]
         return checkout.command(target, "--connect", f"{self._host}:{port}", "--token", self._token)
 
     def wait(self, targets: list[Target], timeout_seconds: float) -> list[Remote]:
-        """Returns when all have called.
+        """Returns when all agents have connected.
 
         Raises:
-            PeerError: some did not in time, or their checkout is another.
+            PeerError: some did not in time, or have a different checkout.
         """
         came: dict[str, Remote] = {}
         end = time.monotonic() + timeout_seconds
@@ -340,7 +356,7 @@ class Switchboard:
                     connection, _ = self._socket.accept()
                 except TimeoutError:
                     names = ", ".join(each.destination for each in missing)
-                    raise PeerError(f"not heard of within {timeout_seconds:.0f} s: {names}") from None
+                    raise PeerError(f"no connection within {timeout_seconds:.0f} s from: {names}") from None
                 if remote := self._admit(connection, missing):
                     came[remote.address] = remote
         except BaseException:
@@ -362,7 +378,7 @@ class Switchboard:
         connection.settimeout(None)
 
         def close() -> None:
-            with suppress(OSError):  # it has gone already
+            with suppress(OSError):  # it has already ended
                 connection.shutdown(socket.SHUT_RDWR)
             connection.close()
 
@@ -371,7 +387,7 @@ class Switchboard:
 
 
 def _hello(answers: IO[str]) -> dict[str, Any] | None:
-    """An agent's first line; what a login prints before it is passed over."""
+    """Reads an agent's first line; skips what a login prints before it."""
     try:
         for line in answers:
             if line.startswith('{"agent"'):
@@ -386,5 +402,5 @@ def _check(hello: dict[str, Any], target: Target, close: Callable[[], None]) -> 
     if hello["agent"] != revision():
         close()
         raise PeerError(
-            f"the checkout on {target.destination} is another revision: bring it to the one that is here"
+            f"the checkout on {target.destination} is another revision: update it to the revision here"
         )

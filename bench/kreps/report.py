@@ -1,4 +1,4 @@
-"""Writes what a run gave: report.md, report.json and pictures. Nothing in them is typed by hand."""
+"""Writes the results of a run: report.md, report.json and pictures. Nothing in them is written by hand."""
 
 from __future__ import annotations
 
@@ -9,13 +9,17 @@ from pathlib import Path
 from bench import machine
 from bench.kreps import pictures
 from bench.kreps.catalogue import Test
+from bench.kreps.limits import limit_of
 from bench.kreps.pictures import SWEEPS, TITLES
 from bench.kreps.results import Outcome, Result
 from bench.report import number
 
 SWEPT = {kind: (label, metric, unit) for kind, label, metric, unit, _ in SWEEPS}
-# Of tests whose figures are points alone.
+# Tests whose figures are points only.
 ONLY_POINTS = ("sizes", "partitions", "connections", "active")
+CPU = "broker_cpu_seconds_per_gb"
+# How far from the median counts as flat while stored data grows.
+FLAT = 0.1
 
 SETTINGS_HEAD = ["test", "clients", "replicas", "records", "settings"]
 
@@ -28,7 +32,7 @@ def directory_of(result: Result, parent: Path) -> Path:
 
 
 def keep(result: Result, parent: Path) -> Path:
-    """Writes report.json alone, which `--collect` makes a report of; its directory."""
+    """Writes only report.json, from which `--collect` makes a report; returns its directory."""
     directory = directory_of(result, parent)
     directory.mkdir(parents=True, exist_ok=True)
     whole = directory / "report.json.new"
@@ -42,11 +46,12 @@ def write(result: Result, parent: Path) -> Path:
     directory = keep(result, parent)
     for stale in directory.glob("*.svg"):
         stale.unlink()
-    (directory / "report.md").write_text(_markdown(result, pictures.draw(result, directory)))
+    (directory / "report.md").write_text(markdown(result, pictures.draw(result, directory)))
     return directory
 
 
-def _markdown(result: Result, drawn: list[tuple[str, str]]) -> str:
+def markdown(result: Result, drawn: list[tuple[str, str]]) -> str:
+    """Returns the report; `drawn` has files and titles of its pictures."""
     peers = [peer for peer in TITLES if any(peer in found for found in result.outcomes.values())]
     parts = [
         f"# Two million writes a second, {result.started[:10]}",
@@ -61,6 +66,7 @@ def _markdown(result: Result, drawn: list[tuple[str, str]]) -> str:
         "written. Cores: CPU-seconds for a second, which is where the time of a test goes. MiB: the greatest "
         "resident memory, of all brokers and of all clients together.",
         *_costs(result, peers),
+        *_against_loops(result, peers),
         *[f"![{title}]({file})" for file, title in drawn],
         *_sweeps(result, peers),
         "## What each test does",
@@ -136,7 +142,7 @@ def _rate(test: Test, outcome: Outcome) -> str:
 
 
 def _bars(result: Result) -> list[str]:
-    """Bars are for native clients and a lone broker on one machine."""
+    """Adds the bars, which are for native clients and a single broker on one machine."""
     rows = []
     for test in result.tests:
         ours = result.outcomes[test.name].get("bowstring", Outcome())
@@ -154,6 +160,11 @@ def _bars(result: Result) -> list[str]:
             cores = [ours.median(f"{who}_cores") for who in ("broker", "client")]
             verdict += f"; cores busy: broker {number(cores[0])}, clients {number(cores[1])}"
         rows.append([test.title, f"≥ {test.bar[0]:,.0f}", f"{found:,.0f}", verdict])
+        if (times := _times_loop(result, test, "bowstring", CPU)) is not None and test.loop_bar:
+            over = (times / test.loop_bar - 1) * 100
+            verdict = "met" if over <= 0 else f"**missed by {over:.0f} %**"
+            bar_of_loop = f"≤ {test.loop_bar:g}× the bare loop's"
+            rows.append([f"{test.title}, broker's CPU", bar_of_loop, f"{times:.2f}×", verdict])
     if not rows:
         return []
     return [
@@ -171,20 +182,54 @@ def _flatness(result: Result, peers: list[str]) -> list[str]:
     lines = []
     for test in result.tests:
         for peer in peers if test.kind == "stored" else []:
-            points = result.outcomes[test.name].get(peer, Outcome()).points("records_per_second")
+            outcome = result.outcomes[test.name].get(peer, Outcome())
+            points = outcome.points("records_per_second")
             if len(points) > 1:
-                middle = statistics.median(rate for _, rate in points)
-                least, most = (each(rate for _, rate in points) / middle - 1 for each in (min, max))
-                flat = "flat within 10 %" if max(-least, most) <= 0.1 else "not flat within 10 %"
+                least, most = _spread_of([rate for _, rate in points])
+                flat = "flat within 10 %" if max(-least, most) <= FLAT else "not flat within 10 %"
                 lines.append(
                     f"- {TITLES[peer]} from {points[0][0]:g} to {points[-1][0]:g} GB of values stored: "
                     f"{least * 100:+.0f} % to {most * 100:+.0f} % of the median, {flat}"
                 )
+                lines += _flatness_to_loop(outcome, dict(points))
     return ["## As stored data grows", "\n".join(lines)] if lines else []
 
 
+def _flatness_to_loop(outcome: Outcome, rates: dict[float, float]) -> list[str]:
+    """Judges the ratio to the loop that ran beside each point: what the loop has, too, is the machine's."""
+    loops = dict(outcome.points("loop_records_per_second"))
+    shares = dict(outcome.ratios("records_per_second", "loop_records_per_second"))
+    if shares.keys() != rates.keys():
+        return []
+    least, most = _spread_of(list(shares.values()))
+    # A ratio rises where the loop alone is slow, which is no fault of the broker's.
+    verdict = "**flat within 10 %**" if -least <= FLAT else "**not flat within 10 %**"
+    loop_least, loop_most = _spread_of(list(loops.values()))
+    loop_range = f"{loop_least * 100:+.0f} % to {loop_most * 100:+.0f} %"
+    lines = [
+        f"  - judged by the bare loop beside each point, which has {loop_range} itself: the ratio to it has "
+        f"{least * 100:+.0f} % to {most * 100:+.0f} %, {verdict}"
+    ]
+    middle, loop_middle, share_middle = (statistics.median(each.values()) for each in (rates, loops, shares))
+    for x, rate in rates.items():
+        if rate / middle < 1 - FLAT:
+            own = shares[x] / share_middle < 1 - FLAT
+            whose = "the broker's" if own else "the machine's"
+            lines.append(
+                f"  - at {x:g} GB {(rate / middle - 1) * 100:+.0f} %, the loop "
+                f"{(loops[x] / loop_middle - 1) * 100:+.0f} %: {whose}"
+            )
+    return lines
+
+
+def _spread_of(values: list[float]) -> tuple[float, float]:
+    """Returns how far the least and the greatest are from the median, as shares of it."""
+    middle = statistics.median(values)
+    return min(values) / middle - 1, max(values) / middle - 1
+
+
 def _costs(result: Result, peers: list[str]) -> list[str]:
-    """A table of what brokers use, and one of what clients do."""
+    """Writes a table of the brokers' costs, and one of the clients' costs."""
     parts = []
     for who in ("broker", "client"):
         metrics = (
@@ -204,8 +249,41 @@ def _costs(result: Result, peers: list[str]) -> list[str]:
     return parts
 
 
+def _against_loops(result: Result, peers: list[str]) -> list[str]:
+    """Writes a table of the bare loops and the ratios to them."""
+    head = ["test", "bare loop", "CPU-s/GB", *[f"{TITLES[peer]} / loop" for peer in peers]]
+    head += ["records/s", *[f"{TITLES[peer]} / loop" for peer in peers]]
+    rows = []
+    for test in result.tests:
+        limit, outcome = limit_of(test), result.loops.get(test.name, Outcome())
+        if limit is None or not outcome.rounds:
+            continue
+        row = [test.title, limit.name]
+        for metric in (CPU, "records_per_second"):
+            values = outcome.values(metric)
+            times = [_times_loop(result, test, peer, metric) for peer in peers]
+            row += [_spread(values) if values else "–", *["–" if t is None else f"{t:.2f}×" for t in times]]
+        rows.append(row)
+    if not rows:
+        return []
+    return [
+        "## Against the bare loops",
+        "A bare loop (`bench/limits`) does only what a broker cannot avoid: it is the limit of the broker's "
+        "machine, measured once in each round, after the peers. Its GB and records are all bytes that it "
+        "moves, as if they were values; a broker also moves the headers of batches and records. A sweep is "
+        "compared by the median of its points.",
+        _table(head, rows),
+    ]
+
+
+def _times_loop(result: Result, test: Test, peer: str, metric: str) -> float | None:
+    loop = result.loops.get(test.name, Outcome()).median(metric)
+    own = _typical(result.outcomes[test.name].get(peer, Outcome()), metric)
+    return own / loop if own is not None and loop else None
+
+
 def _typical(outcome: Outcome, metric: str) -> float | None:
-    """The median of a figure, of a sweep over all its points."""
+    """Returns the median of a figure; of a sweep over all its points."""
     found = outcome.median(metric)
     if found is None and (points := outcome.points(metric)):
         return statistics.median(value for _, value in points)
@@ -223,12 +301,14 @@ def _sweeps(result: Result, peers: list[str]) -> list[str]:
         costs = {peer: dict(each.points("broker_cpu_seconds_per_gb")) for peer, each in outcomes.items()}
         xs = sorted({x for each in rates.values() for x in each})
         head = [label]
+        columns: list[dict[float, float]] = []
         for peer in peers:
             head += [f"{TITLES[peer]}: {unit}", f"{TITLES[peer]}: brokers' CPU-s/GB"]
-        rows = [
-            [f"{x:,g}", *[number(each.get(x)) for peer in peers for each in (rates[peer], costs[peer])]]
-            for x in xs
-        ]
+            columns += [rates[peer], costs[peer]]
+            if loop := dict(outcomes[peer].points("loop_records_per_second")):
+                head += ["bare loop beside it: records/s", f"{TITLES[peer]} / loop"]
+                columns += [loop, dict(outcomes[peer].ratios(metric, "loop_records_per_second"))]
+        rows = [[f"{x:,g}", *[number(each.get(x)) for each in columns]] for x in xs]
         if rows:
             parts += [f"## {test.title[0].upper()}{test.title[1:]}", _table(head, rows)]
     return parts
@@ -262,10 +342,14 @@ def _left_out(result: Result, peers: list[str]) -> list[str]:
             outcome = result.outcomes[test.name].get(peer, Outcome())
             if outcome.skipped:
                 lines.append(f"- {test.title}, {TITLES[peer]}: not run; {outcome.skipped}")
-            if outcome.failure:
-                after = f" after {len(outcome.rounds)} rounds" if outcome.rounds else ""
-                lines.append(f"- {test.title}, {TITLES[peer]}: **failed**{after}: {outcome.failure}")
+            lines += _failed(test, TITLES[peer], outcome)
+        lines += _failed(test, "the bare loop", result.loops.get(test.name, Outcome()))
     return ["## Left out", "\n".join(lines)] if lines else []
+
+
+def _failed(test: Test, who: str, outcome: Outcome) -> list[str]:
+    after = f" after {len(outcome.rounds)} rounds" if outcome.rounds else ""
+    return [f"- {test.title}, {who}: **failed**{after}: {outcome.failure}"] if outcome.failure else []
 
 
 def _spread(values: list[float]) -> str:

@@ -1,4 +1,4 @@
-"""What a run gave, as plain data that is written, read again and put together."""
+"""Holds the results of a run as plain data that can be written, read and merged."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Outcome:
 
     Attributes:
         skipped: why there are none.
-        failure: what a round died of; later rounds are left out.
+        failure: why a round failed; later rounds are skipped.
     """
 
     rounds: list[Measured] = field(default_factory=list)
@@ -26,16 +26,16 @@ class Outcome:
     failure: str = ""
 
     def values(self, metric: str) -> list[float]:
-        """A figure, round by round."""
+        """Returns a figure, round by round."""
         return [each.values[metric] for each in self.rounds if metric in each.values]
 
     def median(self, metric: str) -> float | None:
-        """Over the rounds; None when there is none."""
+        """Returns the median over the rounds; None when there is none."""
         found = self.values(metric)
         return statistics.median(found) if found else None
 
     def points(self, metric: str) -> list[tuple[float, float]]:
-        """Of a sweep: (x, median over the rounds)."""
+        """Returns the points of a sweep: (x, median over the rounds)."""
         by_x: dict[float, list[float]] = {}
         for each in self.rounds:
             for point in each.points:
@@ -43,15 +43,25 @@ class Outcome:
                     by_x.setdefault(point["x"], []).append(point[metric])
         return [(x, statistics.median(found)) for x, found in sorted(by_x.items())]
 
+    def ratios(self, metric: str, other: str) -> list[tuple[float, float]]:
+        """Returns the ratio of two figures at each point that has both: (x, median over the rounds)."""
+        by_x: dict[float, list[float]] = {}
+        for each in self.rounds:
+            for point in each.points:
+                if metric in point and point.get(other):
+                    by_x.setdefault(point["x"], []).append(point[metric] / point[other])
+        return [(x, statistics.median(found)) for x, found in sorted(by_x.items())]
+
 
 @dataclass
 class Result:
-    """A run, whole or as far as it came.
+    """A run, complete or interrupted.
 
     Attributes:
         machines: facts of each, by what it does: "brokers and clients", or "broker 1", "load 1", …
-        options: of the command line, as they were.
+        options: of the command line.
         outcomes: by test and peer.
+        loops: of the bare loop beside a test, by test.
         interrupted: it was ended before its time.
     """
 
@@ -66,6 +76,7 @@ class Result:
     options: dict[str, str] = field(default_factory=dict)
     duration_seconds: float = 0.0
     interrupted: bool = False
+    loops: dict[str, Outcome] = field(default_factory=dict)
 
     @property
     def one_machine(self) -> bool:
@@ -73,15 +84,15 @@ class Result:
         return len(self.machines) == 1
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values."""
+        """Converts to plain values."""
         return asdict(self)
 
 
 def from_json(found: dict[str, Any]) -> Result:
-    """What `to_json` gave.
+    """Reverses `to_json`.
 
     Raises:
-        PeerError: it is of another version of the bench.
+        PeerError: the data is of another version of the bench.
     """
     try:
         tests = [
@@ -89,24 +100,24 @@ def from_json(found: dict[str, Any]) -> Result:
             for each in found["tests"]
         ]
         outcomes = {
-            test: {
-                peer: Outcome(
-                    [Measured(**each) for each in outcome["rounds"]], outcome["skipped"], outcome["failure"]
-                )
-                for peer, outcome in by_peer.items()
-            }
+            test: {peer: _outcome(outcome) for peer, outcome in by_peer.items()}
             for test, by_peer in found["outcomes"].items()
         }
-        return Result(**found | {"tests": tests, "outcomes": outcomes})
+        loops = {test: _outcome(outcome) for test, outcome in found.get("loops", {}).items()}
+        return Result(**found | {"tests": tests, "outcomes": outcomes, "loops": loops})
     except (KeyError, TypeError) as error:
         raise PeerError(f"a report.json of another version of the bench: {error}") from error
 
 
+def _outcome(found: dict[str, Any]) -> Outcome:
+    return Outcome([Measured(**each) for each in found["rounds"]], found["skipped"], found["failure"])
+
+
 def merge(results: list[Result]) -> Result:
-    """Runs made apart as one: their tests, their peers, and the rounds of both where they share them.
+    """Merges separate runs into one: their tests, their peers, and the rounds of both if they share them.
 
     Raises:
-        PeerError: they used different clients, numbers of records or machines, and cannot stand side by side.
+        PeerError: the runs used different clients, numbers of records or machines, and cannot be compared.
     """
     first = results[0]
     whole = Result(**{name: getattr(first, name) for name in first.__dataclass_fields__})
@@ -123,8 +134,13 @@ def merge(results: list[Result]) -> Result:
         for test, by_peer in other.outcomes.items():
             mine = whole.outcomes.setdefault(test, {})
             for peer, outcome in by_peer.items():
-                kept = mine.setdefault(peer, Outcome())
-                kept.rounds += outcome.rounds
-                kept.failure = kept.failure or outcome.failure
-                kept.skipped = "" if kept.rounds else kept.skipped or outcome.skipped
+                _add(mine.setdefault(peer, Outcome()), outcome)
+        for test, outcome in other.loops.items():
+            _add(whole.loops.setdefault(test, Outcome()), outcome)
     return whole
+
+
+def _add(kept: Outcome, more: Outcome) -> None:
+    kept.rounds += more.rounds
+    kept.failure = kept.failure or more.failure
+    kept.skipped = "" if kept.rounds else kept.skipped or more.skipped

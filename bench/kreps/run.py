@@ -1,4 +1,4 @@
-"""The whole run: clusters in turn, A B A B, with progress, and what came of it as plain data."""
+"""Runs everything: clusters in turn, A B A B, with progress, and returns the results as plain data."""
 
 from __future__ import annotations
 
@@ -9,23 +9,24 @@ from dataclasses import dataclass, field
 
 from bench.kreps.brokers import Cluster, can_replicate
 from bench.kreps.catalogue import RECORD_BYTES, Test
+from bench.kreps.limits import limit_of, mib_of
 from bench.kreps.loads import Client
 from bench.kreps.machines import Machine
-from bench.kreps.measure import Measurer, Snapshot, SweepError
+from bench.kreps.measure import Measured, Measurer, Snapshot, SweepError
 from bench.kreps.results import Outcome, Result
 from bench.lab import EXPECTED_FAILURES
 from bench.peers.install import PeerError
 
-NO_REPLICATION = "Bowstring has no replication yet, it arrives later: its cluster is one broker"
-NO_BROKERS = "it wants 3 replicas, and the cluster has {} (--brokers 3)"
-# What a record takes on the disk beside its value, and what brokers write beside records.
+NO_REPLICATION = "Bowstring has no replication yet, so its cluster is one broker"
+NO_BROKERS = "it needs 3 replicas, but the cluster has {} (--brokers 3)"
+# Disk bytes of a record beside its value, and bytes that brokers write beside records.
 RECORD_OVERHEAD_BYTES = 12
 BROKER_OVERHEAD_BYTES = 500_000_000
 
 
 @dataclass
 class Plan:
-    """What is to be run.
+    """The plan of a run.
 
     Attributes:
         peers: in turn order.
@@ -33,8 +34,9 @@ class Plan:
         rounds: of each test, after the warm-up.
         records: of a test with share 1.
         stored_bytes: of the test of stored data.
-        settle: wait before each measurement until the machines do little.
+        settle: wait before each measurement until the machines are mostly idle.
         fill_memory: fill memory before each round, see bench.warm_memory.
+        loops: run the bare loop of a test in each round, see bench.limits.
     """
 
     tests: list[Test]
@@ -47,16 +49,17 @@ class Plan:
     stored_bytes: int = 10_000_000_000
     settle: bool = True
     fill_memory: bool = True
+    loops: bool = True
     options: dict[str, str] = field(default_factory=dict)
 
     def cluster_size(self, test: Test) -> int:
-        """Brokers that a test is run on."""
+        """Returns the number of brokers of a test."""
         return self.brokers if test.replication > 1 else 1
 
     def disk_bytes(self) -> int:
-        """What the brokers of one machine write at most before they delete it.
+        """Returns the most bytes that the brokers of one machine have on disk at once.
 
-        Deleted topics leave the disk a second or so later, so that those of two rounds may be there at once.
+        Deleted topics leave the disk a second or so later, so those of two rounds may exist at once.
         """
         most = 0.0
         for test in self.tests:
@@ -64,7 +67,10 @@ class Plan:
             if test.kind == "stored":
                 records = self.stored_bytes / RECORD_BYTES
             rounds = 1 if test.kind == "stored" and len(self.peers) * self.rounds == 1 else 2
-            most = max(most, rounds * records * test.replication * (RECORD_BYTES + RECORD_OVERHEAD_BYTES))
+            needed = rounds * records * test.replication * (RECORD_BYTES + RECORD_OVERHEAD_BYTES)
+            if self.loops and test.kind == "stored":
+                needed += self.stored_bytes
+            most = max(most, needed)
         return int(most) + BROKER_OVERHEAD_BYTES * len(self.peers) * self.brokers
 
 
@@ -76,7 +82,7 @@ class Sites:
     loads: list[Machine]
 
     def facts(self) -> dict[str, dict[str, str]]:
-        """By what each does; no names."""
+        """Returns the facts by role, without names."""
         if self.brokers == self.loads:
             return {"brokers and clients": self.brokers[0].facts()}
         named = [(f"broker {n}", each) for n, each in enumerate(self.brokers, 1)]
@@ -89,12 +95,12 @@ class Sites:
             each.close()
 
 
-# (test, peer, round, what goes on) while something runs; None when a round begins.
+# (test, peer, round, progress) while something runs; None when a round begins.
 Progress = Callable[[Test, str, int, Snapshot | None], None]
 
 
 def check_disk(plan: Plan, sites: Sites) -> None:
-    """Before hours are spent.
+    """Checks the disk space before hours are spent.
 
     Raises:
         PeerError: the brokers' records do not fit; the message says what is needed.
@@ -116,7 +122,7 @@ def run(plan: Plan, sites: Sites, progress: Progress, keep: Callable[[Result], o
         keep: called with the result so far after each round.
 
     Returns:
-        What was measured, also when Ctrl-C ended it.
+        The results, also when Ctrl-C ended the run.
 
     Raises:
         PeerError: the disk is too small.
@@ -150,7 +156,7 @@ def run(plan: Plan, sites: Sites, progress: Progress, keep: Callable[[Result], o
 
 
 def why_not(test: Test, peer: str, brokers: int) -> str:
-    """Why a test is not run on a cluster of so many brokers; "" when it is."""
+    """Returns why a test is not run on a cluster of so many brokers; "" when it is."""
     if test.replication > 1 and not can_replicate(peer):
         return NO_REPLICATION
     return NO_BROKERS.format(brokers) if test.replication > brokers else ""
@@ -191,6 +197,9 @@ def _run_on(
                     if not outcome.failure and not outcome.skipped:
                         _one(test, name, number, measurer, outcome, progress)
                         kept()
+                if measurers and plan.loops:
+                    _loop(plan, test, sites.brokers[0], result)
+                    kept()
 
 
 def _one(
@@ -207,12 +216,29 @@ def _one(
         outcome.failure = f"{type(error).__name__}: {error}"
 
 
+def _loop(plan: Plan, test: Test, machine: Machine, result: Result) -> None:
+    """Runs the bare loop of a test once, if it has one."""
+    limit = limit_of(test)
+    if limit is None:
+        return
+    outcome = result.loops.setdefault(test.name, Outcome())
+    if outcome.failure:
+        return
+    try:
+        if plan.settle:
+            machine.settle(fill_memory=plan.fill_memory)
+        outcome.rounds.append(Measured(limit.measure(mib_of(test, plan.records), machine.run_loop)))
+    except EXPECTED_FAILURES as error:
+        outcome.failure = f"{type(error).__name__}: {error}"
+
+
 @contextmanager
 def _measurers(
     plan: Plan, peers: list[str], brokers: int, sites: Sites, failures: dict[str, str]
 ) -> Iterator[dict[str, Measurer]]:
-    """Started clusters by name, each with its clients; all end with the block. `failures` gets those that do
-    not start, and why."""
+    """Yields started clusters by name, each with its clients; all end with the block. `failures` gets the
+    reasons of those that do not start.
+    """
     started: list[Cluster] = []
     measurers: dict[str, Measurer] = {}
     try:
@@ -232,6 +258,7 @@ def _measurers(
                 stored_bytes=plan.stored_bytes,
                 settle=plan.settle,
                 fill_memory=plan.fill_memory,
+                loops=plan.loops,
             )
         yield measurers
     finally:
@@ -239,4 +266,4 @@ def _measurers(
             try:
                 cluster.stop()
             except PeerError as error:
-                failures[cluster.name] = str(error)  # its machine has gone; the agent there ends its brokers
+                failures[cluster.name] = str(error)  # machine unreachable; its agent ends the brokers

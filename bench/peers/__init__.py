@@ -1,1 +1,1 @@
-"""The brokers a bench runs side by side, behind one interface, and the Java clients that drive them."""
+"""Runs the brokers of a bench side by side behind one interface, and the Java clients that drive them."""

@@ -1,14 +1,13 @@
-"""Bowstring as a process of its own, the way `bowstring serve` runs it."""
+"""Runs Bowstring as its own process, like `bowstring serve`."""
 
 from __future__ import annotations
 
 import compileall
 import sys
-from importlib.metadata import version
 from pathlib import Path
 
 import bowstring
-from bench.peers.peer import COMMON_SETTINGS, Peer, free_ports, write_properties
+from bench.peers.peer import COMMON_SETTINGS, HOST, Peer, free_ports, write_properties
 
 
 class Bowstring(Peer):
@@ -22,24 +21,26 @@ class Bowstring(Peer):
 
     def version(self) -> str:
         """E.g. `Bowstring 0.1.0`."""
-        return f"Bowstring {version('bowstring')}"
+        return f"Bowstring {bowstring.__version__}"
 
     def prepare(self) -> None:
-        """Chooses a port, writes the settings both peers share, compiles the modules as pip does."""
+        """Chooses a port, writes the settings shared by both peers, compiles the modules as pip does."""
         package = Path(bowstring.__file__).parent
-        for directory in (package, package / "engine", package / "_native"):  # links are not walked into
+        for directory in (package, package / "engine", package / "_native"):  # links are not followed
             compileall.compile_dir(directory, quiet=2)
         (self.port,) = free_ports(1, self.host)
         write_properties(self._settings, COMMON_SETTINGS)
 
     def environment(self) -> dict[str, str]:
-        """Without a wish of the caller's that Python should not keep what it compiles: users' Pythons do."""
+        """Returns the environment without PYTHONDONTWRITEBYTECODE, as users have it."""
         return {k: v for k, v in super().environment().items() if k != "PYTHONDONTWRITEBYTECODE"}
 
     def command(self) -> list[str]:
-        """The same command a person would type."""
+        """Returns the command that a user would type."""
         where = ["--host", self.host, "--port", str(self.port)]
-        # As Kafka: acknowledged from the page cache. What is to be durable says so in its topic's configs.
+        if self.host != HOST:
+            where.append("--listen-unauthenticated")  # for the other machines of the bench
+        # As in Kafka: acknowledged from the page cache. Durable topics say so in their configs.
         mode = ["--set", "bowstring.durability=os"]
         options = [*where, "--data", str(self.data), "--config", str(self._settings), *mode]
         return [sys.executable, "-m", "bowstring", "serve", *options]

@@ -1,6 +1,6 @@
-"""Brings Apache Kafka's jars from Maven Central, and compiles the small Java programs beside this file.
+"""Downloads Apache Kafka's jars from Maven Central, and compiles the small Java programs beside this file.
 
-Everything lands in `.peers/` at the top of the checkout, which git ignores.
+Everything is stored in `.peers/` at the top of the checkout, which git ignores.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PEERS = ROOT / ".peers"
 POM = HERE / "pom.xml"
 JAVA_SOURCES = HERE / "java"
 
-# What kafka-run-class.sh passes to every JVM it starts.
+# Options that kafka-run-class.sh passes to every JVM.
 JVM_PERFORMANCE_OPTIONS = [
     "-server",
     "-XX:+UseG1GC",
@@ -30,8 +30,9 @@ JVM_PERFORMANCE_OPTIONS = [
     "-Djava.awt.headless=true",
 ]
 
-# Spark's own Kafka connector and what it needs beside PySpark's jars, one by one: without the repositories
-# that parent POMs would add. The token provider only serves delegation tokens, which nothing here uses.
+# Spark's own Kafka connector and its dependencies beyond PySpark's jars, listed one by one, without the
+# repositories that parent POMs would add. The token provider only serves delegation tokens, which are unused
+# here.
 SPARK_KAFKA_ARTIFACTS = [
     "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",
     "org.apache.spark:spark-token-provider-kafka-0-10_2.13:3.5.1",
@@ -45,7 +46,7 @@ class PeerError(Exception):
 
 
 def kafka_version() -> str:
-    """The Apache Kafka version that pom.xml asks for."""
+    """Returns the Apache Kafka version in pom.xml."""
     match = re.search(r"<kafka\.version>([^<]+)<", POM.read_text())
     if match is None:
         raise PeerError(f"{POM.name} has no <kafka.version>")
@@ -53,7 +54,7 @@ def kafka_version() -> str:
 
 
 def kafka_classpath() -> str:
-    """Class path of Kafka's broker and tools; installs them at the first call.
+    """Returns the class path of Kafka's broker and tools; installs them at the first call.
 
     Raises:
         PeerError: Java or Maven is missing, or Maven failed.
@@ -67,7 +68,7 @@ def kafka_classpath() -> str:
 
 
 def spark_kafka_jars() -> list[str]:
-    """The jars that give a PySpark session `format("kafka")`; installs them at the first call.
+    """Returns the jars that give a PySpark session `format("kafka")`; installs them at the first call.
 
     Raises:
         PeerError: Java or Maven is missing, or Maven failed.
@@ -85,7 +86,9 @@ def spark_kafka_jars() -> list[str]:
 
 
 def java_program(name: str) -> str:
-    """Class path holding `java/<name>.java`, compiled against Kafka's jars when its source has changed."""
+    """Returns the class path of `java/<name>.java`, compiled against Kafka's jars when its source has
+    changed.
+    """
     source = JAVA_SOURCES / f"{name}.java"
     digest = hashlib.sha256(source.read_bytes() + POM.read_bytes()).hexdigest()[:12]
     classes = PEERS / "classes" / f"{name}-{digest}"
@@ -105,7 +108,7 @@ def java_version() -> str:
 
 @contextmanager
 def _alone() -> Iterator[None]:
-    """One process at a time: Maven's repository of a user is not made for two."""
+    """Locks for one process at a time: Maven's user repository does not support two."""
     PEERS.mkdir(exist_ok=True)
     with (PEERS / "install.lock").open("w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)

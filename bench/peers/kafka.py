@@ -1,4 +1,4 @@
-"""Apache Kafka as a single-node KRaft broker, with the settings and JVM options Kafka ships."""
+"""Runs Apache Kafka as a single-node KRaft broker, with the settings and JVM options that Kafka ships."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Kafka(Peer):
             "log.dirs": str(self.data),
         }
         write_properties(self._settings, settings)
-        # An id that begins with a dash would be taken for an option.
+        # An id that begins with a dash would be parsed as an option.
         cluster_id = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "_")
         options = ["--config", str(self._settings), "--cluster-id", cluster_id, "--standalone"]
         done = subprocess.run(
@@ -92,7 +92,7 @@ class Kafka(Peer):
             raise PeerError(f"formatting Kafka's directory failed:\n{done.stdout}{done.stderr}")
 
     def command(self) -> list[str]:
-        """What kafka-server-start.sh runs, its log going to standard output."""
+        """Returns what kafka-server-start.sh runs, with its log on standard output."""
         return [*self._java(self._heap), "kafka.Kafka", str(self._settings)]
 
     def _java(self, heap: list[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""A broker process under measurement: started, watched and stopped the same way whichever broker it is."""
+"""Runs a broker process under measurement: starts, watches and stops any broker in the same way."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from bench.peers.wire import Connection, wait_for_api_versions
 HOST = "127.0.0.1"
 STOP_TIMEOUT_SECONDS = 120.0
 
-# What both brokers are given; everything else is each one's default.
+# Settings of both brokers; all others are each one's defaults.
 COMMON_SETTINGS = {
-    # A lone consumer need not wait for others to join; the wait would only stretch the measured interval.
+    # A single consumer need not wait for others to join; the wait would only prolong the measured interval.
     "group.initial.rebalance.delay.ms": "0",
-    # Deleted topics of earlier rounds leave the disk at once instead of while a later round is measured.
+    # Deleted topics of earlier rounds must leave the disk at once and not during a later round.
     "log.segment.delete.delay.ms": "1000",
 }
 
@@ -53,18 +53,18 @@ class Peer(ABC):
 
     @abstractmethod
     def prepare(self) -> None:
-        """Whatever comes before the first start (installing, formatting, choosing ports); not timed."""
+        """Does everything before the first start (installing, formatting, choosing ports); not timed."""
 
     @abstractmethod
     def command(self) -> list[str]:
-        """The command line that serves `data` on `port`."""
+        """Returns the command line that serves `data` on `port`."""
 
     @abstractmethod
     def version(self) -> str:
-        """The broker's name and version for the report."""
+        """Returns the broker's name and version for the report."""
 
     def environment(self) -> dict[str, str]:
-        """What the process finds in its environment: the bench's own, unless a peer says otherwise."""
+        """Returns the environment of the process: the bench's own, unless a peer overrides it."""
         return dict(os.environ)
 
     @property
@@ -96,7 +96,7 @@ class Peer(ABC):
         self.await_ready(timeout_seconds)
 
     def launch(self) -> None:
-        """Starts the process and does not wait for it."""
+        """Starts the process without waiting for it."""
         with self.log.open("ab") as log:
             self._launched_at = time.monotonic()
             self._process = subprocess.Popen(
@@ -109,10 +109,10 @@ class Peer(ABC):
             )
 
     def await_ready(self, timeout_seconds: float = 180.0) -> None:
-        """Returns when the launched broker has answered ApiVersions; errors as `start` has them."""
+        """Returns when the launched broker has answered ApiVersions; raises like `start`."""
         assert self._process is not None
         deadline = self._launched_at + timeout_seconds
-        # Short waits, so that a broker that dies at once is reported at once.
+        # Short waits, so that a broker that ends at once is reported at once.
         while not wait_for_api_versions(self.host, self.port, min(deadline, time.monotonic() + 1.0)):
             ended = self._process.poll()
             if ended is not None or time.monotonic() >= deadline:
@@ -150,11 +150,11 @@ class Peer(ABC):
             process.wait()
 
     def connect(self) -> Connection:
-        """A raw connection to the broker."""
+        """Returns a raw connection to the broker."""
         return Connection(self.host, self.port)
 
     def log_tail(self, lines: int = 20) -> str:
-        """The last lines of the broker's own log."""
+        """Returns the last lines of the broker's log."""
         if not self.log.exists():
             return "(no log)"
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
@@ -173,10 +173,10 @@ class Peer(ABC):
 
 
 def free_ports(count: int, host: str = HOST) -> list[int]:
-    """Ports of an address of this machine that were free a moment ago, all different.
+    """Returns different ports of a local address that were free a moment ago.
 
     Raises:
-        PeerError: it is no address of this machine.
+        PeerError: it is not an address of this machine.
     """
     sockets: list[socket.socket] = []
     try:

@@ -1,4 +1,6 @@
-"""A Spark session under measurement: local[2], with this project's jar and Spark's own Kafka connector."""
+"""Runs a Spark session under measurement: local[2], with this project's jar and Spark's own Kafka
+connector.
+"""
 
 from __future__ import annotations
 
@@ -12,22 +14,28 @@ from typing import TYPE_CHECKING, Any
 from bench.peers import install
 from bench.peers.install import PeerError
 from bench.procfs import cpu_seconds
+from bowstring.spark.sessions import CHECKPOINT_CLASS, CHECKPOINT_CLASS_SETTING
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+SPARKS_CHECKPOINT_CLASS = (
+    "org.apache.spark.sql.execution.streaming.checkpointing.FileContextBasedCheckpointFileManager"
+)
 SETTINGS = {
     "spark.driver.memory": "3g",
     "spark.ui.enabled": "false",
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.session.timeZone": "UTC",
     "spark.log.level": "ERROR",
+    # Otherwise the source would replace it for the whole session, and Spark's own source would benefit.
+    CHECKPOINT_CLASS_SETTING: SPARKS_CHECKPOINT_CLASS,
 }
 
 
 @dataclass(frozen=True)
 class Timing:
-    """What a query took, and what it cost the JVM."""
+    """Time of a query, and its cost for the JVM."""
 
     rows: int
     seconds: float
@@ -42,7 +50,9 @@ class Timing:
 
 
 class SparkHost:
-    """Starts the session at first use; one that runs already in this process is used and left alone."""
+    """Starts the session on first use; a session that already runs in this process is used and not
+    stopped.
+    """
 
     def __init__(self, work: Path):
         self.work = work
@@ -65,7 +75,7 @@ class SparkHost:
         from pyspark.sql import SparkSession
 
         from bowstring.clients.errors import ClientError
-        from bowstring.spark.sessions import session
+        from bowstring.spark import jar_path, session
 
         running = SparkSession.getActiveSession()
         if running is not None:
@@ -78,6 +88,7 @@ class SparkHost:
             "spark.sql.warehouse.dir": str(self.work / "warehouse"),
         }
         try:
+            jar_path()  # raises if it is missing; otherwise the Python engine would be measured
             self._session = session("bench", master="local[2]", **settings)
         except ClientError as error:
             raise PeerError(str(error)) from error
@@ -102,14 +113,12 @@ class SparkHost:
 
     @contextmanager
     def local_checkpoints(self) -> Iterator[None]:
-        """Streams that start meanwhile keep their checkpoints with this project's file manager."""
-        from bowstring.spark.sessions import CHECKPOINT_CLASS, CHECKPOINT_CLASS_SETTING
-
+        """Streams started inside the block store their checkpoints with this project's file manager."""
         self.session.conf.set(CHECKPOINT_CLASS_SETTING, CHECKPOINT_CLASS)
         try:
             yield
         finally:
-            self.session.conf.unset(CHECKPOINT_CLASS_SETTING)
+            self.session.conf.set(CHECKPOINT_CLASS_SETTING, SPARKS_CHECKPOINT_CLASS)
 
     def close(self) -> None:
         """Stops the session if it was started here."""

@@ -1,4 +1,4 @@
-"""A JVM that stays warm and runs Kafka's command-line tools one after another (see java/ToolHost.java)."""
+"""Runs Kafka's command-line tools one after another in a warm JVM (see java/ToolHost.java)."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ appender.stderr.layout.pattern = [%d] %p %m (%c)%n
 
 
 class ToolHost:
-    """One JVM. `begin` hands it a tool to run, `finish` waits for it; several hosts run side by side.
+    """One JVM. `begin` starts a tool in it, `finish` waits for it; several hosts run side by side.
 
     Args:
         work: directory for its log.
-        name: what errors call it.
+        name: name in errors.
 
     Attributes:
-        heard: called by `finish` with each line the tool prints, as it prints it.
+        heard: called by `finish` with each line that the tool prints.
     """
 
     def __init__(self, work: Path, name: str):
@@ -71,12 +71,12 @@ class ToolHost:
 
     @property
     def alive(self) -> bool:
-        """False once the JVM has ended or was given up."""
+        """False once the JVM has ended or was abandoned."""
         return self._process.poll() is None
 
     @property
     def busy(self) -> bool:
-        """True while a tool that was begun has not been waited for to its end."""
+        """True from the start of a tool until `finish` has returned."""
         return self._busy
 
     def begin(self, tool: str, arguments: list[str]) -> None:
@@ -87,7 +87,7 @@ class ToolHost:
         self._process.stdin.flush()
 
     def finish(self, timeout_seconds: float) -> list[str]:
-        """The lines the tool printed.
+        """Returns the lines that the tool printed.
 
         Raises:
             PeerError: the tool failed, or did not end in time; then the JVM is killed with it.
@@ -102,7 +102,7 @@ class ToolHost:
                 raise PeerError(self._said(f"did not end within {timeout_seconds:.0f} s", lines)) from None
             if line is None:
                 raise PeerError(self._said("lost its JVM", lines))
-            # A tool may leave its last line open, so the marker need not stand at a line's start.
+            # A tool may leave its last line open, so the marker may not be at the start of a line.
             text, marker, outcome = line.partition(END)
             if text:
                 lines.append(text)
@@ -115,12 +115,12 @@ class ToolHost:
         return lines
 
     def run(self, tool: str, arguments: list[str], timeout_seconds: float = 300.0) -> list[str]:
-        """`begin` and `finish` in one."""
+        """Runs `begin` and `finish`."""
         self.begin(tool, arguments)
         return self.finish(timeout_seconds)
 
     def close(self) -> None:
-        """Ends the JVM, and with it whatever it still runs."""
+        """Ends the JVM and any tool in it."""
         if self._busy:
             self._process.kill()
         if self._process.poll() is None:

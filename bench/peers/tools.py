@@ -1,4 +1,4 @@
-"""Kafka's own performance tools: their command lines for 4.3 and what their output says."""
+"""Builds command lines of Kafka's own performance tools (4.3) and parses their output."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Produced:
 
 @dataclass(frozen=True)
 class Consumed:
-    """The closing line of ConsumerPerformance; the fetch rate leaves joining the group out."""
+    """The last line of ConsumerPerformance; its fetch rate does not include joining the group."""
 
     records: int
     records_per_second: float
@@ -50,7 +50,7 @@ class Latency:
 
 @dataclass(frozen=True)
 class EndToEnd:
-    """What EndToEndLatency prints: whole milliseconds but for the mean."""
+    """The output of EndToEndLatency: whole milliseconds except for the mean."""
 
     mean_ms: float
     p50_ms: int
@@ -66,7 +66,7 @@ def producer_arguments(
     settings: dict[str, str],
     reporting_ms: int = 5_000,
 ) -> list[str]:
-    """Arguments of an unthrottled ProducerPerformance run, which says each `reporting_ms` how it gets on."""
+    """Returns arguments of an unthrottled ProducerPerformance run, with progress each `reporting_ms`."""
     properties = [f"{key}={value}" for key, value in settings.items()]
     fixed = ["--bootstrap-server", bootstrap, "--topic", topic, "--num-records", str(records)]
     rate = ["--record-size", str(record_bytes), "--throughput", "-1"]
@@ -75,7 +75,7 @@ def producer_arguments(
 
 
 def consumer_arguments(bootstrap: str, topic: str, records: int, timeout_ms: int = 20_000) -> list[str]:
-    """Arguments of a ConsumerPerformance run from the earliest offset, in a group of its own."""
+    """Returns arguments of a ConsumerPerformance run from the earliest offset, in a new group."""
     fixed = ["--bootstrap-server", bootstrap, "--topic", topic, "--num-records", str(records)]
     return [*fixed, "--timeout", str(timeout_ms), "--hide-header"]
 
@@ -83,12 +83,12 @@ def consumer_arguments(bootstrap: str, topic: str, records: int, timeout_ms: int
 def probe_arguments(
     bootstrap: str, topic: str, warm_up: int, records: int, acks: str, record_bytes: int
 ) -> list[str]:
-    """Arguments of LatencyProbe."""
+    """Returns arguments of LatencyProbe."""
     return [bootstrap, topic, str(warm_up), str(records), acks, str(record_bytes)]
 
 
 def end_to_end_arguments(bootstrap: str, topic: str, records: int, acks: str, record_bytes: int) -> list[str]:
-    """Arguments of EndToEndLatency in the named form that 4.x asks for."""
+    """Returns arguments of EndToEndLatency in the named form that 4.x requires."""
     fixed = ["--bootstrap-server", bootstrap, "--topic", topic, "--num-records", str(records)]
     return [*fixed, "--producer-acks", acks, "--record-size", str(record_bytes)]
 

@@ -1,6 +1,6 @@
-"""The few requests a bench sends by itself, over a plain socket, so that it needs no client library.
+"""Sends the few requests of the bench itself, over a plain socket without a client library.
 
-Only old, non-flexible versions are used; Kafka 4 still speaks them (its floors are CreateTopics 2,
+Only old, non-flexible versions are used. Kafka 4 still supports them (its lowest are CreateTopics 2,
 DeleteTopics 1, ListOffsets 1, Metadata 0).
 """
 
@@ -13,6 +13,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
+from bowstring.engine.errors import Errors
+
 API_PRODUCE = 0
 API_LIST_OFFSETS = 2
 API_METADATA = 3
@@ -22,12 +24,10 @@ API_DELETE_TOPICS = 20
 API_CREATE_PARTITIONS = 37
 CLIENT_ID = b"bowstring-bench"
 LATEST = -1
-ERROR_NONE = 0
-ERROR_TOPIC_ALREADY_EXISTS = 36
 
 
 class WireError(Exception):
-    """The broker answered something else than what was asked for."""
+    """The broker gave an unexpected answer."""
 
 
 @dataclass(frozen=True)
@@ -76,10 +76,10 @@ class Connection:
         return memoryview(reply)[4:]
 
     def api_versions(self) -> int:
-        """Asks ApiVersions v0; the number of APIs the broker advertises."""
+        """Sends ApiVersions v0; returns the number of APIs that the broker advertises."""
         reply = self.call(API_VERSIONS, 0, b"")
         error, count = struct.unpack_from(">hi", reply)
-        if error != ERROR_NONE:
+        if error != Errors.NONE.code:
             raise WireError(f"ApiVersions answered error {error}")
         return int(count)
 
@@ -104,11 +104,11 @@ class Connection:
         reply.int32()  # throttle_time_ms
         for _ in range(reply.int32()):
             name, error, message = reply.string(), reply.int16(), reply.string()
-            if error not in (ERROR_NONE, ERROR_TOPIC_ALREADY_EXISTS):
+            if error not in (Errors.NONE.code, Errors.TOPIC_ALREADY_EXISTS.code):
                 raise WireError(f"creating topic {name} failed with error {error}: {message}")
 
     def create_partitions(self, name: str, partitions: int, timeout_ms: int = 60_000) -> None:
-        """Gives a topic that many partitions, by CreatePartitions v0.
+        """Sets a topic's number of partitions, by CreatePartitions v0.
 
         Raises:
             WireError: the broker refused it.
@@ -118,13 +118,13 @@ class Connection:
         reply.int32()  # throttle_time_ms
         for _ in range(reply.int32()):
             name, error, message = reply.string() or "", reply.int16(), reply.string()
-            if error != ERROR_NONE:
+            if error != Errors.NONE.code:
                 raise WireError(
                     f"giving topic {name} {partitions} partitions failed with error {error}: {message}"
                 )
 
     def produce(self, topic: str, batch: bytes) -> None:
-        """One record batch to partition 0, acks=all, by Produce v3.
+        """Sends one record batch to partition 0, acks=all, by Produce v3.
 
         Raises:
             WireError: the broker refused it.
@@ -142,11 +142,11 @@ class Connection:
         reply.int32()  # throttle_time_ms
         for _ in range(reply.int32()):
             name, error = reply.string(), reply.int16()
-            if error != ERROR_NONE:
+            if error != Errors.NONE.code:
                 raise WireError(f"deleting topic {name} failed with error {error}")
 
     def topics(self, names: list[str] | None = None) -> dict[str, TopicState]:
-        """Metadata v1 of `names`, or of every topic: how many partitions have a leader."""
+        """Returns how many partitions of `names`, or of every topic, have a leader, by Metadata v1."""
         if names is None:
             body = struct.pack(">i", -1)
         else:
@@ -154,7 +154,7 @@ class Connection:
         return _read_metadata(_Reader(self.call(API_METADATA, 1, body)))
 
     def readable_partitions(self, partitions: dict[str, int]) -> int:
-        """How many of the partitions (topic: count) answer ListOffsets v1 with their latest offset."""
+        """Returns how many partitions (topic: count) answer ListOffsets v1 with their latest offset."""
         body = struct.pack(">ii", -1, len(partitions))
         for name, count in partitions.items():
             body += _string(name) + struct.pack(">i", count)
@@ -165,7 +165,7 @@ class Connection:
             reply.string()
             for _ in range(reply.int32()):
                 reply.int32()  # partition_index
-                readable += reply.int16() == ERROR_NONE
+                readable += reply.int16() == Errors.NONE.code
                 reply.skip(16)  # timestamp, offset
         return readable
 
@@ -181,20 +181,20 @@ class Connection:
 
 
 def produce_frame(topic: str, partition: int, batch: bytes, acks: int) -> bytes:
-    """A whole Produce v3 request with one record batch, its length in front; the correlation id is 0."""
+    """Returns a complete Produce v3 request frame with one record batch; the correlation id is 0."""
     header = struct.pack(">hhih", API_PRODUCE, 3, 0, len(CLIENT_ID)) + CLIENT_ID
     body = _produce_body(topic, partition, batch, acks)
     return struct.pack(">i", len(header) + len(body)) + header + body
 
 
 def check_produced(reply: bytes | memoryview, topic: str) -> None:
-    """Looks at the body of the answer to a Produce v3 of one batch.
+    """Checks the body of the answer to a Produce v3 of one batch.
 
     Raises:
         WireError: the broker refused it.
     """
     (error,) = struct.unpack_from(">h", reply, 4 + 2 + len(topic) + 4 + 4)
-    if error != ERROR_NONE:
+    if error != Errors.NONE.code:
         raise WireError(f"producing to {topic} failed with error {error}")
 
 
@@ -226,13 +226,14 @@ def wait_for_partitions(
     names: list[str] | None = None,
     others: Sequence[tuple[str, int]] = (),
 ) -> None:
-    """Returns when `expected` partitions (internal topics not counted) can be used.
+    """Returns when `expected` partitions (without internal topics) can be used.
 
-    Metadata must show a leader for each and each must answer ListOffsets: Kafka publishes a leader a moment
-    before it opens the log, and an idempotent producer that writes into that gap may lose its sequence.
+    Metadata must show a leader for each, and each must answer ListOffsets: Kafka publishes a leader a moment
+    before it opens the log, and an idempotent producer that writes in between may lose its sequence.
 
     Args:
-        others: host and port of the cluster's other brokers, for a leader answers for its partitions alone.
+        others: host and port of the cluster's other brokers, because a leader answers only for its
+            partitions.
 
     Raises:
         WireError: `deadline` (time.monotonic()'s clock) passed first.
@@ -316,6 +317,6 @@ def _read_metadata(reply: _Reader) -> dict[str, TopicState]:
             in_sync = reply.int32()
             reply.skip(4 * in_sync)  # isr_nodes
             synced.append((in_sync, replicas))
-            ready += error == ERROR_NONE and leader >= 0
+            ready += error == Errors.NONE.code and leader >= 0
         topics[name] = TopicState(partitions, ready, *min(synced, default=(0, 0)))
     return topics

@@ -1,4 +1,6 @@
-"""Arrow in and out: columns to record batches, record batches to columns, and both through a broker."""
+"""Measures Arrow in and out: columns to record batches, record batches to columns, and both through a
+broker.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +13,13 @@ from typing import TYPE_CHECKING, ClassVar
 
 import bowstring
 from bench.suites.batch import TIMESTAMP_MS, one_batch
-from bowstring._native.accumulator import Accumulator, RecordSender
-from bowstring._native.arrow_decode import ArrowRows
-from bowstring._native.produce_batch import Batch
-from bowstring.clients.accumulator import PartitionQueue, ProduceBatch
-from bowstring.clients.producer_arrow import open_rows
-from bowstring.clients.producer_config import producer_settings
+from bowstring._native.arrow.decode import ArrowRows
+from bowstring._native.client.accumulator import Accumulator
+from bowstring._native.client.producer_batch import Batch
+from bowstring._native.client.record_sender import RecordSender
+from bowstring.clients.producer.arrow import open_rows
+from bowstring.clients.producer.batches import ProduceBatch
+from bowstring.clients.producer.config import producer_settings
 from bowstring.clients.records import TopicPartition
 
 if TYPE_CHECKING:
@@ -28,7 +31,7 @@ TOPIC = "bench"
 ROLES = {"key": "key", "value": "value", "timestamp": "timestamp"}
 PARTITIONS = 6
 ROWS = 100_000
-# Of a producer's settings: what its constructor takes when it is told nothing.
+# Default producer settings: those of its constructor.
 DEFAULTS = {
     name: parameter.default
     for name, parameter in inspect.signature(bowstring.Producer.__init__).parameters.items()
@@ -69,7 +72,7 @@ class Encode:
     def setup(self, keyed: bool) -> None:
         """The table, and a producer's settings."""
         self.table = table(self.rows, keyed=keyed)
-        self.accumulator = Accumulator(PartitionQueue, ProduceBatch, producer_settings(**DEFAULTS))
+        self.accumulator = Accumulator(TopicPartition, ProduceBatch, producer_settings(**DEFAULTS))
         partitions = PARTITIONS if keyed else 1
         self.accumulator.route(TOPIC, 0, partitions, list(range(partitions)))
         self.producer = Dropping()
@@ -78,7 +81,7 @@ class Encode:
         assert self.encode() == self.rows
 
     def encode(self) -> int:
-        """As `send_arrow` does it, but that the batches are dropped; the rows."""
+        """Encodes like `send_arrow`, but drops the batches; returns the number of rows."""
         before = self.producer.records
         rows = open_rows(self.table, ROLES)
         while rows.next_array():
@@ -100,7 +103,7 @@ class Decode:
     batches = 15
 
     def setup(self, layout: str) -> None:
-        """What a fetch brought."""
+        """Prepares the bytes of a fetch."""
         self.fetched = one_batch(595, 100) * self.batches
         self.views = layout == "binary_view"
 
@@ -115,7 +118,7 @@ class Decode:
 class _Brokered:
     """A broker in this process, its CPU time included, and a topic."""
 
-    # Most of it is waiting for threads, and the report has the clients' speed from processes of their own.
+    # Most of its time is waiting for threads; the report has the clients' speed from separate processes.
     of_seconds = True
     param_names: ClassVar = ["keyed"]
     params: ClassVar = [False, True]

@@ -1,4 +1,6 @@
-"""Record batches of 100-byte values: validated as a produced batch is, encoded and decoded by columns."""
+"""Measures record batches of 100-byte values: validated like a produced batch, encoded and decoded by
+columns.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +9,10 @@ import time
 from array import array
 from typing import ClassVar
 
-from bowstring._native.batch import validate
-from bowstring._native.decode import decode_columns
-from bowstring._native.encode import BatchBuilder
-from bowstring._native.encode_columns import encode_columns
+from bowstring._native.record.batch import validate
+from bowstring._native.record.decode import decode_columns
+from bowstring._native.record.encode import BatchBuilder
+from bowstring._native.record.encode_columns import encode_columns
 
 timer = time.process_time
 
@@ -48,7 +50,7 @@ class HundredByteRecords:
         self.builder = BatchBuilder()
 
     def time_validate(self, records: int) -> None:
-        """What the broker checks on produce: header, CRC-32C, the framing of every record."""
+        """The broker's checks on produce: header, CRC-32C, the framing of every record."""
         error, reason, _ = validate(self.batch, now_ms=TIMESTAMP_MS)
         assert error == 0, reason
 
@@ -70,7 +72,7 @@ class HundredByteRecords:
 
 
 class Varint:
-    """Records without key, value or headers are varints and nothing else: seven each."""
+    """Records without key, value or headers, which are seven varints each."""
 
     param_names: ClassVar = ["records"]
     params: ClassVar = [10_000]

@@ -1,4 +1,6 @@
-"""Group commit: batches staged in the write-ahead log of a directory, then put on the medium together."""
+"""Measures group commit: batches staged in the write-ahead log of a directory, then written to the medium
+together.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +11,11 @@ from pathlib import Path
 from typing import ClassVar
 
 from bench.suites.batch import TIMESTAMP_MS, one_batch
-from bowstring._native.log import PartitionLog
-from bowstring._native.log_durability import durable_to, join
-from bowstring._native.wal import WriteAheadLog
-from bowstring.engine.broker.durability import liburing_path
+from bowstring._native.log.durability import durable_to, join
+from bowstring._native.log.partition_log import PartitionLog
+from bowstring._native.wal.write_ahead_log import WriteAheadLog
 from bowstring.engine.configs import BrokerConfigs
+from bowstring.engine.storage.directory_wal import liburing_path
 
 timer = time.process_time
 
@@ -24,7 +26,7 @@ REUSE_AT_BYTES = 128 << 20
 
 
 class GroupCommit:
-    """Batches of ten 100-byte records of one partition, so many of them to a commit."""
+    """Commits of several batches of ten 100-byte records of one partition."""
 
     param_names: ClassVar = ["io", "batches"]
     params: ClassVar = (["pwrite", "io_uring"], [1, 32])
@@ -56,14 +58,14 @@ class GroupCommit:
         self.wal.commit()
         durable_to(self.log, self.log.log_end_offset)
         if self.wal.take_wants_segment():
-            # What a checkpoint does: the partition's file is synced, and the full segments are used again.
+            # Like a checkpoint: sync the partition's file, and reuse the full segments.
             self.log.flush()
             self.wal.released(self.wal.closed_frame)
             if self.log.size_bytes > REUSE_AT_BYTES:
                 self.log.truncate_fully_and_start_at(0)
 
     def teardown(self, io: str, batches: int) -> None:
-        """Parts the two logs and removes the files."""
+        """Detaches the log and removes the files."""
         join(self.log, None, TOPIC_ID, 0)
         self.wal.stop()
         self.log.close()

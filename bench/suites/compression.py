@@ -1,4 +1,4 @@
-"""Compressed batches as the broker meets them: walked record by record, or recompressed for their topic."""
+"""Measures compressed batches in the broker: checked record by record, or recompressed for their topic."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import time
 from array import array
 from typing import ClassVar
 
-from bowstring._native.compression import CODECS
-from bowstring._native.encode_columns import encode_columns
-from bowstring._native.repack import recompress, validate_compressed
+from bowstring._native.record.compression import CODECS
+from bowstring._native.record.encode_columns import encode_columns
+from bowstring._native.server.recompress import recompress, validate_compressed
 
 timer = time.process_time
 

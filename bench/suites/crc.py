@@ -1,4 +1,4 @@
-"""CRC-32C, the checksum of every record batch."""
+"""Measures CRC-32C, the checksum of every record batch."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import random
 import time
 from typing import ClassVar
 
-from bowstring._native.crc import crc32c
+from bowstring._native.base.crc import crc32c
 
 timer = time.process_time
 
@@ -18,7 +18,7 @@ class Crc32c:
     params: ClassVar = [64, 1024, 8196, 65536, 1 << 20]
 
     def setup(self, size_bytes: int) -> None:
-        """The same random bytes always: a CRC above 2**30 is a longer int, which costs more."""
+        """Always uses the same random bytes: a CRC above 2**30 is a longer int, which costs more."""
         self.data = random.Random(size_bytes).randbytes(size_bytes)
 
     def time_crc32c(self, size_bytes: int) -> None:

@@ -1,4 +1,4 @@
-"""What the broker's data plane does for one request, Fetch or Produce: a connection and a reactor."""
+"""Measures the broker's data plane for one Fetch or Produce request: a connection and a reactor."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from bench.suites.batch import TIMESTAMP_MS, one_batch
-from bowstring._native.dataplane import DataPlane
-from bowstring._native.log import PartitionLog
+from bowstring._native.log.partition_log import PartitionLog
+from bowstring._native.server.data_plane import DataPlane
 from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.protocol import API_VERSIONS, encode_request
 from bowstring.engine.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -44,7 +44,7 @@ class _Served:
         self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def first_call(self, frame: bytes) -> int:
-        """Sends a frame and takes the answer; its size in bytes, by which all others are taken."""
+        """Sends a frame and receives the answer; returns its size in bytes, which later calls expect."""
         self.frame = frame
         self.connection.sendall(frame)
         (size,) = SIZE.unpack(self.connection.recv(SIZE.size, socket.MSG_WAITALL))
@@ -58,7 +58,7 @@ class _Served:
         self.connection.recv_into(self.answer, len(self.answer), socket.MSG_WAITALL)
 
     def teardown(self, *_parameters: int) -> None:
-        """Hangs up, stops the reactor and removes the files."""
+        """Disconnects, stops the reactor and removes the files."""
         self.connection.close()
         self.plane.stop()
         self.log.close()
@@ -87,7 +87,7 @@ class Fetch(_Served):
             session_epoch=-1,
             topics=[FetchTopic(topic_id=TOPIC_ID, partitions=[part])],
         )
-        # Whole batches, and one whatever was asked for.
+        # Whole batches, and at least one.
         assert self.first_call(_framed(request, FETCH_VERSION)) >= max(len(batch), max_bytes - len(batch))
 
     def time_fetch(self, max_bytes: int) -> None:

@@ -1,4 +1,4 @@
-"""The group coordinator's steps: pure Python, a request in and effects out; no record is written."""
+"""Measures the group coordinator: pure Python, from a request to its effects; writes no record."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 from collections import deque
 from typing import Any, ClassVar
 
-from bowstring._native.codec import encode
+from bowstring._native.protocol.message_codec import encode
 from bowstring.engine.errors import Errors
 from bowstring.engine.groups.config import GroupConfig
 from bowstring.engine.groups.effects import AppendRecords, Effect, Respond, SetTimer
@@ -33,7 +33,7 @@ JOIN, COMMIT = RequestContext(9, "bench", "/127.0.0.1"), RequestContext(9, "benc
 
 
 class _Coordinated:
-    """A shard whose appends succeed at once, and the answers it gives."""
+    """A shard whose appends succeed at once, and its answers."""
 
     def start(self) -> None:
         ids = itertools.count(1)
@@ -45,7 +45,7 @@ class _Coordinated:
         self.carry(self.shard.loaded(NOW_MS))
 
     def carry(self, effects: list[Effect]) -> None:
-        """What the broker does with effects, without its log."""
+        """Carries effects out like the broker, without its log."""
         todo = deque(effects)
         while todo:
             effect = todo.popleft()
@@ -59,12 +59,12 @@ class _Coordinated:
                 self.timers.append(effect.key)
 
     def rebalance(self, members: int) -> None:
-        """A group of so many members from the first join to the last assignment."""
+        """Takes a group of `members` members from the first join to the last assignment."""
         tokens = []
         for _ in range(members):
             given = self.join("")
             tokens.append((given, self.join(self.answers.pop(given).member_id)))
-        while self.timers:  # the initial delay, which is prolonged while members come
+        while self.timers:  # the initial delay, which is prolonged while members join
             self.carry(self.shard.timer_fired(self.timers.pop(), NOW_MS))
         joined = [self.answers.pop(token) for _, token in tokens]
         self.ids = [answer.member_id for answer in joined]
@@ -102,7 +102,7 @@ class _Coordinated:
         assert self.answers.pop(token).error_code == 0
 
     def leave(self) -> None:
-        """Everyone goes, so that the next rebalance starts from nothing."""
+        """Removes all members, so that the next rebalance starts from nothing."""
         token = next(self.tokens)
         everyone = [MemberIdentity(member_id=each, group_instance_id=None) for each in self.ids]
         self.carry(self.shard.leave(LeaveGroupRequest(group_id=GROUP, members=everyone), token, NOW_MS))
@@ -127,7 +127,7 @@ class Rebalance(_Coordinated):
 
 
 class Stable(_Coordinated):
-    """What the members of a group of 50 send all the time."""
+    """The regular requests of the members of a group of 50."""
 
     def setup(self) -> None:
         """The group, and the requests of its last member."""

@@ -1,4 +1,4 @@
-"""Instructions a call: what does not change with the machine's load, and may fail a comparison.
+"""Measures instructions per call, which do not change with the machine's load and may fail a comparison.
 
 One row of COUNTED is one benchmark, `instructions.track_instructions_<name>`.
 """
@@ -15,7 +15,7 @@ from bench.instructions import NO_COUNTER, count, counter
 unit = "instructions"
 timeout = 900
 
-# What is counted: a micro bench, and N calls of it (2 to 20 million instructions; see bench/instructions.py).
+# The counted micro benches, each with N calls (2 to 20 million instructions; see bench/instructions.py).
 COUNTED = {
     "encode": ("batch.HundredByteRecords.time_encode_columns[595]", 50),
     "encode_per_record": ("batch.HundredByteRecords.time_append_and_build[148]", 100),
@@ -56,7 +56,7 @@ COUNTED = {
 
 
 def setup() -> None:
-    """Says why there are no counts where there is no counter; asv shows n/a."""
+    """Skips with a reason if there is no counter; asv then shows n/a."""
     if counter() is None:
         raise NotImplementedError(NO_COUNTER)
 
@@ -68,7 +68,7 @@ def _tracked(name: str, bench: str, calls: int) -> Callable[[], float]:
     track.__name__ = track.__qualname__ = f"track_instructions_{name}"
     track.__doc__ = f"`{bench}`, the difference of {calls} and {2 * calls} calls."
     track.pretty_source = inspect.getsource(micro_bench(bench).suite)  # type: ignore[attr-defined]
-    # asv compares results of one version only: what is counted has changed when its suite has.
+    # asv compares results of one version only, and a change of the suite changes what is counted.
     version = hashlib.sha256(f"{bench} {calls}\n{track.pretty_source}".encode())  # type: ignore[attr-defined]
     track.version = version.hexdigest()  # type: ignore[attr-defined]
     return track

@@ -1,4 +1,4 @@
-"""One partition's log through PartitionLog: append, read, and the index lookups behind a fetch."""
+"""Measures one partition's log through PartitionLog: append, read, and the index lookups of a fetch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from bench.suites.batch import TIMESTAMP_MS, one_batch
-from bowstring._native.log import PartitionLog
+from bowstring._native.log.partition_log import PartitionLog
 from bowstring.engine.configs import BrokerConfigs
 
 timer = time.process_time
@@ -63,7 +63,7 @@ class Read(_OpenLog):
     records_per_batch = 20
 
     def setup(self, max_bytes: int) -> None:
-        """Fills the log and draws offsets to ask for."""
+        """Fills the log and chooses random offsets."""
         self.open_log()
         batch = one_batch(self.records_per_batch, 100)
         for _ in range(self.batches):
@@ -79,7 +79,7 @@ class Read(_OpenLog):
 
 
 class IndexLookup(Read):
-    """The same log, asked where things are."""
+    """Lookups in the same log."""
 
     params: ClassVar = [1]
 

@@ -1,11 +1,11 @@
-"""The codec at its largest everyday message: Metadata of 10,000 partitions."""
+"""Measures the codec with its largest everyday message: Metadata of 10,000 partitions."""
 
 from __future__ import annotations
 
 import time
 from typing import ClassVar
 
-from bowstring._native.codec import decode, encode
+from bowstring._native.protocol.message_codec import decode, encode
 from bowstring.engine.protocol.messages.metadata import (
     MetadataResponse,
     MetadataResponseBroker,

@@ -1,4 +1,4 @@
-"""What a start after a crash, a checkpoint and the scrubber are made of."""
+"""Measures the parts of a start after a crash, of a checkpoint and of the scrubber."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import ClassVar
 
 from bench.suites.batch import TIMESTAMP_MS, one_batch
-from bowstring._native.log import PartitionLog
-from bowstring._native.log_checkpoint import flush_logs
-from bowstring._native.log_scan import scan_file
+from bowstring._native.log.checkpoint import flush_logs
+from bowstring._native.log.partition_log import PartitionLog
+from bowstring._native.log.scan import scan_file
 from bowstring.engine.configs import BrokerConfigs
 
 timer = time.process_time
@@ -67,14 +67,14 @@ class Scan(_Logs):
 
 
 class Recovery(_Logs):
-    """A log of 32 MB of which the last was written after a checkpoint."""
+    """A log of 32 MB whose last part was written after a checkpoint."""
 
     param_names: ClassVar = ["new_bytes"]
     params: ClassVar = [0, 1 << 20, 1 << 24]
     size_bytes = 32_000_000
 
     def setup(self, new_bytes: int) -> None:
-        """Fills it, with a checkpoint on the way, and lets go of it without closing it."""
+        """Fills the log, with a checkpoint on the way, and leaves it unclosed."""
         self.make(1)
         batch = one_batch(16, 1024)
         self.fill(self.logs[0], self.size_bytes - new_bytes, batch)
@@ -83,12 +83,12 @@ class Recovery(_Logs):
         self.point = self.logs[0].recovery_point
 
     def time_open(self, new_bytes: int) -> None:
-        """After an unclean stop: time goes with what is new."""
+        """Opens it after an unclean stop: the time depends on the new records."""
         self.open(0, point=self.point, clean=False)
 
 
 class Checkpoint(_Logs):
-    """Logs of which each has one new batch, or none."""
+    """Logs with one new batch each, or none."""
 
     param_names: ClassVar = ["logs"]
     params: ClassVar = [1, 100]

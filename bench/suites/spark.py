@@ -1,4 +1,4 @@
-"""Spark reading a topic with the columnar engine: a local session, a broker, CPU time of both."""
+"""Measures Spark reading a topic with the columnar engine: a local session, a broker, CPU time of both."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Read:
 
     of_seconds = True
     timeout = 600
-    # A JVM needs some runs to compile what it runs; setting up again would only cost time.
+    # A JVM needs some runs to compile; setting up again would only cost time.
     number, repeat, rounds, warmup_time = 1, 5, 1, 10.0
 
     rows: ClassVar = ROWS
@@ -40,7 +40,7 @@ class Read:
         """Starts Spark, unless it runs, and a broker; not measured without Spark, Java or the jar."""
         global _jvm
         from bowstring.clients.errors import ClientError
-        from bowstring.spark.sessions import session
+        from bowstring.spark import jar_path, session
 
         try:
             from pyspark.sql import SparkSession
@@ -61,6 +61,7 @@ class Read:
             spark = SparkSession.getActiveSession()
             if spark is None:
                 try:
+                    jar_path()  # raises if it is missing; otherwise the Python engine would be measured
                     spark = session("bench", master="local[2]", **settings)
                 except ClientError as error:
                     raise NotImplementedError(str(error)) from error

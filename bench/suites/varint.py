@@ -1,4 +1,4 @@
-"""Zig-zag varints of one to ten bytes, in bulk."""
+"""Measures zig-zag varints of one to ten bytes, in bulk."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 from array import array
 from typing import ClassVar
 
-from bowstring._native.varint import decode_varlongs, encode_varlongs
+from bowstring._native.base.varint import decode_varlongs, encode_varlongs
 
 timer = time.process_time
 

@@ -1,7 +1,10 @@
-"""The handlers: one file for each API, or tight family of APIs, that the control thread answers.
+"""Handles the APIs that the control thread answers, one file for each API or group of related APIs.
 
 A module here has ``async def handle(broker, request)``, which returns the response's body. To add an API,
-write its module and add one row below; the row is what makes the broker offer it.
+write its module and add one row below; the broker then offers the API.
+
+Imported by: broker.
+May import: _native.log, _native.protocol, configs, engine, groups, metadata, protocol, requests, storage.
 """
 
 from typing import Final
@@ -35,12 +38,13 @@ HANDLERS: Final[dict[int, str]] = {
     55: "describe_quorum",
     60: "describe_cluster",
     61: "describe_producers",
+    68: "consumer_group_heartbeat",
     74: "list_config_resources",
     75: "describe_topic_partitions",
 }
-"""Module by API key; a module is imported when its API is first asked for."""
+"""Module by API key; imported on the first request."""
 
 _NATIVE: Final = (0, 1)
 
 ADVERTISED: Final = tuple(sorted({*_NATIVE, *HANDLERS}))
-"""Every API this broker offers: Produce and Fetch are answered by the reactors."""
+"""Every API that this broker offers. Reactors answer Produce and Fetch."""

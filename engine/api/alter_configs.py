@@ -1,4 +1,6 @@
-"""AlterConfigs: replaces all configs of a resource. Clients since Kafka 2.3 use IncrementalAlterConfigs."""
+"""Handles AlterConfigs: replaces all configs of a resource. Clients since Kafka 2.3 use
+IncrementalAlterConfigs.
+"""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
@@ -14,17 +16,17 @@ from bowstring.engine.protocol.messages.alter_configs import (
 from bowstring.engine.protocol.schema import MetadataRecord
 
 if TYPE_CHECKING:
-    from bowstring.engine.broker.broker import Broker
-    from bowstring.engine.broker.request import Request
+    from bowstring.engine.requests.broker_services import BrokerServices
+    from bowstring.engine.requests.request import Request
 
 
-async def handle(broker: "Broker", request: "Request") -> AlterConfigsResponse:
+async def handle(broker: "BrokerServices", request: "Request") -> AlterConfigsResponse:
     """Replaces the configs of topics, of this broker (by its id) or of all brokers (the empty name).
 
-    Behaviour: each resource changes as a whole or not at all. What the request leaves out goes back to its
-    default. A resource named twice is refused.
+    Behaviour: each resource changes completely or not at all. Configs that the request omits return to their
+    defaults. A resource named twice is refused.
 
-    Versions: 1 and 2 change nothing but the encoding.
+    Versions: 1 and 2 change only the encoding.
     """
     body: AlterConfigsRequest = request.body
 

@@ -1,47 +1,57 @@
-"""AlterReplicaLogDirs: moves partitions between this broker's log directories (KIP-113)."""
+"""Handles AlterReplicaLogDirs: moves partitions between this broker's log directories (KIP-113)."""
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from bowstring.engine.broker.data_directory import NAME_BYTES_MAX, DataDirectory, future_directory
+from bowstring.engine.api.partition_answers import Answers
 from bowstring.engine.errors import Error, Errors
+from bowstring.engine.protocol.ids import ZERO_UUID
 from bowstring.engine.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirsResponse,
     AlterReplicaLogDirTopicResult,
 )
+from bowstring.engine.requests.time_slices import streamed
+from bowstring.engine.storage.log_dir import NAME_BYTES_MAX, DataDirectory, future_directory
 
 if TYPE_CHECKING:
-    from bowstring.engine.broker.broker import Broker
-    from bowstring.engine.broker.request import Request
+    from bowstring.engine.requests.broker_services import BrokerServices
+    from bowstring.engine.requests.request import Request
 
 
-async def handle(broker: "Broker", request: "Request") -> AlterReplicaLogDirsResponse:
-    """Starts moves, which go on behind the answer; DescribeLogDirs shows them as future replicas.
+async def handle(broker: "BrokerServices", request: "Request") -> AlterReplicaLogDirsResponse:
+    """Starts moves, which continue after the answer; DescribeLogDirs shows them as future replicas.
 
-    Behaviour: a partition that is in the directory already is done; one that is moving elsewhere turns
-    round. For a partition that is not here the directory is remembered until it is made, and the answer is
-    REPLICA_NOT_AVAILABLE.
+    Behaviour: a partition that is already in the directory needs no move. A partition that is moving
+    elsewhere changes its target. For a partition that does not exist here, the broker stores the directory
+    for its creation and answers REPLICA_NOT_AVAILABLE.
 
     Versions: 2 is flexible.
     """
     body: AlterReplicaLogDirsRequest = request.body
-    results: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
-    for directory in body.dirs:
-        for topic in directory.topics:
-            for index in topic.partitions:
+    answers = Answers()
+    async for directory in broker.time_slices.each(body.dirs):
+        async for topic in broker.time_slices.each(directory.topics):
+            async for index in broker.time_slices.each(topic.partitions):
                 error = await _move(broker, directory.path, topic.name, index)
-                result = AlterReplicaLogDirPartitionResult(partition_index=index, error_code=error.code)
-                results.setdefault(topic.name, []).append(result)
-    return AlterReplicaLogDirsResponse(
-        results=[
-            AlterReplicaLogDirTopicResult(topic_name=name, partitions=partitions)
-            for name, partitions in results.items()
-        ]
+                answers.add(topic.name, ZERO_UUID, index, error.code)
+    return AlterReplicaLogDirsResponse(results=streamed(answers.topics(_answer)))
+
+
+def _answer(
+    name: str, topic_id: bytes, partitions: Iterator[tuple[int, int]]
+) -> AlterReplicaLogDirTopicResult:
+    return AlterReplicaLogDirTopicResult(
+        topic_name=name,
+        partitions=streamed(
+            AlterReplicaLogDirPartitionResult(partition_index=index, error_code=code)
+            for index, code in partitions
+        ),
     )
 
 
-async def _move(broker: "Broker", path: str, topic: str, index: int) -> Error:
+async def _move(broker: "BrokerServices", path: str, topic: str, index: int) -> Error:
     directory = broker.directories.by_path(path)
     error = _refusal(broker, directory, topic, index)
     if error is not Errors.NONE or directory is None:
@@ -51,13 +61,13 @@ async def _move(broker: "Broker", path: str, topic: str, index: int) -> Error:
         broker.directories.preferred[topic, index] = directory
         return Errors.REPLICA_NOT_AVAILABLE
     if not broker.directories.all_online and broker.moves.get(topic, index) is None:
-        # As Kafka: with a directory offline there may be a copy that nobody sees.
+        # As in Kafka: an offline directory may hold a copy that cannot be seen.
         return Errors.KAFKA_STORAGE_ERROR
     await broker.moves.start(image, index, directory)
     return Errors.NONE
 
 
-def _refusal(broker: "Broker", directory: DataDirectory | None, topic: str, index: int) -> Error:
+def _refusal(broker: "BrokerServices", directory: DataDirectory | None, topic: str, index: int) -> Error:
     if len(future_directory(topic, index).encode()) > NAME_BYTES_MAX:
         return Errors.INVALID_TOPIC_EXCEPTION
     if directory is None:

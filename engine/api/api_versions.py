@@ -1,4 +1,4 @@
-"""ApiVersions: which APIs and versions this broker speaks, and which features."""
+"""Handles ApiVersions: lists the APIs, versions and features of this broker."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -15,29 +15,26 @@ from bowstring.engine.protocol.messages.api_versions import (
 )
 
 if TYPE_CHECKING:
-    from bowstring.engine.broker.broker import Broker
-    from bowstring.engine.broker.request import Request
+    from bowstring.engine.requests.broker_services import BrokerServices
+    from bowstring.engine.requests.request import Request
 
 _API_VERSIONS_KEY: Final = 18
 _PRODUCE_KEY: Final = 0
 _NAME_CHARACTERS: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-.")
 
 
-async def handle(broker: "Broker", request: "Request") -> ApiVersionsResponse:
+async def handle(broker: "BrokerServices", request: "Request") -> ApiVersionsResponse:
     """Lists the APIs.
 
-    Behaviour: Produce is listed from version 0 on, which is not served but which librdkafka looks for
-    (KAFKA-18659). A version too new is answered in version 0 by `unsupported_version`.
+    Behaviour: Produce is listed from version 0, which is not served but which librdkafka looks for
+    (KAFKA-18659). `unsupported_version` answers a too new version in version 0.
 
     Versions: 1 adds the throttle time. 3 adds the client's software name, which must be well formed
-    (KIP-511), and features (KIP-584). 4 lists features whose lowest level is 0 (KAFKA-17011). 5 refuses
-    a client that means another cluster or node (KIP-1242).
+    (KIP-511), and features (KIP-584). 4 lists features whose lowest level is 0 (KAFKA-17011).
     """
     body: ApiVersionsRequest = request.body
     if not _is_valid(body, request.version):
         return ApiVersionsResponse(error_code=Errors.INVALID_REQUEST.code)
-    if body.cluster_id is not None and (body.cluster_id, body.node_id) != (broker.cluster_id, broker.node_id):
-        return ApiVersionsResponse(error_code=Errors.REBOOTSTRAP_REQUIRED.code)
     return ApiVersionsResponse(
         api_keys=[_offer(key) for key in ADVERTISED],
         supported_features=[
@@ -49,14 +46,14 @@ async def handle(broker: "Broker", request: "Request") -> ApiVersionsResponse:
         finalized_features=[
             FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
             for name, level in broker.metadata.image.features.items()
-            # Clients may not count on what only another broker of this log does.
+            # Clients must not use features that only another broker of this log supports.
             if name in SUPPORTED_FEATURES
         ],
     )
 
 
-def unsupported_version(broker: "Broker") -> ApiVersionsResponse:
-    """The answer, in version 0, to a version of ApiVersions that is not known here."""
+def unsupported_version(broker: "BrokerServices") -> ApiVersionsResponse:
+    """Returns the answer, in version 0, to an unknown version of ApiVersions."""
     return ApiVersionsResponse(
         error_code=Errors.UNSUPPORTED_VERSION.code, api_keys=[_offer(_API_VERSIONS_KEY)]
     )
@@ -69,13 +66,11 @@ def _offer(key: int) -> ApiVersion:
 
 
 def _is_valid(body: ApiVersionsRequest, version: int) -> bool:
-    if version >= 5 and (body.cluster_id is None) != (body.node_id == -1):
-        return False
     return version < 3 or (
         _is_software_name(body.client_software_name) and _is_software_name(body.client_software_version)
     )
 
 
 def _is_software_name(text: str) -> bool:
-    """Letters, digits, dots and dashes, with a letter or digit at both ends."""
+    """Whether the text is letters, digits, dots and dashes, with a letter or digit at both ends."""
     return bool(text) and _NAME_CHARACTERS.issuperset(text) and text[0] not in "-." and text[-1] not in "-."

@@ -1,11 +1,11 @@
-"""Bit fields of the operations a client may do on a resource (KIP-430)."""
+"""Computes bit fields of the operations that a client may do on a resource (KIP-430)."""
 
 from typing import Final
 
 NOT_ASKED: Final = -2147483648
-"""What stands in a response when the client did not ask."""
+"""Value of the field when the client did not ask for it."""
 
-# Bit n stands for operation n of Kafka's ACLs; without an authorizer every operation is allowed.
+# Bit n is operation n of Kafka's ACLs; without an authorizer every operation is allowed.
 _CREATE, _DELETE, _ALTER, _DESCRIBE = 5, 6, 7, 8
 _CLUSTER_ACTION, _DESCRIBE_CONFIGS, _ALTER_CONFIGS, _IDEMPOTENT_WRITE = 9, 10, 11, 12
 _READ, _WRITE = 3, 4

@@ -1,4 +1,4 @@
-"""Log levels as a config resource (KIP-412): held in memory, gone at the next start."""
+"""Exposes log levels as a config resource (KIP-412). They are held in memory until the broker stops."""
 
 import logging
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from typing import Final
 from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.config_changes import DELETE, SET, Change
 
-# Kafka's levels and ours; Python has no TRACE and no FATAL of its own.
+# Kafka's levels and their Python equivalents; Python has no TRACE and no FATAL.
 _LEVELS: Final = {
     "TRACE": logging.DEBUG,
     "DEBUG": logging.DEBUG,
@@ -21,7 +21,7 @@ _LOGGERS: Final = {"bowstring": "bowstring", "asyncio": "asyncio"}
 
 
 def levels() -> dict[str, str]:
-    """The level of each logger of the broker."""
+    """Returns the level of each logger of the broker."""
     return {
         name: _NAMES.get(logging.getLogger(target).getEffectiveLevel(), "INFO")
         for name, target in _LOGGERS.items()
@@ -29,7 +29,7 @@ def levels() -> dict[str, str]:
 
 
 def alter(changes: Sequence[Change], *, validate_only: bool) -> None:
-    """Sets levels, or takes them back to the default; all of them or none.
+    """Sets levels or resets them to the default; all of them or none.
 
     Raises:
         KafkaError: INVALID_CONFIG for an unknown logger or level, INVALID_REQUEST for another operation.
@@ -42,7 +42,7 @@ def alter(changes: Sequence[Change], *, validate_only: bool) -> None:
         if change.operation == SET and change.value not in _LEVELS:
             raise KafkaError(
                 Errors.INVALID_CONFIG,
-                f"Cannot set the log level of {change.name} to {change.value}: it is none of "
+                f"Cannot set the log level of {change.name} to {change.value}: the levels are "
                 f"{', '.join(_LEVELS)}",
             )
     if not validate_only:

@@ -1,8 +1,8 @@
-"""CreatePartitions: more partitions for topics that are there."""
+"""Handles CreatePartitions: adds partitions to existing topics."""
 
 from typing import TYPE_CHECKING
 
-from bowstring.engine.api.committing import commit
+from bowstring.engine.api.commit_changes import check_not_too_many, commit
 from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.topic_changes import create_partitions
 from bowstring.engine.protocol.messages.create_partitions import (
@@ -13,36 +13,41 @@ from bowstring.engine.protocol.messages.create_partitions import (
 from bowstring.engine.protocol.schema import MetadataRecord
 
 if TYPE_CHECKING:
-    from bowstring.engine.broker.broker import Broker
-    from bowstring.engine.broker.request import Request
+    from bowstring.engine.requests.broker_services import BrokerServices
+    from bowstring.engine.requests.request import Request
 
 
-async def handle(broker: "Broker", request: "Request") -> CreatePartitionsResponse:
-    """Adds partitions: to each topic by itself, in one commit for all of them.
+async def handle(broker: "BrokerServices", request: "Request") -> CreatePartitionsResponse:
+    """Adds partitions. Each topic succeeds or fails alone; one commit covers all.
 
-    Behaviour: a topic named twice is refused. The new partitions' leaders are known when the answer comes.
+    Behaviour: a topic named twice is refused. The new partitions have leaders when the answer is sent.
 
-    Versions: 1 and 2 change nothing but the encoding; 3 allows for quota errors (KIP-599).
+    Versions: 1 and 2 change only the encoding; 3 allows quota errors (KIP-599).
     """
     body: CreatePartitionsRequest = request.body
-    names = [topic.name for topic in body.topics]
+    names = await broker.time_slices.different(topic.name for topic in body.topics)
     results: dict[str, CreatePartitionsTopicResult] = {}
     async with broker.metadata.changing() as image:
         records: list[MetadataRecord] = []
-        for topic in body.topics:
+        async for topic in broker.time_slices.each(body.topics):
             if topic.name in results:
                 continue
             result = results[topic.name] = CreatePartitionsTopicResult(name=topic.name)
             try:
-                if names.count(topic.name) > 1:
+                if names[topic.name] > 1:
                     raise KafkaError(Errors.INVALID_REQUEST, "Duplicate topic name.")
                 assignments = topic.assignments
-                records += create_partitions(
+                check_not_too_many(len(assignments or ()))
+                made = create_partitions(
                     image,
                     topic.name,
                     topic.count,
-                    None if assignments is None else [assignment.broker_ids for assignment in assignments],
+                    None
+                    if assignments is None
+                    else [list(assignment.broker_ids) for assignment in assignments],
                 )
+                check_not_too_many(len(records) + len(made))
+                records += made
             except KafkaError as error:
                 result.error_code = error.code
                 result.error_message = error.detail or error.error.message

@@ -1,8 +1,8 @@
-"""CreateTopics."""
+"""Handles CreateTopics: creates topics."""
 
 from typing import TYPE_CHECKING
 
-from bowstring.engine.api.committing import commit
+from bowstring.engine.api.commit_changes import check_not_too_many, commit
 from bowstring.engine.configs import TOPIC_CONFIGS, BrokerConfigs, ConfigSource, shown
 from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.names import METADATA_TOPIC, unified
@@ -19,29 +19,27 @@ from bowstring.engine.protocol.records.cluster_metadata.topics import PartitionR
 from bowstring.engine.protocol.schema import MetadataRecord
 
 if TYPE_CHECKING:
-    from bowstring.engine.broker.broker import Broker
-    from bowstring.engine.broker.request import Request
+    from bowstring.engine.requests.broker_services import BrokerServices
+    from bowstring.engine.requests.request import Request
 
 
-async def handle(broker: "Broker", request: "Request") -> CreateTopicsResponse:
-    """Creates topics: those that can be, each by itself; one commit for all of them.
+async def handle(broker: "BrokerServices", request: "Request") -> CreateTopicsResponse:
+    """Creates topics. Each topic succeeds or fails alone; one commit covers all.
 
-    Behaviour: a topic is there, and its leader known, when the answer comes. validate_only checks
-    everything and changes nothing.
+    Behaviour: a topic exists and has leaders when the answer is sent. validate_only checks everything and
+    changes nothing.
 
     Versions: 4 lets the counts be -1 for the broker's defaults (KIP-464); 5 returns the counts and the
     configs in force (KIP-525); 7 the topic id.
     """
     body: CreateTopicsRequest = request.body
-    counts: dict[str, int] = {}
-    for topic in body.topics:
-        counts[topic.name] = counts.get(topic.name, 0) + 1
+    counts = await broker.time_slices.different(topic.name for topic in body.topics)
     results: dict[str, CreatableTopicResult] = {}
     async with broker.metadata.changing() as image:
         records: list[MetadataRecord] = []
         partitions = 0
         unified_names: dict[str, str] = {}
-        for topic in body.topics:
+        async for topic in broker.time_slices.each(body.topics):
             if topic.name in results:
                 continue
             try:
@@ -83,6 +81,8 @@ def _check_in_request(name: str, count: int, unified_names: dict[str, str]) -> N
 
 
 def _wanted(topic: CreatableTopic) -> NewTopic:
+    check_not_too_many(len(topic.assignments))
+    check_not_too_many(len(topic.configs))
     assignments: dict[int, list[int]] = {}
     for assignment in topic.assignments:
         if assignment.partition_index in assignments:
@@ -90,7 +90,7 @@ def _wanted(topic: CreatableTopic) -> NewTopic:
                 Errors.INVALID_REPLICA_ASSIGNMENT,
                 f"Found multiple manual partition assignments for partition {assignment.partition_index}",
             )
-        assignments[assignment.partition_index] = assignment.broker_ids
+        assignments[assignment.partition_index] = list(assignment.broker_ids)
     return NewTopic(
         topic.name,
         topic.num_partitions,
@@ -120,7 +120,7 @@ def _configs_in_force(
     entries = []
     for name in sorted(TOPIC_CONFIGS):
         key = TOPIC_CONFIGS[name]
-        if key.internal and name not in overrides:
+        if (key.internal or key.is_own) and name not in overrides:
             continue
         origins = configs.topic_origins(name)
         source = origins[0].source if origins else ConfigSource.DEFAULT_CONFIG

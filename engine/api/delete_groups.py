@@ -1,6 +1,7 @@
-"""DeleteGroups: deletes empty groups with their offsets (KIP-229)."""
+"""Handles DeleteGroups: deletes empty groups with their offsets (KIP-229)."""
 
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Final
 
 from bowstring.engine.errors import KafkaError
 from bowstring.engine.protocol.messages.delete_groups import (
@@ -8,25 +9,39 @@ from bowstring.engine.protocol.messages.delete_groups import (
     DeleteGroupsRequest,
     DeleteGroupsResponse,
 )
+from bowstring.engine.requests.time_slices import portions, streamed
 
 if TYPE_CHECKING:
-    from bowstring.engine.broker.broker import Broker
-    from bowstring.engine.broker.request import Request
+    from bowstring.engine.requests.broker_services import BrokerServices
+    from bowstring.engine.requests.request import Request
+
+_AT_ONCE: Final = 500
 
 
-async def handle(broker: "Broker", request: "Request") -> DeleteGroupsResponse:
-    """Groups of one partition go in one append; each group has its own result."""
+async def handle(broker: "BrokerServices", request: "Request") -> DeleteGroupsResponse:
+    """Deletes the groups of each partition in one append, unless there are very many; each group has its own
+    result.
+    """
     body: DeleteGroupsRequest = request.body
     by_partition: dict[int, list[str]] = {}
-    for group_id in dict.fromkeys(body.groups_names):
+    group_ids = await broker.time_slices.different(body.groups_names)
+    async for group_id in broker.time_slices.each(group_ids):
         by_partition.setdefault(broker.groups.partition_of(group_id), []).append(group_id)
-    results: list[DeletableGroupResult] = []
+    return DeleteGroupsResponse(results=streamed(_results(broker, by_partition)))
+
+
+async def _results(
+    broker: "BrokerServices", by_partition: dict[int, list[str]]
+) -> AsyncIterator[DeletableGroupResult]:
     for partition, group_ids in by_partition.items():
-        results += await _delete(broker, partition, group_ids)
-    return DeleteGroupsResponse(results=results)
+        for portion in portions(group_ids, _AT_ONCE):
+            for result in await _delete(broker, partition, portion):
+                yield result
 
 
-async def _delete(broker: "Broker", partition: int, group_ids: list[str]) -> list[DeletableGroupResult]:
+async def _delete(
+    broker: "BrokerServices", partition: int, group_ids: list[str]
+) -> list[DeletableGroupResult]:
     try:
         answer: DeleteGroupsResponse = await broker.groups.ask_partition(
             partition, lambda shard, token, now_ms: shard.delete_groups(group_ids, token)

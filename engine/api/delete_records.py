@@ -1,54 +1,58 @@
-"""DeleteRecords: moves the start of partitions forward (KIP-107)."""
+"""Handles DeleteRecords: moves the log start offset of partitions forward (KIP-107)."""
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from bowstring._native.log import LogError
+from bowstring._native.log.partition_log import LogError
 from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.names import is_internal
 from bowstring.engine.protocol.messages.delete_records import (
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
     DeleteRecordsResponse,
+    DeleteRecordsTopic,
     DeleteRecordsTopicResult,
 )
+from bowstring.engine.requests.time_slices import streamed
 
 if TYPE_CHECKING:
-    from bowstring.engine.broker.broker import Broker
-    from bowstring.engine.broker.request import Request
+    from bowstring.engine.requests.broker_services import BrokerServices
+    from bowstring.engine.requests.request import Request
 
 _HIGH_WATERMARK: Final = -1
 _NO_LOW_WATERMARK: Final = -1
 
 
-async def handle(broker: "Broker", request: "Request") -> DeleteRecordsResponse:
-    """Deletes what lies before an offset.
+async def handle(broker: "BrokerServices", request: "Request") -> DeleteRecordsResponse:
+    """Deletes the records before an offset.
 
-    Behaviour: offset -1 means the high watermark; beyond it is OFFSET_OUT_OF_RANGE; before the log start
-    nothing happens. Internal topics and those that are only compacted are refused. The answer holds the new
-    log start offset.
+    Behaviour: offset -1 means the high watermark. An offset beyond it is OFFSET_OUT_OF_RANGE, and one before
+    the log start has no effect. Internal topics and topics that are only compacted are refused. The answer
+    has the new log start offset.
 
-    Versions: 1 and 2 change nothing but the encoding.
+    Versions: 1 and 2 change only the encoding.
     """
     body: DeleteRecordsRequest = request.body
-    topics = []
-    for topic in body.topics:
-        results = []
-        for partition in topic.partitions:
-            result = DeleteRecordsPartitionResult(
-                partition_index=partition.partition_index, low_watermark=_NO_LOW_WATERMARK
-            )
-            try:
-                result.low_watermark = _delete(
-                    broker, topic.name, partition.partition_index, partition.offset
-                )
-            except KafkaError as error:
-                result.error_code = error.code
-            results.append(result)
-        topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=results))
-    return DeleteRecordsResponse(topics=topics)
+    return DeleteRecordsResponse(
+        topics=streamed(
+            DeleteRecordsTopicResult(name=topic.name, partitions=streamed(_results(broker, topic)))
+            for topic in body.topics
+        )
+    )
 
 
-def _delete(broker: "Broker", topic: str, partition: int, offset: int) -> int:
+def _results(broker: "BrokerServices", topic: DeleteRecordsTopic) -> Iterator[DeleteRecordsPartitionResult]:
+    for partition in topic.partitions:
+        index = partition.partition_index
+        result = DeleteRecordsPartitionResult(partition_index=index, low_watermark=_NO_LOW_WATERMARK)
+        try:
+            result.low_watermark = _delete(broker, topic.name, index, partition.offset)
+        except KafkaError as error:
+            result.error_code = error.code
+        yield result
+
+
+def _delete(broker: "BrokerServices", topic: str, partition: int, offset: int) -> int:
     log = broker.leader_log(topic, partition)
     if is_internal(topic):
         raise KafkaError(Errors.INVALID_TOPIC_EXCEPTION)

@@ -1,9 +1,9 @@
-"""DeleteTopics, by name or by id."""
+"""Handles DeleteTopics: deletes topics by name or by id."""
 
-from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
 
-from bowstring.engine.api.committing import commit
+from bowstring.engine.api.commit_changes import RECORDS_MAX, TOO_MANY, commit
 from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.image import ClusterImage
 from bowstring.engine.protocol import ZERO_UUID
@@ -13,67 +13,109 @@ from bowstring.engine.protocol.messages.delete_topics import (
     DeleteTopicsResponse,
 )
 from bowstring.engine.protocol.records.cluster_metadata.topics import RemoveTopicRecord
+from bowstring.engine.requests.time_slices import streamed
 
 if TYPE_CHECKING:
-    from bowstring.engine.broker.broker import Broker
-    from bowstring.engine.broker.request import Request
+    from bowstring.engine.requests.broker_services import BrokerServices
+    from bowstring.engine.requests.request import Request
 
 Named = tuple[str | None, bytes]
 
+_NEITHER: Final = KafkaError(Errors.INVALID_REQUEST, "Neither topic name nor id were specified.")
+_BOTH: Final = KafkaError(Errors.INVALID_REQUEST, "You may not specify both topic name and topic id.")
+_TWICE: Final = KafkaError(Errors.INVALID_REQUEST, "The request names this topic more than once.")
+_BY_ID_TOO: Final = KafkaError(Errors.INVALID_REQUEST, "The request also names this topic by its id.")
+_UNKNOWN_ID: Final = KafkaError(Errors.UNKNOWN_TOPIC_ID)
+_UNKNOWN_NAME: Final = KafkaError(Errors.UNKNOWN_TOPIC_OR_PARTITION)
 
-async def handle(broker: "Broker", request: "Request") -> DeleteTopicsResponse:
-    """Deletes topics: those that can be, each by itself; one commit for all of them.
 
-    Behaviour: clients find the topic gone when the answer comes; its directories are renamed at once and
-    unlinked after file.delete.delay.ms. A topic named twice, by name or id, is not deleted, and
+async def handle(broker: "BrokerServices", request: "Request") -> DeleteTopicsResponse:
+    """Deletes topics. Each topic succeeds or fails alone; one commit covers all.
+
+    Behaviour: clients no longer find the topic when the answer is sent. Its directories are renamed at once
+    and unlinked after file.delete.delay.ms. A topic named twice, by name or id, is not deleted and is
     answered once.
 
-    Versions: 5 adds error messages; 6 topic ids (KIP-516). With delete.topic.enable=false, INVALID_REQUEST
-    before version 3 and TOPIC_DELETION_DISABLED since.
+    Versions: 5 adds error messages; 6 topic ids (KIP-516). With delete.topic.enable=false the error is
+    INVALID_REQUEST before version 3 and TOPIC_DELETION_DISABLED since.
     """
     body: DeleteTopicsRequest = request.body
-    wanted: list[Named] = [(name, ZERO_UUID) for name in body.topic_names]
-    wanted += [(topic.name, topic.topic_id) for topic in body.topics]
     if not broker.configs.value("delete.topic.enable"):
-        error = Errors.INVALID_REQUEST if request.version < 3 else Errors.TOPIC_DELETION_DISABLED
+        error = KafkaError(Errors.INVALID_REQUEST if request.version < 3 else Errors.TOPIC_DELETION_DISABLED)
         return DeleteTopicsResponse(
-            responses=[_result(name, topic_id, KafkaError(error)) for name, topic_id in wanted]
+            responses=streamed(_result(name, topic_id, error) for name, topic_id in _named(body))
         )
-    counts = Counter(wanted)
-    results = []
+    counts = await broker.time_slices.different(_named(body))
     async with broker.metadata.changing() as image:
+        meant, by_id_too = await _meant(broker, image, counts)
         records = []
-        # Ids first: a name of a topic whose id was given too is what Kafka refuses, and both with it.
-        found = {each: _find(image, *each) for each in sorted(counts, key=lambda each: each[0] is not None)}
-        seen: dict[bytes, int] = {}
-        for (name, topic_id), topic in found.items():
+        results: dict[Named, DeletableTopicResult] = {}
+        async for each, topic in broker.time_slices.each(meant.items()):
             if isinstance(topic, bytes):
-                seen[topic] = seen.get(topic, 0) + 1
-            if counts[name, topic_id] > 1 and (name is None) != (topic_id == ZERO_UUID):
-                found[name, topic_id] = KafkaError(Errors.INVALID_REQUEST, "It is named more than once.")
-        for (name, topic_id), topic in found.items():
-            if isinstance(topic, KafkaError):
-                results.append(_result(name, topic_id, topic))
-            elif seen[topic] > 1:
-                if name is not None:
-                    what = KafkaError(Errors.INVALID_REQUEST, "It is named by its id as well.")
-                    results.append(_result(name, topic, what))
-            else:
                 records.append(RemoveTopicRecord(topic_id=topic))
-                results.append(_result(image.topics_by_id[topic].name, topic, None))
-        await commit(broker, records, results)
-    return DeleteTopicsResponse(responses=results)
+                results[each] = _result(image.topics_by_id[topic].name, topic, None)
+        if len(records) > RECORDS_MAX:
+            for result in results.values():
+                result.error_code, result.error_message = Errors.POLICY_VIOLATION.code, TOO_MANY
+        else:
+            await commit(broker, records, results.values())
+    return DeleteTopicsResponse(
+        responses=streamed(
+            results[each]
+            if isinstance(topic, bytes)
+            else _result(each[0], by_id_too.get(each, each[1]), topic)
+            for each, topic in meant.items()
+        )
+    )
+
+
+def _named(body: DeleteTopicsRequest) -> Iterator[Named]:
+    for name in body.topic_names:
+        yield name, ZERO_UUID
+    for topic in body.topics:
+        yield topic.name, topic.topic_id
+
+
+async def _meant(
+    broker: "BrokerServices", image: ClusterImage, counts: dict[Named, int]
+) -> tuple[dict[Named, bytes | KafkaError], dict[Named, bytes]]:
+    """Returns for each name or id the id of the topic to delete, or the error, and the ids of topics that are
+    named both ways.
+    """
+    # Check ids first: Kafka refuses the name of a topic whose id is also given, and both entries with it.
+    found: dict[Named, bytes | KafkaError] = {}
+    by: dict[bytes, list[Named]] = {}
+    by_id_too: dict[Named, bytes] = {}
+    for ids in (True, False):
+        async for each in broker.time_slices.each(counts):
+            if (each[0] is None) != ids:
+                continue
+            topic = _find(image, *each)
+            if isinstance(topic, bytes):
+                by.setdefault(topic, []).append(each)
+            if counts[each] > 1 and (each[0] is None) != (each[1] == ZERO_UUID):
+                topic = _TWICE
+            found[each] = topic
+    for topic_id, ways in by.items():
+        if len(ways) > 1:
+            for each in ways:
+                if isinstance(found[each], bytes) and each[0] is None:
+                    del found[each]
+                elif isinstance(found[each], bytes):
+                    found[each] = _BY_ID_TOO
+                    by_id_too[each] = topic_id
+    return found, by_id_too
 
 
 def _find(image: ClusterImage, name: str | None, topic_id: bytes) -> bytes | KafkaError:
-    """The id of the topic that is meant."""
+    """Returns the id of the named topic."""
     if name is None and topic_id == ZERO_UUID:
-        return KafkaError(Errors.INVALID_REQUEST, "Neither topic name nor id were specified.")
+        return _NEITHER
     if name is not None and topic_id != ZERO_UUID:
-        return KafkaError(Errors.INVALID_REQUEST, "You may not specify both topic name and topic id.")
+        return _BOTH
     topic = image.topics_by_id.get(topic_id) if name is None else image.topics.get(name)
     if topic is None:
-        return KafkaError(Errors.UNKNOWN_TOPIC_ID if name is None else Errors.UNKNOWN_TOPIC_OR_PARTITION)
+        return _UNKNOWN_ID if name is None else _UNKNOWN_NAME
     return topic.id
 
 

@@ -1,4 +1,4 @@
-"""DescribeCluster (KIP-700)."""
+"""Handles DescribeCluster: lists the brokers of the cluster (KIP-700)."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -11,19 +11,19 @@ from bowstring.engine.protocol.messages.describe_cluster import (
 )
 
 if TYPE_CHECKING:
-    from bowstring.engine.broker.broker import Broker
-    from bowstring.engine.broker.request import Request
+    from bowstring.engine.requests.broker_services import BrokerServices
+    from bowstring.engine.requests.request import Request
 
 _BROKERS: Final = 1
 _CONTROLLERS: Final = 2
 
 
-async def handle(broker: "Broker", request: "Request") -> DescribeClusterResponse:
-    """Names the cluster and its brokers.
+async def handle(broker: "BrokerServices", request: "Request") -> DescribeClusterResponse:
+    """Lists the brokers of the cluster.
 
-    Behaviour: brokers without the listener the request came through are left out.
+    Behaviour: brokers without the listener on which the request arrived are left out.
 
-    Versions: 1 adds the endpoint type; only brokers can be asked for here (KIP-919). 2 adds fenced brokers.
+    Versions: 1 adds the endpoint type, which must be brokers here (KIP-919). 2 adds fenced brokers.
     """
     body: DescribeClusterRequest = request.body
     if body.endpoint_type != _BROKERS:
@@ -40,7 +40,7 @@ async def handle(broker: "Broker", request: "Request") -> DescribeClusterRespons
                 host=endpoint.host,
                 port=endpoint.port,
                 rack=each.rack,
-                # Version 0 and 1 have no place for it, and no fenced brokers.
+                # Versions 0 and 1 have no such field and list no fenced brokers.
                 is_fenced=each.fenced and request.version >= 2,
             )
             for each in broker.metadata.image.brokers.values()

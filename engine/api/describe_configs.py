@@ -1,8 +1,9 @@
-"""DescribeConfigs: values in force, where they come from, and what the configs are for."""
+"""Handles DescribeConfigs: returns values in force, their sources, and documentation of configs."""
 
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Final
 
+from bowstring._native.protocol.message_steps import PAUSE
 from bowstring.engine.api import broker_loggers
 from bowstring.engine.configs import (
     BROKER_CONFIGS,
@@ -16,9 +17,16 @@ from bowstring.engine.configs import (
     shown,
 )
 from bowstring.engine.configs.definition import READ_ONLY
-from bowstring.engine.configs.synonyms import TOPIC_SYNONYMS
+from bowstring.engine.configs.scoped import group_origins
+from bowstring.engine.configs.synonyms import topic_synonyms
+from bowstring.engine.configs.table_groups import CLIENT_METRICS, GROUPS
 from bowstring.engine.errors import Errors, KafkaError
-from bowstring.engine.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE
+from bowstring.engine.metadata.image import (
+    BROKER_RESOURCE,
+    CLIENT_METRICS_RESOURCE,
+    GROUP_RESOURCE,
+    TOPIC_RESOURCE,
+)
 from bowstring.engine.metadata.topic_changes import check_topic_name
 from bowstring.engine.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -28,52 +36,75 @@ from bowstring.engine.protocol.messages.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
+from bowstring.engine.requests.time_slices import streamed
 
 if TYPE_CHECKING:
-    from bowstring.engine.broker.broker import Broker
-    from bowstring.engine.broker.request import Request
+    from bowstring.engine.requests.broker_services import BrokerServices
+    from bowstring.engine.requests.request import Request
 
 _BROKER_LOGGER: Final = 8
 _BROKER_LOGGER_SOURCE: Final = 6
 
 
-async def handle(broker: "Broker", request: "Request") -> DescribeConfigsResponse:
-    """Describes topics, this broker (by its id), the cluster's defaults (the empty name) and loggers.
+async def handle(broker: "BrokerServices", request: "Request") -> DescribeConfigsResponse:
+    """Describes topics, this broker (by its id), the cluster's defaults (the empty name), loggers, groups and
+    client metrics subscriptions.
 
-    Behaviour: without keys, or with an empty list of them, every config of the resource; the defaults
-    resource shows only what is set there. Values of passwords are null.
+    Behaviour: without keys, or with an empty list, returns every config of the resource. The cluster's
+    defaults include only configs that are set there. A topic config that Kafka does not have is returned only
+    if the topic sets it or the request names it, because tools that copy configs to another cluster would
+    fail on it. Values of passwords are null.
 
     Versions: 1 adds source and synonyms (KIP-226); 3 types and documentation (KIP-569).
     """
     body: DescribeConfigsRequest = request.body
-    results = []
+    return DescribeConfigsResponse(results=streamed(_results(broker, body)))
+
+
+def _results(broker: "BrokerServices", body: DescribeConfigsRequest) -> Iterator[DescribeConfigsResult]:
     for resource in body.resources:
         result = DescribeConfigsResult(
             resource_type=resource.resource_type, resource_name=resource.resource_name
         )
+        wanted = yield from _wanted(resource)
         try:
-            result.configs = _describe(broker, body, resource)
+            result.configs = _describe(broker, body, resource, wanted)
         except KafkaError as error:
             result.error_code = error.code
             result.error_message = error.detail or error.error.message
-        results.append(result)
-    return DescribeConfigsResponse(results=results)
+        yield result
+
+
+def _wanted(resource: DescribeConfigsResource) -> Generator[Any, None, set[str] | None]:
+    """Returns the requested configs; None for all."""
+    wanted = set()
+    for count, key in enumerate(resource.configuration_keys or ()):
+        wanted.add(key)
+        if count % 256 == 255:
+            yield PAUSE
+    return wanted or None
 
 
 def _describe(
-    broker: "Broker", body: DescribeConfigsRequest, resource: DescribeConfigsResource
+    broker: "BrokerServices",
+    body: DescribeConfigsRequest,
+    resource: DescribeConfigsResource,
+    wanted: set[str] | None,
 ) -> list[DescribeConfigsResourceResult]:
     kind, name = resource.resource_type, resource.resource_name
     if kind == TOPIC_RESOURCE:
-        entries = _topic_entries(broker, name)
+        entries = _topic_entries(broker, name, wanted or ())
     elif kind == BROKER_RESOURCE:
         entries = _broker_entries(broker, name)
+    elif kind == GROUP_RESOURCE:
+        entries = _group_entries(broker, name)
+    elif kind == CLIENT_METRICS_RESOURCE:
+        entries = _client_metrics_entries(broker, name)
     elif kind == _BROKER_LOGGER:
-        return _loggers(broker, resource)
+        return _loggers(broker, resource, wanted)
     else:
         raise KafkaError(Errors.INVALID_REQUEST, f"Unsupported resource type: {kind}")
     names, describe = entries
-    wanted = set(resource.configuration_keys or ()) or None
     found = [describe(each) for each in names if wanted is None or each in wanted]
     for entry in found:
         if not body.include_synonyms:
@@ -86,7 +117,7 @@ def _describe(
 Entries = tuple[Iterable[str], Callable[[str], DescribeConfigsResourceResult]]
 
 
-def _topic_entries(broker: "Broker", topic: str) -> Entries:
+def _topic_entries(broker: "BrokerServices", topic: str, asked: Collection[str]) -> Entries:
     check_topic_name(topic)
     if topic not in broker.metadata.image.topics:
         raise KafkaError(Errors.UNKNOWN_TOPIC_OR_PARTITION)
@@ -94,9 +125,8 @@ def _topic_entries(broker: "Broker", topic: str) -> Entries:
     configs = broker.configs
 
     def describe(name: str) -> DescribeConfigsResourceResult:
-        origins = (
-            _from(configs.topic_origins(name), TOPIC_SYNONYMS[name][0][0]) if name in TOPIC_SYNONYMS else []
-        )
+        synonyms = topic_synonyms(name)
+        origins = _from(configs.topic_origins(name), synonyms[0].name) if synonyms else []
         if name in overrides:
             origins = [Origin(name, overrides[name], ConfigSource.TOPIC_CONFIG), *origins]
             value: str | None = overrides[name]
@@ -104,11 +134,44 @@ def _topic_entries(broker: "Broker", topic: str) -> Entries:
             value = configs.topic_default(name)
         return _entry(TOPIC_CONFIGS[name], name, value, origins, read_only=False)
 
-    names = (name for name, key in TOPIC_CONFIGS.items() if not key.internal or name in overrides)
+    names = (
+        name
+        for name, key in TOPIC_CONFIGS.items()
+        if name in overrides or not (key.internal or (key.is_own and name not in asked))
+    )
     return names, describe
 
 
-def _broker_entries(broker: "Broker", name: str) -> Entries:
+def _group_entries(broker: "BrokerServices", group: str) -> Entries:
+    if not group:
+        raise KafkaError(Errors.INVALID_REQUEST, "Group name must not be empty")
+    overrides = broker.metadata.image.resource_configs(GROUP_RESOURCE, group)
+
+    def describe(name: str) -> DescribeConfigsResourceResult:
+        origins = group_origins(name, broker.configs)
+        if name in overrides:
+            origins = [Origin(name, overrides[name], ConfigSource.GROUP_CONFIG), *origins]
+        return _entry(GROUPS[name], name, origins[0].text, origins, read_only=False)
+
+    return GROUPS, describe
+
+
+def _client_metrics_entries(broker: "BrokerServices", subscription: str) -> Entries:
+    if not subscription:
+        raise KafkaError(Errors.INVALID_REQUEST, "Client metrics subscription name must not be empty")
+    overrides = broker.metadata.image.resource_configs(CLIENT_METRICS_RESOURCE, subscription)
+
+    def describe(name: str) -> DescribeConfigsResourceResult:
+        key = CLIENT_METRICS[name]
+        if name not in overrides:
+            return _entry(key, name, key.default, [], read_only=False)
+        origin = Origin(name, overrides[name], ConfigSource.CLIENT_METRICS_CONFIG)
+        return _entry(key, name, origin.text, [origin], read_only=False)
+
+    return CLIENT_METRICS, describe
+
+
+def _broker_entries(broker: "BrokerServices", name: str) -> Entries:
     if not name:
         return broker.configs.dynamic_default, lambda each: _default_entry(broker.configs, each)
     _check_broker_id(broker, name)
@@ -123,7 +186,7 @@ def _broker_entries(broker: "Broker", name: str) -> Entries:
     return (*public, *prefixed), lambda each: _broker_entry(configs, each)
 
 
-def _check_broker_id(broker: "Broker", name: str) -> None:
+def _check_broker_id(broker: "BrokerServices", name: str) -> None:
     if not name.isdigit():
         raise KafkaError(Errors.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}")
     if int(name) != broker.node_id:
@@ -140,7 +203,7 @@ def _broker_entry(configs: BrokerConfigs, name: str) -> DescribeConfigsResourceR
 
 
 def _from(origins: list[Origin], name: str) -> list[Origin]:
-    """What is said of synonyms begins with the config's own name, as in Kafka."""
+    """Returns the synonyms; as in Kafka, the list starts with the config's own name."""
     while origins and origins[0].name != name:
         origins = origins[1:]
     return origins
@@ -170,11 +233,12 @@ def _entry(
     )
 
 
-def _loggers(broker: "Broker", resource: DescribeConfigsResource) -> list[DescribeConfigsResourceResult]:
+def _loggers(
+    broker: "BrokerServices", resource: DescribeConfigsResource, wanted: set[str] | None
+) -> list[DescribeConfigsResourceResult]:
     if not resource.resource_name:
         raise KafkaError(Errors.INVALID_REQUEST, "Broker id must not be empty")
     _check_broker_id(broker, resource.resource_name)
-    wanted = resource.configuration_keys or None
     return [
         DescribeConfigsResourceResult(
             name=name, value=level, config_source=_BROKER_LOGGER_SOURCE, documentation=None

@@ -1,8 +1,9 @@
-"""DescribeGroups: shows the state and members of classic groups.
+"""Handles DescribeGroups: returns the state and members of classic groups.
 
 Versions: 3 authorized operations (KIP-430); 4 instance ids; 6 GROUP_ID_NOT_FOUND.
 """
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from bowstring.engine.api.authorized_operations import GROUP_OPERATIONS
@@ -12,22 +13,26 @@ from bowstring.engine.protocol.messages.describe_groups import (
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
+from bowstring.engine.requests.time_slices import streamed
 
 if TYPE_CHECKING:
-    from bowstring.engine.broker.broker import Broker
-    from bowstring.engine.broker.request import Request
+    from bowstring.engine.requests.broker_services import BrokerServices
+    from bowstring.engine.requests.request import Request
 
 
-async def handle(broker: "Broker", request: "Request") -> DescribeGroupsResponse:
-    """Every group asked for, in order."""
-    body: DescribeGroupsRequest = request.body
-    groups = []
+async def handle(broker: "BrokerServices", request: "Request") -> DescribeGroupsResponse:
+    """Describes every requested group, in order."""
+    return DescribeGroupsResponse(groups=streamed(_described(broker, request.body, request.version)))
+
+
+def _described(
+    broker: "BrokerServices", body: DescribeGroupsRequest, version: int
+) -> Iterator[DescribedGroup]:
     for group_id in body.groups:
         try:
-            described = broker.groups.shard_of(group_id).describe_group(group_id, request.version)
+            described = broker.groups.shard_of(group_id).describe_group(group_id, version)
         except KafkaError as error:
             described = DescribedGroup(group_id=group_id, error_code=error.code)
         if body.include_authorized_operations and not described.error_code:
             described.authorized_operations = GROUP_OPERATIONS
-        groups.append(described)
-    return DescribeGroupsResponse(groups=groups)
+        yield described

@@ -1,9 +1,8 @@
-"""DescribeLogDirs: log directories, and the size of each partition in them (KIP-113)."""
+"""Handles DescribeLogDirs: returns log directories and the size of each partition in them (KIP-113)."""
 
 import os
 from typing import TYPE_CHECKING
 
-from bowstring.engine.broker.data_directory import DataDirectory
 from bowstring.engine.errors import Errors
 from bowstring.engine.protocol.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
@@ -12,46 +11,76 @@ from bowstring.engine.protocol.messages.describe_log_dirs import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
+from bowstring.engine.storage.log_dir import DataDirectory
 
 if TYPE_CHECKING:
-    from bowstring.engine.broker.broker import Broker
-    from bowstring.engine.broker.request import Request
+    from bowstring.engine.requests.broker_services import BrokerServices
+    from bowstring.engine.requests.request import Request
 
 _Topics = dict[str, list[DescribeLogDirsPartition]]
 
 
-async def handle(broker: "Broker", request: "Request") -> DescribeLogDirsResponse:
-    """Describes this broker's directories, and what is on its way from one to another.
+async def handle(broker: "BrokerServices", request: "Request") -> DescribeLogDirsResponse:
+    """Describes this broker's directories and the moves between them.
 
-    Behaviour: null topics ask for every partition; partitions that are not here are left out. Of a directory
-    that has failed only KAFKA_STORAGE_ERROR is told. A copy's lag is how far its end is behind the log's.
+    Behaviour: null topics ask for every partition; unknown partitions are left out. A failed directory is
+    described only by KAFKA_STORAGE_ERROR. The lag of a future replica is how far its end is behind the log's.
 
-    Versions: 3 adds a top-level error; 4 the size of the volume and what is free of it (KIP-827); 5 whether
-    the directory is cordoned (KIP-1066).
+    Versions: 3 adds a top-level error; 4 size and free space of the volume (KIP-827); 5 whether the directory
+    is cordoned (KIP-1066).
     """
-    body: DescribeLogDirsRequest = request.body
-    wanted = None if body.topics is None else {topic.topic: set(topic.partitions) for topic in body.topics}
+    wanted = await _wanted(broker, request.body)
 
     def is_wanted(topic: str, index: int) -> bool:
         return wanted is None or index in wanted.get(topic, ())
 
     found: dict[DataDirectory, _Topics] = {directory: {} for directory in broker.directories}
-    for topic, index, log in broker.logs:
+    async for topic, index, log in broker.time_slices.each(broker.logs):
         if is_wanted(topic, index):
             lag = max(log.high_watermark - log.log_end_offset, 0)
             _add(found[broker.directories.of(log)], topic, index, log.size_bytes, lag, is_future=False)
     for move in broker.moves:
         source = broker.logs.get(move.topic.name, move.index)
         if source is not None and source is not move.log and is_wanted(move.topic.name, move.index):
-            # One that waits for its turn has nothing yet.
+            # A move that waits for its turn has no copy yet.
             end, size_bytes = (
                 (move.log.log_end_offset, move.log.size_bytes) if move.log is not None else (0, 0)
             )
             lag = source.log_end_offset - end
             _add(found[move.directory], move.topic.name, move.index, size_bytes, lag, is_future=True)
+    volumes = await broker.disk_reads.run(_volumes, list(found))
     return DescribeLogDirsResponse(
-        results=[_describe(broker, directory, topics) for directory, topics in found.items()]
+        results=[
+            _describe(broker, directory, topics, volumes[directory]) for directory, topics in found.items()
+        ]
     )
+
+
+async def _wanted(broker: "BrokerServices", body: DescribeLogDirsRequest) -> dict[str, set[int]] | None:
+    """Returns the requested partitions that may exist; None for all."""
+    if body.topics is None:
+        return None
+    wanted: dict[str, set[int]] = {}
+    async for topic in broker.time_slices.each(body.topics):
+        count = len(broker.logs.of_topic(topic.topic))
+        if count == 0:
+            continue
+        indexes = wanted.setdefault(topic.topic, set())
+        async for index in broker.time_slices.each(topic.partitions):
+            if 0 <= index < count:
+                indexes.add(index)
+    return wanted
+
+
+def _volumes(directories: list[DataDirectory]) -> dict[DataDirectory, os.statvfs_result | None]:
+    """Returns size and usage of the volumes of directories, None if unknown. May wait for the disk."""
+    found: dict[DataDirectory, os.statvfs_result | None] = {}
+    for directory in directories:
+        try:
+            found[directory] = None if directory.health.failed else os.statvfs(directory.path)
+        except OSError:
+            found[directory] = None
+    return found
 
 
 def _add(topics: _Topics, topic: str, index: int, size_bytes: int, lag: int, *, is_future: bool) -> None:
@@ -61,14 +90,11 @@ def _add(topics: _Topics, topic: str, index: int, size_bytes: int, lag: int, *, 
     topics.setdefault(topic, []).append(entry)
 
 
-def _describe(broker: "Broker", directory: DataDirectory, topics: _Topics) -> DescribeLogDirsResult:
-    failed = DescribeLogDirsResult(log_dir=str(directory.path), error_code=Errors.KAFKA_STORAGE_ERROR.code)
-    if directory.health.failed:
-        return failed
-    try:
-        volume = os.statvfs(directory.path)
-    except OSError:
-        return failed
+def _describe(
+    broker: "BrokerServices", directory: DataDirectory, topics: _Topics, volume: os.statvfs_result | None
+) -> DescribeLogDirsResult:
+    if volume is None:
+        return DescribeLogDirsResult(log_dir=str(directory.path), error_code=Errors.KAFKA_STORAGE_ERROR.code)
     return DescribeLogDirsResult(
         log_dir=str(directory.path),
         topics=[DescribeLogDirsTopic(name=name, partitions=entries) for name, entries in topics.items()],

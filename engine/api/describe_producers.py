@@ -1,5 +1,6 @@
-"""DescribeProducers: the producers a partition remembers (KIP-664)."""
+"""Handles DescribeProducers: lists the producers with state in a partition (KIP-664)."""
 
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from bowstring.engine.errors import KafkaError
@@ -11,32 +12,37 @@ from bowstring.engine.protocol.messages.describe_producers import (
     ProducerState,
     TopicResponse,
 )
+from bowstring.engine.requests.time_slices import streamed
 
 if TYPE_CHECKING:
-    from bowstring.engine.broker.broker import Broker
-    from bowstring.engine.broker.request import Request
+    from bowstring.engine.requests.broker_services import BrokerServices
+    from bowstring.engine.requests.request import Request
 
 
-async def handle(broker: "Broker", request: "Request") -> DescribeProducersResponse:
+async def handle(broker: "BrokerServices", request: "Request") -> DescribeProducersResponse:
     """Lists producers by id, with epoch, last sequence and time, and the start of an open transaction.
 
-    Behaviour: an unknown or badly named topic is an error of each of its partitions.
+    Behaviour: an unknown or invalid topic is an error of each of its partitions.
 
-    Versions: 0 is all there is.
+    Versions: only 0 exists.
     """
     body: DescribeProducersRequest = request.body
     return DescribeProducersResponse(
-        topics=[
+        topics=streamed(
             TopicResponse(
-                name=topic.name,
-                partitions=[_producers(broker, topic.name, index) for index in topic.partition_indexes],
+                name=topic.name, partitions=streamed(_all(broker, topic.name, topic.partition_indexes))
             )
             for topic in body.topics
-        ]
+        )
     )
 
 
-def _producers(broker: "Broker", topic: str, index: int) -> PartitionResponse:
+def _all(broker: "BrokerServices", topic: str, indexes: Iterable[int]) -> Iterator[PartitionResponse]:
+    for index in indexes:
+        yield _producers(broker, topic, index)
+
+
+def _producers(broker: "BrokerServices", topic: str, index: int) -> PartitionResponse:
     try:
         check_topic_name(topic)
         log = broker.leader_log(topic, index)
@@ -48,7 +54,7 @@ def _producers(broker: "Broker", topic: str, index: int) -> PartitionResponse:
         )
     return PartitionResponse(
         partition_index=index,
-        active_producers=[
+        active_producers=streamed(
             ProducerState(
                 producer_id=producer_id,
                 producer_epoch=epoch,
@@ -60,5 +66,5 @@ def _producers(broker: "Broker", topic: str, index: int) -> PartitionResponse:
             for producer_id, epoch, last_sequence, last_timestamp_ms, coordinator_epoch, first_offset in (
                 log.active_producers()
             )
-        ],
+        ),
     )

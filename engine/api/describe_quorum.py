@@ -1,12 +1,15 @@
-"""DescribeQuorum: who votes on the metadata log and how far each has come (KIP-595)."""
+"""Handles DescribeQuorum: lists the voters of the metadata log and their progress (KIP-595)."""
 
 import time
+from collections.abc import Iterator
+from itertools import islice
 from typing import TYPE_CHECKING
 
-from bowstring.engine.errors import Errors
+from bowstring.engine.errors import Error, Errors
 from bowstring.engine.metadata.names import METADATA_TOPIC
 from bowstring.engine.protocol.messages.describe_quorum import (
     DescribeQuorumRequest,
+    DescribeQuorumRequestTopicData,
     DescribeQuorumResponse,
     DescribeQuorumResponsePartitionData,
     DescribeQuorumResponseTopicData,
@@ -14,22 +17,23 @@ from bowstring.engine.protocol.messages.describe_quorum import (
     Node,
     ReplicaState,
 )
+from bowstring.engine.requests.time_slices import streamed
 
 if TYPE_CHECKING:
-    from bowstring.engine.broker.broker import Broker
-    from bowstring.engine.broker.request import Request
+    from bowstring.engine.requests.broker_services import BrokerServices
+    from bowstring.engine.requests.request import Request
 
 
-async def handle(broker: "Broker", request: "Request") -> DescribeQuorumResponse:
-    """Describes a quorum of one: this node.
+async def handle(broker: "BrokerServices", request: "Request") -> DescribeQuorumResponse:
+    """Describes a quorum of one voter, this node.
 
-    Behaviour: there is only __cluster_metadata-0; any other partition is unknown.
+    Behaviour: only __cluster_metadata-0 exists; any other partition is unknown.
 
     Versions: 1 adds the times of fetches (KIP-836); 2 error messages, directory ids and nodes (KIP-853).
     """
     body: DescribeQuorumRequest = request.body
-    asked = [(topic.topic_name, each.partition_index) for topic in body.topics for each in topic.partitions]
-    if asked != [(METADATA_TOPIC, 0)]:
+    asked = ((topic.topic_name, each.partition_index) for topic in body.topics for each in topic.partitions)
+    if list(islice(asked, 2)) != [(METADATA_TOPIC, 0)]:
         return _unknown(body)
     return DescribeQuorumResponse(
         error_message=None,
@@ -40,33 +44,34 @@ async def handle(broker: "Broker", request: "Request") -> DescribeQuorumResponse
             )
             for topic in body.topics
         ],
-        # Versions below 2 have no place for nodes.
+        # Versions below 2 have no field for nodes.
         nodes=[_node(broker)] if request.version >= 2 else [],
     )
 
 
 def _unknown(body: DescribeQuorumRequest) -> DescribeQuorumResponse:
-    """What asks for anything but the one partition is answered as unknown as a whole."""
+    """Returns the answer to a request that asks for any other partition: all of it is unknown."""
     error = Errors.UNKNOWN_TOPIC_OR_PARTITION
     return DescribeQuorumResponse(
-        topics=[
+        topics=streamed(
             DescribeQuorumResponseTopicData(
-                topic_name=topic.topic_name,
-                partitions=[
-                    DescribeQuorumResponsePartitionData(
-                        partition_index=each.partition_index,
-                        error_code=error.code,
-                        error_message=error.message,
-                    )
-                    for each in topic.partitions
-                ],
+                topic_name=topic.topic_name, partitions=streamed(_failed(topic, error))
             )
             for topic in body.topics
-        ],
+        ),
     )
 
 
-def _partition(broker: "Broker", index: int) -> DescribeQuorumResponsePartitionData:
+def _failed(
+    topic: DescribeQuorumRequestTopicData, error: Error
+) -> Iterator[DescribeQuorumResponsePartitionData]:
+    for each in topic.partitions:
+        yield DescribeQuorumResponsePartitionData(
+            partition_index=each.partition_index, error_code=error.code, error_message=error.message
+        )
+
+
+def _partition(broker: "BrokerServices", index: int) -> DescribeQuorumResponsePartitionData:
     now_ms = time.time_ns() // 1_000_000
     end = broker.metadata.end_offset
     return DescribeQuorumResponsePartitionData(
@@ -86,7 +91,7 @@ def _partition(broker: "Broker", index: int) -> DescribeQuorumResponsePartitionD
     )
 
 
-def _node(broker: "Broker") -> Node:
+def _node(broker: "BrokerServices") -> Node:
     return Node(
         node_id=broker.node_id,
         listeners=[Listener(name=each.name, host=each.host, port=each.port) for each in broker.advertised],

@@ -1,6 +1,7 @@
-"""DescribeTopicPartitions: topics a page at a time (KIP-966)."""
+"""Handles DescribeTopicPartitions: describes topics page by page (KIP-966)."""
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from bowstring.engine.api.authorized_operations import TOPIC_OPERATIONS
 from bowstring.engine.errors import Error, Errors
@@ -13,56 +14,69 @@ from bowstring.engine.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
 )
+from bowstring.engine.requests.time_slices import streamed
 
 if TYPE_CHECKING:
-    from bowstring.engine.broker.broker import Broker
-    from bowstring.engine.broker.request import Request
+    from bowstring.engine.requests.broker_services import BrokerServices
+    from bowstring.engine.requests.request import Request
 
 
-NO_LEADER: Final = Errors.LEADER_NOT_AVAILABLE.code
-
-
-async def handle(broker: "Broker", request: "Request") -> DescribeTopicPartitionsResponse:
-    """Describes topics in the order of their names, up to a number of partitions, and says where to go on.
+async def handle(broker: "BrokerServices", request: "Request") -> DescribeTopicPartitionsResponse:
+    """Describes topics in the order of their names, up to a number of partitions, and returns a cursor to
+    continue.
 
     Behaviour: no topics ask for all. The limit is the smaller of the client's and
-    max.request.partition.size.limit. A cursor must name one of the topics asked for.
+    max.request.partition.size.limit. A cursor must name one of the requested topics.
 
-    Versions: 0 is all there is.
+    Versions: only 0 exists.
     """
     body: DescribeTopicPartitionsRequest = request.body
     image = broker.metadata.image
     cursor = body.cursor
-    asked = {topic.name for topic in body.topics}
+    asked = await broker.time_slices.different(topic.name for topic in body.topics)
     if cursor is not None and (cursor.partition_index < 0 or (asked and cursor.topic_name not in asked)):
         return DescribeTopicPartitionsResponse(
-            topics=[
+            topics=streamed(
                 DescribeTopicPartitionsResponseTopic(error_code=Errors.INVALID_REQUEST.code, name=topic.name)
                 for topic in body.topics
-            ]
+            )
         )
     start = cursor.topic_name if cursor is not None else ""
+    names = await broker.time_slices.in_order(name for name in (asked or list(image.topics)) if name >= start)
+    response = DescribeTopicPartitionsResponse()
+    response.topics = streamed(_page(broker, body, names, response))
+    return response
+
+
+def _page(
+    broker: "BrokerServices",
+    body: DescribeTopicPartitionsRequest,
+    names: Iterator[str],
+    response: DescribeTopicPartitionsResponse,
+) -> Iterator[DescribeTopicPartitionsResponseTopic]:
+    """Yields the topics of one page. Sets the response's cursor, which is encoded after them, to the start of
+    the next page.
+    """
+    cursor = body.cursor
     limit = broker.configs.value("max.request.partition.size.limit")
     remaining = max(1, min(limit, body.response_partition_limit))
-    response = DescribeTopicPartitionsResponse()
-    for name in sorted(name for name in (asked or image.topics) if name >= start):
+    for name in names:
         if remaining == 0:
             response.next_cursor = Cursor(topic_name=name, partition_index=0)
             break
-        topic = image.topics.get(name)
+        topic = broker.metadata.image.topics.get(name)
         if topic is None:
             invalid = topic_name_problem(name) is not None
             error = Errors.INVALID_TOPIC_EXCEPTION if invalid else Errors.UNKNOWN_TOPIC_OR_PARTITION
-            response.topics.append(_missing(name, error))
+            yield _missing(name, error)
             continue
-        first = cursor.partition_index if cursor is not None and name == start else 0
+        first = cursor.partition_index if cursor is not None and name == cursor.topic_name else 0
         last = min(len(topic.partitions), first + remaining)
-        response.topics.append(_topic(broker, topic, range(first, last)))
+        yield _topic(broker, topic, range(first, last))
         if last < len(topic.partitions):
             response.next_cursor = Cursor(topic_name=name, partition_index=last)
             break
         remaining -= max(0, last - first)
-    return response
 
 
 def _missing(name: str, error: Error) -> DescribeTopicPartitionsResponseTopic:
@@ -74,7 +88,9 @@ def _missing(name: str, error: Error) -> DescribeTopicPartitionsResponseTopic:
     )
 
 
-def _topic(broker: "Broker", topic: TopicImage, indexes: range) -> DescribeTopicPartitionsResponseTopic:
+def _topic(
+    broker: "BrokerServices", topic: TopicImage, indexes: range
+) -> DescribeTopicPartitionsResponseTopic:
     offline, missing = broker.logs.offline_of(topic.name)
     return DescribeTopicPartitionsResponseTopic(
         name=topic.name,

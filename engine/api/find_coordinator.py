@@ -1,4 +1,4 @@
-"""FindCoordinator: names the broker that coordinates a group, a transaction or a share partition.
+"""Handles FindCoordinator: returns the broker that coordinates a group, a transaction or a share partition.
 
 Versions: 1 transactions; 4 several keys (KIP-699); 6 share partitions (KIP-932).
 """
@@ -11,59 +11,96 @@ from bowstring.engine.protocol.messages.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
+from bowstring.engine.requests.time_slices import streamed
 
 if TYPE_CHECKING:
-    from bowstring.engine.broker.broker import Broker
-    from bowstring.engine.broker.request import Request
+    from bowstring.engine.requests.broker_services import BrokerServices
+    from bowstring.engine.requests.request import Request
 
 GROUP: Final = 0
 TRANSACTION: Final = 1
 SHARE: Final = 2
 
+_LIBRDKAFKA_VERSION: Final = 2
 _BATCH_VERSION: Final = 4
 _SHARE_VERSION: Final = 6
 _NO_NODE: Final = -1
 
+NO_TRANSACTIONS: Final = (
+    "This broker does not support transactions yet; idempotent producers work without them."
+)
 
-async def handle(broker: "Broker", request: "Request") -> FindCoordinatorResponse:
-    """This broker, at the address of the listener that was asked; the topic is made on first use."""
+
+async def handle(broker: "BrokerServices", request: "Request") -> FindCoordinatorResponse:
+    """Returns this broker, at the address of the listener used; creates the internal topic on first use.
+
+    Behaviour: there is no transaction coordinator yet, and every client must fail at once instead of retrying
+    forever. The error that makes it fail differs between clients; the API version tells them apart
+    (`_refusal`).
+    """
     body: FindCoordinatorRequest = request.body
     error, detail = await _prepare(broker, body.key_type, request.version)
-    node_id, host, port = broker.node_id, request.listener.host, request.listener.port
-    if error:
-        node_id, host, port = _NO_NODE, "", _NO_NODE
-    if request.version < _BATCH_VERSION:
+    if request.version >= _BATCH_VERSION:
         return FindCoordinatorResponse(
-            error_code=error.code,
-            error_message=detail or error.name,
-            node_id=node_id,
-            host=host,
-            port=port,
+            coordinators=streamed(
+                _coordinator(broker, request, key, error, detail) for key in body.coordinator_keys
+            )
         )
-    coordinators = [
-        Coordinator(
-            key=key,
-            node_id=node_id,
-            host=host,
-            port=port,
-            error_code=error.code,
-            error_message=detail,
-        )
-        for key in body.coordinator_keys
-    ]
-    return FindCoordinatorResponse(coordinators=coordinators)
+    found = _coordinator(broker, request, body.key, error, detail)
+    return FindCoordinatorResponse(
+        error_code=found.error_code,
+        error_message=found.error_message or Errors.of(found.error_code).name,
+        node_id=found.node_id,
+        host=found.host,
+        port=found.port,
+    )
 
 
-async def _prepare(broker: "Broker", key_type: int, version: int) -> tuple[Error, str]:
-    """Sees to it that the coordinator asked for exists."""
+def _coordinator(
+    broker: "BrokerServices", request: "Request", key: str, error: Error, detail: str
+) -> Coordinator:
+    if not error and request.body.key_type == GROUP and not broker.groups.coordinates(key):
+        error = Errors.COORDINATOR_NOT_AVAILABLE
+        detail = (
+            "The group's partition of __consumer_offsets accepts no writes because its log directory has "
+            "failed; see the broker's log."
+        )
+    if error:
+        return Coordinator(
+            key=key, node_id=_NO_NODE, host="", port=_NO_NODE, error_code=error.code, error_message=detail
+        )
+    listener = request.listener
+    return Coordinator(
+        key=key, node_id=broker.node_id, host=listener.host, port=listener.port, error_message=detail
+    )
+
+
+async def _prepare(broker: "BrokerServices", key_type: int, version: int) -> tuple[Error, str]:
+    """Makes sure that the requested coordinator exists."""
     if key_type == GROUP:
         try:
             await broker.groups.ensure_topic()
         except KafkaError as error:
             return Errors.COORDINATOR_NOT_AVAILABLE, str(error)
         return Errors.NONE, ""
-    if key_type == TRANSACTION or (key_type == SHARE and version >= _SHARE_VERSION):
-        what = "transactions" if key_type == TRANSACTION else "share groups"
-        # not a retriable error: the client would wait for what is not going to come
-        return Errors.INVALID_REQUEST, f"This broker does not coordinate {what}."
-    return Errors.INVALID_REQUEST, f"There are no coordinators of type {key_type}."
+    if key_type == TRANSACTION:
+        refusal = _refusal(version)
+        return refusal, NO_TRANSACTIONS if refusal else ""
+    if key_type == SHARE and version >= _SHARE_VERSION:
+        # not a retriable error: the client would wait forever
+        return Errors.INVALID_REQUEST, "This broker does not support share groups."
+    return Errors.INVALID_REQUEST, f"Coordinator type {key_type} is unknown."
+
+
+def _refusal(version: int) -> Error:
+    """Returns the error for a transactional id that makes clients of this version give up
+    (docs/guide/other-clients.md).
+
+    Version 2: librdkafka, which retries forever except after authorization errors; it prints our text.
+    Version 4 and later: Java, which prints our text, franz-go and kafka-python, which print the error.
+    Versions 1 and 3: aiokafka, and sarama, which retries any refusal for 5 s. They get this broker as the
+    coordinator, and UNSUPPORTED_VERSION from its InitProducerId.
+    """
+    if version >= _BATCH_VERSION:
+        return Errors.UNSUPPORTED_VERSION
+    return Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED if version == _LIBRDKAFKA_VERSION else Errors.NONE

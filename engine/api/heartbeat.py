@@ -1,4 +1,4 @@
-"""Heartbeat: keeps a member's session, and tells it when to rejoin."""
+"""Handles Heartbeat: keeps a member's session alive and tells it when to rejoin."""
 
 from typing import TYPE_CHECKING
 
@@ -6,12 +6,14 @@ from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 if TYPE_CHECKING:
-    from bowstring.engine.broker.broker import Broker
-    from bowstring.engine.broker.request import Request
+    from bowstring.engine.requests.broker_services import BrokerServices
+    from bowstring.engine.requests.request import Request
 
 
-async def handle(broker: "Broker", request: "Request") -> HeartbeatResponse:
-    """Answered without an error while the group is being read from the log: its sessions have not begun."""
+async def handle(broker: "BrokerServices", request: "Request") -> HeartbeatResponse:
+    """Answers without an error while the group is being read from the log, because its sessions have not
+    started.
+    """
     body: HeartbeatRequest = request.body
     try:
         answer: HeartbeatResponse = await broker.groups.ask(

@@ -1,4 +1,4 @@
-"""IncrementalAlterConfigs: sets, deletes, appends to and subtracts from single configs (KIP-339)."""
+"""Handles IncrementalAlterConfigs: sets, deletes, appends to and subtracts from single configs (KIP-339)."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
@@ -15,19 +15,19 @@ from bowstring.engine.protocol.messages.incremental_alter_configs import (
 from bowstring.engine.protocol.schema import MetadataRecord
 
 if TYPE_CHECKING:
-    from bowstring.engine.broker.broker import Broker
-    from bowstring.engine.broker.request import Request
+    from bowstring.engine.requests.broker_services import BrokerServices
+    from bowstring.engine.requests.request import Request
 
 _BROKER_LOGGER: Final = 8
 
 
-async def handle(broker: "Broker", request: "Request") -> IncrementalAlterConfigsResponse:
+async def handle(broker: "BrokerServices", request: "Request") -> IncrementalAlterConfigsResponse:
     """Changes configs of topics, of this broker (by its id), of all brokers (the empty name), and log levels.
 
-    Behaviour: each resource changes as a whole or not at all; what changed is in force when the answer
-    comes. APPEND and SUBTRACT work on lists only. A resource named twice is refused.
+    Behaviour: each resource changes completely or not at all; changes are in force when the answer is sent.
+    APPEND and SUBTRACT work on lists only. A resource named twice is refused.
 
-    Versions: 1 changes nothing but the encoding.
+    Versions: 1 changes only the encoding.
     """
     body: IncrementalAlterConfigsRequest = request.body
 

@@ -1,4 +1,4 @@
-"""InitProducerId: an id for an idempotent producer (KIP-98)."""
+"""Handles InitProducerId: allocates an id for an idempotent producer (KIP-98)."""
 
 from typing import TYPE_CHECKING
 
@@ -9,19 +9,19 @@ from bowstring.engine.protocol.messages.init_producer_id import (
 )
 
 if TYPE_CHECKING:
-    from bowstring.engine.broker.broker import Broker
-    from bowstring.engine.broker.request import Request
+    from bowstring.engine.requests.broker_services import BrokerServices
+    from bowstring.engine.requests.request import Request
 
 
-async def handle(broker: "Broker", request: "Request") -> InitProducerIdResponse:
-    """Gives out a producer id that was never given before, in epoch 0.
+async def handle(broker: "BrokerServices", request: "Request") -> InitProducerIdResponse:
+    """Allocates a producer id that was never used before, with epoch 0.
 
-    Behaviour: without a transactional id the id and epoch a producer had are of no interest (KIP-360); only
-    one without the other is refused. A transactional id is refused for good with UNSUPPORTED_VERSION: there
-    is no transaction coordinator yet, and an error that may be retried would let the producer wait for one.
+    Behaviour: without a transactional id, the producer's previous id and epoch are ignored (KIP-360); only
+    one without the other is refused. A transactional id is refused with UNSUPPORTED_VERSION: there is no
+    transaction coordinator yet, and a producer would retry after a retriable error.
 
-    Versions: 3 adds the id and epoch the producer has (KIP-360); 4 and 5 new transaction errors; 6 two-phase
-    commit (KIP-939), which has no meaning without transactions.
+    Versions: 3 adds the producer's previous id and epoch (KIP-360); 4 and 5 new transaction errors; 6
+    two-phase commit (KIP-939), which has no meaning without transactions.
     """
     body: InitProducerIdRequest = request.body
     if body.transactional_id is not None:

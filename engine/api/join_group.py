@@ -1,40 +1,45 @@
-"""JoinGroup: enters a classic group and waits for its next generation.
+"""Handles JoinGroup: enters a classic group and waits for its next generation.
 
-Versions: 1 rebalance timeout; 4 members without an id are given one first; 5 static members; 7 protocol type;
-8 reason; 9 skip assignment.
+Versions: 1 rebalance timeout; 4 members without an id get one first; 5 static members; 7 protocol type; 8
+reason; 9 skip assignment.
 """
 
 from typing import TYPE_CHECKING
 
-from bowstring.engine.errors import KafkaError
+from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.groups.state import RequestContext
 from bowstring.engine.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
 if TYPE_CHECKING:
-    from bowstring.engine.broker.broker import Broker
-    from bowstring.engine.broker.request import Request
+    from bowstring.engine.requests.broker_services import BrokerServices
+    from bowstring.engine.requests.request import Request
 
 _NULL_PROTOCOL_NAME_VERSION = 7
+# Real clients offer only a few.
+_PROTOCOLS_MAX = 1000
 
 
 def request_context(request: "Request") -> RequestContext:
-    """What the group coordinator wants to know of who asks; the host as Java prints an address."""
+    """Returns the context for the group coordinator; formats the host like Java."""
     host = request.peer.rpartition(":")[0].removeprefix("[").removesuffix("]")
     return RequestContext(request.version, request.client_id or "", f"/{host}")
 
 
-async def handle(broker: "Broker", request: "Request") -> JoinGroupResponse:
-    """Answered when the join phase is over, which may take a rebalance timeout."""
+async def handle(broker: "BrokerServices", request: "Request") -> JoinGroupResponse:
+    """Answers when the join phase is over, which may take a rebalance timeout."""
     body: JoinGroupRequest = request.body
     context = request_context(request)
     answer: JoinGroupResponse
     try:
+        if len(body.protocols) > _PROTOCOLS_MAX:
+            raise KafkaError(Errors.INVALID_REQUEST, f"at most {_PROTOCOLS_MAX} protocols are allowed")
+        body.protocols = list(body.protocols)
         answer = await broker.groups.ask(
             body.group_id, lambda shard, token, now_ms: shard.join(body, context, token, now_ms)
         )
     except KafkaError as error:
         answer = JoinGroupResponse(error_code=error.code, member_id=body.member_id)
-    # no protocol is the empty string in old versions and null in new ones
+    # "no protocol" is the empty string in old versions and null in new ones
     none = None if request.version >= _NULL_PROTOCOL_NAME_VERSION else ""
     answer.protocol_name = answer.protocol_name or none
     return answer

@@ -1,45 +1,57 @@
-"""ListConfigResources: what configs can be described for (KIP-1142)."""
+"""Handles ListConfigResources: lists resources whose configs can be described (KIP-1142)."""
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from bowstring.engine.errors import Errors
+from bowstring.engine.metadata.image import (
+    BROKER_RESOURCE,
+    CLIENT_METRICS_RESOURCE,
+    GROUP_RESOURCE,
+    TOPIC_RESOURCE,
+)
 from bowstring.engine.protocol.messages.list_config_resources import (
     ConfigResource,
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
+from bowstring.engine.requests.time_slices import streamed
 
 if TYPE_CHECKING:
-    from bowstring.engine.broker.broker import Broker
-    from bowstring.engine.broker.request import Request
+    from bowstring.engine.metadata.image import ClusterImage
+    from bowstring.engine.requests.broker_services import BrokerServices
+    from bowstring.engine.requests.request import Request
 
-_TOPIC: Final = 2
-_BROKER: Final = 4
 _BROKER_LOGGER: Final = 8
-_CLIENT_METRICS: Final = 16
-_GROUP: Final = 32
-_SUPPORTED: Final = (_TOPIC, _BROKER, _BROKER_LOGGER, _CLIENT_METRICS, _GROUP)
+_NAMED: Final = (GROUP_RESOURCE, CLIENT_METRICS_RESOURCE)
+_SUPPORTED: Final = (TOPIC_RESOURCE, BROKER_RESOURCE, _BROKER_LOGGER, *_NAMED)
 
 
-async def handle(broker: "Broker", request: "Request") -> ListConfigResourcesResponse:
+async def handle(broker: "BrokerServices", request: "Request") -> ListConfigResourcesResponse:
     """Lists resources.
 
-    Behaviour: no types ask for all. There are no client metrics subscriptions and no group configs yet.
+    Behaviour: no types ask for all. Only groups and client metrics subscriptions with configs are listed.
 
     Versions: 0 lists client metrics subscriptions only (KIP-714); 1 lists every type.
     """
     body: ListConfigResourcesRequest = request.body
-    types = set(body.resource_types) if request.version >= 1 else {_CLIENT_METRICS}
+    types = {CLIENT_METRICS_RESOURCE}
+    if request.version >= 1:
+        types = set(await broker.time_slices.different(body.resource_types))
     types = types or set(_SUPPORTED)
     if not types.issubset(_SUPPORTED):
         return ListConfigResourcesResponse(error_code=Errors.UNSUPPORTED_VERSION.code)
-    image = broker.metadata.image
-    resources = []
-    for kind in (_BROKER_LOGGER, _BROKER):
+    return ListConfigResourcesResponse(config_resources=streamed(_resources(broker.metadata.image, types)))
+
+
+def _resources(image: "ClusterImage", types: set[int]) -> Iterator[ConfigResource]:
+    for kind, name in list(image.configs):
+        if kind in _NAMED and kind in types:
+            yield ConfigResource(resource_name=name, resource_type=kind)
+    for kind in (_BROKER_LOGGER, BROKER_RESOURCE):
         if kind in types:
-            resources += [
-                ConfigResource(resource_name=str(each), resource_type=kind) for each in image.brokers
-            ]
-    if _TOPIC in types:
-        resources += [ConfigResource(resource_name=name, resource_type=_TOPIC) for name in image.topics]
-    return ListConfigResourcesResponse(config_resources=resources)
+            for broker_id in list(image.brokers):
+                yield ConfigResource(resource_name=str(broker_id), resource_type=kind)
+    if TOPIC_RESOURCE in types:
+        for name in list(image.topics):
+            yield ConfigResource(resource_name=name, resource_type=TOPIC_RESOURCE)

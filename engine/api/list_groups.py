@@ -1,23 +1,39 @@
-"""ListGroups: lists the groups this broker coordinates.
+"""Handles ListGroups: lists the groups that this broker coordinates.
 
 Versions: 4 filter by state (KIP-518); 5 filter by type (KIP-848).
 """
 
+from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
-from bowstring.engine.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from bowstring.engine.groups.administration import GroupFilter
+from bowstring.engine.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+from bowstring.engine.requests.time_slices import streamed
 
 if TYPE_CHECKING:
-    from bowstring.engine.broker.broker import Broker
-    from bowstring.engine.broker.request import Request
+    from bowstring.engine.groups.shard import GroupShard
+    from bowstring.engine.requests.broker_services import BrokerServices
+    from bowstring.engine.requests.request import Request
 
 
-async def handle(broker: "Broker", request: "Request") -> ListGroupsResponse:
-    """All of them, or COORDINATOR_LOAD_IN_PROGRESS: an incomplete list would look complete."""
+async def handle(broker: "BrokerServices", request: "Request") -> ListGroupsResponse:
+    """Lists all groups, or answers COORDINATOR_LOAD_IN_PROGRESS, because an incomplete list would look
+    complete.
+    """
     body: ListGroupsRequest = request.body
-    groups = [
-        listed
-        for shard in broker.groups.shards()
-        for listed in shard.list_groups(body.states_filter, body.types_filter)
-    ]
-    return ListGroupsResponse(groups=groups)
+    wanted = GroupFilter()
+    async for name in broker.time_slices.each(body.states_filter):
+        wanted.add_state(name)
+    async for name in broker.time_slices.each(body.types_filter):
+        wanted.add_type(name)
+    return ListGroupsResponse(groups=streamed(_selected(broker, list(broker.groups.shards()), wanted)))
+
+
+async def _selected(
+    broker: "BrokerServices", shards: "list[GroupShard]", wanted: GroupFilter
+) -> AsyncIterator[ListedGroup]:
+    """Yields the groups that the filter selects; rests also between those that it does not."""
+    for shard in shards:
+        async for group in broker.time_slices.each(shard.list_groups()):
+            if wanted.selects(group):
+                yield group

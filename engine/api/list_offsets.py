@@ -1,20 +1,24 @@
-"""ListOffsets: the offset of a timestamp, or of one of the special places of a log."""
+"""Handles ListOffsets: finds the offset of a timestamp or of a special position of a log."""
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import AsyncIterator, Iterator
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from bowstring._native.log import LogError
+from bowstring._native.log.partition_log import LogError, PartitionLog
+from bowstring._native.protocol.message_steps import PAUSE
 from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
+    ListOffsetsTopic,
     ListOffsetsTopicResponse,
 )
+from bowstring.engine.requests.time_slices import portions, streamed
 
 if TYPE_CHECKING:
-    from bowstring.engine.broker.broker import Broker
-    from bowstring.engine.broker.request import Request
+    from bowstring.engine.requests.broker_services import BrokerServices
+    from bowstring.engine.requests.request import Request
 
 LATEST: Final = -1
 EARLIEST: Final = -2
@@ -33,72 +37,131 @@ _MIN_VERSION: Final = {
 }
 _CONSUMER: Final = -1
 _READ_COMMITTED: Final = 1
+_EPOCH_VERSION: Final = 4
+_SEARCHES_AT_ONCE: Final = 64
 
 Position = tuple[int, int, int]
-"""Timestamp, offset and leader epoch, each -1 when there is none."""
+"""Timestamp, offset and leader epoch; each is -1 when there is none."""
 _NOWHERE: Final[Position] = (-1, -1, -1)
 
 
-async def handle(broker: "Broker", request: "Request") -> ListOffsetsResponse:
+class Search(NamedTuple):
+    """A search by timestamp in a log; results at or beyond `end` are ignored."""
+
+    log: PartitionLog
+    timestamp: int
+    end: int
+
+
+async def handle(broker: "BrokerServices", request: "Request") -> ListOffsetsResponse:
     """Finds offsets.
 
-    Behaviour: a consumer sees no further than the high watermark, with read_committed no further than the
-    last stable offset; a replica sees the log end. A timestamp later than every record gives offset -1. A
-    partition named twice is refused.
+    Behaviour: a consumer sees offsets up to the high watermark, with read_committed up to the last stable
+    offset; a replica sees the log end. A timestamp later than every record gives offset -1. A partition named
+    twice is refused.
 
     Versions: 2 adds the isolation level (KIP-98); 4 leader epochs (KIP-320); 7 the record with the largest
-    timestamp (KIP-734); 8 and 9 the ends of what is local and tiered (KIP-405, KIP-1005); 10 a timeout for
-    remote reads; 11 the first offset not uploaded yet (KIP-1023). Without remote storage everything is
-    local and nothing tiered.
+    timestamp (KIP-734); 8 and 9 the ends of local and tiered data (KIP-405, KIP-1005); 10 a timeout for
+    remote reads; 11 the first offset that is not uploaded yet (KIP-1023). Without remote storage all data is
+    local.
     """
     body: ListOffsetsRequest = request.body
-    named: dict[tuple[str, int], int] = {}
-    for topic in body.topics:
-        for partition in topic.partitions:
-            key = (topic.name, partition.partition_index)
-            named[key] = named.get(key, 0) + 1
+    # Strings, because a million other objects would burden the garbage collector.
+    seen: set[str] = set()
+    twice: set[str] = set()
+    searching = False
+    async for topic in broker.time_slices.each(body.topics):
+        async for partition in broker.time_slices.each(topic.partitions):
+            key = _key(topic.name, partition.partition_index)
+            if key in seen:
+                twice.add(key)
+            seen.add(key)
+            searching = searching or _is_searched_for(partition.timestamp)
+    partitions = _searched if searching else _looked_up
     return ListOffsetsResponse(
-        topics=[
+        topics=streamed(
             ListOffsetsTopicResponse(
-                name=topic.name,
-                partitions=[
-                    _answer(
-                        broker,
-                        request,
-                        topic.name,
-                        partition,
-                        duplicate=named[(topic.name, partition.partition_index)] > 1,
-                    )
-                    for partition in topic.partitions
-                ],
+                name=topic.name, partitions=streamed(partitions(broker, request, topic, twice))
             )
+            if len(topic.partitions) > 0
+            else PAUSE
             for topic in body.topics
-            if topic.partitions
-        ]
+        )
     )
+
+
+def _key(topic: str, index: int) -> str:
+    return f"{index} {topic}"
+
+
+def _is_searched_for(timestamp: int) -> bool:
+    return timestamp >= 0 or timestamp == MAX_TIMESTAMP
+
+
+def _looked_up(
+    broker: "BrokerServices", request: "Request", topic: ListOffsetsTopic, twice: set[str]
+) -> Iterator[ListOffsetsPartitionResponse]:
+    for partition in topic.partitions:
+        yield _answer(broker, request, topic.name, partition, twice)[0]
+
+
+async def _searched(
+    broker: "BrokerServices", request: "Request", topic: ListOffsetsTopic, twice: set[str]
+) -> AsyncIterator[ListOffsetsPartitionResponse]:
+    """Searches by timestamp on another thread, some at a time, because the segments may not be in memory."""
+    for portion in portions(topic.partitions, _SEARCHES_AT_ONCE):
+        answers = [_answer(broker, request, topic.name, partition, twice) for partition in portion]
+        searches = [(response, search) for response, search in answers if search is not None]
+        if searches:
+            await broker.disk_reads.run(_search, searches, request.version)
+        for response, _ in answers:
+            yield response
+
+
+def _search(searches: list[tuple[ListOffsetsPartitionResponse, "Search"]], version: int) -> None:
+    """Runs searches on a thread that may wait for the disk."""
+    for response, (log, timestamp, end) in searches:
+        try:
+            found = log.max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
+        except LogError as error:
+            response.error_code = error.code
+            continue
+        _fill(response, found if found is not None and found[1] < end else _NOWHERE, version)
 
 
 def _answer(
-    broker: "Broker", request: "Request", topic: str, wanted: ListOffsetsPartition, *, duplicate: bool
-) -> ListOffsetsPartitionResponse:
-    index = wanted.partition_index
+    broker: "BrokerServices",
+    request: "Request",
+    topic: str,
+    wanted: ListOffsetsPartition,
+    twice: set[str],
+) -> tuple[ListOffsetsPartitionResponse, "Search | None"]:
+    """Returns the answer for a partition, or the search that is needed for it."""
+    response = ListOffsetsPartitionResponse(partition_index=wanted.partition_index)
     try:
-        if duplicate:
+        if _key(topic, wanted.partition_index) in twice:
             raise KafkaError(Errors.INVALID_REQUEST)
         if wanted.timestamp < 0 and request.version < _MIN_VERSION.get(wanted.timestamp, 0x7FFF):
             raise KafkaError(Errors.UNSUPPORTED_VERSION)
-        timestamp, offset, epoch = _find(broker, request.body, topic, wanted)
-    except (KafkaError, LogError) as error:
-        return ListOffsetsPartitionResponse(partition_index=index, error_code=error.code)
-    return ListOffsetsPartitionResponse(
-        partition_index=index,
-        timestamp=timestamp,
-        offset=offset,
-        leader_epoch=epoch if request.version >= 4 else -1,
-    )
+        found = _find(broker, request.body, topic, wanted)
+    except KafkaError as error:
+        response.error_code = error.code
+        return response, None
+    if isinstance(found, Search):
+        return response, found
+    _fill(response, found, request.version)
+    return response, None
 
 
-def _find(broker: "Broker", body: ListOffsetsRequest, topic: str, wanted: ListOffsetsPartition) -> Position:
+def _fill(response: ListOffsetsPartitionResponse, found: Position, version: int) -> None:
+    response.timestamp, response.offset, epoch = found
+    if version >= _EPOCH_VERSION:
+        response.leader_epoch = epoch
+
+
+def _find(
+    broker: "BrokerServices", body: ListOffsetsRequest, topic: str, wanted: ListOffsetsPartition
+) -> "Position | Search":
     log = broker.leader_log(topic, wanted.partition_index, wanted.current_leader_epoch)
     if body.replica_id != _CONSUMER:
         end = log.log_end_offset
@@ -113,8 +176,4 @@ def _find(broker: "Broker", body: ListOffsetsRequest, topic: str, wanted: ListOf
         return -1, log.log_start_offset, log.epoch_for_offset(log.log_start_offset)
     if wanted.timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return _NOWHERE
-    if wanted.timestamp == MAX_TIMESTAMP:
-        found = log.max_timestamp()
-    else:
-        found = log.offset_for_timestamp(wanted.timestamp)
-    return found if found is not None and found[1] < end else _NOWHERE
+    return Search(log, wanted.timestamp, end)

@@ -1,12 +1,14 @@
-"""Metadata: brokers, topics, and who leads each partition."""
+"""Handles Metadata: returns brokers, topics, and the leader of each partition."""
 
+from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING, Final
 
+from bowstring._native.protocol.message_steps import PAUSE
 from bowstring.engine.api.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 from bowstring.engine.errors import Error, Errors, KafkaError
 from bowstring.engine.metadata.image import TopicImage
 from bowstring.engine.metadata.names import GROUPS_TOPIC, METADATA_TOPIC, is_internal, topic_name_problem
-from bowstring.engine.metadata.topic_changes import NewTopic, create_topic
+from bowstring.engine.metadata.topic_changes import MAX_PARTITIONS_PER_REQUEST, NewTopic, create_topic
 from bowstring.engine.protocol import ZERO_UUID, random_uuid
 from bowstring.engine.protocol.messages.metadata import (
     MetadataRequest,
@@ -15,26 +17,26 @@ from bowstring.engine.protocol.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from bowstring.engine.requests.time_slices import streamed
 
 if TYPE_CHECKING:
-    from bowstring.engine.broker.broker import Broker
-    from bowstring.engine.broker.request import Request
+    from bowstring.engine.requests.broker_services import BrokerServices
+    from bowstring.engine.requests.request import Request
 
 
-NO_LEADER: Final = Errors.LEADER_NOT_AVAILABLE.code
+_ID_VERSION: Final = 12
 
 
-async def handle(broker: "Broker", request: "Request") -> MetadataResponse:
+async def handle(broker: "BrokerServices", request: "Request") -> MetadataResponse:
     """Describes the cluster.
 
-    Behaviour: null topics (in version 0: none) ask for all topics, an empty list for none. A topic that is
-    not there is created when the client and auto.create.topics.enable allow it; the answer is then
-    UNKNOWN_TOPIC_OR_PARTITION, as Kafka has it, and the client asks again. Topics asked for by id are never
-    created.
+    Behaviour: null topics (in version 0: none) ask for all topics, an empty list for none. A missing topic is
+    created when the client and auto.create.topics.enable allow it. As in Kafka, the answer is then
+    UNKNOWN_TOPIC_OR_PARTITION, and the client asks again. Topics requested by id are never created.
 
-    Versions: 1 adds rack, controller and internal topics; 2 the cluster id; 4 allow_auto_topic_creation;
-    5 offline replicas; 7 leader epochs; 8 authorized operations (KIP-430), of the cluster up to 10 only;
-    10 topic ids in the response, 12 in the request (KIP-516); 13 a top-level error code.
+    Versions: 1 adds rack, controller and internal topics; 2 the cluster id; 4 allow_auto_topic_creation; 5
+    offline replicas; 7 leader epochs; 8 authorized operations (KIP-430), of the cluster up to 10 only; 10
+    topic ids in the response, 12 in the request (KIP-516); 13 a top-level error code.
     """
     body: MetadataRequest = request.body
     response = MetadataResponse(
@@ -47,43 +49,89 @@ async def handle(broker: "Broker", request: "Request") -> MetadataResponse:
     operations = TOPIC_OPERATIONS if body.include_topic_authorized_operations else NOT_ASKED
     image = broker.metadata.image
     if body.topics is None or (request.version == 0 and not body.topics):
-        response.topics = [_topic(broker, topic, operations) for topic in image.topics.values()]
+        topics = list(image.topics.values())
+        response.topics = streamed(_topic(broker, topic, operations) for topic in topics)
         return response
-    problem = _problem(body, request.version)
-    if problem is not None:
-        return _refusal(body, problem)
-    ids = {topic.topic_id: None for topic in body.topics if topic.topic_id != ZERO_UUID}
-    if ids:
-        response.topics = [_topic_of_id(broker, topic_id, operations) for topic_id in ids]
-        return response
-    may_create = body.allow_auto_topic_creation and broker.configs.value("auto.create.topics.enable")
-    for name in {topic.name or "": None for topic in body.topics}:
-        found = image.topics.get(name)
-        if found is not None:
-            response.topics.append(_topic(broker, found, operations))
-        else:
-            error = await _create(broker, name) if may_create else _absence(name)
-            response.topics.append(_missing(error, name, operations))
+    by_id = False
+    async for topic in broker.time_slices.each(body.topics):
+        by_id = by_id or topic.topic_id != ZERO_UUID
+        if request.version < _ID_VERSION and (by_id or topic.name is None):
+            return _refusal(body, Errors.INVALID_REQUEST)
+    if by_id:
+        response.topics = streamed(_of_ids(broker, body, operations))
+    else:
+        missing = 0
+        if body.allow_auto_topic_creation and broker.configs.value("auto.create.topics.enable"):
+            missing = await _count_missing(broker, body)
+        # As in Kafka, which asks its controller for all of them at once: if there are too many, none is
+        # created.
+        too_many = missing * broker.configs.value("num.partitions") > MAX_PARTITIONS_PER_REQUEST
+        make = _made if missing and not too_many else _of_names
+        response.topics = streamed(make(broker, body, operations))
     return response
 
 
-def _problem(body: MetadataRequest, version: int) -> Error | None:
-    if version < 12 and any(topic.name is None or topic.topic_id != ZERO_UUID for topic in body.topics or ()):
-        return Errors.INVALID_REQUEST
-    return None
+async def _count_missing(broker: "BrokerServices", body: MetadataRequest) -> int:
+    topics = broker.metadata.image.topics
+    return len(
+        await broker.time_slices.different(
+            topic.name or "" for topic in body.topics or () if (topic.name or "") not in topics
+        )
+    )
+
+
+def _of_names(
+    broker: "BrokerServices", body: MetadataRequest, operations: int
+) -> Iterator[MetadataResponseTopic]:
+    named = set()
+    for topic in body.topics or ():
+        name = topic.name or ""
+        if name in named:
+            yield PAUSE
+            continue
+        named.add(name)
+        found = broker.metadata.image.topics.get(name)
+        if found is not None:
+            yield _topic(broker, found, operations)
+        else:
+            yield _missing(_absence(name), name, operations)
+
+
+def _of_ids(
+    broker: "BrokerServices", body: MetadataRequest, operations: int
+) -> Iterator[MetadataResponseTopic]:
+    named = {ZERO_UUID}
+    for topic in body.topics or ():
+        if topic.topic_id in named:
+            yield PAUSE
+            continue
+        named.add(topic.topic_id)
+        yield _topic_of_id(broker, topic.topic_id, operations)
+
+
+async def _made(
+    broker: "BrokerServices", body: MetadataRequest, operations: int
+) -> AsyncIterator[MetadataResponseTopic]:
+    """Yields existing topics, and for each missing one the result of creating it."""
+    for name in await broker.time_slices.different(topic.name or "" for topic in body.topics or ()):
+        found = broker.metadata.image.topics.get(name)
+        if found is not None:
+            yield _topic(broker, found, operations)
+        else:
+            yield _missing(await _create(broker, name), name, operations)
 
 
 def _refusal(body: MetadataRequest, error: Error) -> MetadataResponse:
     return MetadataResponse(
         error_code=error.code,
-        topics=[
+        topics=streamed(
             MetadataResponseTopic(error_code=error.code, name=topic.name or "", topic_id=topic.topic_id)
             for topic in body.topics or ()
-        ],
+        ),
     )
 
 
-def _brokers(broker: "Broker", listener: str) -> list[MetadataResponseBroker]:
+def _brokers(broker: "BrokerServices", listener: str) -> list[MetadataResponseBroker]:
     return [
         MetadataResponseBroker(node_id=each.id, host=endpoint.host, port=endpoint.port, rack=each.rack)
         for each in broker.metadata.image.brokers.values()
@@ -91,14 +139,14 @@ def _brokers(broker: "Broker", listener: str) -> list[MetadataResponseBroker]:
     ]
 
 
-def _topic(broker: "Broker", topic: TopicImage, operations: int) -> MetadataResponseTopic:
+def _topic(broker: "BrokerServices", topic: TopicImage, operations: int) -> MetadataResponseTopic:
     offline, missing = broker.logs.offline_of(topic.name)
     return MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.id,
         is_internal=is_internal(topic.name),
         topic_authorized_operations=operations,
-        partitions=[
+        partitions=streamed(
             MetadataResponsePartition(
                 error_code=Errors.LEADER_NOT_AVAILABLE.code
                 if partition.leader < 0 or index in missing
@@ -111,11 +159,11 @@ def _topic(broker: "Broker", topic: TopicImage, operations: int) -> MetadataResp
                 offline_replicas=[broker.node_id] if index in offline or index in missing else [],
             )
             for index, partition in enumerate(topic.partitions)
-        ],
+        ),
     )
 
 
-def _topic_of_id(broker: "Broker", topic_id: bytes, operations: int) -> MetadataResponseTopic:
+def _topic_of_id(broker: "BrokerServices", topic_id: bytes, operations: int) -> MetadataResponseTopic:
     topic = broker.metadata.image.topics_by_id.get(topic_id)
     if topic is None:
         return MetadataResponseTopic(error_code=Errors.UNKNOWN_TOPIC_ID.code, name=None, topic_id=topic_id)
@@ -135,13 +183,13 @@ def _absence(name: str) -> Error:
     return Errors.INVALID_TOPIC_EXCEPTION if topic_name_problem(name) else Errors.UNKNOWN_TOPIC_OR_PARTITION
 
 
-async def _create(broker: "Broker", name: str) -> Error:
-    """Creates a topic and returns what the client is told: to ask again, or why not."""
+async def _create(broker: "BrokerServices", name: str) -> Error:
+    """Creates a topic and returns the error for the client: to ask again, or the reason of the failure."""
     try:
         if name == GROUPS_TOPIC:
             await broker.groups.ensure_topic()
         elif is_internal(name) or name == METADATA_TOPIC:
-            # Their coordinators are not there yet; the metadata log is never a topic.
+            # Transactions and share groups have no coordinator yet; the metadata log is never a topic.
             return Errors.UNKNOWN_TOPIC_OR_PARTITION
         else:
             async with broker.metadata.changing() as image:
@@ -149,6 +197,6 @@ async def _create(broker: "Broker", name: str) -> Error:
                     wanted = create_topic(image, broker.configs, NewTopic(name), random_uuid())
                     await broker.changes.commit(wanted)
     except KafkaError as error:
-        # Kafka creates behind the answer, which hides every cause but a bad name.
+        # Kafka creates topics after the answer, so clients see no error but that of an invalid name.
         return Errors.UNKNOWN_TOPIC_OR_PARTITION if topic_name_problem(name) is None else error.error
     return Errors.UNKNOWN_TOPIC_OR_PARTITION

@@ -1,13 +1,17 @@
-"""OffsetCommit: stores the offsets a group has consumed up to.
+"""Handles OffsetCommit: stores the offsets up to which a group has consumed.
 
 Versions: 2-4 a retention time; 6 leader epochs; 7 static members; 9 member epochs and GROUP_ID_NOT_FOUND; 10
 topic ids instead of names.
 """
 
+from collections.abc import Iterator
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from bowstring.engine.api.join_group import request_context
-from bowstring.engine.errors import Errors, KafkaError
+from bowstring.engine.api.partition_answers import Answers
+from bowstring.engine.errors import Error, Errors, KafkaError
+from bowstring.engine.groups.append_errors import append_error_of_group
 from bowstring.engine.groups.offset_requests import commit_error
 from bowstring.engine.protocol.ids import ZERO_UUID
 from bowstring.engine.protocol.messages.offset_commit import (
@@ -17,36 +21,144 @@ from bowstring.engine.protocol.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+from bowstring.engine.requests.time_slices import is_large, streamed
 
 if TYPE_CHECKING:
-    from bowstring.engine.broker.broker import Broker
-    from bowstring.engine.broker.request import Request
     from bowstring.engine.metadata.image import ClusterImage
+    from bowstring.engine.requests.broker_services import BrokerServices
+    from bowstring.engine.requests.request import Request
 
 _TOPIC_ID_VERSION = 10
+_AT_ONCE = 500
+# Minimum size of the record of one committed offset, beyond group, topic and metadata.
+_RECORD_MIN_BYTES = 40
+_TOO_MUCH = append_error_of_group(Errors.MESSAGE_TOO_LARGE)
 
 
-async def handle(broker: "Broker", request: "Request") -> OffsetCommitResponse:
-    """Commits for the partitions that exist; the others get errors of their own."""
+async def handle(broker: "BrokerServices", request: "Request") -> OffsetCommitResponse:
+    """Commits for the partitions that exist; other partitions get their own errors."""
     body: OffsetCommitRequest = request.body
+    if is_large(body.topics) or any(len(topic.partitions) > _AT_ONCE for topic in body.topics):
+        return await _commit_in_portions(broker, request)
     refused: list[OffsetCommitResponseTopic] = []
     body.topics = [
         known
         for topic in body.topics
         if (known := _known(broker.metadata.image, topic, request.version, refused)).partitions
     ]
-    answer = OffsetCommitResponse()
-    if body.topics:
-        context = request_context(request)
-        try:
-            answer = await broker.groups.ask(
-                body.group_id,
-                lambda shard, token, now_ms: shard.commit_offsets(body, context, token, now_ms),
-            )
-        except KafkaError as error:
-            answer = commit_error(body, error.error)
+    answer = await _commit(broker, request, body.topics) if body.topics else OffsetCommitResponse()
     answer.topics = _merged(refused, answer.topics)
     return answer
+
+
+# ---- very many partitions
+
+
+async def _commit_in_portions(broker: "BrokerServices", request: "Request") -> OffsetCommitResponse:
+    """Commits some hundred partitions at a time, each portion in one append. As with a single append, refuses
+    all partitions if together they exceed the most that one append may hold.
+    """
+    body: OffsetCommitRequest = request.body
+    answers = Answers()
+    # As in Kafka, refused partitions come first.
+    size_bytes = 0
+    async for topic in broker.time_slices.each(body.topics):
+        name, topic_id, count, error = _found(broker.metadata.image, topic, request.version)
+        async for part in broker.time_slices.each(topic.partitions):
+            if not 0 <= part.partition_index < count:
+                refused_id = topic_id if count or request.version >= _TOPIC_ID_VERSION else ZERO_UUID
+                answers.add(name, refused_id, part.partition_index, error.code)
+            else:
+                size_bytes += _RECORD_MIN_BYTES + len(body.group_id) + len(name)
+                size_bytes += len(part.committed_metadata or "")
+    too_much = size_bytes > broker.groups.max_batch_bytes
+    portion: list[OffsetCommitRequestTopic] = []
+    room = _AT_ONCE
+    async for topic in broker.time_slices.each(body.topics):
+        name, topic_id, count, _ = _found(broker.metadata.image, topic, request.version)
+        known = (part for part in topic.partitions if 0 <= part.partition_index < count)
+        while partitions := list(islice(known, room)):
+            portion.append(OffsetCommitRequestTopic(name=name, topic_id=topic_id, partitions=partitions))
+            room -= len(partitions)
+            if room == 0:
+                await _commit_portion(broker, request, portion, answers, too_much=too_much)
+                portion, room = [], _AT_ONCE
+    await _commit_portion(broker, request, portion, answers, too_much=too_much)
+    return OffsetCommitResponse(topics=streamed(answers.topics(_answer)))
+
+
+def _answer(name: str, topic_id: bytes, partitions: Iterator[tuple[int, int]]) -> OffsetCommitResponseTopic:
+    return OffsetCommitResponseTopic(
+        name=name,
+        topic_id=topic_id,
+        partitions=streamed(
+            OffsetCommitResponsePartition(partition_index=index, error_code=code)
+            for index, code in partitions
+        ),
+    )
+
+
+async def _commit_portion(
+    broker: "BrokerServices",
+    request: "Request",
+    portion: list[OffsetCommitRequestTopic],
+    answers: Answers,
+    *,
+    too_much: bool,
+) -> None:
+    if too_much:
+        answer = commit_error(OffsetCommitRequest(topics=portion), _TOO_MUCH)
+    elif portion:
+        answer = await _commit(broker, request, portion)
+    else:
+        return
+    for topic in answer.topics:
+        for part in topic.partitions:
+            answers.add(topic.name, topic.topic_id, part.partition_index, part.error_code)
+    if broker.time_slices.over():
+        await broker.time_slices.rest()
+
+
+async def _commit(
+    broker: "BrokerServices", request: "Request", topics: list[OffsetCommitRequestTopic]
+) -> OffsetCommitResponse:
+    whole: OffsetCommitRequest = request.body
+    body = OffsetCommitRequest(
+        group_id=whole.group_id,
+        generation_id_or_member_epoch=whole.generation_id_or_member_epoch,
+        member_id=whole.member_id,
+        group_instance_id=whole.group_instance_id,
+        retention_time_ms=whole.retention_time_ms,
+        topics=topics,
+    )
+    context = request_context(request)
+    try:
+        answer: OffsetCommitResponse = await broker.groups.ask(
+            body.group_id, lambda shard, token, now_ms: shard.commit_offsets(body, context, token, now_ms)
+        )
+    except KafkaError as error:
+        return commit_error(body, error.error)
+    return answer
+
+
+def _found(
+    image: "ClusterImage", topic: OffsetCommitRequestTopic, version: int
+) -> tuple[str, bytes, int, Error]:
+    """Returns name, id and number of partitions of a topic (0: it does not exist), and the error of all other
+    partitions.
+    """
+    if version >= _TOPIC_ID_VERSION:
+        found = image.topics_by_id.get(topic.topic_id)
+        error = Errors.UNKNOWN_TOPIC_ID if found is None else Errors.UNKNOWN_TOPIC_OR_PARTITION
+    else:
+        found = image.topics.get(topic.name)
+        error = Errors.UNKNOWN_TOPIC_OR_PARTITION
+    if found is None:
+        return topic.name, topic.topic_id, 0, error
+    return found.name, found.id, len(found.partitions), error
+
+
+# ---- as many as clients commit
 
 
 def _known(
@@ -55,21 +167,14 @@ def _known(
     version: int,
     refused: list[OffsetCommitResponseTopic],
 ) -> OffsetCommitRequestTopic:
-    """The topic with name and id and those of its partitions that exist; the rest goes to `refused`."""
-    if version >= _TOPIC_ID_VERSION:
-        found = image.topics_by_id.get(topic.topic_id)
-        error = Errors.UNKNOWN_TOPIC_ID if found is None else Errors.UNKNOWN_TOPIC_OR_PARTITION
-    else:
-        found = image.topics.get(topic.name)
-        error = Errors.UNKNOWN_TOPIC_OR_PARTITION
-    count = 0 if found is None else len(found.partitions)
-    name, topic_id = (topic.name, topic.topic_id) if found is None else (found.name, found.id)
+    """Returns the topic with name and id and its existing partitions; adds the others to `refused`."""
+    name, topic_id, count, error = _found(image, topic, version)
     unknown = [part for part in topic.partitions if not 0 <= part.partition_index < count]
     if unknown:
         refused.append(
             OffsetCommitResponseTopic(
                 name=name,
-                topic_id=topic_id if found is not None or version >= _TOPIC_ID_VERSION else ZERO_UUID,
+                topic_id=topic_id if count or version >= _TOPIC_ID_VERSION else ZERO_UUID,
                 partitions=[
                     OffsetCommitResponsePartition(partition_index=part.partition_index, error_code=error.code)
                     for part in unknown
@@ -83,7 +188,7 @@ def _known(
 def _merged(
     refused: list[OffsetCommitResponseTopic], answered: list[OffsetCommitResponseTopic]
 ) -> list[OffsetCommitResponseTopic]:
-    """Each topic once, what was refused first, as Kafka has it."""
+    """Merges answers so that each topic appears once; as in Kafka, refused partitions come first."""
     topics = {(topic.name, topic.topic_id): topic for topic in refused}
     for topic in answered:
         known = topics.setdefault((topic.name, topic.topic_id), topic)

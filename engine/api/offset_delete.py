@@ -1,8 +1,12 @@
-"""OffsetDelete: deletes committed offsets of a group (KIP-496)."""
+"""Handles OffsetDelete: deletes committed offsets of a group (KIP-496)."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, Final
 
+from bowstring.engine.api.partition_answers import Answers
 from bowstring.engine.errors import Errors
+from bowstring.engine.protocol.ids import ZERO_UUID
 from bowstring.engine.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestTopic,
@@ -10,42 +14,74 @@ from bowstring.engine.protocol.messages.offset_delete import (
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
+from bowstring.engine.requests.time_slices import streamed
 
 if TYPE_CHECKING:
-    from bowstring.engine.broker.broker import Broker
-    from bowstring.engine.broker.request import Request
+    from bowstring.engine.metadata.image import ClusterImage
+    from bowstring.engine.requests.broker_services import BrokerServices
+    from bowstring.engine.requests.request import Request
+
+_AT_ONCE: Final = 500
 
 
-async def handle(broker: "Broker", request: "Request") -> OffsetDeleteResponse:
-    """Deletes those of partitions that exist; the group's errors come before those of its partitions."""
+async def handle(broker: "BrokerServices", request: "Request") -> OffsetDeleteResponse:
+    """Deletes offsets of existing partitions; errors of the group come before those of its partitions."""
     body: OffsetDeleteRequest = request.body
     image = broker.metadata.image
-    known: list[OffsetDeleteRequestTopic] = []
-    unknown: dict[str, list[OffsetDeleteResponsePartition]] = {}
-    for topic in body.topics:
-        found = image.topics.get(topic.name)
-        count = 0 if found is None else len(found.partitions)
-        there = [part for part in topic.partitions if 0 <= part.partition_index < count]
-        if there:
-            known.append(OffsetDeleteRequestTopic(name=topic.name, partitions=there))
-        missing = [
-            OffsetDeleteResponsePartition(
-                partition_index=part.partition_index, error_code=Errors.UNKNOWN_TOPIC_OR_PARTITION.code
-            )
-            for part in topic.partitions
-            if not 0 <= part.partition_index < count
-        ]
-        if missing:
-            unknown.setdefault(topic.name, []).extend(missing)
-    body.topics = known
+    answers = Answers()
+    # As in Kafka, refused partitions come first.
+    async for topic in broker.time_slices.each(body.topics):
+        count = _partitions(image, topic.name)
+        async for part in broker.time_slices.each(topic.partitions):
+            if not 0 <= part.partition_index < count:
+                answers.add(
+                    topic.name, ZERO_UUID, part.partition_index, Errors.UNKNOWN_TOPIC_OR_PARTITION.code
+                )
+    asked = False
+    portion: list[OffsetDeleteRequestTopic] = []
+    room = _AT_ONCE
+    async for topic in broker.time_slices.each(body.topics):
+        count = _partitions(image, topic.name)
+        known = (part for part in topic.partitions if 0 <= part.partition_index < count)
+        while there := list(islice(known, room)):
+            portion.append(OffsetDeleteRequestTopic(name=topic.name, partitions=there))
+            room -= len(there)
+            if room == 0:
+                if code := await _delete(broker, body.group_id, portion, answers):
+                    return OffsetDeleteResponse(error_code=code)
+                portion, room, asked = [], _AT_ONCE, True
+    if (portion or not asked) and (code := await _delete(broker, body.group_id, portion, answers)):
+        return OffsetDeleteResponse(error_code=code)
+    return OffsetDeleteResponse(topics=streamed(answers.topics(_answer)))
+
+
+def _answer(name: str, topic_id: bytes, partitions: Iterator[tuple[int, int]]) -> OffsetDeleteResponseTopic:
+    return OffsetDeleteResponseTopic(
+        name=name,
+        partitions=streamed(
+            OffsetDeleteResponsePartition(partition_index=index, error_code=code)
+            for index, code in partitions
+        ),
+    )
+
+
+def _partitions(image: "ClusterImage", topic: str) -> int:
+    found = image.topics.get(topic)
+    return 0 if found is None else len(found.partitions)
+
+
+async def _delete(
+    broker: "BrokerServices", group_id: str, topics: list[OffsetDeleteRequestTopic], answers: Answers
+) -> int:
+    """Deletes offsets of some partitions in one append; returns the error code of the group."""
+    body = OffsetDeleteRequest(group_id=group_id, topics=topics)
     answer: OffsetDeleteResponse = await broker.groups.ask(
-        body.group_id, lambda shard, token, now_ms: shard.delete_offsets(body, token)
+        group_id, lambda shard, token, now_ms: shard.delete_offsets(body, token)
     )
     if not answer.error_code:
-        # each topic once, what was refused first, as Kafka has it
-        for answered in answer.topics:
-            unknown.setdefault(answered.name, []).extend(answered.partitions)
-        answer.topics = [
-            OffsetDeleteResponseTopic(name=name, partitions=parts) for name, parts in unknown.items()
-        ]
-    return answer
+        for topic in answer.topics:
+            for part in topic.partitions:
+                answers.add(topic.name, ZERO_UUID, part.partition_index, part.error_code)
+        if broker.time_slices.over():
+            await broker.time_slices.rest()
+    return answer.error_code

@@ -1,10 +1,12 @@
-"""OffsetFetch: reads the offsets groups have committed.
+"""Handles OffsetFetch: returns committed offsets of groups.
 
-Versions: 2 all topics of the group, and an error of the whole; 7 stable offsets only (KIP-447); 8 several
-groups (KIP-709); 9 member ids and epochs; 10 topic ids instead of names.
+Versions: 2 all topics of the group, and a top-level error; 7 stable offsets only (KIP-447); 8 several groups
+(KIP-709); 9 member ids and epochs; 10 topic ids instead of names.
 """
 
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator, Iterator, Mapping
+from itertools import chain
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bowstring.engine.errors import Error, Errors, KafkaError
 from bowstring.engine.protocol.ids import ZERO_UUID
@@ -19,107 +21,239 @@ from bowstring.engine.protocol.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
+from bowstring.engine.requests.time_slices import portions, streamed
 
 if TYPE_CHECKING:
-    from bowstring.engine.broker.broker import Broker
-    from bowstring.engine.broker.request import Request
+    from bowstring.engine.requests.broker_services import BrokerServices
+    from bowstring.engine.requests.request import Request
 
 _GROUP_ERROR_VERSION = 2
 _BATCH_VERSION = 8
 _TOPIC_ID_VERSION = 10
 _NO_OFFSET = -1
+_AT_ONCE = 500
 
 
-async def handle(broker: "Broker", request: "Request") -> OffsetFetchResponse:
-    """One answer for every group asked for, in order."""
+async def handle(broker: "BrokerServices", request: "Request") -> OffsetFetchResponse:
+    """Answers for every requested group, in order."""
     body: OffsetFetchRequest = request.body
     if request.version >= _BATCH_VERSION:
-        groups = [await _fetch(broker, request, group) for group in body.groups]
-        return OffsetFetchResponse(groups=groups)
-    topics = None
-    if body.topics is not None:
-        topics = [
-            OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes)
-            for topic in body.topics
-        ]
-    group = await _fetch(broker, request, OffsetFetchRequestGroup(group_id=body.group_id, topics=topics))
-    return _single(group)
+        return OffsetFetchResponse(groups=streamed(_groups(broker, request)))
+    topics: Any = body.topics
+    group = OffsetFetchRequestGroup(group_id=body.group_id, topics=topics)
+    answer = OffsetFetchResponse()
+    fetched = await _fetch(broker, request, group, answer)
+    answer.error_code = fetched.error_code
+    answer.topics = streamed(_singles(fetched.topics))
+    return answer
 
 
-def _single(group: OffsetFetchResponseGroup) -> OffsetFetchResponse:
-    """The form of versions before 8."""
-    return OffsetFetchResponse(
-        error_code=group.error_code,
-        topics=[
-            OffsetFetchResponseTopic(
-                name=topic.name,
-                partitions=[
-                    OffsetFetchResponsePartition(
-                        partition_index=part.partition_index,
-                        committed_offset=part.committed_offset,
-                        committed_leader_epoch=part.committed_leader_epoch,
-                        metadata=part.metadata,
-                        error_code=part.error_code,
-                    )
-                    for part in topic.partitions
-                ],
-            )
-            for topic in group.topics
-        ],
-    )
+async def _groups(broker: "BrokerServices", request: "Request") -> AsyncIterator[OffsetFetchResponseGroup]:
+    for group in request.body.groups:
+        answer = OffsetFetchResponseGroup(group_id=group.group_id)
+        fetched = await _fetch(broker, request, group, answer)
+        answer.error_code, answer.topics = fetched.error_code, fetched.topics
+        yield answer
+
+
+async def _singles(topics: Any) -> AsyncIterator[OffsetFetchResponseTopic]:
+    """Converts topics to the form of versions before 8."""
+    async for topic in _all_of(topics):
+        yield OffsetFetchResponseTopic(name=topic.name, partitions=streamed(_single(topic.partitions)))
+
+
+async def _single(partitions: Any) -> AsyncIterator[OffsetFetchResponsePartition]:
+    async for part in _all_of(partitions):
+        yield OffsetFetchResponsePartition(
+            partition_index=part.partition_index,
+            committed_offset=part.committed_offset,
+            committed_leader_epoch=part.committed_leader_epoch,
+            metadata=part.metadata,
+            error_code=part.error_code,
+        )
+
+
+async def _all_of(elements: Any) -> AsyncIterator[Any]:
+    """Returns the elements of a list or of an asynchronous generator."""
+    if hasattr(elements, "__anext__"):
+        async for each in elements:
+            yield each
+    else:
+        for each in elements:
+            yield each
+
+
+# ---- one group
+
+
+class Fetched(NamedTuple):
+    """Answer for one group; topics may still be generated, and an error may come with them."""
+
+    error_code: int
+    topics: Any
 
 
 async def _fetch(
-    broker: "Broker", request: "Request", group: OffsetFetchRequestGroup
-) -> OffsetFetchResponseGroup:
-    image = broker.metadata.image
-    by_id = request.version >= _TOPIC_ID_VERSION
-    unknown: list[OffsetFetchResponseTopics] = []
-    everything = group.topics is None
-    if group.topics is not None and by_id:
-        known = []
-        for topic in group.topics:
-            found = image.topics_by_id.get(topic.topic_id)
+    broker: "BrokerServices", request: "Request", group: OffsetFetchRequestGroup, answer: Any
+) -> Fetched:
+    """Asks the coordinator for some hundred partitions at a time; sets a late error in `answer`."""
+    if group.topics is None:
+        try:
+            held = broker.groups.shard_of(group.group_id).offsets.of_group(group.group_id)
+        except KafkaError as error:
+            return _refused(request, group.topics, error.error)
+        if sum(map(len, held.values())) <= _AT_ONCE:
+            return await _ask(broker, request, group, None)
+        wanted = _everything(broker, request, held)
+    else:
+        wanted = _asked_for(broker, request, group.topics)
+        if _is_small(group.topics):
+            known = list(wanted)
+            found = await _ask(broker, request, group, known)
+            if found.error_code == 0:
+                found.topics.extend(_unknown(broker, request, group.topics))
+            return found
+    return Fetched(0, _in_portions(broker, request, group, wanted, answer))
+
+
+def _is_small(topics: Any) -> bool:
+    return len(topics) <= _AT_ONCE and sum(len(topic.partition_indexes) for topic in topics) <= _AT_ONCE
+
+
+def _asked_for(
+    broker: "BrokerServices", request: "Request", topics: Any
+) -> Iterator[OffsetFetchRequestTopics]:
+    """Yields the requested topics that exist, by name."""
+    for topic in topics:
+        name, topic_id = topic.name, ZERO_UUID
+        if request.version >= _TOPIC_ID_VERSION:
+            topic_id = topic.topic_id
+            found = broker.metadata.image.topics_by_id.get(topic_id)
             if found is None:
-                unknown.append(_failed(topic, Errors.UNKNOWN_TOPIC_ID))
-            else:
-                topic.name = found.name
-                known.append(topic)
-        group.topics = known
+                continue
+            name = found.name
+        yield OffsetFetchRequestTopics(
+            name=name, topic_id=topic_id, partition_indexes=topic.partition_indexes
+        )
+
+
+def _unknown(
+    broker: "BrokerServices", request: "Request", topics: Any
+) -> Iterator[OffsetFetchResponseTopics]:
+    if request.version >= _TOPIC_ID_VERSION:
+        for topic in topics:
+            if topic.topic_id not in broker.metadata.image.topics_by_id:
+                yield _failed(topic, Errors.UNKNOWN_TOPIC_ID)
+
+
+def _everything(
+    broker: "BrokerServices", request: "Request", held: Mapping[str, Mapping[int, object]]
+) -> Iterator[OffsetFetchRequestTopics]:
+    """Yields all topics with offsets of the group; by id, only topics that exist."""
+    image = broker.metadata.image
+    for name in list(held):
+        topic = image.topics.get(name)
+        if request.version >= _TOPIC_ID_VERSION and topic is None:
+            continue
+        topic_id = ZERO_UUID if topic is None or request.version < _TOPIC_ID_VERSION else topic.id
+        yield OffsetFetchRequestTopics(
+            name=name, topic_id=topic_id, partition_indexes=list(held.get(name, ()))
+        )
+
+
+async def _ask(
+    broker: "BrokerServices",
+    request: "Request",
+    group: OffsetFetchRequestGroup,
+    topics: list[OffsetFetchRequestTopics] | None,
+) -> Fetched:
+    asked = OffsetFetchRequestGroup(
+        group_id=group.group_id,
+        member_id=group.member_id,
+        member_epoch=group.member_epoch,
+        topics=topics,
+    )
     try:
         answer: OffsetFetchResponseGroup = await broker.groups.ask(
             group.group_id,
             lambda shard, token, now_ms: shard.fetch_offsets(
-                group, token, require_stable=request.body.require_stable
+                asked, token, require_stable=request.body.require_stable
             ),
         )
     except KafkaError as error:
-        return _group_error(request.version, group, error.error)
-    if everything and by_id:
-        for topic_answer in answer.topics:
-            named = image.topics.get(topic_answer.name)
-            topic_answer.topic_id = ZERO_UUID if named is None else named.id
+        return _refused(request, group.topics if topics is None else topics, error.error)
+    if topics is None and request.version >= _TOPIC_ID_VERSION:
+        for topic in answer.topics:
+            named = broker.metadata.image.topics.get(topic.name)
+            topic.topic_id = ZERO_UUID if named is None else named.id
         answer.topics = [topic for topic in answer.topics if topic.topic_id != ZERO_UUID]
-    answer.topics += unknown
-    return answer
+    return Fetched(answer.error_code, answer.topics)
 
 
-def _group_error(version: int, group: OffsetFetchRequestGroup, error: Error) -> OffsetFetchResponseGroup:
-    """Version 1 has no place for it but the partitions."""
-    if version >= _GROUP_ERROR_VERSION:
-        return OffsetFetchResponseGroup(group_id=group.group_id, error_code=error.code)
-    topics = [_failed(topic, error) for topic in group.topics or []]
-    return OffsetFetchResponseGroup(group_id=group.group_id, topics=topics)
+async def _in_portions(
+    broker: "BrokerServices",
+    request: "Request",
+    group: OffsetFetchRequestGroup,
+    wanted: Iterator[OffsetFetchRequestTopics],
+    answer: Any,
+) -> AsyncIterator[OffsetFetchResponseTopics]:
+    portion: list[OffsetFetchRequestTopics] = []
+    partitions = 0
+    for topic in chain(wanted, (None,)):
+        if topic is None or partitions + len(topic.partition_indexes) > _AT_ONCE:
+            found = await _ask(broker, request, group, portion)
+            for each in found.topics:
+                yield each
+            if found.error_code:
+                answer.error_code = found.error_code
+                return
+            portion, partitions = [], 0
+        if topic is not None and len(topic.partition_indexes) > _AT_ONCE:
+            yield OffsetFetchResponseTopics(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partitions=streamed(_of_topic(broker, request, group, topic, answer)),
+            )
+        elif topic is not None:
+            portion.append(topic)
+            partitions += max(1, len(topic.partition_indexes))
+    for each in _unknown(broker, request, group.topics or ()):
+        yield each
+
+
+async def _of_topic(
+    broker: "BrokerServices",
+    request: "Request",
+    group: OffsetFetchRequestGroup,
+    topic: OffsetFetchRequestTopics,
+    answer: Any,
+) -> AsyncIterator[OffsetFetchResponsePartitions]:
+    for indexes in portions(topic.partition_indexes, _AT_ONCE):
+        part = OffsetFetchRequestTopics(name=topic.name, topic_id=topic.topic_id, partition_indexes=indexes)
+        found = await _ask(broker, request, group, [part])
+        for each in found.topics:
+            for partition in each.partitions:
+                yield partition
+        if found.error_code:
+            answer.error_code = found.error_code
+            return
+
+
+def _refused(request: "Request", topics: Any, error: Error) -> Fetched:
+    """Returns the error for each partition, because version 1 has no other field for it."""
+    if request.version >= _GROUP_ERROR_VERSION:
+        return Fetched(error.code, [])
+    return Fetched(0, [_failed(topic, error) for topic in topics or ()])
 
 
 def _failed(topic: OffsetFetchRequestTopics, error: Error) -> OffsetFetchResponseTopics:
     return OffsetFetchResponseTopics(
         name=topic.name,
         topic_id=topic.topic_id,
-        partitions=[
+        partitions=streamed(
             OffsetFetchResponsePartitions(
                 partition_index=index, committed_offset=_NO_OFFSET, metadata="", error_code=error.code
             )
             for index in topic.partition_indexes
-        ],
+        ),
     )

@@ -1,5 +1,8 @@
-"""OffsetForLeaderEpoch: where a leader epoch ends, by which a reader sees that it diverged (KIP-320)."""
+"""Handles OffsetForLeaderEpoch: returns where a leader epoch ends, so that a reader detects divergence
+(KIP-320).
+"""
 
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from bowstring.engine.errors import KafkaError
@@ -10,32 +13,39 @@ from bowstring.engine.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopicResult,
 )
+from bowstring.engine.requests.time_slices import streamed
 
 if TYPE_CHECKING:
-    from bowstring.engine.broker.broker import Broker
-    from bowstring.engine.broker.request import Request
+    from bowstring.engine.requests.broker_services import BrokerServices
+    from bowstring.engine.requests.request import Request
 
 
-async def handle(broker: "Broker", request: "Request") -> OffsetForLeaderEpochResponse:
-    """Finds the largest epoch not above the one asked for, and the offset at which it ends.
+async def handle(broker: "BrokerServices", request: "Request") -> OffsetForLeaderEpochResponse:
+    """Finds the largest epoch not above the requested one, and the offset at which it ends.
 
-    Behaviour: both are -1 when the log knows no such epoch.
+    Behaviour: both are -1 when the log has no such epoch.
 
-    Versions: 3 adds the replica id; 4 changes nothing but the encoding.
+    Versions: 3 adds the replica id; 4 changes only the encoding.
     """
     body: OffsetForLeaderEpochRequest = request.body
     return OffsetForLeaderEpochResponse(
-        topics=[
+        topics=streamed(
             OffsetForLeaderTopicResult(
-                topic=topic.topic,
-                partitions=[_end(broker, topic.topic, partition) for partition in topic.partitions],
+                topic=topic.topic, partitions=streamed(_ends(broker, topic.topic, topic.partitions))
             )
             for topic in body.topics
-        ]
+        )
     )
 
 
-def _end(broker: "Broker", topic: str, wanted: OffsetForLeaderPartition) -> EpochEndOffset:
+def _ends(
+    broker: "BrokerServices", topic: str, wanted: Iterable[OffsetForLeaderPartition]
+) -> Iterator[EpochEndOffset]:
+    for partition in wanted:
+        yield _end(broker, topic, partition)
+
+
+def _end(broker: "BrokerServices", topic: str, wanted: OffsetForLeaderPartition) -> EpochEndOffset:
     result = EpochEndOffset(partition=wanted.partition)
     try:
         log = broker.leader_log(topic, wanted.partition, wanted.current_leader_epoch)

@@ -1,4 +1,4 @@
-"""SyncGroup: hands a classic group its assignment, from the leader to every member.
+"""Handles SyncGroup: passes the leader's assignment of a classic group to every member.
 
 Versions: 3 static members; 5 the protocol's type and name, which must then be given.
 """
@@ -7,19 +7,26 @@ from typing import TYPE_CHECKING
 
 from bowstring.engine.errors import Errors
 from bowstring.engine.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from bowstring.engine.requests.time_slices import is_large
 
 if TYPE_CHECKING:
-    from bowstring.engine.broker.broker import Broker
-    from bowstring.engine.broker.request import Request
+    from bowstring.engine.requests.broker_services import BrokerServices
+    from bowstring.engine.requests.request import Request
 
 _PROTOCOL_REQUIRED_VERSION = 5
 
 
-async def handle(broker: "Broker", request: "Request") -> SyncGroupResponse:
-    """Answered when the leader's assignment is in the log."""
+async def handle(broker: "BrokerServices", request: "Request") -> SyncGroupResponse:
+    """Answers when the leader's assignment is in the log."""
     body: SyncGroupRequest = request.body
     if request.version >= _PROTOCOL_REQUIRED_VERSION and None in (body.protocol_type, body.protocol_name):
         return SyncGroupResponse(error_code=Errors.INCONSISTENT_GROUP_PROTOCOL.code)
+    if is_large(body.assignments):
+        # Ignores assignments of unknown members, because an attacker could send millions.
+        members = broker.groups.shard_of(body.group_id).members_of(body.group_id)
+        body.assignments = [
+            each async for each in broker.time_slices.each(body.assignments) if each.member_id in members
+        ]
     answer: SyncGroupResponse = await broker.groups.ask(
         body.group_id, lambda shard, token, now_ms: shard.sync(body, token, now_ms)
     )

@@ -1,1 +1,6 @@
-"""The broker around its native data plane: start-up, dispatch, topics, the metadata log, housekeeping."""
+"""Runs the broker around its native data plane: start and stop, dispatch, housekeeping, metrics.
+
+Imported by: broker, migration, serve.
+May import: _native.log, _native.protocol, _native.server, api, configs, engine, local, metadata,
+metadata.store, protocol, requests, storage.
+"""

@@ -1,4 +1,4 @@
-"""The broker: its parts, started in order and stopped in the reverse of it."""
+"""Starts the parts of the broker in order and stops them in reverse order."""
 
 import asyncio
 import os
@@ -7,63 +7,68 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
 
-from bowstring._native.dataplane import DataPlane
-from bowstring._native.log import LogError, PartitionLog
+from bowstring._native.log.partition_log import LogError, PartitionLog
+from bowstring._native.server.data_plane import DataPlane
+from bowstring.engine import event_log
 from bowstring.engine.api import ADVERTISED
-from bowstring.engine.broker import log_lines
-from bowstring.engine.broker.cleaner import LogCleaner
-from bowstring.engine.broker.cluster_changes import ClusterChanges
-from bowstring.engine.broker.data_directory import DataDirectory
 from bowstring.engine.broker.dispatch import Dispatcher
 from bowstring.engine.broker.file_limit import raise_file_limit
 from bowstring.engine.broker.housekeeping import Housekeeping
-from bowstring.engine.broker.listeners import Listener, advertised_listeners, client_listeners
-from bowstring.engine.broker.log_directories import LogDirectories
-from bowstring.engine.broker.log_moves import LogMoves, change_of_directory
-from bowstring.engine.broker.metadata_log import MetadataLog
-from bowstring.engine.broker.producer_ids import ProducerIds
 from bowstring.engine.broker.registration import start_records, stop_records
-from bowstring.engine.broker.scrubber import Scrubber
-from bowstring.engine.broker.start_checks import check_metadata_log, explained
-from bowstring.engine.broker.topic_logs import TopicLogs
 from bowstring.engine.configs import BrokerConfigs, ConfigError
-from bowstring.engine.errors import Errors, KafkaError
+from bowstring.engine.errors import Errors
 from bowstring.engine.metadata.names import GROUPS_TOPIC
+from bowstring.engine.metadata.store.commit import ClusterChanges
+from bowstring.engine.metadata.store.log import MetadataLog
+from bowstring.engine.metadata.store.producer_ids import ProducerIds
+from bowstring.engine.metadata.store.start_checks import check_metadata_log, explained
 from bowstring.engine.protocol import API_VERSIONS
+from bowstring.engine.protocol.records.cluster_metadata.security import (
+    AccessControlEntryRecord,
+    UserScramCredentialRecord,
+)
+from bowstring.engine.protocol.records.cluster_metadata.settings import ClientQuotaRecord
 from bowstring.engine.protocol.schema import MetadataRecord
+from bowstring.engine.requests.broker_services import BrokerServices
+from bowstring.engine.requests.listeners import (
+    Listener,
+    advertised_listeners,
+    client_listeners,
+    told_elsewhere,
+)
+from bowstring.engine.storage.cleaner import LogCleaner
+from bowstring.engine.storage.disk_reads import DiskReads
+from bowstring.engine.storage.log_dirs import LogDirectories
+from bowstring.engine.storage.log_manager import TopicLogs
+from bowstring.engine.storage.replica_moves import LogMoves, change_of_directory
+from bowstring.engine.storage.scrubber import Scrubber
 
 if TYPE_CHECKING:
-    from bowstring.engine.broker.group_shell import GroupShell
-    from bowstring.engine.broker.local_socket import LocalSocket
     from bowstring.engine.broker.metrics_server import MetricsServer
+    from bowstring.engine.local.socket import LocalSocket
 
 _MOST_REACTORS_BY_DEFAULT: Final = 4
 
 
-class Broker:
+class Broker(BrokerServices):
     """A single-node broker on its log directories.
 
-    `open` does everything that needs no event loop; `start` begins to serve, on the control loop; `stop`
-    ends it cleanly. What handlers use:
+    `open` does everything that needs no event loop. `start` begins to serve, on the control loop. `stop`
+    shuts down cleanly.
 
     Attributes:
-        configs: The configs in force.
-        directories: The log directories.
-        moves: Partitions on their way from one to another.
-        metadata: The metadata log and its image.
-        logs: The partition logs.
-        cleaner: Compacts them.
-        plane: The native data plane.
-        changes: Commits changes to the cluster and carries them out.
-        producer_ids: Gives out producer ids.
-        listeners: What is listened on, with the ports really bound.
-        advertised: What clients are told, in the same order.
-        node_id: This node.
-        dispatcher: Answers requests; has their counters.
-        scrubber: Looks for damage in the logs; has its counters.
+        dispatcher: Answers requests; holds their counters.
+        housekeeping: Runs retention, flushing and checkpoints on timers.
+        cleaner: Compacts logs.
+        scrubber: Looks for damage in the logs; holds its counters.
         local: Gives segment files to readers on this machine; None when it is switched off.
-        control_writes: Appends that the control thread made itself, for housekeeping to see.
     """
+
+    dispatcher: Dispatcher
+    housekeeping: Housekeeping
+    cleaner: LogCleaner
+    scrubber: Scrubber
+    local: "LocalSocket | None"
 
     def __init__(self, settings: Mapping[str, str]) -> None:
         self.configs = BrokerConfigs(settings)
@@ -71,63 +76,62 @@ class Broker:
         self.directories = self._log_directories()
         self.metadata = MetadataLog()
         self.dispatcher = Dispatcher(self)
+        self.time_slices = self.dispatcher.time_slices
+        self.disk_reads = DiskReads()
         self.housekeeping = Housekeeping(self)
-        self.cleaner = LogCleaner(self)
-        self.scrubber = Scrubber(self)
-        self.listeners: list[Listener] = []
-        self.advertised: list[Listener] = []
-        self.control_writes = 0
+        self.listeners = []
+        self.advertised = []
+        self.local = None
         self._metrics: MetricsServer | None = None
-        self.local: LocalSocket | None = None
-        self.plane: DataPlane
-        self.logs: TopicLogs
-        self.moves = LogMoves(self)
-        self.changes: ClusterChanges
-        self.producer_ids: ProducerIds
-        self._groups: GroupShell | None = None
-
-    @property
-    def cluster_id(self) -> str:
-        """The cluster's id, in text form."""
-        return self.directories.cluster_id
-
-    @property
-    def directory(self) -> DataDirectory:
-        """The log directory with the metadata log: the only one, mostly."""
-        return self.directories.metadata
 
     def _node_id(self) -> int:
         old, new = self.configs.value("broker.id"), self.configs.value("node.id")
         if "broker.id" in self.configs.static and old >= 0:
             if "node.id" in self.configs.static and new != old:
                 raise ConfigError(
-                    f"node.id is {new} and broker.id is {old}; they are one thing, set only node.id"
+                    f"node.id is {new} and broker.id is {old}; both name the same setting, so set only "
+                    "node.id"
                 )
             new = old
             self.configs.static["node.id"] = str(old)
-        # Clients that look for the older name find it, as in Kafka.
+        # As in Kafka, so that clients that read the older name find it.
         self.configs.static["broker.id"] = str(new)
         return int(new)
 
     def _log_directories(self) -> LogDirectories:
         value = self.configs.value
         paths = value("log.dirs") or value("log.dir")
-        return LogDirectories(paths, value("metadata.log.dir"), slow_ms=value("bowstring.log.dir.slow.ms"))
+        directories = LogDirectories(
+            paths, value("metadata.log.dir"), slow_ms=value("bowstring.log.dir.slow.ms")
+        )
+        for directory in directories.all:
+            directory.tails.pool_bytes = value("bowstring.tail.pool.bytes")
+            directory.tails.from_bytes = value("bowstring.tail.from.bytes")
+        return directories
 
     # ------------------------------------------------------------ start
 
-    def open(self) -> None:
+    def open(self, *, only_to_recover: bool = False) -> None:
         """Locks and recovers the log directories, binds the listeners, opens every log.
 
+        Args:
+            only_to_recover: No client will be served, so configs that ask for missing protections are
+                accepted.
+
         Raises:
-            ConfigError, DataDirectoryError, OSError: What is wrong and what to do.
+            ConfigError, DataDirectoryError, OSError: The message says what is wrong and what to do.
         """
+        if not only_to_recover:
+            self._refuse_unenforced()
         wanted = client_listeners(self.configs)
         if "broker" not in self.configs.value("process.roles"):
-            raise ConfigError("process.roles must name broker: a controller of its own is not there yet")
+            raise ConfigError(
+                "process.roles must include broker: this version cannot run as a controller only"
+            )
         raise_file_limit()
         check_metadata_log(self.directory.path)
         self.directories.open(self.node_id)
+        untouched = True  # partition logs
         try:
             self.metadata.open(self.directory, self.configs)
             self.plane = self._make_plane()
@@ -136,23 +140,52 @@ class Broker:
             self.logs = TopicLogs(self.directories, self.configs, self.plane, self.node_id)
             self.changes = ClusterChanges(self.metadata, self.logs, self.configs, self.node_id)
             self.producer_ids = ProducerIds(self.metadata, self.node_id)
+            self._make_workers()
             self.changes.when_changed = self._cluster_changed
             self.changes.when_topic_deleted = self._topic_deleted
-            self.metadata.commit_alone(start_records(self))
             self.changes.load_dynamic_configs(self.metadata.image)
+            if not only_to_recover:
+                self._refuse_unenforced()
+            self.metadata.commit_alone(start_records(self))
             self.logs.when_replaced = self._log_replaced
             threads = self.configs.value("num.recovery.threads.per.data.dir") * len(self.directories.opened)
+            untouched = False
             elsewhere = self.logs.open_all(self.metadata.image, threads)
             self.metadata.commit_alone(self._found_elsewhere(elsewhere))
         except BaseException as error:
             self.metadata.close()
+            if untouched:
+                self.directories.leave_as_found()
+            else:
+                self.logs.durability.close(is_clean=lambda _: False)
             self.directories.close()
             if isinstance(error, LogError):
                 raise explained(error, self.directory.path) from error
             raise
 
+    def _make_workers(self) -> None:
+        """Creates the parts that work on logs outside requests."""
+        self.cleaner = LogCleaner(self.configs, self.metadata, self.logs, self.plane)
+        self.scrubber = Scrubber(self.configs, self.metadata, self.logs)
+        self.moves = LogMoves(
+            self.configs,
+            self.metadata,
+            self.directories,
+            self.logs,
+            self.plane,
+            node_id=self.node_id,
+            commit=self.changes.commit,
+            when_retired=self.housekeeping.cluster_changed,
+        )
+
+    def _refuse_unenforced(self) -> None:
+        if reasons := self.configs.unenforced():
+            raise ConfigError("\n".join(reasons))
+
     def _found_elsewhere(self, elsewhere: Mapping[tuple[str, int], bytes]) -> list[MetadataRecord]:
-        """Partitions are where they are: the metadata log is told (Kafka's AssignReplicasToDirs)."""
+        """Returns records that name the directories where partitions were found (Kafka's
+        AssignReplicasToDirs).
+        """
         topics = self.metadata.image.topics
         return [
             change_of_directory(topics[topic], index, self.node_id, directory_id)
@@ -166,7 +199,7 @@ class Broker:
         )
         return DataPlane(
             apis={
-                key: (api.lowest, api.highest_declared, api.flexible_from)
+                key: (api.lowest, api.highest, api.flexible_from)
                 for key in ADVERTISED
                 for api in (API_VERSIONS[key],)
             },
@@ -185,15 +218,14 @@ class Broker:
 
     def _bind_local(self) -> None:
         if self.configs.value("bowstring.local.socket") != "off":
-            from bowstring.engine.broker.local_socket import LocalSocket
+            from bowstring.engine.local.socket import LocalSocket
 
             self.local = LocalSocket(self)
             self.local.bind()
 
     async def start(self) -> None:
-        """Begins to serve. On the control loop, after `open`."""
-        for name in self.configs.without_effect():
-            log_lines.warning("this config is accepted and reported, but has no effect yet", config=name)
+        """Starts serving. Call on the control loop, after `open`."""
+        self._warn()
         if GROUPS_TOPIC in self.metadata.image.topics:
             self.groups  # noqa: B018 - whose offsets are read before the first member asks
         asyncio.get_running_loop().add_reader(self.directories.event_fd, self.directories.look)
@@ -211,6 +243,31 @@ class Broker:
             self.local.start()
         self.plane.start()
 
+    def _warn(self) -> None:
+        for name in self.configs.without_effect():
+            event_log.warning(
+                "a config is accepted and reported, but has no effect yet; remove it to silence this warning",
+                config=name,
+            )
+        for told in told_elsewhere(self.listeners, self.advertised):
+            event_log.warning(
+                "clients get an advertised address on which this broker does not listen; run a proxy or a "
+                "tunnel from that address, or set listeners too",
+                advertised=told,
+                listeners=",".join(str(each.host) for each in self.listeners),
+            )
+        for what, kind in (
+            ("access control entries", AccessControlEntryRecord),
+            ("SCRAM credentials", UserScramCredentialRecord),
+            ("client quotas", ClientQuotaRecord),
+        ):
+            if count := sum(1 for _ in self.metadata.image.kept.of(kind)):
+                event_log.warning(
+                    f"the metadata log holds {what}, which this broker keeps but does not enforce; do not "
+                    "rely on them",
+                    count=count,
+                )
+
     async def _start_metrics(self, port: int) -> None:
         from bowstring.engine.broker.metrics_server import MetricsServer
 
@@ -222,17 +279,7 @@ class Broker:
         """Port on which metrics are served; -1 when they are not."""
         return self._metrics.port if self._metrics is not None else -1
 
-    # ------------------------------------------------------------ for handlers
-
-    @property
-    def groups(self) -> "GroupShell":
-        """The group coordinator; loaded and started when it is first needed, on the control loop."""
-        if self._groups is None:
-            from bowstring.engine.broker.group_shell import GroupShell
-
-            self._groups = GroupShell(self)
-            self._groups.start()
-        return self._groups
+    # ------------------------------------------------------------ changes
 
     def _cluster_changed(self) -> None:
         self.housekeeping.cluster_changed()
@@ -248,37 +295,17 @@ class Broker:
         if self._groups is not None and topic == GROUPS_TOPIC:
             self._groups.log_replaced(index, log)
 
-    def leader_log(self, topic: str, partition: int, current_leader_epoch: int = -1) -> PartitionLog:
-        """The log of a partition that this broker leads, in the epoch the client believes in (-1: any).
-
-        Raises:
-            KafkaError: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH,
-                UNKNOWN_LEADER_EPOCH, KAFKA_STORAGE_ERROR.
-        """
-        found = self.metadata.image.topics.get(topic)
-        if found is None or not 0 <= partition < len(found.partitions):
-            raise KafkaError(Errors.UNKNOWN_TOPIC_OR_PARTITION)
-        image = found.partitions[partition]
-        log = self.logs.get(topic, partition)
-        if self.logs.is_missing(topic, partition):
-            raise KafkaError(Errors.KAFKA_STORAGE_ERROR)
-        if image.leader != self.node_id or log is None:
-            raise KafkaError(Errors.NOT_LEADER_OR_FOLLOWER)
-        if current_leader_epoch not in (-1, image.leader_epoch):
-            older = current_leader_epoch < image.leader_epoch
-            raise KafkaError(Errors.FENCED_LEADER_EPOCH if older else Errors.UNKNOWN_LEADER_EPOCH)
-        return log
-
     # ------------------------------------------------------------ stop
 
     async def stop(self) -> None:
-        """Stops accepting, ends what is being handled, syncs and closes the logs, marks the end clean."""
+        """Stops accepting, finishes requests in progress, syncs and closes the logs, writes the
+        clean-shutdown marker.
+        """
         self.housekeeping.stop()
         await self.cleaner.stop()
         self.scrubber.stop()
         await self.moves.stop()
-        if self._groups is not None:
-            await self._groups.stop()
+        await self.stop_groups()
         await self.dispatcher.stop()
         if self.local is not None:
             await self.local.stop()
@@ -286,16 +313,24 @@ class Broker:
             await self._metrics.stop()
         asyncio.get_running_loop().remove_reader(self.directories.event_fd)
         self.plane.stop()
+        self.disk_reads.stop()
         await self.metadata.stop_snapshots()
         started = time.monotonic()
-        self._close()  # nothing is left that the loop could serve meanwhile
-        log_lines.info("stopped cleanly", seconds=round(time.monotonic() - started, 3))
+        self.close()  # runs on the loop itself: no other task is left
+        event_log.info("broker stopped cleanly", seconds=round(time.monotonic() - started, 3))
 
-    def _close(self) -> None:
-        """Without a marker where something cannot be written, and with the locks given up in any case."""
+    async def stop_groups(self) -> None:
+        """Stops the group coordinator, if it has begun; requests that wait for it are refused."""
+        if self._groups is not None:
+            await self._groups.stop()
+
+    def close(self) -> None:
+        """Closes logs and directories. Writes no marker if a file could not be written; releases the locks in
+        any case.
+        """
         epoch = self.metadata.image.brokers[self.node_id].epoch
         try:
-            with ExitStack() as stack:  # in reverse; the first error goes on in the end
+            with ExitStack() as stack:  # callbacks run in reverse order; the first error is raised at the end
                 stack.callback(self.directories.mark_clean, epoch)
                 stack.callback(self._close_metadata)
                 stack.callback(self.logs.close, self.configs.value("num.recovery.threads.per.data.dir"))

@@ -1,109 +1,160 @@
-"""From the reactors' queue to a handler and back: decode, handle, encode, reply, count."""
+"""Dispatches control-plane requests: decodes, calls the handler, encodes, replies, counts.
+
+No step keeps the control thread busy for long, however large the request or the answer is. Large requests are
+scanned without the GIL and decoded while the handler iterates over them. Answers are encoded in time slices
+(time_slices.py).
+"""
 
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from bowstring._native.control_request import ControlRequest, SlowBatch
+from bowstring._native.protocol.message_steps import DONE, GOING_ON, Encoding, TooLargeError
+from bowstring._native.server.control_request import ControlRequest, SlowBatch
+from bowstring.engine import event_log
 from bowstring.engine.api import HANDLERS
-from bowstring.engine.broker import log_lines
-from bowstring.engine.broker.request import Request
 from bowstring.engine.broker.request_counters import RequestCounters
 from bowstring.engine.errors import Errors, KafkaError
-from bowstring.engine.protocol import API_VERSIONS, ProtocolError, decode_request, encode_response
+from bowstring.engine.protocol import (
+    API_VERSIONS,
+    ProtocolError,
+    begin_response,
+    decode_large_request,
+    decode_request,
+    encode_response,
+)
 from bowstring.engine.protocol.schema import Response, fields_of
+from bowstring.engine.requests.request import Request
+from bowstring.engine.requests.time_slices import TimeSlices
 
 if TYPE_CHECKING:
-    from bowstring.engine.broker.broker import Broker
     from bowstring.engine.broker.slow_batches import SlowBatches
+    from bowstring.engine.requests.broker_services import BrokerServices
 
-Handler = Callable[["Broker", Request], Awaitable[Response]]
+Handler = Callable[["BrokerServices", Request], Awaitable[Response]]
 
 _API_VERSIONS_KEY: Final = 18
-# A bug may not make up an answer where the client would act on it: these connections are closed instead.
+# An error made up after a bug would mislead clients of these APIs (Produce, InitProducerId): close the
+# connection instead.
 _NEVER_GUESSED: Final = frozenset({0, 22})
+# Requests of at least this size are decoded while their handlers iterate over them.
+_LAZY_BYTES: Final = 16 << 10
+# Requests of at least this size are scanned on another thread first.
+_LOOKED_OVER_ELSEWHERE_BYTES: Final = 256 << 10
 
 
 class Dispatcher:
-    """Answers what reactors hand over. Requests run side by side; the data plane keeps replies in order."""
+    """Answers the requests that reactors queue. Requests run concurrently; the data plane keeps replies in
+    order.
 
-    def __init__(self, broker: "Broker") -> None:
+    Attributes:
+        time_slices: Shares the control thread among long requests.
+    """
+
+    def __init__(self, services: "BrokerServices") -> None:
+        self.time_slices = TimeSlices()
         self.counters: dict[int, RequestCounters] = {}
-        self._broker = broker
+        self._looking_over: ThreadPoolExecutor | None = None
+        self._services = services
         self._handlers: dict[int, Handler] = {}
         self._running: set[asyncio.Task[None]] = set()
         self._slow_batches: SlowBatches | None = None
 
     def start(self) -> None:
-        """Begins to listen to the data plane. Called on the control loop."""
-        asyncio.get_running_loop().add_reader(self._broker.plane.control_fd, self._take)
+        """Starts listening to the data plane. Call on the control loop."""
+        asyncio.get_running_loop().add_reader(self._services.plane.control_fd, self._take)
 
     async def stop(self) -> None:
-        """Stops listening and waits for what is being handled, a short while."""
-        asyncio.get_running_loop().remove_reader(self._broker.plane.control_fd)
+        """Stops listening and waits a short time for requests in progress."""
+        asyncio.get_running_loop().remove_reader(self._services.plane.control_fd)
         if self._running:
             _, late = await asyncio.wait(self._running, timeout=2)
             for task in late:
                 task.cancel()
+        if self._slow_batches is not None:
+            await self._slow_batches.stop()
+        if self._looking_over is not None:
+            self._looking_over.shutdown(wait=False)
 
     def _take(self) -> None:
-        plane = self._broker.plane
+        plane = self._services.plane
+        self.time_slices.begin()
         for item in plane.take_requests():
             if isinstance(item, SlowBatch):
-                self._spawn(self._finish_slow_batch(item))
+                self._slow().take(item)
             else:
                 self._spawn(self._answer(item))
+        if self._slow_batches is not None:
+            self._slow_batches.begin()
         for level, event, detail in plane.take_events():
-            log_lines.log(log_lines.LEVELS[level], event, detail=detail)
+            event_log.log(event_log.LEVELS[level], event, detail=detail)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._running.add(task)
         task.add_done_callback(self._running.discard)
 
-    def _finish_slow_batch(self, slow: SlowBatch) -> Coroutine[Any, Any, None]:
+    def _slow(self) -> "SlowBatches":
         if self._slow_batches is None:
-            # Few topics ask for it, so few brokers need the codecs.
-            from bowstring.engine.broker.slow_batches import SlowBatches
+            # Imported late: few topics recompress, so few brokers need the codecs.
+            from bowstring.engine.broker.slow_batches import SlowBatches, codec_level
 
-            self._slow_batches = SlowBatches(self._broker)
-        return self._slow_batches.finish(slow)
+            self._slow_batches = SlowBatches(self._services.plane, partial(codec_level, self._services))
+        return self._slow_batches
 
     # ------------------------------------------------------------ one request
 
     async def _answer(self, message: ControlRequest) -> None:
         failed = True
-        payload: bytes | None = None
+        payload: bytes | Encoding | None = None
         try:
             payload, failed = await self._payload(message)
+        except TooLargeError as error:
+            self._refuse(
+                message,
+                "the response to a request would be too large, so the connection is closed; request less "
+                "data at once",
+                str(error),
+            )
         except ProtocolError as error:
-            self._refuse(message, "malformed request", str(error))
+            self._refuse(
+                message,
+                "a malformed request was received, so its connection is closed; check which program "
+                "connects from peer",
+                str(error),
+            )
         except asyncio.CancelledError:
             raise
         except Exception:
             payload = self._payload_of_bug(message)
         finally:
-            self._broker.plane.reply(message.connection_id, message.slot, payload)
+            self._services.plane.reply(message.connection_id, message.slot, payload)
             counters = self.counters.get(message.api_key)
             if counters is None:
                 counters = self.counters[message.api_key] = RequestCounters()
             counters.count(time.monotonic_ns() - message.received_ns, failed=failed)
 
-    async def _payload(self, message: ControlRequest) -> tuple[bytes | None, bool]:
+    async def _payload(self, message: ControlRequest) -> tuple[bytes | Encoding | None, bool]:
         key, version = message.api_key, message.api_version
         api = API_VERSIONS[key]
         if key == _API_VERSIONS_KEY and not api.lowest <= version <= api.highest:
             from bowstring.engine.api.api_versions import unsupported_version
 
-            return encode_response(key, 0, message.correlation_id, unsupported_version(self._broker)), True
-        body = decode_request(key, version, message.body)
+            return encode_response(key, 0, message.correlation_id, unsupported_version(self._services)), True
+        if message.body_bytes < _LAZY_BYTES:
+            body = decode_request(key, version, message.body)
+        else:
+            body = await self._decode_large(message)
+        message.drop_body()
         request = Request(
             api_key=key,
             version=version,
             body=body,
-            listener=self._broker.advertised[message.listener],
+            listener=self._services.advertised[message.listener],
             correlation_id=message.correlation_id,
             client_id=message.client_id,
             principal=message.principal,
@@ -113,17 +164,40 @@ class Dispatcher:
             received_ns=message.received_ns,
         )
         try:
-            response = await self.handler(key)(self._broker, request)
+            response = await self.handler(key)(self._services, request)
+            encoding = begin_response(key, version, message.correlation_id, response)
+            while (state := encoding.step(self.time_slices.until_ns)) != DONE:
+                if state == GOING_ON or self.time_slices.over():
+                    await self.time_slices.rest()
+                if state != GOING_ON:
+                    await _supply(encoding)
         except KafkaError as error:
             answer = error_response(key, version, error)
             if answer is None:
-                self._refuse(message, "request refused", str(error))
+                self._refuse(
+                    message,
+                    "a request was refused, so its connection is closed; detail has the reason",
+                    str(error),
+                )
                 return None, True
             return encode_response(key, version, message.correlation_id, answer), True
-        return encode_response(key, version, message.correlation_id, response), False
+        return encoding, False
+
+    async def _decode_large(self, message: ControlRequest) -> Any:
+        """Scans the whole request first, so that a truncated one has no effect; elements are decoded later,
+        one by one.
+        """
+        work = message.api_key, message.api_version, message.body
+        if message.body_bytes < _LOOKED_OVER_ELSEWHERE_BYTES:
+            return decode_large_request(*work)
+        if self._looking_over is None:
+            self._looking_over = ThreadPoolExecutor(1, thread_name_prefix="large-request")
+        return await asyncio.get_running_loop().run_in_executor(
+            self._looking_over, decode_large_request, *work
+        )
 
     def handler(self, key: int) -> Handler:
-        """The handler of an API, imported when it is first needed."""
+        """Returns the handler of an API; imports its module on first use."""
         handler = self._handlers.get(key)
         if handler is None:
             module = import_module(f"bowstring.engine.api.{HANDLERS[key]}")
@@ -131,7 +205,7 @@ class Dispatcher:
         return handler
 
     def _refuse(self, message: ControlRequest, event: str, detail: str) -> None:
-        log_lines.warning(
+        event_log.warning(
             event,
             api=API_VERSIONS[message.api_key].name,
             version=message.api_version,
@@ -142,8 +216,8 @@ class Dispatcher:
 
     def _payload_of_bug(self, message: ControlRequest) -> bytes | None:
         key, version = message.api_key, message.api_version
-        log_lines.error(
-            "bug: a handler failed",
+        event_log.error(
+            "bug: a request handler failed; report the traceback",
             traceback=True,
             api=API_VERSIONS[key].name,
             version=version,
@@ -158,8 +232,20 @@ class Dispatcher:
             return None
 
 
+async def _supply(encoding: Encoding) -> None:
+    """Awaits the next element of an asynchronous generator that the handler returned as part of its
+    answer.
+    """
+    try:
+        element = await anext(encoding.source)
+    except StopAsyncIteration:
+        encoding.end()
+    else:
+        encoding.add(element)
+
+
 def error_response(key: int, version: int, error: KafkaError) -> Response | None:
-    """A response that says nothing but the error, where the API's response has a place for one."""
+    """Returns a response that holds only the error; None if the API's response has no field for one."""
     response = API_VERSIONS[key].response
     names = {field.name for field in fields_of(response) if field.versions[0] <= version <= field.versions[1]}
     if "error_code" not in names:

@@ -1,7 +1,7 @@
-"""What the broker does by the clock: retention, flushing, checkpoints, expiry, unlinking.
+"""Runs the broker's timed tasks: retention, flushing, checkpoints, expiry, unlinking.
 
-Each task sleeps until it is due and looks for work only when something was written since it last ran; an
-idle broker wakes a few times a minute and does nothing.
+Each task sleeps until it is due and does nothing unless something was written since its last run. An idle
+broker wakes a few times a minute.
 """
 
 import asyncio
@@ -9,39 +9,42 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from bowstring._native.log import LogError, PartitionLog
-from bowstring._native.log_checkpoint import flush_rolled
-from bowstring.engine.broker import log_lines
-from bowstring.engine.broker.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS
+from bowstring._native.log.partition_log import LogError, PartitionLog
+from bowstring.engine import event_log
+from bowstring.engine.storage.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS
 
 if TYPE_CHECKING:
     from bowstring.engine.broker.broker import Broker
 
 _NEVER_MS: Final = 1 << 62
-# A partition loop gives the control thread back after this many logs.
+# A loop over partitions yields the control thread after this many logs.
 _SLICE: Final = 256
 
 
 def flush_all(logs: list[PartitionLog]) -> None:
-    """Syncs logs, one after the other; one that fails is out of service and holds no other up."""
+    """Syncs logs one after another. A log that fails goes out of service; the others are still synced."""
     for log in logs:
         try:
             log.flush()
         except LogError as error:
-            log_lines.error("a log could not be flushed", detail=str(error))
+            event_log.error(
+                "a log could not be synced, so its partition is out of service; check the disk, then "
+                "restart the broker",
+                detail=str(error),
+            )
 
 
 def retain(logs: list[tuple[str, int, PartitionLog]], now: int) -> None:
-    """Applies retention to logs, one after the other; one that cannot be changed holds no other up."""
+    """Applies retention to logs one after another. A failure of one log does not stop the others."""
     for topic, index, log in logs:
         try:
             for base_offset, reason in log.apply_retention(now):
-                log_lines.info(
+                event_log.info(
                     "segment deleted", partition=f"{topic}-{index}", base_offset=base_offset, reason=reason
                 )
             log.delete_expired_files(now)
         except LogError as error:
-            log_lines.error("segments could not be deleted", detail=str(error))
+            event_log.error("retention could not delete segments; check the disk", detail=str(error))
 
 
 def now_ms() -> int:
@@ -50,7 +53,7 @@ def now_ms() -> int:
 
 
 class Housekeeping:
-    """The broker's timers. `start` and `stop` on the control loop."""
+    """Runs the broker's timers. Call `start` and `stop` on the control loop."""
 
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
@@ -60,7 +63,7 @@ class Housekeeping:
         self._flushes = 0
 
     def start(self) -> None:
-        """Starts the timers that the configs ask for."""
+        """Starts the timers that the configs require."""
         value = self._broker.configs.value
         first_ms = value("log.initial.task.delay.ms")
         for name, interval_ms, work in (
@@ -74,7 +77,7 @@ class Housekeeping:
         self.cluster_changed()
 
     def cluster_changed(self) -> None:
-        """Sees to flushes and unlinks that a change of topics or configs has made necessary."""
+        """Starts the flushes and unlinks that a change of topics or configs requires."""
         self._watch_flushes()
         self._watch_unlinks()
 
@@ -95,13 +98,18 @@ class Housekeeping:
                 if asyncio.iscoroutine(result):
                     await result
             except Exception:
-                log_lines.error("housekeeping failed; it will be tried again", traceback=True, task=name)
+                event_log.error(
+                    "a housekeeping task failed and is retried at its next interval; report the traceback "
+                    "as a bug",
+                    traceback=True,
+                    task=name,
+                )
             await asyncio.sleep(max(1, interval_ms) / 1000)
 
     def _something_written(self, reader: str) -> bool:
-        """Whether anything was produced or synced since `reader` last asked."""
+        """Returns whether anything was produced or synced since this task last asked."""
         produced = self._broker.plane.counters()["produce"]["requests"]
-        writes = produced + self._broker.control_writes + self._flushes
+        writes = produced + self._broker.logs.control_writes + self._flushes
         seen = self._seen.get(reader)
         self._seen[reader] = writes
         return seen != writes
@@ -109,11 +117,11 @@ class Housekeeping:
     # ------------------------------------------------------------ tasks
 
     async def apply_retention(self) -> None:
-        """Retires segments that are too old, beyond the size limit, or below the log start offset."""
+        """Deletes segments that are too old, beyond the size limit, or below the log start offset."""
         await asyncio.get_running_loop().run_in_executor(None, retain, list(self._broker.logs), now_ms())
 
     async def expire_producers(self) -> None:
-        """Forgets producers that have been idle for producer.id.expiration.ms."""
+        """Removes producers that have been idle for producer.id.expiration.ms."""
         now = now_ms()
         for count, (_, _, log) in enumerate(list(self._broker.logs), 1):
             log.expire_producers(now)
@@ -121,9 +129,15 @@ class Housekeeping:
                 await asyncio.sleep(0)
 
     async def checkpoint_recovery(self) -> None:
-        """Writes recovery-point-offset-checkpoint; what commit mode and rolls have left is synced first."""
+        """Writes recovery-point-offset-checkpoint after syncing what commit mode and rolled segments left
+        unsynced.
+        """
         await self._broker.logs.durability.checkpoint()
         if self._something_written(RECOVERY_POINTS):
+            from bowstring._native.log.checkpoint import (
+                flush_rolled,
+            )  # not at start: the first run comes later
+
             others = [log for _, _, log in self._broker.logs if not log.in_commit_mode]
             await asyncio.get_running_loop().run_in_executor(None, flush_rolled, others)
             await self._checkpoint(RECOVERY_POINTS)
@@ -138,13 +152,13 @@ class Housekeeping:
             await self._checkpoint(HIGH_WATERMARKS)
 
     async def _checkpoint(self, name: str) -> None:
-        """On another thread: a slow disk holds nothing else up."""
+        """Writes a checkpoint on another thread, so that a slow disk blocks nothing else."""
         await asyncio.get_running_loop().run_in_executor(None, self._broker.logs.checkpoint(name))
 
     # ------------------------------------------------------------ flush.ms
 
     def flush_interval_ms(self) -> int:
-        """How often flush.ms must be looked after: the smallest one of any topic, or never."""
+        """Interval at which flush.ms must be checked: the smallest value of any topic."""
         configs, image = self._broker.configs, self._broker.metadata.image
         intervals = [configs.value("log.flush.scheduler.interval.ms")]
         default = int(configs.topic_default("flush.ms") or _NEVER_MS)
@@ -157,7 +171,7 @@ class Housekeeping:
         return max(1, int(min(intervals)))
 
     def _watch_flushes(self) -> None:
-        """Starts the flush timer when some topic has a flush.ms."""
+        """Starts the flush timer when a topic sets flush.ms."""
         if self.flush_interval_ms() < _NEVER_MS and not any(
             task.get_name() == "flush" and not task.done() for task in self._tasks
         ):

@@ -1,6 +1,7 @@
-"""What the broker measures, as Prometheus metrics. Imported at the first scrape: the library is heavy.
+"""Exports what the broker measures as Prometheus metrics. Imported at the first scrape: the library is slow
+to load.
 
-Counters live in the data plane and the dispatcher; they are read here, never locked.
+Counters live in the data plane and the dispatcher. They are read here without locks.
 """
 
 import time
@@ -27,10 +28,11 @@ class BrokerCollector(Collector):
         self._broker = broker
 
     def collect(self) -> Iterable[Metric]:
-        """Every metric of the broker."""
+        """Yields every metric of the broker."""
         yield from self._requests()
         yield from self._topics()
         yield from self._connections()
+        yield from self._slow_batches()
         yield from self._partitions()
         yield from self._cleaner()
         yield from self._write_ahead_logs()
@@ -39,12 +41,18 @@ class BrokerCollector(Collector):
         yield from self._local_reads()
 
     def _requests(self) -> Iterator[Metric]:
-        requests = CounterMetricFamily("bowstring_requests", "Requests answered.", labels=["api"])
+        requests = CounterMetricFamily(
+            "bowstring_requests", "Requests that the broker answered, by API.", labels=["api"]
+        )
         errors = CounterMetricFamily(
-            "bowstring_request_errors", "Requests answered with an error as a whole.", labels=["api"]
+            "bowstring_request_errors",
+            "Requests answered with an error for the whole request, by API.",
+            labels=["api"],
         )
         latency = HistogramMetricFamily(
-            "bowstring_request_seconds", "Time from a request's arrival to its answer.", labels=["api"]
+            "bowstring_request_seconds",
+            "Time from the arrival of a request to its answer, in seconds.",
+            labels=["api"],
         )
         for api, count, failed, total_us, buckets in self._request_counters():
             requests.add_metric([api], count)
@@ -68,22 +76,40 @@ class BrokerCollector(Collector):
 
     def _topics(self) -> Iterator[Metric]:
         families = [
-            CounterMetricFamily("bowstring_topic_records_in", "Records appended.", labels=["topic"]),
-            CounterMetricFamily("bowstring_topic_bytes_in", "Bytes appended.", labels=["topic"]),
             CounterMetricFamily(
-                "bowstring_topic_records_out", "Records fetched, by their offsets.", labels=["topic"]
-            ),
-            CounterMetricFamily("bowstring_topic_bytes_out", "Bytes fetched.", labels=["topic"]),
-            CounterMetricFamily(
-                "bowstring_topic_failed_produces",
-                "Batches refused.",
+                "bowstring_topic_records_in",
+                "Records that producers appended to the topic.",
                 labels=["topic"],
             ),
             CounterMetricFamily(
-                "bowstring_topic_failed_fetches", "Partitions refused to fetches.", labels=["topic"]
+                "bowstring_topic_bytes_in",
+                "Bytes of record batches that producers appended to the topic.",
+                labels=["topic"],
+            ),
+            CounterMetricFamily(
+                "bowstring_topic_records_out",
+                "Records of the topic that fetches returned, counted by offsets.",
+                labels=["topic"],
+            ),
+            CounterMetricFamily(
+                "bowstring_topic_bytes_out",
+                "Bytes of record batches of the topic that fetches returned.",
+                labels=["topic"],
+            ),
+            CounterMetricFamily(
+                "bowstring_topic_failed_produces",
+                "Produced batches for the topic that the broker rejected.",
+                labels=["topic"],
+            ),
+            CounterMetricFamily(
+                "bowstring_topic_failed_fetches",
+                "Errors that fetches returned for partitions of the topic.",
+                labels=["topic"],
             ),
         ]
-        sizes = GaugeMetricFamily("bowstring_log_size_bytes", "Size of the topic's logs.", labels=["topic"])
+        sizes = GaugeMetricFamily(
+            "bowstring_log_size_bytes", "Size of all logs of the topic on disk, in bytes.", labels=["topic"]
+        )
         totals: dict[str, list[int]] = {}
         for topic, index, log in self._broker.logs:
             total = totals.setdefault(topic, [0] * (len(families) + 1))
@@ -98,16 +124,40 @@ class BrokerCollector(Collector):
 
     def _connections(self) -> Iterator[Metric]:
         counters = self._broker.plane.counters()
-        yield GaugeMetricFamily("bowstring_connections", "Connections open.", counters["connections"])
         yield GaugeMetricFamily(
-            "bowstring_fetch_sessions", "Fetch sessions remembered.", counters["fetch_sessions"]
+            "bowstring_connections", "Client connections that are open.", counters["connections"]
+        )
+        yield GaugeMetricFamily(
+            "bowstring_fetch_sessions",
+            "Incremental fetch sessions (KIP-227) in the broker's cache.",
+            counters["fetch_sessions"],
         )
         for name, help_text, value in (
-            ("bowstring_connections_accepted", "Connections accepted.", counters["accepted"]),
+            (
+                "bowstring_connections_accepted",
+                "Client connections accepted since the broker started.",
+                counters["accepted"],
+            ),
             ("bowstring_received_bytes", "Bytes received from clients.", counters["received_bytes"]),
             ("bowstring_sent_bytes", "Bytes sent to clients.", counters["sent_bytes"]),
         ):
             yield CounterMetricFamily(name, help_text, value)
+
+    def _slow_batches(self) -> Iterator[Metric]:
+        counters = self._broker.plane.counters()["slow_batches"]
+        family = GaugeMetricFamily(
+            "bowstring_slow_batches_bytes",
+            "Bytes of memory of produced batches that wait to be checked or recompressed, or are being so.",
+            labels=["state"],
+        )
+        family.add_metric(["waiting"], counters["waiting_bytes"])
+        family.add_metric(["working"], counters["working_bytes"])
+        yield family
+        yield GaugeMetricFamily(
+            "bowstring_slow_batches_parked_connections",
+            "Producers whose connections are not read until memory for their batches is free.",
+            counters["parked_connections"],
+        )
 
     def _partitions(self) -> Iterator[Metric]:
         image = self._broker.metadata.image
@@ -120,11 +170,11 @@ class BrokerCollector(Collector):
         for name, help_text, value in (
             (
                 "bowstring_offline_log_directory_count",
-                "Log directories that have failed.",
+                "Log directories that are offline because their disk failed.",
                 directories.offline_count,
             ),
-            ("bowstring_topics", "Topics.", len(image.topics)),
-            ("bowstring_partitions", "Partitions.", image.partition_count),
+            ("bowstring_topics", "Topics that the broker has.", len(image.topics)),
+            ("bowstring_partitions", "Partitions of all topics together.", image.partition_count),
             (
                 "bowstring_under_replicated_partitions",
                 "Partitions with fewer in-sync replicas than replicas.",
@@ -132,7 +182,7 @@ class BrokerCollector(Collector):
             ),
             (
                 "bowstring_offline_partitions",
-                "Partitions without a leader, or on a failed disk.",
+                "Partitions that have no leader, or whose log directory is offline.",
                 offline + self._broker.logs.offline_count,
             ),
         ):
@@ -152,14 +202,26 @@ class BrokerCollector(Collector):
     def _storage(self) -> Iterator[Metric]:
         storage = self._broker.plane.counters()["storage"]
         for name, help_text, value in (
-            ("bowstring_cold_reads", "Ranges read from disk, or checked, for fetches.", storage["reads"]),
-            ("bowstring_cold_read_bytes", "Bytes of them.", storage["read_bytes"]),
-            ("bowstring_failed_reads", "Of them, those that the disk failed.", storage["failed_reads"]),
+            (
+                "bowstring_cold_reads",
+                "Ranges of segment files that storage threads read from disk, or checked, for fetches.",
+                storage["reads"],
+            ),
+            (
+                "bowstring_cold_read_bytes",
+                "Bytes of segment files that storage threads read from disk, or checked, for fetches.",
+                storage["read_bytes"],
+            ),
+            (
+                "bowstring_failed_reads",
+                "Ranges of segment files that storage threads could not read from disk for fetches.",
+                storage["failed_reads"],
+            ),
         ):
             yield CounterMetricFamily(name, help_text, value)
         yield GaugeMetricFamily(
             "bowstring_corrupt_ranges",
-            "Ranges of log files that fail their CRC and are not served.",
+            "Ranges of segment files whose batches fail their CRC, which fetches therefore leave out.",
             sum(log.stats()["corrupt_ranges"] for _, _, log in self._broker.logs),
         )
 
@@ -168,9 +230,15 @@ class BrokerCollector(Collector):
         if local is None:
             return
         yield CounterMetricFamily(
-            "bowstring_local_requests", "Times local readers were given segment files.", local.answered
+            "bowstring_local_requests",
+            "Requests for segment files from clients on this machine (local reads) that the broker answered.",
+            local.answered,
         )
-        yield GaugeMetricFamily("bowstring_local_connections", "Local readers connected.", local.connections)
+        yield GaugeMetricFamily(
+            "bowstring_local_connections",
+            "Clients on this machine connected to the socket for local reads.",
+            local.connections,
+        )
 
     def _scrubber(self) -> Iterator[Metric]:
         scrubber = self._broker.scrubber
@@ -182,20 +250,20 @@ class BrokerCollector(Collector):
             ),
             (
                 "bowstring_scrub_damaged_ranges",
-                "Damaged or missing ranges the scrubber found.",
+                "Damaged or missing ranges of logs that the scrubber found.",
                 scrubber.damaged_ranges,
             ),
-            ("bowstring_scrub_rounds", "Rounds over all logs the scrubber has finished.", scrubber.rounds),
+            ("bowstring_scrub_rounds", "Rounds over all logs that the scrubber completed.", scrubber.rounds),
             (
                 "bowstring_rebuilt_indexes",
-                "Indexes made anew because a search found them wanting.",
+                "Index files rebuilt because a search found them missing or damaged.",
                 scrubber.rebuilt_indexes,
             ),
         ):
             yield CounterMetricFamily(name, help_text, value)
         yield GaugeMetricFamily(
             "bowstring_scrub_round_ended_seconds",
-            "When the scrubber's last round ended, seconds since 1970; 0 before the first.",
+            "Time at which the scrubber's last round ended, in seconds since 1970; 0 before the first.",
             scrubber.round_ended_s,
         )
 
@@ -215,60 +283,92 @@ class BrokerCollector(Collector):
         for name, help_text, value in (
             (
                 "bowstring_cleaner_uncleanable_partitions",
-                "Partitions that cannot be compacted; the log says why.",
+                "Partitions that cannot be compacted; the broker's log lines say why.",
                 len(cleaner.uncleanable),
             ),
             (
                 "bowstring_cleaner_max_dirty_percent",
-                "Share of uncompacted bytes in the log where it is largest.",
+                "Largest share of bytes not yet compacted in any log of a compacted topic, in percent.",
                 100 * figures.max_dirty_ratio,
             ),
             (
                 "bowstring_cleaner_max_compaction_delay_seconds",
-                "How far the latest log is beyond max.compaction.lag.ms.",
+                "Longest time by which a log exceeds max.compaction.lag.ms, in seconds.",
                 figures.max_delay_s,
             ),
             (
                 "bowstring_cleaner_recopy_percent",
-                "Share of the last compacted log that stayed.",
+                "Share of the last compacted log's bytes that compaction kept, in percent.",
                 100 * figures.last_recopy_ratio,
             ),
-            ("bowstring_cleaner_last_run_seconds", "How long the last run took.", figures.last_run_s),
+            (
+                "bowstring_cleaner_last_run_seconds",
+                "Duration of the cleaner's last run, in seconds.",
+                figures.last_run_s,
+            ),
             (
                 "bowstring_cleaner_table_utilization_percent",
-                "How full the last run's table of keys was.",
+                "Share of the cleaner's key table that its last run filled, in percent.",
                 100 * figures.last_table_utilization,
             ),
             (
                 "bowstring_cleaner_seconds_since_last_look",
-                "Time since the cleaner last looked for something to do.",
+                "Time since the cleaner last looked for logs to compact, in seconds.",
                 time.monotonic() - figures.last_look,
             ),
         ):
             yield GaugeMetricFamily(name, help_text, value)
         for name, help_text, count in (
-            ("bowstring_cleaner_runs", "Logs compacted.", figures.runs),
-            ("bowstring_cleaner_failures", "Compactions that failed; they are tried again.", figures.failed),
-            ("bowstring_cleaner_read_bytes", "Bytes of logs read to compact them.", figures.read_bytes),
-            ("bowstring_cleaner_written_bytes", "Bytes of compacted logs written.", figures.written_bytes),
+            ("bowstring_cleaner_runs", "Compactions of a log that succeeded.", figures.runs),
+            (
+                "bowstring_cleaner_failures",
+                "Compactions of a log that failed; the cleaner tries them again.",
+                figures.failed,
+            ),
+            ("bowstring_cleaner_read_bytes", "Bytes that the cleaner read from logs.", figures.read_bytes),
+            (
+                "bowstring_cleaner_written_bytes",
+                "Bytes that the cleaner wrote to compacted logs.",
+                figures.written_bytes,
+            ),
         ):
             yield CounterMetricFamily(name, help_text, count)
 
 
-# Field of WalStats (wal.pyi), kind, what it says.
+# Field of WalStats (wal.pyi), kind of metric, description.
 _WAL_METRICS: Final[tuple[tuple[str, Callable[..., Metric], str], ...]] = (
-    ("segments", GaugeMetricFamily, "Files of the write-ahead log."),
-    ("full_segments", GaugeMetricFamily, "Files of the write-ahead log that wait for a checkpoint."),
-    ("staged_bytes", GaugeMetricFamily, "Bytes appended and not yet on the medium."),
-    ("frames", CounterMetricFamily, "Group commits: frames written to the medium."),
-    ("written_bytes", CounterMetricFamily, "Bytes written to the write-ahead log."),
-    ("payload_bytes", CounterMetricFamily, "Bytes of batches among them."),
-    ("waited_for_segment", CounterMetricFamily, "Commits that waited for a file to write to."),
+    ("segments", GaugeMetricFamily, "Segment files of the directory's write-ahead log."),
+    (
+        "full_segments",
+        GaugeMetricFamily,
+        "Full segment files of the write-ahead log that wait for a checkpoint before reuse.",
+    ),
+    (
+        "staged_bytes",
+        GaugeMetricFamily,
+        "Bytes appended to the write-ahead log that are not yet on the medium.",
+    ),
+    (
+        "frames",
+        CounterMetricFamily,
+        "Frames that group commits wrote to the write-ahead log.",
+    ),
+    (
+        "written_bytes",
+        CounterMetricFamily,
+        "Bytes written to the write-ahead log, with frame headers and padding.",
+    ),
+    ("payload_bytes", CounterMetricFamily, "Bytes of record batches written to the write-ahead log."),
+    (
+        "waited_for_segment",
+        CounterMetricFamily,
+        "Group commits that waited for a free segment file of the write-ahead log.",
+    ),
 )
 
 
 def _cumulative(buckets: list[int]) -> list[tuple[str, float]]:
-    """Prometheus's cumulative buckets from counts of less than 2**i microseconds."""
+    """Converts counts of less than 2**i microseconds to Prometheus's cumulative buckets."""
     total = 0
     found: list[tuple[str, float]] = []
     for i, count in enumerate(buckets):
@@ -279,7 +379,7 @@ def _cumulative(buckets: list[int]) -> list[tuple[str, float]]:
 
 
 def registry(broker: "Broker") -> CollectorRegistry:
-    """The broker's metrics and the process's own."""
+    """Returns a registry with the broker's metrics and the process's own."""
     made = CollectorRegistry()
     made.register(BrokerCollector(broker))
     ProcessCollector(registry=made)
@@ -287,5 +387,5 @@ def registry(broker: "Broker") -> CollectorRegistry:
 
 
 def text(metrics: CollectorRegistry) -> bytes:
-    """The metrics as Prometheus reads them."""
+    """Formats the metrics in Prometheus's text format."""
     return generate_latest(metrics)

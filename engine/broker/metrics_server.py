@@ -3,7 +3,7 @@
 import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
-from bowstring.engine.broker import log_lines
+from bowstring.engine import event_log
 
 if TYPE_CHECKING:
     from bowstring.engine.broker.broker import Broker
@@ -14,7 +14,7 @@ _HEADER_MAX_BYTES: Final = 16384
 
 
 class MetricsServer:
-    """One GET per connection is all a scraper needs."""
+    """A minimal HTTP server: one GET per connection, which is all a scraper needs."""
 
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
@@ -23,10 +23,10 @@ class MetricsServer:
         self.port = -1
 
     async def start(self, host: str | None, port: int) -> None:
-        """Listens on `port` (0: a free one).
+        """Listens on `port` (0: any free port).
 
         Raises:
-            OSError: The address is taken.
+            OSError: The address is in use.
         """
         self._server = await asyncio.start_server(self._serve, host, port, limit=_HEADER_MAX_BYTES)
         self.port = self._server.sockets[0].getsockname()[1]
@@ -43,7 +43,7 @@ class MetricsServer:
             writer.write(self._respond(head))
             await writer.drain()
         except (TimeoutError, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            pass  # a scraper that went away or does not speak HTTP: there is no one to tell
+            pass  # the scraper disconnected or does not speak HTTP: nobody to answer
         finally:
             writer.close()
 
@@ -62,7 +62,7 @@ class MetricsServer:
 
         if self._registry is None:
             self._registry = metrics.registry(self._broker)
-            log_lines.info("metrics are being read")
+            event_log.info("first scrape of the metrics endpoint")
         return metrics.text(self._registry)
 
 

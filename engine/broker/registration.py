@@ -1,8 +1,7 @@
-"""What a broker adds to the metadata log when it starts and when it stops."""
+"""Builds the metadata records that a broker writes when it starts and when it stops."""
 
 from typing import TYPE_CHECKING, Final
 
-from bowstring.engine.broker.directory_lock import DataDirectoryError
 from bowstring.engine.metadata.elections import elect
 from bowstring.engine.metadata.features import FINALIZED_FEATURES, METADATA_VERSION, SUPPORTED_FEATURES
 from bowstring.engine.metadata.snapshot import SnapshotError, decode_bootstrap
@@ -15,30 +14,32 @@ from bowstring.engine.protocol.records.cluster_metadata.nodes import (
 )
 from bowstring.engine.protocol.records.cluster_metadata.settings import FeatureLevelRecord
 from bowstring.engine.protocol.schema import MetadataRecord
+from bowstring.engine.storage.directory_lock import DataDirectoryError
 
 if TYPE_CHECKING:
     from bowstring.engine.broker.broker import Broker
 
 _PLAINTEXT: Final = 0
 _YES: Final = 1
-# Where Kafka's storage tool leaves the records that a new cluster begins with.
+# Kafka's storage tool writes the first records of a new cluster to this file.
 BOOTSTRAP_CHECKPOINT: Final = "bootstrap.checkpoint"
 
 
 def start_records(broker: "Broker") -> list[MetadataRecord]:
-    """Features when the log is new, this broker's registration, and leaders for partitions without one.
+    """Returns features when the log is new, this broker's registration, and leaders for partitions without
+    one.
 
     Raises:
         DataDirectoryError: bootstrap.checkpoint cannot be read.
     """
     image = broker.metadata.image
-    # A level that is there already stays: raising it is for the operator to decide, as in Kafka.
+    # As in Kafka, a finalized level stays: raising it is the operator's decision.
     records = [] if METADATA_VERSION in image.features else _first_records(broker)
     records.append(
         RegisterBrokerRecord(
             broker_id=broker.node_id,
             incarnation_id=random_uuid(),
-            # The offset of this very record, as Kafka's controller chooses it.
+            # Like Kafka's controller, uses the offset of this record.
             broker_epoch=broker.metadata.end_offset + len(records),
             end_points=[
                 BrokerEndpoint(name=each.name, host=each.host, port=each.port, security_protocol=_PLAINTEXT)
@@ -57,7 +58,9 @@ def start_records(broker: "Broker") -> list[MetadataRecord]:
 
 
 def stop_records(broker: "Broker") -> list[MetadataRecord]:
-    """This broker stopped on purpose: the next on this log need not wait for its session to end."""
+    """Returns records that mark a planned stop, so that the next broker on this log need not wait for the
+    session to end.
+    """
     epoch = broker.metadata.image.brokers[broker.node_id].epoch
     return [
         BrokerRegistrationChangeRecord(
@@ -74,8 +77,8 @@ def _first_records(broker: "Broker") -> list[MetadataRecord]:
         found = []
     except SnapshotError as error:
         raise DataDirectoryError(
-            f"{path} is damaged ({error}); format the directory anew with Kafka's storage tool, or "
-            "delete the file to begin with the features of this version"
+            f"{path} is damaged ({error}); format the directory again with Kafka's storage tool, or delete "
+            "the file to start with the features of this version"
         ) from error
     named = {record.name for record in found if isinstance(record, FeatureLevelRecord)}
     return found + [

@@ -1,9 +1,11 @@
-"""Counters of the requests of one API, in the same buckets as the reactors' own."""
+"""Counts the requests of one API, with the same buckets as the reactors."""
 
 from typing import Final
 
 LATENCY_BUCKETS: Final = 28
-"""Bucket i counts requests answered in less than 2**i microseconds; the last one counts all others."""
+"""Number of buckets. Bucket i counts requests answered in less than 2**i microseconds; the last bucket counts
+all others.
+"""
 
 
 class RequestCounters:

@@ -1,4 +1,8 @@
-"""Topic and broker configs: the table, the files they are read from, and the values in force."""
+"""Holds the table of topic and broker configs, reads config files, and computes the values in force.
+
+Imported by: cli, engine.*, pipeline, serve, spark.
+May import: nothing.
+"""
 
 from bowstring.engine.configs.definition import ConfigError, ConfigKey, ConfigType, nearest
 from bowstring.engine.configs.effective import (

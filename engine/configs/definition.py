@@ -1,12 +1,12 @@
-"""What a config is: its name, type, default, valid values, how it may change, and what it is for."""
+"""Defines a config: name, type, default, valid values, how it may change, and its documentation."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
 
 class ConfigType(IntEnum):
-    """Types of values; the numbers are those of DescribeConfigs (KIP-569)."""
+    """Types of values, numbered as in DescribeConfigs (KIP-569)."""
 
     BOOLEAN = 1
     STRING = 2
@@ -29,7 +29,7 @@ LIST: Final = ConfigType.LIST
 CLASS: Final = ConfigType.CLASS
 PASSWORD: Final = ConfigType.PASSWORD
 
-# Importance, as Kafka's documentation ranks its configs.
+# Importance levels of Kafka's documentation.
 HIGH: Final = "high"
 MEDIUM: Final = "medium"
 LOW: Final = "low"
@@ -39,16 +39,65 @@ READ_ONLY: Final = "read-only"
 PER_BROKER: Final = "per-broker"
 CLUSTER_WIDE: Final = "cluster-wide"
 TOPIC: Final = "topic"
+GROUP: Final = "group"
+SUBSCRIPTION: Final = "client metrics subscription"
 
-# Whether the broker acts on a config, or accepts, stores and reports it without any effect.
-APPLIED: Final = True
-STORED: Final = False
+
+class Effect(NamedTuple):
+    """What a config does in this broker.
+
+    Attributes:
+        applied: The broker acts on it.
+        lacking: Set when the config asks for a protection that the broker does not enforce: what is missing
+            and what to do instead. Such a config is refused unless its value switches the protection off.
+        off: Values that switch it off, beside its default and the empty one.
+    """
+
+    applied: bool
+    lacking: str = ""
+    off: tuple[str, ...] = ()
+
+
+APPLIED: Final = Effect(True)
+STORED: Final = Effect(False)  # accepted, stored and reported, without effect
+
+
+def protects(lacking: str, *off: str) -> Effect:
+    """Returns the effect of a config that asks for a protection which this broker does not have yet."""
+    return Effect(False, lacking, off)
+
+
+OWN_PREFIX: Final = "bowstring."
 
 _BITS: Final = {SHORT: 15, INT: 31, LONG: 63}
 
 
 class ConfigError(ValueError):
-    """A config name that is not known, or a value that is not valid; the message says which and why."""
+    """An unknown config name or an invalid value; the message says which and why."""
+
+
+class BrokerConfig(NamedTuple):
+    """A broker config that sets the default of a topic config.
+
+    Attributes:
+        name: The broker config's name.
+        factor: Converts its value to the topic config's unit.
+        differences: Fields of its row that differ from the topic config's; None when it has its own row.
+    """
+
+    name: str
+    factor: int = 1
+    differences: dict[str, Any] | None = None
+
+
+def broker_config(name: str, *, factor: int = 1, **differences: Any) -> BrokerConfig:
+    """A broker config whose row derives from the row of the topic config."""
+    return BrokerConfig(name, factor, differences)
+
+
+def own_config(name: str) -> BrokerConfig:
+    """A broker config with its own row and purpose, which also sets the default of a topic config."""
+    return BrokerConfig(name)
 
 
 class ConfigKey(NamedTuple):
@@ -60,14 +109,56 @@ class ConfigKey(NamedTuple):
     valid: str  # "low..high", either end open; "-1 or low..high"; "a|b|c"; "replicas"; "" takes anything
     importance: str
     update_mode: str
-    applied: bool
+    effect: Effect
     doc: str
     internal: bool = False
+    set_by: tuple[BrokerConfig, ...] = ()  # of a topic config, in order of precedence
+
+    def broker_configs(self) -> Iterator["ConfigKey"]:
+        """Rows of the broker configs that derive from this topic config."""
+        for each in self.set_by:
+            if each.differences is not None:
+                common = {
+                    "name": each.name,
+                    "importance": MEDIUM,
+                    "update_mode": CLUSTER_WIDE,
+                    "doc": f"Default {self.name} of topics.",
+                    "set_by": (),
+                }
+                yield self._replace(**(common | each.differences))
+
+    @property
+    def is_own(self) -> bool:
+        """Whether the config is Bowstring's own and not Kafka's."""
+        return self.name.startswith(OWN_PREFIX)
+
+    @property
+    def applied(self) -> bool:
+        """Whether the broker acts on the config."""
+        return self.effect.applied
+
+    def unenforced(self, name: str, text: str) -> str | None:
+        """Returns why the value `text` is refused because it asks for a missing protection; None when it is
+        accepted.
+
+        Args:
+            name: The config's name as given, with the prefix of a listener if it has one.
+        """
+        lacking, off = self.effect.lacking, self.effect.off
+        if not lacking or not text.strip():
+            return None
+        harmless = [each for each in (self.default, *off) if each is not None]
+        value = self.parse(text)
+        if any(value == self.parse(each) for each in harmless):
+            return None
+        shown = "[hidden]" if self.type is PASSWORD else text.strip()
+        instead = f" or set it to {harmless[0]}" if harmless and harmless[0] else ""
+        return f"{name}={shown} is not enforced: {lacking}. Remove the setting{instead} to run without it"
 
     def parse(self, text: str) -> Any:
-        """The typed value of `text`: bool, int, float, str, or list[str].
+        """Returns the typed value of `text`: bool, int, float, str, or list[str].
 
-        Raises ConfigError when the text is not of the config's type or not among its valid values.
+        Raises ConfigError when the text is not of the config's type or not a valid value.
         """
         text = text.strip()
         kind = self.type
@@ -75,13 +166,13 @@ class ConfigKey(NamedTuple):
             value: Any = self._integer(text, _BITS[kind])
         elif kind is BOOLEAN:
             if text.lower() not in ("true", "false"):
-                raise self._invalid(text, "Expected value to be either true or false")
+                raise self.invalid(text, "Expected value to be either true or false")
             value = text.lower() == "true"
         elif kind is DOUBLE:
             try:
                 value = float(text)
             except ValueError:
-                raise self._invalid(text, "Not a number of type DOUBLE") from None
+                raise self.invalid(text, "Not a number of type DOUBLE") from None
         elif kind is LIST:
             value = [item.strip() for item in text.split(",")] if text else []
         else:
@@ -92,10 +183,10 @@ class ConfigKey(NamedTuple):
     def _integer(self, text: str, bits: int) -> int:
         digits = text[1:] if text[:1] in "+-" else text
         if not (digits.isascii() and digits.isdigit()):
-            raise self._invalid(text, f"Not a number of type {self.type.name}")
+            raise self.invalid(text, f"Not a number of type {self.type.name}")
         value = int(text)
         if not -(1 << bits) <= value < 1 << bits:
-            raise self._invalid(text, f"Not a number of type {self.type.name}")
+            raise self.invalid(text, f"Not a number of type {self.type.name}")
         return value
 
     def _check(self, value: Any, text: str) -> None:
@@ -104,7 +195,7 @@ class ConfigKey(NamedTuple):
             return
         if valid == "replicas":
             if value != ["*"] and not all(_is_replica(item) for item in value):
-                raise self._invalid(text, "Must be the literal '*' or a list of partition:broker pairs")
+                raise self.invalid(text, "Must be the literal '*' or a list of partition:broker pairs")
         elif ".." in valid:
             self._check_range(value, text, valid)
         else:
@@ -112,7 +203,7 @@ class ConfigKey(NamedTuple):
             choices = valid.removeprefix("any case: ").split("|")
             for item in value if isinstance(value, list) else [value]:
                 if (item.upper() if any_case else item) not in choices:
-                    raise self._invalid(text, f"String must be one of: {', '.join(choices)}")
+                    raise self.invalid(text, f"String must be one of: {', '.join(choices)}")
 
     def _check_range(self, value: float, text: str, valid: str) -> None:
         extra, _, bounds = valid.rpartition(" or ")
@@ -120,11 +211,12 @@ class ConfigKey(NamedTuple):
             return
         low, _, high = bounds.partition("..")
         if value < float(low):
-            raise self._invalid(text, f"Value must be at least {low}")
+            raise self.invalid(text, f"Value must be at least {low}")
         if high and value > float(high):
-            raise self._invalid(text, f"Value must be no more than {high}")
+            raise self.invalid(text, f"Value must be no more than {high}")
 
-    def _invalid(self, text: str, reason: str) -> ConfigError:
+    def invalid(self, text: str, reason: str) -> ConfigError:
+        """Returns the error for a value that is refused. It does not show passwords."""
         shown = "[hidden]" if self.type is PASSWORD else text
         return ConfigError(f"Invalid value {shown} for configuration {self.name}: {reason}")
 
@@ -134,13 +226,57 @@ def _is_replica(text: str) -> bool:
     return bool(colon) and partition.isdigit() and broker.isdigit()
 
 
+def topic_config(
+    name: str,
+    kind: ConfigType,
+    default: str | None,
+    valid: str,
+    doc: str,
+    *set_by: BrokerConfig,
+    effect: Effect = APPLIED,
+    importance: str = MEDIUM,
+    internal: bool = False,
+) -> ConfigKey:
+    """Returns the row of a topic config; `set_by` are the broker configs that set its default."""
+    return ConfigKey(name, kind, default, valid, importance, TOPIC, effect, doc, internal, set_by)
+
+
 def rows(table: Iterable[tuple[Any, ...]]) -> dict[str, ConfigKey]:
-    """The rows of a table, by name."""
+    """Returns the rows of a table, by name."""
     return {row[0]: ConfigKey(*row) for row in table}
 
 
+def is_typo(name: str, known: str) -> bool:
+    """Returns whether `name` differs from the known one by at most two letters added, removed, changed or
+    swapped.
+    """
+    most = 2
+    if abs(len(name) - len(known)) > most:
+        return False
+    far = most + 1
+    before: dict[int, int] = {}
+    last = {column: column for column in range(min(len(known), most) + 1)}
+    for row in range(1, len(name) + 1):
+        this = {}
+        for column in range(max(0, row - most), min(len(known), row + most) + 1):
+            if column == 0:
+                this[0] = row
+                continue
+            changed = name[row - 1] != known[column - 1]
+            cost = min(
+                last.get(column, far) + 1,
+                this.get(column - 1, far) + 1,
+                last.get(column - 1, far) + changed,
+            )
+            if row > 1 and column > 1 and name[row - 2 : row] == known[column - 2 : column][::-1]:
+                cost = min(cost, before.get(column - 2, far) + 1)
+            this[column] = cost
+        before, last = last, this
+    return last.get(len(known), far) <= most
+
+
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name most like `name`, or None when nothing comes near."""
+    """Returns the known name most similar to `name`, or None when none is close."""
     import difflib
 
     matches = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)

@@ -1,28 +1,37 @@
-"""The values in force: dynamic over static over default, and what topics inherit from the broker."""
+"""Computes the values in force: dynamic configs override static ones, which override defaults; topics inherit
+from the broker.
+"""
 
 from collections.abc import Mapping
 from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
 from bowstring.engine.configs.definition import PASSWORD, ConfigError, ConfigKey
-from bowstring.engine.configs.synonyms import TOPIC_SYNONYMS, broker_synonyms
+from bowstring.engine.configs.synonyms import broker_synonyms, topic_synonyms
 from bowstring.engine.configs.table import BROKER_CONFIGS, TOPIC_CONFIGS, broker_key
 
 _CODECS: Final = {"producer": -1, "uncompressed": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 
+_DYNAMIC_CURE: Final = (
+    " (it is a dynamic config in the metadata log: delete it with the broker that ran last, or run "
+    "bowstring migrate-dir --to bowstring)"
+)
+
 
 class ConfigSource(IntEnum):
-    """Where a value comes from; the numbers are those of DescribeConfigs."""
+    """Source of a value, numbered as in DescribeConfigs."""
 
     TOPIC_CONFIG = 1
     DYNAMIC_BROKER_CONFIG = 2
     DYNAMIC_DEFAULT_BROKER_CONFIG = 3
     STATIC_BROKER_CONFIG = 4
     DEFAULT_CONFIG = 5
+    CLIENT_METRICS_CONFIG = 7
+    GROUP_CONFIG = 8
 
 
 class Origin(NamedTuple):
-    """One of the places a value could have come from; the first of several is the one in force."""
+    """One possible source of a value. In a list of origins the first is in force."""
 
     name: str
     text: str
@@ -30,10 +39,10 @@ class Origin(NamedTuple):
 
 
 class BrokerConfigs:
-    """A broker's configs in layers, and the topic defaults that follow from them.
+    """A broker's configs in layers, and the topic defaults derived from them.
 
-    `static` is what the configuration file and the command line said; the two dynamic layers are replaced
-    whole by `set_dynamic` when the metadata log says so.
+    `static` holds the configuration file and the command line. `set_dynamic` replaces the two dynamic layers
+    when the metadata log changes them.
     """
 
     def __init__(self, static: Mapping[str, str] | None = None) -> None:
@@ -47,7 +56,7 @@ class BrokerConfigs:
         self._log_defaults: dict[str, int] | None = None
 
     def set_dynamic(self, broker: Mapping[str, str], default: Mapping[str, str]) -> None:
-        """Puts the dynamic layers in force: this broker's own and the cluster's default."""
+        """Replaces the dynamic layers: this broker's own and the cluster's default."""
         self.dynamic_broker = dict(broker)
         self.dynamic_default = dict(default)
         self._values.clear()
@@ -55,7 +64,7 @@ class BrokerConfigs:
         self._log_defaults = None
 
     def origins(self, name: str) -> list[Origin]:
-        """Every place that gives broker config `name` or a synonym a value, the one in force first."""
+        """Returns every source that sets broker config `name` or a synonym, the one in force first."""
         names = broker_synonyms(name)
         found = [
             Origin(each, layer[each], source)
@@ -74,14 +83,18 @@ class BrokerConfigs:
         return found
 
     def text(self, name: str) -> str | None:
-        """The value in force of one config name, without its synonyms; None when it has none."""
+        """Returns the value in force of one config name as text, without its synonyms; None when it is not
+        set.
+        """
         for layer in (self.dynamic_broker, self.dynamic_default, self.static):
             if name in layer:
                 return layer[name]
         return broker_key(name).default
 
     def value(self, name: str) -> Any:
-        """The typed value in force of one config name, without its synonyms; None when it has none."""
+        """Returns the typed value in force of one config name, without its synonyms; None when it is not
+        set.
+        """
         try:
             return self._values[name]
         except KeyError:
@@ -93,12 +106,12 @@ class BrokerConfigs:
     # ------------------------------------------------------------ topics
 
     def topic_origins(self, name: str) -> list[Origin]:
-        """Every broker config that gives topics a default for `name`, the one in force first."""
-        synonyms = TOPIC_SYNONYMS.get(name)
-        return self.origins(synonyms[0][0]) if synonyms else []
+        """Returns every broker config that gives topics a default for `name`, the one in force first."""
+        synonyms = topic_synonyms(name)
+        return self.origins(synonyms[0].name) if synonyms else []
 
     def topic_default(self, name: str) -> str | None:
-        """What a topic has for `name` when it sets nothing itself."""
+        """Returns the default for topics that do not set `name`."""
         try:
             return self._topic_texts[name]
         except KeyError:
@@ -110,21 +123,21 @@ class BrokerConfigs:
         origins = self.topic_origins(name)
         if not origins:
             return TOPIC_CONFIGS[name].default
-        factor = dict(TOPIC_SYNONYMS[name]).get(origins[0].name, 1)
+        factor = next((each.factor for each in topic_synonyms(name) if each.name == origins[0].name), 1)
         if factor == 1:
             return origins[0].text
         value = int(origins[0].text)
         return "-1" if value < 0 else str(value * factor)
 
     def topic_value(self, name: str, overrides: Mapping[str, str]) -> Any:
-        """The typed value in force of a topic config, given what the topic sets itself."""
+        """Returns the typed value in force of a topic config, given the topic's own settings."""
         text = overrides.get(name)
         if text is None:
             text = self.topic_default(name)
         return None if text is None else TOPIC_CONFIGS[name].parse(text)
 
     def log_config(self, overrides: Mapping[str, str]) -> dict[str, int]:
-        """The settings a PartitionLog obeys. Topics without settings of their own share one dict."""
+        """Returns the settings of a PartitionLog. Topics without settings of their own share one dict."""
         if overrides:
             return self._log_config(overrides)
         if self._log_defaults is None:
@@ -139,7 +152,7 @@ class BrokerConfigs:
         internal_segment_bytes = value("internal.segment.bytes")
         segment_ms = value("segment.ms")
         if "compact" in policies:
-            # What is in the active segment cannot be compacted (KIP-354).
+            # The active segment is never compacted, so it must roll within max.compaction.lag.ms (KIP-354).
             segment_ms = min(segment_ms, value("max.compaction.lag.ms"))
         return {
             "segment_bytes": internal_segment_bytes or value("segment.bytes"),
@@ -165,12 +178,39 @@ class BrokerConfigs:
     # ------------------------------------------------------------ checks
 
     def without_effect(self) -> list[str]:
-        """Names set in the static layer to something else than their default that nothing acts on yet."""
+        """Names in the static layer that differ from their default and have no effect yet."""
         return sorted(
             name
             for name, text in self.static.items()
-            if not (key := broker_key(name)).applied and text.strip() != (key.default or "")
+            if not ((key := broker_key(name)).applied and name in BROKER_CONFIGS)
+            and not key.effect.lacking
+            and text.strip() != (key.default or "")
         )
+
+    def unenforced(self) -> list[str]:
+        """Reasons to refuse the settings, of any layer, that ask for a missing protection."""
+        found = []
+        for layer, cure in (
+            (self.static, ""),
+            (self.dynamic_broker, _DYNAMIC_CURE),
+            (self.dynamic_default, _DYNAMIC_CURE),
+        ):
+            reasons = (why_unenforced(name, text) for name, text in sorted(layer.items()))
+            found += [reason + cure for reason in reasons if reason is not None]
+        return found
+
+
+def why_unenforced(name: str, text: str) -> str | None:
+    """Returns why a broker config that asks for a missing protection is refused; None when it is accepted.
+
+    Raises:
+        ConfigError: The value is not valid.
+    """
+    try:
+        key = broker_key(name)
+    except ConfigError:
+        return None  # Kafka's plug-ins define dynamic configs of their own
+    return key.unenforced(name, text)
 
 
 def validate_topic_configs(overrides: Mapping[str, str], configs: BrokerConfigs) -> None:
@@ -198,5 +238,5 @@ def validate_topic_configs(overrides: Mapping[str, str], configs: BrokerConfigs)
 
 
 def shown(key: ConfigKey, text: str | None) -> str | None:
-    """The value as it may be shown to a client or in a log."""
+    """Returns the value as it may be shown to a client or in a log."""
     return None if key.type is PASSWORD else text

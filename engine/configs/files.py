@@ -1,42 +1,80 @@
-"""Configuration files: Kafka's server.properties as it stands, or TOML with the same keys."""
+"""Reads configuration files: Kafka's server.properties unchanged, or TOML with the same keys."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from bowstring.engine.configs.definition import ConfigError
-from bowstring.engine.configs.table import broker_key
+from bowstring.engine.configs.table import broker_key, may_be_a_plugins, nearest_config
 
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
-def load(path: str | Path) -> dict[str, str]:
-    """The settings in a file: TOML when its name ends in .toml, Java properties otherwise.
+class UnknownConfig(NamedTuple):
+    """An unknown entry of a properties file, probably of a plugin or vendor."""
 
-    Raises ConfigError naming the file, the line where there is one, and every key that is not known with the
-    nearest that is; OSError when the file cannot be read.
+    name: str
+    value: str
+    where: str
+    nearest: str | None
+
+
+def load(path: str | Path, unknown: list[UnknownConfig] | None = None) -> dict[str, str]:
+    """Reads the settings in a file: TOML when its name ends in .toml, Java properties otherwise.
+
+    Args:
+        path: The file.
+        unknown: Receives the unknown entries of a properties file, which Kafka leaves to plugins. Names that
+            look mistyped are refused anyway. Without this list, and in TOML, every unknown name is refused.
+
+    Raises:
+        ConfigError: Names the file, the line if there is one, and every refused key with the nearest known
+            key.
+        OSError: The file cannot be read.
     """
     path = Path(path)
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".toml":
         entries = [(name, value, 0) for name, value in parse_toml(text, path)]
+        unknown = None
     else:
         entries = parse_properties(text)
     settings: dict[str, str] = {}
+    others: dict[str, UnknownConfig] = {}
     problems = []
     for name, value, line in entries:
         where = f"{path}:{line}" if line else str(path)
         try:
-            broker_key(name).parse(value)
+            key = broker_key(name)
+        except ConfigError as error:
+            if unknown is not None and may_be_a_plugins(name):
+                others[name] = UnknownConfig(name, value, where, nearest_config(name))
+            else:
+                problems.append(f"{where}: {error}")
+            continue
+        try:
+            key.parse(value)
         except ConfigError as error:
             problems.append(f"{where}: {error}")
         settings[name] = value
     if problems:
         raise ConfigError("\n".join(problems))
+    if unknown is not None:
+        unknown += others.values()
     return settings
 
 
+def load_with_unknown(path: str | Path) -> dict[str, str]:
+    """Reads the settings in a file, and its unknown entries that may belong to a plugin.
+
+    Raises:
+        ConfigError, OSError: As for `load`.
+    """
+    unknown: list[UnknownConfig] = []
+    return load(path, unknown) | {each.name: each.value for each in unknown}
+
+
 def parse_properties(text: str) -> list[tuple[str, str, int]]:
-    """(key, value, line number) of each entry, read as java.util.Properties reads them."""
+    """Returns (key, value, line number) of each entry, parsed as java.util.Properties does."""
     entries = []
     logical, first_line = "", 0
     for number, line in enumerate(text.splitlines(), 1):
@@ -91,7 +129,7 @@ def _unescape(text: str) -> str:
 
 
 def parse_toml(text: str, path: Path) -> list[tuple[str, str]]:
-    """(key, value) of each entry; tables and dotted keys are joined with dots, lists with commas."""
+    """Returns (key, value) of each entry; tables and dotted keys are joined with dots, lists with commas."""
     import tomllib
 
     try:

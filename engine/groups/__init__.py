@@ -1,11 +1,15 @@
-"""The group coordinator as a pure state machine: (state, event, now) to effects.
+"""Coordinates groups as a pure state machine: (state, event, now) to effects.
 
-A `GroupShard` is the coordinator of one partition of ``__consumer_offsets``: the groups whose id hashes there
-and the offsets they committed. It does no I/O, reads no clock and draws no random numbers; the broker's
-shell feeds it requests, fired timers and the outcome of its appends, and carries out the effects it returns.
+A `GroupShard` coordinates one partition of ``__consumer_offsets``: the groups whose ids hash to it and their
+committed offsets. It does no I/O, reads no clock and draws no random numbers. The broker's shell passes it
+requests, fired timers and the results of its appends, and carries out the effects that it returns.
 
-Files: `shard` is the face; `classic_group` what a classic group is; `join`, `rebalance`, `sync` and
-`membership` the protocol's phases; `offset_store` and `offset_requests` the committed offsets;
-`administration` what admin clients ask for; `records` and `replay` the log. Behaviour follows Kafka 4.3's
-group coordinator.
+Files: `shard` is the interface; `classic_group` is the state of a classic group; `join`, `rebalance`, `sync`
+and `membership` are the phases of the protocol; `offset_store` and `offset_requests` handle committed
+offsets; `administration` serves admin clients; `records` and `replay` handle the log. Behaviour follows Kafka
+4.3's group coordinator.
+
+Imported by: api, requests.
+May import: _native.log, _native.protocol, _native.record, _native.server, configs, engine, metadata,
+metadata.store, protocol, storage.
 """

@@ -1,6 +1,6 @@
-"""What admin clients ask: ListGroups, DescribeGroups and DeleteGroups; and what expires by itself."""
+"""Serves admin clients (ListGroups, DescribeGroups, DeleteGroups) and expires offsets and groups."""
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from functools import partial
 
 from bowstring.engine.errors import Error, Errors
@@ -19,25 +19,46 @@ from bowstring.engine.protocol.messages.list_groups import ListedGroup
 GROUP_ID_NOT_FOUND_VERSION = 6
 
 
-def list_groups(state: ShardState, states: Iterable[str], types: Iterable[str]) -> list[ListedGroup]:
-    """Groups in one of `states` (KIP-518) and of one of `types` (KIP-848), where given, in any case."""
-    wanted_states = {name.strip().lower() for name in states}
-    wanted_types = {name.lower() for name in types}
-    return [
+def list_groups(state: ShardState) -> Iterator[ListedGroup]:
+    """Yields every group."""
+    return (
         ListedGroup(
             group_id=group.group_id,
             protocol_type=group.protocol_type or "",
             group_state=str(group.state),
             group_type=group.group_type,
         )
-        for group in state.groups.values()
-        if (not wanted_states or group.state.lower() in wanted_states)
-        and (not wanted_types or group.group_type in wanted_types)
-    ]
+        for group in list(state.groups.values())
+    )
+
+
+class GroupFilter:
+    """Selects groups by the states (KIP-518) and types (KIP-848) that were added; without any, all groups.
+
+    Upper and lower case are equal.
+    """
+
+    def __init__(self) -> None:
+        self._states: set[str] = set()
+        self._types: set[str] = set()
+
+    def add_state(self, name: str) -> None:
+        """Adds a state."""
+        self._states.add(name.strip().lower())
+
+    def add_type(self, name: str) -> None:
+        """Adds a type."""
+        self._types.add(name.lower())
+
+    def selects(self, group: ListedGroup) -> bool:
+        """Returns whether the group is to be listed."""
+        return (not self._states or group.group_state.lower() in self._states) and (
+            not self._types or group.group_type in self._types
+        )
 
 
 def describe_group(state: ShardState, group_id: str, api_version: int) -> DescribedGroup:
-    """A classic group and its members; groups of other types have describe APIs of their own."""
+    """Describes a classic group and its members; other group types have their own describe APIs."""
     group = state.groups.get(group_id)
     if not isinstance(group, ClassicGroup):
         described = DescribedGroup(group_id=group_id, group_state=str(GroupState.DEAD))
@@ -46,7 +67,7 @@ def describe_group(state: ShardState, group_id: str, api_version: int) -> Descri
             what = "not found" if group is None else "is not a classic group"
             described.error_message = f"Group {group_id} {what}."
         return described
-    # metadata belongs to the protocol, and only a stable group is sure to have one
+    # metadata belongs to the protocol, and only a stable group certainly has one
     protocol = group.protocol_name if group.state is GroupState.STABLE else None
     return DescribedGroup(
         group_id=group_id,
@@ -69,7 +90,7 @@ def _described_member(member: Member, protocol: str | None) -> DescribedGroupMem
 
 
 def delete_groups(state: ShardState, group_ids: list[str], token: object) -> None:
-    """Deletes empty groups with their offsets, all in one append; answers with a DeleteGroupsResponse."""
+    """Deletes empty groups with their offsets in one append; answers with a DeleteGroupsResponse."""
     results = []
     groups: list[Group] = []
     for group_id in group_ids:
@@ -99,7 +120,7 @@ def delete_groups(state: ShardState, group_ids: list[str], token: object) -> Non
 
 
 def cancel_timers(state: ShardState, group: Group) -> None:
-    """Stops everything that could still happen to a group that is about to go."""
+    """Cancels all timers of a group that is about to be removed."""
     if isinstance(group, ClassicGroup):
         for member_id in group.pending_join_members:
             state.cancel_timer(session_timer(group.group_id, member_id))
@@ -128,8 +149,9 @@ def _answer_delete(
 
 
 def expire(state: ShardState, now_ms: int) -> None:
-    """Deletes offsets older than offsets.retention.minutes of topics nobody reads, and empty groups without
-    offsets (KIP-211)."""
+    """Deletes expired offsets (offsets.retention.minutes) of topics without subscribers, and empty groups
+    without offsets (KIP-211).
+    """
     doomed: list[OffsetKey] = []
     gone: list[Group] = []
     for group in state.groups.values():
@@ -170,7 +192,7 @@ def _is_expired(state: ShardState, group: Group, offset: CommittedOffset, now_ms
 
 
 def delete_topic_offsets(state: ShardState, topic: str, topic_id: bytes) -> None:
-    """A topic is gone: so are its offsets, in every group, unless they are of a later topic of that name."""
+    """Deletes a removed topic's offsets in every group, except those of a later topic of the same name."""
     doomed: list[OffsetKey] = [
         (group_id, topic, index)
         for group_id, topics in state.offsets

@@ -1,4 +1,4 @@
-"""How a failed append to ``__consumer_offsets`` reads to the client that caused it."""
+"""Translates the error of a failed append to ``__consumer_offsets`` for the client that caused it."""
 
 from bowstring.engine.errors import Error, Errors
 
@@ -15,5 +15,5 @@ _SHARED = {
 
 
 def append_error_of_group(error: Error) -> Error:
-    """The row of the error table that a coordinator's client understands; NONE stays NONE."""
+    """Returns the error that a coordinator's client expects; NONE stays NONE."""
     return _SHARED.get(error, error)

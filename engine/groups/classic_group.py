@@ -1,6 +1,6 @@
-"""A classic consumer group: its members, its generation and the protocol they agree on.
+"""Holds a classic consumer group: its members, its generation and the protocol they agree on.
 
-Only bookkeeping is here; what requests and timeouts do to a group is in `join`, `sync` and `membership`.
+Only bookkeeping is here; `join`, `sync` and `membership` apply requests and timeouts.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ UNKNOWN_MEMBER_ID = ""
 
 
 class GroupState(StrEnum):
-    """States of a classic group, spelled as ListGroups and DescribeGroups give them."""
+    """States of a classic group, spelled as in ListGroups and DescribeGroups."""
 
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"
@@ -51,7 +51,7 @@ class Member:
     assignment: bytes = b""
     join_token: object | None = None
     sync_token: object | None = None
-    # has never been answered: it does not know its id yet and cannot send heartbeats
+    # not answered yet, so it does not have its id and cannot send heartbeats
     is_new: bool = False
 
     @property
@@ -61,15 +61,15 @@ class Member:
 
     @property
     def heartbeat_satisfied(self) -> bool:
-        """Whether a parked request stands in for heartbeats; new members do expire while parked."""
+        """Whether a parked request replaces heartbeats; new members expire even while parked."""
         return not self.is_new and (self.join_token is not None or self.sync_token is not None)
 
     def metadata(self, protocol_name: str) -> bytes:
-        """The member's metadata for a protocol that it supports."""
+        """Returns the member's metadata for a protocol that it supports."""
         return next(metadata for name, metadata in self.protocols if name == protocol_name)
 
     def vote(self, candidates: set[str]) -> str:
-        """The member's most preferred protocol among `candidates`."""
+        """Returns the member's most preferred protocol among `candidates`."""
         return next(name for name, _ in self.protocols if name in candidates)
 
 
@@ -88,18 +88,18 @@ class ClassicGroup:
         self.protocol_type: str | None = None
         self.protocol_name: str | None = None
         self.leader_id: str | None = None
-        # in order of arrival; the leader's successor is the longest-serving member
+        # in order of arrival; the next leader is the longest-serving member
         self.members: dict[str, Member] = {}
         self.static_members: dict[str, str] = {}
         self.pending_join_members: set[str] = set()
         self.pending_sync_members: set[str] = set()
         self.awaiting_join = 0
         self.subscribed_topics: frozenset[str] | None = None
-        # the initial rebalance waits a while longer as long as members keep arriving
+        # the initial rebalance is prolonged as long as members keep arriving
         self.new_member_added = False
         self.initial_delay_ms = 0
         self.initial_remaining_ms: int | None = None
-        self._protocol_counts: Counter[str] = Counter()
+        self.protocol_counts: Counter[str] = Counter()
 
     def __repr__(self) -> str:
         size = len(self.members)
@@ -109,27 +109,29 @@ class ClassicGroup:
 
     @property
     def is_empty(self) -> bool:
-        """No members, and none about to be (state Empty)."""
+        """Whether the group has no members and waits for none (state Empty)."""
         return self.state is GroupState.EMPTY
 
     @property
     def is_simple(self) -> bool:
-        """Holds offsets only: no member ever joined, so the log has no group metadata."""
+        """Whether the group holds offsets only: no member ever joined, so the log has no group metadata."""
         return self.protocol_type is None and self.is_empty and not self.pending_join_members
 
     @property
     def uses_consumer_protocol(self) -> bool:
-        """Whether members are consumers, whose metadata the coordinator can read."""
+        """Whether members are consumers, whose metadata the coordinator can decode."""
         return self.protocol_type == CONSUMER_PROTOCOL_TYPE
 
     @property
     def can_rebalance(self) -> bool:
-        """Whether PreparingRebalance may follow the present state."""
+        """Whether the state may change to PreparingRebalance."""
         return self.state in _PREVIOUS[GroupState.PREPARING_REBALANCE]
 
     @property
     def all_members_joined(self) -> bool:
-        """Whether every known member waits for its JoinGroup answer and no promised one is missing."""
+        """Whether every known member waits for its JoinGroup answer and no member with a reserved id is
+        missing.
+        """
         return self.awaiting_join == len(self.members) and not self.pending_join_members
 
     @property
@@ -148,18 +150,18 @@ class ClassicGroup:
         return topic in self.subscribed_topics
 
     def supports_protocols(self, protocol_type: str, names: list[str]) -> bool:
-        """Whether a member of this type and these protocols fits: some protocol is known to everyone."""
+        """Whether a member of this type and these protocols fits: every member supports one of them."""
         if self.state is GroupState.EMPTY:
             return bool(protocol_type) and bool(names)
         size = len(self.members)
         return self.protocol_type == protocol_type and any(
-            self._protocol_counts[name] == size for name in names
+            self.protocol_counts[name] == size for name in names
         )
 
     def select_protocol(self) -> str:
-        """The protocol with most votes among those that every member supports."""
+        """Returns the protocol with most votes among those that every member supports."""
         size = len(self.members)
-        candidates = {name for name, count in self._protocol_counts.items() if count == size}
+        candidates = {name for name, count in self.protocol_counts.items() if count == size}
         votes = Counter(member.vote(candidates) for member in self.members.values())
         return votes.most_common(1)[0][0]
 
@@ -178,7 +180,9 @@ class ClassicGroup:
     def check_offset_commit(
         self, member_id: str, instance_id: str | None, generation: int, *, transactional: bool = False
     ) -> Error:
-        """Who may commit: members of this generation, and anyone without one while the group is empty."""
+        """Checks who may commit: members of this generation, and anyone without a generation while the group
+        is empty.
+        """
         if self.state is GroupState.DEAD:
             return Errors.COORDINATOR_NOT_AVAILABLE
         if generation < 0 and self.is_empty:
@@ -195,11 +199,11 @@ class ClassicGroup:
         return error
 
     def check_offset_fetch(self, member_id: str | None, member_epoch: int) -> Error:
-        """Anyone may read a classic group's offsets; KIP-848's ids mean nothing to it."""
+        """Allows anyone to read a classic group's offsets; KIP-848 ids have no meaning for it."""
         return Errors.GROUP_ID_NOT_FOUND if self.state is GroupState.DEAD else Errors.NONE
 
     def check_offset_delete(self) -> Error:
-        """With members present, only consumers' groups can tell which topics are in use."""
+        """Checks for members. Only consumer groups can tell which topics their members use."""
         if self.state is GroupState.DEAD:
             return Errors.GROUP_ID_NOT_FOUND
         if not self.is_empty and not self.uses_consumer_protocol:
@@ -207,13 +211,15 @@ class ClassicGroup:
         return Errors.NONE
 
     def check_delete(self) -> Error:
-        """Only empty groups may be deleted."""
+        """Allows deletion of empty groups only."""
         if self.state is GroupState.DEAD:
             return Errors.GROUP_ID_NOT_FOUND
         return Errors.NONE if self.is_empty else Errors.NON_EMPTY_GROUP
 
     def offset_expiry_base_ms(self, commit_timestamp_ms: int) -> int | None:
-        """From when offsets.retention.minutes counts for an offset; None while it must be kept (KIP-211)."""
+        """Time from which offsets.retention.minutes counts for an offset; None while it must be kept
+        (KIP-211).
+        """
         if self.protocol_type is None:
             return commit_timestamp_ms
         if self.is_empty:
@@ -229,7 +235,7 @@ class ClassicGroup:
     # ---- changes
 
     def transition_to(self, state: GroupState, now_ms: int) -> None:
-        """Moves to `state`; an order of states that the protocol does not have is a bug."""
+        """Changes the state to `state`. A transition that the protocol does not have is a bug."""
         assert self.state in _PREVIOUS[state], f"{self!r} cannot become {state}"
         self.previous_state = self.state
         self.state = state
@@ -246,15 +252,15 @@ class ClassicGroup:
         if self.leader_id is None:
             self.leader_id = member.member_id
         self.members[member.member_id] = member
-        self._protocol_counts.update(name for name, _ in member.protocols)
+        self.protocol_counts.update(name for name, _ in member.protocols)
         self.set_join_token(member, join_token)
         self.pending_join_members.discard(member.member_id)
 
     def remove(self, member_id: str) -> None:
-        """Forgets a member, or an id that was promised to one; the next member in line leads."""
+        """Removes a member or a reserved id; the next member in order of arrival leads."""
         member = self.members.pop(member_id, None)
         if member is not None:
-            self._protocol_counts.subtract(name for name, _ in member.protocols)
+            self.protocol_counts.subtract(name for name, _ in member.protocols)
             self.set_join_token(member, None)
             if member.group_instance_id is not None:
                 del self.static_members[member.group_instance_id]
@@ -264,7 +270,9 @@ class ClassicGroup:
         self.pending_sync_members.discard(member_id)
 
     def replace_static_member(self, instance_id: str, old_id: str, new_id: str) -> Member:
-        """Gives the instance's place in line to `new_id`; the old member's requests were answered before."""
+        """Transfers the instance's place in the order of members to `new_id`. The old member's requests must
+        have been answered.
+        """
         old = self.members[old_id]
         assert old.join_token is None and old.sync_token is None, (self, old)
         new = replace(old, member_id=new_id, is_new=False)
@@ -286,21 +294,23 @@ class ClassicGroup:
         session_timeout_ms: int,
         join_token: object | None,
     ) -> None:
-        """What a member says of itself when it joins again."""
-        self._protocol_counts.subtract(name for name, _ in member.protocols)
-        self._protocol_counts.update(name for name, _ in protocols)
+        """Updates a member from its new JoinGroup."""
+        self.protocol_counts.subtract(name for name, _ in member.protocols)
+        self.protocol_counts.update(name for name, _ in protocols)
         member.protocols = protocols
         member.rebalance_timeout_ms = rebalance_timeout_ms
         member.session_timeout_ms = session_timeout_ms
         self.set_join_token(member, join_token)
 
     def set_join_token(self, member: Member, token: object | None) -> None:
-        """Parks or releases a member's JoinGroup, and keeps the count of parked ones."""
+        """Parks or releases a member's JoinGroup, and updates the count of parked ones."""
         self.awaiting_join += (token is not None) - (member.join_token is not None)
         member.join_token = token
 
     def elect_joined_leader(self) -> bool:
-        """Passes leadership to a member that rejoined if the leader did not; false when nobody did."""
+        """Transfers leadership to a member that rejoined if the leader did not; false when no member
+        rejoined.
+        """
         if self.leader_id is None:
             return False
         if self.members[self.leader_id].join_token is not None:
@@ -311,7 +321,7 @@ class ClassicGroup:
         return joined is not None
 
     def start_generation(self, now_ms: int) -> None:
-        """The join phase is over: next generation, its protocol, and CompletingRebalance or Empty."""
+        """Ends the join phase: next generation, its protocol, and state CompletingRebalance or Empty."""
         self.generation += 1
         self.protocol_name = self.select_protocol() if self.members else None
         self.refresh_subscribed_topics()
@@ -319,7 +329,7 @@ class ClassicGroup:
         self.transition_to(GroupState.COMPLETING_REBALANCE if self.members else GroupState.EMPTY, now_ms)
 
     def refresh_subscribed_topics(self) -> None:
-        """Reads the members' subscriptions; None where they are not consumers or cannot be read."""
+        """Decodes the members' subscriptions; None if they are not consumers or cannot be decoded."""
         self.subscribed_topics = None
         if not self.uses_consumer_protocol:
             return

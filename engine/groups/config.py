@@ -1,10 +1,10 @@
-"""The broker settings that the group coordinator obeys."""
+"""Reads the broker configs that the group coordinator uses."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any
 
-# Kafka's: how long a JoinGroup of a member without an id stays parked before it counts as gone
+# Kafka's limit on how long the JoinGroup of a member without an id stays parked
 NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
 
 
@@ -22,7 +22,7 @@ class GroupConfig:
 
     @classmethod
     def read(cls, value: Callable[[str], Any]) -> "GroupConfig":
-        """Takes each setting from `value`, which gives a config by its Kafka name (``group.max.size``)."""
+        """Reads each setting with `value`, which returns a config by its Kafka name (``group.max.size``)."""
         return cls(**{field.name: int(value(field.name.replace("_", "."))) for field in fields(cls)})
 
     @property

@@ -1,13 +1,15 @@
-"""The one thing the coordinator reads in consumers' metadata: which topics they subscribe to."""
+"""Decodes the subscribed topics in consumers' metadata, the only part that the coordinator reads."""
 
-from bowstring._native.codec import ProtocolError, decode_prefix
+from bowstring._native.protocol.message_codec import ProtocolError, decode_prefix
 from bowstring.engine.protocol.records.consumer_protocol import ConsumerProtocolSubscription
 
 
 def subscribed_topics(metadata: bytes) -> list[str] | None:
-    """Topics in a ConsumerProtocolSubscription of any version, or None when the bytes are none.
+    """Returns the topics in a ConsumerProtocolSubscription of any version, or None when the bytes are
+    malformed.
 
-    Two bytes of version come first. Version 0 begins every later one, so it is what is read.
+    A two-byte version comes first. Every later version starts with the fields of version 0, so version 0
+    is decoded.
     """
     if len(metadata) < 2:
         return None

@@ -1,10 +1,11 @@
-"""What a shard asks its shell to do. Effects are carried out in the order in which the shard gave them: those
-that come of an append's end follow whatever was listed with the append.
+"""Defines the effects that a shard requests from its shell. The shell carries them out in order; effects of a
+finished append follow those listed with the append.
 
 The shell's contract:
 - `AppendRecords`: write the records as one batch, then call `GroupShard.append_written` at once, and
-  `GroupShard.append_finished` when the batch is below the high watermark, or with a failed write's error.
-- `Respond`: sent only after every record appended before it is below the high watermark.
+  `GroupShard.append_finished` when the batch is below the high watermark, or with the error of a failed
+  write.
+- `Respond`: send only after every record appended before it is below the high watermark.
 - `SetTimer`: replaces a timer of the same key; when it fires, call `GroupShard.timer_fired`.
 """
 
@@ -14,7 +15,7 @@ from bowstring.engine.protocol.schema import Struct
 
 # ("session", group id, member id), ("join", group id), ("sync", group id)
 TimerKey = tuple[str, ...]
-# Key and value bytes; a value of None is a tombstone
+# key and value bytes; a value of None is a tombstone
 Record = tuple[bytes, bytes | None]
 
 
@@ -30,7 +31,7 @@ class AppendRecords:
 
 @dataclass(slots=True)
 class Respond:
-    """Answer the request that `token` stands for."""
+    """Answer the request identified by `token`."""
 
     token: object
     body: Struct
@@ -38,7 +39,7 @@ class Respond:
 
 @dataclass(slots=True)
 class SetTimer:
-    """Call back in `delay_ms` milliseconds of steady time."""
+    """Call back after `delay_ms` milliseconds on a steady clock."""
 
     key: TimerKey
     delay_ms: int
@@ -46,14 +47,14 @@ class SetTimer:
 
 @dataclass(slots=True)
 class CancelTimer:
-    """Forget the timer; no such timer is no error."""
+    """Cancel the timer; an unknown timer is not an error."""
 
     key: TimerKey
 
 
 @dataclass(slots=True)
 class Note:
-    """A line for the broker's log: something an operator of the group wants to know."""
+    """Write a line for operators to the broker's log."""
 
     text: str
 

@@ -1,7 +1,7 @@
-"""What every kind of group offers the parts of the coordinator that do not care which kind it is.
+"""Defines the interface of all group types for the parts of the coordinator that serve every type.
 
-`ClassicGroup` is the one kind so far. Consumer (KIP-848), share (KIP-932) and streams (KIP-1071) groups stand
-beside it: a class with these methods, and rows in `replay.APPLY` for its record types.
+`ClassicGroup` is the only type so far. Consumer (KIP-848), share (KIP-932) and streams (KIP-1071) groups need
+a class with these methods, and rows in `replay.APPLY` for their record types.
 """
 
 from typing import Protocol
@@ -10,14 +10,14 @@ from bowstring.engine.errors import Error
 
 
 class Group(Protocol):
-    """A group of any type, as offsets and administration see it."""
+    """A group of any type, as offsets and administration use it."""
 
     group_type: str
     group_id: str
 
     @property
     def is_empty(self) -> bool:
-        """No members."""
+        """Whether the group has no members."""
 
     @property
     def state(self) -> str:
@@ -45,4 +45,4 @@ class Group(Protocol):
         """Whether the group may be deleted."""
 
     def offset_expiry_base_ms(self, commit_timestamp_ms: int) -> int | None:
-        """From when retention counts for an offset committed then; None while it must be kept."""
+        """Time from which retention counts for an offset committed then; None while it must be kept."""

@@ -1,4 +1,6 @@
-"""JoinGroup (KIP-394 member ids first, KIP-345 static members, KIP-814 skip assignment, KIP-800 reasons)."""
+"""Handles JoinGroup: member ids first (KIP-394), static members (KIP-345), skip assignment (KIP-814), reasons
+(KIP-800).
+"""
 
 from dataclasses import dataclass
 from functools import partial
@@ -28,7 +30,7 @@ SKIP_ASSIGNMENT_VERSION = 9
 
 @dataclass(slots=True)
 class Attempt:
-    """One JoinGroup request on its way through."""
+    """One JoinGroup request in progress."""
 
     state: ShardState
     request: JoinGroupRequest
@@ -43,17 +45,17 @@ class Attempt:
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """Version 0 has none: the session timeout serves."""
+        """Rebalance timeout. Version 0 has none, so the session timeout is used."""
         if self.context.api_version == 0:
             return self.request.session_timeout_ms
         return self.request.rebalance_timeout_ms
 
     def reason(self, what: str) -> str:
-        """Why the group rebalances, for the log, with what the client says of it (KIP-800)."""
+        """Returns why the group rebalances, for the log, with the client's reason (KIP-800)."""
         return f"{what}; client reason: {self.request.reason or 'not provided'}"
 
     def fits(self, group: ClassicGroup) -> bool:
-        """Whether the group has a protocol in common with the member."""
+        """Whether the group and the member have a protocol in common."""
         names = [protocol.name for protocol in self.request.protocols]
         return group.supports_protocols(self.request.protocol_type, names)
 
@@ -80,7 +82,7 @@ def join(
     group = ClassicGroup(request.group_id, now_ms)
     state.groups[request.group_id] = group
     _join_group(attempt, group)
-    # the log must know of the group before anything else of it is written
+    # the log must have a record of the group before any other record of it
     return state.append([records.empty_group(group)], finished=partial(_discard_unwritten, state, group))
 
 
@@ -110,7 +112,7 @@ def _join_group(attempt: Attempt, group: ClassicGroup) -> None:
 
 
 def _discard_unwritten(state: ShardState, group: ClassicGroup, error: Error, now_ms: int) -> None:
-    """The log could not take a new group: it never was. Its first members start over."""
+    """Removes a new group that could not be written to the log. Its first members start over."""
     if not error or state.groups.get(group.group_id) is not group:
         return
     refusal = append_error_of_group(error).code
@@ -124,7 +126,9 @@ def _discard_unwritten(state: ShardState, group: ClassicGroup, error: Error, now
 
 
 def _has_room(state: ShardState, group: ClassicGroup, member_id: str) -> bool:
-    """group.max.size. In the join phase those who wait are counted: the last to rejoin are turned away."""
+    """Checks group.max.size. In the join phase only waiting members count, so the last to rejoin are
+    refused.
+    """
     member = group.members.get(member_id)
     if group.state is GroupState.PREPARING_REBALANCE:
         waits = member is not None and member.join_token is not None
@@ -144,7 +148,7 @@ def _join_new(attempt: Attempt, group: ClassicGroup) -> None:
     if instance_id in group.static_members:
         _replace_static(attempt, group, group.static_members[instance_id], new_id)
     elif instance_id is None and context.api_version >= MEMBER_ID_REQUIRED_VERSION:
-        # KIP-394: clients that never come back must not leave members behind
+        # KIP-394: a client that never returns must not leave a member behind
         group.pending_join_members.add(new_id)
         state.set_timer(session_timer(group.group_id, new_id), request.session_timeout_ms)
         attempt.refuse(Errors.MEMBER_ID_REQUIRED, new_id)
@@ -168,7 +172,8 @@ def _add_member(attempt: Attempt, group: ClassicGroup, member_id: str) -> None:
     if group.state is GroupState.PREPARING_REBALANCE and group.previous_state is GroupState.EMPTY:
         group.new_member_added = True
     group.add(member, attempt.token)
-    # parked for longer than any session: a client that went away while parked must not stay for ever
+    # The JoinGroup may stay parked longer than any session. This timer removes a client that has disconnected
+    # meanwhile.
     state.set_timer(session_timer(group.group_id, member_id), NEW_MEMBER_JOIN_TIMEOUT_MS)
     instance = "" if request.group_instance_id is None else f" (instance {request.group_instance_id})"
     reason = attempt.reason(f"member {member_id}{instance} joins")
@@ -189,10 +194,10 @@ def _join_known(attempt: Attempt, group: ClassicGroup) -> None:
     assert not group.is_empty, group
     member = group.members[member_id]
     if not _needs_rebalance(group, member, attempt.protocols):
-        # nothing changed: the present generation again, so that the member can sync
+        # nothing changed: answer with the present generation, so that the member can sync
         return state.respond(attempt.token, joined_response(group, member_id))
     if member.join_token is not None:
-        # the client gave up on its parked request and sent another: the first answer will not be read
+        # the client timed out on its parked request and sent another one: nobody reads the first answer
         lost = JoinGroupResponse(error_code=Errors.REBALANCE_IN_PROGRESS.code, member_id=member_id)
         answer_join(state, group, member, lost)
     group.update(
@@ -203,7 +208,7 @@ def _join_known(attempt: Attempt, group: ClassicGroup) -> None:
 
 
 def _needs_rebalance(group: ClassicGroup, member: Member, protocols: list[tuple[str, bytes]]) -> bool:
-    """Changed metadata, a join phase to take part in, or a leader that wants partitions assigned anew."""
+    """Whether metadata changed, a join phase is in progress, or the leader asks for a new assignment."""
     if group.state is GroupState.PREPARING_REBALANCE or member.protocols != protocols:
         return True
     return group.state is GroupState.STABLE and group.is_leader(member.member_id)
@@ -213,7 +218,7 @@ def _needs_rebalance(group: ClassicGroup, member: Member, protocols: list[tuple[
 
 
 def _replace_static(attempt: Attempt, group: ClassicGroup, old_id: str, new_id: str) -> None:
-    """The instance restarted: its old id is fenced and the new one takes over place and assignment."""
+    """Replaces a restarted instance: fences its old id and gives its place and assignment to the new id."""
     state, request = attempt.state, attempt.request
     instance_id = request.group_instance_id
     assert instance_id is not None
@@ -230,10 +235,10 @@ def _replace_static(attempt: Attempt, group: ClassicGroup, old_id: str, new_id: 
     reason = attempt.reason(f"static member {new_id} replaces {old_id}")
     if group.state is GroupState.PREPARING_REBALANCE:
         return complete_join_if_all_joined(state, group, attempt.now_ms)
-    # in CompletingRebalance the leader may be assigning to the old id already
+    # in CompletingRebalance the leader may already be assigning to the old id
     if group.state is GroupState.COMPLETING_REBALANCE or group.select_protocol() != group.protocol_name:
         return prepare_rebalance(state, group, reason, attempt.now_ms)
-    # no rebalance: the assignment stands, the log learns the new id
+    # no rebalance: the assignment stays; the log gets the new id
     group.refresh_subscribed_topics()
     assignments = {each.member_id: each.assignment for each in group.members.values()}
     replaced = Replaced(group, member, old_id, previous_leader, before)
@@ -243,7 +248,7 @@ def _replace_static(attempt: Attempt, group: ClassicGroup, old_id: str, new_id: 
 
 
 def _fence(state: ShardState, group: ClassicGroup, member: Member) -> None:
-    """Tells whoever still uses the old id."""
+    """Answers parked requests of the old id with FENCED_INSTANCE_ID."""
     code = Errors.FENCED_INSTANCE_ID.code
     answer_join(state, group, member, JoinGroupResponse(error_code=code, member_id=member.member_id))
     if member.sync_token is not None:
@@ -253,7 +258,7 @@ def _fence(state: ShardState, group: ClassicGroup, member: Member) -> None:
 
 @dataclass(slots=True)
 class Replaced:
-    """A static member's replacement that the log is still to learn, and what it takes to undo it."""
+    """A replacement of a static member that is not yet in the log, and what is needed to undo it."""
 
     group: ClassicGroup
     member: Member
@@ -264,7 +269,9 @@ class Replaced:
 
 
 def _static_replaced(attempt: Attempt, replaced: Replaced, error: Error, now_ms: int) -> None:
-    """The new id is in the log, or could not be written and the old one returns."""
+    """Completes the replacement when the new id is in the log, or restores the old id when it could not be
+    written.
+    """
     group, member, state = replaced.group, replaced.member, attempt.state
     if group.members.get(member.member_id) is not member:
         return
@@ -273,8 +280,8 @@ def _static_replaced(attempt: Attempt, replaced: Replaced, error: Error, now_ms:
         group, member.member_id, skip_assignment=skips and group.is_leader(member.member_id)
     )
     if not skips:
-        # Without skip_assignment (KIP-814) a leader told of its leadership would assign anew and its
-        # SyncGroup be ignored; naming the old leader makes it a follower for this generation.
+        # Without skip_assignment (KIP-814) a leader would compute a new assignment, and its SyncGroup would
+        # be ignored. Naming the old leader makes it a follower for this generation.
         response.leader = replaced.previous_leader
         response.members = []
     if error:

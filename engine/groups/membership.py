@@ -1,4 +1,4 @@
-"""Staying in a classic group and leaving it: Heartbeat, LeaveGroup and session timeouts."""
+"""Handles Heartbeat, LeaveGroup and session timeouts of classic groups."""
 
 from bowstring.engine.errors import Error, Errors
 from bowstring.engine.groups.classic_group import UNKNOWN_MEMBER_ID, ClassicGroup, GroupState
@@ -21,7 +21,7 @@ from bowstring.engine.protocol.messages.leave_group import (
 
 
 def heartbeat(state: ShardState, request: HeartbeatRequest, token: object) -> None:
-    """Restarts the member's session; during the join phase the answer tells it to rejoin."""
+    """Restarts the member's session; during the join phase the answer tells the member to rejoin."""
     group = state.classic(request.group_id)
     error = _check_heartbeat(group, request)
     if not error:
@@ -46,7 +46,7 @@ def _check_heartbeat(group: ClassicGroup | None, request: HeartbeatRequest) -> E
 
 
 def leave(state: ShardState, request: LeaveGroupRequest, token: object, now_ms: int) -> None:
-    """Takes members out, by id or by instance id, and rebalances without them (KIP-345 batches)."""
+    """Removes members by id or by instance id, and rebalances without them (KIP-345 batches)."""
     if not request.group_id:
         return state.respond(token, LeaveGroupResponse(error_code=Errors.INVALID_GROUP_ID.code))
     group = state.classic(request.group_id)
@@ -65,7 +65,7 @@ def leave(state: ShardState, request: LeaveGroupRequest, token: object, now_ms: 
                 error_code=error.code,
             )
         )
-    # the leavers are answered after what their leaving writes
+    # answer only after the records written for the members that leave
     if group is not None and left:
         if group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
             rebalance_or_complete_join(state, group, f"LeaveGroup of {', '.join(left)}", now_ms)
@@ -77,7 +77,7 @@ def leave(state: ShardState, request: LeaveGroupRequest, token: object, now_ms: 
 def _leave_one(state: ShardState, group: ClassicGroup, identity: MemberIdentity) -> Error:
     member_id = identity.member_id
     if member_id == UNKNOWN_MEMBER_ID:
-        # an admin client removes a static member whose id it does not know
+        # an admin client may remove a static member without its id
         if identity.group_instance_id not in group.static_members:
             return Errors.UNKNOWN_MEMBER_ID
         member_id = group.static_members[identity.group_instance_id]
@@ -97,7 +97,7 @@ def _leave_one(state: ShardState, group: ClassicGroup, identity: MemberIdentity)
 
 
 def session_timer_fired(state: ShardState, group: ClassicGroup, member_id: str, now_ms: int) -> None:
-    """The member was not heard of for its session timeout."""
+    """Removes a member that sent nothing for its session timeout."""
     if member_id in group.pending_join_members:
         group.remove(member_id)
     else:
@@ -105,7 +105,7 @@ def session_timer_fired(state: ShardState, group: ClassicGroup, member_id: str, 
         if member is None or member.heartbeat_satisfied:
             return
         remove_member(state, group, member)
-        state.note(f"group {group.group_id}: member {member_id} is gone, its session timed out")
+        state.note(f"group {group.group_id}: member {member_id} removed, its session timed out")
         if group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
             rebalance_or_complete_join(state, group, f"session of {member_id} timed out", now_ms)
             return

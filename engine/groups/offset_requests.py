@@ -1,5 +1,5 @@
-"""OffsetCommit, OffsetFetch and OffsetDelete, for one group each. Topics have names here; the API layer
-turns topic ids into names and back, and refuses topics that do not exist.
+"""Handles OffsetCommit, OffsetFetch and OffsetDelete of one group. Topics have names here; the API layer
+translates topic ids and refuses topics that do not exist.
 """
 
 from functools import partial
@@ -44,7 +44,7 @@ NO_OFFSET = -1
 def commit(
     state: ShardState, request: OffsetCommitRequest, context: RequestContext, token: object, now_ms: int
 ) -> None:
-    """Writes the offsets; members' commits count as heartbeats."""
+    """Writes the offsets; a member's commit counts as a heartbeat."""
     error = _check_commit(state, request, context, now_ms)
     if error:
         return state.respond(token, commit_error(request, error))
@@ -95,7 +95,7 @@ def _check_commit(
         if generation >= 0:
             late = context.api_version >= GROUP_ID_NOT_FOUND_VERSION
             return Errors.GROUP_ID_NOT_FOUND if late else Errors.ILLEGAL_GENERATION
-        # a consumer that assigns itself partitions, or an admin client: a group that only holds offsets
+        # a consumer with manually assigned partitions, or an admin client: the group only holds offsets
         group = state.groups[request.group_id] = ClassicGroup(request.group_id, now_ms)
     error = group.check_offset_commit(request.member_id, request.group_instance_id, generation)
     if not error and isinstance(group, ClassicGroup) and not group.is_empty:
@@ -104,7 +104,7 @@ def _check_commit(
 
 
 def _utf16_length(text: str) -> int:
-    """Length as Java counts it."""
+    """Returns the length as Java counts it."""
     return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
@@ -116,7 +116,7 @@ def _apply_commit(
 
 
 def commit_error(request: OffsetCommitRequest, error: Error) -> OffsetCommitResponse:
-    """The same error for every partition of the request."""
+    """Returns a response with the same error for every partition of the request."""
     return OffsetCommitResponse(
         topics=[
             OffsetCommitResponseTopic(
@@ -138,9 +138,10 @@ def commit_error(request: OffsetCommitRequest, error: Error) -> OffsetCommitResp
 def fetch(
     state: ShardState, request: OffsetFetchRequestGroup, *, require_stable: bool
 ) -> OffsetFetchResponseGroup:
-    """The group's offsets for the topics asked for, or for all; -1 where there is none.
+    """Returns the group's offsets for the requested topics, or for all; -1 for partitions without one.
 
-    With `require_stable` a partition with an offset in an open transaction answers UNSTABLE_OFFSET_COMMIT.
+    With `require_stable`, a partition with an offset in an open transaction is answered with
+    UNSTABLE_OFFSET_COMMIT.
     """
     group = state.groups.get(request.group_id)
     error = Errors.GROUP_ID_NOT_FOUND
@@ -192,7 +193,7 @@ def _no_offset(index: int, error_code: int) -> OffsetFetchResponsePartitions:
 
 
 def delete(state: ShardState, request: OffsetDeleteRequest, token: object) -> None:
-    """Deletes offsets of topics that no member of the group reads."""
+    """Deletes offsets of topics to which no member of the group subscribes."""
     group = state.groups.get(request.group_id)
     error = _check_delete(group, request)
     if error or group is None:

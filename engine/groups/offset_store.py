@@ -1,4 +1,4 @@
-"""Committed offsets by group, topic and partition, and those of transactions still open."""
+"""Stores committed offsets by group, topic and partition, and offsets of open transactions."""
 
 from __future__ import annotations
 
@@ -16,14 +16,17 @@ class CommittedOffset(NamedTuple):
     leader_epoch: int
     metadata: str
     commit_timestamp_ms: int
-    # explicit expiry of OffsetCommit 2-4's retention time; NO_EXPIRY: the broker's retention applies
+    # explicit expiry, from the retention time of OffsetCommit 2-4; NO_EXPIRY: the broker's retention applies
     expire_timestamp_ms: int
     topic_id: bytes
-    # where in the partition's log it was written; decides between it and a transaction that commits late
+    # offset of the record in the partition's log; decides whether a transaction that commits later overwrites
+    # it
     record_offset: int
 
     def is_of_topic(self, topic_id: bytes) -> bool:
-        """False only when both ids are known and differ: the topic was deleted and created anew."""
+        """Whether the offset belongs to the topic id. False only when both ids are known and differ: the
+        topic was deleted and created again.
+        """
         return ZERO_TOPIC_ID in (self.topic_id, topic_id) or self.topic_id == topic_id
 
 
@@ -34,23 +37,23 @@ OffsetKey = tuple[str, str, int]
 
 
 class OffsetStore:
-    """The offsets of one shard. Knows nothing of groups."""
+    """The offsets of one shard, without knowledge of group types."""
 
     def __init__(self) -> None:
         self._groups: dict[str, TopicOffsets] = {}
         # by producer id: offsets whose transaction has not ended (KIP-98), last write of each key
         self._pending: dict[int, dict[OffsetKey, CommittedOffset]] = {}
-        # how many open transactions hold an offset of the key; by group, so that a group is checked fast
+        # how many open transactions hold an offset of the key; by group, to check a group quickly
         self._open: dict[str, dict[tuple[str, int], int]] = {}
 
     # ---- reading
 
     def get(self, group_id: str, topic: str, partition: int) -> CommittedOffset | None:
-        """The offset last committed for the partition."""
+        """Returns the offset last committed for the partition."""
         return self._groups.get(group_id, {}).get(topic, {}).get(partition)
 
     def of_group(self, group_id: str) -> TopicOffsets:
-        """All offsets of the group, by topic and partition; not to be changed."""
+        """Returns all offsets of the group, by topic and partition. Do not modify."""
         return self._groups.get(group_id, {})
 
     def is_unstable(self, group_id: str, topic: str, partition: int) -> bool:
@@ -62,7 +65,7 @@ class OffsetStore:
         return group_id in self._open
 
     def open_partitions(self, group_id: str) -> list[tuple[str, int]]:
-        """Topic and partition of every offset that an open transaction holds for the group."""
+        """Returns topic and partition of every offset that an open transaction holds for the group."""
         return list(self._open.get(group_id, {}))
 
     def __iter__(self) -> Iterator[tuple[str, TopicOffsets]]:
@@ -84,7 +87,7 @@ class OffsetStore:
         partitions[partition] = offset
 
     def remove(self, group_id: str, topic: str, partition: int) -> None:
-        """A tombstone: forgets the committed offset, and those of open transactions."""
+        """Applies a tombstone: removes the committed offset and those of open transactions."""
         topics = self._groups.get(group_id)
         if topics is not None and topic in topics:
             topics[topic].pop(partition, None)
@@ -99,7 +102,7 @@ class OffsetStore:
                     self._close(key)
 
     def put_pending(self, producer_id: int, key: OffsetKey, offset: CommittedOffset) -> None:
-        """Sets an offset that counts once `producer_id`'s transaction commits."""
+        """Stores an offset that becomes committed when `producer_id`'s transaction commits."""
         offsets = self._pending.setdefault(producer_id, {})
         if key not in offsets:
             counts = self._open.setdefault(key[0], {})
@@ -107,7 +110,7 @@ class OffsetStore:
         offsets[key] = offset
 
     def end_transaction(self, producer_id: int, *, commit: bool) -> None:
-        """Makes the producer's pending offsets count, or drops them. A newer plain commit stands."""
+        """Commits or drops the producer's pending offsets. A newer plain commit is not overwritten."""
         for key, offset in self._pending.pop(producer_id, {}).items():
             self._close(key)
             standing = self.get(*key)

@@ -1,6 +1,6 @@
-"""From a reason to rebalance to the next generation: the join phase of a classic group.
+"""Runs the join phase of a classic group, from the reason to rebalance to the next generation.
 
-PreparingRebalance waits for every member's JoinGroup, bounded by the longest rebalance timeout. A group that
+PreparingRebalance waits for every member's JoinGroup, at most for the longest rebalance timeout. A group that
 was empty waits group.initial.rebalance.delay.ms instead, prolonged while members arrive (KIP-134).
 """
 
@@ -14,27 +14,27 @@ from bowstring.engine.protocol.messages.sync_group import SyncGroupResponse
 
 
 def session_timer(group_id: str, member_id: str) -> TimerKey:
-    """Fires when a member (or a promised one) was not heard of for its session timeout."""
+    """Key of the timer that fires when a member (or a reserved id) sent nothing for its session timeout."""
     return ("session", group_id, member_id)
 
 
 def join_timer(group_id: str) -> TimerKey:
-    """Fires when the join phase has lasted long enough."""
+    """Key of the timer that ends the join phase."""
     return ("join", group_id)
 
 
 def sync_timer(group_id: str) -> TimerKey:
-    """Fires when members had a rebalance timeout to send SyncGroup."""
+    """Key of the timer that fires when a rebalance timeout has passed without SyncGroup."""
     return ("sync", group_id)
 
 
 def restart_session(state: ShardState, group: ClassicGroup, member: Member) -> None:
-    """The member was heard of."""
+    """Restarts the session timer after a sign of life."""
     state.set_timer(session_timer(group.group_id, member.member_id), member.session_timeout_ms)
 
 
 def answer_join(state: ShardState, group: ClassicGroup, member: Member, body: JoinGroupResponse) -> None:
-    """Releases a parked JoinGroup, if there is one."""
+    """Answers a parked JoinGroup, if there is one."""
     if member.join_token is not None:
         state.respond(member.join_token, body)
         group.set_join_token(member, None)
@@ -43,7 +43,7 @@ def answer_join(state: ShardState, group: ClassicGroup, member: Member, body: Jo
 def joined_response(
     group: ClassicGroup, member_id: str, *, skip_assignment: bool = False
 ) -> JoinGroupResponse:
-    """The present generation as `member_id` sees it: only the leader is told who the members are."""
+    """Returns the present generation for `member_id`; only the leader gets the list of members."""
     members = []
     if group.is_leader(member_id):
         assert group.protocol_name is not None, group
@@ -67,7 +67,7 @@ def joined_response(
 
 
 def rebalance_or_complete_join(state: ShardState, group: ClassicGroup, reason: str, now_ms: int) -> None:
-    """A member changed: rebalance, or, when the join phase is on already, see whether it is over."""
+    """Rebalances after a change of a member, or, in the join phase, checks whether it is complete."""
     if group.can_rebalance:
         prepare_rebalance(state, group, reason, now_ms)
     else:
@@ -75,7 +75,7 @@ def rebalance_or_complete_join(state: ShardState, group: ClassicGroup, reason: s
 
 
 def prepare_rebalance(state: ShardState, group: ClassicGroup, reason: str, now_ms: int) -> None:
-    """Enters PreparingRebalance: members that wait for an assignment are told to join again."""
+    """Enters PreparingRebalance and tells members that wait for an assignment to join again."""
     if group.state is GroupState.COMPLETING_REBALANCE:
         reset_assignments(state, group, Errors.REBALANCE_IN_PROGRESS)
     group.pending_sync_members.clear()
@@ -98,7 +98,7 @@ def prepare_rebalance(state: ShardState, group: ClassicGroup, reason: str, now_m
 
 
 def complete_join_if_all_joined(state: ShardState, group: ClassicGroup, now_ms: int) -> None:
-    """Ends the join phase early, except the initial one, which always waits its delay."""
+    """Ends the join phase early, except the initial one, which always waits for its delay."""
     if (
         group.state is GroupState.PREPARING_REBALANCE
         and group.previous_state is not GroupState.EMPTY
@@ -108,7 +108,7 @@ def complete_join_if_all_joined(state: ShardState, group: ClassicGroup, now_ms: 
 
 
 def join_timer_fired(state: ShardState, group: ClassicGroup, now_ms: int) -> None:
-    """The join phase's time is up; the initial one goes on for members that have just come."""
+    """Ends the join phase when its time is up; prolongs the initial one if members have just arrived."""
     if group.state is not GroupState.PREPARING_REBALANCE:
         return
     remaining_ms = group.initial_remaining_ms
@@ -123,7 +123,9 @@ def join_timer_fired(state: ShardState, group: ClassicGroup, now_ms: int) -> Non
 
 
 def complete_join(state: ShardState, group: ClassicGroup, now_ms: int) -> None:
-    """Starts the next generation with those who joined; static members keep their place without (KIP-345)."""
+    """Starts the next generation with the members that joined; static members stay without rejoining
+    (KIP-345).
+    """
     state.cancel_timer(join_timer(group.group_id))
     group.initial_remaining_ms = None
     late = [member for member in group.members.values() if member.join_token is None and not member.is_static]
@@ -157,7 +159,7 @@ def complete_join(state: ShardState, group: ClassicGroup, now_ms: int) -> None:
 
 
 def remove_member(state: ShardState, group: ClassicGroup, member: Member) -> None:
-    """Takes a member out; a JoinGroup it still has parked is told to start over."""
+    """Removes a member and answers its parked JoinGroup with UNKNOWN_MEMBER_ID."""
     answer_join(
         state,
         group,
@@ -171,7 +173,7 @@ def remove_member(state: ShardState, group: ClassicGroup, member: Member) -> Non
 
 
 def reset_assignments(state: ShardState, group: ClassicGroup, error: Error) -> None:
-    """Forgets the assignments; members that wait for one get `error`."""
+    """Clears the assignments; answers members that wait for one with `error`."""
     for member in group.members.values():
         member.assignment = b""
     propagate_assignments(state, group, error)
@@ -185,12 +187,12 @@ def propagate_assignments(state: ShardState, group: ClassicGroup, error: Error) 
         body = SyncGroupResponse(error_code=error.code) if error else assignment_response(group, member)
         state.respond(member.sync_token, body)
         member.sync_token = None
-        # a session that ended while the request was parked was let pass: count anew
+        # a session that expired while the request was parked was ignored: restart it
         restart_session(state, group, member)
 
 
 def assignment_response(group: ClassicGroup, member: Member) -> SyncGroupResponse:
-    """The member's assignment in the present generation."""
+    """Returns the member's assignment in the present generation."""
     return SyncGroupResponse(
         protocol_type=group.protocol_type,
         protocol_name=group.protocol_name,

@@ -1,10 +1,10 @@
-"""The coordinator's records: what a key and a value of ``__consumer_offsets`` look like in bytes.
+"""Encodes the coordinator's records: keys and values of ``__consumer_offsets``.
 
-A key starts with two bytes that name its record type, a value with two bytes that give its version; the
-bodies are declared in engine/protocol.
+A key starts with two bytes for its record type, a value with two bytes for its version; engine/protocol
+declares the bodies.
 """
 
-from bowstring._native.codec import encode
+from bowstring._native.protocol.message_codec import encode
 from bowstring.engine.groups.classic_group import ClassicGroup
 from bowstring.engine.groups.effects import Record
 from bowstring.engine.groups.offset_store import NO_EXPIRY, CommittedOffset
@@ -20,7 +20,8 @@ LEGACY_OFFSET_COMMIT = 0
 OFFSET_COMMIT = 1
 GROUP_METADATA = 2
 
-# What Kafka 4.3 writes: 4 carries the topic id, only 1 an expiry; group metadata stays readable by Kafka 2.3
+# Versions that Kafka 4.3 writes: 4 has the topic id, only 1 has an expiry; group metadata stays readable by
+# Kafka 2.3.
 OFFSET_COMMIT_VALUE_VERSION = 4
 OFFSET_COMMIT_EXPIRY_VERSION = 1
 GROUP_METADATA_VALUE_VERSION = 3
@@ -35,7 +36,7 @@ def _value(version: int, value: Message) -> bytes:
 
 
 def offset_commit(group_id: str, topic: str, partition: int, offset: CommittedOffset) -> Record:
-    """A committed offset. The record's own place in the log is not part of it."""
+    """Encodes a committed offset, without the record's own offset in the log."""
     expires = offset.expire_timestamp_ms != NO_EXPIRY
     value = OffsetCommitValue(
         offset=offset.offset,
@@ -50,12 +51,12 @@ def offset_commit(group_id: str, topic: str, partition: int, offset: CommittedOf
 
 
 def offset_tombstone(group_id: str, topic: str, partition: int) -> Record:
-    """Deletes a committed offset."""
+    """Encodes the deletion of a committed offset."""
     return _key(OFFSET_COMMIT, OffsetCommitKey(group=group_id, topic=topic, partition=partition)), None
 
 
 def group_metadata(group: ClassicGroup, assignments: dict[str, bytes]) -> Record:
-    """The group's present generation with the given assignment by member id."""
+    """Encodes the group's present generation with the given assignment by member id."""
     members = [
         MemberMetadata(
             member_id=member.member_id,
@@ -81,13 +82,13 @@ def group_metadata(group: ClassicGroup, assignments: dict[str, bytes]) -> Record
 
 
 def empty_group(group: ClassicGroup) -> Record:
-    """A group that has just been made: no generation yet."""
+    """Encodes a new group without a generation."""
     value = GroupMetadataValue(protocol=None, leader=None, current_state_timestamp=_timestamp(group))
     return group_tombstone(group.group_id)[0], _value(GROUP_METADATA_VALUE_VERSION, value)
 
 
 def group_tombstone(group_id: str) -> Record:
-    """Deletes a group."""
+    """Encodes the deletion of a group."""
     return _key(GROUP_METADATA, GroupMetadataKey(group=group_id)), None
 
 

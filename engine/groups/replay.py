@@ -1,14 +1,14 @@
-"""From the log back to the state: what each record type does when a partition is loaded."""
+"""Rebuilds a shard's state from the records of its log."""
 
 from collections.abc import Callable, Iterable
 
-from bowstring._native.codec import ProtocolError, decode
+from bowstring._native.protocol.message_codec import ProtocolError, decode
 from bowstring.engine.groups.classic_group import ClassicGroup, GroupState, Member
-from bowstring.engine.groups.kept_records import KEPT_TYPES
 from bowstring.engine.groups.offset_store import NO_EXPIRY, CommittedOffset
 from bowstring.engine.groups.rebalance import prepare_rebalance, restart_session
 from bowstring.engine.groups.records import GROUP_METADATA, LEGACY_OFFSET_COMMIT, OFFSET_COMMIT
 from bowstring.engine.groups.state import ShardState
+from bowstring.engine.groups.unsupported_records import KEPT_TYPES
 from bowstring.engine.protocol.records.classic_group import GroupMetadataKey, GroupMetadataValue
 from bowstring.engine.protocol.records.offsets import (
     LegacyOffsetCommitKey,
@@ -23,9 +23,9 @@ NO_PRODUCER = -1
 class Replay:
     """Applies a partition's records to an empty state.
 
-    Outside transactions only the last value of a key counts, so keys are first collected in one dict, at no
-    Python call per record, and only what survives is decoded. That is sound because records of different keys
-    do not depend on each other's order.
+    Outside transactions only the last value of a key counts. So keys are first collected in one dict without
+    a Python call per record, and only the remaining records are decoded. This is correct because records of
+    different keys do not depend on each other's order.
     """
 
     def __init__(self, state: ShardState) -> None:
@@ -39,7 +39,7 @@ class Replay:
         values: Iterable[bytes | None],
         producer_id: int = NO_PRODUCER,
     ) -> None:
-        """The records of a batch, in order. `producer_id` is set when the batch is transactional."""
+        """Adds the records of a batch, in order. `producer_id` is set when the batch is transactional."""
         if producer_id == NO_PRODUCER:
             self._latest.update(zip(keys, zip(offsets, values, strict=True), strict=True))
             return
@@ -48,12 +48,12 @@ class Replay:
             self._apply(key, value, offset, producer_id)
 
     def end_transaction(self, producer_id: int, *, commit: bool) -> None:
-        """A control batch: the producer's transaction ended."""
+        """Applies a control batch that ends the producer's transaction."""
         self.flush()
         self._state.offsets.end_transaction(producer_id, commit=commit)
 
     def finish(self, now_ms: int) -> None:
-        """The log's end is reached: members' sessions start, as if each had just been heard of."""
+        """Ends the replay and starts the members' sessions."""
         self.flush()
         state = self._state
         for group in list(state.groups.values()):
@@ -66,7 +66,7 @@ class Replay:
                 prepare_rebalance(state, group, f"{size} members exceed group.max.size", now_ms)
 
     def flush(self) -> None:
-        """Decodes what has been collected. What takes long is here; it may run on another thread."""
+        """Decodes the collected records. Takes long; may run on another thread."""
         for key, (offset, value) in self._latest.items():
             self._apply(key, value, offset, NO_PRODUCER)
         self._latest.clear()
@@ -74,12 +74,17 @@ class Replay:
     def _apply(self, key: bytes | None, value: bytes | None, offset: int, producer_id: int) -> None:
         apply = APPLY.get(int.from_bytes(key[:2], "big")) if key else None
         if key is None or apply is None:
-            self._state.note(f"record {offset} in the group log is passed over, it is of an unknown type")
+            self._state.note(
+                f"record {offset} of the group log is skipped because its type is unknown; a newer version "
+                "may have written it"
+            )
             return
         try:
             apply(self._state, key, value, offset, producer_id)
         except ProtocolError as error:
-            self._state.note(f"record {offset} in the group log is passed over, it cannot be read: {error}")
+            self._state.note(
+                f"record {offset} of the group log is skipped because it cannot be decoded: {error}"
+            )
 
 
 def _offset_commit(
@@ -105,7 +110,7 @@ def _offset_commit(
 def _legacy_offset_commit(
     state: ShardState, key: bytes, value: bytes | None, record_offset: int, producer_id: int
 ) -> None:
-    """As Kafka 0.8.2 wrote them."""
+    """Applies an offset commit as Kafka 0.8.2 wrote it."""
     name = decode(LegacyOffsetCommitKey, 0, key, 2)
     if value is None:
         state.offsets.remove(name.group, name.topic, name.partition)
@@ -119,7 +124,7 @@ def _legacy_offset_commit(
 
 def _put(state: ShardState, key: tuple[str, str, int], offset: CommittedOffset, producer_id: int) -> None:
     if key[0] not in state.groups:
-        # the group's own record may follow; without one it is a group that only holds offsets
+        # the group's own record may follow; without one the group only holds offsets
         state.groups[key[0]] = ClassicGroup(key[0], offset.commit_timestamp_ms)
     if producer_id == NO_PRODUCER:
         state.offsets.put(*key, offset)
@@ -177,4 +182,4 @@ APPLY: dict[int, Callable[[ShardState, bytes, bytes | None, int, int], None]] = 
     GROUP_METADATA: _group_metadata,
     **dict.fromkeys(KEPT_TYPES, _keep),
 }
-"""By record type, the first two bytes of a key: (state, key, value, record offset, producer id)."""
+"""Function by record type, the first two bytes of a key: (state, key, value, record offset, producer id)."""

@@ -1,6 +1,6 @@
-"""The coordinator of one partition of ``__consumer_offsets``: events in, effects out."""
+"""Coordinates the groups of one partition of ``__consumer_offsets``: events in, effects out."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator, Set
 
 from bowstring.engine.errors import Error, Errors
 from bowstring.engine.groups import administration, join, membership, offset_requests, rebalance, sync
@@ -22,11 +22,11 @@ from bowstring.engine.protocol.messages.sync_group import SyncGroupRequest, Sync
 
 
 class GroupShard:
-    """Each event returns the effects that follow from it; see `effects` for what the shell owes in return.
+    """Each event returns its effects; `effects` describes how the shell must carry them out.
 
-    `now_ms` is wall-clock time in ms; it dates commits and state changes. Timers run on the shell's
-    steady clock.
-    `token` stands for a request and comes back in one `Respond`. Not thread-safe.
+    `now_ms` is wall-clock time in ms, used for the timestamps of commits and state changes. Timers run on the
+    shell's steady clock.
+    `token` identifies a request and is returned in exactly one `Respond`. Not thread-safe.
     """
 
     def __init__(self, config: GroupConfig, new_uuid: Callable[[], str]) -> None:
@@ -37,36 +37,38 @@ class GroupShard:
 
     @property
     def loading(self) -> bool:
-        """Whether the log is still being read; until it is, requests get COORDINATOR_LOAD_IN_PROGRESS."""
+        """Whether the log is still being read; until then requests get COORDINATOR_LOAD_IN_PROGRESS."""
         return self._replay is not None
 
     @property
     def replay(self) -> Replay:
-        """Takes the partition's records while `loading`."""
-        assert self._replay is not None, "the shard has been loaded"
+        """Returns the replay that takes the partition's records while `loading`."""
+        assert self._replay is not None, "the shard is already loaded"
         return self._replay
 
     def loaded(self, now_ms: int) -> list[Effect]:
-        """The log has been read to its end."""
+        """Ends loading after the log has been read to its end."""
         self.replay.finish(now_ms)
         self._replay = None
         return self.state.take_effects()
 
     def append_written(self, append_id: int, base_offset: int) -> None:
-        """The records are in the log from `base_offset` on."""
+        """Reports that the records of an append are in the log from `base_offset` on."""
         written = self.state.pending_appends[append_id].written
         if written is not None:
             written(base_offset)
 
     def append_finished(self, append_id: int, error: Error, now_ms: int) -> list[Effect]:
-        """The records are below the high watermark (`error` is NONE), or `error` kept them from the log."""
+        """Reports that the records are below the high watermark (`error` is NONE), or that `error` prevented
+        the write.
+        """
         finished = self.state.pending_appends.pop(append_id).finished
         if finished is not None:
             finished(error, now_ms)
         return self.state.take_effects()
 
     def timer_fired(self, key: TimerKey, now_ms: int) -> list[Effect]:
-        """A timer of `SetTimer` is due."""
+        """Reports that a timer of `SetTimer` is due."""
         group = self.state.classic(key[1])
         if group is None or group.state is GroupState.DEAD:
             return []
@@ -80,7 +82,9 @@ class GroupShard:
         return self.state.take_effects()
 
     def unload(self, now_ms: int) -> list[Effect]:
-        """The partition is coordinated elsewhere, or the broker stops: parked requests learn of it."""
+        """Ends the shard when another broker takes over or this one stops: answers parked requests with an
+        error.
+        """
         code = Errors.NOT_COORDINATOR.code
         for group in self.state.groups.values():
             if not isinstance(group, ClassicGroup):
@@ -103,22 +107,24 @@ class GroupShard:
     def join(
         self, request: JoinGroupRequest, context: RequestContext, token: object, now_ms: int
     ) -> list[Effect]:
-        """JoinGroup; answered with a JoinGroupResponse when the join phase is over."""
+        """Handles JoinGroup; answers with a JoinGroupResponse when the join phase is over."""
         join.join(self.state, request, context, token, now_ms)
         return self.state.take_effects()
 
     def sync(self, request: SyncGroupRequest, token: object, now_ms: int) -> list[Effect]:
-        """SyncGroup; answered with a SyncGroupResponse when the leader's assignment is committed."""
+        """Handles SyncGroup; answers with a SyncGroupResponse when the leader's assignment is committed."""
         sync.sync(self.state, request, token, now_ms)
         return self.state.take_effects()
 
     def heartbeat(self, request: HeartbeatRequest, token: object) -> list[Effect]:
-        """Heartbeat; answered with a HeartbeatResponse."""
+        """Handles Heartbeat; answers with a HeartbeatResponse."""
         membership.heartbeat(self.state, request, token)
         return self.state.take_effects()
 
     def leave(self, request: LeaveGroupRequest, token: object, now_ms: int) -> list[Effect]:
-        """LeaveGroup in the form of version 3, a list of members; answered with a LeaveGroupResponse."""
+        """Handles LeaveGroup in the form of version 3, with a list of members; answers with a
+        LeaveGroupResponse.
+        """
         membership.leave(self.state, request, token, now_ms)
         return self.state.take_effects()
 
@@ -127,49 +133,58 @@ class GroupShard:
     def commit_offsets(
         self, request: OffsetCommitRequest, context: RequestContext, token: object, now_ms: int
     ) -> list[Effect]:
-        """OffsetCommit with names and ids of topics that exist; answered with an OffsetCommitResponse."""
+        """Handles OffsetCommit with names and ids of existing topics; answers with an
+        OffsetCommitResponse.
+        """
         offset_requests.commit(self.state, request, context, token, now_ms)
         return self.state.take_effects()
 
     def fetch_offsets(
         self, request: OffsetFetchRequestGroup, token: object, *, require_stable: bool
     ) -> list[Effect]:
-        """OffsetFetch of one group, topics by name; answered with an OffsetFetchResponseGroup."""
+        """Handles OffsetFetch of one group, topics by name; answers with an OffsetFetchResponseGroup."""
         body = offset_requests.fetch(self.state, request, require_stable=require_stable)
         self.state.respond(token, body)
         return self.state.take_effects()
 
     def delete_offsets(self, request: OffsetDeleteRequest, token: object) -> list[Effect]:
-        """OffsetDelete of topics that exist; answered with an OffsetDeleteResponse."""
+        """Handles OffsetDelete of existing topics; answers with an OffsetDeleteResponse."""
         offset_requests.delete(self.state, request, token)
         return self.state.take_effects()
 
     @property
     def offsets(self) -> OffsetStore:
-        """The committed offsets; to be read only."""
+        """The committed offsets. Read only."""
         return self.state.offsets
+
+    def members_of(self, group_id: str) -> Set[str]:
+        """Returns the present member ids of a classic group."""
+        group = self.state.classic(group_id)
+        return set() if group is None else set(group.members)
 
     # ---- administration
 
-    def list_groups(self, states: Iterable[str], types: Iterable[str]) -> list[ListedGroup]:
-        """Groups in one of `states` and of one of `types`, where given."""
-        return administration.list_groups(self.state, states, types)
+    def list_groups(self) -> Iterator[ListedGroup]:
+        """Yields every group."""
+        return administration.list_groups(self.state)
 
     def describe_group(self, group_id: str, api_version: int) -> DescribedGroup:
-        """State and members of a classic group."""
+        """Returns state and members of a classic group."""
         return administration.describe_group(self.state, group_id, api_version)
 
     def delete_groups(self, group_ids: list[str], token: object) -> list[Effect]:
-        """DeleteGroups; answered with a DeleteGroupsResponse."""
+        """Handles DeleteGroups; answers with a DeleteGroupsResponse."""
         administration.delete_groups(self.state, group_ids, token)
         return self.state.take_effects()
 
     def expire(self, now_ms: int) -> list[Effect]:
-        """Every offsets.retention.check.interval.ms: drops what offsets.retention.minutes has passed for."""
+        """Deletes offsets whose offsets.retention.minutes have passed. Call every
+        offsets.retention.check.interval.ms.
+        """
         administration.expire(self.state, now_ms)
         return self.state.take_effects()
 
     def topic_deleted(self, topic: str, topic_id: bytes) -> list[Effect]:
-        """A topic is gone, and with it the offsets committed for it."""
+        """Deletes the offsets committed for a deleted topic."""
         administration.delete_topic_offsets(self.state, topic, topic_id)
         return self.state.take_effects()

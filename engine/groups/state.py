@@ -1,4 +1,4 @@
-"""The state of one shard, and how its operations hand effects to the shell."""
+"""Holds the state of one shard and collects its effects for the shell."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -17,14 +17,14 @@ from bowstring.engine.groups.effects import (
     TimerKey,
 )
 from bowstring.engine.groups.group import Group
-from bowstring.engine.groups.kept_records import KeptRecords
 from bowstring.engine.groups.offset_store import OffsetStore
+from bowstring.engine.groups.unsupported_records import UnsupportedRecords
 from bowstring.engine.protocol.schema import Struct
 
 
 @dataclass(frozen=True, slots=True)
 class RequestContext:
-    """Who asks, and in which version of the API."""
+    """The client that sent a request, and the API version."""
 
     api_version: int
     client_id: str
@@ -34,8 +34,9 @@ class RequestContext:
 
 @dataclass(slots=True)
 class PendingAppend:
-    """What follows an append. `written(base_offset)` applies it to the state, before any later request is
-    looked at; `finished(error, now_ms)` runs when it is committed (NONE) or could not be written."""
+    """Continuation of an append. `written(base_offset)` applies it to the state before any later request;
+    `finished(error, now_ms)` runs when it is committed (NONE) or could not be written.
+    """
 
     written: Callable[[int], None] | None
     finished: Callable[[Error, int], None] | None
@@ -43,21 +44,21 @@ class PendingAppend:
 
 @dataclass(slots=True)
 class ShardState:
-    """Everything one partition of ``__consumer_offsets`` says, and the effects not yet handed over."""
+    """All state of one partition of ``__consumer_offsets``, and the effects not yet returned."""
 
     config: GroupConfig
-    # draws the random part of a member id
+    # returns the random part of a member id
     new_uuid: Callable[[], str]
     groups: dict[str, Group] = field(default_factory=dict)
     offsets: OffsetStore = field(default_factory=OffsetStore)
-    # of other group types
-    kept: KeptRecords = field(default_factory=KeptRecords)
+    # records of other group types
+    kept: UnsupportedRecords = field(default_factory=UnsupportedRecords)
     pending_appends: dict[int, PendingAppend] = field(default_factory=dict)
     last_append_id: int = 0
     outbox: list[Effect] = field(default_factory=list)
 
     def classic(self, group_id: str) -> ClassicGroup | None:
-        """The group, if it exists and is a classic one."""
+        """Returns the group if it exists and is a classic one."""
         group = self.groups.get(group_id)
         return group if isinstance(group, ClassicGroup) else None
 
@@ -75,7 +76,7 @@ class ShardState:
         finished: Callable[[Error, int], None] | None = None,
         atomic: bool = True,
     ) -> None:
-        """Asks for `records` to be written; see `PendingAppend` for what follows."""
+        """Requests a write of `records`; `PendingAppend` describes what follows."""
         self.last_append_id += 1
         self.pending_appends[self.last_append_id] = PendingAppend(written, finished)
         self.outbox.append(AppendRecords(self.last_append_id, self.kept.with_tombstones(records), atomic))
@@ -89,10 +90,10 @@ class ShardState:
         self.outbox.append(CancelTimer(key))
 
     def note(self, text: str) -> None:
-        """Logs a line."""
+        """Adds a line to the broker's log."""
         self.outbox.append(Note(text))
 
     def take_effects(self) -> list[Effect]:
-        """The effects since the last call, in order."""
+        """Returns the effects since the last call, in order."""
         effects, self.outbox = self.outbox, []
         return effects

@@ -1,4 +1,4 @@
-"""SyncGroup: the leader's assignment is written to the log, then every member gets its part."""
+"""Handles SyncGroup: writes the leader's assignment to the log, then answers every member with its part."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -34,7 +34,7 @@ def sync(state: ShardState, request: SyncGroupRequest, token: object, now_ms: in
     if group.state is GroupState.STABLE:
         return state.respond(token, assignment_response(group, member))
     if member.sync_token is not None:
-        # the client sent the request again: the answer to the first will not be read
+        # the client sent the request again: nobody reads the first answer
         state.respond(member.sync_token, SyncGroupResponse(error_code=Errors.REBALANCE_IN_PROGRESS.code))
     member.sync_token = token
     if group.is_leader(request.member_id):
@@ -68,7 +68,7 @@ def _check_request(group: ClassicGroup | None, request: SyncGroupRequest) -> Err
 
 @dataclass(slots=True)
 class Assignment:
-    """A leader's assignment on its way to the log."""
+    """A leader's assignment that is being written to the log."""
 
     group: ClassicGroup
     generation: int
@@ -76,7 +76,7 @@ class Assignment:
 
 
 def _assignment_written(state: ShardState, assignment: Assignment, error: Error, now_ms: int) -> None:
-    """The group is Stable, unless it moved on while the append was under way."""
+    """Makes the group Stable, unless it changed during the append."""
     group = assignment.group
     if group.state is not GroupState.COMPLETING_REBALANCE or group.generation != assignment.generation:
         return
@@ -93,7 +93,7 @@ def _assignment_written(state: ShardState, assignment: Assignment, error: Error,
 
 
 def sync_timer_fired(state: ShardState, group: ClassicGroup, now_ms: int) -> None:
-    """Members that joined but did not sync within a rebalance timeout are gone (KIP-735)."""
+    """Removes members that joined but did not sync within a rebalance timeout (KIP-735)."""
     if group.state not in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE):
         return
     silent = sorted(group.pending_sync_members)

@@ -1,4 +1,4 @@
-"""Timers by key, on a clock that the caller reads."""
+"""Keeps timers by key, on a clock that the caller reads."""
 
 import heapq
 from collections.abc import Iterator
@@ -9,8 +9,8 @@ from bowstring.engine.groups.effects import TimerKey
 class TimerQueue:
     """Deadlines by key. Moving a deadline later, as every heartbeat does, costs one dict store.
 
-    Each key has at most one live heap entry (`_entries` says which). An entry that comes up before its
-    key's deadline was overtaken by a later deadline and is put back; one whose key was cancelled is dropped.
+    Each key has at most one live heap entry (`_entries`). An entry that reaches the top before its key's
+    deadline is put back with the later deadline; an entry of a cancelled key is dropped.
     """
 
     __slots__ = ("_deadlines", "_entries", "_heap")
@@ -27,7 +27,7 @@ class TimerQueue:
         return key in self._deadlines
 
     def deadline_ms(self, key: TimerKey) -> int | None:
-        """When `key` is due, or None."""
+        """Returns the deadline of `key`, or None."""
         return self._deadlines.get(key)
 
     def set(self, key: TimerKey, deadline_ms: int) -> None:
@@ -46,14 +46,14 @@ class TimerQueue:
             self._entries.clear()
 
     def next_deadline_ms(self) -> int | None:
-        """No timer is due before this; None when there are none."""
+        """Returns a lower bound for the next deadline; None when there are no timers."""
         return self._heap[0][0] if self._heap else None
 
     def pop_due(self, now_ms: int) -> Iterator[TimerKey]:
         """Removes the keys that are due and yields them, earliest first.
 
-        What the caller does about one key may move or cancel another that is due as well, which then is not
-        yielded: a session that has just been restarted must not end by the timer it had before.
+        The caller may move or cancel another due key while it handles one. That key is then not yielded, so
+        that a session that has just been restarted does not end by its old timer.
         """
         due: list[tuple[int, TimerKey]] = []
         while self._heap and self._heap[0][0] <= now_ms:

@@ -1,1 +1,5 @@
-"""The cluster as its metadata records describe it: pure state, no I/O."""
+"""Builds the image of the cluster from its metadata records: pure state, no I/O.
+
+Imported by: engine.*.
+May import: _native.protocol, _native.record, configs, engine, protocol.
+"""

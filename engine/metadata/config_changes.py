@@ -1,4 +1,4 @@
-"""What changes configs: a wish checked against an image, and the ConfigRecords that fulfil it."""
+"""Checks requested config changes against an image and returns the ConfigRecords that make them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
@@ -13,8 +13,16 @@ from bowstring.engine.configs import (
     validate_topic_configs,
 )
 from bowstring.engine.configs.definition import PER_BROKER, READ_ONLY
+from bowstring.engine.configs.scoped import INTERVAL_MS, validate_client_metrics, validate_group_configs
+from bowstring.engine.configs.table_groups import CLIENT_METRICS, GROUPS
 from bowstring.engine.errors import Errors, KafkaError
-from bowstring.engine.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, ClusterImage
+from bowstring.engine.metadata.image import (
+    BROKER_RESOURCE,
+    CLIENT_METRICS_RESOURCE,
+    GROUP_RESOURCE,
+    TOPIC_RESOURCE,
+    ClusterImage,
+)
 from bowstring.engine.metadata.topic_changes import check_topic_name
 from bowstring.engine.protocol.records.cluster_metadata.settings import ConfigRecord
 
@@ -42,10 +50,10 @@ def alter_incrementally(
     resource: tuple[int, str],
     changes: Sequence[Change],
 ) -> list[ConfigRecord]:
-    """The records that put `changes` of one resource in force: all of them or none.
+    """Returns the records that apply all `changes` of one resource.
 
     Raises:
-        KafkaError: As IncrementalAlterConfigs answers it.
+        KafkaError: With the error that IncrementalAlterConfigs answers.
     """
     _check_duplicates([change.name for change in changes])
     nulls = [change.name for change in changes if change.operation != DELETE and change.value is None]
@@ -72,10 +80,10 @@ def replace(
     resource: tuple[int, str],
     wanted: Sequence[tuple[str, str | None]],
 ) -> list[ConfigRecord]:
-    """The records that leave a resource with exactly the configs `wanted`, as AlterConfigs has it.
+    """Returns the records that leave a resource with exactly the configs `wanted`, as AlterConfigs does.
 
     Raises:
-        KafkaError: As AlterConfigs answers it.
+        KafkaError: With the error that AlterConfigs answers.
     """
     _check_duplicates([name for name, _ in wanted])
     nulls = [name for name, value in wanted if value is None]
@@ -108,6 +116,10 @@ def _check_resource(image: ClusterImage, node_id: int, resource: tuple[int, str]
             raise KafkaError(
                 Errors.INVALID_REQUEST, f"Unexpected broker id, expected {node_id}, but received {name}"
             )
+    elif kind in (GROUP_RESOURCE, CLIENT_METRICS_RESOURCE):
+        if not name:
+            what = "Groups" if kind == GROUP_RESOURCE else "Client metrics subscriptions"
+            raise KafkaError(Errors.INVALID_REQUEST, f"{what} have no defaults of their own; name one.")
     else:
         raise KafkaError(Errors.INVALID_REQUEST, f"Unknown resource type {kind}")
 
@@ -117,6 +129,11 @@ def _key(kind: int, name: str) -> ConfigKey:
         key = TOPIC_CONFIGS.get(name)
         if key is None:
             raise KafkaError(Errors.INVALID_CONFIG, f"Unknown topic config name: {name}")
+        return key
+    if kind in (GROUP_RESOURCE, CLIENT_METRICS_RESOURCE):
+        key = GROUPS.get(name) if kind == GROUP_RESOURCE else CLIENT_METRICS.get(name)
+        if key is None:
+            raise KafkaError(Errors.INVALID_CONFIG, f"Unknown config name: {name}")
         return key
     try:
         return broker_key(name)
@@ -132,13 +149,13 @@ def _apply_operation(kind: int, configs: BrokerConfigs, current: str | None, cha
     if change.operation not in _OPERATION_NAMES:
         raise KafkaError(Errors.INVALID_REQUEST, f"Unknown operations type {change.operation}")
     key = _key(kind, change.name)
-    if key.type is not ConfigType.LIST:
+    if key.type is not ConfigType.LIST or kind == CLIENT_METRICS_RESOURCE:  # as in Kafka
         raise KafkaError(
             Errors.INVALID_CONFIG,
             f"Can't {_OPERATION_NAMES[change.operation]} to key {change.name} because its type is not LIST.",
         )
     if current is None:
-        # What is appended to is the value in force, not the empty list.
+        # APPEND starts from the value in force, not from an empty list.
         inherited = configs.topic_default if kind == TOPIC_RESOURCE else configs.text
         current = inherited(change.name)
     items = [item for item in (current or "").split(",") if item]
@@ -165,16 +182,38 @@ def _check_result(
     if kind == BROKER_RESOURCE:
         _check_broker_result(result, changed, per_broker=bool(name))
         return
+    if kind == CLIENT_METRICS_RESOURCE:
+        _check_client_metrics(result)
     try:
-        validate_topic_configs(result, configs)
+        if kind == TOPIC_RESOURCE:
+            validate_topic_configs(result, configs)
+        elif kind == GROUP_RESOURCE:
+            validate_group_configs(result, configs)
     except ConfigError as error:
         raise KafkaError(Errors.INVALID_CONFIG, str(error)) from None
+
+
+def _check_client_metrics(result: Mapping[str, str]) -> None:
+    unknown = sorted(set(result) - set(CLIENT_METRICS))
+    if unknown:
+        raise KafkaError(Errors.INVALID_REQUEST, f"Unknown client metrics configuration: {unknown[0]}")
+    try:
+        validate_client_metrics(result)
+    except ConfigError as error:
+        raise KafkaError(Errors.INVALID_CONFIG, str(error)) from None
+    interval = result.get("interval.ms")
+    if interval is not None and int(interval) not in INTERVAL_MS:
+        raise KafkaError(
+            Errors.INVALID_REQUEST,
+            f"Invalid value {interval} for interval.ms, interval must be between {INTERVAL_MS.start} and "
+            f"{INTERVAL_MS.stop - 1} (1 hour)",
+        )
 
 
 def _check_broker_result(
     result: Mapping[str, str], changed: Mapping[str, str | None], *, per_broker: bool
 ) -> None:
-    # What is taken away is not looked at.
+    # Deleted values are not checked.
     kept = (name for name, value in changed.items() if value is not None)
     keys = {name: _key(BROKER_RESOURCE, name) for name in (*result, *kept)}
     fixed = sorted(name for name, key in keys.items() if key.update_mode == READ_ONLY)
@@ -194,6 +233,13 @@ def _check_broker_result(
             keys[name].parse(value)
     except ConfigError as error:
         raise KafkaError(Errors.INVALID_REQUEST, str(error)) from None
+    reasons = [
+        reason
+        for name, value in sorted(changed.items())
+        if value is not None and (reason := keys[name].unenforced(name, value)) is not None
+    ]
+    if reasons:
+        raise KafkaError(Errors.INVALID_CONFIG, "; ".join(reasons))
 
 
 def _records(

@@ -1,4 +1,4 @@
-"""Leaders for partitions that have none: what a node decides when it takes a metadata log up."""
+"""Chooses leaders for partitions without one, when a node takes over a metadata log."""
 
 from bowstring.engine.metadata.image import ClusterImage, PartitionImage
 from bowstring.engine.protocol.records.cluster_metadata.topics import PartitionChangeRecord
@@ -9,10 +9,11 @@ _RECOVERED = 0
 
 
 def elect(image: ClusterImage, node_id: int) -> list[MetadataRecord]:
-    """The changes that make `node_id` leader of every partition that has no leader and may have this one.
+    """Returns the changes that make `node_id` leader of every partition that has no leader and may have this
+    one.
 
-    Kafka leaves partitions without a leader when their last broker stops, and takes the broker out of the
-    in-sync replicas when it was killed (KIP-966): it is then among the eligible or last known leaders.
+    Kafka leaves partitions without a leader when their last broker stops. If the broker was killed, Kafka
+    also removes it from the in-sync replicas (KIP-966); it is then one of the eligible or last known leaders.
     """
     return [
         _change(topic.id, index, partition, node_id)
@@ -27,7 +28,8 @@ def _may_lead(partition: PartitionImage, node_id: int) -> bool:
         return node_id in partition.in_sync
     if partition.eligible_leaders:
         return node_id in partition.eligible_leaders
-    # Of several replicas the last to lead lost the least; a lone replica has all there is.
+    # Among several replicas the last known leader has lost the least; a lone replica has all remaining
+    # records.
     return node_id in partition.last_known_leaders or partition.replicas == (node_id,)
 
 

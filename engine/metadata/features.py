@@ -1,4 +1,4 @@
-"""Feature levels (KIP-584): what this version could speak, and what a cluster of it has agreed on."""
+"""Lists the feature levels (KIP-584) that this version supports and the cluster has finalized."""
 
 from typing import Final
 
@@ -6,8 +6,8 @@ METADATA_VERSION: Final = "metadata.version"
 KRAFT_VERSION: Final = "kraft.version"
 HIGHEST_METADATA_VERSION: Final = 30
 
-# 30 is Kafka 4.3's; 7 is the first that Kafka 4 reads. The versions of group, transaction, share and streams
-# coordinators are not claimed until those are there; a level that another broker finalized in the same
-# metadata log is kept.
+# Level 30 is Kafka 4.3's; 7 is the first that Kafka 4 reads. The features of the group, transaction, share
+# and streams coordinators are not offered before those exist. A level that another broker finalized in the
+# same metadata log is kept.
 SUPPORTED_FEATURES: Final = {METADATA_VERSION: (7, HIGHEST_METADATA_VERSION), KRAFT_VERSION: (0, 1)}
 FINALIZED_FEATURES: Final = {METADATA_VERSION: HIGHEST_METADATA_VERSION}

@@ -1,19 +1,24 @@
-"""The cluster as its metadata records leave it. Applying records is the only way to change an image."""
+"""Applies metadata records to an image of the cluster. Nothing else changes an image."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, NamedTuple
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Final, NamedTuple, Protocol
 
-from bowstring.engine.metadata.kept import KEPT_RECORDS, KeptRecords
 from bowstring.engine.metadata.names import unified
+from bowstring.engine.metadata.unsupported_records import KEPT_RECORDS, UnsupportedRecords
 from bowstring.engine.protocol.records.cluster_metadata import markers, nodes, settings, topics
 from bowstring.engine.protocol.schema import MetadataRecord
 
 TOPIC_RESOURCE: Final = 2
 BROKER_RESOURCE: Final = 4
+CLIENT_METRICS_RESOURCE: Final = 16
+GROUP_RESOURCE: Final = 32
 
 
 class PartitionImage(NamedTuple):
-    """Where a partition lives and who leads it. Equal ones are one object: a cluster has few kinds."""
+    """Replicas, leader and state of a partition. Equal values share one object, because a cluster has few
+    different ones.
+    """
 
     replicas: tuple[int, ...]
     in_sync: tuple[int, ...]
@@ -26,6 +31,13 @@ class PartitionImage(NamedTuple):
     leader_recovery_state: int = 0
     eligible_leaders: tuple[int, ...] = ()
     last_known_leaders: tuple[int, ...] = ()
+
+    def min_in_sync(self, wanted: int) -> int:
+        """Returns how many in-sync replicas an acks=all write needs if min.insync.replicas is `wanted`.
+
+        As in Kafka, never more than the number of replicas (KIP-966).
+        """
+        return min(wanted, len(self.replicas))
 
 
 class TopicImage:
@@ -43,7 +55,7 @@ class TopicImage:
 
 
 class Endpoint(NamedTuple):
-    """Where a broker's listener is reached."""
+    """The address of a broker's listener."""
 
     listener: str
     host: str
@@ -66,19 +78,19 @@ class BrokerImage(NamedTuple):
     cordoned: tuple[bytes, ...] = ()
 
     def endpoint(self, listener: str) -> Endpoint | None:
-        """The broker's address on a listener."""
+        """Returns the broker's address on a listener."""
         return next((each for each in self.endpoints if each.listener == listener), None)
 
 
 class MetadataError(Exception):
-    """A record that cannot follow those before it: the log is damaged, or another program wrote it."""
+    """A record that does not fit the records before it: the log is damaged, or another program wrote it."""
 
 
 class ClusterImage:
-    """Topics, brokers, configs, features and producer id blocks; and the rest of what the log says, kept.
+    """Topics, brokers, configs, features and producer id blocks, and all other records, which are only kept.
 
     Attributes:
-        kept: Records of features that this version does not act on yet (access control, quotas, ...).
+        kept: Records of features that this version does not implement yet (access control, quotas, ...).
     """
 
     def __init__(self) -> None:
@@ -90,17 +102,18 @@ class ClusterImage:
         self.features: dict[str, int] = {}
         self.next_producer_id = 0
         self.partition_count = 0
-        self.kept = KeptRecords()
+        self.kept = UnsupportedRecords()
         self._partition_kinds: dict[PartitionImage, PartitionImage] = {}
-        # Records of a metadata transaction (KIP-868) that has begun and not ended; None outside one.
+        # Records of a metadata transaction (KIP-868) that has begun and not ended; None outside a
+        # transaction.
         self._transaction: list[MetadataRecord] | None = None
 
     def resource_configs(self, resource_type: int, name: str) -> dict[str, str]:
-        """What is set for a resource itself; not to be changed."""
+        """Returns the configs set on a resource itself. Do not modify."""
         return self.configs.get((resource_type, name), _NOTHING)
 
     def topic_configs(self, name: str) -> dict[str, str]:
-        """What a topic sets itself; not to be changed."""
+        """Returns the configs set on a topic itself. Do not modify."""
         return self.configs.get((TOPIC_RESOURCE, name), _NOTHING)
 
     def apply_all(self, records: Iterable[MetadataRecord]) -> None:
@@ -110,14 +123,16 @@ class ClusterImage:
 
     @property
     def in_transaction(self) -> bool:
-        """Whether a metadata transaction has begun and not ended; its records are not part of the image."""
+        """Whether a metadata transaction has begun and not ended; its records are not part of the image
+        yet.
+        """
         return self._transaction is not None
 
     def apply(self, record: MetadataRecord) -> None:
-        """Applies one record; those of a metadata transaction take effect together, when it ends.
+        """Applies one record. The records of a metadata transaction take effect together when it ends.
 
         Raises:
-            MetadataError: It does not fit what is there.
+            MetadataError: The record does not fit the image.
         """
         if self._transaction is not None and not isinstance(record, _MARKERS):
             self._transaction.append(record)
@@ -146,7 +161,9 @@ class ClusterImage:
 
     def _in_transaction(self, record: MetadataRecord) -> list[MetadataRecord]:
         if self._transaction is None:
-            raise MetadataError(f"{type(record).__name__} in the metadata log ends no transaction")
+            raise MetadataError(
+                f"{type(record).__name__} in the metadata log does not follow a transaction's begin"
+            )
         return self._transaction
 
     # ------------------------------------------------------------ topics
@@ -162,16 +179,14 @@ class ClusterImage:
     def _topic(self, topic_id: bytes, record: MetadataRecord) -> TopicImage:
         topic = self.topics_by_id.get(topic_id)
         if topic is None:
-            raise MetadataError(
-                f"{type(record).__name__} names a topic id that is not there: {topic_id.hex()}"
-            )
+            raise MetadataError(f"{type(record).__name__} names an unknown topic id: {topic_id.hex()}")
         return topic
 
     def _remove_topic(self, record: topics.RemoveTopicRecord) -> None:
         topic = self._topic(record.topic_id, record)
         del self.topics[topic.name]
         del self.topics_by_id[topic.id]
-        # Only one topic can hold a unified name: creation refuses a second.
+        # Only one topic can have a unified name: creation refuses a second one.
         self.unified_names.pop(unified(topic.name), None)
         self.configs.pop((TOPIC_RESOURCE, topic.name), None)
         self.partition_count -= len(topic.partitions)
@@ -200,12 +215,12 @@ class ClusterImage:
         elif 0 <= index < len(topic.partitions):
             topic.partitions[index] = image
         else:
-            raise MetadataError(f"partition {topic.name}-{index} comes before its predecessors")
+            raise MetadataError(f"partition {topic.name}-{index} is created before its predecessors")
 
     def _change_partition(self, record: topics.PartitionChangeRecord) -> None:
         topic = self._topic(record.topic_id, record)
         if not 0 <= record.partition_id < len(topic.partitions):
-            raise MetadataError(f"partition {topic.name}-{record.partition_id} changes but is not there")
+            raise MetadataError(f"partition {topic.name}-{record.partition_id} changes but does not exist")
         old = topic.partitions[record.partition_id]
         leader = old.leader if record.leader == _NO_CHANGE else record.leader
         state = record.leader_recovery_state
@@ -226,10 +241,12 @@ class ClusterImage:
         )
 
     def _clear_eligible_leaders(self, record: topics.ClearElrRecord) -> None:
-        """Of one topic, or of all when the record names none (KIP-966)."""
+        """Clears the eligible leaders of one topic, or of all topics when the record names none (KIP-966)."""
         if record.topic_name:
             if record.topic_name not in self.topics:
-                raise MetadataError(f"{record.topic_name} has its eligible leaders cleared but is not there")
+                raise MetadataError(
+                    f"{record.topic_name} has its eligible leaders cleared but does not exist"
+                )
             cleared = [self.topics[record.topic_name]]
         else:
             cleared = list(self.topics.values())
@@ -263,7 +280,7 @@ class ClusterImage:
 
     def _set_producer_ids(self, record: settings.ProducerIdsRecord) -> None:
         if record.next_producer_id < self.next_producer_id:
-            raise MetadataError("the metadata log hands producer ids out twice")
+            raise MetadataError("the metadata log assigns a producer id block twice")
         self.next_producer_id = record.next_producer_id
 
     # ------------------------------------------------------------ brokers
@@ -356,3 +373,18 @@ _ACTIONS: Final[dict[type[MetadataRecord], Callable[[ClusterImage, Any], None]]]
     markers.ZkMigrationStateRecord: ClusterImage._ignore,
     **dict.fromkeys(KEPT_RECORDS, ClusterImage._keep),
 }
+
+
+class ImageSource(Protocol):
+    """Provides the current image of the cluster, as the metadata log does."""
+
+    @property
+    def image(self) -> ClusterImage:
+        """The newest image."""
+
+
+class ChangingImage(ImageSource, Protocol):
+    """An image source that can also block changes."""
+
+    def changing(self) -> AbstractAsyncContextManager[ClusterImage]:
+        """Blocks all other changes during a decision and its commit."""

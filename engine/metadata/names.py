@@ -1,4 +1,4 @@
-"""What a topic may be called."""
+"""Checks names of topics."""
 
 from typing import Final
 
@@ -11,7 +11,7 @@ _LEGAL: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0
 
 
 def topic_name_problem(name: str) -> str | None:
-    """Why `name` cannot be a topic's name, or None when it can."""
+    """Returns why `name` cannot be a topic's name; None when it can."""
     if not name:
         return "the empty string is not allowed"
     if name in (".", ".."):
@@ -24,10 +24,12 @@ def topic_name_problem(name: str) -> str | None:
 
 
 def unified(name: str) -> str:
-    """The name with what metric names cannot tell apart made equal: two topics must not share it."""
+    """Returns the name with characters replaced that metric names cannot distinguish. Two topics must not
+    have the same unified name.
+    """
     return name.replace(".", "_")
 
 
 def is_internal(name: str) -> bool:
-    """Whether the topic belongs to a coordinator."""
+    """Returns whether the topic belongs to a coordinator."""
     return name in INTERNAL_TOPICS

@@ -1,13 +1,13 @@
-"""What the metadata log says of its quorum: leader changes, kraft.version and voters (KIP-595, KIP-853).
+"""Keeps the state of the metadata log's quorum: leader changes, kraft.version, voters (KIP-595, KIP-853).
 
-`quorum-state` beside the log remembers the highest epoch that this node has seen; its two forms belong to
-kraft.version 0 (voters are configured) and 1 (voters are in the log).
+The file `quorum-state` beside the log stores the highest epoch that this node has seen. Its two formats
+belong to kraft.version 0 (voters are configured) and 1 (voters are in the log).
 """
 
 import json
 from typing import Final
 
-from bowstring._native.codec import decode, encode
+from bowstring._native.protocol.message_codec import decode, encode
 from bowstring.engine.protocol.ids import format_uuid
 from bowstring.engine.protocol.records.control import (
     KRaftVersionRecord,
@@ -23,23 +23,23 @@ _NO_ID: Final = bytes(16)
 
 
 def control_record(kind: ControlRecordType, value: Message) -> tuple[bytes, bytes]:
-    """Key and value of a control record of the metadata log."""
+    """Returns key and value of a control record of the metadata log."""
     return encode_control_key(kind), encode(value, 0)
 
 
 def leader_change(leader_id: int) -> tuple[bytes, bytes]:
-    """The control record with which the only voter of a quorum begins its epoch."""
+    """Returns the control record with which the only voter of a quorum starts its epoch."""
     voters = [LeaderChangeMessageVoter(voter_id=leader_id)]
     message = LeaderChangeMessage(version=0, leader_id=leader_id, voters=voters, granting_voters=voters)
     return control_record(ControlRecordType.LEADER_CHANGE, message)
 
 
 class QuorumFacts:
-    """kraft.version and the voters, as control records leave them.
+    """kraft.version and the voters, as set by control records.
 
     Attributes:
         kraft_version: 0 when voters are configured, 1 when they are in the log.
-        voters: The latest voters in the log; None while there are none.
+        voters: The latest voters in the log; None when there are none.
     """
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class QuorumFacts:
         self.voters: VotersRecord | None = None
 
     def apply(self, kind: ControlRecordType | None, value: bytes) -> None:
-        """Takes up a control record; kinds that say nothing of voters change nothing.
+        """Applies a control record; kinds that do not concern voters have no effect.
 
         Raises:
             ProtocolError: Malformed bytes.
@@ -58,7 +58,7 @@ class QuorumFacts:
             self.voters = decode(VotersRecord, 0, value)
 
     def records(self) -> list[tuple[bytes, bytes]]:
-        """The control records that lead to these facts."""
+        """Returns the control records that lead to these facts."""
         if self.kraft_version == 0 or self.voters is None:
             return []
         version = KRaftVersionRecord(version=0, kraft_version=self.kraft_version)
@@ -68,11 +68,11 @@ class QuorumFacts:
         ]
 
     def voter_ids(self) -> list[int]:
-        """Nodes that vote, as far as the log says."""
+        """Ids of the voters, as far as the log has them."""
         return [] if self.voters is None else [voter.voter_id for voter in self.voters.voters]
 
     def quorum_state(self, leader_id: int, leader_epoch: int) -> str:
-        """Content of `quorum-state` for a leader."""
+        """Returns the content of `quorum-state` for a leader."""
         state: dict[str, object]
         if self.kraft_version == 0:
             state = {
@@ -96,10 +96,10 @@ class QuorumFacts:
 
 
 def quorum_epoch(text: str) -> int:
-    """The epoch in a `quorum-state`.
+    """Returns the epoch in a `quorum-state`.
 
     Raises:
-        ValueError: It is not the JSON that Kafka writes.
+        ValueError: The text is not the JSON that Kafka writes.
     """
     state = json.loads(text)
     if not isinstance(state, dict) or not isinstance(state.get("leaderEpoch"), int):

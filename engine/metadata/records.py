@@ -1,4 +1,4 @@
-"""Metadata records as bytes, in the versions that the finalized metadata.version writes."""
+"""Encodes and decodes metadata records in the versions that the finalized metadata.version requires."""
 
 from copy import copy
 from typing import Final
@@ -12,8 +12,9 @@ from bowstring.engine.protocol.records.cluster_metadata.topics import PartitionC
 from bowstring.engine.protocol.records.metadata_frame import decode_metadata_record, encode_metadata_record
 from bowstring.engine.protocol.schema import MetadataRecord
 
-# By record, the metadata.version that each record version needs, newest first: directories came with 17
-# (KIP-858), eligible leader replicas with 23 (KIP-966), cordoned directories with 30. Other records have one.
+# By record type, the metadata.version that each record version needs, newest first. Directories came with 17
+# (KIP-858), eligible leader replicas with 23 (KIP-966), cordoned directories with 30. Other records have one
+# version.
 _VERSIONS_SINCE: Final[dict[int, tuple[tuple[int, int], ...]]] = {
     PartitionRecord.api_key: ((23, 2), (17, 1), (0, 0)),
     PartitionChangeRecord.api_key: ((23, 2), (17, 1), (0, 0)),
@@ -21,8 +22,7 @@ _VERSIONS_SINCE: Final[dict[int, tuple[tuple[int, int], ...]]] = {
     BrokerRegistrationChangeRecord.api_key: ((30, 3), (17, 2), (0, 1)),
 }
 
-# Fields that came with a later metadata.version, and what stands for them before it: a cluster that is
-# still older does without.
+# Fields introduced by a later metadata.version, and their value before it, for clusters below that level.
 _FIELDS_SINCE: Final[dict[int, tuple[tuple[int, str, tuple[()] | None], ...]]] = {
     PartitionRecord.api_key: (
         (17, "directories", ()),
@@ -40,7 +40,7 @@ _FIELDS_SINCE: Final[dict[int, tuple[tuple[int, str, tuple[()] | None], ...]]] =
 
 
 def encode_record(record: MetadataRecord, metadata_version: int = HIGHEST_METADATA_VERSION) -> bytes:
-    """The value of a record of __cluster_metadata, as a cluster at `metadata_version` writes it."""
+    """Returns the value of a record of __cluster_metadata, as a cluster at `metadata_version` writes it."""
     since = _VERSIONS_SINCE.get(record.api_key, ((0, 0),))
     version = next(version for level, version in since if metadata_version >= level)
     left_out: list[tuple[str, list[object] | None]] = [
@@ -56,9 +56,9 @@ def encode_record(record: MetadataRecord, metadata_version: int = HIGHEST_METADA
 
 
 def decode_record(value: bytes) -> MetadataRecord:
-    """The record in a value of __cluster_metadata.
+    """Returns the record in a value of __cluster_metadata.
 
     Raises:
-        ProtocolError: A kind or version that is not known, or bytes that are no such record.
+        ProtocolError: An unknown kind or version, or malformed bytes.
     """
     return decode_metadata_record(value).record

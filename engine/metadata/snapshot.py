@@ -1,21 +1,21 @@
-"""A snapshot of the metadata log: an image as records and bytes, and back (KIP-630).
+"""Converts a snapshot of the metadata log between an image, records and bytes (KIP-630).
 
-A snapshot is a run of record batches with offsets of their own: a control batch with the header (and, when
-voters are in the log, kraft.version and voters), the records that make the image, a control batch with the
-footer. Without its footer a snapshot is a part of one.
+A snapshot is a sequence of record batches with its own offsets: a control batch with the header (and, when
+voters are in the log, kraft.version and voters), the records of the image, a control batch with the footer. A
+snapshot without a footer is incomplete.
 """
 
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from bowstring._native.decode import decode_batches
-from bowstring._native.encode import encode_batch
-from bowstring._native.record_types import CorruptBatch, Record
+from bowstring._native.record.decode import decode_batches
+from bowstring._native.record.encode import encode_batch
+from bowstring._native.record.types import CorruptBatch, Record
 from bowstring.engine.metadata.features import HIGHEST_METADATA_VERSION, METADATA_VERSION
 from bowstring.engine.metadata.image import BrokerImage, ClusterImage, MetadataError, PartitionImage
-from bowstring.engine.metadata.kept import KEPT_IN_ORDER
 from bowstring.engine.metadata.quorum import QuorumFacts, control_record
 from bowstring.engine.metadata.records import decode_record, encode_record
+from bowstring.engine.metadata.unsupported_records import KEPT_IN_ORDER
 from bowstring.engine.protocol import ProtocolError
 from bowstring.engine.protocol.records.cluster_metadata.nodes import (
     BrokerEndpoint,
@@ -34,23 +34,23 @@ from bowstring.engine.protocol.records.control import SnapshotFooterRecord, Snap
 from bowstring.engine.protocol.records.control_batch import ControlRecordType, decode_control_key
 from bowstring.engine.protocol.schema import MetadataRecord
 
-# As many records as Kafka's own snapshots put into a batch.
+# Kafka's own snapshots have this many records in a batch.
 _RECORDS_PER_BATCH: Final = 1024
 
 
 class SnapshotId(NamedTuple):
-    """A snapshot holds what the records below `end_offset` led to, the last of them of `epoch`."""
+    """A snapshot holds the effect of the records below `end_offset`, the last of them in `epoch`."""
 
     end_offset: int
     epoch: int
 
 
 class SnapshotError(Exception):
-    """Bytes that are no whole snapshot; the message says what is wrong with them."""
+    """Bytes that are not a complete snapshot; the message says what is wrong."""
 
 
 def image_records(image: ClusterImage) -> Iterator[MetadataRecord]:
-    """The records that lead from an empty image to this one, in the order in which Kafka writes them."""
+    """Returns the records that lead from an empty image to this one, in Kafka's order."""
     levels = sorted(image.features.items(), key=lambda each: (each[0] != METADATA_VERSION, each[0]))
     for name, level in levels:
         yield FeatureLevelRecord(name=name, feature_level=level)
@@ -74,7 +74,9 @@ def image_records(image: ClusterImage) -> Iterator[MetadataRecord]:
 def encode_snapshot(
     image: ClusterImage, quorum: QuorumFacts, id: SnapshotId, last_timestamp_ms: int, now_ms: int
 ) -> Iterator[bytes]:
-    """The batches of a snapshot in order. `last_timestamp_ms` is that of the last record it stands for."""
+    """Returns the batches of a snapshot in order. `last_timestamp_ms` is the timestamp of the last record
+    covered.
+    """
     header = SnapshotHeaderRecord(version=0, last_contained_log_timestamp=last_timestamp_ms)
     head = [control_record(ControlRecordType.SNAPSHOT_HEADER, header), *quorum.records()]
     offset = 0
@@ -101,10 +103,10 @@ def encode_snapshot(
 
 
 def decode_snapshot(data: bytes) -> tuple[ClusterImage, QuorumFacts]:
-    """The image in a snapshot, and what it says of the quorum.
+    """Returns the image and the quorum facts in a snapshot.
 
     Raises:
-        SnapshotError: It is cut short, fails a CRC, or holds what this version cannot read.
+        SnapshotError: The snapshot is truncated, fails a CRC, or holds records that this version cannot read.
     """
     image, quorum = ClusterImage(), QuorumFacts()
     try:
@@ -119,7 +121,7 @@ def decode_snapshot(data: bytes) -> tuple[ClusterImage, QuorumFacts]:
 
 
 def decode_bootstrap(data: bytes) -> list[MetadataRecord]:
-    """The records of a snapshot, as they are: those that a new metadata log is to begin with.
+    """Returns the records of a snapshot unchanged, as the first records of a new metadata log.
 
     Raises:
         SnapshotError: As for `decode_snapshot`.
@@ -131,7 +133,7 @@ def decode_bootstrap(data: bytes) -> list[MetadataRecord]:
 
 
 def _whole(data: bytes) -> list[Record]:
-    """All records of a snapshot that has its header and its footer."""
+    """Returns all records of a snapshot after checking that it has its header and its footer."""
     try:
         records = decode_batches(data)
     except CorruptBatch as error:

@@ -1,4 +1,4 @@
-"""What changes topics: each function checks a wish against an image and gives the records that fulfil it."""
+"""Checks requested topic changes against an image and returns the records that make them."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -12,11 +12,11 @@ from bowstring.engine.protocol.records.cluster_metadata.topics import PartitionR
 from bowstring.engine.protocol.schema import MetadataRecord
 
 MAX_PARTITIONS_PER_REQUEST = 10_000
-"""Kafka refuses to make more partitions than this in one request."""
+"""Kafka refuses to create more partitions than this in one request."""
 
 
 class NewTopic(NamedTuple):
-    """A topic as CreateTopics asks for it: by counts (-1 takes the broker's default) or by assignment."""
+    """A topic as CreateTopics requests it: by counts (-1 takes the broker's default) or by assignment."""
 
     name: str
     partitions: int = -1
@@ -26,14 +26,14 @@ class NewTopic(NamedTuple):
 
 
 def check_topic_name(name: str) -> None:
-    """Raises KafkaError INVALID_TOPIC_EXCEPTION when no topic may be called so."""
+    """Raises KafkaError INVALID_TOPIC_EXCEPTION when the name is not allowed for a topic."""
     problem = topic_name_problem(name)
     if problem is not None:
         raise KafkaError(Errors.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {problem}")
 
 
 def check_new_topic_name(image: ClusterImage, name: str) -> None:
-    """Raises KafkaError when the name is illegal, taken, or one that metrics would confuse with another."""
+    """Raises KafkaError when the name is illegal, taken, or indistinguishable from another one in metrics."""
     check_topic_name(name)
     if name in image.topics:
         raise KafkaError(Errors.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
@@ -47,10 +47,10 @@ def check_new_topic_name(image: ClusterImage, name: str) -> None:
 def create_topic(
     image: ClusterImage, configs: BrokerConfigs, topic: NewTopic, topic_id: bytes
 ) -> list[MetadataRecord]:
-    """The records that create a topic: TopicRecord, its ConfigRecords, its PartitionRecords.
+    """Returns the records that create a topic: TopicRecord, its ConfigRecords, its PartitionRecords.
 
     Raises:
-        KafkaError: As CreateTopics answers it.
+        KafkaError: With the error that CreateTopics answers.
     """
     check_new_topic_name(image, topic.name)
     overrides = _checked_configs(topic, configs)
@@ -70,10 +70,10 @@ def create_topic(
 def create_partitions(
     image: ClusterImage, name: str, count: int, assignments: Sequence[Sequence[int]] | None
 ) -> list[MetadataRecord]:
-    """The records that give a topic `count` partitions in all.
+    """Returns the records that grow a topic to `count` partitions.
 
     Raises:
-        KafkaError: As CreatePartitions answers it.
+        KafkaError: With the error that CreatePartitions answers.
     """
     topic = image.topics.get(name)
     if topic is None:
@@ -96,7 +96,7 @@ def create_partitions(
 
 
 def place(image: ClusterImage, start: int, count: int, replication_factor: int) -> list[tuple[int, ...]]:
-    """Replicas of `count` new partitions, leaders and followers spread over the brokers in turn.
+    """Returns the replicas of `count` new partitions, with leaders and followers spread over the brokers.
 
     Raises:
         KafkaError: INVALID_REPLICATION_FACTOR when there are too few brokers.
@@ -223,7 +223,7 @@ def _new_partition(
         leader=ids[0],
         leader_epoch=0,
         partition_epoch=0,
-        # Each broker chooses among its own (KIP-858).
+        # Each broker chooses its own directories (KIP-858).
         directories=[_only_directory(image, broker) for broker in ids],
     )
 
@@ -234,7 +234,7 @@ def _only_directory(image: ClusterImage, broker: int) -> bytes:
 
 
 def find_topic(image: ClusterImage, name: str | None, topic_id: bytes) -> TopicImage:
-    """The topic of a name, or of an id when the name is null or empty.
+    """Returns the topic with a name, or with an id when the name is null or empty.
 
     Raises:
         KafkaError: UNKNOWN_TOPIC_OR_PARTITION or UNKNOWN_TOPIC_ID.

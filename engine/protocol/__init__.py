@@ -1,8 +1,15 @@
-"""Kafka's protocol, each API and record declared once. See schema.py for how, messages/ for what."""
+"""Declares each API and record of Kafka's protocol once. schema.py has the language, messages/ the
+declarations.
 
-from bowstring._native.codec import ProtocolError, decode, decode_prefix, encode
+Imported by: cli, clients.*, engine.*.
+May import: _native.protocol, _native.server.
+"""
+
+from bowstring._native.protocol.message_codec import ProtocolError, decode, decode_prefix, encode
 from bowstring.engine.protocol.frames import (
     DecodedHeader,
+    begin_response,
+    decode_large_request,
     decode_request,
     decode_request_header,
     decode_response,
@@ -23,7 +30,9 @@ __all__ = [
     "Request",
     "Response",
     "Struct",
+    "begin_response",
     "decode",
+    "decode_large_request",
     "decode_prefix",
     "decode_request",
     "decode_request_header",

@@ -1,4 +1,4 @@
-"""Kafka's 16-byte ids (topics, directories, members): bytes in memory, URL-safe base64 as text."""
+"""Converts Kafka's 16-byte ids (topics, directories, members): bytes in memory, URL-safe base64 as text."""
 
 from __future__ import annotations
 
@@ -8,40 +8,40 @@ import re
 from collections.abc import Callable
 
 ZERO_UUID = bytes(16)
-"""No id."""
+"""The zero id: no id."""
 
 _TEXT = re.compile(r"[A-Za-z0-9_-]{22}(==)?")
 
 _RESERVED_HIGHEST = 100
-"""Kafka keeps the ids 0 to 100 for itself, such as 1 for the metadata topic (KIP-595)."""
+"""Kafka reserves the ids 0 to 100, such as 1 for the metadata topic (KIP-595)."""
 
 
 def format_uuid(value: bytes) -> str:
-    """The 22 characters Kafka prints, such as ``AAAAAAAAAAAAAAAAAAAAAA`` for the zero id.
+    """Returns the 22 characters that Kafka prints, such as ``AAAAAAAAAAAAAAAAAAAAAA`` for the zero id.
 
     Raises:
-        ValueError: `value` has not 16 bytes.
+        ValueError: `value` does not have 16 bytes.
     """
     if len(value) != 16:
-        raise ValueError(f"an id has 16 bytes, this one {len(value)}")
+        raise ValueError(f"an id has 16 bytes, this one has {len(value)}")
     return base64.urlsafe_b64encode(value)[:22].decode("ascii")
 
 
 def parse_uuid(text: str) -> bytes:
-    """The id `text` stands for.
+    """Returns the id that `text` encodes.
 
     Raises:
         ValueError: `text` is not the base64 of 16 bytes.
     """
-    # binascii takes the standard alphabet's + and / beside the URL-safe one, Kafka does not.
+    # binascii also accepts the standard alphabet's + and /, Kafka does not.
     if not _TEXT.fullmatch(text):
-        raise ValueError(f"{text!r} is no Kafka id: 22 characters of URL-safe base64 are needed")
+        raise ValueError(f"{text!r} is not a Kafka id: it must be 22 characters of URL-safe base64")
     return base64.urlsafe_b64decode(text[:22] + "==")
 
 
 def random_uuid(random_bytes: Callable[[int], bytes] = os.urandom) -> bytes:
-    """A random (version 4) id as Kafka makes them: none of the reserved, and none whose text begins with a
-    dash, which command lines would take for an option.
+    """Returns a random (version 4) id like Kafka's: no reserved id, and none whose text begins with a dash,
+    which command lines would parse as an option.
     """
     while True:
         value = bytearray(random_bytes(16))

@@ -1,15 +1,15 @@
-"""How a message is declared: one class, one line per field.
+"""Declares messages: one class per message, one line per field.
 
     class MetadataRequest(Request, key=3, versions="0-13", flexible="9+"):
         topics: list[MetadataRequestTopic] | None = array(MetadataRequestTopic, "0+", nullable="1+")
         allow_auto_topic_creation: bool = boolean("4+", default=True)
 
-The annotation is what a type checker sees; the call on the right is the wire. Versions are written as
-Kafka's protocol guide does: ``"3+"``, ``"1-4"``, ``"2"`` or ``"none"``. Every field may be left out of the
-constructor, which takes keywords only; what is left out has the declared default, else the type's zero.
+The annotation is for type checkers; the call on the right declares the wire format. Versions are written as
+in Kafka's protocol guide: ``"3+"``, ``"1-4"``, ``"2"`` or ``"none"``. Constructors take keywords only, and
+every field is optional; an omitted field has its declared default, or the type's zero.
 
-From the declaration derive the codec's plans, the table of versions, the dispatch by key, the reference
-page, the round-trip tests and the fuzz seeds.
+The codec's plans, the table of versions, the dispatch by key, the reference page, the round-trip tests and
+the fuzz seeds derive from the declaration.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, dataclass_transform
 
-from bowstring._native.layout import KINDS, Layout, StructBase
+from bowstring._native.protocol.message_layout import KINDS, Layout, StructBase
 
 Versions = tuple[int, int]
 
@@ -47,7 +47,9 @@ _ranges: dict[str, Versions] = {"none": _NO_VERSIONS}
 
 
 def version_range(text: str) -> Versions:
-    """Lowest and highest version of ``"3+"``, ``"1-4"`` or ``"2"``; ``"none"`` gives an empty range."""
+    """Returns lowest and highest version of ``"3+"``, ``"1-4"`` or ``"2"``; ``"none"`` gives an empty
+    range.
+    """
     found = _ranges.get(text)
     if found is None:
         lowest, _, highest = text.partition("-")
@@ -57,7 +59,9 @@ def version_range(text: str) -> Versions:
 
 
 class Field:
-    """One declared field. `default` None means null; an array's is otherwise empty, a struct's its own."""
+    """One declared field. A `default` of None means null; otherwise an array defaults to empty and a struct
+    to its own default.
+    """
 
     __slots__ = (
         "default",
@@ -96,11 +100,11 @@ class Field:
         self.flexible = flexible
 
 
-# Each returns Any so that the annotation beside it, not the call, is the field's type.
+# Each function returns Any, so that the annotation and not the call determines the field's type.
 
 
 def boolean(versions: str, *, default: bool = False, ignorable: bool = False, tag: int = -1) -> Any:
-    """One byte, false when zero."""
+    """One byte; false is zero."""
     return Field(BOOL, versions, default, "none", ignorable, tag)
 
 
@@ -140,7 +144,7 @@ def float64(versions: str, *, default: float = 0.0, ignorable: bool = False, tag
 
 
 def uuid(versions: str, *, ignorable: bool = False, tag: int = -1) -> Any:
-    """Sixteen bytes; all zero is Kafka's "no id". See ids.py for the text form."""
+    """Sixteen bytes; all zero is Kafka's "no id". ids.py has the text form."""
     return Field(UUID, versions, ZERO_UUID, "none", ignorable, tag)
 
 
@@ -170,7 +174,7 @@ def binary(
 
 
 def record_bytes(versions: str, *, nullable: str = "none", default: bytes | None = b"") -> Any:
-    """Record batches, one after the other."""
+    """Record batches, one after another."""
     return Field(RECORDS, versions, default, nullable)
 
 
@@ -222,7 +226,7 @@ _ELEMENTS: dict[Callable[..., Any], int] = {
 
 
 class Declaration(type):
-    """Turns the fields of a class body into slots, which must be known before the class is made."""
+    """TimeSlices the fields of a class body into slots, which must exist before the class is created."""
 
     def __new__(
         mcs,
@@ -233,7 +237,7 @@ class Declaration(type):
         flexible: str = "none",
         **facts: Any,
     ) -> Declaration:
-        """The class; keywords beside the versions become class attributes."""
+        """Creates the class; keywords other than the versions become class attributes."""
         fields = []
         for attribute, value in list(namespace.items()):
             if type(value) is Field:
@@ -258,14 +262,15 @@ class Declaration(type):
 
 @dataclass_transform(kw_only_default=True)
 class Struct(StructBase, metaclass=Declaration):
-    """Base of the structs nested in messages. Its versions are those of the message it is in."""
+    """Base of structs nested in messages. Its versions are those of the message that contains it."""
 
     if TYPE_CHECKING:
         __layout__: ClassVar[Layout]
 
 
 class Message(Struct):
-    """What has versions of its own: requests, responses, headers and the records of internal topics.
+    """Base of everything with its own versions: requests, responses, headers and the records of internal
+    topics.
 
     Class keywords: ``versions``, and ``flexible``, the versions with tagged fields and compact lengths
     (KIP-482).
@@ -273,8 +278,8 @@ class Message(Struct):
 
 
 class Request(Message):
-    """A request. Class keywords, beside a message's: ``key``, the API key; ``served_by``, the roles that
-    answer it; ``unstable=True`` when Kafka offers its highest version only if told to.
+    """A request. Class keywords in addition to a message's: ``key``, the API key; ``served_by``, the roles
+    that answer it; ``unstable=True`` when Kafka offers its highest version only if configured to.
     """
 
     if TYPE_CHECKING:
@@ -284,14 +289,16 @@ class Request(Message):
 
 
 class Response(Message):
-    """An answer. ``to=`` names the class of the request, whose key and versions it shares."""
+    """A response. ``to=`` names the request's class, whose key and versions it shares."""
 
     if TYPE_CHECKING:
         api_key: ClassVar[int]
 
 
 class CoordinatorKey(Message):
-    """Key of a record in a coordinator's topic. ``record_type``, its first two bytes, says what it is."""
+    """Key of a record in a coordinator's topic. ``record_type``, its first two bytes, identifies the
+    record.
+    """
 
     if TYPE_CHECKING:
         record_type: ClassVar[int]
@@ -305,24 +312,24 @@ class CoordinatorValue(Message):
 
 
 class MetadataRecord(Message):
-    """Value of a record in __cluster_metadata. ``key`` says what it is; the frame carries it."""
+    """Value of a record in __cluster_metadata. ``key`` identifies the record; it is part of the frame."""
 
     if TYPE_CHECKING:
         api_key: ClassVar[int]
 
 
 def fields_of(declared: type[Struct]) -> tuple[Field, ...]:
-    """The declared fields, in wire order."""
+    """Returns the declared fields, in wire order."""
     fields: tuple[Field, ...] = declared.__layout__.fields
     return fields
 
 
 def versions_of(declared: type[Message]) -> Versions:
-    """Lowest and highest version declared."""
+    """Returns lowest and highest version declared."""
     return declared.__layout__.versions
 
 
 def is_flexible(declared: type[Message], version: int) -> bool:
-    """Whether `version` has tagged fields and compact lengths (KIP-482)."""
+    """Returns whether `version` has tagged fields and compact lengths (KIP-482)."""
     lowest, highest = declared.__layout__.flexible
     return lowest <= version <= highest

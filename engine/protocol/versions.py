@@ -1,4 +1,4 @@
-"""Every API this project declares, by key: its classes, versions and headers."""
+"""Lists every declared API by key: its classes, versions and headers."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ API_VERSIONS_KEY = 18
 
 
 class Api(NamedTuple):
-    """One API. `highest` is what may be offered; `highest_declared` is above it when Kafka holds the newest
-    version back as unstable. `flexible_from` is the first flexible version, or 0x7FFF without one.
+    """One API. `highest` is the highest version that may be offered; `highest_declared` is above it when
+    Kafka marks the newest version as unstable. `flexible_from` is the first flexible version, or 0x7FFF
+    without one.
     """
 
     key: int
@@ -30,16 +31,18 @@ class Api(NamedTuple):
     response: type[Response]
 
     def request_header_version(self, version: int) -> int:
-        """Version of the request header in front of `version`, also for versions not known yet."""
+        """Returns the version of the request header before `version`, also for unknown versions."""
         return 2 if version >= self.flexible_from else 1
 
     def response_header_version(self, version: int) -> int:
-        """Version of the response header. ApiVersions keeps 0, so that any client can read it (KIP-511)."""
+        """Returns the version of the response header. ApiVersions stays at 0, so that any client can read it
+        (KIP-511).
+        """
         return 1 if version >= self.flexible_from and self.key != API_VERSIONS_KEY else 0
 
 
 class ApiTable(Mapping[int, Api]):
-    """Api by key; a module is imported when its API is first asked for."""
+    """Maps API keys to Api; a module is imported on first use."""
 
     def __init__(self, modules: Mapping[int, str]) -> None:
         self._modules = modules

@@ -1,9 +1,9 @@
-"""Bowstring: an event-streaming broker that speaks Kafka's protocol.
+"""Exposes Bowstring, an event-streaming broker that speaks Kafka's protocol.
 
     with bowstring.Broker() as broker, bowstring.Producer(broker.bootstrap_servers) as producer:
         producer.send("greetings", b"hello").result()
 
-Names are loaded when they are first used, so that `bowstring serve` pays for nothing it does not need.
+Names are loaded on first use, so that `bowstring serve` loads nothing that it does not need.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from bowstring import aio as aio
     from bowstring import spark as spark
     from bowstring.broker import Broker as Broker
-    from bowstring.clients.admin import Admin as Admin
-    from bowstring.clients.admin_results import NewTopic as NewTopic
-    from bowstring.clients.consumer import Consumer as Consumer
+    from bowstring.clients.admin.admin import Admin as Admin
+    from bowstring.clients.admin.results import NewTopic as NewTopic
+    from bowstring.clients.consumer.consumer import Consumer as Consumer
     from bowstring.clients.errors import BrokerError as BrokerError
     from bowstring.clients.errors import ClientError as ClientError
-    from bowstring.clients.producer import Producer as Producer
+    from bowstring.clients.producer.producer import Producer as Producer
     from bowstring.clients.records import OffsetAndMetadata as OffsetAndMetadata
     from bowstring.clients.records import Record as Record
     from bowstring.clients.records import TopicPartition as TopicPartition
@@ -32,20 +32,20 @@ if TYPE_CHECKING:
     from bowstring.values.json_format import Json as Json
     from bowstring.values.protobuf_format import Protobuf as Protobuf
 
-__version__ = "0.1.0"
+from bowstring.version import __version__
 
 _MODULES = {
-    "Admin": "clients.admin",
+    "Admin": "clients.admin.admin",
     "Avro": "values",
     "Broker": "broker",
     "BrokerError": "clients.errors",
     "ClientError": "clients.errors",
-    "Consumer": "clients.consumer",
+    "Consumer": "clients.consumer.consumer",
     "DeadLetter": "values",
     "Json": "values",
-    "NewTopic": "clients.admin_results",
+    "NewTopic": "clients.admin.results",
     "OffsetAndMetadata": "clients.records",
-    "Producer": "clients.producer",
+    "Producer": "clients.producer.producer",
     "Protobuf": "values",
     "Record": "clients.records",
     "Records": "tables",
@@ -54,7 +54,7 @@ _MODULES = {
     "read": "tables",
     "scan": "tables",
 }
-# Imported as wholes when first used.
+# Loaded as whole packages on first use.
 _PACKAGES = ("aio", "spark")
 __all__ = [
     "Admin",

@@ -1,4 +1,4 @@
-"""The command `bowstring`. `serve` goes straight to the broker: it loads nothing of the rest of the CLI."""
+"""Runs the command `bowstring`. `serve` starts the broker directly, without loading the rest of the CLI."""
 
 import sys
 
@@ -6,7 +6,8 @@ import sys
 def main() -> None:
     """Runs the command line."""
     if sys.argv[1:2] == ["serve"]:
-        # What is loaded now stays; looking for garbage in it is a tenth of the start. serve.run takes it up.
+        # Everything loaded now stays, and collecting garbage in it takes a tenth of the start time. serve.run
+        # turns the collector on again.
         import gc
 
         gc.disable()

@@ -1,4 +1,4 @@
-"""A broker inside this program: for tests, notebooks and tools."""
+"""Runs a broker inside this program, for tests, notebooks and tools."""
 
 import asyncio
 import atexit
@@ -18,18 +18,23 @@ START_TIMEOUT_S = 60.0
 class Broker:
     """A single-node broker on a thread of this process.
 
-    >>> with Broker() as broker:
-    ...     broker.bootstrap_servers.startswith("127.0.0.1:")
-    True
-
     Args:
-        port: Where to listen; 0 takes a free port.
-        data_dir: Where to keep the data; by default a temporary directory that goes when the broker stops.
+        port: Port to listen on; 0 uses any free port.
+        data_dir: Directory for the data; by default a temporary directory that is deleted when the broker
+            stops.
         config: Broker configs by Kafka's names, such as ``{"num.partitions": 3}``.
-        host: Address to listen on.
+        host: Address to listen on. One that other machines can reach needs
+            ``config={"bowstring.listen.unauthenticated": True}``, because clients are not authenticated.
 
-    Raises (from `start`):
-        ConfigError, DataDirectoryError, OSError: What is wrong and what to do.
+    Raises:
+        ConfigError: From `start`; the message says what is wrong and what to do.
+        DataDirectoryError: From `start`, likewise.
+        OSError: From `start`, likewise.
+
+    Examples:
+        >>> with Broker() as broker:
+        ...     broker.bootstrap_servers.startswith("127.0.0.1:")
+        True
     """
 
     def __init__(
@@ -57,7 +62,9 @@ class Broker:
     @property
     def bootstrap_servers(self) -> str:
         """``host:port`` for clients; the broker must be running."""
-        return f"{self._host}:{self.port}"
+        # A broker that listens on all interfaces is reached at its advertised address.
+        host = self._running().advertised[0].host if self._host in ("", "0.0.0.0", "::") else self._host
+        return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
 
     @property
     def port(self) -> int:
@@ -82,15 +89,15 @@ class Broker:
     # ------------------------------------------------------------ life
 
     def start(self) -> Self:
-        """Starts the broker; it serves when this returns."""
+        """Starts the broker; it accepts clients when this returns."""
         if self._thread is not None:
-            raise RuntimeError("the broker is running already")
+            raise RuntimeError("the broker is already running")
         directory = self._given_dir
         if directory is None:
             directory = self._temporary = Path(tempfile.mkdtemp(prefix="bowstring-"))
         self._started.clear()
         self._error = None
-        # A daemon: a program that forgets stop() must end all the same; atexit stops it cleanly then.
+        # A daemon thread, so that a program without stop() can end; atexit then stops the broker cleanly.
         self._thread = threading.Thread(
             target=self._main, args=(self._settings(directory),), name="bowstring-control", daemon=True
         )
@@ -107,7 +114,7 @@ class Broker:
         return self
 
     def stop(self) -> None:
-        """Stops the broker cleanly; no more than once does anything."""
+        """Stops the broker cleanly. Further calls have no effect."""
         thread, self._thread = self._thread, None
         if thread is None or self._loop is None or self._stopping is None:
             return
@@ -135,8 +142,8 @@ class Broker:
 
     def _settings(self, directory: Path) -> dict[str, str]:
         settings = {
-            "listeners": f"PLAINTEXT://{self._host}:{self._port}",
-            # Nobody waits three seconds for a group in a test.
+            "listeners": f"PLAINTEXT://{f'[{self._host}]' if ':' in self._host else self._host}:{self._port}",
+            # Without this, each test with a group would wait three seconds.
             "group.initial.rebalance.delay.ms": "0",
             "log.dirs": str(directory),
         }

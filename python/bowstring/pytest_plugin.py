@@ -1,9 +1,9 @@
-"""Fixtures for programs that talk to Kafka: `bowstring_broker` for the session, `bowstring_topic` for a test.
+"""Provides fixtures for programs that use Kafka: `bowstring_broker` per session, `bowstring_topic` per test.
 
     def test_orders(bowstring_broker, bowstring_topic):
         send_orders(bowstring_broker.bootstrap_servers, bowstring_topic)
 
-Nothing of Bowstring is loaded in sessions that do not use them.
+Sessions that do not use them load nothing of Bowstring.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ TOPIC_NAME_MAX = 249
 
 @pytest.fixture(scope="session")
 def bowstring_broker() -> Iterator[Broker]:
-    """A broker inside the test process, on a free port, its data gone with it; one for the whole session."""
+    """A broker inside the test process, on a free port, for the whole session; its data is deleted at the
+    end.
+    """
     from bowstring.broker import Broker
 
     with Broker() as broker:
@@ -33,7 +35,7 @@ def bowstring_broker() -> Iterator[Broker]:
 @pytest.fixture
 def bowstring_topic(request: pytest.FixtureRequest, bowstring_broker: Broker) -> Iterator[str]:
     """The name of a new, empty topic of one partition, named for the test and deleted after it."""
-    from bowstring.clients.admin import Admin
+    from bowstring.clients.admin.admin import Admin
     from bowstring.clients.errors import UnknownTopicError
 
     test = re.sub(r"[^a-zA-Z0-9._-]+", "-", request.node.name).strip("-")
@@ -45,4 +47,4 @@ def bowstring_topic(request: pytest.FixtureRequest, bowstring_broker: Broker) ->
         try:
             admin.delete_topics([name])
         except UnknownTopicError:
-            return  # the test has deleted it
+            return  # the test has already deleted it

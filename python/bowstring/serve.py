@@ -1,69 +1,106 @@
-"""`bowstring serve`: a broker in a process of its own, from start to SIGTERM."""
+"""Runs `bowstring serve`: a broker in its own process, until a signal stops it."""
 
 import asyncio
 import gc
-import signal
 import sys
 import time
 from argparse import ArgumentParser, Namespace
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import uvloop
 
-from bowstring import __version__
-from bowstring._native.log import LogError
-from bowstring.engine.broker import log_lines
+from bowstring._native.log.partition_log import LogError
+from bowstring.engine import event_log
 from bowstring.engine.broker.broker import Broker
-from bowstring.engine.broker.directory_lock import DataDirectoryError
-from bowstring.engine.configs import ConfigError
-from bowstring.engine.configs.files import load
+from bowstring.engine.configs import BrokerConfigs, ConfigError
+from bowstring.engine.configs.files import UnknownConfig, load
+from bowstring.engine.requests.listeners import ALL_INTERFACES, client_listeners, parse_listener
+from bowstring.engine.storage.directory_lock import DataDirectoryError
+from bowstring.signals import StopSignals
+from bowstring.version import __version__
 
 
 def parser() -> ArgumentParser:
-    """The command line of `bowstring serve`."""
+    """Returns the parser of the command line of `bowstring serve`."""
     made = ArgumentParser(
-        prog="bowstring serve", description="Run a broker until SIGTERM or SIGINT.", allow_abbrev=False
+        prog="bowstring serve",
+        description="Run a broker until a signal stops it.",
+        allow_abbrev=False,
     )
     made.add_argument(
         "--data",
         action="append",
         metavar="DIR",
-        help="data directory (log.dirs; default ./bowstring-data); several times for several disks",
+        help="data directory (log.dirs; default ./bowstring-data); repeat for several disks",
     )
     made.add_argument(
         "--durability",
         choices=("commit", "os"),
-        help="acknowledge from the medium (commit, the default) or from the page cache (os, as Kafka does)",
+        help="acknowledge from the medium (commit, the default) or from the page cache (os, as in Kafka)",
     )
-    made.add_argument("--host", metavar="HOST", help="address to listen on (default: all interfaces)")
-    made.add_argument("--port", type=int, metavar="PORT", help="port to listen on (default 9092; 0: any)")
+    made.add_argument("--host", metavar="HOST", help="address to listen on (default 127.0.0.1)")
+    made.add_argument(
+        "--port", type=int, metavar="PORT", help="port to listen on (default 9092; 0: any free port)"
+    )
+    made.add_argument(
+        "--listen-unauthenticated",
+        action="store_true",
+        help="allow an address that other machines can reach, although clients are not authenticated; "
+        "without --host: all interfaces",
+    )
     made.add_argument("--config", metavar="FILE", help="Kafka's server.properties, or TOML with its keys")
     made.add_argument(
-        "--set", action="append", default=[], metavar="KEY=VALUE", help="one config; may be given many times"
+        "--strict-config",
+        action="store_true",
+        help="refuse unknown keys of a server.properties instead of warning",
+    )
+    made.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="one config; may be repeated"
     )
     made.add_argument("--metrics-port", type=int, metavar="PORT", help="serve Prometheus text on this port")
-    made.add_argument("--log-format", choices=("text", "json"), help="form of log lines (default text)")
-    made.add_argument("--log-level", choices=("debug", "info", "warning", "error"), help="default info")
+    made.add_argument("--log-format", choices=("text", "json"), help="format of log lines (default text)")
+    made.add_argument(
+        "--log-level",
+        choices=("debug", "info", "warning", "error"),
+        help="least severe level to log (default info)",
+    )
     return made
 
 
-def settings_of(arguments: Namespace) -> dict[str, str]:
-    """The configs that the file and the command line set; the command line wins.
+class Settings(NamedTuple):
+    """The settings from the file and the command line.
+
+    Attributes:
+        configs: Text by config.
+        unknown: Unknown entries of the file.
+        unused: Sentences about settings of the file that the command line replaces.
+    """
+
+    configs: dict[str, str]
+    unknown: list[UnknownConfig]
+    unused: list[str]
+
+
+def settings_of(arguments: Namespace) -> Settings:
+    """Returns the configs set by the file and the command line; the command line wins.
 
     Raises:
-        ConfigError, OSError: What is wrong with the file or an option.
+        ConfigError, OSError: The file or an option is wrong; the message says how.
     """
-    settings = load(Path(arguments.config)) if arguments.config else {}
-    # A server's acknowledgement is worth the medium; an embedded broker's, or a test's, the page cache.
+    unknown: list[UnknownConfig] = []
+    unused: list[str] = []
+    settings: dict[str, str] = {}
+    if arguments.config:
+        settings = load(Path(arguments.config), None if arguments.strict_config else unknown)
+    # A server must acknowledge from the medium; for an embedded broker or a test the page cache is enough.
     settings.setdefault("bowstring.durability", "commit")
+    if arguments.listen_unauthenticated:
+        settings["bowstring.listen.unauthenticated"] = "true"
     listens = arguments.host is not None or arguments.port is not None
-    if listens and (told := settings.pop("advertised.listeners", None)):
-        print(
-            f"bowstring: --host and --port replace the file's listeners, so its advertised.listeners={told} "
-            "is left out; give --set advertised.listeners=... to advertise another address",
-            file=sys.stderr,
-        )
+    if listens:
+        unused = _leave_listeners_out(settings)
     for item in arguments.set:
         name, equals, value = item.partition("=")
         if not equals:
@@ -72,9 +109,7 @@ def settings_of(arguments: Namespace) -> dict[str, str]:
     if arguments.data is not None:
         settings["log.dirs"] = ",".join(arguments.data)
     if listens:
-        port = 9092 if arguments.port is None else arguments.port
-        host = arguments.host or ""
-        settings["listeners"] = f"PLAINTEXT://{f'[{host}]' if ':' in host else host}:{port}"
+        settings["listeners"] = _listener(arguments.host, arguments.port, settings)
     for name, value in (
         ("bowstring.durability", arguments.durability),
         ("bowstring.metrics.port", arguments.metrics_port),
@@ -83,41 +118,86 @@ def settings_of(arguments: Namespace) -> dict[str, str]:
     ):
         if value is not None:
             settings[name] = str(value)
-    return settings
+    return Settings(settings, unknown, unused)
+
+
+def _leave_listeners_out(settings: dict[str, str]) -> list[str]:
+    """Removes the file's listeners, which --host and --port replace. Returns sentences about other settings
+    that are removed.
+
+    Raises:
+        ConfigError: The listeners require TLS or SASL, which must not be lost silently.
+    """
+    if "listeners" in settings:
+        # Only the protection of the listeners matters here, not their addresses.
+        client_listeners(BrokerConfigs(settings | {"bowstring.listen.unauthenticated": "true"}))
+        del settings["listeners"]
+    told = settings.pop("advertised.listeners", None)
+    if told is None:
+        return []
+    return [
+        f"--host and --port replace the file's listeners, so its advertised.listeners={told} is ignored; "
+        "use --set advertised.listeners=... to advertise another address"
+    ]
+
+
+def _listener(host: str | None, port: int | None, settings: Mapping[str, str]) -> str:
+    if host is None:
+        default = BrokerConfigs(settings)
+        open_to_all = default.value("bowstring.listen.unauthenticated")
+        _, host, _ = parse_listener(ALL_INTERFACES if open_to_all else default.value("listeners")[0])
+    return f"PLAINTEXT://{f'[{host}]' if ':' in host else host}:{9092 if port is None else port}"
 
 
 def main(argv: Sequence[str]) -> int:
     """Runs a broker; returns the exit status: 0 after a clean shutdown, 1 when it could not start."""
     arguments = parser().parse_args(argv)
-    try:
-        broker = Broker(settings_of(arguments))
-        log_lines.log_to_stderr(
-            broker.configs.value("bowstring.log.format"), broker.configs.value("bowstring.log.level")
+    with StopSignals() as signals:
+        try:
+            settings = settings_of(arguments)
+            broker = Broker(settings.configs)
+            event_log.log_to_stderr(
+                broker.configs.value("bowstring.log.format"), broker.configs.value("bowstring.log.level")
+            )
+            broker.open()
+        except (ConfigError, DataDirectoryError, LogError, OSError) as error:
+            print(f"bowstring: {error}", file=sys.stderr)
+            return 1
+        _warn(settings)
+        loop = uvloop.new_event_loop()
+        asyncio.set_event_loop(loop)
+        try:
+            loop.run_until_complete(run(broker, signals))
+        except (LogError, OSError) as error:
+            event_log.error(
+                "the broker stopped, but not cleanly; the next start recovers the logs. Check the errors "
+                "above",
+                detail=str(error),
+            )
+            return 1
+        finally:
+            loop.run_until_complete(loop.shutdown_default_executor())
+            loop.close()
+        return 0
+
+
+def _warn(settings: Settings) -> None:
+    for sentence in settings.unused:
+        event_log.warning(sentence)
+    for each in settings.unknown:
+        nearest = {} if each.nearest is None else {"nearest": each.nearest}
+        event_log.warning(
+            "a config is unknown and has no effect; check its name. --strict-config refuses unknown configs",
+            config=each.name,
+            where=each.where,
+            **nearest,
         )
-        broker.open()
-    except (ConfigError, DataDirectoryError, LogError, OSError) as error:
-        print(f"bowstring: {error}", file=sys.stderr)
-        return 1
-    loop = uvloop.new_event_loop()
-    asyncio.set_event_loop(loop)
-    try:
-        loop.run_until_complete(run(broker))
-    except (LogError, OSError) as error:
-        log_lines.error("stopped, but not cleanly; the next start recovers", detail=str(error))
-        return 1
-    finally:
-        loop.run_until_complete(loop.shutdown_default_executor())
-        loop.close()
-    return 0
 
 
-async def run(broker: Broker) -> None:
-    """Serves until a signal comes."""
-    stopping = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+async def run(broker: Broker, signals: StopSignals) -> None:
+    """Serves until a signal asks for a stop."""
     await broker.start()
-    log_lines.info(
+    event_log.info(
         "ready",
         version=__version__,
         listeners=",".join(f"{each.name}://{each.host}:{each.port}" for each in broker.listeners),
@@ -133,13 +213,13 @@ async def run(broker: Broker) -> None:
     )
     gc.freeze()
     gc.enable()
-    await stopping.wait()
-    log_lines.info("stopping")
+    asked = await signals.wait()
+    event_log.info("stopping", signal=asked.name)
     await broker.stop()
 
 
 def since_process_start_ms() -> float:
-    """Time since the kernel started this process, to the clock tick of 10 ms."""
+    """Returns the time since the kernel started this process in ms, with a resolution of 10 ms."""
     with open("/proc/self/stat", encoding="ascii", errors="replace") as file:
         started_ticks = int(file.read().rpartition(")")[2].split()[19])
     return time.clock_gettime(time.CLOCK_BOOTTIME) * 1000 - started_ticks * 10

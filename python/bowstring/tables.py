@@ -1,4 +1,4 @@
-"""Topics as tables: `bowstring.read` at once, `bowstring.scan` batch by batch."""
+"""Reads topics as tables: `bowstring.read` all at once, `bowstring.scan` batch by batch."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from bowstring.clients.arrow_columns import ArrowFormat, pyarrow
-from bowstring.clients.arrow_typed import TypedColumns, ValueFormat
-from bowstring.clients.bounds import Bounds, ranges
+from bowstring.clients.arrow.columns import ArrowFormat, pyarrow
+from bowstring.clients.arrow.typed_values import TypedColumns, ValueFormat
+from bowstring.clients.consumer.range_reader import BoundedConsumer
+from bowstring.clients.consumer.read_bounds import Bounds, ranges
 from bowstring.clients.errors import ConfigError, MissingPackageError, NoBrokerError
-from bowstring.clients.range_reader import BoundedConsumer
 from bowstring.clients.records import TopicPartition
 
 if TYPE_CHECKING:
@@ -27,11 +27,14 @@ TOPIC_TIMEOUT_S = 2.0
 
 
 class Records:
-    """Records of a topic: a pyarrow.Table with ways into other libraries.
+    """Records of a topic: a pyarrow.Table with conversions to other libraries.
 
-    Every attribute of pyarrow.Table is there (`num_rows`, `column`, `filter`, ...); `to_arrow()` is the
-    table. DuckDB finds it by the name of the variable, Polars and pyarrow take it through
+    Every attribute of pyarrow.Table is available (`num_rows`, `column`, `filter`, ...); `to_arrow()` returns
+    the table. DuckDB finds it by the name of the variable; Polars and pyarrow read it through
     `__arrow_c_stream__`.
+
+    Args:
+        table: what `to_arrow` returns.
     """
 
     def __init__(self, table: pa.Table):
@@ -42,7 +45,7 @@ class Records:
         return self._table
 
     def to_polars(self) -> pl.DataFrame:
-        """A polars.DataFrame; with layout="binary_view" without copies of keys and values.
+        """Returns a polars.DataFrame; with layout="binary_view" without copying keys and values.
 
         Raises:
             MissingPackageError: polars is not installed.
@@ -54,7 +57,10 @@ class Records:
         return polars.DataFrame(self._table)
 
     def to_pandas(self, **options: Any) -> pd.DataFrame:
-        """A pandas.DataFrame; `options` are those of pyarrow.Table.to_pandas.
+        """Returns a pandas.DataFrame; `options` are those of pyarrow.Table.to_pandas.
+
+        Args:
+            options: keywords of pyarrow.Table.to_pandas.
 
         Raises:
             MissingPackageError: pandas is not installed.
@@ -89,7 +95,7 @@ class Records:
 
 
 class Scan:
-    """A bounded read that has been prepared: the consumer, the ranges found, and the columns."""
+    """A prepared bounded read: the consumer, the resolved ranges, and the columns."""
 
     def __init__(
         self,
@@ -117,7 +123,8 @@ class Scan:
         self._form = form
         if bootstrap_servers is None:
             bootstrap_servers = os.environ.get("BOWSTRING_BOOTSTRAP_SERVERS", DEFAULT_BOOTSTRAP)
-        # What "earliest" and times found may be deleted before it is read: then reading begins behind it.
+        # Records at "earliest" or at a time may be deleted before they are read; then reading starts at the
+        # first one left.
         policy: dict[str, Any] = {} if _has_offsets(start) else {"auto_offset_reset": "earliest"}
         self._consumer = BoundedConsumer(bootstrap_servers, {}, **policy, **configs)
         try:
@@ -128,7 +135,7 @@ class Scan:
             raise
 
     def _partitions_of(self, topic: str) -> list[TopicPartition]:
-        try:  # a topic that is not there is not waited for as long as a broker
+        try:  # wait less for a missing topic than for a broker
             return self._consumer.partitions_for(topic, TOPIC_TIMEOUT_S)
         except NoBrokerError:
             return self._consumer.partitions_for(topic)
@@ -141,7 +148,7 @@ class Scan:
         missing = wanted - {p.partition for p in there}
         if missing:
             raise ConfigError(
-                f"there are no partitions {sorted(missing)}; there are {[str(p) for p in there]}"
+                f"there are no partitions {sorted(missing)}; the topic has {[str(p) for p in there]}"
             )
         return [p for p in there if p.partition in wanted]
 
@@ -152,17 +159,17 @@ class Scan:
                 yield consumer.taken_from, batch
 
     def batches(self) -> Iterator[tuple[TopicPartition, pa.RecordBatch]]:
-        """Every batch with the partition it is of, as they arrive; closes the connections at the end."""
+        """Yields every batch with its partition, as they arrive; closes the connections at the end."""
         for partition, batch in self._fetched():
             left = batch if self._fused is None else self._fused.filter(batch).select(self._names)
             yield partition, self._typed.batch(left)
 
     def aggregated(self, fused: Fused) -> pa.Table:
-        """The result of kernels over everything."""
+        """Returns the result of kernels over all records."""
         return fused.finish(fused.partial(batch) for _, batch in self._fetched())
 
     def table(self) -> pa.Table:
-        """Everything, in the order of topics, partitions and offsets."""
+        """Returns all records, in the order of topics, partitions and offsets."""
         found: dict[TopicPartition, list[pa.RecordBatch]] = {p: [] for p in self._partitions}
         for partition, batch in self.batches():
             found[partition].append(batch)
@@ -190,37 +197,38 @@ def read(
     by: Mapping[str, Kernel | str] | None = None,
     **configs: Any,
 ) -> Records:
-    """The records of a topic from `start` up to `end`, as a table.
+    """Reads the records of a topic from `start` up to `end` as a table.
 
-    It is bounded by the ends that the partitions have when it is called, and complete though compaction and
-    transactions leave gaps in the offsets. Rows are in the order of partitions and offsets.
+    The ends of the partitions at the time of the call bound the read. Gaps in the offsets from compaction and
+    transactions do not shorten it. Rows are in the order of partitions and offsets.
 
     Args:
         topic: a topic, or several.
-        start: "earliest", "latest", an offset (negative: so many before the end), a datetime (the first
+        start: "earliest", "latest", an offset (negative: that many before the end), a datetime (the first
             record at or after it; without a time zone it is local time), or a mapping from partition to one
-            of these. Partitions that a mapping does not name are read whole.
-        end: the same; what it names is not read any more. Beyond the end of a partition it means its end.
+            of these. Partitions that a mapping does not name are read completely.
+        end: like `start`, exclusive. A bound beyond the end of a partition means its end.
         bootstrap_servers: `host:port,host:port`, or a list of them; None: $BOWSTRING_BOOTSTRAP_SERVERS, else
             localhost:9092.
-        columns: names out of topic, partition, offset, timestamp, timestamp_type, key, value, headers; None
+        columns: names from topic, partition, offset, timestamp, timestamp_type, key, value, headers; None
             for all.
-        key, value: formats (bowstring.Json, Avro, Protobuf) that turn the column into a struct. What does not
-            decode is null, with a message in a column `key_error` or `value_error`.
+        key, value: formats (bowstring.Json, Avro, Protobuf) that decode the column into a struct. A value
+            that does not decode is null, with a message in a column `key_error` or `value_error`.
         partitions: only these.
-        where: a kernel (`bowstring.kernel`) run inside the read; where it is false, records are left out.
-        aggregate, by: kernels aggregated inside the read, to a row for each group: docs/fused-functions.md.
+        where: a kernel (`bowstring.kernel`) that runs inside the read; records for which it returns false are
+            left out.
+        aggregate, by: kernels aggregated inside the read, to a row for each group.
         configs: layout and timestamp_unit (see `Consumer.poll_arrow`), isolation_level ("read_committed"
             leaves out aborted and open transactions), and further settings of Consumer.
 
     Raises:
         MissingPackageError: pyarrow is not installed.
-        ConfigError, KernelError: an argument makes no sense, a kernel does not compile.
-        UnknownTopicError, NoBrokerError: the topic or a broker is not there.
+        ConfigError, KernelError: an argument is invalid, or a kernel does not compile.
+        UnknownTopicError, NoBrokerError: the topic does not exist, or no broker can be reached.
         OffsetOutOfRangeError: `start` is an offset that is not in the log.
         CorruptBatchError: a batch fails its CRC or cannot be decoded.
 
-    Example:
+    Examples:
         >>> flights = bowstring.read("flights", start=-1000, columns=["offset", "value"])
         >>> flights.num_rows
         1000
@@ -263,12 +271,17 @@ def scan(
     timestamp_unit: str = "ms",
     **configs: Any,
 ) -> pa.RecordBatchReader:
-    """As `read`, batch by batch: a pyarrow.RecordBatchReader that fetches while it is read, memory bounded.
+    """Reads like `read`, batch by batch: returns a pyarrow.RecordBatchReader that fetches on demand with
+    bounded memory.
 
-    Batches come as they arrive; each is of one partition, and those of a partition are in order. Where it
-    ends is found when it is called; what goes wrong later is raised while it is read.
+    Batches are returned as they arrive; each is of one partition, and those of a partition are in order.
+    The call determines the end. Later errors are raised during reading.
 
-    Example:
+    Args:
+        topic, start, end, bootstrap_servers, columns, key, value, partitions, configs: as for `read`.
+        isolation_level, layout, timestamp_unit: as for `Consumer.poll_arrow` and Consumer.
+
+    Examples:
         >>> flights = bowstring.scan("flights", columns=["value"])
         >>> duckdb.sql("SELECT count(*) FROM flights").fetchall()
         [(1000,)]

@@ -1,8 +1,9 @@
-"""Spark finds `format("bowstring")` through this module, because its name begins with `pyspark_`.
+"""Registers `format("bowstring")` with Spark, which finds this module because its name begins with
+`pyspark_`.
 
-It is imported whenever Spark looks for data sources, so it brings nothing but PySpark's own base class; what
-reads and writes is loaded when it is used. Where bowstring's jar is on the class path, Spark takes the
-columnar engine in it and does not come here, unless asked by `.option("engine", "python")`.
+Spark imports it whenever it looks for data sources, so it loads only PySpark's own base class; readers and
+writers are loaded on first use. If bowstring's jar is on the class path, Spark uses the columnar engine in
+it instead, unless `.option("engine", "python")` is set.
 """
 
 from __future__ import annotations
@@ -28,35 +29,38 @@ class DefaultSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The word for `format`."""
+        """The name for `format`."""
         return "bowstring"
 
     def schema(self) -> StructType:
-        """Key, value, topic, partition, offset, timestamp, timestampType; as the options change it."""
-        return _engine("python_source").schema(self.options)  # type: ignore[no-any-return]
+        """Returns key, value, topic, partition, offset, timestamp, timestampType, as changed by the
+        options.
+        """
+        return _ask("python_source", "schema", self.options)  # type: ignore[no-any-return]
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """For `spark.read`."""
-        return _engine("python_source").batch_reader(self.options, schema)  # type: ignore[no-any-return]
+        """Returns the reader for `spark.read`."""
+        return _ask("python_source", "batch_reader", self.options, schema)  # type: ignore[no-any-return]
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """For `spark.readStream`."""
-        return _engine("python_source").stream_reader(self.options, schema)  # type: ignore[no-any-return]
+        """Returns the reader for `spark.readStream`."""
+        return _ask("python_source", "stream_reader", self.options, schema)  # type: ignore[no-any-return]
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """For `df.write`."""
-        return _engine("python_sink").batch_writer(self.options, schema, overwrite)  # type: ignore[no-any-return]
+        """Returns the writer for `df.write`."""
+        return _ask("python_sink", "batch_writer", self.options, schema, overwrite)  # type: ignore[no-any-return]
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        """For `df.writeStream`."""
-        return _engine("python_sink").stream_writer(self.options, schema)  # type: ignore[no-any-return]
+        """Returns the writer for `df.writeStream`."""
+        return _ask("python_sink", "stream_writer", self.options, schema)  # type: ignore[no-any-return]
 
 
-def _engine(module: str) -> Any:
+def _ask(module: str, name: str, *arguments: Any) -> Any:
     from importlib import import_module
 
     try:
-        return import_module(f"bowstring.spark.{module}")
+        function = getattr(import_module(f"bowstring.spark.{module}"), name)
+        from bowstring.spark.worker_errors import one_sentence
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
             f"the Python engine of bowstring's Spark source needs {error.name}, which is missing in the "
@@ -64,3 +68,5 @@ def _engine(module: str) -> Any:
             "every executor (or ship an environment with spark.archives)",
             name=error.name,
         ) from error
+    with one_sentence():
+        return function(*arguments)

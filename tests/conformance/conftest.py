@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.conformance.drivers import CLIENTS, Driver, Session
-from tests.conformance.target import BowstringBroker, Broker, KafkaBroker, target_class
-from tests.conformance.wire import wait_for_leaders
+from tests.support.target import BowstringBroker, Broker, KafkaBroker, target_class
+from tests.support.wire import wait_for_leaders
 
 _numbers = itertools.count(1)
 
@@ -29,7 +29,7 @@ def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="package", params=[KafkaBroker, BowstringBroker])
 def where(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """host:port of a broker of each kind in turn, for what our own clients do on both."""
+    """host:port of a broker of each kind in turn, for tests of our own clients on both."""
     broker = request.param(tmp_path_factory.mktemp("clients"), {"log.retention.ms": "-1"})
     broker.start()
     yield broker.bootstrap
@@ -48,7 +48,7 @@ def own_broker(tmp_path: Path) -> Iterator[Broker]:
 
 @pytest.fixture(scope="session")
 def drivers() -> Iterator[Callable[[str], Driver]]:
-    """Starts each client's driver once; a driver that died or hung is started anew."""
+    """Starts each client's driver once; a driver that died or hung is started again."""
     running: dict[str, Driver] = {}
 
     def get(name: str) -> Driver:
@@ -75,7 +75,7 @@ def client(request: pytest.FixtureRequest, session: Callable[[str], Session]) ->
 
 @pytest.fixture
 def topic_name(request: pytest.FixtureRequest) -> str:
-    """A topic name no other test has."""
+    """A topic name that no other test uses."""
     plain = "".join(each if each.isalnum() else "-" for each in request.node.name)[:60]
     return f"{plain}-{next(_numbers)}-{os.getpid()}"
 
@@ -87,7 +87,7 @@ def make_topic(session: Callable[[str], Session], topic_name: str, bootstrap: st
 
     def make(partitions: int = 1, **configs: str) -> str:
         name = f"{topic_name}-{next(counter)}"
-        # Records with timestamps from long ago stay, unless a test says otherwise.
+        # Keep records with old timestamps, unless a test sets another value.
         configs = {"retention_ms": "-1", **configs}
         dotted = {key.replace("_", "."): value for key, value in configs.items()}
         session("confluent").call("create_topic", topic=name, partitions=partitions, configs=dotted)

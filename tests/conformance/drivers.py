@@ -1,14 +1,16 @@
 """Client drivers: every client is a process that answers the same operations as JSON lines.
 
 Operations (arguments beside `bootstrap`; answers):
-    produce_open     handle acks compression idempotent [large]; large: records over 1 MB follow
-    produce          handle topic records                    results: [{partition offset}] in the order sent
+    produce_open     handle acks compression idempotent [large] [linger_ms]; large: records over 1 MB follow
+    produce          handle topic records [outcomes]         results: [{partition offset}] in the order sent
+                     outcomes (Java and confluent-kafka): {error: {kind message}} in the place of what failed
     flood            handle topic partitions count size [rate_per_s]     acked; generated records, see `flooded`
     produce_close    handle
+    transact         topic id timeout_ms     one record in a transaction of a producer with that transactional id
     consume          topic partitions offset count timeout_ms [summary]  records | count bytes crc ordered
     offsets_for_times  topic partition timestamps            offsets, null where no record is that young
     bounds           topic partition                         earliest latest
-    join             handle group topics assignor session_timeout_ms [instance_id]
+    join             handle group topics assignor session_timeout_ms [instance_id] [protocol]
     member           handle                                  assignment records lost
     commit, leave    handle
     create_topic     topic partitions [configs]              delete_topic   topic
@@ -28,22 +30,23 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 import zlib
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
-from tests.conformance import peers
+from tests.support import peers
+from tests.support.waiting import HANG_S
 
 Json = dict[str, Any]
-CALL_TIMEOUT_S = 90.0
+HANG_MS = int(HANG_S * 1000)
+CALL_TIMEOUT_S = HANG_S + 60  # the driver's own waits end earlier
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 
 
 class DriverError(Exception):
-    """What a client reported; `code` is Kafka's error code where the client tells it."""
+    """An error that a client reported; `code` is Kafka's error code if the client reports it."""
 
     def __init__(self, client: str, op: str, code: int | None, message: str) -> None:
         super().__init__(f"{client} {op}: {message} (code {code})")
@@ -52,7 +55,7 @@ class DriverError(Exception):
 
 @dataclass(frozen=True)
 class Client:
-    """A client under test: how its driver starts, and what the client itself cannot do."""
+    """A client under test: the command of its driver, and the client's own limits."""
 
     name: str
     command: Callable[[], list[str]]
@@ -67,7 +70,7 @@ def _python(module: str) -> Callable[[], list[str]]:
 # `lacks` holds limits of the clients, not of the broker:
 #   kafka-python   sends no record without key and value, and no null header value
 #   aiokafka       no cooperative assignor; its admin deletes no groups; sends no record without key and value
-#   sarama         hands out neither DeleteRecords' low watermark nor a record's timestamp type
+#   sarama         returns neither DeleteRecords' low watermark nor a record's timestamp type
 #   kafkajs        eager round-robin only, no static membership; header values cannot be null
 CLIENTS = {
     client.name: client
@@ -93,7 +96,7 @@ CLIENTS = {
 
 
 def clients_with(*features: str) -> list[str]:
-    """The names of the clients that have every one of these features."""
+    """Returns the names of the clients that have all of these features."""
     return [name for name, client in CLIENTS.items() if not client.lacks.intersection(features)]
 
 
@@ -120,7 +123,7 @@ class Driver:
     def _read(self) -> None:
         assert self._process.stdout is not None
         for line in self._process.stdout:
-            # Some clients print to standard output when they are unhappy.
+            # Some clients print problems to standard output.
             if not line.startswith("{"):
                 continue
             answer = json.loads(line)
@@ -155,11 +158,11 @@ class Driver:
             raise DriverError(self.client.name, op, None, f"no answer in {CALL_TIMEOUT_S:.0f} s") from None
 
     def handle(self) -> str:
-        """A new name for a producer or member."""
+        """Returns a new name for a producer or member."""
         return f"{self.client.name}-{next(self._handles)}"
 
     def running(self) -> bool:
-        """Whether the process is there."""
+        """Whether the process runs."""
         return self._process.poll() is None
 
     def close(self) -> None:
@@ -169,7 +172,7 @@ class Driver:
 
 
 class Session:
-    """One driver talking to one broker: the operations that tests write most, spelled shortly."""
+    """One driver and one broker: short methods for the most frequent operations."""
 
     def __init__(self, driver: Driver, bootstrap: str) -> None:
         self.driver = driver
@@ -178,7 +181,7 @@ class Session:
         self.client = driver.client
 
     def call(self, op: str, **args: Any) -> Json:
-        """Any operation."""
+        """Runs any operation."""
         return self.driver.call(op, bootstrap=self.bootstrap, **args)
 
     def open_producer(
@@ -200,7 +203,7 @@ class Session:
         return handle
 
     def produce(self, topic: str, records: list[Json], **options: Any) -> list[Json]:
-        """Sends records with a producer of its own and returns where they went."""
+        """Sends records with a new producer and returns their positions."""
         handle = self.open_producer(**options)
         try:
             sent = self.call(
@@ -212,7 +215,7 @@ class Session:
         return results
 
     def flood(self, topic: str, partitions: int, count: int, size: int = 100, **options: Any) -> None:
-        """Sends `count` generated records with a producer of its own."""
+        """Sends `count` generated records with a new producer."""
         handle = self.open_producer(**options)
         done = self.call("flood", handle=handle, topic=topic, partitions=partitions, count=count, size=size)
         self.call("produce_close", handle=handle)
@@ -224,21 +227,21 @@ class Session:
         count: int,
         partitions: int = 1,
         offset: str | int = "earliest",
-        timeout_ms: int = 20000,
+        timeout_ms: int = HANG_MS,
     ) -> list[Json]:
         """Reads `count` records (fewer only at the time limit), ordered by partition and offset."""
         where = {"topic": topic, "partitions": list(range(partitions)), "offset": offset}
         records = self.call("consume", **where, count=count, timeout_ms=timeout_ms)["records"]
         return sorted(map(decode, records), key=lambda each: (each["partition"], each["offset"]))
 
-    def summarize(self, topic: str, count: int, partitions: int = 1, timeout_ms: int = 60000) -> Json:
+    def summarize(self, topic: str, count: int, partitions: int = 1, timeout_ms: int = HANG_MS) -> Json:
         """Reads `count` generated records and returns their summary; compare with `flooded`."""
         where = {"topic": topic, "partitions": list(range(partitions)), "offset": "earliest"}
         return self.call("consume", **where, count=count, timeout_ms=timeout_ms, summary=True)
 
 
 def encode(record: Json) -> Json:
-    """A record with bytes as the protocol carries it."""
+    """Encodes a record with bytes for the driver protocol."""
     coded = dict(record)
     for field in ("key", "value"):
         coded[field] = _pack(record.get(field))
@@ -247,7 +250,7 @@ def encode(record: Json) -> Json:
 
 
 def decode(record: Json) -> Json:
-    """The reverse of encode."""
+    """Reverses `encode`."""
     plain = dict(record)
     for field in ("key", "value"):
         plain[field] = _unpack(record[field])
@@ -264,18 +267,7 @@ def _unpack(text: str | None) -> bytes | None:
 
 
 def flooded(count: int, size: int = 100) -> Json:
-    """The summary of `count` generated records read back whole and in order."""
+    """Returns the summary of `count` generated records that were read back completely and in order."""
     dots = b"." * (size - 8)
     crc = sum(zlib.crc32(b"%08d" % index + dots) for index in range(count)) & 0xFFFFFFFF
     return {"count": count, "bytes": count * size, "crc": crc, "ordered": True}
-
-
-def wait_until(condition: Callable[[], Any], what: str, timeout_s: float = 30.0) -> Any:
-    """Polls until `condition` is true and returns its value; fails naming `what` was waited for."""
-    deadline = time.monotonic() + timeout_s
-    while True:
-        value = condition()
-        if value:
-            return value
-        assert time.monotonic() < deadline, f"waited {timeout_s:.0f} s for {what}; last seen: {value!r}"
-        time.sleep(0.05)

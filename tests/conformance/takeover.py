@@ -1,10 +1,9 @@
-"""One data directory that Apache Kafka and Bowstring take over from each other, and what clients see of it."""
+"""One data directory that Apache Kafka and Bowstring use in turn, and the view that clients have of it."""
 
 import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -33,11 +32,13 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from tests.conformance import peers
 from tests.conformance.drivers import CODECS
-from tests.conformance.target import BowstringBroker, Broker, free_port
+from tests.support import peers
+from tests.support.serving import steady_port
+from tests.support.target import BowstringBroker, Broker
+from tests.support.waiting import HANG_S, pause, wait_until
 
-# A client that outlives its broker complains; what matters is asserted.
+# Ignore log lines of clients that outlive their broker; tests assert what matters.
 QUIET = {"log_level": 0}
 INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state")
 BIG = 1 << 20
@@ -45,7 +46,7 @@ NOT_YET = ("NOT_LEADER_FOR_PARTITION", "LEADER_NOT_AVAILABLE", "UNKNOWN_TOPIC_OR
 
 
 class Seen(NamedTuple):
-    """A record as a consumer has it."""
+    """A record as a consumer sees it."""
 
     offset: int
     timestamp: tuple[int, int]
@@ -55,7 +56,7 @@ class Seen(NamedTuple):
 
 
 class Partition(NamedTuple):
-    """A partition as a consumer has it: its bounds and every record between."""
+    """A partition as a consumer sees it: its bounds and every record between them."""
 
     low: int
     high: int
@@ -63,7 +64,7 @@ class Partition(NamedTuple):
 
 
 class View(NamedTuple):
-    """All that clients can know of a cluster's topics and groups."""
+    """Everything that clients can see of a cluster's topics and groups."""
 
     committed: dict[tuple[str, int], Partition]
     uncommitted: dict[tuple[str, int], Partition]
@@ -72,10 +73,10 @@ class View(NamedTuple):
 
 
 class KafkaOn(Broker):
-    """Apache Kafka on a given directory; formatted as `kafka-storage format --standalone` does when it is new.
+    """Apache Kafka on a given directory; a new one is formatted like `kafka-storage format --standalone`.
 
     Args:
-        properties: A server.properties to start with as it is; else one is made of `settings`.
+        properties: A server.properties to use unchanged; else one is created from `settings`.
     """
 
     def __init__(
@@ -91,7 +92,7 @@ class KafkaOn(Broker):
         self._properties = properties or self._write_properties()
 
     def _write_properties(self) -> Path:
-        controller = free_port()
+        controller = steady_port()
         settings = {
             "process.roles": "broker,controller",
             "node.id": "1",
@@ -141,7 +142,7 @@ class BowstringOn(BowstringBroker):
 def hand_over(data: Path, to: str, into: Path) -> Path:
     """Runs `bowstring migrate-dir`; returns the server.properties that it wrote."""
     properties = into / f"{to}.properties"
-    options = ["--to", to, "--properties", str(properties), "--controller-port", str(free_port()), "--json"]
+    options = ["--to", to, "--properties", str(properties), "--controller-port", str(steady_port()), "--json"]
     command = [sys.executable, "-m", "bowstring", "migrate-dir", str(data), *options]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -153,7 +154,7 @@ def hand_over(data: Path, to: str, into: Path) -> Path:
 
 
 def admin(bootstrap: str) -> AdminClient:
-    """An admin client of its own."""
+    """Returns a new admin client."""
     return AdminClient({"bootstrap.servers": bootstrap, **QUIET})
 
 
@@ -161,19 +162,19 @@ def create(bootstrap: str, name: str, partitions: int = 1, **configs: str) -> No
     """Creates a topic; underscores in config names stand for dots."""
     dotted = {key.replace("_", "."): value for key, value in configs.items()}
     topic = NewTopic(name, partitions, 1, config=dotted)
-    client = admin(bootstrap)  # its futures are lost with it
-    client.create_topics([topic])[name].result(30)
+    client = admin(bootstrap)  # keep a reference: its futures need it
+    client.create_topics([topic])[name].result(HANG_S)
 
 
 def producer(bootstrap: str, **settings: Any) -> Producer:
-    """A producer; what cannot be delivered in half a minute is an error."""
+    """Returns a producer that fails records after half a minute."""
     dotted = {key.replace("_", "."): value for key, value in settings.items()}
     fixed = {"bootstrap.servers": bootstrap, "linger.ms": 5, "message.timeout.ms": 30_000}
     return Producer({**fixed, **QUIET, **dotted})
 
 
 def send(client: Producer, topic: str, records: Iterable[dict[str, Any]]) -> list[Message]:
-    """Produces records and waits for all of them; returns what was delivered."""
+    """Produces records and waits for all of them; returns the delivered ones."""
     delivered: list[Message] = []
 
     def done(error: Any, message: Message) -> None:
@@ -187,7 +188,7 @@ def send(client: Producer, topic: str, records: Iterable[dict[str, Any]]) -> lis
 
 
 def assorted(tag: str, partitions: int, count: int = 20) -> list[dict[str, Any]]:
-    """Records with and without keys, values and headers, with timestamps of their own."""
+    """Returns records with and without keys, values and headers, with explicit timestamps."""
     return [
         {
             "partition": i % partitions,
@@ -201,7 +202,7 @@ def assorted(tag: str, partitions: int, count: int = 20) -> list[dict[str, Any]]
 
 
 def write_topics(bootstrap: str) -> None:
-    """Topics of every kind that a broker without a transaction coordinator can have."""
+    """Creates topics of every kind that a broker without a transaction coordinator can have."""
     create(bootstrap, "codecs", 2, retention_ms="-1", max_message_bytes="2000000")
     for codec in CODECS:
         send(producer(bootstrap, compression_type=codec), "codecs", assorted(codec, 2))
@@ -213,9 +214,9 @@ def write_topics(bootstrap: str) -> None:
     send(producer(bootstrap), "rolled", rolled)
     cut = TopicPartition("rolled", 0, 21)
     client = admin(bootstrap)
-    client.delete_records([cut])[cut].result(30)
+    client.delete_records([cut])[cut].result(HANG_S)
     create(bootstrap, "dropped", 1)
-    client.delete_topics(["dropped"])["dropped"].result(30)
+    client.delete_topics(["dropped"])["dropped"].result(HANG_S)
 
 
 def commit_offsets(bootstrap: str, group: str, topic: str, offset: int) -> None:
@@ -226,7 +227,7 @@ def commit_offsets(bootstrap: str, group: str, topic: str, offset: int) -> None:
 
 
 def write_transactions(bootstrap: str) -> None:
-    """Committed and aborted transactions, one after the other and interleaved."""
+    """Writes committed and aborted transactions, one after the other and interleaved."""
     create(bootstrap, "transactions", 1)
     one, two = (producer(bootstrap, transactional_id=f"t{i}") for i in (1, 2))
     for client in (one, two):
@@ -241,7 +242,7 @@ def write_transactions(bootstrap: str) -> None:
 
 
 def transact(bootstrap: str, name: str, end: str) -> Producer:
-    """One record in a transaction of `name` that ends in commit, or not at all."""
+    """Writes one record in a transaction of `name`, which is committed or left open."""
     client = producer(bootstrap, transactional_id=name)
     client.init_transactions(30)
     client.begin_transaction()
@@ -252,47 +253,47 @@ def transact(bootstrap: str, name: str, end: str) -> Producer:
 
 
 def write_compacted(bootstrap: str) -> None:
-    """A compacted topic, and waits until the broker's cleaner has been at it."""
+    """Creates a compacted topic, and waits until the broker's cleaner has compacted it."""
     settings = {"min_cleanable_dirty_ratio": "0.01", "segment_ms": "100", "min_compaction_lag_ms": "0"}
     create(bootstrap, "compacted", 1, cleanup_policy="compact", delete_retention_ms="86400000", **settings)
     client = producer(bootstrap, compression_type="snappy")
     for round in range(6):
         values = [None if (i, round) == (3, 5) else f"{round}-{i}".encode() for i in range(8)]
         send(client, "compacted", [{"key": f"k{i}", "value": value} for i, value in enumerate(values)])
-        time.sleep(0.12)  # a segment is closed when its time is over and the next record comes
-    deadline = time.monotonic() + 30
-    while len(read_partitions(bootstrap, "read_uncommitted")["compacted", 0].records) > 24:
-        assert time.monotonic() < deadline, "the cleaner does nothing"
-        time.sleep(0.3)
+        pause(0.12, "the next record closes a segment that is old enough")
+    wait_until(
+        lambda: len(read_partitions(bootstrap, "read_uncommitted")["compacted", 0].records) <= 24,
+        "the cleaner does nothing",
+    )
 
 
 def write_security(bootstrap: str) -> None:
-    """An access control entry and a SCRAM credential."""
+    """Creates an access control entry and a SCRAM credential."""
     client = admin(bootstrap)
     facts = (ResourceType.TOPIC, "secret", ResourcePatternType.PREFIXED, "User:eve", "*")
     rule = AclBinding(*facts, AclOperation.READ, AclPermissionType.DENY)
-    client.create_acls([rule])[rule].result(30)
+    client.create_acls([rule])[rule].result(HANG_S)
     mechanism = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
     credential = UserScramCredentialUpsertion("ada", mechanism, b"hunter2", b"salty")
-    client.alter_user_scram_credentials([credential])["ada"].result(30)
+    client.alter_user_scram_credentials([credential])["ada"].result(HANG_S)
 
 
 def security(bootstrap: str) -> tuple[list[str], int]:
-    """The access control entries, and the iterations of ada's credential."""
+    """Returns the access control entries, and the iterations of ada's credential."""
     client = admin(bootstrap)
     anything = (ResourceType.ANY, None, ResourcePatternType.ANY, None, None)
     every = AclBindingFilter(*anything, AclOperation.ANY, AclPermissionType.ANY)
-    rules = sorted(str(rule) for rule in client.describe_acls(every).result(30))
-    ada = client.describe_user_scram_credentials(["ada"])["ada"].result(30)
+    rules = sorted(str(rule) for rule in client.describe_acls(every).result(HANG_S))
+    ada = client.describe_user_scram_credentials(["ada"])["ada"].result(HANG_S)
     return rules, ada.scram_credential_infos[0].iterations
 
 
 def join_new_protocol(bootstrap: str, group: str, topic: str) -> None:
-    """A member of a group of the new protocol (KIP-848) reads five records, commits and stays out of touch."""
+    """Lets a member of a group of the new protocol (KIP-848) read five records, commit, and disappear."""
     client = consumer(bootstrap, group, group_protocol="consumer", auto_offset_reset="earliest")
     client.subscribe([topic])
     for _ in range(5):
-        message = client.poll(30)
+        message = client.poll(HANG_S)
         assert message is not None and not message.error()
     client.commit(message=message, asynchronous=False)
     client.close()
@@ -302,32 +303,34 @@ def join_new_protocol(bootstrap: str, group: str, topic: str) -> None:
 
 
 def consumer(bootstrap: str, group: str = "nobody", **settings: Any) -> Consumer:
-    """A consumer that commits nothing by itself."""
+    """Returns a consumer without automatic commits."""
     dotted = {key.replace("_", "."): value for key, value in settings.items()}
     fixed = {"bootstrap.servers": bootstrap, "group.id": group, "enable.auto.commit": False}
     return Consumer({**fixed, "enable.partition.eof": True, "auto.offset.reset": "error", **QUIET, **dotted})
 
 
 def bounds_of(client: Consumer, topic: str, partition: int) -> tuple[int, int]:
-    """The offsets that a partition begins and ends with, once the broker leads it."""
-    deadline = time.monotonic() + 30
-    while True:
+    """Returns a partition's first and end offset, once the broker leads it."""
+
+    def bounds() -> tuple[int, int] | None:
         try:
-            found = client.get_watermark_offsets(TopicPartition(topic, partition), timeout=30)
+            found = client.get_watermark_offsets(TopicPartition(topic, partition), timeout=HANG_S)
         except KafkaException as error:
-            # A broker answers before it has taken up what it leads.
-            if error.args[0].name() not in NOT_YET or time.monotonic() > deadline:
+            # A broker answers before it has become leader of its partitions.
+            if error.args[0].name() not in NOT_YET:
                 raise
-            time.sleep(0.1)
-        else:
-            assert found is not None, f"{topic}-{partition}: no answer"
-            return int(found[0]), int(found[1])
+            return None
+        assert found is not None, f"{topic}-{partition}: no answer"
+        return int(found[0]), int(found[1])
+
+    found: tuple[int, int] = wait_until(bounds, f"{topic}-{partition} has no leader", every_s=0.1)
+    return found
 
 
 def read_partitions(bootstrap: str, isolation: str) -> dict[tuple[str, int], Partition]:
-    """Every record of every topic that is no coordinator's."""
+    """Returns every record of every topic that is not internal."""
     client = consumer(bootstrap, isolation_level=isolation)
-    topics = client.list_topics(timeout=30).topics
+    topics = client.list_topics(timeout=HANG_S).topics
     names = [(name, each) for name in sorted(topics) for each in sorted(topics[name].partitions)]
     wanted = [(name, each) for name, each in names if name not in INTERNAL]
     bounds = {key: bounds_of(client, *key) for key in wanted}
@@ -335,7 +338,7 @@ def read_partitions(bootstrap: str, isolation: str) -> dict[tuple[str, int], Par
     client.assign([TopicPartition(*key, bounds[key][0]) for key in wanted])
     ended: set[tuple[str, int]] = set()
     while len(ended) < len(wanted):
-        message = client.poll(30)
+        message = client.poll(HANG_S)
         assert message is not None, f"nothing more comes; missing the ends of {set(wanted) - ended}"
         key = (message.topic(), message.partition())
         if message.error():
@@ -350,14 +353,14 @@ def read_partitions(bootstrap: str, isolation: str) -> dict[tuple[str, int], Par
 
 
 def view(bootstrap: str, groups: Iterable[str]) -> View:
-    """What clients see of the cluster."""
+    """Returns the clients' view of the cluster."""
     client = admin(bootstrap)
-    topics = [name for name in client.list_topics(timeout=30).topics if name not in INTERNAL]
+    topics = [name for name in client.list_topics(timeout=HANG_S).topics if name not in INTERNAL]
     resources = [ConfigResource(ResourceType.TOPIC, name) for name in topics]
     configs = {
         resource.name: {
             name: entry.value
-            for name, entry in future.result(30).items()
+            for name, entry in future.result(HANG_S).items()
             if entry.source == ConfigSource.DYNAMIC_TOPIC_CONFIG.value
         }
         for resource, future in client.describe_configs(resources).items()
@@ -371,7 +374,7 @@ def view(bootstrap: str, groups: Iterable[str]) -> View:
 
 
 def differences(found: View, wanted: View) -> list[str]:
-    """What two views do not agree on, one line for each thing."""
+    """Returns the differences between two views, one line each."""
     lines = []
     for name in View._fields:
         ours, theirs = getattr(found, name), getattr(wanted, name)
@@ -387,7 +390,7 @@ def differences(found: View, wanted: View) -> list[str]:
 
 
 def group_offsets(client: AdminClient, group: str) -> dict[tuple[str, int], tuple[int, str]]:
-    """What a group has committed."""
+    """Returns the committed offsets of a group."""
     asked = [ConsumerGroupTopicPartitions(group)]
-    found = client.list_consumer_group_offsets(asked)[group].result(30).topic_partitions
+    found = client.list_consumer_group_offsets(asked)[group].result(HANG_S).topic_partitions
     return {(each.topic, each.partition): (each.offset, each.metadata) for each in found}

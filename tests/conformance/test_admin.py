@@ -4,8 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.conformance.drivers import CLIENTS, DriverError, Session, clients_with, wait_until
-from tests.conformance.wire import wait_for_leaders
+from tests.conformance.drivers import CLIENTS, DriverError, Session, clients_with
+from tests.support.waiting import wait_until
+from tests.support.wire import wait_for_leaders
 
 UNKNOWN_TOPIC_OR_PARTITION = 3
 OFFSET_OUT_OF_RANGE = 1
@@ -125,7 +126,7 @@ def test_group_seen_by_admin(client: Session, make_topic: Callable[..., str], to
         group=group,
         topics=[topic],
         assignor=client.client.assignor,
-        session_timeout_ms=10000,
+        session_timeout_ms=30000,
     )
     wait_until(lambda: len(client.call("member", handle=handle)["records"]) >= 10, "ten records")
     client.call("commit", handle=handle)
@@ -151,7 +152,7 @@ def test_delete_group(
         group=group,
         topics=[topic],
         assignor=client.client.assignor,
-        session_timeout_ms=10000,
+        session_timeout_ms=30000,
     )
     wait_until(lambda: client.call("member", handle=handle)["assignment"], "an assignment")
     refused(68, "NON_EMPTY_GROUP", client, "delete_group", group=group)

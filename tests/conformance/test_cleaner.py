@@ -9,8 +9,9 @@ import time
 import pytest
 
 from bench.peers.install import java_program
-from tests.unit.cleaner.logs import batches_of, clean, compacted, end_transaction, put
-from tests.unit.log.batches import TRANSACTIONAL
+from tests.support.compacted_logs import batches_of, clean, compacted, end_transaction, put
+from tests.support.log_batches import TRANSACTIONAL
+from tests.support.waiting import HANG_S
 
 SEGMENT_BYTES = 1 << 20
 RETENTION_MS = 50_000
@@ -27,7 +28,7 @@ def kafka_clean():
             "java", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", classpath, "CleanerTool",
             str(directory), str(first_dirty), str(now), str(RETENTION_MS), str(SEGMENT_BYTES), str(1 << 20),
         ]  # fmt: skip
-        ran = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=HANG_S, check=False)
         assert ran.returncode == 0, ran.stderr[-3000:]
         return int(ran.stdout.split()[0])
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,9 +21,10 @@ from bowstring.clients.errors import (
     TopicExistsError,
     UnknownTopicError,
 )
+from tests.support.topics import made
+from tests.support.waiting import HANG_S, wait_until, wait_until_async
 
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
-PATIENCE_S = 30.0
 Row = tuple[bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...], int]
 
 # Empty and null, every byte, text that is not ASCII, one that fills a batch; a time before others.
@@ -41,16 +41,6 @@ ROWS: list[Row] = [
 def topic(where: str) -> Iterator[str]:
     """A topic of one partition."""
     yield made(where, 1)
-
-
-def made(where: str, partitions: int, **configs: str) -> str:
-    name = f"c-{uuid.uuid4().hex[:10]}"
-    with Admin(where) as admin:
-        admin.create_topic(name, partitions, configs={k.replace("_", "."): v for k, v in configs.items()})
-        deadline = time.monotonic() + PATIENCE_S
-        while name not in admin.topics() and time.monotonic() < deadline:
-            time.sleep(0.02)
-    return name
 
 
 # ------------------------------------------------------------ writers
@@ -74,7 +64,7 @@ def send_arrow(where: str, topic: str, partition: int, codec: str) -> None:
         }
     )
     with Producer(where, compression=codec) as producer:
-        producer.send_arrow(topic, table).result(PATIENCE_S)
+        producer.send_arrow(topic, table).result(HANG_S)
 
 
 def send_asyncio(where: str, topic: str, partition: int, codec: str) -> None:
@@ -96,7 +86,7 @@ def send_confluent(where: str, topic: str, partition: int, codec: str) -> None:
     for key, value, headers, timestamp in ROWS:
         # Its timestamp 0 means now.
         producer.produce(topic, value, key, partition, headers=list(headers), timestamp=timestamp or 1)
-    assert producer.flush(PATIENCE_S) == 0
+    assert producer.flush(HANG_S) == 0
 
 
 def send_kafka_python(where: str, topic: str, partition: int, codec: str) -> None:
@@ -105,7 +95,7 @@ def send_kafka_python(where: str, topic: str, partition: int, codec: str) -> Non
     for key, value, headers, timestamp in ROWS:
         # It has no null headers.
         producer.send(topic, value, key, [(k, v or b"") for k, v in headers], partition, timestamp)
-    producer.flush(PATIENCE_S)
+    producer.flush(HANG_S)
     producer.close()
 
 
@@ -121,7 +111,7 @@ def poll(where: str, topic: str, partitions: int, count: int) -> Read:
     with Consumer(where, auto_offset_reset="earliest") as consumer:
         consumer.assign(consumer.partitions_for(topic))
         while count > 0:
-            records = consumer.poll(timeout=PATIENCE_S)
+            records = consumer.poll(timeout=HANG_S)
             assert records, f"{count} records are missing"
             for record in records:
                 row = (record.key, record.value, record.headers, record.timestamp)
@@ -142,7 +132,7 @@ def poll_arrow(where: str, topic: str, partitions: int, count: int) -> Read:
     with Consumer(where, auto_offset_reset="earliest") as consumer:
         consumer.assign([(topic, number) for number in range(partitions)])
         while count > 0:
-            batch = consumer.poll_arrow(timeout=PATIENCE_S)
+            batch = consumer.poll_arrow(timeout=HANG_S)
             assert batch.num_rows, f"{count} records are missing"
             _take_in(found, batch)
             count -= batch.num_rows
@@ -156,7 +146,7 @@ def poll_asyncio(where: str, topic: str, partitions: int, count: int) -> Read:
         async with aio.Consumer(where, auto_offset_reset="earliest") as consumer:
             await consumer.assign(await consumer.partitions_for(topic))
             for _ in range(count):
-                record = await asyncio.wait_for(anext(consumer), PATIENCE_S)
+                record = await asyncio.wait_for(anext(consumer), HANG_S)
                 row = (record.key, record.value, record.headers, record.timestamp)
                 found.setdefault(record.partition, []).append(row)
 
@@ -169,7 +159,7 @@ def poll_confluent(where: str, topic: str, partitions: int, count: int) -> Read:
     consumer = confluent_kafka.Consumer({"bootstrap.servers": where, "group.id": uuid.uuid4().hex})
     consumer.assign([confluent_kafka.TopicPartition(topic, number, 0) for number in range(partitions)])
     while count > 0:
-        messages = consumer.consume(count, PATIENCE_S)
+        messages = consumer.consume(count, HANG_S)
         assert messages, f"{count} records are missing"
         for message in messages:
             assert message.error() is None, message.error()
@@ -185,7 +175,7 @@ def poll_kafka_python(where: str, topic: str, partitions: int, count: int) -> Re
     consumer = kafka.KafkaConsumer(bootstrap_servers=where, auto_offset_reset="earliest")
     consumer.assign([kafka.TopicPartition(topic, number) for number in range(partitions)])
     while count > 0:
-        by_partition = consumer.poll(timeout_ms=int(PATIENCE_S * 1000))
+        by_partition = consumer.poll(timeout_ms=int(HANG_S * 1000))
         assert by_partition, f"{count} records are missing"
         for partition, records in by_partition.items():
             rows = [(each.key, each.value, tuple(each.headers), each.timestamp) for each in records]
@@ -264,13 +254,11 @@ def test_a_group_of_three_clients_shares_its_partitions(where: str) -> None:
     threads = [threading.Thread(target=each) for each in (ours, confluent, lambda: asyncio.run(awaited()))]
     for thread in threads:
         thread.start()
-    deadline = time.monotonic() + PATIENCE_S
-    while not whole() and time.monotonic() < deadline:
-        time.sleep(0.02)
+    wait_until(whole)
     shares = dict(seen)
     over.set()
     for thread in threads:
-        thread.join(PATIENCE_S)
+        thread.join(HANG_S)
     assert all(len(share) == 2 for share in shares.values()), shares
     assert set.union(*shares.values()) == set(range(6))
 
@@ -285,7 +273,7 @@ def test_offsets_stored_by_one_are_the_others(where: str, topic: str) -> None:
     with Consumer(config, enable_auto_commit=False) as mine:
         assert mine.committed([partition])[partition].offset == 11  # type: ignore[union-attr]
         mine.commit({partition: 12})
-    assert consumer.committed([theirs], PATIENCE_S)[0].offset == 12
+    assert consumer.committed([theirs], HANG_S)[0].offset == 12
     consumer.close()
     with Admin({"bootstrap.servers": where}) as admin:
         assert admin.committed_offsets(group)[partition].offset == 12
@@ -300,22 +288,25 @@ def test_offsets_stored_by_one_are_the_others(where: str, topic: str) -> None:
 
 def test_errors_are_the_same_everywhere(where: str) -> None:
     small = made(where, 1, max_message_bytes="1000")
-    with Admin(where) as admin, Producer(where, allow_auto_create=False, max_block_ms=300) as producer:
+    with (
+        Admin(where) as admin,
+        Producer(where, allow_auto_create=False, max_block_ms=int(HANG_S * 1000)) as producer,
+    ):
         with pytest.raises(TopicExistsError):
             admin.create_topic(small)
         with pytest.raises(UnknownTopicError):
             producer.send("there-is-none", b"v")
     with Producer(where) as producer:
         with pytest.raises(RecordTooLargeError):
-            producer.send(small, bytes(5000)).result(PATIENCE_S)
-        assert producer.send(small, b"fits").result(PATIENCE_S).offset == 0
+            producer.send(small, bytes(5000)).result(HANG_S)
+        assert producer.send(small, b"fits").result(HANG_S).offset == 0
         with pytest.raises(RecordTooLargeError):
-            producer.send_arrow(small, pa.table({"value": [bytes(5000)]})).result(PATIENCE_S)
+            producer.send_arrow(small, pa.table({"value": [bytes(5000)]})).result(HANG_S)
     with Consumer(where, auto_offset_reset="none") as consumer:
         consumer.assign([(small, 0)])
         consumer.seek((small, 0), 77)
         with pytest.raises(OffsetOutOfRangeError):
-            for _ in range(100):
+            while True:
                 consumer.poll(timeout=0.1)
 
 
@@ -324,15 +315,21 @@ def test_admin_for_asyncio(where: str, tmp_path: Path) -> None:
         async with aio.Admin(where) as admin:
             name = f"a-{uuid.uuid4().hex[:8]}"
             await admin.create_topic(name, 2, configs={"retention.ms": "-1"})
+            # Kafka answers CreateTopics before its brokers know the topic.
+
+            async def has_partitions(count: int) -> bool:
+                topics = await admin.topics()
+                return name in topics and len(topics[name].partitions) == count
+
+            await wait_until_async(lambda: has_partitions(2))
             assert (await admin.describe_configs("topic", name))["retention.ms"].value == "-1"
             await admin.alter_configs("topic", name, set={"retention.ms": "5000"})
             await admin.create_partitions({name: 4})
-            while name not in (topics := await admin.topics()) or len(topics[name].partitions) != 4:
-                await asyncio.sleep(0.02)
+            await wait_until_async(lambda: has_partitions(4))
             brokers = (await admin.describe_cluster()).brokers
             assert set(await admin.describe_log_dirs()) == {broker.id for broker in brokers}
             ends = await admin.end_offsets([TopicPartition(name, i) for i in range(4)])
             assert set(ends.values()) == {0}
             await admin.delete_topics([name])
 
-    asyncio.run(asyncio.wait_for(main(), PATIENCE_S))
+    asyncio.run(asyncio.wait_for(main(), HANG_S))

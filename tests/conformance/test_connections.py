@@ -8,7 +8,7 @@ from contextlib import ExitStack
 import pytest
 
 from tests.conformance.drivers import CLIENTS, Session
-from tests.conformance.wire import Wire
+from tests.support.wire import Wire
 
 CONNECTIONS = 1000
 # Each franz-go client holds two: one it asked for metadata, one it writes through.

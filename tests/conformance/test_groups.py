@@ -1,15 +1,15 @@
 """The classic group protocol through every client's subscribe(): sharing, rebalance, commits, static and cooperative."""
 
 import base64
-import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from tests.conformance.drivers import CLIENTS, Driver, Json, Session, clients_with, wait_until
+from tests.conformance.drivers import CLIENTS, Driver, Json, Session, clients_with
+from tests.support.waiting import wait_until
 
-SESSION_TIMEOUT_MS = 10000
+SESSION_TIMEOUT_MS = 30000
 
 
 class Member:
@@ -20,14 +20,14 @@ class Member:
     ) -> None:
         self.client, self.topic = client, topic
         self.handle = client.driver.handle()
-        options = {"session_timeout_ms": SESSION_TIMEOUT_MS, **options}
+        settings: dict[str, Any] = {"session_timeout_ms": SESSION_TIMEOUT_MS, **options}
         client.call(
             "join",
             handle=self.handle,
             group=group,
             topics=[topic],
             assignor=assignor or client.client.assignor,
-            **options,
+            **settings,
         )
 
     def state(self) -> Json:
@@ -60,15 +60,13 @@ def numbers(*members: Member) -> set[int]:
     return {int(value) for member in members for value in member.values()}
 
 
-def wait_for_numbers(expected: range, *members: Member, timeout_s: float = 30) -> None:
+def wait_for_numbers(expected: range, *members: Member) -> None:
     """Waits until the members have read these numbers and no others."""
-    deadline = time.monotonic() + timeout_s
-    while numbers(*members) != set(expected):
-        seen = sorted(numbers(*members))
-        assert time.monotonic() < deadline, (
-            f"read {seen}, wanted {expected}: {[each.state() for each in members]}"
-        )
-        time.sleep(0.05)
+    wait_until(
+        lambda: numbers(*members) == set(expected),
+        lambda: f"read {sorted(numbers(*members))}, wanted {expected}: {[each.state() for each in members]}",
+        every_s=0.05,
+    )
 
 
 def test_two_members_share_and_take_over(
@@ -117,7 +115,7 @@ def test_static_member_comes_back_to_its_partitions(
     name: str, session: Callable[[str], Session], make_topic: Callable[..., str], topic_name: str
 ) -> None:
     client, topic = session(name), make_topic(4)
-    options = {"session_timeout_ms": 30000}
+    options: dict[str, Any] = {"session_timeout_ms": 30000}
     first = Member(client, topic_name, topic, instance_id="one", **options)
     wait_until(lambda: len(first.partitions()) == 4, "the first member's partitions")
     second = Member(client, topic_name, topic, instance_id="two", **options)
@@ -162,9 +160,7 @@ def test_one_group_of_many_clients(
     names = ["java", "confluent", "kafka-python", "aiokafka", "franz-go", "sarama"]
     topic = make_topic(len(names))
     members = [Member(session(name), topic_name, topic, assignor="range") for name in names]
-    wait_until(
-        lambda: [len(each.partitions()) for each in members] == [1] * len(names), "one partition each", 60
-    )
+    wait_until(lambda: [len(each.partitions()) for each in members] == [1] * len(names), "one partition each")
     assert sorted(partition for each in members for partition in each.partitions()) == list(range(len(names)))
     fill(session("java"), topic, len(names), 0, 60)
     wait_for_numbers(range(60), *members)
@@ -186,5 +182,5 @@ def test_member_that_dies_is_expelled(
     survivor = Member(session("java"), topic_name, topic, session_timeout_ms=6000)
     wait_until(lambda: len(survivor.partitions()) == 1, "one partition each")
     doomed_driver.close()
-    wait_until(lambda: survivor.partitions() == [0, 1], "the session of the dead member to expire", 20)
+    wait_until(lambda: survivor.partitions() == [0, 1], "the session of the dead member to expire")
     survivor.leave()

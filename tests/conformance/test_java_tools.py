@@ -1,31 +1,23 @@
 """Kafka's own command-line classes, run as they are against the broker and over its files."""
 
 import re
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.conformance import peers
 from tests.conformance.drivers import CLIENTS, CODECS, Driver, Session
-from tests.conformance.target import Broker
-from tests.conformance.wire import wait_for_leaders
+from tests.support.java_tools import TOOLS, java_tool
+from tests.support.target import Broker
+from tests.support.wire import wait_for_leaders
 
-TOOLS = "org.apache.kafka.tools"
 CONSOLE_PRODUCER = f"{TOOLS}.ConsoleProducer"
 CONSOLE_CONSUMER = f"{TOOLS}.consumer.ConsoleConsumer"
 TOPICS = f"{TOOLS}.TopicCommand"
 GROUPS = f"{TOOLS}.consumer.group.ConsumerGroupCommand"
 CONFIGS = "kafka.admin.ConfigCommand"
-
-
-def java_tool(name: str, *arguments: str, text: str = "") -> str:
-    """Runs one of Kafka's tools in a JVM of its own and returns what it printed; fails with its error."""
-    command = [*peers.java_command(), "-cp", peers.kafka_classpath(), name, *arguments]
-    done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=90, check=False)
-    assert done.returncode == 0, f"{name} {' '.join(arguments)}:\n{done.stdout}{done.stderr}"
-    return done.stdout
+CLIENT_METRICS = f"{TOOLS}.ClientMetricsCommand"
+ALL_GROUPS = f"{TOOLS}.GroupsCommand"
 
 
 @pytest.fixture
@@ -62,6 +54,53 @@ def test_kafka_configs(at: list[str], make_topic: Callable[..., str]) -> None:
     java_tool(CONFIGS, *at, "--alter", *broker, "--add-config", "log.cleaner.threads=2")
     assert "log.cleaner.threads=2" in java_tool(CONFIGS, *at, "--describe", *broker)
     java_tool(CONFIGS, *at, "--alter", *broker, "--delete-config", "log.cleaner.threads")
+
+
+def test_kafka_topics_shows_no_config_that_kafka_does_not_have(at: list[str], topic_name: str) -> None:
+    java_tool(TOPICS, *at, "--create", "--topic", topic_name, "--config", "retention.ms=12345")
+    described = java_tool(TOPICS, *at, "--describe", "--topic", topic_name)
+    assert "bowstring" not in described
+    entity = ["--entity-type", "topics", "--entity-name", topic_name]
+    assert "bowstring" not in java_tool(CONFIGS, *at, "--describe", *entity, "--all")
+    java_tool(TOPICS, *at, "--delete", "--topic", topic_name)
+
+
+def test_kafka_configs_of_groups(at: list[str], topic_name: str) -> None:
+    group = ["--entity-type", "groups", "--entity-name", topic_name]
+    assert "doesn't exist and doesn't have dynamic config" in java_tool(CONFIGS, *at, "--describe", *group)
+    defaults = java_tool(CONFIGS, *at, "--describe", *group, "--all")
+    assert "consumer.session.timeout.ms=45000" in defaults
+    java_tool(CONFIGS, *at, "--alter", *group, "--add-config", "consumer.session.timeout.ms=50000")
+    described = java_tool(CONFIGS, *at, "--describe", *group)
+    assert "consumer.session.timeout.ms=50000" in described
+    assert "DYNAMIC_GROUP_CONFIG" in described
+    assert topic_name in java_tool(CONFIGS, *at, "--describe", "--entity-type", "groups")
+    java_tool(CONFIGS, *at, "--alter", *group, "--delete-config", "consumer.session.timeout.ms")
+    assert topic_name not in java_tool(CONFIGS, *at, "--describe", "--entity-type", "groups")
+
+
+def test_kafka_client_metrics(at: list[str], topic_name: str) -> None:
+    name = ["--name", topic_name]
+    wanted = ["--metrics", "org.apache.kafka.producer.", "--interval", "5000", "--match", "client_id=a.*"]
+    assert "Altered client metrics config" in java_tool(CLIENT_METRICS, *at, "--alter", *name, *wanted)
+    assert topic_name in java_tool(CLIENT_METRICS, *at, "--list").split()
+    described = java_tool(CLIENT_METRICS, *at, "--describe", *name)
+    assert "interval.ms=5000" in described and "match=client_id=a.*" in described
+    entity = ["--entity-type", "client-metrics", "--entity-name", topic_name]
+    java_tool(CONFIGS, *at, "--alter", *entity, "--add-config", "interval.ms=7000")
+    assert "interval.ms=7000" in java_tool(CONFIGS, *at, "--describe", *entity)
+    assert "Deleted client metrics config" in java_tool(CLIENT_METRICS, *at, "--delete", *name)
+    assert topic_name not in java_tool(CLIENT_METRICS, *at, "--list").split()
+
+
+def test_kafka_groups(at: list[str], make_topic: Callable[..., str], topic_name: str) -> None:
+    topic = make_topic()
+    java_tool(CONSOLE_PRODUCER, *at, "--topic", topic, text="1\n")
+    reading = ["--topic", topic, "--from-beginning", "--max-messages", "1", "--group", topic_name]
+    java_tool(CONSOLE_CONSUMER, *at, *reading)
+    rows = [line.split() for line in java_tool(ALL_GROUPS, *at, "--list").splitlines()]
+    assert [topic_name, "Classic", "consumer"] in rows
+    assert topic_name not in java_tool(ALL_GROUPS, *at, "--list", "--share")
 
 
 def test_console_producer_and_consumer(at: list[str], make_topic: Callable[..., str]) -> None:

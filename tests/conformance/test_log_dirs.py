@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from bowstring import Broker
-from bowstring.clients.admin import Admin
-from bowstring.clients.producer import Producer
-from tests.conformance.test_java_tools import TOOLS, java_tool
-from tests.unit.broker.test_topics import wait_until
+from bowstring.clients.admin.admin import Admin
+from bowstring.clients.producer.producer import Producer
+from tests.support.embedded import engine_of
+from tests.support.java_tools import TOOLS, java_tool
+from tests.support.waiting import HANG_S, wait_until
 
 RECORDS = 2000
 
@@ -48,7 +49,7 @@ def test_kafka_sees_where_partitions_are_and_were_moved_to(broker: Broker, tmp_p
             [sys.executable, "-m", "bowstring", *command],
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=HANG_S,
             check=True,
         )
         assert [each["moved"] for each in json.loads(moved.stdout)] == [True, True]
@@ -58,8 +59,8 @@ def test_kafka_sees_where_partitions_are_and_were_moved_to(broker: Broker, tmp_p
         assert homes[f"{tmp_path}/a"] == []
         facts = {each["partition"]: (each["offsetLag"], each["isFuture"]) for each in homes[f"{tmp_path}/b"]}
         assert facts == {"t-0": (0, False), "t-1": (0, False)}
-        wait_until(lambda: set(replicas(admin).values()) == {("b", False)}, 30)
+        wait_until(lambda: set(replicas(admin).values()) == {("b", False)}, "it has moved")
         for index in range(2):
-            log = broker._running().logs.get("t", index)
+            log = engine_of(broker).logs.get("t", index)
             assert log is not None and log.log_end_offset == RECORDS // 2
             assert log.directory == str(tmp_path / "b" / f"t-{index}")

@@ -1,19 +1,20 @@
 """Our producer beside Java's, against Bowstring and against Apache Kafka: where records go, and that each is there once."""
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from bowstring.clients.admin import Admin
-from bowstring.clients.consumer import Consumer
-from bowstring.clients.producer import Producer
+from bowstring.clients.admin.admin import Admin
+from bowstring.clients.consumer.consumer import Consumer
+from bowstring.clients.producer.producer import Producer
 from bowstring.clients.records import Record
 from tests.conformance.drivers import CODECS, Session
-from tests.conformance.target import Broker, KafkaBroker
+from tests.support.target import Broker, KafkaBroker
+from tests.support.waiting import HANG_S, pause, wait_until
 
 
 @pytest.fixture
@@ -31,7 +32,7 @@ def everything(bootstrap: str, topic: str) -> list[Record]:
         end = consumer.end_offsets(consumer.assignment())
         records: list[Record] = []
         while any(consumer.position(p) < end[p] for p in end):
-            records += consumer.poll(timeout=5)
+            records += consumer.poll(timeout=HANG_S)
         return records
 
 
@@ -44,8 +45,8 @@ def test_keys_go_where_javas_producer_puts_them(
     places = [told["partition"] for told in by_java]
     with Producer(bootstrap) as producer:
         ours = [producer.send(topic, b"send", key) for key in keys]
-        producer.send_arrow(topic, pa.table({"key": keys, "value": [b"arrow"] * len(keys)})).result(20)
-        assert [future.result(20).partition for future in ours] == places
+        producer.send_arrow(topic, pa.table({"key": keys, "value": [b"arrow"] * len(keys)})).result(HANG_S)
+        assert [future.result(HANG_S).partition for future in ours] == places
     by_value: dict[bytes | None, dict[bytes | None, int]] = {}
     for record in everything(bootstrap, topic):
         by_value.setdefault(record.value, {})[record.key] = record.partition
@@ -55,10 +56,9 @@ def test_keys_go_where_javas_producer_puts_them(
 
 def test_killed_and_started_again_on_the_same_port(own_broker: Broker) -> None:
     """Whatever was acknowledged is there, and nothing is there twice, though batches were sent again."""
-    with Admin(own_broker.bootstrap, timeout_ms=30_000) as admin:
+    with Admin(own_broker.bootstrap, timeout_ms=int(HANG_S * 1000)) as admin:
         admin.create_topic("kept", 3)
-        while "kept" not in admin.topics():
-            time.sleep(0.05)
+        wait_until(lambda: "kept" in admin.topics())
     ended = threading.Event()
     futures = []
     with Producer(
@@ -71,19 +71,24 @@ def test_killed_and_started_again_on_the_same_port(own_broker: Broker) -> None:
                 for _ in range(50):
                     futures.append(producer.send("kept", b"%d" % number, b"%d" % (number % 11)))
                     number += 1
-                time.sleep(0.005)
+                pause(0.005, "the pace of the load")
+
+        def more_is_acknowledged() -> None:
+            """Some hundreds of what is sent from now on, in the middle of more."""
+            wanted = len(futures) + 300
+            wait_until(lambda: len(futures) > wanted and futures[wanted].done())
 
         worker = threading.Thread(target=work)
         worker.start()
         for _ in range(2):
-            time.sleep(0.7)
+            more_is_acknowledged()
             own_broker.kill()
-            time.sleep(0.2)
+            pause(0.2, "the broker is away for a while")
             own_broker.start()
-        time.sleep(0.7)
+        more_is_acknowledged()
         ended.set()
         worker.join()
-        producer.flush(60)
+        producer.flush(HANG_S)
         assert [future.exception(0) for future in futures if future.exception(0) is not None] == []
     records = everything(own_broker.bootstrap, "kept")
     by_key: dict[bytes | None, list[int]] = {}
@@ -115,10 +120,13 @@ def test_apache_kafka_takes_it_all(kafka: KafkaBroker) -> None:
                 producer.send(topic, value, key, headers=[("h", b"1"), ("n", None)])
             producer.send(topic, None, b"gone")
             producer.send_arrow(topic, table)
-            producer.flush(30)
+            producer.flush(HANG_S)
             assert producer.metrics()["record-error-total"] == 0
-        deadline = time.monotonic() + 10
-        while len(records := everything(kafka.bootstrap, topic)) < 1001 and time.monotonic() < deadline:
-            time.sleep(0.1)  # acks=0: nobody said when it is there
+
+        def all_records(topic: str = topic) -> Any:  # acks=0: nobody said when it is there
+            found = everything(kafka.bootstrap, topic)
+            return found if len(found) >= 1001 else None
+
+        records = wait_until(all_records, every_s=0.1)
         assert [(r.key, r.value) for r in records] == [*rows, (b"gone", None), *rows]
         assert {r.headers for r in records if r.key != b"gone"} == {(("h", b"1"), ("n", None))}

@@ -22,8 +22,8 @@ from tests.conformance.takeover import (
     write_topics,
     write_transactions,
 )
-from tests.conformance.target import free_port
-from tests.conformance.test_java_tools import java_tool
+from tests.support.java_tools import java_tool
+from tests.support.serving import steady_port
 
 DUMP = "org.apache.kafka.tools.DumpLogSegments"
 
@@ -38,7 +38,7 @@ SNAPSHOTS = {"metadata.log.max.record.bytes.between.snapshots": "500"}
 
 
 def test_kafka_takes_over_from_bowstring_and_gives_back(tmp_path: Path) -> None:
-    port, data = free_port(), tmp_path / "data"
+    port, data = steady_port(), tmp_path / "data"
     bowstring = BowstringOn(tmp_path / "bowstring", data, port, {"bowstring.durability": "commit"})
     bowstring.start()
     write_topics(bowstring.bootstrap)
@@ -68,7 +68,7 @@ def test_kafka_takes_over_from_bowstring_and_gives_back(tmp_path: Path) -> None:
 
 
 def test_bowstring_takes_over_from_kafka_and_gives_back(tmp_path: Path) -> None:
-    port, data = free_port(), tmp_path / "data"
+    port, data = steady_port(), tmp_path / "data"
     kafka = KafkaOn(tmp_path / "kafka", data, port, GUARDED | SNAPSHOTS)
     kafka.start()
     write_topics(kafka.bootstrap)
@@ -124,7 +124,7 @@ def snapshots(data: Path) -> list[str]:
 def test_kafka_decodes_the_metadata_log_and_its_snapshots(tmp_path: Path) -> None:
     """DumpLogSegments knows every record, and finds nothing wrong."""
     settings = {"metadata.log.max.record.bytes.between.snapshots": "1"}
-    bowstring = BowstringOn(tmp_path / "bowstring", tmp_path / "data", free_port(), settings)
+    bowstring = BowstringOn(tmp_path / "bowstring", tmp_path / "data", steady_port(), settings)
     for round in range(2):
         bowstring.start()
         create(bowstring.bootstrap, f"t{round}", 2, retention_ms="5")

@@ -18,11 +18,12 @@ import pytest
 import bowstring
 from bowstring import aio
 from bowstring.values import ValueDecodeError, ValueFormat
-from tests.conformance.test_clients_on_kafka import made
-from tests.unit.values import test_avro, test_protobuf
-from tests.unit.values.messages import M
+from tests.support import avro_values, protobuf_values
+from tests.support.protobuf_messages import M
+from tests.support.topics import made
+from tests.support.waiting import HANG_S
 
-PATIENCE_S = 30.0
+PATIENCE_S = HANG_S
 ROW_COUNT = 120
 KEYS = bowstring.Json(pa.schema({"k": pa.int64()}))
 ORDERS = bowstring.Json(
@@ -36,7 +37,7 @@ ORDERS = bowstring.Json(
         }
     )
 )
-_AVRO = fastavro.parse_schema(test_avro.EVERYTHING)
+_AVRO = fastavro.parse_schema(avro_values.EVERYTHING)
 
 
 class Case(NamedTuple):
@@ -61,12 +62,12 @@ def _order(i: int) -> bytes:
 CASES = {
     "json": Case(ORDERS, [_order(i) for i in range(ROW_COUNT)], json.loads, b'{"id":'),
     "avro": Case(
-        bowstring.Avro(test_avro.EVERYTHING),
-        test_avro.VALUES[:ROW_COUNT],
+        bowstring.Avro(avro_values.EVERYTHING),
+        avro_values.VALUES[:ROW_COUNT],
         lambda value: fastavro.schemaless_reader(io.BytesIO(value), _AVRO),
         b"\x80",
     ),
-    "protobuf": Case(bowstring.Protobuf(M), test_protobuf.VALUES[:ROW_COUNT], M.FromString, b"\x00"),
+    "protobuf": Case(bowstring.Protobuf(M), protobuf_values.VALUES[:ROW_COUNT], M.FromString, b"\x00"),
 }
 # Where bad values and nulls stand among the good ones.
 BAD, NULL = (0, 7, ROW_COUNT + 2), (3, 50)
@@ -119,7 +120,7 @@ def poll(consumer: bowstring.Consumer, count: int, **form: Any) -> pa.Table:
     deadline = time.monotonic() + PATIENCE_S
     while sum(batch.num_rows for batch in batches) < count:
         assert time.monotonic() < deadline, "records are missing"
-        batches.append(consumer.poll_arrow(50, timeout=1, **form))
+        batches.append(consumer.poll_arrow(1, max_records=50, **form))
     return pa.Table.from_batches(batches)
 
 
@@ -198,7 +199,7 @@ def test_nothing_is_skipped_where_a_bad_value_raises(where: str) -> None:
     with bowstring.Consumer(where, **given, value=case.form.with_on_error("raise")) as consumer:
         consumer.subscribe([topic])
         for _ in range(2):
-            with pytest.raises(ValueDecodeError, match="on_error='column' gives null"):
+            with pytest.raises(ValueDecodeError, match="on_error='column' to get null"):
                 poll(consumer, ROW_COUNT)
         assert consumer.position((topic, 0)) == 0
     with bowstring.Producer(where) as closed:

@@ -8,13 +8,15 @@ import random
 import struct
 import time
 
-from bowstring._native.arrow_decode import ArrowRows
-from bowstring._native.compression import CompressionError, compress
-from bowstring._native.decode import batch_headers
-from bowstring._native.record_types import CorruptBatch
-from tests.fuzz.test_batch_fuzz import HEADER_BYTES, encode_wrapping, mend, mutate_once, some_batch
-from tests.unit.batch import reference_batch as reference
-from tests.unit.batch.arrow_reference import ALL, expected, taken
+from bowstring._native.arrow.decode import ArrowRows
+from bowstring._native.record.compression import CompressionError, compress
+from bowstring._native.record.decode import batch_headers
+from bowstring._native.record.types import CorruptBatch
+from tests.support import reference_batch as reference
+from tests.support.arrow_reference import ALL, expected, taken
+from tests.support.mutations import HEADER_BYTES, encode_wrapping, mend, mutate_once, some_batch
+
+LEAST = 200
 
 
 def ascending(data):
@@ -91,7 +93,7 @@ def test_the_decoders_agree():
     seed = int(os.environ.get("BOWSTRING_FUZZ_SEED", random.SystemRandom().randrange(1 << 32)))
     deadline = time.monotonic() + float(os.environ.get("BOWSTRING_FUZZ_SECONDS", "4"))
     done = agreed = 0
-    while time.monotonic() < deadline:
+    while time.monotonic() < deadline or done < LEAST:
         rng = random.Random(f"{seed}/{done}")
         try:
             agreed += check(rng, some_input(rng))

@@ -1,1 +1,1 @@
-"""Everything under a seed: disks that lose power, and what is there afterwards."""
+"""Seeded simulations: disks that lose power, and checks of the data afterwards."""

@@ -9,7 +9,7 @@ from tests.simulation.disk.crashes import Image, scratch
 from tests.simulation.disk.disk import Disk, put_tree
 from tests.simulation.disk.medium import KILLED
 from tests.simulation.disk.workload import CONFIGS, SCRIPT, Workload, open_partition
-from tests.unit.log.batches import NOW_MS, batch, headers
+from tests.support.log_batches import NOW_MS, batch, headers
 
 FLIPS = 6  # in each file
 CRC = 17  # its place in a batch

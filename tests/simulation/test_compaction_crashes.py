@@ -5,9 +5,8 @@ import pytest
 from tests.simulation.disk.crashes import scratch
 from tests.simulation.disk.disk import Disk, put_tree
 from tests.simulation.disk.medium import SYSTEMATIC, Note, random_outcome
-from tests.unit.cleaner.logs import clean, compacted, put, records_of
-from tests.unit.cleaner.test_cleaning import newest
-from tests.unit.log.batches import NOW_MS
+from tests.support.compacted_logs import clean, compacted, newest, put, records_of
+from tests.support.log_batches import NOW_MS
 
 NAME = "table-0"
 SEGMENT_BYTES = 900

@@ -10,9 +10,10 @@ import os
 import pytest
 
 from tests.simulation.disk.crashes import Crashes, scratch
-from tests.simulation.disk.disk import READS, Disk, Fault
+from tests.simulation.disk.disk import Disk, Fault
 from tests.simulation.disk.medium import KILLED, NOTHING, Note
 from tests.simulation.disk.workload import Facts, Workload, facts_along
+from tests.support.failing_operations import ONCE, strikes
 
 SCRIPT = [
     ("append_idempotent", "t-0"), ("append_transaction", "t-2"), ("append_idempotent", "t-1"), ("flush", "t-0"),
@@ -22,34 +23,10 @@ SCRIPT = [
     ("delete_records", "t-0"), ("unlink", "t-2"), ("append_idempotent", "t-0"), ("restart", ""),
     ("append_idempotent", "t-0"), ("append_transaction", "t-2"), ("append_idempotent", "t-1"), ("flush", "t-0"),
 ]  # fmt: skip
-ONCE = [
-    Fault(errno.EIO),
-    Fault(errno.ENOSPC),
-    Fault(errno.EROFS),
-    Fault(errno.EMFILE),
-    Fault(part=True),
-    Fault(errno.EIO, part=True),
-    Fault(errno.ENOSPC, part=True),
-]
 # From then on: a full disk stays full, a disk that was remounted read-only stays so, a dead one stays dead.
 LASTING = [Fault(errno.ENOSPC), Fault(errno.EROFS), Fault(errno.EIO)]
 KINDS = [(fault, False) for fault in ONCE] + [(fault, True) for fault in LASTING]
 EVERY = bool(os.environ.get("BOWSTRING_EVERY_FAULT"))
-
-
-def strikes(fault: Fault, operation: str, *, first: bool) -> bool:
-    """Whether a fault can befall an operation."""
-    if fault.part and not fault.error:
-        return operation in ("pread", "pwritev")
-    if fault.part:
-        return operation == "pwritev"
-    if fault.error == errno.EMFILE:
-        return operation in ("open", "open_new")
-    if fault.error == errno.ENOSPC:
-        return operation in ("open_new", "pwritev", "reserve", "sync", "mkdir")
-    if fault.error == errno.EROFS:
-        return operation not in READS
-    return first or operation != "unlink"
 
 
 def worked(number: int, fault: Fault, *, lasting: bool, crashes: Crashes) -> bool:

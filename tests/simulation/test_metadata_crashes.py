@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from bowstring.engine.broker.data_directory import DataDirectory
-from bowstring.engine.broker.metadata_log import MetadataLog
 from bowstring.engine.configs import BrokerConfigs
+from bowstring.engine.metadata.store.log import MetadataLog
 from bowstring.engine.protocol.records.cluster_metadata.settings import ConfigRecord
+from bowstring.engine.storage.log_dir import DataDirectory
 from tests.simulation.disk.crashes import scratch
 from tests.simulation.disk.disk import Disk, put_tree
 from tests.simulation.disk.medium import SYSTEMATIC, Note, random_outcome
@@ -25,8 +25,8 @@ def changes_after_start(root: Path, more: int, disk: Disk | None = None) -> list
     log.open(directory, BrokerConfigs({}))
     found: list[set[int]] = [set() for _ in range(2 * CHANGES)]
     for name in log.image.resource_configs(2, "t"):
-        change, _, part = name.partition(".")
-        found[int(change)].add(int(part))
+        number, _, part = name.partition(".")
+        found[int(number)].add(int(part))
     first = sum(bool(parts) for parts in found)
 
     async def commit(change: int) -> None:

@@ -19,8 +19,9 @@ import pytest
 import bowstring
 from bench.peers import install
 from bowstring.spark.sessions import session
-from tests.conformance import peers
-from tests.conformance.target import KafkaBroker
+from tests.support import peers
+from tests.support.target import KafkaBroker
+from tests.support.waiting import HANG_S
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -85,7 +86,7 @@ def python_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSess
         connected.stop()
     finally:
         server.stdin.close()
-        server.wait(timeout=30)
+        server.wait(HANG_S)
 
 
 @pytest.fixture(scope="session")
@@ -98,7 +99,7 @@ def broker() -> Iterator[bowstring.Broker]:
 @pytest.fixture(scope="session")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
     """Apache Kafka 4.3.1; no test stops it. `kafka.bootstrap` is its address."""
-    running = KafkaBroker(tmp_path_factory.mktemp("kafka"))
+    running = KafkaBroker(tmp_path_factory.mktemp("kafka"), {"log.retention.ms": "-1"})
     running.start()
     yield running
     running.stop()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +9,8 @@ import pytest
 from pyspark.sql import functions as f
 
 import bowstring
-from tests.spark.test_source_batch import START, fill, read
+from tests.support.spark_topics import START, fill, read
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -116,15 +116,17 @@ def test_compacted_batches(spark: SparkSession, make_topic: Callable[..., str]) 
         servers = eager.bootstrap_servers
         configs = {"cleanup_policy": "compact", "min_cleanable_dirty_ratio": "0.01", "segment_ms": "50"}
         topic = make_topic(servers, 1, **configs)
-        deadline = time.monotonic() + 20
         written = 0
-        while written < 400 or len(bowstring.read(topic, bootstrap_servers=servers)) > written - 100:
-            assert time.monotonic() < deadline, "nothing was compacted"
+
+        def is_compacted() -> bool:
+            nonlocal written
             with bowstring.Producer(servers) as producer:
                 for i in range(200):
                     producer.send(topic, b"value %d" % i, key=b"%d" % (i % 13 * i))
             written += 200
-            time.sleep(0.1)
+            return written >= 400 and len(bowstring.read(topic, bootstrap_servers=servers)) <= written - 100
+
+        wait_until(is_compacted, "nothing was compacted", every_s=0.1)
         frame = read(spark, "bowstring", servers, topic, endingOffsets=f'{{"{topic}":{{"0":{written}}}}}')
         left = frame.collect()
         found = frame.agg(*aggregates()).collect()[0]

@@ -15,7 +15,7 @@ import fastavro
 import pytest
 
 import bowstring
-from tests.spark.test_typed_values import fill, in_order, typed
+from tests.support.spark_values import fill, in_order, typed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -153,7 +153,7 @@ def check(rows: list[Any]) -> None:
         assert rows[place].value.asDict(True) == expected(VALUES[place], schema)
     assert [row.offset for row in rows if row._error] == [2, 3, 6]
     assert "schema 3: id is written as string and cannot be read as long" in rows[2]._error
-    assert "schema 9: there is none" in rows[3]._error and "not framed" in rows[6]._error
+    assert "schema 9: no schema has this id" in rows[3]._error and "lacks Confluent" in rows[6]._error
 
 
 def test_a_directory_of_schemas(
@@ -180,7 +180,7 @@ def test_a_schema_registry(
     check(in_order(read(spark, broker.bootstrap_servers, topic, f"{address}/")))
     assert sorted(asked) == [f"/schemas/ids/{schema_id}" for schema_id in (1, 2, 3, 9)]
     with pytest.raises(
-        Exception, match=r"schema registry does not tell schema 1 .*check option value\.schemas"
+        Exception, match=r"schema registry did not return schema 1 .*check option value\.schemas"
     ):
         read(spark, broker.bootstrap_servers, topic, "http://127.0.0.1:9").collect()
 

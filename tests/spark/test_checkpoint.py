@@ -3,15 +3,20 @@
 import os
 import random
 import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
 from py4j.protocol import Py4JJavaError
 
-from bowstring.spark.sessions import CHECKPOINT_CLASS, CHECKPOINT_CLASS_SETTING, JAR, jar_path
+import bowstring
+from bowstring.spark.jar import jar_path
+from bowstring.spark.sessions import CHECKPOINT_CLASS, CHECKPOINT_CLASS_SETTING
 from bowstring.spark.sessions import session as join_session
+from tests.support.waiting import HANG_S, pause
 
+SPARKS_OWN = "org.apache.spark.sql.execution.streaming.checkpointing.FileContextBasedCheckpointFileManager"
 HERE = Path(__file__).resolve().parent
 
 
@@ -79,7 +84,7 @@ def test_directories_files_and_lists(files):
     listed = {status.getPath().getName(): status for status in files.manager.list(files.path("a"))}
     assert (listed["1"].getLen(), listed["1"].isFile(), listed["b"].isDirectory()) == (3, True, True)
     assert listed["1"].getPath().toString() == f"file:{files.root}/a/1"
-    assert abs(listed["1"].getModificationTime() / 1000 - time.time()) < 60
+    assert abs(listed["1"].getModificationTime() / 1000 - time.time()) < 3600
     assert files.names("a/1") == ["1"]
     assert thrown(files.manager.mkdirs, files.path("a/1")) == EXISTS
     for name in ("a/1", "a", "a"):  # deleting what is not there is no error
@@ -170,6 +175,15 @@ def test_other_file_systems_keep_sparks_own_manager(spark):
     assert not spark._jvm.bowstring.spark.LocalCheckpointFileManager(path, conf).isLocal()
 
 
+def test_local_files_of_another_class_keep_sparks_own_manager(spark, tmp_path):
+    of = spark._jvm.bowstring.spark.checkpoint.Managers.of
+    conf = spark._jvm.org.apache.hadoop.conf.Configuration(spark._jsc.hadoopConfiguration())
+    path = spark._jvm.org.apache.hadoop.fs.Path(str(tmp_path))
+    assert of(path, conf).getClass().getSimpleName() == "LocalFiles"
+    conf.set("fs.file.impl", "org.apache.hadoop.fs.RawLocalFileSystem")
+    assert of(path, conf).getClass().getSimpleName() == "FileContextBasedCheckpointFileManager"
+
+
 def test_a_query_uses_it_and_goes_on_with_sparks_own(spark, tmp_path):
     """The same checkpoint, written by one manager and read by the other."""
     source, out, checkpoint = (str(tmp_path / name) for name in ("in", "out", "checkpoint"))
@@ -179,7 +193,7 @@ def test_a_query_uses_it_and_goes_on_with_sparks_own(spark, tmp_path):
         rows = spark.readStream.schema("id long").parquet(source)
         writer = rows.writeStream.format("parquet").option("checkpointLocation", checkpoint)
         query = writer.trigger(availableNow=True).start(out)
-        assert query.awaitTermination(60)
+        assert query.awaitTermination(HANG_S)
 
     for number in range(3):
         fast = number != 1
@@ -191,6 +205,57 @@ def test_a_query_uses_it_and_goes_on_with_sparks_own(spark, tmp_path):
             spark.conf.unset(CHECKPOINT_CLASS_SETTING)
         assert (Path(checkpoint) / "offsets" / f".{number}.crc").exists() is not fast
     assert sorted(row.id for row in spark.read.parquet(out).collect()) == list(range(30))
+
+
+STREAM = """
+import sys
+from pyspark.sql import SparkSession
+
+jar, way, manager, servers, topic, folder = sys.argv[1:]
+builder = SparkSession.builder.master("local[2]").config("spark.sql.warehouse.dir", folder)
+settings = {"spark.ui.enabled": "false", "spark.driver.memory": "600m", "spark.sql.shuffle.partitions": "2"}
+if way == "spark.jars":
+    settings["spark.jars"] = jar
+if manager:
+    settings["spark.sql.streaming.checkpointFileManagerClass"] = manager
+spark = builder.config(map=settings).getOrCreate()
+if way == "ADD JAR":
+    spark.sql(f"ADD JAR '{jar}'")
+given = {"kafka.bootstrap.servers": servers, "subscribe": topic, "startingOffsets": "earliest"}
+frame = spark.readStream.format("bowstring").options(**given, maxOffsetsPerTrigger="10").load()
+counts = frame.groupBy("partition").count().writeStream.outputMode("complete").format("memory")
+for _ in range(2):
+    query = counts.queryName("counts").option("checkpointLocation", f"{folder}/checkpoint")
+    query = query.trigger(availableNow=True).start()
+    query.awaitTermination(240)
+print(spark.table("counts").collect() or "nothing new", query.exception())
+spark.stop()
+"""
+
+
+@pytest.mark.parametrize(
+    ("way", "manager", "ours"),
+    [
+        ("spark.jars", "", True),
+        ("spark.jars", SPARKS_OWN, False),
+        ("ADD JAR", "", False),
+    ],
+)
+def test_a_session_of_the_users(broker, make_topic, tmp_path, way, manager, ours):
+    """It serves one that was started with the jar, state stores included, unless the user says otherwise."""
+    topic = make_topic(broker.bootstrap_servers)
+    with bowstring.Producer(broker.bootstrap_servers) as producer:
+        for _ in range(30):
+            producer.send(topic, b"v")
+        producer.flush()
+    arguments = [str(jar_path()), way, manager, broker.bootstrap_servers, topic, str(tmp_path)]
+    command = [sys.executable, "-c", STREAM, *arguments]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    assert ran.stdout.strip().endswith("None"), ran.stderr[-3000:]
+    checkpoint = tmp_path / "checkpoint"
+    assert {path.name for path in (checkpoint / "commits").glob("[0-9]*")} == {"0", "1", "2"}
+    for folder in ("offsets", "commits", "state/0/0"):
+        assert any((checkpoint / folder).glob(".*.crc")) is not ours, folder
 
 
 def test_no_partial_file_after_kill(tmp_path):
@@ -210,7 +275,7 @@ def test_no_partial_file_after_kill(tmp_path):
         )
         assert process.stdout.readline() == "begun\n"
         first = int(process.stdout.readline())
-        time.sleep(generator.uniform(0, 0.6))
+        pause(generator.uniform(0, 0.6), "it is killed at any moment")
         process.kill()
         lines = process.stdout.read().splitlines()
         process.wait()
@@ -223,4 +288,3 @@ def test_no_partial_file_after_kill(tmp_path):
             assert content == b"%08d" % number * 2000, name
             assert name == "latest" or number == int(name)
         written = max(int(name) for name in names if name != "latest")
-    assert JAR.exists()

@@ -1,11 +1,13 @@
 """The Spark jobs of the demo: flights by carrier and hour, the headline's records, and that they find what is wrong."""
 
 import itertools
+from pathlib import Path
 
 import pytest
 
 import bowstring
 from bowstring.demo import flights, headline, headline_read, replay, spark_job, spark_session
+from bowstring.demo.bare_append import BareAppend
 from bowstring.demo.spark_session import DemoSpark
 from bowstring.spark.sessions import JavaMissingError, SparkMissingError
 
@@ -41,7 +43,9 @@ def test_the_job_counts_and_checks(spark, broker, make_topic, tmp_path):
 def test_what_the_headline_wrote_is_read_and_checked(spark):
     opened = DemoSpark(spark, engine="columnar")
     with bowstring.Broker() as broker:
-        written = headline.run(broker.bootstrap_servers, 10_000, lambda producer, records: None)
+        written = headline.run(
+            broker.bootstrap_servers, 10_000, lambda producer, records: None, broker.data_dir
+        )
         found = headline_read.read(opened, broker.bootstrap_servers, written)
         assert written.problems == found.problems == ()
         assert found.records == 30_000 and found.size_bytes == 3_000_000
@@ -59,7 +63,8 @@ def test_without_java_or_spark_it_says_so(monkeypatch, missing):
         raise missing
 
     monkeypatch.setattr(spark_session, "session", session)
+    nothing = headline.Headline((), 0.0, 0.0, 0, BareAppend(Path()))
     with spark_session.opened() as opened:
         found = spark_job.run(opened, "127.0.0.1:1", "flights", spark_job.FileCount(), lambda count: None)
-        read = headline_read.read(opened, "127.0.0.1:1", headline.Headline((), 0.0, 0.0, 0))
+        read = headline_read.read(opened, "127.0.0.1:1", nothing)
     assert found.skipped == read.skipped == str(missing) and not found.problems and not read.problems

@@ -1,13 +1,11 @@
 """Kernels inside the read of the Spark source."""
 
-import re
-from pathlib import Path
-
 import pytest
 
 import bowstring
 import bowstring.spark
 from bowstring.kernels import find, integer
+from tests.support.waiting import HANG_S
 
 CARRIERS = ("UA", "AA", "DL")
 FLIGHTS = 1_200
@@ -43,7 +41,7 @@ def topic(broker):
             known, minutes = flight(number)
             value = b'{"carrier":"%s","delay":%d}' % (known.encode(), minutes)
             producer.send(name, value, partition=number % 2)
-        producer.flush(30)
+        producer.flush(HANG_S)
     return name
 
 
@@ -91,18 +89,6 @@ def test_where_alone_and_nothing_at_all(any_spark, broker, topic):
     assert [tuple(row) for row in empty.collect()] == [(0, None)]
     plain = bowstring.spark.read(any_spark, [topic], servers, columns="offset", engine="python")
     assert plain.count() == FLIGHTS
-
-
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "fused-functions.md"
-
-
-def test_the_example_of_the_docs(spark, broker, topic, capsys):
-    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.S)
-    scope = {"spark": spark}
-    for block in (blocks[0], next(each for each in blocks if "spark" in each)):
-        renamed = block.replace('"flights",', f'"{topic}",').replace("dep_delay", "delay")
-        exec(renamed.replace("+ 12", "+ 8").replace("localhost:9092", broker.bootstrap_servers), scope)
-    assert "UA" in capsys.readouterr().out
 
 
 def test_the_option_chooses_the_engine(spark, broker, topic, capsys):

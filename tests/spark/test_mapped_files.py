@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import bowstring
-from tests.conformance.target import BowstringBroker
-from tests.spark.test_source_batch import fill, read
+from tests.support.spark_topics import fill, read
+from tests.support.target import BowstringBroker
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +16,7 @@ from bowstring.cli.app import app
 from bowstring.pipeline import job
 from bowstring.pipeline.check import check_plan, check_topics
 from bowstring.pipeline.declaration import PipelineError, declared, load
+from tests.support.waiting import HANG_S
 
 DECLARATION = """
 name = "delays"
@@ -71,7 +75,7 @@ def declaration(folder: Path, topics: dict[str, str]) -> Path:
 
 def finish(queries) -> None:
     for query in queries:
-        query.awaitTermination(60)
+        query.awaitTermination(HANG_S)
         assert query.exception() is None and not query.isActive
 
 
@@ -150,6 +154,30 @@ def test_a_topic_that_is_not_there(topics):
         check_topics(declared(table))
 
 
+def test_a_broker_that_goes_away_is_one_line(spark, tmp_path):
+    """While it runs; what is away at its start is found by check_topics."""
+    with bowstring.Broker() as gone:
+        servers = gone.bootstrap_servers
+        with bowstring.Admin(servers) as admin:
+            admin.create_topics([bowstring.NewTopic("here", 1)])
+        table = {
+            "name": "x",
+            "checkpoint": str(tmp_path / "state"),
+            "bootstrap_servers": servers,
+            "trigger": "0 seconds",
+            "source": {"a": {"topics": ["here"], "options": {"kafka.default.api.timeout.ms": 1500}}},
+            "sink": {"b": {"from": "a", "console": True}},
+        }
+        (query,) = job.start(spark, declared(table))
+        query.processAllAvailable()
+    with pytest.raises(Exception, match="Cannot connect to broker"):
+        query.awaitTermination(HANG_S)
+    said = job.reason(query.exception())
+    assert said.startswith("Reading metadata of [here] did not succeed within kafka.default.api.timeout.ms")
+    assert f"Cannot connect to broker {servers}" in said and "check that it runs" in said
+    assert "\n" not in said and "SQLSTATE" not in said
+
+
 @pytest.mark.parametrize(("on_error", "rows"), [("drop", 240), ("column", 241)])
 def test_values_that_do_not_decode(spark, topics, tmp_path, on_error, rows):
     with bowstring.Producer(topics["servers"]) as producer:
@@ -174,6 +202,18 @@ def test_values_that_do_not_decode(spark, topics, tmp_path, on_error, rows):
     if on_error == "column":
         (bad,) = written.where("_error IS NOT NULL").collect()
         assert bad.carrier is None and bad._error
+
+
+def test_the_command_says_in_one_line_that_no_broker_is_there(tmp_path):
+    file = tmp_path / "p.toml"
+    file.write_text(
+        'name = "x"\ncheckpoint = "state"\nbootstrap_servers = "127.0.0.1:1"\n'
+        '[source.a]\ntopics = ["a"]\n[sink.b]\nfrom = "a"\nconsole = true\n'
+    )
+    command = [sys.executable, "-m", "bowstring", "pipeline", "run", str(file)]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=HANG_S, check=False)
+    assert ran.returncode == 1 and ran.stdout == ""
+    assert re.fullmatch(r".*no broker could be reached within .*127\.0\.0\.1:1.*Check that .*\n", ran.stderr)
 
 
 def test_the_command_says_in_one_line_what_is_wrong(tmp_path):

@@ -5,6 +5,8 @@ import json
 import pytest
 
 import bowstring
+from tests.spark.python_workers import in_time
+from tests.support.waiting import HANG_S
 
 ROWS = 500
 
@@ -45,7 +47,7 @@ def test_batch(python_spark, servers, make_topic):
     # Keys are where the Java client puts them.
     with bowstring.Producer(servers) as producer:
         places = {
-            key: producer.send(topic, b"x", key).result(10).partition
+            key: producer.send(topic, b"x", key).result(HANG_S).partition
             for key in {row["key"] for row in found if row["key"]}
         }
     assert all(row["partition"] == places[row["key"]] for row in found if row["key"])
@@ -76,12 +78,26 @@ def test_topic_and_partition_of_each_row(python_spark, servers, make_topic):
         ("cast(null as string) topic, 'v' value", {}, "a row's topic is null"),
         ("'v' value", {"topic": "t", "kafka.key.serializer": "x"}, "written as bytes"),
         ("'v' value", {"topic": "t", "kafka.acks": "2"}, "kafka.acks"),
+        ("'v' value", {"topics": "t"}, "option topics is not known: did you mean topic"),
     ],
 )
 def test_what_cannot_be_written_is_said(python_spark, broker, select, options, says):
     frame = python_spark.sql(f"SELECT {select} FROM range(1)")
     with pytest.raises(Exception, match=says):
         writer(frame, broker.bootstrap_servers, **options).save()
+
+
+def test_an_unreachable_broker_is_one_line(python_spark, tmp_path):
+    away = {"topic": "t", "kafka.max.block.ms": "1500"}
+    said = r"^[^\n]*no broker could be reached within 1\.5 s \(127\.0\.0\.1:1: .*Check that one is running"
+    with pytest.raises(Exception, match=said) as raised:
+        writer(python_spark.sql("SELECT 'v' value"), "127.0.0.1:1", **away).save()
+    assert "Traceback" not in str(raised.value)
+    rows = python_spark.readStream.format("rate").load().selectExpr("cast(value AS string) value")
+    stream = rows.writeStream.format("bowstring").option("kafka.bootstrap.servers", "127.0.0.1:1")
+    stream = stream.options(**away, checkpointLocation=str(tmp_path)).trigger(processingTime="0 seconds")
+    with pytest.raises(Exception, match=said):
+        stream.start().awaitTermination(HANG_S)
 
 
 def test_overwrite_is_refused(python_spark, broker):
@@ -95,7 +111,7 @@ def test_stream(python_spark, servers, make_topic, tmp_path):
     with bowstring.Producer(servers) as producer:
         for number in range(ROWS):
             producer.send(topic, f"{number}".encode(), key=b"k", timestamp=1_700_000_000_000 + number)
-        producer.flush(30)
+        producer.flush(HANG_S)
     source = (
         python_spark.readStream.format("bowstring")
         .option("kafka.bootstrap.servers", servers)
@@ -104,16 +120,15 @@ def test_stream(python_spark, servers, make_topic, tmp_path):
         .option("maxOffsetsPerTrigger", 200)
         .load()
     )
-    query = (
+    stream = (
         source.selectExpr("key", "value")
         .writeStream.format("bowstring")
         .option("kafka.bootstrap.servers", servers)
         .option("topic", copy)
         .option("checkpointLocation", str(tmp_path / "ck"))
         .trigger(availableNow=True)
-        .start()
     )
-    assert query.awaitTermination(120) and query.exception() is None
+    assert in_time(lambda: stream.start().awaitTermination(HANG_S))
     found = read_back(servers, copy)
     assert [int(row["value"]) for row in found] == list(range(ROWS))
 
@@ -125,7 +140,7 @@ def test_values_decode(python_spark, broker, make_topic):
     with bowstring.Producer(servers) as producer:
         for value in values:
             producer.send(topic, value)
-        producer.flush(10)
+        producer.flush(HANG_S)
 
     def load(**options):
         return (

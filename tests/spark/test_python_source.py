@@ -1,12 +1,13 @@
 """The Python engine reads topics: over Spark Connect, on a server that has no jar of ours."""
 
 import json
-import time
 
 import pytest
 
 import bowstring
 from bowstring.clients.records import TopicPartition
+from tests.spark.python_workers import in_time
+from tests.support.waiting import HANG_S, error_in_time, pause, wait_until
 
 RECORDS = 600
 START_MS = 1_700_000_000_000
@@ -26,7 +27,7 @@ def fill(servers, topic, numbers, partitions=3, **configs):
             producer.send(
                 topic, value, key, headers=headers, timestamp=timestamp, partition=number % partitions
             )
-        producer.flush(30)
+        producer.flush(HANG_S)
 
 
 @pytest.fixture(scope="module", params=["bowstring", "kafka"])
@@ -173,12 +174,64 @@ def test_what_is_wrong_is_said(python_spark, topic):
     here = {"kafka.bootstrap.servers": servers}
     fails("one of the options subscribe", **here)
     fails("startingOffsets cannot be latest", **here, subscribe="t", startingOffsets="latest")
-    fails(
-        "UNKNOWN_TOPIC_OR_PARTITION", **here, **{"kafka.default.api.timeout.ms": "2000"}, subscribe="nowhere"
+    reader = python_spark.read.format("bowstring").options(**here, subscribe="nowhere")
+    error_in_time(
+        lambda s: reader.option("kafka.default.api.timeout.ms", str(int(1000 * s))).load().collect(),
+        Exception,
+        "UNKNOWN_TOPIC_OR_PARTITION",
     )
     fails("jar is not on Spark's class path", **here, subscribe="t", engine="columnar")
     closed = {"kafka.bootstrap.servers": "127.0.0.1:1", "kafka.default.api.timeout.ms": "1500"}
-    fails("no broker could be reached", **closed, subscribe="t")
+    fails(rf"^[^\n]*{AWAY}", **closed, subscribe="t")
+    fails(r"option startingoffset is not known: did you mean startingOffsets\?", **closed, startingOffset="x")
+
+
+AWAY = r"no broker could be reached within 1\.5 s \(127\.0\.0\.1:1: .*Check that one is running"
+
+
+def test_a_stream_that_cannot_be_says_why_in_one_line(python_spark, tmp_path):
+    """Whether it is refused before it begins, or finds no broker."""
+    closed = {"kafka.bootstrap.servers": "127.0.0.1:1", "kafka.default.api.timeout.ms": "1500"}
+    for number, (options, said) in enumerate(
+        [
+            ({"subscribe": "t"}, AWAY),
+            ({"subscribe": "t", "minPartitions": "0"}, "option minPartitions is '0'"),
+        ]
+    ):
+        frame = python_spark.readStream.format("bowstring").options(**closed, **options).load()
+        writer = frame.writeStream.format("noop").trigger(availableNow=True)
+        writer = writer.option("checkpointLocation", str(tmp_path / str(number)))
+        with pytest.raises(Exception, match=rf"^[^\n]*{said}") as raised:
+            in_time(lambda writer=writer: writer.start().awaitTermination(HANG_S))
+        assert "Traceback" not in str(raised.value)
+    with pytest.raises(Exception, match="startingoffset is not known: did you mean startingOffsets"):
+        python_spark.readStream.format("bowstring").options(**closed, startingOffset="earliest").load().schema  # noqa: B018
+
+
+def test_tables(python_spark, broker, make_topic, tmp_path):
+    """Spark gives the options of a table to no source in Python; its columns bring them along."""
+    topic = make_topic(broker.bootstrap_servers)
+    fill(broker.bootstrap_servers, topic, range(50), partitions=1)
+    options = f"OPTIONS (`kafka.bootstrap.servers` '{broker.bootstrap_servers}', subscribe '{topic}')"
+    sql = python_spark.sql
+    sql(f"CREATE TABLE as_table USING bowstring {options} TBLPROPERTIES (team = 'x')")
+    sql(f"CREATE TABLE with_columns (value binary) USING bowstring {options}")
+    try:
+        assert sql("SELECT count(*) FROM as_table WHERE offset >= 40").first()[0] == 10
+        some = f'WITH (startingOffsets = \'{{"{topic}":{{"0":45}}}}\')'
+        assert sql(f"SELECT count(*) FROM as_table {some}").first()[0] == 5
+        stream = python_spark.readStream.table("as_table").select("offset").writeStream.format("memory")
+        stream = stream.queryName("of_a_table").option("checkpointLocation", str(tmp_path))
+        in_time(lambda: stream.trigger(availableNow=True).start().awaitTermination(HANG_S))
+        with pytest.raises(Exception, match=r"the query has no options.*created with a list of columns"):
+            sql("SELECT * FROM with_columns").collect()
+        with pytest.raises(Exception, match=r"the write has no options.*df\.write"):
+            sql("INSERT INTO as_table (value) SELECT cast('new' AS binary) AS value")
+        with pytest.raises(Exception, match="option subscrib is not known: did you mean subscribe"):
+            sql(f"CREATE TABLE misspelt USING bowstring {options.replace('subscribe', 'subscrib')}")
+    finally:
+        for name in ("as_table", "with_columns"):
+            sql(f"DROP TABLE {name}")
 
 
 def test_records_that_are_gone(python_spark, servers, make_topic):
@@ -187,7 +240,7 @@ def test_records_that_are_gone(python_spark, servers, make_topic):
     with bowstring.Admin(servers) as admin:
         admin.delete_records({TopicPartition(topic[1], 0): 40})
     starting = json.dumps({topic[1]: {"0": 10}})
-    with pytest.raises(Exception, match="before the log's first, 40"):
+    with pytest.raises(Exception, match="below the log's first offset, 40"):
         reader(python_spark, topic, startingOffsets=starting).load().collect()
     found = reader(python_spark, topic, startingOffsets=starting, failOnDataLoss="false").load()
     assert [row.offset for row in found.collect()] == list(range(40, 100))
@@ -209,6 +262,9 @@ class Stream:
         )
 
     def run(self, path):
+        return in_time(lambda: self._run(path))
+
+    def _run(self, path):
         query = (
             self.frame.writeStream.format("parquet")
             .option("path", str(path))
@@ -216,7 +272,7 @@ class Stream:
             .trigger(availableNow=True)
             .start()
         )
-        assert query.awaitTermination(120)
+        assert query.awaitTermination(HANG_S)
         assert query.exception() is None
         return [each for each in query.recentProgress if _rows(each)]
 
@@ -236,7 +292,7 @@ def test_stream_goes_on_from_its_checkpoint(python_spark, servers, make_topic, t
         admin.create_partitions({topic[1]: 4})
     fill(*topic, range(300, 400))
     with bowstring.Producer(servers) as producer:
-        producer.send(topic[1], b"in the new one", partition=3).result(10)
+        producer.send(topic[1], b"in the new one", partition=3).result(HANG_S)
     assert sum(_rows(each) for each in stream.run(tmp_path / "out")) == 101
     rows = python_spark.read.parquet(str(tmp_path / "out")).collect()
     assert numbers(row for row in rows if row.partition < 3) == list(range(400))
@@ -279,11 +335,9 @@ def test_stream_waits_for_enough(python_spark, broker, make_topic, tmp_path):
         .start()
     )
     try:
-        time.sleep(1)
+        pause(1, "triggers that find too little come and go")
         fill(*topic, range(10, 70), partitions=1)
-        deadline = time.monotonic() + 30
-        while python_spark.table("enough").count() < 70 and time.monotonic() < deadline:
-            time.sleep(0.1)
+        wait_until(lambda: python_spark.table("enough").count() >= 70)
         batches = [_rows(each) for each in query.recentProgress if _rows(each)]
         assert sum(batches) == 70
     finally:

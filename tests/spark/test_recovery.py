@@ -5,16 +5,16 @@ import random
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 import bowstring
 from tests.spark.topics import read_all
+from tests.support.waiting import wait_until
 
 JOB = Path(__file__).resolve().parent / "stream_job.py"
-ROWS = 40_000
+ROWS_PER_BATCH = 4_000
 # Of one wait. Two JVMs begin, and batches have Python workers: a minute on two idle cores, several beside other work.
 TIMEOUT_S = 300
 
@@ -23,6 +23,12 @@ def end_offset(servers, topic):
     with bowstring.Admin(servers) as admin:
         ends = admin.end_offsets([bowstring.TopicPartition(topic, each) for each in range(2)])
     return sum(ends.values())
+
+
+def fill(servers, topic, numbers):
+    with bowstring.Producer(servers) as producer:
+        for number in numbers:
+            producer.send(topic, b"value %d" % number, key=b"%d" % number)
 
 
 class Job:
@@ -44,11 +50,15 @@ class Job:
         return self.process.poll() is None
 
     def wait_until_written(self, servers, topic, rows):
-        deadline = time.monotonic() + TIMEOUT_S
-        while (written := end_offset(servers, topic)) < rows:
+        def is_written():
             assert self.alive()
-            assert time.monotonic() < deadline, f"{written} of {rows} rows were written"
-            time.sleep(0.01)
+            return end_offset(servers, topic) >= rows
+
+        wait_until(
+            is_written,
+            lambda: f"{end_offset(servers, topic)} of {rows} rows were written",
+            hang_s=TIMEOUT_S,
+        )
 
     def kill(self):
         os.killpg(self.process.pid, signal.SIGKILL)
@@ -56,29 +66,30 @@ class Job:
         self.process.stdout.close()
 
 
-# Batches of the Python engine take longer: ten of them are enough to be killed in the middle.
+# Enough batches to be killed in the middle; those of the Python engine take longer.
 @pytest.mark.timeout(3 * TIMEOUT_S + 300)
-@pytest.mark.parametrize(("engine", "rows_per_batch"), [("columnar", 2_000), ("python", 4_000)])
-def test_nothing_is_missing_after_the_driver_was_killed(broker, make_topic, tmp_path, engine, rows_per_batch):
-    servers = broker.bootstrap_servers
+@pytest.mark.parametrize(("engine", "batches"), [("columnar", 8), ("python", 4)])
+def test_nothing_is_missing_after_the_driver_was_killed(broker, make_topic, tmp_path, engine, batches):
+    servers, rows = broker.bootstrap_servers, batches * ROWS_PER_BATCH
     source, target = make_topic(servers, 2), make_topic(servers, 2)
-    with bowstring.Producer(servers) as producer:
-        for number in range(ROWS):
-            producer.send(source, b"value %d" % number, key=b"%d" % number)
-    arguments = (servers, source, target, str(tmp_path / "checkpoint"), engine, str(rows_per_batch))
+    before = rows * 3 // 4
+    fill(servers, source, range(before))
+    arguments = (servers, source, target, str(tmp_path / "checkpoint"), engine, str(ROWS_PER_BATCH))
     job = Job(*arguments)
     try:
         # Somewhere in the middle: at any moment of a batch, between its offsets, its records and its commit.
-        stop_at = random.Random().randrange(1, ROWS * 3 // 4)
-        job.wait_until_written(servers, target, stop_at)
+        job.wait_until_written(servers, target, random.Random().randrange(1, before))
         job.kill()
-        assert end_offset(servers, target) < ROWS, "the job was done before it was killed"
+        fill(servers, source, range(before, rows))  # more to do for the next one, however late it was killed
         job = Job(*arguments)
-        expected = {b"%d" % number: b"value %d" % number for number in range(ROWS)}
-        job.wait_until_written(servers, target, ROWS)
-        deadline = time.monotonic() + TIMEOUT_S
-        while (found := {record.key: record.value for record in read_all(servers, target)}) != expected:
-            assert time.monotonic() < deadline, f"{len(expected) - len(found)} records are missing"
-            time.sleep(0.2)
+        expected = {b"%d" % number: b"value %d" % number for number in range(rows)}
+        job.wait_until_written(servers, target, rows)
+        wait_until(
+            lambda: {record.key: record.value for record in read_all(servers, target)} == expected,
+            lambda: (
+                f"{len(expected.keys() - {each.key for each in read_all(servers, target)})} records are missing"
+            ),
+            every_s=0.2,
+        )
     finally:
         job.kill()

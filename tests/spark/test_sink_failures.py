@@ -2,13 +2,13 @@
 
 import collections
 import threading
-import time
 
 import pytest
 
 import bowstring
-from tests.conformance.target import BowstringBroker, KafkaBroker
 from tests.spark.topics import read_all
+from tests.support.target import BowstringBroker, KafkaBroker
+from tests.support.waiting import HANG_S, pause, wait_until
 
 ROWS = 300_000
 
@@ -45,13 +45,16 @@ def test_the_broker_is_killed_and_comes_back(spark, own_broker, make_topic):
 
     writing = threading.Thread(target=run)
     writing.start()
-    while end_offset(own_broker.bootstrap, topic, 4) < ROWS // 20:
+
+    def is_under_way():
         assert writing.is_alive(), failures
-        time.sleep(0.02)
+        return end_offset(own_broker.bootstrap, topic, 4) >= ROWS // 20
+
+    wait_until(is_under_way)
     own_broker.kill()
-    time.sleep(0.5)
+    pause(0.5, "the broker is away for a while")
     own_broker.start()
-    writing.join(timeout=120)
+    writing.join(HANG_S)
     assert not writing.is_alive()
     assert not failures, failures
     counts = collections.Counter(int(record.value) for record in read_all(own_broker.bootstrap, topic))
@@ -72,8 +75,7 @@ def test_delivery_times_out(spark, own_broker, make_topic):
 
 
 def kill_when_written(broker, topic):
-    while end_offset(broker.bootstrap, topic, 1) == 0:
-        time.sleep(0.01)
+    wait_until(lambda: end_offset(broker.bootstrap, topic, 1) > 0)
     broker.kill()
 
 

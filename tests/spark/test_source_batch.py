@@ -2,45 +2,17 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import bowstring
+from tests.support.spark_topics import START, fill, read, rows
+from tests.support.waiting import HANG_S
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, Row, SparkSession
-
-START = int(time.time() * 1000) - 3_600_000  # of today: brokers delete what is older than their retention
-COLUMNS = ["topic", "partition", "offset", "key", "value", "timestamp", "timestampType", "headers"]
-
-
-def read(spark: SparkSession, form: str, servers: str, topic: str, **options: Any) -> DataFrame:
-    """A DataFrame of a topic by one of the two sources."""
-    given = {"kafka.bootstrap.servers": servers, "subscribe": topic, "includeHeaders": "true", **options}
-    return spark.read.format(form).options(**given).load()
-
-
-def rows(frame: DataFrame) -> list[Row]:
-    """All rows in order of partition and offset."""
-    return sorted(frame.select(*COLUMNS).collect(), key=lambda row: (row.topic, row.partition, row.offset))
-
-
-def fill(servers: str, topic: str, n: int, partitions: int = 1, **config: Any) -> None:
-    """Writes n records, with and without keys, values and headers, a millisecond apart."""
-    with bowstring.Producer(servers, **config) as producer:
-        for i in range(n):
-            producer.send(
-                topic,
-                None if i % 11 == 10 else b"value %d " % i * (i % 5),
-                key=None if i % 3 == 0 else b"key-%d" % i,
-                headers=[("h", b"x%d" % i), ("ü", None)] if i % 4 == 1 else None,
-                timestamp=START + i,
-                partition=i % partitions,
-            )
-        producer.flush()
+    from pyspark.sql import SparkSession
 
 
 def test_same_rows_as_sparks_source(
@@ -74,7 +46,7 @@ def test_agrees_with_the_python_consumer(
         consumer.assign([(topic, 0)])
         seen: list[tuple[int, bytes | None, bytes | None]] = []
         while len(seen) < 300:
-            seen += [(r.offset, r.key, r.value) for r in consumer.poll(timeout=5.0)]
+            seen += [(r.offset, r.key, r.value) for r in consumer.poll(timeout=HANG_S)]
     got = rows(read(spark, "bowstring", servers, topic))
     assert [
         (r.offset, r.key and bytes(r.key), r.value if r.value is None else bytes(r.value)) for r in got

@@ -6,61 +6,17 @@ import json
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 import bowstring
-from tests.spark.test_source_batch import START, fill
+from tests.spark.topics import make_again
+from tests.support.spark_topics import START, Sink, expected, fill, run
+from tests.support.waiting import HANG_S, pause, wait_until
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import StreamingQuery
-
-
-class Sink:
-    """What a stream wrote, batch by batch, as (partition, offset)."""
-
-    def __init__(self) -> None:
-        self.batches: dict[int, list[tuple[int, int]]] = {}
-
-    def __call__(self, frame: DataFrame, number: int) -> None:
-        self.batches[number] = [tuple(row) for row in frame.select("partition", "offset").collect()]
-
-    @property
-    def rows(self) -> list[tuple[int, int]]:
-        return sorted(row for batch in self.batches.values() for row in batch)
-
-
-def start(
-    spark: SparkSession,
-    checkpoint: Path,
-    sink: Sink,
-    servers: str,
-    topic: str,
-    form: str = "bowstring",
-    **options: str,
-) -> StreamingQuery:
-    """A query that reads all there is and stops."""
-    given = {"kafka.bootstrap.servers": servers, "subscribe": topic, "startingOffsets": "earliest", **options}
-    frame = spark.readStream.format(form).options(**given).load()
-    return (
-        frame.writeStream.foreachBatch(sink)
-        .option("checkpointLocation", str(checkpoint))
-        .trigger(availableNow=True)
-        .start()
-    )
-
-
-def run(*args: Any, **options: Any) -> StreamingQuery:
-    """Starts, and waits for the end."""
-    query = start(*args, **options)
-    query.awaitTermination(120)
-    return query
-
-
-def expected(partitions: int, n: int, first: int = 0) -> list[tuple[int, int]]:
-    return [(p, o) for p in range(partitions) for o in range(first, n)]
+    from pyspark.sql import SparkSession
 
 
 def test_available_now_in_limited_batches(
@@ -124,7 +80,7 @@ def test_new_partitions(
     run(spark, tmp_path, sink, servers, topic)
     with bowstring.Admin(servers) as admin:
         admin.create_partitions({topic: 3})
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + HANG_S
     fill(servers, topic, 30, 3)
     while sink.rows != sorted([*expected(1, 20), *[(p, o) for p in (1, 2) for o in range(10)]]):
         assert time.monotonic() < deadline, sink.rows
@@ -139,14 +95,7 @@ def test_a_topic_that_is_made_anew(
     run(spark, tmp_path, Sink(), servers, topic)
     with bowstring.Admin(servers) as admin:
         admin.delete_topics([topic])
-        deadline = time.monotonic() + 20
-        while True:
-            try:
-                admin.create_topics([bowstring.NewTopic(topic, 1)])
-                break
-            except bowstring.BrokerError:
-                assert time.monotonic() < deadline
-                time.sleep(0.1)
+    make_again(servers, topic)
     fill(servers, topic, 20)
     quick = {"fetchOffset.numRetries": "1"}
     with pytest.raises(Exception, match=r"offset was changed from 50 to 20.*failOnDataLoss"):
@@ -175,22 +124,15 @@ def test_waits_for_enough_records(
     fill(servers, topic, 1)  # the first trigger takes whatever there is
     query = frame.writeStream.foreachBatch(sink).option("checkpointLocation", str(tmp_path)).start()
     try:
-        wait(lambda: sink.rows == expected(1, 1))
+        wait_until(lambda: sink.rows == expected(1, 1))
         fill(servers, topic, 50)
-        time.sleep(1)
+        pause(1, "too few: no batch may come")
         assert sink.rows == expected(1, 1)
         fill(servers, topic, 50)
-        wait(lambda: sink.rows == expected(1, 101))
+        wait_until(lambda: sink.rows == expected(1, 101))
         assert len([batch for batch in sink.batches.values() if batch]) == 2
     finally:
         query.stop()
-
-
-def wait(condition: Callable[[], bool], timeout_s: float = 60.0) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def test_real_time_mode(
@@ -222,8 +164,8 @@ def test_real_time_mode(
                 producer.send(source, b"%d" % i, partition=i % 2)
                 producer.flush()
                 if i == 0:
-                    wait(lambda: bool(take(consumer, seen)))
-            wait(lambda: take(consumer, seen) >= 40)
+                    wait_until(lambda: bool(take(consumer, seen)))
+            wait_until(lambda: take(consumer, seen) >= 40)
     finally:
         query.stop()
     assert sorted(seen) == sorted(b"%d:%d" % (i % 2, i) for i in range(40))

@@ -14,9 +14,11 @@ import pytest
 from google.protobuf import descriptor_pb2
 
 import bowstring
+from tests.support.spark_values import fill, in_order, typed
+from tests.support.waiting import HANG_S
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, Row, SparkSession
+    from pyspark.sql import SparkSession
 
 DDL = (
     "id bigint, i int, name string, price double, f float, ok boolean, tags array<string>, m map<string,int>, "
@@ -52,25 +54,6 @@ BAD = [
     '{"day":"2026-02-30"}',
     '{"b":"*"}',
 ]
-
-
-def fill(servers: str, topic: str, values: list[bytes | None]) -> None:
-    with bowstring.Producer(servers) as producer:
-        for i, value in enumerate(values):
-            producer.send(topic, value, key=b"%d" % i, partition=0)
-        producer.flush()
-
-
-def typed(spark: SparkSession, servers: str, topic: str, **options: Any) -> DataFrame:
-    given = {"kafka.bootstrap.servers": servers, "subscribe": topic, "startingOffsets": "earliest"}
-    given |= {
-        name.replace("_", ".", 1) if name.startswith("value_") else name: v for name, v in options.items()
-    }
-    return spark.read.format("bowstring").options(**given).load()
-
-
-def in_order(frame: DataFrame) -> list[Row]:
-    return [row for row in sorted(frame.collect(), key=lambda row: row.offset)]
 
 
 @pytest.fixture(scope="module")
@@ -220,7 +203,7 @@ def test_json_schemas(spark: SparkSession, broker: bowstring.Broker, tmp_path: P
 
 
 def test_avro(spark: SparkSession, broker: bowstring.Broker, make_topic: Callable[..., str]) -> None:
-    from tests.unit.values.test_avro import EVERYTHING, ROWS, VALUES
+    from tests.support.avro_values import EVERYTHING, ROWS, VALUES
 
     servers = broker.bootstrap_servers
     topic = make_topic(servers)
@@ -237,7 +220,7 @@ def test_avro(spark: SparkSession, broker: bowstring.Broker, make_topic: Callabl
         assert got == {name: v for name, v in wanted.items() if name != "u"}
     assert [row.value for row in rows[len(ROWS) :]] == [None] * 3
     errors = [row._error or "" for row in rows[len(ROWS) :]]
-    assert "too soon" in errors[0] and errors[1] == "" and "something follows" in errors[2]
+    assert "truncated" in errors[0] and errors[1] == "" and "bytes follow" in errors[2]
     pruned = typed(spark, servers, topic, value_format="avro", value_schema=json.dumps(EVERYTHING))
     got_rows = in_order(pruned.selectExpr("offset", "value.m as m", "value.r.x as x", "value.n as n"))
     for row, expected in zip(got_rows, ROWS, strict=False):
@@ -247,8 +230,8 @@ def test_avro(spark: SparkSession, broker: bowstring.Broker, make_topic: Callabl
 def test_protobuf(
     spark: SparkSession, broker: bowstring.Broker, make_topic: Callable[..., str], tmp_path: Path
 ) -> None:
-    from tests.unit.values.messages import FILES, Old
-    from tests.unit.values.test_protobuf import MESSAGES, VALUES, plain
+    from tests.support.protobuf_messages import FILES, Old
+    from tests.support.protobuf_values import MESSAGES, VALUES, plain
 
     servers = broker.bootstrap_servers
     topic = make_topic(servers)
@@ -270,7 +253,7 @@ def test_protobuf(
             assert dt.timedelta(seconds=span["seconds"], microseconds=span["nanos"] // 1000) == du
         assert row._error is None and {**got, "f12": bytes(got["f12"])} == expected
     errors = [row._error or "" for row in rows[len(wanted) :]]
-    assert "no field has such a number" in errors[0] and "not UTF-8" in errors[1] and errors[2] == ""
+    assert "a field number is out of range" in errors[0] and "not UTF-8" in errors[1] and errors[2] == ""
     old = Old(n=3, unpacked=[1, 2])
     old.g.a = "x"
     second = make_topic(servers)
@@ -282,18 +265,18 @@ def test_protobuf(
     in_an_edition = descriptor_pb2.FileDescriptorSet()
     in_an_edition.file.add(name="new.proto", syntax="editions", edition=descriptor_pb2.EDITION_2023)
     path.write_bytes(in_an_edition.SerializeToString())
-    with pytest.raises(Exception, match=r"new\.proto is written in an edition of Protobuf.*engine=python"):
+    with pytest.raises(Exception, match=r"new\.proto uses an edition of Protobuf.*engine=python"):
         typed(spark, servers, topic, **options, **{"value.message": "t.Missing"})
     path.write_bytes(FILES.SerializeToString())
-    with pytest.raises(Exception, match="the FileDescriptorSet has"):
+    with pytest.raises(Exception, match="is not in the FileDescriptorSet, which has"):
         typed(spark, servers, topic, **options, **{"value.message": "t.Missing"})
 
 
 def test_the_last_of_equal_map_keys_counts(
     spark: SparkSession, broker: bowstring.Broker, make_topic: Callable[..., str], tmp_path: Path
 ) -> None:
-    from tests.unit.values.messages import FILES, M
-    from tests.unit.values.test_protobuf import plain
+    from tests.support.protobuf_messages import FILES, M
+    from tests.support.protobuf_values import plain
 
     servers = broker.bootstrap_servers
     topic = make_topic(servers)
@@ -333,7 +316,9 @@ def test_confluent_framing(
     rows = in_order(
         typed(spark, servers, topic, value_format="json", value_schema="id bigint", value_framing="confluent")
     )
-    assert [row.value and row.value.id for row in rows] == [1, 2, None] and "not framed" in rows[2]._error
+    assert [row.value and row.value.id for row in rows] == [1, 2, None] and "lacks Confluent" in rows[
+        2
+    ]._error
 
 
 def test_streams(spark: SparkSession, mixed: tuple[str, str, list[str | None]], tmp_path: Path) -> None:
@@ -353,6 +338,6 @@ def test_streams(spark: SparkSession, mixed: tuple[str, str, list[str | None]], 
         .trigger(availableNow=True)
         .start()
     )
-    assert query.awaitTermination(60)
+    assert query.awaitTermination(HANG_S)
     got = sorted(row.offset for row in spark.table("typed_stream").collect())
     assert got == [i for i, value in enumerate(values) if value not in BAD]

@@ -6,8 +6,9 @@ import time
 
 import bowstring
 from bowstring import Record
+from tests.support.waiting import HANG_S, wait_until
 
-READ_TIMEOUT_S = 30.0
+READ_TIMEOUT_S = HANG_S
 
 
 def read_all(servers: str, topic: str) -> list[Record]:
@@ -24,3 +25,17 @@ def read_all(servers: str, topic: str) -> list[Record]:
             found += consumer.poll(timeout=1)
             left = {each for each in left if consumer.position(each) < ends[each]}
     return sorted(found, key=lambda record: (record.partition, record.offset))
+
+
+def make_again(servers: str, topic: str) -> None:
+    """Creates a topic as soon as the broker is done with a deleted one of its name."""
+    with bowstring.Admin(servers) as admin:
+
+        def is_made() -> bool:
+            try:
+                admin.create_topics([bowstring.NewTopic(topic, 1)])
+            except bowstring.BrokerError:
+                return False
+            return True
+
+        wait_until(is_made)

@@ -7,17 +7,21 @@ import textwrap
 
 import pytest
 
-from bowstring.clients.admin import Admin
-from bowstring.clients.consumer import Consumer
+from bowstring.clients.admin.admin import Admin
+from bowstring.clients.consumer.consumer import Consumer
 from bowstring.clients.errors import ForkedError
-from bowstring.clients.producer import Producer
+from bowstring.clients.producer.producer import Producer
+from tests.support.waiting import HANG_S
 
-PATIENCE_S = 30
+PATIENCE_S = HANG_S
 
 
 @pytest.fixture(scope="module")
 def where(bowstring_broker):
-    return bowstring_broker.bootstrap_servers
+    where = bowstring_broker.bootstrap_servers
+    with Consumer(where, group_id="first") as consumer:  # a coordinator that is yet to load is told of
+        consumer.committed([])
+    return where
 
 
 def in_child(check):
@@ -53,7 +57,7 @@ def test_a_fork_leaves_the_parents_clients_alone(where, bowstring_topic):
                 lambda: admin.topics(),
                 lambda: producer.send(bowstring_topic, b"from the child"),
             ):
-                with pytest.raises(ForkedError, match="make another in the child"):
+                with pytest.raises(ForkedError, match="create another one in the child"):
                     use()
             consumer.close()
             admin.close()
@@ -73,20 +77,23 @@ def test_a_fork_leaves_the_parents_clients_alone(where, bowstring_topic):
         consumer.commit()
 
 
-def run(source, where, topic, timeout_s=PATIENCE_S):
+def run(source, where, topic):
     """Runs a program; what it printed and its exit code."""
     program = textwrap.dedent(source)
     done = subprocess.run(
         [sys.executable, "-c", program, where, topic],
         capture_output=True,
         text=True,
-        timeout=timeout_s,
+        timeout=PATIENCE_S,
         check=False,
     )
     return done.stdout, done.stderr, done.returncode
 
 
-HEAD = "import sys, threading, asyncio, bowstring; where, topic = sys.argv[1:]\n"
+HEAD = (
+    "import sys, threading, asyncio, bowstring; where, topic = sys.argv[1:]\n"
+    "from tests.support.waiting import FOR_EVER_MS, FOR_EVER_S, pause, pause_async\n"
+)
 
 
 def values_in(where, topic):
@@ -97,7 +104,8 @@ def values_in(where, topic):
 
 def test_the_interpreters_end_delivers_what_waits(where, bowstring_topic):
     source = (
-        HEAD + "p = bowstring.Producer(where, linger_ms=60000)\nfor i in range(1000): p.send(topic, str(i))"
+        HEAD
+        + "p = bowstring.Producer(where, linger_ms=FOR_EVER_MS, delivery_timeout_ms=2 * FOR_EVER_MS)\nfor i in range(1000): p.send(topic, str(i))"
     )
     out, errors, code = run(source, where, bowstring_topic)
     assert (out, errors, code) == ("", "", 0)
@@ -110,7 +118,7 @@ def test_the_interpreters_end_says_what_could_not_be_delivered(where, bowstring_
         "try: p.send(topic, b'v')\n"
         "except bowstring.ClientError as e: print(type(e).__name__)\n"
     )
-    out, errors, code = run(source, where, bowstring_topic, 15)
+    out, errors, code = run(source, where, bowstring_topic)
     assert (out.strip(), code) == ("NoBrokerError", 0)
     assert "Traceback" not in errors
 
@@ -120,23 +128,25 @@ def test_the_interpreters_end_says_what_could_not_be_delivered(where, bowstring_
     [
         # In the middle of a poll on a thread that does not end.
         "c = bowstring.Consumer(where, group_id='g')\nc.subscribe([topic])\n"
-        "threading.Thread(target=lambda: c.poll(timeout=60), daemon=True).start()\nimport time; time.sleep(0.3)",
+        "threading.Thread(target=lambda: c.poll(timeout=FOR_EVER_S), daemon=True).start()\n"
+        "pause(0.3, 'it has begun to wait, or not')",
         # Forgotten, open.
         "c = bowstring.Consumer(where, group_id='g2')\nc.subscribe([topic])\nc.poll(timeout=0.3)\n"
         "a = bowstring.Admin(where)\na.topics()",
         # A loop that ends in the middle of everything.
         "async def main():\n"
-        "    p, c = bowstring.aio.Producer(where, linger_ms=60000), bowstring.aio.Consumer(where)\n"
+        "    late = {'linger_ms': FOR_EVER_MS, 'delivery_timeout_ms': 2 * FOR_EVER_MS}\n"
+        "    p, c = bowstring.aio.Producer(where, **late), bowstring.aio.Consumer(where)\n"
         "    await c.assign([(topic, 0)])\n"
-        "    asyncio.create_task(c.poll(timeout=60))\n"
+        "    asyncio.create_task(c.poll(timeout=FOR_EVER_S))\n"
         "    await p.partitions_for(topic)\n"
         "    p.send(topic, b'v')\n"
-        "    await asyncio.sleep(0.3)\n"
+        "    await pause_async(0.3, 'it has begun to wait, or not')\n"
         "asyncio.run(main())",
     ],
     ids=["polling", "forgotten", "asyncio"],
 )
 def test_the_interpreters_end_is_prompt_and_quiet(where, bowstring_topic, body):
-    out, errors, code = run(HEAD + body, where, bowstring_topic, 20)
+    out, errors, code = run(HEAD + body, where, bowstring_topic)
     assert (out, errors, code) == ("", "", 0)
     assert values_in(where, bowstring_topic) == ("linger" in body)

@@ -8,7 +8,9 @@ from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
 from bowstring import Broker
 from bowstring.engine.broker.metrics import registry, text
-from tests.unit.dataplane.test_corrupt_batches import flip, layout
+from tests.support.cold_logs import flip, layout
+from tests.support.embedded import engine_of
+from tests.support.waiting import HANG_S
 
 TOPIC = "letters"
 CONFIG = {"log.segment.bytes": 1 << 20, "bowstring.scrub.bytes.per.second": 0}
@@ -25,7 +27,12 @@ def write(broker: Broker) -> None:
     )
     for n in range(RECORDS):
         producer.produce(TOPIC, value(n), partition=0)
-    assert producer.flush(30) == 0
+    assert producer.flush(HANG_S) == 0
+
+
+def fetches(broker: Broker) -> int:
+    """How many fetches the broker has answered."""
+    return int(engine_of(broker).plane.counters()["fetch"]["requests"])
 
 
 def read(broker: Broker, offset: int, end: int) -> tuple[dict[int, bytes], bool]:
@@ -36,20 +43,23 @@ def read(broker: Broker, offset: int, end: int) -> tuple[dict[int, bytes], bool]
             "group.id": "readers",
             "enable.auto.commit": False,
             "check.crcs": False,
-            "socket.timeout.ms": 5000,
+            "fetch.error.backoff.ms": 10,
         }
     )
     consumer.assign([TopicPartition(TOPIC, 0, offset)])
     found: dict[int, bytes] = {}
-    deadline = time.monotonic() + 20
-    damaged = False
+    deadline = time.monotonic() + HANG_S
+    damaged, asked_before = False, fetches(broker)
     while not damaged and max(found, default=-1) < end - 1 and time.monotonic() < deadline:
-        # librdkafka asks again and again for what it is told is damaged: half a second of nothing is that
-        message = consumer.poll(0.5)
+        # librdkafka asks again and again for what it is told is damaged, and each time once it has handed on what
+        # came before: when it has asked three times since its last record and has none, there is no more.
+        asked = fetches(broker)
+        message = consumer.poll(0.1)
         if message is None:
-            damaged = bool(found) or offset > 0
+            damaged = asked >= asked_before + 3
         elif message.error() is None:
             found[message.offset()] = message.value()
+            asked_before = fetches(broker)
         else:
             assert message.error().code() in (KafkaError.INVALID_MSG, KafkaError._BAD_MSG)
             damaged = True
@@ -70,7 +80,7 @@ def test_damage_is_kept_from_librdkafka(tmp_path, caplog):
         assert damaged
         assert before == {n: value(n) for n in range(first)}
         assert read(broker, behind, RECORDS) == ({n: value(n) for n in range(behind, RECORDS)}, False)
-        exposed = text(registry(broker._running())).decode()
+        exposed = text(registry(engine_of(broker))).decode()
         assert "bowstring_corrupt_ranges 1.0" in exposed
     told = [json.dumps(record.__dict__, default=str) for record in caplog.records]
     (line,) = [each for each in told if "corrupt-batch" in each or "are not served" in each]

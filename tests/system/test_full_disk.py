@@ -1,6 +1,6 @@
 """A log directory on a file system that is really full: a small tmpfs in a mount namespace of its own.
 
-Where the machine allows no mounts, tests/unit/broker/test_log_directories.py holds the same through failing
+Where the machine allows no mounts, tests/unit/storage/test_log_dirs.py holds the same through failing
 file operations; here then nothing is left to be seen.
 """
 
@@ -11,13 +11,16 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.waiting import HANG_S
+
 SCENARIO = """
 import os, sys, time
 from bowstring import Broker
-from bowstring._native.encode import encode_batch
-from bowstring._native.log import LogError
+from bowstring._native.record.encode import encode_batch
+from bowstring._native.log.partition_log import LogError
 from bowstring.engine.protocol.messages import create_topics as ct, produce as p
-from tests.unit.broker.wire_client import WireClient
+from tests.support.embedded import engine_of
+from tests.support.wire_client import WireClient
 
 base = sys.argv[1]
 config = {"log.dirs": f"{base}/roomy,{base}/small", "bowstring.durability": "os"}
@@ -32,7 +35,7 @@ broker = Broker(data_dir=base, config=config).start()
 client = WireClient(broker.port)
 topic = ct.CreatableTopic(name="t", num_partitions=2, replication_factor=1)
 assert client.ask(ct.CreateTopicsRequest(topics=[topic])).topics[0].error_code == 0
-logs = [broker._running().logs.get("t", index) for index in range(2)]
+logs = [engine_of(broker).logs.get("t", index) for index in range(2)]
 (small,) = [i for i in range(2) if "/small/" in logs[i].directory]
 acknowledged = 0
 while (error := produce(client, small, b"x" * 60000)) == 0:
@@ -51,7 +54,7 @@ assert os.path.exists(f"{base}/roomy/.kafka_cleanshutdown")
 os.unlink(f"{base}/small/ballast")  # space is freed: a restart serves again, with everything acknowledged
 with Broker(data_dir=base, config=config) as broker:
     client = WireClient(broker.port)
-    assert broker._running().logs.get("t", small).log_end_offset == acknowledged
+    assert engine_of(broker).logs.get("t", small).log_end_offset == acknowledged
     assert produce(client, small, b"z") == 0 and produce(client, 1 - small, b"z") == 0
 print("served again after", acknowledged)
 """
@@ -62,7 +65,7 @@ def can_mount() -> bool:
     if shutil.which("unshare") is None:
         return False
     tried = ["unshare", "-m", "mount", "-t", "tmpfs", "tmpfs", "/mnt"]
-    return subprocess.run(tried, capture_output=True, timeout=20, check=False).returncode == 0
+    return subprocess.run(tried, capture_output=True, timeout=HANG_S, check=False).returncode == 0
 
 
 @pytest.mark.skipif(not can_mount(), reason="mounting a small file system is not allowed here")
@@ -75,7 +78,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
         cwd=Path(__file__).parents[2],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=HANG_S,
         check=False,
     )
     assert ran.returncode == 0, ran.stdout + ran.stderr

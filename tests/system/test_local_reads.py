@@ -9,11 +9,12 @@ import pyarrow as pa
 import pytest
 
 from bowstring import Admin, Producer
+from bowstring.clients.consumer.local_reader import LocalReader
+from bowstring.clients.consumer.range_reader import RangeReader
 from bowstring.clients.errors import LocalReadsUnavailableError
-from bowstring.clients.local_reader import LocalReader
-from bowstring.clients.local_wire import LocalConnection
-from bowstring.clients.range_reader import RangeReader
-from tests.system.serving import Process, steady_port
+from bowstring.clients.local.wire import LocalConnection
+from tests.support.serving import Process, steady_port
+from tests.support.waiting import HANG_S
 
 RECORDS = 20_000
 
@@ -21,7 +22,7 @@ RECORDS = 20_000
 def fill(bootstrap, first, count):
     with Producer(bootstrap, batch_size=16_384) as producer:
         sent = [producer.send("t", b"%08d" % i + b"x" * 92) for i in range(first, first + count)]
-        assert sent[-1].result(90).offset == first + count - 1
+        assert sent[-1].result(HANG_S).offset == first + count - 1
 
 
 def serve(directory, port, durability):
@@ -49,7 +50,7 @@ def test_a_broker_killed_under_its_readers(tmp_path, durability):
         batches = [next(reader) for _ in range(3)]
         assert broker.stop(signal.SIGKILL) == -signal.SIGKILL
         socket_path = str(tmp_path / "data" / "bowstring.local.sock")
-        with pytest.raises(LocalReadsUnavailableError, match="nobody answers"):
+        with pytest.raises(LocalReadsUnavailableError, match="no process listens"):
             LocalConnection(socket_path)
         broker = serve(tmp_path / "data", port, durability)
         fill(bootstrap, RECORDS, RECORDS)
@@ -120,7 +121,7 @@ def connection_of(path) -> str:
 
 def test_only_the_brokers_user_is_let_in():
     """Only root can become another user; for others, the permissions alone are looked at."""
-    with tempfile.TemporaryDirectory() as directory:
+    with tempfile.TemporaryDirectory(dir="/tmp") as directory:  # TMPDIR may be closed to others
         os.chmod(directory, 0o755)
         broker = serve(Path(directory) / "data", 0, "os")
         try:

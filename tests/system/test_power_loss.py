@@ -14,11 +14,12 @@ import threading
 from pathlib import Path
 
 import pytest
-from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from bowstring.engine.broker.checkpoints import RECOVERY_POINTS, read_offsets
-from tests.system.serving import Process
+from bowstring.engine.storage.checkpoints import RECOVERY_POINTS, read_offsets
+from tests.support.serving import Process
+from tests.support.waiting import HANG_S
 
 TOPIC = "orders"
 PARTITIONS = 4
@@ -128,30 +129,37 @@ def contents(port: int) -> dict[tuple[int, int], int]:
     ended: set[int] = set()
     while len(ended) < PARTITIONS:
         for message in consumer.consume(1000, 1.0):
-            if message.error() is not None:
-                ended.add(message.partition())
-            else:
+            if message.error() is None:
                 found[message.partition(), message.offset()] = int(message.value().split()[0])
+            elif message.error().code() == KafkaError._PARTITION_EOF:
+                ended.add(message.partition())
     consumer.close()
     return found
 
 
 @pytest.mark.parametrize("io", ["io_uring", "pwrite"])
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(1_200)
 def test_what_was_acknowledged_survives_power_loss(tmp_path, io):
     seed = random.randrange(1 << 32)
     print("seed", seed)
     chance = random.Random(seed)
     data = tmp_path / "data"
     options = ["--data", str(data), "--host", "127.0.0.1", "--port", "0", "--set", f"bowstring.wal.io={io}"]
-    options += ["--set", "bowstring.wal.segment.bytes=16777216", "--set", "log.segment.bytes=4194304"]
+    options += [
+        "--set",
+        "bowstring.tail.from.bytes=0",
+        "--set",
+        "bowstring.wal.segment.bytes=16777216",
+        "--set",
+        "log.segment.bytes=4194304",
+    ]
     process = Process(*options)
     admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{process.port}", "log_level": 0})
     admin.create_topics([NewTopic(TOPIC, PARTITIONS)])[TOPIC].result()
     acknowledged: dict[tuple[int, int], int] = {}
     for round_ in range(2):
         load = Load(process.port, round_ * 10_000_000)
-        assert load.enough.wait(60)
+        assert load.enough.wait(HANG_S)
         process.stop(signal.SIGKILL)
         load.end()
         acknowledged |= {(partition, offset): number for number, partition, offset in load.acknowledged}

@@ -18,10 +18,10 @@ import org.apache.kafka.storage.internals.utils.Throttler;
 import org.apache.kafka.storage.log.metrics.BrokerTopicStats;
 
 /**
- * Apache Kafka's own cleaner, run once over the log in a directory that was closed in order.
+ * Runs Apache Kafka's own cleaner once over the log in a directory that was closed cleanly.
  *
- * Arguments: directory, first dirty offset, time in ms, delete.retention.ms, segment.bytes, bytes of the table of
- * keys. Prints: the offset it came to, seconds, and CPU seconds of the thread.
+ * Arguments: directory, first dirty offset, time in ms, delete.retention.ms, segment.bytes, bytes of the key table.
+ * Prints: the end offset of the run, seconds, and CPU seconds of the thread.
  */
 public final class CleanerTool {
     private static final int IO_BYTES = 256 * 1024;

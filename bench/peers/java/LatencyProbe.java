@@ -13,9 +13,9 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 /**
- * What Kafka's EndToEndLatency measures, on a microsecond timer: one record at a time is sent and awaited,
- * then polled for; the clock runs from before send() to after the poll() that returned it. The settings
- * are that tool's (linger.ms 0, fetch.max.wait.ms 0); percentiles leave the warm-up records out.
+ * Measures what Kafka's EndToEndLatency measures, with a microsecond timer: one record at a time is sent and awaited,
+ * then polled for; the clock runs from before send() to after the poll() that returned it. The settings are that tool's
+ * (linger.ms 0, fetch.max.wait.ms 0); percentiles exclude the warm-up records.
  *
  * Arguments: bootstrap servers, topic (1 partition), warm-up records, measured records, acks, record size.
  */

@@ -7,9 +7,9 @@ import java.util.Arrays;
 import org.apache.kafka.common.utils.Exit;
 
 /**
- * Runs command-line tools inside one JVM that stays warm: each line of standard input is a class name and
- * its arguments, separated by tabs. What the tool prints goes to standard output, followed by a line that
- * starts with the byte 4 and says "done" or "failed" and why.
+ * Runs command-line tools inside one warm JVM: each line of standard input is a class name and its arguments, separated
+ * by tabs. The tool's output goes to standard output, followed by a line that starts with the byte 4 and says "done",
+ * or "failed" with the reason.
  */
 public final class ToolHost {
     private static final char END = '\u0004';
@@ -28,7 +28,7 @@ public final class ToolHost {
     }
 
     public static void main(String[] arguments) throws Exception {
-        // Kafka's tools end through Exit; the JVM has to outlive them.
+        // Kafka's tools end through Exit; the JVM must outlive them.
         Exit.setExitProcedure((status, message) -> {
             throw new ToolExit(status, message);
         });

@@ -1,6 +1,6 @@
-"""The messages, one module per API, named for it.
+"""Declares the messages, one module per API.
 
-To add an API: write its module and add one row here. Nothing is imported until it is asked for.
+To add an API, write its module and add one row here. Modules are imported on first use.
 """
 
 API_MODULES: dict[int, str] = {
@@ -94,4 +94,4 @@ API_MODULES: dict[int, str] = {
     91: "alter_share_group_offsets",
     92: "delete_share_group_offsets",
 }
-"""Module name by API key. The classes are its CamelCase with ``Request`` and ``Response``."""
+"""Module name by API key. The class names are its CamelCase with ``Request`` and ``Response``."""

@@ -1,4 +1,4 @@
-"""Tells the controller which log directory holds which replica (KIP-858)."""
+"""Reports to the controller which log directory holds which replica (KIP-858)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is the whole group protocol of KIP-848: join, keep alive, get the assignment, leave."""
+"""Joins, keeps alive and leaves a group of KIP-848, and delivers its assignment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names the cluster, its controller and its brokers or controllers."""
+"""Lists the brokers or controllers of the cluster and names its controller."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Says that the leader of the quorum resigns."""
+"""Announces that the leader of the quorum resigns."""
 
 from __future__ import annotations
 

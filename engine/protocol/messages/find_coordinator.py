@@ -1,4 +1,4 @@
-"""Names the broker that coordinates a group, a transaction or a share partition."""
+"""Returns the broker that coordinates a group, a transaction or a share partition."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Asks which client metrics a broker wants (KIP-714)."""
+"""Requests the client metrics subscription of a broker (KIP-714)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keeps a classic member alive and tells it of a rebalance."""
+"""Keeps a classic member alive and announces rebalances to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gives out producer ids and bumps their epochs (KIP-98, KIP-360)."""
+"""Allocates producer ids and bumps their epochs (KIP-98, KIP-360)."""
 
 from __future__ import annotations
 

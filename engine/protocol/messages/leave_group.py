@@ -1,4 +1,4 @@
-"""Takes members out of a classic group (several at once: KIP-345)."""
+"""Removes members from a classic group (several at once: KIP-345)."""
 
 from __future__ import annotations
 

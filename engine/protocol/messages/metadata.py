@@ -1,4 +1,4 @@
-"""Names the brokers, the topics and the leader of each partition."""
+"""Lists the brokers, the topics and the leader of each partition."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stores the offsets a group has consumed up to."""
+"""Stores the offsets up to which a group has consumed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads the offsets groups have committed (several groups at once: KIP-709)."""
+"""Returns the offsets that groups have committed (several groups at once: KIP-709)."""
 
 from __future__ import annotations
 

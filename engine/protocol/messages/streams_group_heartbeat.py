@@ -1,4 +1,4 @@
-"""Is the group protocol of Kafka Streams: topology up, tasks down (KIP-1071)."""
+"""Joins and keeps alive a group of Kafka Streams; sends the topology and receives tasks (KIP-1071)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hands a classic group its assignment, from the leader to every member."""
+"""Passes the leader's assignment of a classic group to every member."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The records of internal topics: which declaration a record's key or frame names.
+"""Maps the keys and frames of records in internal topics to their declarations.
 
-Nothing is imported until it is asked for. To add a record: write its class and add one row here.
+Modules are imported on first use. To add a record, write its class and add one row here.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ _CLUSTER_METADATA: dict[int, Row] = {
 
 
 class MetadataRecords(Mapping[int, type[MetadataRecord]]):
-    """Record class of __cluster_metadata by the key in its frame."""
+    """Maps record keys of __cluster_metadata to record classes."""
 
     def __init__(self, rows: Mapping[int, Row]) -> None:
         self._rows = rows

@@ -1,4 +1,4 @@
-"""A classic group, its generation and members, in __consumer_offsets."""
+"""Declares the records of a classic group, its generation and members, in __consumer_offsets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Groups of the KIP-848 protocol in __consumer_offsets."""
+"""Declares the records of KIP-848 groups in __consumer_offsets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What classic consumers put into JoinGroup and SyncGroup: subscription and assignment."""
+"""Declares what classic consumers put into JoinGroup and SyncGroup: subscription and assignment."""
 
 from __future__ import annotations
 

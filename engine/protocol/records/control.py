@@ -1,4 +1,4 @@
-"""Control records: transaction markers and those of the metadata quorum."""
+"""Declares control records: transaction markers and those of the metadata quorum."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Records of control batches: what their keys say, and the value of transaction markers (KIP-98, KIP-595)."""
+"""Encodes and decodes keys of control records and values of transaction markers (KIP-98, KIP-595)."""
 
 from __future__ import annotations
 
 from enum import IntEnum
 
-from bowstring._native.codec import ProtocolError, decode, encode
+from bowstring._native.protocol.message_codec import ProtocolError, decode, encode
 from bowstring.engine.protocol.records.control import ControlRecordTypeSchema, EndTxnMarker
 
 Buffer = bytes | bytearray | memoryview
@@ -14,7 +14,7 @@ _PREFIX = _VERSION.to_bytes(2, "big")
 
 
 class ControlRecordType(IntEnum):
-    """What a control record is."""
+    """Type of a control record."""
 
     ABORT = 0
     COMMIT = 1
@@ -26,12 +26,13 @@ class ControlRecordType(IntEnum):
 
 
 def encode_control_key(record_type: ControlRecordType) -> bytes:
-    """Key of a control record: version, then type."""
+    """Encodes the key of a control record: version, then type."""
     return _PREFIX + encode(ControlRecordTypeSchema(type=int(record_type)), _VERSION)
 
 
 def decode_control_key(data: Buffer) -> ControlRecordType | None:
-    """Type of a control record; None for one not known. Bytes after the type belong to later versions.
+    """Decodes the type of a control record; None for an unknown one. Bytes after the type belong to later
+    versions.
 
     Raises:
         ProtocolError: the key is shorter than version and type.
@@ -43,12 +44,14 @@ def decode_control_key(data: Buffer) -> ControlRecordType | None:
 
 
 def encode_end_txn_marker(coordinator_epoch: int) -> bytes:
-    """Value of a commit or abort marker: version, then the epoch of the transaction coordinator."""
+    """Encodes the value of a commit or abort marker: version, then the epoch of the transaction
+    coordinator.
+    """
     return _PREFIX + encode(EndTxnMarker(coordinator_epoch=coordinator_epoch), _VERSION)
 
 
 def decode_end_txn_marker(data: Buffer) -> int:
-    """The coordinator epoch in a commit or abort marker. Later versions may add bytes at the end.
+    """Decodes the coordinator epoch of a commit or abort marker. Later versions may add bytes at the end.
 
     Raises:
         ProtocolError: the value is shorter than version and epoch.

@@ -1,12 +1,12 @@
-"""Records of the coordinators' topics, as bytes: two bytes of prefix, then the message.
+"""Encodes and decodes records of the coordinators' topics: two bytes of prefix, then the message.
 
-A key's prefix is its record type, a value's prefix its own version. A record without a value deletes what
-its key names.
+The prefix of a key is its record type, that of a value its version. A record without a value is a tombstone
+for its key.
 """
 
 from __future__ import annotations
 
-from bowstring._native.codec import ProtocolError, decode, encode
+from bowstring._native.protocol.message_codec import ProtocolError, decode, encode
 from bowstring.engine.protocol.records import CoordinatorRecords
 from bowstring.engine.protocol.schema import CoordinatorKey, CoordinatorValue
 
@@ -16,7 +16,7 @@ _KEY_VERSION = 0
 
 
 def encode_key(key: CoordinatorKey) -> bytes:
-    """Record type, then the key.
+    """Encodes the record type, then the key.
 
     Raises:
         ProtocolError: a field does not fit.
@@ -25,7 +25,7 @@ def encode_key(key: CoordinatorKey) -> bytes:
 
 
 def encode_value(value: CoordinatorValue, version: int) -> bytes:
-    """Version, then the value in that version.
+    """Encodes the version, then the value in that version.
 
     Raises:
         ProtocolError: the version is not declared, or a field does not fit it.
@@ -35,10 +35,10 @@ def encode_value(value: CoordinatorValue, version: int) -> bytes:
 
 
 def decode_key(records: CoordinatorRecords, data: Buffer) -> CoordinatorKey | None:
-    """The key of a record; None when its type is not known, which a newer coordinator may have written.
+    """Decodes the key of a record; None for an unknown type, which a newer coordinator may have written.
 
     Raises:
-        ProtocolError: the bytes are no key of that type.
+        ProtocolError: the bytes are not a key of that type.
     """
     record_type = _prefix(data, f"key in {records.topic}")
     if record_type not in records:
@@ -47,10 +47,10 @@ def decode_key(records: CoordinatorRecords, data: Buffer) -> CoordinatorKey | No
 
 
 def decode_value(declared: type[CoordinatorValue], data: Buffer) -> CoordinatorValue:
-    """The value of a record whose key said that it is `declared`.
+    """Decodes the value of a record whose key says that it is a `declared`.
 
     Raises:
-        ProtocolError: the version is not declared, or the bytes are no such value.
+        ProtocolError: the version is not declared, or the bytes are malformed.
     """
     return decode(declared, _prefix(data, declared.__name__), data, 2)
 
@@ -58,7 +58,8 @@ def decode_value(declared: type[CoordinatorValue], data: Buffer) -> CoordinatorV
 def decode_record(
     records: CoordinatorRecords, key: Buffer, value: Buffer | None
 ) -> tuple[CoordinatorKey, CoordinatorValue | None] | None:
-    """Key and value of a record, the value None in a tombstone; None for a record type not known.
+    """Decodes key and value of a record. The value of a tombstone is None. Returns None for an unknown record
+    type.
 
     Raises:
         ProtocolError: key or value is malformed.

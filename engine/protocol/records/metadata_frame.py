@@ -1,4 +1,5 @@
-"""Records of __cluster_metadata, as bytes: a frame of three unsigned varints, then the record (KIP-631).
+"""Encodes and decodes records of __cluster_metadata: a frame of three unsigned varints, then the record
+(KIP-631).
 
 The varints are the frame's own version, the record's key and the record's version.
 """
@@ -7,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from bowstring._native.codec import ProtocolError, decode, encode
+from bowstring._native.protocol.message_codec import ProtocolError, decode, encode
 from bowstring.engine.protocol.records import CLUSTER_METADATA
 from bowstring.engine.protocol.schema import MetadataRecord
 
@@ -15,7 +16,7 @@ Buffer = bytes | bytearray | memoryview
 
 FRAME_VERSION = 1
 _MAX_VARINT_BYTES = 3
-"""Enough for the 15 bits that keys and versions have."""
+"""Enough for the 15 bits of keys and versions."""
 
 
 class FramedRecord(NamedTuple):
@@ -26,7 +27,7 @@ class FramedRecord(NamedTuple):
 
 
 def encode_metadata_record(record: MetadataRecord, version: int) -> bytes:
-    """Frame and record.
+    """Encodes frame and record.
 
     Raises:
         ProtocolError: the version is not declared, or a field does not fit it.
@@ -36,17 +37,17 @@ def encode_metadata_record(record: MetadataRecord, version: int) -> bytes:
 
 
 def decode_metadata_record(data: Buffer) -> FramedRecord:
-    """The record in a frame.
+    """Decodes the record in a frame.
 
     Raises:
         ProtocolError: unknown frame version, record or record version, or malformed bytes.
     """
     frame_version, at = _read_varint(data, 0, "frame_version")
     if frame_version != FRAME_VERSION:
-        raise _trouble("frame_version", 0, f"is {frame_version}, only {FRAME_VERSION} is known")
+        raise _trouble("frame_version", 0, f"is {frame_version}, but only {FRAME_VERSION} is supported")
     key, end = _read_varint(data, at, "api_key")
     if key not in CLUSTER_METADATA:
-        raise _trouble("api_key", at, f"{key} is no record of this version of Kafka")
+        raise _trouble("api_key", at, f"{key} is not a record of this version of Kafka")
     version, at = _read_varint(data, end, "api_version")
     return FramedRecord(decode(CLUSTER_METADATA[key], version, data, at), version)
 

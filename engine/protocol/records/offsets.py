@@ -1,4 +1,4 @@
-"""Committed offsets in __consumer_offsets."""
+"""Declares committed offsets in __consumer_offsets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A principal as brokers forward it inside Envelope."""
+"""Declares a principal as brokers forward it inside Envelope."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Share groups in __consumer_offsets (KIP-932)."""
+"""Declares the records of share groups in __consumer_offsets (KIP-932)."""
 
 from __future__ import annotations
 

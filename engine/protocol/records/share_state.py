@@ -1,4 +1,4 @@
-"""Delivery state of share partitions in __share_group_state (KIP-932)."""
+"""Declares the delivery state of share partitions in __share_group_state (KIP-932)."""
 
 from __future__ import annotations
 

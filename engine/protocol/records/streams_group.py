@@ -1,4 +1,4 @@
-"""Streams groups in __consumer_offsets (KIP-1071)."""
+"""Declares the records of streams groups in __consumer_offsets (KIP-1071)."""
 
 from __future__ import annotations
 

@@ -1,11 +1,14 @@
-"""The clients for asyncio: the surface of bowstring's own, awaitable.
+"""Provides the clients for asyncio, with the methods of bowstring's own clients as coroutines.
 
     async with bowstring.aio.Producer("localhost:9092") as producer:
         metadata = await producer.send("greetings", b"hello")
 
-They stand on the threaded clients and share their logic, settings and errors; see docs/clients.md. Each
-client belongs to the event loop that first uses it. No call blocks the loop: names are resolved, brokers
-connected and metadata fetched in threads of the client's own.
+They wrap the threaded clients and share their logic, settings and errors; see docs/guide/clients.md.
+Each client belongs to the event loop that first uses it. No call blocks the loop: the client's own
+threads resolve names, connect to brokers and fetch metadata.
+
+Imported by: the public names of bowstring.
+May import: clients, clients.admin, clients.arrow, clients.consumer, clients.producer.
 """
 
 from __future__ import annotations

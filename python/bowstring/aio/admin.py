@@ -1,4 +1,4 @@
-"""Admin for asyncio: the calls of bowstring.Admin, each a coroutine."""
+"""Implements Admin for asyncio: the calls of bowstring.Admin as coroutines."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ import weakref
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from bowstring.aio.worker import Worker, WorkersClient, awaited, same_arguments
-from bowstring.clients.admin import Admin as ThreadedAdmin
+from bowstring.aio.worker import Worker, WorkersClient, awaited, listen_on_loop, same_arguments
+from bowstring.clients.admin.admin import Admin as ThreadedAdmin
 
 T = TypeVar("T")
 
 
 class Admin(WorkersClient):
-    """Looks at a cluster and changes it; belongs to one event loop, any number of its tasks may share it.
+    """Inspects and changes a cluster. Belongs to one event loop; any number of its tasks may share it.
 
-    Takes the arguments of `bowstring.Admin`, and its methods have theirs. Calls are made one after the other;
-    one that is cancelled may take effect all the same.
+    Takes the arguments of `bowstring.Admin`; its methods take those of Admin's methods. Calls run one after
+    another; a cancelled call may still take effect.
 
-    Example:
+    Examples:
         >>> async def main():
         ...     async with bowstring.aio.Admin("localhost:9092") as admin:
         ...         await admin.create_topic("async-greetings", partitions=3)
@@ -32,6 +32,8 @@ class Admin(WorkersClient):
     def __init__(self, *args: Any, **keywords: Any):
         self._admin = ThreadedAdmin(*args, **keywords)
         self._worker = Worker("Admin")
+        client = self._admin
+        self._listener = listen_on_loop(client.troubles, self._worker, client.listener)
         self._finalizer = weakref.finalize(self, self._worker.stop)
 
     async def _call(self, method: Callable[..., T], *args: Any, **keywords: Any) -> T:
@@ -62,7 +64,7 @@ class Admin(WorkersClient):
     group_lag = awaited(ThreadedAdmin.group_lag)
 
     async def close(self) -> None:
-        """Closes the connections after the calls that are under way."""
+        """Closes the connections after the calls in progress."""
         if self._finalizer.detach() is not None:
             try:
                 await self._worker.call(self._admin.close, required=True)

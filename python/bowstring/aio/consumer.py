@@ -1,20 +1,24 @@
-"""Consumer for asyncio: one thread polls for it, whole batches of records cross to the loop."""
+"""Implements Consumer for asyncio: one thread polls, and passes whole batches of records to the loop."""
 
 from __future__ import annotations
 
 import functools
+import logging
 import time
 import weakref
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-from bowstring.aio.worker import Worker, WorkersClient, awaited, same_arguments
-from bowstring.clients.arrow_columns import pyarrow
-from bowstring.clients.consumer import Consumer as ThreadedConsumer
-from bowstring.clients.consumer import RawBatches
-from bowstring.clients.membership import Listener
+from bowstring.aio.worker import Worker, WorkersClient, awaited, listen_on_loop, same_arguments
+from bowstring.clients.arrow.columns import pyarrow
+from bowstring.clients.consumer.consumer import Consumer as ThreadedConsumer
+from bowstring.clients.consumer.coordinator import Listener
+from bowstring.clients.consumer.poll import RawBatches
+from bowstring.clients.errors import ClientError
 from bowstring.clients.records import OffsetAndMetadata, Record, TopicPartition
+from bowstring.clients.timeouts import most_records, seconds
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,9 +28,11 @@ T = TypeVar("T")
 AsyncListener = Callable[[list[TopicPartition]], Awaitable[object] | object]
 Positions = dict[TopicPartition, int]
 
+_log = logging.getLogger("bowstring.consumer")
+
 
 class Taken(NamedTuple, Generic[T]):
-    """What a poll took, and the positions on both sides of it."""
+    """The result of a poll, and the positions before and after it."""
 
     records: T
     before: Positions
@@ -36,11 +42,11 @@ class Taken(NamedTuple, Generic[T]):
 class Consumer(WorkersClient):
     """Reads records; belongs to one event loop.
 
-    Takes the arguments of `bowstring.Consumer`, and its methods have theirs; those that ask brokers or change
-    what is read are coroutines. A poll that is cancelled loses nothing: what it had taken is read again by
-    the next. While a poll waits, the other calls are served.
+    Takes the arguments of `bowstring.Consumer`; its methods take those of Consumer's methods. Methods that
+    ask brokers or change what is read are coroutines. A cancelled poll loses nothing: the next poll reads the
+    same records again. Other calls are served while a poll waits.
 
-    Example:
+    Examples:
         >>> async def main():
         ...     async with bowstring.aio.Consumer("localhost:9092", auto_offset_reset="earliest") as consumer:
         ...         await consumer.assign([("greetings", 0)])
@@ -55,16 +61,23 @@ class Consumer(WorkersClient):
     def __init__(self, *args: Any, **keywords: Any):
         self._consumer = ThreadedConsumer(*args, **keywords)
         self._worker = Worker("Consumer", self._consumer.wakeup)
-        # Taken from the consumer by iteration and not handed out yet; its positions are behind them.
+        client = self._consumer
+        self._listener = listen_on_loop(client.troubles, self._worker, client.listener)
+        # Records that iteration has taken from the consumer and not yielded yet; the positions are after
+        # them.
         self._unread: deque[Record] = deque()
+        # The unfinished records that were returned last; None: the last poll's records are unfinished.
+        self._at_hand: list[Record] | None = []
         self._closed = False
         self._finalizer = weakref.finalize(self, self._worker.stop, wait=True)
 
     async def _call(self, method: Callable[..., T], *args: Any, **keywords: Any) -> T:
         return await self._worker.call(functools.partial(method, self._consumer, *args, **keywords))
 
-    async def _settled_call(self, method: Callable[..., T], *args: Any, **keywords: Any) -> T:
-        """A call that needs the positions to be the reader's own: what is unread goes back first."""
+    async def _call_at_position(self, method: Callable[..., T], *args: Any, **keywords: Any) -> T:
+        """Makes a call that needs the positions of the caller: first returns unread records to the
+        consumer.
+        """
         self._give_back()
         return await self._call(method, *args, **keywords)
 
@@ -79,13 +92,13 @@ class Consumer(WorkersClient):
         on_revoked: AsyncListener | None = None,
         on_lost: AsyncListener | None = None,
     ) -> None:
-        """As `bowstring.Consumer.subscribe`; the listeners are functions or coroutine functions.
+        """Like `bowstring.Consumer.subscribe`; the listeners are functions or coroutine functions.
 
-        They run on the loop while the poll that led to them waits, and may commit and seek.
+        They run on the loop while the poll that caused them waits, and may commit and seek.
         """
         listeners = {"on_assigned": on_assigned, "on_revoked": on_revoked, "on_lost": on_lost}
         on_loop = {name: self._on_loop(listener) for name, listener in listeners.items()}
-        await self._settled_call(ThreadedConsumer.subscribe, topics, pattern=pattern, **on_loop)
+        await self._call_at_position(ThreadedConsumer.subscribe, topics, pattern=pattern, **on_loop)
 
     def _on_loop(self, listener: AsyncListener | None) -> Listener | None:
         if listener is None:
@@ -94,69 +107,75 @@ class Consumer(WorkersClient):
         return lambda partitions: worker.on_loop(functools.partial(listener, partitions))
 
     async def assign(self, partitions: Iterable[TopicPartition | tuple[str, int]]) -> None:
-        """As `bowstring.Consumer.assign`."""
-        await self._settled_call(ThreadedConsumer.assign, list(partitions))
+        """Like `bowstring.Consumer.assign`."""
+        await self._call_at_position(ThreadedConsumer.assign, list(partitions))
 
     async def unsubscribe(self) -> None:
-        """As `bowstring.Consumer.unsubscribe`."""
-        await self._settled_call(ThreadedConsumer.unsubscribe)
+        """Like `bowstring.Consumer.unsubscribe`."""
+        await self._call_at_position(ThreadedConsumer.unsubscribe)
 
     async def pause(self, *partitions: TopicPartition) -> None:
-        """As `bowstring.Consumer.pause`."""
-        await self._settled_call(ThreadedConsumer.pause, *partitions)
+        """Like `bowstring.Consumer.pause`."""
+        await self._call_at_position(ThreadedConsumer.pause, *partitions)
 
     resume = awaited(ThreadedConsumer.resume)
     partitions_for = awaited(ThreadedConsumer.partitions_for)
 
     def assignment(self) -> set[TopicPartition]:
-        """The partitions that are read now."""
+        """The assigned partitions."""
         return self._consumer.assignment()
 
     def subscription(self) -> set[str]:
-        """The topics subscribed to."""
+        """The subscribed topics."""
         return self._consumer.subscription()
 
     def paused(self) -> set[TopicPartition]:
-        """Those that are paused."""
+        """The paused partitions."""
         return self._consumer.paused()
 
     # ------------------------------------------------------------ reading
 
-    async def poll(self, max_records: int | None = None, timeout: float = 1.0) -> list[Record]:
-        """As `bowstring.Consumer.poll`."""
+    async def poll(self, timeout: float | None = 1.0, *, max_records: int | None = None) -> list[Record]:
+        """Like `bowstring.Consumer.poll`."""
         if self._unread:
-            count = min(len(self._unread), max_records or len(self._unread))
-            return [self._unread.popleft() for _ in range(count)]
-        return await self._read(lambda: self._consumer.poll(max_records, 0), timeout) or []
+            count = min(len(self._unread), most_records(max_records, len(self._unread)))
+            self._at_hand = [self._unread.popleft() for _ in range(count)]
+            return self._at_hand.copy()
+        return await self._read(lambda: self._consumer.poll(0, max_records=max_records), timeout) or []
 
-    async def poll_batches(self, timeout: float = 1.0) -> list[RawBatches]:
-        """As `bowstring.Consumer.poll_batches`."""
+    async def poll_batches(self, timeout: float | None = 1.0) -> list[RawBatches]:
+        """Like `bowstring.Consumer.poll_batches`."""
         return await self._read(lambda: self._consumer.poll_batches(0), timeout) or []
 
     async def poll_arrow(
         self,
+        timeout: float | None = 1.0,
+        *,
         max_records: int | None = None,
         max_bytes: int | None = None,
-        timeout: float = 1.0,
-        *,
         columns: Iterable[str] | None = None,
         layout: str = "binary",
         timestamp_unit: str = "ms",
     ) -> pa.RecordBatch:
-        """As `bowstring.Consumer.poll_arrow`: records that have arrived, as one batch of columns."""
+        """Like `bowstring.Consumer.poll_arrow`: returns arrived records as one batch of columns."""
         consumer = self._consumer
         names = None if columns is None else tuple(columns)
 
         def take() -> pa.RecordBatch:
             return consumer.poll_arrow(
-                max_records, max_bytes, 0, columns=names, layout=layout, timestamp_unit=timestamp_unit
+                0,
+                max_records=max_records,
+                max_bytes=max_bytes,
+                columns=names,
+                layout=layout,
+                timestamp_unit=timestamp_unit,
             )
 
         batch = await self._read(take, timeout)
         if batch is not None:
             return batch
         schema = consumer.arrow_schema(columns=names, layout=layout, timestamp_unit=timestamp_unit)
-        # Made of nulls: from Python values pyarrow would first import pandas, and hold up the loop.
+        # Built from nulls: pyarrow imports pandas to convert Python values, which would block the loop.
         columns_of_none = [pyarrow().nulls(0, field.type) for field in schema]
         return pyarrow().RecordBatch.from_arrays(columns_of_none, schema=schema)
 
@@ -170,17 +189,22 @@ class Consumer(WorkersClient):
         layout: str = "binary",
         timestamp_unit: str = "ms",
     ) -> AsyncGenerator[pa.RecordBatch, None]:
-        """The records to come as Arrow batches: `async for batch in consumer.batches()`.
+        """Yields future records as Arrow batches: `async for batch in consumer.batches()`.
 
-        What `bowstring.Consumer.to_reader` is to threads. It ends when nothing has come for `timeout`
-        seconds; None: when the consumer is closed. The position moves as batches are handed out.
+        The counterpart of `bowstring.Consumer.to_reader`. It ends when no records have come for `timeout`
+        seconds; with None, when the consumer is closed. The position moves as batches are returned.
+
+        Args:
+            max_records, max_bytes: most rows and bytes of one batch, as for `poll_arrow`.
+            timeout: seconds without records after which the iteration ends; None for never.
+            columns, layout, timestamp_unit: as for `bowstring.Consumer.poll_arrow`.
         """
         names = None if columns is None else tuple(columns)
         while not self._closed:
             batch = await self.poll_arrow(
-                max_records,
-                max_bytes,
                 1.0 if timeout is None else timeout,
+                max_records=max_records,
+                max_bytes=max_bytes,
                 columns=names,
                 layout=layout,
                 timestamp_unit=timestamp_unit,
@@ -190,11 +214,12 @@ class Consumer(WorkersClient):
             elif timeout is not None:
                 return
 
-    async def _read(self, take: Callable[[], T], timeout: float) -> T | None:
-        """Waits until `take`, a poll that waits for nothing, finds something; None when time is over."""
-        deadline = time.monotonic() + timeout
+    async def _read(self, take: Callable[[], T], timeout: float | None) -> T | None:
+        """Waits until `take`, a poll without waiting, finds something; returns None when time is over."""
+        left = seconds(timeout)
+        deadline = time.monotonic() + left
         self._give_back()
-        left = timeout
+        self._at_hand = []
         while True:
             taken: Taken[T] | None = await self._worker.call(
                 functools.partial(self._take, take, max(0.0, left)),
@@ -202,20 +227,24 @@ class Consumer(WorkersClient):
                 interruptible=True,
             )
             if taken is not None and taken.records:
+                self._at_hand = None
                 return taken.records
             left = deadline - time.monotonic()
             if left <= 0:
                 return None
 
     async def __anext__(self) -> Record:
+        self._at_hand = []
         while not self._unread:
             if self._closed:
                 raise StopAsyncIteration
             self._unread.extend(await self.poll())
-        return self._unread.popleft()
+        record = self._unread.popleft()
+        self._at_hand = [record]
+        return record
 
     def __aiter__(self) -> AsyncIterator[Record]:
-        """Records without end; ends when the consumer is closed in between."""
+        """Yields records without end; ends when the consumer is closed meanwhile."""
         return self
 
     # ------------------------------------------------------------ on the thread
@@ -229,7 +258,7 @@ class Consumer(WorkersClient):
         return Taken(records, before, consumer.positions())
 
     def _put_back(self, taken: Taken[Any] | None) -> None:
-        """Nobody received these: the positions go back, where nobody moved them since."""
+        """Moves positions back after nobody received the records, unless they were moved since."""
         if taken is not None:
             now = self._consumer.positions()
             moved = {p: at for p, at in taken.after.items() if taken.before.get(p, at) != at == now.get(p)}
@@ -250,39 +279,39 @@ class Consumer(WorkersClient):
         return found
 
     def _give_back(self) -> None:
-        """What is unread is read again by what comes next."""
+        """Returns unread records to the consumer, so that the next call reads them again."""
         if self._unread:
             unread = self._first_unread()
             self._unread.clear()
             self._worker.post(functools.partial(self._seek, unread))
 
     async def seek(self, partition: TopicPartition | tuple[str, int], offset: int) -> None:
-        """As `bowstring.Consumer.seek`."""
-        await self._settled_call(ThreadedConsumer.seek, partition, offset)
+        """Like `bowstring.Consumer.seek`."""
+        await self._call_at_position(ThreadedConsumer.seek, partition, offset)
 
     async def seek_to_beginning(self, *partitions: TopicPartition) -> None:
-        """As `bowstring.Consumer.seek_to_beginning`."""
-        await self._settled_call(ThreadedConsumer.seek_to_beginning, *partitions)
+        """Like `bowstring.Consumer.seek_to_beginning`."""
+        await self._call_at_position(ThreadedConsumer.seek_to_beginning, *partitions)
 
     async def seek_to_end(self, *partitions: TopicPartition) -> None:
-        """As `bowstring.Consumer.seek_to_end`."""
-        await self._settled_call(ThreadedConsumer.seek_to_end, *partitions)
+        """Like `bowstring.Consumer.seek_to_end`."""
+        await self._call_at_position(ThreadedConsumer.seek_to_end, *partitions)
 
     async def position(
         self, partition: TopicPartition | tuple[str, int], timeout: float | None = None
     ) -> int:
-        """As `bowstring.Consumer.position`."""
+        """Like `bowstring.Consumer.position`."""
         known = self._first_unread().get(TopicPartition(*partition))
         if known is not None:
             return known
-        return await self._settled_call(ThreadedConsumer.position, partition, timeout)
+        return await self._call_at_position(ThreadedConsumer.position, partition, timeout)
 
     def positions(self) -> Positions:
-        """Where reading goes on in every assigned partition whose position is known; asks nobody."""
+        """Returns the known position of every assigned partition, without a request."""
         return {**self._consumer.positions(), **self._first_unread()}
 
     def lag(self, partition: TopicPartition) -> int | None:
-        """Records between the position and the end as last told by the broker; None while unknown."""
+        """Returns the number of records between the position and the last known end; None while unknown."""
         lag = self._consumer.lag(partition)
         unread = self._first_unread().get(partition)
         if lag is None or unread is None:
@@ -303,7 +332,7 @@ class Consumer(WorkersClient):
         asynchronous: bool = False,
         timeout: float | None = None,
     ) -> None:
-        """As `bowstring.Consumer.commit`; without offsets it stores how far records were handed out."""
+        """Like `bowstring.Consumer.commit`; without offsets it commits the records returned so far."""
         unread = self._first_unread()
 
         def call() -> None:
@@ -314,14 +343,40 @@ class Consumer(WorkersClient):
 
     # ------------------------------------------------------------ the end
 
-    async def close(self) -> None:
-        """Commits (with enable_auto_commit), leaves the group and closes the connections."""
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            await self.close()
+            return
+        try:
+            self._take_back()
+            await self.close()
+        except ClientError as failure:  # the exception of the block takes precedence
+            _log.warning("closing the consumer failed, so its last commit may be missing: %s", failure)
+
+    def _take_back(self) -> None:
+        """Moves positions back before the records returned last, which are unfinished."""
+        if self._closed:
+            return
+        if self._at_hand is None:
+            self._worker.post(self._consumer.take_back)
+        else:
+            self._unread.extendleft(reversed(self._at_hand))
+        self._at_hand = []
+
+    async def close(self, autocommit: bool = True) -> None:
+        """Commits (with enable_auto_commit), leaves the group and closes the connections.
+
+        An `async with` block that ends by an exception, including a task's cancellation, does not commit the
+        records returned last; see `bowstring.Consumer.close`.
+        """
         if self._closed:
             return
         self._closed = True
         try:
             self._give_back()
-            await self._worker.call(self._consumer.close, required=True)
+            await self._worker.call(functools.partial(self._consumer.close, autocommit), required=True)
         finally:
             self._finalizer.detach()
             self._worker.stop()

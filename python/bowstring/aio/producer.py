@@ -1,4 +1,6 @@
-"""Producer for asyncio: records go straight into the threaded producer's batches, no thread hop each."""
+"""Implements Producer for asyncio: records go straight into the threaded producer's batches, without a thread
+switch for each.
+"""
 
 from __future__ import annotations
 
@@ -12,27 +14,28 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any, Concatenate, NamedTuple, ParamSpec
 
-from bowstring.aio.worker import Worker, WorkersClient, in_thread, post, same_arguments
-from bowstring.clients.accumulator import BatchesFuture, RecordFuture
-from bowstring.clients.batches import RECORD_OVERHEAD_BYTES
+from bowstring.aio.worker import Worker, WorkersClient, in_thread, listen_on_loop, post, same_arguments
 from bowstring.clients.errors import BufferFullError, ClientTimeoutError, ClosedError
-from bowstring.clients.producer import HeadersLike
-from bowstring.clients.producer import Producer as ThreadedProducer
+from bowstring.clients.producer.batches import BatchesFuture, RecordFuture
+from bowstring.clients.producer.encoded_batches import RECORD_OVERHEAD_BYTES
+from bowstring.clients.producer.producer import HeadersLike
+from bowstring.clients.producer.producer import Producer as ThreadedProducer
 from bowstring.clients.records import RecordMetadata
+from bowstring.clients.timeouts import bounded
 
 P = ParamSpec("P")
 
-# Of buffer_memory: what must be free before those that wait for room go on, so that they go many at a time.
+# 1 / this share of buffer_memory must be free before waiting records continue, so that many continue at once.
 ROOM_SHARE = 8
 
 
 def _acknowledged(
     method: Callable[Concatenate[Any, P], BatchesFuture],
 ) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, list[RecordMetadata]]]:
-    """A coroutine method with the arguments of a bulk send, which awaits the acknowledgement.
+    """Returns a coroutine method with the arguments of a bulk send that awaits the acknowledgement.
 
-    The columns are encoded in the producer's own thread; backpressure is felt there. Returns the first offset
-    of each batch that was made of them. Cancelled, they are sent all the same.
+    The producer's thread encodes the columns; backpressure applies there. Returns the first offset of each
+    batch. When cancelled, the records are sent anyway.
     """
 
     async def call(self: Any, /, *args: P.args, **keywords: P.kwargs) -> list[RecordMetadata]:
@@ -45,7 +48,7 @@ def _acknowledged(
 
 
 class Waiting(NamedTuple):
-    """A record that cannot be taken yet: no metadata, or no room."""
+    """A record that cannot be accepted yet, for lack of metadata or memory."""
 
     future: asyncio.Future[RecordMetadata]
     arguments: dict[str, Any]
@@ -53,16 +56,16 @@ class Waiting(NamedTuple):
 
 
 class Producer(WorkersClient):
-    """Sends records to a cluster; belongs to one event loop, any number of its tasks may share it.
+    """Sends records to a cluster. Belongs to one event loop; any number of its tasks may share it.
 
-    Takes the arguments of `bowstring.Producer`. `send` never blocks: it returns a future of where the record
-    went, to be awaited at once or, for speed, many together. Records of a topic that is not known yet, and
-    those for which buffer_memory has no room, wait in line at most max_block_ms; when another buffer_memory
-    of them wait, further ones fail with BufferFullError: await some of the futures first.
+    Takes the arguments of `bowstring.Producer`. `send` never blocks. It returns a future of the record's
+    position; await it at once, or many together for speed. Records of an unknown topic, and records for which
+    buffer_memory has no room, wait in a queue for at most max_block_ms. When another buffer_memory of them
+    wait, further ones fail with BufferFullError: await some of the futures first.
 
-    Cancelling a future, or the task that awaits it, gives up the answer; the record is sent all the same.
+    Cancelling a future, or the task that awaits it, drops the answer; the record is sent anyway.
 
-    Example:
+    Examples:
         >>> async def main():
         ...     async with bowstring.aio.Producer("localhost:9092") as producer:
         ...         metadata = await producer.send("async-greetings", b"hello", key=b"me", partition=0)
@@ -76,11 +79,14 @@ class Producer(WorkersClient):
     @same_arguments(ThreadedProducer.__init__)
     def __init__(self, *args: Any, **keywords: Any):
         self._producer = ThreadedProducer(*args, **keywords)
-        # Used here instead of there, to know how large a record is before it is given away.
+        # Serialize here instead of in the threaded producer, to get the size of a record before it is handed
+        # over.
         self._value_serializer, self._producer.value_serializer = self._producer.value_serializer, None
         self._key_serializer, self._producer.key_serializer = self._producer.key_serializer, None
         self._serializes = self._value_serializer is not None or self._key_serializer is not None
         self._worker = Worker("Producer")
+        client = self._producer
+        self._listener = listen_on_loop(client.troubles, self._worker, client.listener)
         self._outcomes: Outcomes | None = None
         self._lines: dict[str, deque[Waiting]] = {}
         self._waiting_bytes = 0
@@ -100,9 +106,9 @@ class Producer(WorkersClient):
         timestamp: int | None = None,
         partition: int | None = None,
     ) -> asyncio.Future[RecordMetadata]:
-        """Takes a record for `topic`; the future tells where it went, or raises why it did not get there.
+        """Sends a record to `topic`; the future returns its position, or raises why it was not delivered.
 
-        The arguments are those of `bowstring.Producer.send`. All that goes wrong is raised by the future.
+        The arguments are those of `bowstring.Producer.send`. All errors are raised by the future.
         """
         loop = asyncio.get_running_loop()
         if loop is not self._worker.loop or self._outcomes is None:
@@ -115,7 +121,7 @@ class Producer(WorkersClient):
         if self._serializes or value.__class__ is not bytes or not (key is None or key.__class__ is bytes):
             try:
                 value, key = self._serialized(value, key)
-            except Exception as error:  # the serializer's, and the record's
+            except Exception as error:  # errors of the serializer, and of the record
                 future.set_exception(error)
                 return future
         size = RECORD_OVERHEAD_BYTES + _length(value) + (_length(key) if key is not None else 0)
@@ -141,7 +147,7 @@ class Producer(WorkersClient):
         return future
 
     def _serialized(self, value: Any, key: Any) -> tuple[Any, Any]:
-        """Bytes of both where that takes no copy of them; their size has to be known before `send`."""
+        """Returns both as bytes, without a copy if possible; their size must be known before `send`."""
         if self._value_serializer is not None:
             value = self._value_serializer(value)
         if self._key_serializer is not None:
@@ -159,7 +165,7 @@ class Producer(WorkersClient):
         acknowledged: asyncio.Future[None] = loop.create_future()
         total = len(sent.batches)
         if total:
-            arrived = itertools.count(1)  # one step at a time, in whichever thread
+            arrived = itertools.count(1)  # atomic in any thread
 
             def done(_: object) -> None:
                 if next(arrived) == total:
@@ -169,7 +175,7 @@ class Producer(WorkersClient):
             await acknowledged
         return sent.result(0)
 
-    # ------------------------------------------------------------ the line
+    # ------------------------------------------------------------ the queue
 
     def _stand_in_line(
         self, future: asyncio.Future[RecordMetadata], topic: str, arguments: dict[str, Any], size: int
@@ -178,8 +184,9 @@ class Producer(WorkersClient):
         if self._waiting_bytes + size > limit:
             future.set_exception(
                 BufferFullError(
-                    f"{self._waiting_bytes} bytes of records wait for room or metadata, and "
-                    f"buffer_memory={limit} allows no more: await the futures of send(), or raise it"
+                    f"{self._waiting_bytes} bytes of records wait for memory or metadata, and "
+                    f"buffer_memory={limit} allows no more: await the futures of send(), or raise "
+                    "buffer_memory"
                 )
             )
             return
@@ -193,9 +200,9 @@ class Producer(WorkersClient):
         line.append(Waiting(future, arguments, size))
 
     async def _attend(self, topic: str, line: deque[Waiting]) -> None:
-        """Sends the records that wait in line for a topic, in order, until there are no more of them.
+        """Sends the records that wait for a topic, in order, until none are left.
 
-        The wait itself is the threaded producer's, in a thread, with its limits and errors.
+        The threaded producer waits, in a thread, with its limits and errors.
         """
         producer = self._producer
         try:
@@ -209,7 +216,7 @@ class Producer(WorkersClient):
                         raise
                 while line and not producer.would_block(topic, line[0].size_bytes):
                     self._leave_line(topic, line.popleft())
-        except Exception as error:  # belongs to the records that wait
+        except Exception as error:  # the error is raised by the futures of the waiting records
             for waiting in line:
                 _fail(waiting.future, error)
         finally:
@@ -221,7 +228,7 @@ class Producer(WorkersClient):
         self._waiting_bytes -= waiting.size_bytes
         try:
             sent = self._producer.send(topic, **waiting.arguments)
-        except Exception as error:  # belongs to this record
+        except Exception as error:  # the error is raised by this record's future
             _fail(waiting.future, error)
         else:
             sent.add_done_callback(functools.partial(self._outcomes.put, waiting.future))
@@ -229,16 +236,17 @@ class Producer(WorkersClient):
     # ------------------------------------------------------------ the rest
 
     async def partitions_for(self, topic: str) -> list[int]:
-        """As `bowstring.Producer.partitions_for`."""
+        """Like `bowstring.Producer.partitions_for`."""
         self._worker.bind()
         return await in_thread(functools.partial(self._producer.partitions_for, topic))
 
     async def flush(self, timeout: float | None = None) -> None:
-        """Sends what waits, at once, and returns when everything sent before has an outcome.
+        """Sends waiting records at once, and returns when everything sent before has an outcome.
 
         Raises:
-            ClientTimeoutError: not within `timeout` seconds.
+            ClientTimeoutError: not within `timeout` seconds; None or -1 means no limit.
         """
+        timeout = bounded(timeout)
         deadline = None if timeout is None else time.monotonic() + timeout
         self._worker.bind()
         await self._await_lines(timeout)
@@ -251,28 +259,31 @@ class Producer(WorkersClient):
         _, waiting = await asyncio.wait(self._attendants, timeout=timeout)
         if waiting:
             raise ClientTimeoutError(
-                f"records still wait for room or metadata after {timeout:g} s; max_block_ms bounds that"
+                f"records still wait for memory or metadata after {timeout:g} s; max_block_ms limits that "
+                "wait"
             )
 
     async def close(self, timeout: float | None = None) -> None:
-        """Sends what waits and ends the producer's thread; after `timeout` seconds the rest fails."""
+        """Sends waiting records and stops the producer's thread; after `timeout` seconds the rest fails."""
         if self._closed:
             return
+        timeout = bounded(timeout)
         deadline = None if timeout is None else time.monotonic() + timeout
         self._closed = True
         try:
-            with contextlib.suppress(ClientTimeoutError):  # the futures of those records tell, see below
+            # the futures of those records raise the error, see below
+            with contextlib.suppress(ClientTimeoutError):
                 await self._await_lines(timeout)
         finally:
             left = None if deadline is None else max(0.0, deadline - time.monotonic())
             self._finalizer.detach()
-            # Ends the waits of those still in line, too: their futures raise ClosedError.
+            # Also ends the waits of queued records: their futures raise ClosedError.
             await self._worker.call(functools.partial(self._producer.close, left), required=True)
             self._worker.stop()
 
 
 class Outcomes:
-    """Carries outcomes from the sender's thread to the loop, all that have gathered by one call."""
+    """Passes outcomes from the sender's thread to the loop, all collected ones in one call."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop):
         self._loop = loop
@@ -280,14 +291,14 @@ class Outcomes:
         self._called = False
 
     def put(self, future: asyncio.Future[RecordMetadata], sent: RecordFuture) -> None:
-        """In the sender's thread: the record is done."""
+        """Adds the outcome of a record. In the sender's thread."""
         self._gathered.append((future, sent))
         if not self._called:
             self._called = True
             post(self._loop, self._settle)
 
     def _settle(self) -> None:
-        # Cleared first: what is put after the loop below has ended finds it cleared, and calls again.
+        # Cleared first, so that an outcome added after the loop below schedules another call.
         self._called = False
         gathered = self._gathered
         while gathered:
@@ -296,12 +307,12 @@ class Outcomes:
                 continue
             try:
                 future.set_result(sent.result(0))
-            except Exception as error:  # the record's
+            except Exception as error:  # the record's error
                 future.set_exception(error)
 
 
 def _length(data: Any) -> int:
-    """Bytes of a key or value; what is neither is for `send` to refuse."""
+    """Returns the size of a key or value in bytes; `send` refuses other types."""
     return len(data) if hasattr(data, "__len__") else 0
 
 

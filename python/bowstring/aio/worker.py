@@ -1,8 +1,8 @@
-"""A thread that makes a blocking client's calls for an event loop, one after the other.
+"""Runs a blocking client's calls for an event loop on one thread, one after another.
 
-Ownership: jobs are made on the loop and run on the thread; an outcome goes back by one call_soon_threadsafe.
-What a call took out of the client and nobody is there to receive, because the waiting task was cancelled, is
-put back by the job's `undo` before any job that follows.
+Ownership: jobs are created on the loop and run on the thread; an outcome returns through one
+call_soon_threadsafe. If the waiting task was cancelled, the job's `undo` puts back what the call took out of
+the client before the next job runs.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from bowstring.clients import forks
 from bowstring.clients.errors import ClientError, ClosedError, ForkedError
+from bowstring.clients.troubles import Listener, Troubles
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -31,8 +32,8 @@ class Job(Generic[T]):
 
     Args:
         undo: takes back what the call returned when nobody receives it.
-        interruptible: it waits for records, and others need not wait for it.
-        required: it is made even if nobody waits for it any more.
+        interruptible: the call waits for records, and other calls may interrupt it.
+        required: the call is made even if nobody waits for it any more.
     """
 
     def __init__(
@@ -55,13 +56,13 @@ class Job(Generic[T]):
         self._result: tuple[T] | None = None
 
     def run(self) -> None:
-        """On the thread: makes the call and hands over its outcome."""
+        """Makes the call and passes on its outcome. On the thread."""
         error: BaseException | None = None
         result: tuple[T] | None = None
         if self._required or not self._abandoned:
             try:
                 result = (self._function(),)
-            except BaseException as raised:  # belongs to the task that waits
+            except BaseException as raised:  # raised by the waiting task
                 error = raised
         with self._lock:
             self._result = result
@@ -79,7 +80,7 @@ class Job(Generic[T]):
             self.future.set_result(result[0])
 
     def abandon(self) -> Callable[[], None] | None:
-        """On the loop: nobody waits any more. What remains to be undone, as the call is over already."""
+        """Drops the waiting task. On the loop. Returns what must be undone if the call is already over."""
         with self._lock:
             self._abandoned = True
             result, undo = self._result, self._undo
@@ -88,12 +89,12 @@ class Job(Generic[T]):
         return functools.partial(undo, result[0])
 
     def fail(self, error: Exception) -> None:
-        """It will not be run."""
+        """Fails a job that will not run."""
         post(self._loop, self._deliver, None, error)
 
 
 class _End:
-    """Ends a wait in the queue: of `on_loop` for the loop, or of the thread for more jobs."""
+    """A marker that ends a wait in the queue: of `on_loop` for the loop, or of the thread for more jobs."""
 
     def __init__(self, error: BaseException | None = None):
         self.error = error
@@ -119,17 +120,17 @@ class Worker:
         self._closed_error = ClosedError(f"this {name} is closed")
         forks.watch(self)
         self.loop: asyncio.AbstractEventLoop | None = None
-        """The loop that the client belongs to."""
+        """The loop to which the client belongs."""
 
     def after_fork(self, error: ForkedError) -> None:
-        """In a forked child: the thread is not there, and the loop is the parent's."""
+        """Marks a forked child: the thread does not exist there, and the loop belongs to the parent."""
         self._lock = threading.Lock()
         self._thread = None
         self._stopped = True
         self._closed_error = error
 
     def bind(self) -> asyncio.AbstractEventLoop:
-        """The running loop, which is the client's from the first call on.
+        """Returns the running loop, to which the client belongs from the first call on.
 
         Raises:
             ClientError: the client belongs to another loop.
@@ -139,7 +140,7 @@ class Worker:
             self.loop = loop
         elif self.loop is not loop:
             raise ClientError(
-                f"this {self._name} belongs to another event loop; make one in each loop that needs one"
+                f"this {self._name} belongs to another event loop; create one in each loop that needs it"
             )
         return loop
 
@@ -151,9 +152,9 @@ class Worker:
         interruptible: bool = False,
         required: bool = False,
     ) -> T:
-        """Awaits `function()` made on the thread; the arguments are Job's.
+        """Runs `function()` on the thread and awaits it; the arguments are those of Job.
 
-        Cancelled, it returns at once; a call that is under way ends behind it.
+        Returns at once when cancelled; a call in progress still runs to its end.
         """
         job = Job(function, self.bind(), undo, interruptible=interruptible, required=required)
         self._put(job)
@@ -168,7 +169,7 @@ class Worker:
             raise
 
     def post(self, function: Callable[[], None]) -> None:
-        """Has `function()` called on the thread before every call that follows; nobody waits for it."""
+        """Runs `function()` on the thread before every later call; nobody waits for it."""
         self._put(Job(function, self.bind(), required=True))
 
     def _put(self, job: Job[Any]) -> None:
@@ -186,7 +187,7 @@ class Worker:
         self._hurry()
 
     def _hurry(self) -> None:
-        """A call that waits for records makes room for one that does not."""
+        """Interrupts a call that waits for records in favour of one that does not."""
         running = self._running
         if running is not None and running.interruptible and self._urgent and self._interrupt is not None:
             self._interrupt()
@@ -194,7 +195,7 @@ class Worker:
     def _run(self) -> None:
         while isinstance(job := self._jobs.get(), Job):
             self._serve(job)
-            del job  # it keeps the client alive, which may have been forgotten by then
+            del job  # it refers to the client and would keep an unused one alive
         while not self._jobs.empty():
             left = self._jobs.get()
             if isinstance(left, Job):
@@ -213,14 +214,14 @@ class Worker:
             self._running = outer
 
     def on_loop(self, callback: Callable[[], Awaitable[object] | object]) -> None:
-        """On the thread, within a job: runs `callback` on the loop and serves other jobs until it is done.
+        """Runs `callback` on the loop and serves other jobs until it ends. On the thread, within a job.
 
         Raises what the callback raises. Interruptible jobs wait.
         """
         assert self.loop is not None
         later: list[Job[Any]] = []
         if not post(self.loop, self._start, callback):
-            return  # the loop is closed: nobody is there who could be told
+            return  # the loop is closed: nobody waits
         try:
             while True:
                 job = self._jobs.get()
@@ -256,7 +257,7 @@ class Worker:
         self._jobs.put(_End(error))
 
     def stop(self, *, wait: bool = False) -> None:
-        """Ends the thread after the jobs it has; with `wait` until it is over, for a moment at most."""
+        """Stops the thread after its jobs; with `wait`, waits a short time for its end."""
         if not self._stopped:
             self._stopped = True
             self._jobs.put(_End())
@@ -273,7 +274,7 @@ class WorkersClient(ABC):
 
     @abstractmethod
     async def close(self) -> None:
-        """Ends the client and its worker."""
+        """Closes the client and its worker."""
 
     async def __aenter__(self) -> Self:
         self._worker.bind()
@@ -286,7 +287,7 @@ class WorkersClient(ABC):
 
 
 def post(loop: asyncio.AbstractEventLoop, function: Callable[..., object], *args: object) -> bool:
-    """Has the loop call `function`; false when it is closed, and nobody there any more to tell."""
+    """Schedules `function` on the loop; returns false when the loop is closed."""
     try:
         loop.call_soon_threadsafe(function, *args)
     except RuntimeError:
@@ -297,18 +298,39 @@ def post(loop: asyncio.AbstractEventLoop, function: Callable[..., object], *args
 
 
 async def in_thread(function: Callable[[], T]) -> T:
-    """Awaits `function()` made on a thread of its own, which does not hold up the interpreter's end."""
+    """Runs `function()` on a new thread, which does not delay the interpreter's exit, and awaits it."""
     job = Job(function, asyncio.get_running_loop())
     threading.Thread(target=job.run, name="bowstring-aio-call", daemon=True).start()
     return await job.future
 
 
+def listen_on_loop(troubles: Troubles, worker: Worker, listener: Listener | None) -> Listener | None:
+    """Makes a client's `on_error`, a function or a coroutine function, run on the loop."""
+    if listener is None:
+        return None
+    told = listener.on_error
+    running: set[asyncio.Future[object]] = set()
+
+    def start(error: ClientError) -> None:
+        made = told(error)
+        if inspect.isawaitable(made):
+            task = asyncio.ensure_future(made, loop=worker.loop)
+            running.add(task)  # the loop keeps only weak references to tasks
+            task.add_done_callback(running.discard)
+
+    def tell(error: ClientError) -> None:
+        if worker.loop is not None:
+            post(worker.loop, start, error)
+
+    return troubles.listen(tell)
+
+
 def awaited(
     method: Callable[Concatenate[Any, P], T],
 ) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]:
-    """A coroutine method with the arguments and the description of a blocking client's `method`.
+    """Returns a coroutine method with the arguments and docstring of a blocking client's `method`.
 
-    The class it stands in makes the call with `_call`.
+    The class must have a method `_call` that makes the call.
     """
 
     async def call(self: Any, /, *args: P.args, **keywords: P.kwargs) -> T:
@@ -322,7 +344,7 @@ def awaited(
 def same_arguments(
     model: Callable[Concatenate[Any, P], None],
 ) -> Callable[[Callable[..., None]], Callable[Concatenate[Any, P], None]]:
-    """Gives an `__init__` the arguments of `model`."""
+    """Returns a decorator that gives `__init__` the arguments of `model`."""
 
     def decorate(init: Callable[..., None]) -> Callable[Concatenate[Any, P], None]:
         return functools.wraps(model, assigned=("__doc__",))(init)

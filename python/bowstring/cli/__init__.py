@@ -1,4 +1,10 @@
-"""The command line. `main` is what `bowstring` and `python -m bowstring` run."""
+"""Runs the command line: `main` is the entry point of `bowstring` and `python -m bowstring`.
+
+Imported by: the entry points.
+May import: _native.base, _native.log, _native.protocol, _native.record, clients, clients.admin,
+clients.config, clients.consumer, clients.producer, demo, engine.configs, engine.migration, engine.protocol,
+engine.storage, pipeline, serve, spark, version.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +15,7 @@ from typing import Any, NoReturn
 
 EXIT_FAILURE = 1
 EXIT_USAGE = 2
-EXIT_INTERRUPTED = 130  # 128 + SIGINT, as shells have it
+EXIT_INTERRUPTED = 130  # 128 + SIGINT, as in shells
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -18,15 +24,17 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Runs one command; the exit code is 0 when it did what was asked, 1 when it failed, 2 for wrong usage.
+    """Runs one command; returns 0 on success, 1 on failure, 2 for wrong usage.
 
-    Errors are one line on standard error.
+    Prints an error as one line on standard error.
     """
     from bowstring.cli.app import app
+    from bowstring.cli.output import client_lines
 
     try:
         given = list(arguments) if arguments is not None else None
-        ended = app(args=given, prog_name="bowstring", standalone_mode=False)
+        with client_lines:
+            ended = app(args=given, prog_name="bowstring", standalone_mode=False)
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     except Exception as error:
@@ -35,18 +43,18 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def _ended_by(error: Exception) -> int:
-    """Exit code of a command that raised; a bug is raised on."""
+    """Returns the exit code for an exception of a command; raises bugs again."""
     import typer
 
     from bowstring.clients.errors import ClientError, ConfigError
 
-    # typer has a copy of click inside or uses an installed one: its UsageError is found through BadParameter.
+    # typer has its own copy of click or uses an installed one; BadParameter leads to the right UsageError.
     if isinstance(error, typer.BadParameter.__mro__[1]):
         return _wrong_usage(error)
     if isinstance(error, typer.Abort):
         return EXIT_INTERRUPTED
     if isinstance(error, BrokenPipeError):
-        # Whoever read our output has seen enough; Python must not complain about it when it ends.
+        # The reader of our output has closed the pipe; Python must not complain about it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_FAILURE
     if isinstance(error, ClientError | OSError):
@@ -55,12 +63,12 @@ def _ended_by(error: Exception) -> int:
 
 
 def _wrong_usage(error: Any) -> int:
-    """One line, and where to read more; a command without anything shows its help."""
+    """Prints one line and where to read more; a command without arguments shows its help."""
     if type(error).__name__ == "NoArgsIsHelpError":
         error.show()
         return EXIT_USAGE
     path = error.ctx.command_path if error.ctx is not None else "bowstring"
-    return _fail(f"{error.format_message().rstrip('.')}; `{path} --help` tells more", EXIT_USAGE)
+    return _fail(f"{error.format_message().rstrip('.')}; see `{path} --help`", EXIT_USAGE)
 
 
 def _fail(message: str, code: int) -> int:

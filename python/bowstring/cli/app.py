@@ -1,6 +1,8 @@
-"""Every command of `bowstring`, and what they share."""
+"""Lists every command of `bowstring` and the options they share."""
 
 from __future__ import annotations
+
+from typing import Annotated
 
 import typer
 
@@ -18,7 +20,7 @@ from bowstring.cli.scrub import scrub
 from bowstring.cli.serve import serve
 from bowstring.cli.spark_jar import spark_jar
 from bowstring.cli.topics import app as topics
-from bowstring.cli.version import version
+from bowstring.cli.version import print_version, version
 
 HELP = """\
 An event-streaming broker that Kafka's clients cannot tell from Kafka, and tools for it.
@@ -27,13 +29,23 @@ The tools work against Apache Kafka as well. Exit codes: 0 done, 1 failed, 2 wro
 """
 
 app = typer.Typer(
-    help=HELP,
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 BROKER, RECORDS, MANAGE = "Broker", "Records", "Manage"
+
+
+@app.callback(help=HELP)
+def bowstring(
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Print the version.", is_eager=True, callback=print_version),
+    ] = False,
+) -> None:
+    """Takes the options that stand before a command."""
+
 
 app.command("serve", rich_help_panel=BROKER)(serve)
 app.command("demo", rich_help_panel=BROKER)(demo)

@@ -1,4 +1,6 @@
-"""`bowstring bench`: the benchmarks, which are part of the source and not of the package."""
+"""Implements `bowstring bench`: runs the benchmarks, which are in the source checkout but not in the
+package.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from pathlib import Path
 
 import typer
 
-app = typer.Typer(no_args_is_help=True, help="Benchmarks; they run in a checkout of the source.")
+app = typer.Typer(no_args_is_help=True, help="Run benchmarks. Needs a checkout of the source.")
 CHECKOUT = Path(__file__).resolve().parents[3]
 
 
@@ -15,7 +17,7 @@ CHECKOUT = Path(__file__).resolve().parents[3]
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True}, add_help_option=False
 )
 def kreps(context: typer.Context) -> None:
-    """The 2014 test, two million writes a second, against Bowstring and Apache Kafka; --help says more."""
+    """Run the 2014 test, two million writes a second, against Bowstring and Apache Kafka; see --help."""
     from bowstring.clients.errors import ConfigError
 
     if not (CHECKOUT / "bench" / "kreps").is_dir():

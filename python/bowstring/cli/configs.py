@@ -1,4 +1,4 @@
-"""`bowstring configs`: describe, alter."""
+"""Implements `bowstring configs`: describe, alter."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 from bowstring.cli.options import BOOTSTRAP_DEFAULT, TIMEOUT_DEFAULT_S, Bootstrap, Json, Timeout, pairs
 from bowstring.cli.output import console, print_json, print_note, print_table
 
-app = typer.Typer(help="Look at and change settings of topics, brokers and groups.", no_args_is_help=True)
+app = typer.Typer(help="Show and change settings of topics, brokers and groups.", no_args_is_help=True)
 
 Topic = Annotated[str | None, typer.Option("--topic", "-t", help="Settings of this topic.")]
 Broker = Annotated[str | None, typer.Option("--broker", help="Settings of the broker with this id.")]
@@ -32,14 +32,16 @@ def describe(
     topic: Topic = None,
     broker: Broker = None,
     group: Group = None,
-    everything: Annotated[bool, typer.Option("--all", "-a", help="Also what is at its default.")] = False,
-    documentation: Annotated[bool, typer.Option("--doc", help="With what each setting means.")] = False,
+    everything: Annotated[bool, typer.Option("--all", "-a", help="Also settings at their defaults.")] = False,
+    documentation: Annotated[
+        bool, typer.Option("--doc", help="Also the documentation of each setting.")
+    ] = False,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
     timeout: Timeout = TIMEOUT_DEFAULT_S,
     json: Json = False,
 ) -> None:
-    """Show settings and where they come from."""
-    from bowstring.clients.admin import Admin
+    """Show settings and their sources."""
+    from bowstring.clients.admin.admin import Admin
 
     kind, name = _resource(topic, broker, group)
     with Admin(bootstrap, timeout_ms=int(timeout * 1000), client_id="bowstring-cli") as admin:
@@ -49,7 +51,7 @@ def describe(
         print_json([entry._asdict() for entry in shown])
         return
     if not shown:
-        console().print(f"everything of {kind} {name} is at its default; --all shows it")
+        console().print(f"all settings of {kind} {name} are at their defaults; --all shows them")
         return
     columns = ["name", "value", "source", "meaning"] if documentation else ["name", "value", "source"]
     rows = []
@@ -65,28 +67,28 @@ def alter(
     broker: Broker = None,
     group: Group = None,
     set_: Annotated[
-        list[str], typer.Option("--set", "-s", metavar="NAME=VALUE", help="New value; may be repeated.")
+        list[str], typer.Option("--set", "-s", metavar="NAME=VALUE", help="Set a value; may be repeated.")
     ] = [],  # noqa: B006 - typer copies it
     delete: Annotated[
         list[str],
-        typer.Option("--delete", "-d", metavar="NAME", help="Back to the default; may be repeated."),
+        typer.Option("--delete", "-d", metavar="NAME", help="Reset to the default; may be repeated."),
     ] = [],  # noqa: B006 - typer copies it
     append: Annotated[
-        list[str], typer.Option("--append", metavar="NAME=VALUE", help="Adds to a list; may be repeated.")
+        list[str], typer.Option("--append", metavar="NAME=VALUE", help="Add to a list; may be repeated.")
     ] = [],  # noqa: B006 - typer copies it
     subtract: Annotated[
         list[str],
-        typer.Option("--subtract", metavar="NAME=VALUE", help="Takes out of a list; may be repeated."),
+        typer.Option("--subtract", metavar="NAME=VALUE", help="Remove from a list; may be repeated."),
     ] = [],  # noqa: B006 - typer copies it
     validate_only: Annotated[
-        bool, typer.Option("--validate-only", help="Check, but change nothing.")
+        bool, typer.Option("--validate-only", help="Check without changing anything.")
     ] = False,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
     timeout: Timeout = TIMEOUT_DEFAULT_S,
     json: Json = False,
 ) -> None:
     """Change single settings; the others stay as they are."""
-    from bowstring.clients.admin import Admin
+    from bowstring.clients.admin.admin import Admin
 
     kind, name = _resource(topic, broker, group)
     if not (set_ or delete or append or subtract):

@@ -1,67 +1,82 @@
-"""`bowstring consume`: records to lines."""
+"""Implements `bowstring consume`: prints records as lines."""
 
 from __future__ import annotations
 
 import json as json_module
+import signal
 import sys
 import time
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Annotated, Self
 
 import typer
 from rich.markup import escape
 
 from bowstring.cli.options import BOOTSTRAP_DEFAULT, TIMEOUT_DEFAULT_S, Bootstrap, Json, Timeout, timestamp_ms
-from bowstring.cli.output import console, payload_json, payload_text, time_text
-from bowstring.clients.errors import ConfigError
+from bowstring.cli.output import (
+    client_lines,
+    console,
+    header_key_bytes,
+    payload_json,
+    payload_text,
+    print_error,
+    time_text,
+)
+from bowstring.clients.errors import ClientError, ConfigError
 from bowstring.clients.records import Record, TopicPartition
 
 if TYPE_CHECKING:
-    from bowstring.clients.consumer import Consumer
+    from bowstring.clients.consumer.consumer import Consumer
 
 POLL_S = 0.5
 POLL_RECORDS = 5_000
+# Flush after at most this much text: when a pipe breaks, it is uncertain how much of it was read.
+FLUSH_SIZE = 8_192
+COMMIT_EVERY_S = 5.0
 
 
 def consume(
-    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="What to read.")],
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Topic to read.")],
     start: Annotated[
         str | None,
         typer.Option(
             "--from",
             "-o",
             metavar="WHERE",
-            help="beginning, end, an offset, -N for the last N, or a time: 2013-01-01T05:15 or @seconds. "
-            "Default: beginning; end with --follow; with --group where the group is.",
+            help="beginning, end, an offset, -N for the last N records, or a time: 2013-01-01T05:15 or "
+            "@seconds. Default: beginning; with --follow: end; with --group: the group's offset.",
         ),
     ] = None,
     partition: Annotated[
         list[int], typer.Option("--partition", "-p", help="Only this one; may be repeated.")
     ] = [],  # noqa: B006 - typer copies it
-    count: Annotated[int | None, typer.Option("-n", "--count", min=1, help="Stop after so many.")] = None,
+    count: Annotated[int | None, typer.Option("-n", "--count", min=1, help="Stop after this many.")] = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for more at the end.")] = False,
-    group: Annotated[
-        str | None, typer.Option("--group", "-g", help="Read as a member of this group.")
-    ] = None,
+    group: Annotated[str | None, typer.Option("--group", "-g", help="Read in this group.")] = None,
     keys: Annotated[bool, typer.Option("--keys", "-k", help="Print keys.")] = False,
     headers: Annotated[bool, typer.Option("--headers", help="Print headers.")] = False,
     timestamps: Annotated[bool, typer.Option("--timestamps", help="Print timestamps.")] = False,
     offsets: Annotated[bool, typer.Option("--offsets", help="Print partitions and offsets.")] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="All four of these.")] = False,
-    separator: Annotated[str, typer.Option("--separator", help="Between what is printed.")] = "\t",
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print all of these.")] = False,
+    separator: Annotated[str, typer.Option("--separator", help="Between printed fields.")] = "\t",
     committed: Annotated[bool, typer.Option("--read-committed", help="Skip aborted transactions.")] = False,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
     timeout: Timeout = TIMEOUT_DEFAULT_S,
     json: Json = False,
 ) -> None:
-    """Print records; without --follow up to the end the topic has now."""
-    from bowstring.clients.consumer import Consumer
+    """Print records; without --follow, up to the present end of the topic.
+
+    With --group, the group commits exactly the records written to standard output, also when -n, Ctrl-C or an
+    error ends the command. A pipe accepts more than its reader processes: use -n 5 instead of `| head -5`.
+    """
+    from bowstring.clients.consumer.consumer import Consumer
 
     if group is not None and partition:
-        raise typer.BadParameter("--group shares out partitions itself: --partition cannot be given with it")
-    show = _Show(
-        keys or verbose, headers or verbose, timestamps or verbose, offsets or verbose, separator, json
-    )
+        raise typer.BadParameter(
+            "--partition cannot be combined with --group, which assigns partitions itself"
+        )
+    keys, headers, timestamps, offsets = (each or verbose for each in (keys, headers, timestamps, offsets))
+    show = _Show(keys, headers, timestamps, offsets, separator, json)
     where = start or ("end" if follow else "beginning")
     with Consumer(
         bootstrap,
@@ -71,15 +86,23 @@ def consume(
         isolation_level="read_committed" if committed else "read_uncommitted",
         default_timeout_ms=int(timeout * 1000),
         allow_auto_create=False,
+        enable_auto_commit=False,
     ) as consumer:
         wanted = _wanted(consumer, topic, partition)
-        if group is not None:
-            consumer.subscribe([topic])
-            records = _of_group(consumer, wanted, start, follow, timeout)
-        else:
+        if group is None:
             consumer.assign(wanted)
-            records = _of_partitions(consumer, wanted, where, follow)
-        _print(records, show, count)
+            _print(consumer, _of_partitions(consumer, wanted, where, follow), Printed(show), count)
+        else:
+            polls = _of_group(consumer, wanted, start, follow, timeout)
+            _print_for_group(consumer, topic, polls, Printed(show), count)
+
+
+def _print_for_group(
+    consumer: Consumer, topic: str, polls: Iterable[list[Record]], printed: Printed, count: int | None
+) -> None:
+    progress = GroupProgress(consumer, printed)
+    consumer.subscribe([topic], on_revoked=progress.revoked, on_lost=progress.lost)
+    _print(consumer, progress.kept(polls), printed, count, finish=progress.commit)
 
 
 def _wanted(consumer: Consumer, topic: str, numbers: list[int]) -> list[TopicPartition]:
@@ -91,7 +114,7 @@ def _wanted(consumer: Consumer, topic: str, numbers: list[int]) -> list[TopicPar
 
 
 def _start_offsets(consumer: Consumer, wanted: list[TopicPartition], where: str) -> dict[TopicPartition, int]:
-    """Where to begin in each partition."""
+    """Returns the offset to start at in each partition."""
     end = consumer.end_offsets(wanted)
     if where == "end":
         return end
@@ -110,40 +133,45 @@ def _start_offsets(consumer: Consumer, wanted: list[TopicPartition], where: str)
 
 def _of_partitions(
     consumer: Consumer, wanted: list[TopicPartition], where: str, follow: bool
-) -> Iterator[Record]:
+) -> Iterator[list[Record]]:
+    """Yields the records to print, poll by poll."""
     end = consumer.end_offsets(wanted)
     for partition, offset in _start_offsets(consumer, wanted, where).items():
         consumer.seek(partition, offset)
     while follow or any(consumer.position(partition) < end[partition] for partition in wanted):
-        for record in consumer.poll(POLL_RECORDS, POLL_S):
-            if follow or record.offset < end[TopicPartition(record.topic, record.partition)]:
-                yield record
+        records = consumer.poll(POLL_S, max_records=POLL_RECORDS)
+        yield [r for r in records if follow or r.offset < end[TopicPartition(r.topic, r.partition)]]
 
 
 def _of_group(
     consumer: Consumer, wanted: list[TopicPartition], start: str | None, follow: bool, timeout_s: float
-) -> Iterator[Record]:
-    """What the group gives this member; without `follow` until it is at the end of all it was given."""
+) -> Iterator[list[Record]]:
+    """Yields the records that the group assigns to this member; without `follow`, until it has reached the
+    end of its partitions.
+    """
     end = consumer.end_offsets(wanted)
     begun = start is None
     deadline = time.monotonic() + timeout_s
     while True:
-        records = consumer.poll(POLL_RECORDS, POLL_S)
+        records = consumer.poll(POLL_S, max_records=POLL_RECORDS)
         assigned = sorted(consumer.assignment())
         if not begun and assigned:
             begun = True
             for partition, offset in _start_offsets(consumer, assigned, start or "").items():
                 consumer.seek(partition, offset)
             continue
-        yield from records
+        yield records
         if assigned and not follow and all(consumer.position(p) >= end.get(p, 0) for p in assigned):
             return
         if not assigned and time.monotonic() > deadline and not follow:
-            raise ConfigError("the group gave this member no partition: it has as many members as partitions")
+            raise ConfigError(
+                "the group assigned no partition to this member: the group already has as many members as "
+                "partitions"
+            )
 
 
 class _Show:
-    """How a record becomes a line."""
+    """Formats a record as a line."""
 
     def __init__(
         self, keys: bool, headers: bool, timestamps: bool, offsets: bool, separator: str, json: bool
@@ -165,7 +193,10 @@ class _Show:
         if self.offsets:
             parts.append(self._styled("cyan", f"{record.partition}:{record.offset}"))
         if self.headers:
-            pairs = ",".join(f"{name}={payload_text(value)}" for name, value in record.headers)
+            pairs = ",".join(
+                f"{payload_text(header_key_bytes(name))}={payload_text(value)}"
+                for name, value in record.headers
+            )
             parts.append(self._styled("magenta", pairs or "-"))
         if self.keys:
             parts.append(self._styled("yellow", _shown(record.key)))
@@ -181,7 +212,7 @@ def _shown(data: bytes | None) -> str:
 
 
 def record_json(record: Record) -> dict[str, object]:
-    """A record as `--json` prints it and `produce --format json` reads it."""
+    """Returns a record in the form that `--json` prints and `produce --format json` reads."""
     return {
         "topic": record.topic,
         "partition": record.partition,
@@ -189,23 +220,137 @@ def record_json(record: Record) -> dict[str, object]:
         "timestamp": record.timestamp,
         "key": payload_json(record.key),
         "value": payload_json(record.value),
-        "headers": [{"key": name, "value": payload_json(value)} for name, value in record.headers],
+        "headers": [
+            {"key": payload_json(header_key_bytes(name)), "value": payload_json(value)}
+            for name, value in record.headers
+        ],
     }
 
 
-def _print(records: Iterable[Record], show: _Show, count: int | None) -> None:
-    printed = 0
-    try:
-        for record in records:
-            line = show.line(record)
-            if show.colour:
-                console().print(line, soft_wrap=True)
-            else:
-                sys.stdout.write(line + "\n")
-            printed += 1
-            if printed == count:
-                break
-    except KeyboardInterrupt:
-        pass  # the usual way to end --follow
-    finally:
+class Printed:
+    """Standard output, with the position printed in each partition."""
+
+    def __init__(self, show: _Show) -> None:
+        self.ends: dict[TopicPartition, int] = {}
+        """Offset after the last record that was written and flushed."""
+        self._show = show
+        self._unflushed: dict[TopicPartition, int] = {}
+        self._unflushed_size = 0
+
+    def write(self, record: Record) -> None:
+        """Prints a record; it counts as printed when it has been flushed."""
+        line = self._show.line(record)
+        if self._show.colour:
+            console().print(line, soft_wrap=True)
+        else:
+            sys.stdout.write(line + "\n")
+        self._unflushed[TopicPartition(record.topic, record.partition)] = record.offset + 1
+        self._unflushed_size += len(line)
+        if self._unflushed_size >= FLUSH_SIZE:
+            self.flush()
+
+    def flush(self) -> None:
+        """Flushes; raises BrokenPipeError when the reader has closed."""
         sys.stdout.flush()
+        self.ends.update(self._unflushed)
+        self._unflushed.clear()
+        self._unflushed_size = 0
+
+
+class GroupProgress:
+    """Commits printed offsets for the group, at intervals and before partitions move to other members."""
+
+    def __init__(self, consumer: Consumer, printed: Printed) -> None:
+        self._consumer = consumer
+        self._ends = printed.ends
+        self._commit_at = time.monotonic() + COMMIT_EVERY_S
+
+    def kept(self, polls: Iterable[list[Record]]) -> Iterator[list[Record]]:
+        """Yields the polls; commits what was printed when a commit is due."""
+        for records in polls:
+            yield records
+            if time.monotonic() >= self._commit_at:
+                self._commit_at = time.monotonic() + COMMIT_EVERY_S
+                if self._ends:  # the next commit repeats a failed one
+                    self._consumer.commit(dict(self._ends), asynchronous=True, on_commit=lambda *_: None)
+
+    def revoked(self, partitions: list[TopicPartition]) -> None:
+        """Commits before other members get these partitions and continue at the committed offsets."""
+        gone = {partition: self._ends.pop(partition) for partition in partitions if partition in self._ends}
+        if not gone:
+            return
+        try:
+            self._consumer.commit(gone)
+        except ClientError as error:
+            print_error(f"{error}; the next owner of the partitions prints some records again")
+
+    def lost(self, partitions: list[TopicPartition]) -> None:
+        """Drops partitions that other members already have."""
+        for partition in partitions:
+            self._ends.pop(partition, None)
+
+    def commit(self) -> None:
+        """Makes the last commit.
+
+        Raises:
+            ClientError: the offsets could not be stored.
+        """
+        if self._ends:
+            self._consumer.commit(dict(self._ends))
+            self._ends.clear()
+
+
+class Interruption:
+    """Handles Ctrl-C, the usual end of --follow: requests a stop, so that everything printed is also
+    committed.
+
+    A second Ctrl-C raises KeyboardInterrupt.
+    """
+
+    def __init__(self, consumer: Consumer) -> None:
+        self._consumer = consumer
+        self.asked = False
+
+    def _ask(self, *_: object) -> None:
+        if self.asked:
+            raise KeyboardInterrupt
+        self.asked = True
+        self._consumer.wakeup()
+
+    def __enter__(self) -> Self:
+        self._before = signal.signal(signal.SIGINT, self._ask)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        signal.signal(signal.SIGINT, self._before)
+
+
+def _print(
+    consumer: Consumer,
+    polls: Iterable[list[Record]],
+    printed: Printed,
+    count: int | None,
+    *,
+    finish: Callable[[], None] = lambda: None,
+) -> None:
+    """Prints until there are no more records, `count` is reached or a stop is requested; then always calls
+    `finish`.
+    """
+    left = sys.maxsize if count is None else count
+    client_lines.shown = True  # from here on the command waits for brokers without limit
+    with Interruption(consumer) as interruption:
+        try:
+            for records in polls:
+                for record in records[:left]:
+                    if interruption.asked:
+                        break
+                    printed.write(record)
+                    left -= 1
+                printed.flush()
+                if interruption.asked or not left:
+                    break
+        finally:
+            try:
+                printed.flush()
+            finally:
+                finish()

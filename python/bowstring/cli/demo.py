@@ -1,4 +1,4 @@
-"""`bowstring demo`: what `make run` runs."""
+"""Implements `bowstring demo`, which `make run` runs."""
 
 from __future__ import annotations
 
@@ -11,22 +11,24 @@ from bowstring.cli.options import Json
 
 
 def demo(
-    seconds: Annotated[float, typer.Option("--seconds", min=0.1, help="How long to push records.")] = 10,
+    seconds: Annotated[float, typer.Option("--seconds", min=0.1, help="Seconds to push records.")] = 10,
     flights: Annotated[
-        int | None, typer.Option("--flights", min=1, help="Replay only so many flights.")
+        int | None, typer.Option("--flights", min=1, help="Replay only this many flights.")
     ] = None,
     records: Annotated[
-        int, typer.Option("--records", min=1, help="Records of each of the three producers in the end.")
+        int, typer.Option("--records", min=1, help="Records of each of the three producers at the end.")
     ] = 5_000_000,
     picture: Annotated[
-        Path | None, typer.Option("--picture", metavar="FILE", help="Save what is printed as SVG.")
+        Path | None, typer.Option("--picture", metavar="FILE", help="Save the output as SVG.")
     ] = None,
     spark: Annotated[
-        bool, typer.Option("--spark/--no-spark", help="Let Spark count flights and read records.")
+        bool, typer.Option("--spark/--no-spark", help="Use Spark to count flights and read records.")
     ] = True,
     json: Json = False,
 ) -> None:
-    """Replay 336,776 flights through an embedded broker, let Spark count; then three producers at once."""
+    """Replay 336,776 flights through an embedded broker, count them with Spark, then run three producers at
+    once.
+    """
     from bowstring.demo import run
 
     if not run(

@@ -1,4 +1,4 @@
-"""`dump-log` for what stands beside a segment: indexes, snapshots, checkpoints."""
+"""Prints the files beside a segment for `dump-log`: indexes, snapshots, checkpoints."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from bowstring.cli.log_files import (
 
 
 def offset_index(path: Path, data: memoryview, options: Options, findings: Findings) -> Iterator[Line]:
-    """Entries, each held against the batch it points at."""
+    """Prints index entries and checks each against its batch."""
     if options.sanity_only and data:
         yield _sane(path, data, "offset")
         return
@@ -43,7 +43,7 @@ def offset_index(path: Path, data: memoryview, options: Options, findings: Findi
 
 
 def time_index(path: Path, data: memoryview, options: Options, findings: Findings) -> Iterator[Line]:
-    """Entries, each held against the greatest timestamp of the batch it points at."""
+    """Prints index entries and checks each against the largest timestamp of its batch."""
     if options.sanity_only:
         yield _sane(path, data, "time")
         return
@@ -98,12 +98,12 @@ def _sane(path: Path, data: memoryview, kind: str) -> Line:
 def _segment(path: Path):  # type: ignore[no-untyped-def]
     log = path.with_suffix(".log")
     if not log.exists():
-        raise LogFileError(f"{path} cannot be checked: there is no {log.name} beside it")
+        raise LogFileError(f"{path} cannot be checked: {log.name} is missing beside it")
     return mapped(log)
 
 
 def transaction_index(path: Path, data: memoryview, options: Options, findings: Findings) -> Iterator[Line]:
-    """Aborted transactions."""
+    """Prints aborted transactions."""
     for entry in transaction_entries(data):
         yield Line(
             f"version: {entry.version} producerId: {entry.producer_id} firstOffset: {entry.first_offset} "
@@ -113,7 +113,7 @@ def transaction_index(path: Path, data: memoryview, options: Options, findings: 
 
 
 def snapshot(path: Path, data: memoryview, options: Options, findings: Findings) -> Iterator[Line]:
-    """Producers with their newest batch."""
+    """Prints producers with their newest batch."""
     for entry in snapshot_entries(path, data):
         first_offset = entry.current_txn_first_offset
         started = f"OptionalLong[{first_offset}]" if first_offset >= 0 else "OptionalLong.empty"
@@ -133,7 +133,7 @@ def snapshot(path: Path, data: memoryview, options: Options, findings: Findings)
 
 
 def checkpoint(path: Path, data: memoryview, options: Options, findings: Findings) -> Iterator[Line]:
-    """Leader epochs with their start offsets, or offsets by partition."""
+    """Prints leader epochs with their start offsets, or offsets by partition."""
     for fields in checkpoint_entries(path):
         if len(fields) == 2:
             epoch, offset = fields
@@ -147,4 +147,4 @@ def checkpoint(path: Path, data: memoryview, options: Options, findings: Finding
                 {"topic": topic, "partition": int(partition), "offset": int(offset)},
             )
         else:
-            raise LogFileError(f"{path}: {' '.join(fields)!r} is no entry of a checkpoint")
+            raise LogFileError(f"{path}: {' '.join(fields)!r} is not an entry of a checkpoint")

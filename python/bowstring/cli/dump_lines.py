@@ -1,4 +1,4 @@
-"""What `dump-log` is asked for, what it prints, and what it finds wrong."""
+"""Defines the options, output lines and findings of `dump-log`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ MAX_INT32 = 0x7FFFFFFF
 
 @dataclass(slots=True)
 class Options:
-    """What was asked for."""
+    """Options of the command."""
 
     print_data: bool
     deep: bool
@@ -31,10 +31,10 @@ class Line:
 
 @dataclass(slots=True)
 class Findings:
-    """What is wrong with the files; each is printed to standard error in the end."""
+    """Defects of the files; each is printed to standard error at the end."""
 
     problems: list[str] = field(default_factory=list)
 
     def add(self, headline: str, *details: str) -> None:
-        """Notes one problem."""
+        """Adds a defect."""
         self.problems += [headline, *(f"  {detail}" for detail in details)]

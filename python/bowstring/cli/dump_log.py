@@ -1,4 +1,4 @@
-"""`bowstring dump-log`: what Kafka's DumpLogSegments prints, line for line."""
+"""Implements `bowstring dump-log`: prints the same lines as Kafka's DumpLogSegments."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bowstring.cli.dump_lines import MAX_INT32, Findings, Line, Options
-from bowstring.cli.output import payload_json, print_error
+from bowstring.cli.output import header_key_bytes, payload_json, payload_text, print_error
 from bowstring.clients.errors import ConfigError
 
 if TYPE_CHECKING:
-    from bowstring._native.record_types import BatchHeader, Record
+    from bowstring._native.record.types import BatchHeader, Record
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
@@ -23,38 +23,44 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 def dump_log(
     paths: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="FILE...", help="Segments, indexes, snapshots, checkpoints; or directories."),
+        typer.Argument(metavar="FILE...", help="Segments, indexes, snapshots, checkpoints, or directories."),
     ] = None,
-    files: Annotated[str | None, typer.Option("--files", help="The same, separated by commas.")] = None,
+    files: Annotated[
+        str | None, typer.Option("--files", help="The same as arguments, separated by commas.")
+    ] = None,
     print_data_log: Annotated[bool, typer.Option("--print-data-log", help="Print keys and values.")] = False,
     deep_iteration: Annotated[bool, typer.Option("--deep-iteration", help="Print each record.")] = False,
     verify_index_only: Annotated[
-        bool, typer.Option("--verify-index-only", help="Check indexes against the log, print no entries.")
+        bool,
+        typer.Option("--verify-index-only", help="Check indexes against the log without printing entries."),
     ] = False,
     index_sanity_check: Annotated[
-        bool, typer.Option("--index-sanity-check", help="Only what a broker checks when it starts.")
+        bool, typer.Option("--index-sanity-check", help="Only the checks of a broker's start.")
     ] = False,
     max_bytes: Annotated[
-        int | None, typer.Option("--max-bytes", help="Of each log, at most so many.")
+        int | None, typer.Option("--max-bytes", help="Print at most this many bytes of each log.")
     ] = None,
     skip_record_metadata: Annotated[
-        bool, typer.Option("--skip-record-metadata", help="With --print-data-log: keys and values alone.")
+        bool,
+        typer.Option("--skip-record-metadata", help="With --print-data-log: print only keys and values."),
     ] = False,
     offsets_decoder: Annotated[
-        bool, typer.Option("--offsets-decoder", help="Records are those of __consumer_offsets.")
+        bool, typer.Option("--offsets-decoder", help="Decode records of __consumer_offsets.")
     ] = False,
     transaction_log_decoder: Annotated[
-        bool, typer.Option("--transaction-log-decoder", help="Records are those of __transaction_state.")
+        bool, typer.Option("--transaction-log-decoder", help="Decode records of __transaction_state.")
     ] = False,
     share_group_state_decoder: Annotated[
-        bool, typer.Option("--share-group-state-decoder", help="Records are those of __share_group_state.")
+        bool, typer.Option("--share-group-state-decoder", help="Decode records of __share_group_state.")
     ] = False,
     cluster_metadata_decoder: Annotated[
-        bool, typer.Option("--cluster-metadata-decoder", help="Records are those of __cluster_metadata.")
+        bool, typer.Option("--cluster-metadata-decoder", help="Decode records of __cluster_metadata.")
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="A line of JSON for each entry.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print a line of JSON for each entry.")] = False,
 ) -> None:
-    """Print segments, indexes and snapshots as Kafka's DumpLogSegments does; 1 when something is wrong."""
+    """Print segments, indexes and snapshots like Kafka's DumpLogSegments; exit with 1 if a file is
+    damaged.
+    """
     decoder = _decoder(
         offsets=offsets_decoder,
         transaction_log=transaction_log_decoder,
@@ -76,7 +82,7 @@ def dump_log(
 def _decoder(**wanted: bool) -> str | None:
     chosen = [name.replace("_", "-") for name, given in wanted.items() if given]
     if len(chosen) > 1:
-        raise typer.BadParameter("give one decoder at most")
+        raise typer.BadParameter("give at most one decoder")
     return chosen[0] if chosen else None
 
 
@@ -98,7 +104,7 @@ def _files(paths: list[Path], names: str | None) -> list[Path]:
     found: list[Path] = []
     for path in given:
         if not path.exists():
-            raise ConfigError(f"there is no file {path}")
+            raise ConfigError(f"file {path} does not exist")
         found += sorted(p for p in path.iterdir() if _dumper(p)) if path.is_dir() else [path]
     return found
 
@@ -179,9 +185,9 @@ def _log(path: Path, data: memoryview, options: Options, findings: Findings) -> 
 
 
 def _records(data: memoryview, header: BatchHeader, path: Path, findings: Findings) -> list[Record]:
-    from bowstring._native.compression import CompressionError
-    from bowstring._native.decode import decode_batches
-    from bowstring._native.record_types import CorruptBatch
+    from bowstring._native.record.compression import CompressionError
+    from bowstring._native.record.decode import decode_batches
+    from bowstring._native.record.types import CorruptBatch
 
     end = header.position + header.size_bytes
     try:
@@ -192,7 +198,7 @@ def _records(data: memoryview, header: BatchHeader, path: Path, findings: Findin
 
 
 def batch_text(header: BatchHeader) -> str:
-    """The line of one batch."""
+    """Returns the line of one batch."""
     f = batch_fields(header)
     horizon = header.delete_horizon_ms
     return (
@@ -209,7 +215,7 @@ def batch_text(header: BatchHeader) -> str:
 
 
 def batch_fields(header: BatchHeader) -> dict[str, Any]:
-    """A batch's fields, named as DumpLogSegments names them."""
+    """Returns a batch's fields with the names of DumpLogSegments."""
     return {
         "baseOffset": header.base_offset,
         "lastOffset": header.last_offset,
@@ -238,7 +244,7 @@ def _record_line(header: BatchHeader, record: Record, options: Options) -> Line:
     key_size = -1 if record.key is None else len(record.key)
     value_size = -1 if record.value is None else len(record.value)
     sequence = _sequence(header, record.offset - header.base_offset)
-    names = ",".join(name for name, _ in record.headers)
+    names = ",".join(payload_text(header_key_bytes(name)) or "" for name, _ in record.headers)
     if not options.skip_metadata:
         parts.append(
             f"offset: {record.offset} {_timestamp_type(header)}: {record.timestamp} keySize: {key_size} "
@@ -254,7 +260,10 @@ def _record_line(header: BatchHeader, record: Record, options: Options) -> Line:
         "keySize": key_size,
         "valueSize": value_size,
         "sequence": sequence,
-        "headers": [{"key": name, "value": payload_json(value)} for name, value in record.headers],
+        "headers": [
+            {"key": payload_json(header_key_bytes(name)), "value": payload_json(value)}
+            for name, value in record.headers
+        ],
     }
     if options.print_data and not header.control:
         key, payload = _payload(record, options.decoder)
@@ -267,8 +276,8 @@ def _record_line(header: BatchHeader, record: Record, options: Options) -> Line:
 
 
 def _payload(record: Record, decoder: str | None) -> tuple[str | None, str | None]:
-    """Key and value as text, None for null."""
-    from bowstring._native.codec import ProtocolError
+    """Returns key and value as text, None for null."""
+    from bowstring._native.protocol.message_codec import ProtocolError
     from bowstring.cli.record_text import COORDINATOR_TOPICS, coordinator_record, metadata_record
 
     try:
@@ -285,7 +294,7 @@ def _payload(record: Record, decoder: str | None) -> tuple[str | None, str | Non
 
 
 def _sequence(header: BatchHeader, delta: int) -> int:
-    """A record's sequence number; they wrap to 0 (KIP-98)."""
+    """Returns a record's sequence number; sequence numbers wrap to 0 (KIP-98)."""
     return -1 if header.base_sequence < 0 else (header.base_sequence + delta) & MAX_INT32
 
 

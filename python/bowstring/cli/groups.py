@@ -1,4 +1,4 @@
-"""`bowstring groups`: list, describe, lag, reset-offsets, delete."""
+"""Implements `bowstring groups`: list, describe, lag, reset-offsets, delete."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from bowstring.clients.errors import ConfigError
 from bowstring.clients.records import TopicPartition
 
 if TYPE_CHECKING:
-    from bowstring.clients.admin import Admin
-    from bowstring.clients.admin_results import GroupDescription, GroupLag
+    from bowstring.clients.admin.admin import Admin
+    from bowstring.clients.admin.results import GroupDescription, GroupLag
 
-app = typer.Typer(help="Consumer groups: who reads what and how far they are.", no_args_is_help=True)
+app = typer.Typer(help="Consumer groups: members and progress.", no_args_is_help=True)
 
 Group = Annotated[str, typer.Argument(metavar="GROUP", help="Name of the group.")]
 Groups = Annotated[list[str], typer.Argument(metavar="GROUP...", help="Names of groups.")]
 
 
 def _admin(bootstrap: str, timeout: float) -> Admin:
-    from bowstring.clients.admin import Admin
+    from bowstring.clients.admin.admin import Admin
 
     return Admin(bootstrap, timeout_ms=int(timeout * 1000), client_id="bowstring-cli")
 
@@ -39,7 +39,7 @@ def _admin(bootstrap: str, timeout: float) -> Admin:
 @app.command("list")
 def list_groups(
     state: Annotated[
-        list[str], typer.Option("--state", help="Only those in this state, e.g. stable or empty.")
+        list[str], typer.Option("--state", help="Only groups in this state, e.g. stable or empty.")
     ] = [],  # noqa: B006 - typer copies it
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
     timeout: Timeout = TIMEOUT_DEFAULT_S,
@@ -64,7 +64,7 @@ def describe(
     timeout: Timeout = TIMEOUT_DEFAULT_S,
     json: Json = False,
 ) -> None:
-    """Show a group's members and what each reads."""
+    """Show a group's members and their partitions."""
     with _admin(bootstrap, timeout) as admin:
         found = admin.describe_group(group)
     if json:
@@ -127,7 +127,7 @@ def lag(
         print_json([_lag_row(row) for row in rows])
         return
     if not rows:
-        console().print(f"group {group} has stored no offsets and reads nothing now")
+        console().print(f"group {group} has no stored offsets and no assigned partitions")
         return
     columns = ["topic", "partition", "committed", "end offset", "lag", "read by"]
     cells = [
@@ -162,21 +162,32 @@ def reset_offsets(
     group: Group,
     topic: Annotated[
         list[str],
-        typer.Option("--topic", "-t", metavar="TOPIC[:0,1]", help="Which; default all the group has stored."),
+        typer.Option(
+            "--topic",
+            "-t",
+            metavar="TOPIC[:0,1]",
+            help="Topics or partitions; default: all with a stored offset.",
+        ),
     ] = [],  # noqa: B006 - typer copies it
     to_earliest: Annotated[bool, typer.Option("--to-earliest", help="To the first record.")] = False,
-    to_latest: Annotated[bool, typer.Option("--to-latest", help="Behind the last record.")] = False,
+    to_latest: Annotated[
+        bool, typer.Option("--to-latest", help="To the end, after the last record.")
+    ] = False,
     to_offset: Annotated[int | None, typer.Option("--to-offset", help="To this offset.")] = None,
     to_datetime: Annotated[
         str | None, typer.Option("--to-datetime", metavar="TIME", help="To the first record at this time.")
     ] = None,
-    shift_by: Annotated[int | None, typer.Option("--shift-by", help="On or (negative) back by this.")] = None,
-    execute: Annotated[bool, typer.Option("--execute", help="Do it; otherwise only show.")] = False,
+    shift_by: Annotated[
+        int | None, typer.Option("--shift-by", help="Shift by this number of records; negative: back.")
+    ] = None,
+    execute: Annotated[
+        bool, typer.Option("--execute", help="Make the change; otherwise only show it.")
+    ] = False,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
     timeout: Timeout = TIMEOUT_DEFAULT_S,
     json: Json = False,
 ) -> None:
-    """Move a group's stored offsets. The group must have no running members."""
+    """Move a group's stored offsets. The group must not have running members."""
     ways = [to_earliest, to_latest, to_offset is not None, to_datetime is not None, shift_by is not None]
     if sum(ways) != 1:
         raise typer.BadParameter(
@@ -186,7 +197,7 @@ def reset_offsets(
         stored = {p: o.offset for p, o in admin.committed_offsets(group).items()}
         wanted = _wanted(admin, topic) if topic else sorted(stored)
         if not wanted:
-            raise ConfigError(f"group {group!r} has stored no offsets: say which with --topic")
+            raise ConfigError(f"group {group!r} has no stored offsets: name topics with --topic")
         first = admin.beginning_offsets(wanted)
         end = admin.end_offsets(wanted)
         if to_datetime is not None:
@@ -230,7 +241,7 @@ def _print_reset(
     if execute:
         print_note(f"moved {len(target)} offsets of group {group}")
     else:
-        console().print("\n[yellow]nothing was changed:[/] --execute does it")
+        console().print("\n[yellow]nothing was changed:[/] add --execute to make the change")
 
 
 @app.command()

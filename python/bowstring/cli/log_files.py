@@ -1,4 +1,4 @@
-"""The files of a partition's directory, read one entry at a time, as Kafka lays them out.
+"""Reads the files of a partition's directory, one entry at a time.
 
 Layouts: Kafka's OffsetIndex, TimeIndex, TransactionIndex, ProducerStateManager and checkpoint files.
 """
@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from bowstring._native.crc import crc32c
-from bowstring._native.decode import batch_headers
-from bowstring._native.record_types import BatchHeader, CorruptBatch
+from bowstring._native.base.crc import crc32c
+from bowstring._native.record.decode import batch_headers
+from bowstring._native.record.types import BatchHeader, CorruptBatch
 
 _BATCH_LENGTH = struct.Struct(">8xi")
 _OFFSET_ENTRY = struct.Struct(">ii")
@@ -28,18 +28,18 @@ LENGTH_PREFIX_BYTES = 12
 
 
 class LogFileError(Exception):
-    """A file is not what its name says; the message names it and what is wrong."""
+    """A file does not have the format that its name implies; the message names it and the defect."""
 
 
 class OffsetEntry(NamedTuple):
-    """The batch whose last offset is `offset` begins at byte `position`."""
+    """The batch with the last offset `offset` begins at byte `position`."""
 
     offset: int
     position: int
 
 
 class TimeEntry(NamedTuple):
-    """`timestamp` (ms) is the greatest up to `offset`."""
+    """`timestamp` (ms) is the largest up to `offset`."""
 
     timestamp: int
     offset: int
@@ -56,7 +56,7 @@ class AbortedTransaction(NamedTuple):
 
 
 class ProducerSnapshot(NamedTuple):
-    """A producer as a snapshot remembers it; offsets are -1 for none."""
+    """State of a producer in a snapshot; offsets are -1 for none."""
 
     producer_id: int
     producer_epoch: int
@@ -70,7 +70,7 @@ class ProducerSnapshot(NamedTuple):
 
 @contextmanager
 def mapped(path: Path) -> Iterator[memoryview]:
-    """The bytes of a file; empty files cannot be mapped, and are nothing."""
+    """Maps a file; returns empty bytes for an empty file, which cannot be mapped."""
     with path.open("rb") as file:
         if path.stat().st_size == 0:
             yield memoryview(b"")
@@ -80,19 +80,19 @@ def mapped(path: Path) -> Iterator[memoryview]:
 
 
 def base_offset(path: Path) -> int:
-    """The offset a segment file is named for.
+    """Returns the offset in a segment file's name.
 
     Raises:
-        LogFileError: its name is no offset.
+        LogFileError: the name is not an offset.
     """
     name = path.name.split(".")[0].split("-")[0]
     if not name.isdigit():
-        raise LogFileError(f"{path} is not named for an offset, such as 00000000000000000000{path.suffix}")
+        raise LogFileError(f"the name of {path} is not an offset, such as 00000000000000000000{path.suffix}")
     return int(name)
 
 
 def batch_at(data: memoryview, position: int) -> BatchHeader | None:
-    """The header of the batch that begins at `position`; None when there is no whole batch."""
+    """Returns the header of the batch at `position`; None when there is no complete batch."""
     if len(data) - position < LENGTH_PREFIX_BYTES:
         return None
     size = _BATCH_LENGTH.unpack_from(data, position)[0] + LENGTH_PREFIX_BYTES
@@ -107,7 +107,7 @@ def batch_at(data: memoryview, position: int) -> BatchHeader | None:
 
 
 def batches(data: memoryview, max_bytes: int | None = None) -> Iterator[BatchHeader]:
-    """Headers of the batches in a segment, in order, up to the first byte that begins none."""
+    """Yields headers of the batches in a segment, in order, up to the first byte that is not a batch."""
     position, end = 0, len(data) if max_bytes is None else min(len(data), max_bytes)
     while position < end:
         header = batch_at(data, position)
@@ -118,7 +118,7 @@ def batches(data: memoryview, max_bytes: int | None = None) -> Iterator[BatchHea
 
 
 def offset_entries(data: memoryview, base: int) -> Iterator[OffsetEntry]:
-    """Entries of an offset index; it is preallocated, so zeros after the first end it."""
+    """Yields entries of an offset index; the file is preallocated, so zeros after the first entry end it."""
     for index in range(len(data) // _OFFSET_ENTRY.size):
         relative, position = _OFFSET_ENTRY.unpack_from(data, index * _OFFSET_ENTRY.size)
         if relative == 0 and index > 0:
@@ -127,7 +127,7 @@ def offset_entries(data: memoryview, base: int) -> Iterator[OffsetEntry]:
 
 
 def time_entries(data: memoryview, base: int) -> Iterator[TimeEntry]:
-    """Entries of a time index; zeros after the first end it."""
+    """Yields entries of a time index; zeros after the first entry end it."""
     for index in range(len(data) // _TIME_ENTRY.size):
         timestamp, relative = _TIME_ENTRY.unpack_from(data, index * _TIME_ENTRY.size)
         if relative == 0 and index > 0:
@@ -136,16 +136,16 @@ def time_entries(data: memoryview, base: int) -> Iterator[TimeEntry]:
 
 
 def check_index(path: Path, data: memoryview, kind: str) -> None:
-    """What Kafka checks of an index before it trusts it, by its first and last entry.
+    """Checks the first and last entry of an index, as Kafka does before it uses it.
 
-    The index of a segment that was not closed cleanly ends in zeros, and its time index does not pass.
+    The index of a segment that was not closed cleanly ends in zeros, and its time index fails the check.
 
     Raises:
-        LogFileError: the index would be rebuilt.
+        LogFileError: the broker would rebuild the index.
     """
     entry = _OFFSET_ENTRY if kind == "offset" else _TIME_ENTRY
     if len(data) % entry.size:
-        raise LogFileError(f"{path}: {len(data)} bytes are no whole number of {entry.size}-byte entries")
+        raise LogFileError(f"{path}: {len(data)} bytes are not a multiple of the {entry.size}-byte entries")
     if not data:
         return
     first, last = entry.unpack_from(data), entry.unpack_from(data, len(data) - entry.size)
@@ -157,22 +157,22 @@ def check_index(path: Path, data: memoryview, kind: str) -> None:
 
 
 def transaction_entries(data: memoryview) -> Iterator[AbortedTransaction]:
-    """Entries of a transaction index."""
+    """Yields entries of a transaction index."""
     for index in range(len(data) // _TRANSACTION_ENTRY.size):
         yield AbortedTransaction(*_TRANSACTION_ENTRY.unpack_from(data, index * _TRANSACTION_ENTRY.size))
 
 
 def snapshot_entries(path: Path, data: memoryview) -> list[ProducerSnapshot]:
-    """Producers of a snapshot file.
+    """Yields producers of a snapshot file.
 
     Raises:
-        LogFileError: it is cut short, of an unknown version, or fails its CRC-32C.
+        LogFileError: the file is truncated, has an unknown version, or fails its CRC-32C.
     """
     if len(data) < _SNAPSHOT_HEAD.size:
         raise LogFileError(f"{path}: {len(data)} bytes are too few for a producer snapshot")
     version, crc, count = _SNAPSHOT_HEAD.unpack_from(data)
     if version not in _SNAPSHOT_VERSIONS:
-        raise LogFileError(f"{path}: producer snapshots of version {version} are not known")
+        raise LogFileError(f"{path}: version {version} of producer snapshots is unknown")
     with data[_SNAPSHOT_CRC_END:] as rest:
         if crc32c(rest) != crc:
             raise LogFileError(f"{path}: the snapshot is corrupt, its CRC-32C does not match")
@@ -186,15 +186,16 @@ def snapshot_entries(path: Path, data: memoryview) -> list[ProducerSnapshot]:
 
 
 def checkpoint_entries(path: Path) -> list[list[str]]:
-    """Fields of each line of a checkpoint file of text (leader epochs, recovery points, log start offsets).
+    """Returns the fields of each line of a text checkpoint (leader epochs, recovery points, log start
+    offsets).
 
     Raises:
-        LogFileError: the version is unknown, or the count of lines is not what the file says.
+        LogFileError: the version is unknown, or the number of lines is wrong.
     """
     lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     if len(lines) < 2 or lines[0].strip() != "0" or not lines[1].strip().isdigit():
-        raise LogFileError(f"{path}: a checkpoint begins with version 0 and the number of its entries")
+        raise LogFileError(f"{path}: a checkpoint must begin with version 0 and the number of its entries")
     entries = [line.split() for line in lines[2:] if line.strip()]
     if len(entries) != int(lines[1]):
-        raise LogFileError(f"{path}: {len(entries)} entries where the second line says {lines[1].strip()}")
+        raise LogFileError(f"{path}: has {len(entries)} entries, but its second line says {lines[1].strip()}")
     return entries

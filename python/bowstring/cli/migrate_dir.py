@@ -1,4 +1,6 @@
-"""`bowstring migrate-dir`: a stopped broker's directory handed over between Bowstring and Apache Kafka."""
+"""Implements `bowstring migrate-dir`: migrates a stopped broker's directory between Bowstring and Apache
+Kafka.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from bowstring.cli.options import Json
 from bowstring.cli.output import console, print_error, print_json, print_note
 
 if TYPE_CHECKING:
-    from bowstring.engine.broker.migration import Migration
+    from bowstring.engine.migration.directories import Migration
 
 
 def migrate_dir(
@@ -21,19 +23,19 @@ def migrate_dir(
     ],
     to: Annotated[
         Literal["kafka", "bowstring"] | None,
-        typer.Option("--to", help="Who takes over; default: whoever did not run last."),
+        typer.Option("--to", help="The broker that takes over; default: the one that did not run last."),
     ] = None,
     config: Annotated[
         Path | None,
-        typer.Option("--config", metavar="FILE", help="The broker's settings so far, to be taken over."),
+        typer.Option("--config", metavar="FILE", help="The broker's present settings, to be kept."),
     ] = None,
     properties: Annotated[
         Path | None,
-        typer.Option("--properties", metavar="FILE", help="What to write; default DIR/server.properties."),
+        typer.Option("--properties", metavar="FILE", help="File to write; default DIR/server.properties."),
     ] = None,
     backup: Annotated[
         Path | None,
-        typer.Option("--backup", metavar="DIR", help="Copy of the metadata log; default beside DIR."),
+        typer.Option("--backup", metavar="DIR", help="Copy of the metadata log; default: beside DIR."),
     ] = None,
     controller_port: Annotated[
         int, typer.Option("--controller-port", help="Port of Kafka's controller listener.")
@@ -42,26 +44,26 @@ def migrate_dir(
         bool, typer.Option("--unclean", help="Recover a directory that was not shut down cleanly.")
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")
+        bool, typer.Option("--dry-run", help="Show what would be done without doing it.")
     ] = False,
     json: Json = False,
 ) -> None:
-    """Hand a stopped broker's directory to Apache Kafka, or Kafka's to Bowstring.
+    """Migrate a stopped broker's directory to Apache Kafka, or from Kafka to Bowstring.
 
-    Data files are used as they are. A server.properties to start with is written; the metadata log is copied
-    before anything in it is changed.
+    Data files stay unchanged. The command writes a server.properties to start with, and copies the metadata
+    log before it changes anything in it.
     """
-    from bowstring._native.log import LogError
-    from bowstring.engine.broker.directory_lock import DataDirectoryError
-    from bowstring.engine.broker.migration import migrate
+    from bowstring._native.log.partition_log import LogError
     from bowstring.engine.configs import ConfigError
-    from bowstring.engine.configs.files import load
+    from bowstring.engine.configs.files import load_with_unknown
+    from bowstring.engine.migration.directories import migrate
+    from bowstring.engine.storage.directory_lock import DataDirectoryError
 
     try:
         done = migrate(
             directories,
             to,
-            settings=load(config) if config is not None else {},
+            settings=load_with_unknown(config) if config is not None else {},
             properties=properties,
             backup=backup,
             controller_port=controller_port,

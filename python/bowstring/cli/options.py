@@ -1,4 +1,4 @@
-"""Options that several commands take, each declared once; and what is read out of their values."""
+"""Declares options shared by several commands, and parses their values."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ Bootstrap = Annotated[
         "-b",
         envvar="BOWSTRING_BOOTSTRAP_SERVERS",
         metavar="HOST:PORT,…",
-        help="Brokers to ask first.",
+        help="Brokers to contact first.",
     ),
 ]
 BOOTSTRAP_DEFAULT = "localhost:9092"
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text for people.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
 Timeout = Annotated[
-    float, typer.Option("--timeout", metavar="SECONDS", min=0.1, help="How long to wait for brokers.")
+    float, typer.Option("--timeout", metavar="SECONDS", min=0.1, help="Seconds to wait for brokers.")
 ]
 TIMEOUT_DEFAULT_S = 10.0
 
 
 def pairs(values: Iterable[str], option: str) -> dict[str, str]:
-    """`name=value` strings as a dict.
+    """Parses `name=value` strings into a dict.
 
     Raises:
         typer.BadParameter: one has no `=`.
@@ -46,10 +46,10 @@ def pairs(values: Iterable[str], option: str) -> dict[str, str]:
 
 
 def timestamp_ms(text: str, option: str) -> int:
-    """Milliseconds since the epoch of an ISO 8601 time (local time without a zone), or of `@seconds`.
+    """Parses an ISO 8601 time (local time without a zone) or `@seconds` into milliseconds since the epoch.
 
     Raises:
-        typer.BadParameter: it is neither.
+        typer.BadParameter: the text is neither.
     """
     try:
         if text.startswith("@"):
@@ -57,13 +57,13 @@ def timestamp_ms(text: str, option: str) -> int:
         return int(datetime.fromisoformat(text).timestamp() * 1000)
     except ValueError:
         raise typer.BadParameter(
-            f"{text!r} is no time: give ISO 8601, such as 2013-01-01T05:15, or @seconds since the epoch",
+            f"{text!r} is not a time: use ISO 8601, such as 2013-01-01T05:15, or @seconds since the epoch",
             param_hint=option,
         ) from None
 
 
 def partitions(value: str, option: str) -> tuple[str, list[int] | None]:
-    """Topic and partition numbers of `topic` or `topic:0,1,2`.
+    """Parses `topic` or `topic:0,1,2` into topic and partition numbers.
 
     Raises:
         typer.BadParameter: a partition is not a number.

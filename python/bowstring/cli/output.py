@@ -1,14 +1,15 @@
-"""What commands print: tables for people, JSON for programs, errors in one line."""
+"""Prints tables for people, JSON for programs, and errors in one line."""
 
 from __future__ import annotations
 
 import base64
 import json
+import logging
 import sys
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from functools import cache
-from typing import Any
+from typing import Any, Self
 
 from rich import box
 from rich.console import Console
@@ -16,38 +17,67 @@ from rich.markup import escape
 from rich.table import Table
 
 Cell = str | int | float | None
+CLIENT_LOGS = ("bowstring.consumer", "bowstring.producer", "bowstring.admin")
 
 
 @cache
 def console() -> Console:
-    """Standard output. Text keeps its lines when it goes to a file."""
+    """Returns the console for standard output. Does not wrap text that goes to a file."""
     return Console(highlight=False, soft_wrap=not sys.stdout.isatty())
 
 
 @cache
 def error_console() -> Console:
-    """Standard error."""
+    """Returns the console for standard error."""
     return Console(stderr=True, highlight=False, soft_wrap=True)
 
 
 def print_error(message: str) -> None:
-    """One readable line."""
+    """Prints an error in one line."""
     error_console().print(f"[bold red]bowstring:[/] {escape(message)}")
 
 
+class ClientLines(logging.Handler):
+    """Prints client log messages for commands that ask for them; most commands fail with the same error
+    soon.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.shown = False
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Prints a message."""
+        if self.shown:
+            print_error(record.getMessage())
+
+    def __enter__(self) -> Self:
+        self.shown = False
+        for name in CLIENT_LOGS:
+            logging.getLogger(name).addHandler(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for name in CLIENT_LOGS:
+            logging.getLogger(name).removeHandler(self)
+
+
+client_lines = ClientLines()
+
+
 def print_note(message: str) -> None:
-    """What was done, for people; on standard error, so that it never mixes with data."""
+    """Prints what was done; on standard error, so that it never mixes with data."""
     error_console().print(f"[green]✓[/] {escape(message)}")
 
 
 def print_json(value: Any) -> None:
-    """JSON in one piece, indented for a terminal and in one line otherwise."""
+    """Prints JSON: indented on a terminal, otherwise in one line."""
     indent = 2 if sys.stdout.isatty() else None
     print(json.dumps(value, indent=indent, ensure_ascii=False, default=str))
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> Table:
-    """A table; numbers stand right, None is shown as a dash."""
+    """Returns a table; numbers are right-aligned, None is a dash."""
     made = Table(
         box=box.SIMPLE_HEAD,
         header_style="bold cyan",
@@ -65,7 +95,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> Table:
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[Cell]], title: str | None = None) -> None:
-    """Prints a table under its title, which is markup; wider than the terminal it folds its cells."""
+    """Prints a table under its title, which is markup; wraps cells that do not fit the terminal."""
     made = table(columns, rows)
     out = console()
     if not sys.stdout.isatty():
@@ -88,7 +118,7 @@ def _text(value: Cell) -> str:
 
 
 def size_text(size_bytes: int) -> str:
-    """Bytes in the largest unit that leaves a number above 1, e.g. `1.4 GiB`."""
+    """Formats bytes in the largest unit with a value of at least 1, e.g. `1.4 GiB`."""
     size = float(size_bytes)
     for unit in ("B", "KiB", "MiB", "GiB"):
         if abs(size) < 1024:
@@ -98,7 +128,7 @@ def size_text(size_bytes: int) -> str:
 
 
 def time_text(timestamp_ms: int) -> str:
-    """ISO 8601 in UTC with milliseconds; a dash for a record without a time."""
+    """Formats a timestamp as ISO 8601 in UTC with milliseconds; a dash for a record without a timestamp."""
     if timestamp_ms < 0:
         return "–"
     seconds, milliseconds = divmod(timestamp_ms, 1000)
@@ -109,12 +139,12 @@ def time_text(timestamp_ms: int) -> str:
 
 
 def payload_text(data: bytes | None) -> str | None:
-    """Bytes as text for people; what is no UTF-8 is escaped."""
+    """Returns bytes as text for people; escapes bytes that are not UTF-8."""
     return None if data is None else data.decode("utf-8", "backslashreplace")
 
 
 def payload_json(data: bytes | None) -> Any:
-    """Bytes for JSON: text when they are UTF-8, else `{"base64": …}`, so that nothing is lost."""
+    """Returns bytes for JSON without loss: text when they are UTF-8, else `{"base64": …}`."""
     if data is None:
         return None
     try:
@@ -123,11 +153,16 @@ def payload_json(data: bytes | None) -> Any:
         return {"base64": base64.b64encode(data).decode("ascii")}
 
 
+def header_key_bytes(key: str) -> bytes:
+    """The bytes of a header's key: surrogates of decoding stand for bytes that are not UTF-8."""
+    return key.encode("utf-8", "surrogateescape")
+
+
 def payload_from_json(value: Any) -> bytes | None:
-    """The reverse of payload_json; other JSON values become their text.
+    """Reverses payload_json; other JSON values become their text.
 
     Raises:
-        ValueError: `base64` is not.
+        ValueError: `base64` is malformed.
     """
     if value is None:
         return None

@@ -1,4 +1,4 @@
-"""`bowstring pipeline`: declared pipelines, checked and run."""
+"""Implements `bowstring pipeline`: checks and runs declared pipelines."""
 
 from __future__ import annotations
 
@@ -18,17 +18,19 @@ if TYPE_CHECKING:
     from bowstring.pipeline.declaration import Pipeline
 
 app = typer.Typer(no_args_is_help=True, help="Run pipelines declared in TOML as Spark streaming jobs.")
-File = Annotated[Path, typer.Argument(metavar="FILE", help="The declaration; see docs/pipelines.md.")]
+File = Annotated[Path, typer.Argument(metavar="FILE", help="The declaration; see docs/guide/pipelines.md.")]
 _LOOK_S = 0.2
 
 
 @app.command()
 def check(
     file: File,
-    offline: Annotated[bool, typer.Option("--offline", help="Ask no broker whether topics exist.")] = False,
+    offline: Annotated[
+        bool, typer.Option("--offline", help="Do not ask brokers whether topics exist.")
+    ] = False,
     json: Json = False,
 ) -> None:
-    """Say what is wrong with a pipeline without running it; with nothing wrong, what its views hold."""
+    """Check a pipeline without running it; show errors, or the columns of its views."""
     from bowstring.pipeline.check import check_plan, check_topics
     from bowstring.pipeline.declaration import load
     from bowstring.pipeline.job import start_session
@@ -45,14 +47,14 @@ def check(
         print_json({"pipeline": pipeline.name, "views": columns, "sinks": list(pipeline.sink)})
         return
     print_table(("view", "columns"), columns.items(), title=pipeline.name)
-    print_note(f"{file} is sound: {len(pipeline.source)} sources, {len(pipeline.sink)} sinks")
+    print_note(f"{file} is valid: {len(pipeline.source)} sources, {len(pipeline.sink)} sinks")
 
 
 @app.command()
 def run(file: File, json: Json = False) -> None:
-    """Run a pipeline until its topics are read (trigger "available now"), or until it is stopped.
+    """Run a pipeline until its topics are read (trigger "available now") or until it is stopped.
 
-    A line tells of each batch. SIGTERM and Ctrl-C end it after the batch at hand; the next run goes on from
+    Prints a line for each batch. SIGTERM and Ctrl-C end it after the present batch; the next run continues at
     its checkpoint.
     """
     from bowstring.pipeline.check import check_topics
@@ -74,7 +76,7 @@ def run(file: File, json: Json = False) -> None:
 
 
 def _follow(queries: list[Any], stop: threading.Event, *, json: bool) -> dict[str, int]:
-    """Tells of each batch until all queries have ended; how many records each sink's query has read.
+    """Prints each batch until all queries have ended; returns the records read by each sink's query.
 
     Raises:
         PipelineError: a query has failed.

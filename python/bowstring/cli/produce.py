@@ -1,4 +1,4 @@
-"""`bowstring produce`: lines to records."""
+"""Implements `bowstring produce`: sends lines as records."""
 
 from __future__ import annotations
 
@@ -9,35 +9,42 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from bowstring.cli.lines import Line, LineFormat
 from bowstring.cli.options import BOOTSTRAP_DEFAULT, TIMEOUT_DEFAULT_S, Bootstrap, Json, Timeout
 from bowstring.cli.output import print_json, print_note
+from bowstring.cli.record_lines import Line, LineFormat
+from bowstring.clients.errors import ConfigError
 
 if TYPE_CHECKING:
-    from bowstring.clients.accumulator import RecordFuture
-    from bowstring.clients.producer import Producer
+    from bowstring.clients.producer.batches import RecordFuture
+    from bowstring.clients.producer.producer import Producer
 
 
 def produce(
-    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Where to.")],
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Topic to write to.")],
     file: Annotated[
-        Path | None, typer.Option("--file", "-f", exists=True, dir_okay=False, help="Read this, not stdin.")
+        Path | None,
+        typer.Option("--file", "-f", exists=True, dir_okay=False, help="Read this file, not stdin."),
     ] = None,
     key: Annotated[str | None, typer.Option("--key", "-k", help="Key of every record.")] = None,
     key_separator: Annotated[
-        str | None, typer.Option("--key-separator", "-K", help="What stands between key and value in a line.")
+        str | None, typer.Option("--key-separator", "-K", help="Separator of key and value.")
     ] = None,
     header: Annotated[
-        list[str], typer.Option("--header", "-H", metavar="NAME=VALUE", help="For every record; repeatable.")
+        list[str],
+        typer.Option("--header", "-H", metavar="NAME=VALUE", help="For every record; repeatable."),
     ] = [],  # noqa: B006 - typer copies it
-    null_marker: Annotated[
-        str | None, typer.Option("--null-marker", help="A key or value that is exactly this is null.")
-    ] = None,
+    null_marker: Annotated[str | None, typer.Option("--null-marker", help="Text that means null.")] = None,
     input_format: Annotated[
         Literal["text", "json"],
-        typer.Option("--format", help="`json`: a line is what `consume --json` prints."),
+        typer.Option("--format", help="`json`: lines of `consume --json`; their partitions are ignored."),
     ] = "text",
-    partition: Annotated[int | None, typer.Option("--partition", "-p", help="Instead of by key.")] = None,
+    keep_partitions: Annotated[
+        bool,
+        typer.Option("--keep-partitions", help="With JSON: use the line's partition, not the key."),
+    ] = False,
+    partition: Annotated[
+        int | None, typer.Option("--partition", "-p", help="Partition instead of by key.")
+    ] = None,
     compression: Annotated[
         str, typer.Option("--compression", "-z", help="none, gzip, snappy, lz4 or zstd.")
     ] = "none",
@@ -48,11 +55,13 @@ def produce(
     timeout: Timeout = TIMEOUT_DEFAULT_S,
     json: Json = False,
 ) -> None:
-    """Send each line of standard input, or of a file, as a record."""
-    from bowstring.clients.producer import Producer
+    """Send each line of standard input or of a file as a record."""
+    from bowstring.clients.producer.producer import Producer
 
-    common = tuple(_header(text) for text in header)
-    form = LineFormat(input_format == "json", _bytes(key), _bytes(key_separator), _bytes(null_marker))
+    _check_partitions(keep_partitions, input_format, partition)
+    common = tuple(map(_header, header))
+    texts = [_bytes(text) for text in (key, key_separator, null_marker)]
+    form = LineFormat(input_format == "json", texts[0], texts[1], texts[2], keep_partitions)
     milliseconds = int(timeout * 1000)
     with (
         file.open("rb") if file is not None else sys.stdin.buffer as source,
@@ -68,7 +77,16 @@ def produce(
         ) as producer,
     ):
         records = (form.read(line, number) for number, line in enumerate(source, start=1))
-        count, last = _send(producer, topic, records, common, partition)
+        sent = _send(producer, topic, records, common, partition)
+    _report(topic, *sent, json)
+
+
+def _check_partitions(keep: bool, input_format: str, partition: int | None) -> None:
+    if keep and (input_format != "json" or partition is not None):
+        raise typer.BadParameter("--keep-partitions needs --format json and excludes --partition")
+
+
+def _report(topic: str, count: int, last: RecordFuture | None, json: bool) -> None:
     end = last.result(0) if last is not None else None
     if json:
         print_json({"topic": topic, "records": count, "last": end._asdict() if end else None})
@@ -85,25 +103,32 @@ def _send(
     common: tuple[tuple[str, bytes | None], ...],
     partition: int | None,
 ) -> tuple[int, RecordFuture | None]:
-    """Sends every record; how many they were, and the last one's future, which is done.
+    """Sends every record; returns their number and the completed future of the last one.
 
     Raises:
-        ClientError: of the first that could not be delivered.
+        ClientError: the error of the first record that could not be delivered.
     """
     failures: list[Exception] = []
     last: RecordFuture | None = None
     count = 0
     for record in records:
-        last = producer.send(
-            topic,
-            record.value,
-            record.key,
-            headers=(*common, *record.headers),
-            timestamp=record.timestamp,
-            partition=partition if partition is not None else record.partition,
-            on_delivery=lambda future: _note(future, failures),
-        )
         count += 1
+        try:
+            last = producer.send(
+                topic,
+                record.value,
+                record.key,
+                headers=(*common, *record.headers),
+                timestamp=record.timestamp,
+                partition=partition if partition is not None else record.partition,
+                on_delivery=lambda future: _note(future, failures),
+            )
+        except ConfigError as error:
+            if record.partition is None:
+                raise
+            raise ConfigError(
+                f"line {count}: {error}; without --keep-partitions the key determines the partition"
+            ) from error
         if failures:
             break
     producer.flush()
@@ -113,7 +138,8 @@ def _send(
 
 
 def _bytes(text: str | None) -> bytes | None:
-    return None if text is None else text.encode()
+    """The bytes of an argument: Python has surrogates for those that are not UTF-8."""
+    return None if text is None else text.encode("utf-8", "surrogateescape")
 
 
 def _note(future: RecordFuture, failures: list[Exception]) -> None:
@@ -126,4 +152,4 @@ def _header(text: str) -> tuple[str, bytes | None]:
     name, equals, value = text.partition("=")
     if not equals:
         raise typer.BadParameter(f"{text!r} is not name=value", param_hint="--header")
-    return name, value.encode()
+    return name, _bytes(value)

@@ -1,4 +1,4 @@
-"""Records of Kafka's own topics as JSON, named as Kafka's DumpLogSegments names them."""
+"""Converts records of Kafka's own topics to JSON, with the names of Kafka's DumpLogSegments."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import base64
 import json
 from typing import Any
 
-from bowstring._native.codec import ProtocolError, decode, decode_prefix
-from bowstring._native.record_types import Record
+from bowstring._native.protocol.message_codec import ProtocolError, decode, decode_prefix
+from bowstring._native.record.types import Record
 from bowstring.engine.protocol.records import (
     CLUSTER_METADATA,
     CONSUMER_OFFSETS,
@@ -35,7 +35,7 @@ COORDINATOR_TOPICS = {
     "share-group-state": SHARE_GROUP_STATE,
 }
 
-# Control records by the type in their key: what DumpLogSegments calls them, and the value's class.
+# Control records by the type in their key: the name in DumpLogSegments, and the value's class.
 _CONTROL_TYPES: dict[int, tuple[str, type[Message]]] = {
     2: ("LeaderChange", LeaderChangeMessage),
     3: ("SnapshotHeader", SnapshotHeaderRecord),
@@ -48,19 +48,19 @@ _UNSIGNED_VARINT_FRAME = 1
 
 
 def camel(name: str) -> str:
-    """A field's name as Kafka's JSON has it."""
+    """Returns a field's name in Kafka's JSON."""
     head, *rest = name.split("_")
     return head.replace("kraft", "kRaft") + "".join(word.capitalize() for word in rest)
 
 
 def as_json(value: Any, version: int) -> Any:
-    """A declared message as plain values; ids and bytes in base64, as Kafka writes them."""
+    """Returns a declared message as plain values; ids and bytes are in base64, as in Kafka."""
     if isinstance(value, Struct):
         return {
             camel(field.name): _field_json(getattr(value, field.name), field.kind, version)
             for field in fields_of(type(value))
             if field.versions[0] <= version <= field.versions[1]
-            # Kafka leaves out tagged fields that are at their default.
+            # Like Kafka, leaves out tagged fields with their default value.
             and (field.tag < 0 or getattr(value, field.name) != getattr(type(value)(), field.name))
         }
     return _field_json(value, -1, version)
@@ -77,7 +77,7 @@ def _field_json(value: Any, kind: int, version: int) -> Any:
 
 
 def control_text(record: Record) -> str:
-    """What a control record says."""
+    """Returns the text of a control record."""
     key, value = record.key or b"", record.value or b""
     kind = int.from_bytes(key[2:4], "big", signed=True) if len(key) >= 4 else -1
     version = int.from_bytes(value[:2], "big", signed=True) if len(value) >= 2 else 0
@@ -91,15 +91,15 @@ def control_text(record: Record) -> str:
             colon = ":" if name == "LeaderChange" else ""
             return f"{name}{colon} {compact(as_json(message, version))}"
     except ProtocolError as error:
-        return f"controlType: {kind} (cannot be read: {error})"
+        return f"controlType: {kind} (cannot be decoded: {error})"
     return f"controlType: UNKNOWN({kind})"
 
 
 def coordinator_record(topic: CoordinatorRecords, record: Record) -> tuple[str, str]:
-    """Key and value of a record of __consumer_offsets and its like.
+    """Returns key and value of a record of __consumer_offsets and similar topics.
 
     Raises:
-        ProtocolError: they are not what the record's type says.
+        ProtocolError: they do not match the record's type.
     """
     key, value = record.key or b"", record.value
     record_type = int.from_bytes(key[:2], "big", signed=True)
@@ -118,7 +118,9 @@ def coordinator_record(topic: CoordinatorRecords, record: Record) -> tuple[str, 
 
 
 def _open_members(members: list[dict[str, Any]]) -> None:
-    """What classic consumers put into their group's metadata, which the coordinator does not look into."""
+    """Decodes what classic consumers put into their group's metadata, which the coordinator does not
+    decode.
+    """
     for member in members:
         for name, cls in (
             ("subscription", ConsumerProtocolSubscription),
@@ -131,10 +133,11 @@ def _open_members(members: list[dict[str, Any]]) -> None:
 
 
 def metadata_record(record: Record) -> str:
-    """A record of __cluster_metadata: frame version, type and version as unsigned varints, then its fields.
+    """Decodes a record of __cluster_metadata: frame version, type and version as unsigned varints, then its
+    fields.
 
     Raises:
-        ProtocolError: it is not what its frame says.
+        ProtocolError: the record does not match its frame.
     """
     data = record.value or b""
     numbers, at = [], 0
@@ -158,5 +161,5 @@ def metadata_record(record: Record) -> str:
 
 
 def compact(value: Any) -> str:
-    """JSON without spaces."""
+    """Returns JSON without spaces."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)

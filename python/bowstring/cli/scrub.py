@@ -1,4 +1,4 @@
-"""`bowstring scrub`: a stopped broker's directory verified, batch by batch."""
+"""Implements `bowstring scrub`: verifies a stopped broker's directory, batch by batch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bowstring.cli.options import Json
 from bowstring.cli.output import console, error_console, print_error, print_json, print_note, size_text
 
 if TYPE_CHECKING:
-    from bowstring.engine.broker.stopped_scrub import BadPlace, ScrubResult
+    from bowstring.engine.storage.offline_scrub import BadPlace, ScrubResult
 
 
 def scrub(
@@ -25,16 +25,16 @@ def scrub(
     topic: Annotated[str | None, typer.Option("--topic", help="Only the partitions of this topic.")] = None,
     json: Json = False,
 ) -> None:
-    """Check every batch of a stopped broker's directory, and name each bad place.
+    """Check every batch of a stopped broker's directory, and print each damaged place.
 
-    Nothing is written. Exit code 1 when something is wrong that the broker does not put right by itself.
+    Writes nothing. The exit code is 1 when there is damage that the broker cannot repair by itself.
     """
-    from bowstring.engine.broker.directory_lock import DataDirectoryError, locked
-    from bowstring.engine.broker.stopped_scrub import partitions_of, scrub_directory, size_of
+    from bowstring.engine.storage.directory_lock import DataDirectoryError, locked
+    from bowstring.engine.storage.offline_scrub import partitions_of, scrub_directory, size_of
 
     started = time.monotonic()
     try:
-        cure = "stop it first, or leave it to its own scrubber (bowstring.scrub.bytes.per.second)"
+        cure = "stop it first, or let its own scrubber check it (bowstring.scrub.bytes.per.second)"
         with locked(directory, cure, make=False):
             partitions = partitions_of(directory)
             if topic is not None:
@@ -74,7 +74,7 @@ def _show(result: ScrubResult, seconds: float) -> None:
     print_note(
         f"{result.partitions} partitions, {result.segments} segments, {size_text(result.size_bytes)}, "
         f"{result.batches:,} good batches, {result.records:,} records in {seconds:.1f} s: "
-        + (f"{len(result.bad)} bad places" if result.bad else "nothing is wrong")
+        + (f"{len(result.bad)} bad places" if result.bad else "no damage found")
     )
 
 
@@ -85,5 +85,5 @@ def _line(bad: BadPlace) -> str:
     if bad.first_offset >= 0:
         line += f", offset {bad.first_offset}"
         line += f" to {bad.end_offset - 1}" if bad.end_offset > bad.first_offset + 1 else ""
-        line += " and all that follow" if bad.end_offset < 0 else ""
-    return line + ("; the broker makes it anew" if bad.rebuilt else "")
+        line += " and all records after it" if bad.end_offset < 0 else ""
+    return line + ("; the broker rebuilds it" if bad.rebuilt else "")

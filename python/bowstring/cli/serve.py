@@ -1,6 +1,6 @@
-"""`bowstring serve` as the help and shell completion know it.
+"""Declares `bowstring serve` for help and shell completion.
 
-`python -m bowstring serve` does not come here: it goes to bowstring.serve at once and loads no CLI.
+`python -m bowstring serve` runs bowstring.serve directly and does not load the CLI.
 """
 
 from __future__ import annotations
@@ -10,29 +10,48 @@ from typing import Annotated, Literal
 
 import typer
 
+Data = Annotated[
+    list[Path],
+    typer.Option(
+        "--data", metavar="DIR", help="Data directory; default ./bowstring-data; repeat for several disks."
+    ),
+]
+Durability = Annotated[
+    Literal["commit", "os"] | None,
+    typer.Option(
+        "--durability", help="Acknowledge from the medium (default), or from the page cache as in Kafka."
+    ),
+]
+ListenUnauthenticated = Annotated[
+    bool,
+    typer.Option(
+        "--listen-unauthenticated",
+        help="Allow an address that other machines can reach, although clients are not authenticated; "
+        "without --host: all interfaces.",
+    ),
+]
+Config = Annotated[
+    Path | None,
+    typer.Option("--config", metavar="FILE", help="Kafka's server.properties, or TOML with its keys."),
+]
+StrictConfig = Annotated[
+    bool,
+    typer.Option("--strict-config", help="Refuse unknown keys of a server.properties instead of warning."),
+]
+
 
 def serve(
-    data: Annotated[
-        list[Path],
-        typer.Option(
-            "--data",
-            metavar="DIR",
-            help="Data directory; default ./bowstring-data; several for several disks.",
-        ),
-    ] = [],  # noqa: B006 - typer copies it
-    durability: Annotated[
-        Literal["commit", "os"] | None,
-        typer.Option(
-            "--durability",
-            help="Acknowledge from the medium (default), or from the page cache as Kafka does.",
-        ),
+    data: Data = [],  # noqa: B006 - typer copies it
+    durability: Durability = None,
+    host: Annotated[
+        str | None, typer.Option("--host", help="Address to listen on; default 127.0.0.1.")
     ] = None,
-    host: Annotated[str | None, typer.Option("--host", help="Address to listen on; default all.")] = None,
-    port: Annotated[int | None, typer.Option("--port", help="Default 9092; 0 takes a free one.")] = None,
-    config: Annotated[
-        Path | None,
-        typer.Option("--config", metavar="FILE", help="Kafka's server.properties, or TOML with its keys."),
+    port: Annotated[
+        int | None, typer.Option("--port", help="Port to listen on; default 9092; 0: any free port.")
     ] = None,
+    listen_unauthenticated: ListenUnauthenticated = False,
+    config: Config = None,
+    strict_config: StrictConfig = False,
     set_: Annotated[
         list[str], typer.Option("--set", metavar="KEY=VALUE", help="One config; may be repeated.")
     ] = [],  # noqa: B006 - typer copies it
@@ -40,13 +59,14 @@ def serve(
         int | None, typer.Option("--metrics-port", help="Serve Prometheus text on this port.")
     ] = None,
     log_format: Annotated[
-        Literal["text", "json"] | None, typer.Option("--log-format", help="Form of log lines.")
+        Literal["text", "json"] | None, typer.Option("--log-format", help="Format of log lines.")
     ] = None,
     log_level: Annotated[
-        Literal["debug", "info", "warning", "error"] | None, typer.Option("--log-level", help="Default info.")
+        Literal["debug", "info", "warning", "error"] | None,
+        typer.Option("--log-level", help="Least severe level to log; default info."),
     ] = None,
 ) -> None:
-    """Run a broker until SIGTERM or SIGINT."""
+    """Run a broker until SIGTERM, SIGINT or SIGHUP stops it cleanly."""
     from bowstring.serve import main
 
     options = {
@@ -61,4 +81,6 @@ def serve(
     arguments = [part for name, value in options.items() if value is not None for part in (name, str(value))]
     arguments += [part for each in data for part in ("--data", str(each))]
     arguments += [part for item in set_ for part in ("--set", item)]
+    flags = {"--listen-unauthenticated": listen_unauthenticated, "--strict-config": strict_config}
+    arguments += [flag for flag, given in flags.items() if given]
     raise typer.Exit(main(arguments))

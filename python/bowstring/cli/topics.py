@@ -1,4 +1,4 @@
-"""`bowstring topics`: create, list, describe, alter, move, delete."""
+"""Implements `bowstring topics`: create, list, describe, alter, move, delete."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from uuid import UUID
 
 import typer
 
-from bowstring.cli.move import move
 from bowstring.cli.options import (
     BOOTSTRAP_DEFAULT,
     TIMEOUT_DEFAULT_S,
@@ -18,10 +17,11 @@ from bowstring.cli.options import (
     pairs,
 )
 from bowstring.cli.output import console, print_json, print_note, print_table
+from bowstring.cli.topics_move import move
 from bowstring.clients.errors import TopicExistsError, UnknownTopicError
 
 if TYPE_CHECKING:
-    from bowstring.clients.admin import Admin
+    from bowstring.clients.admin.admin import Admin
     from bowstring.clients.records import TopicInfo
 
 app = typer.Typer(help="Create, list, describe, change, move and delete topics.", no_args_is_help=True)
@@ -35,7 +35,7 @@ Configs = Annotated[
 
 
 def _admin(bootstrap: str, timeout: float) -> Admin:
-    from bowstring.clients.admin import Admin
+    from bowstring.clients.admin.admin import Admin
 
     return Admin(bootstrap, timeout_ms=int(timeout * 1000), client_id="bowstring-cli")
 
@@ -44,14 +44,15 @@ def _admin(bootstrap: str, timeout: float) -> Admin:
 def create(
     names: Names,
     partitions: Annotated[
-        int, typer.Option("--partitions", "-p", help="How many; -1 for the broker's default.")
+        int, typer.Option("--partitions", "-p", help="Number of partitions; -1 for the broker's default.")
     ] = -1,
     replication_factor: Annotated[
-        int, typer.Option("--replication-factor", "-r", help="Copies; -1 for the broker's default.")
+        int,
+        typer.Option("--replication-factor", "-r", help="Number of replicas; -1 for the broker's default."),
     ] = -1,
     config: Configs = [],  # noqa: B006 - typer copies it
     if_not_exists: Annotated[
-        bool, typer.Option("--if-not-exists", help="No failure if it is there.")
+        bool, typer.Option("--if-not-exists", help="Do not fail if the topic exists.")
     ] = False,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
     timeout: Timeout = TIMEOUT_DEFAULT_S,
@@ -69,7 +70,7 @@ def create(
                     raise
                 created.append({"topic": name, "created": False})
                 if not json:
-                    print_note(f"topic {name} is there already")
+                    print_note(f"topic {name} already exists")
             else:
                 created.append({"topic": name, "created": True, "id": str(UUID(bytes=topic_id))})
                 if not json:
@@ -80,7 +81,7 @@ def create(
 
 @app.command("list")
 def list_topics(
-    internal: Annotated[bool, typer.Option("--internal", help="Also those of the cluster itself.")] = False,
+    internal: Annotated[bool, typer.Option("--internal", help="Also internal topics.")] = False,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
     timeout: Timeout = TIMEOUT_DEFAULT_S,
     json: Json = False,
@@ -107,17 +108,19 @@ def list_topics(
     elif rows:
         print_table(["topic", "partitions", "replicas", "bytes"], [list(row.values()) for row in rows])
     else:
-        console().print("there are no topics yet: `bowstring topics create NAME` makes one")
+        console().print("there are no topics yet: create one with `bowstring topics create NAME`")
 
 
 @app.command()
 def describe(
-    names: Annotated[list[str] | None, typer.Argument(metavar="[TOPIC...]", help="Default: all.")] = None,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[TOPIC...]", help="Default: all topics.")
+    ] = None,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
     timeout: Timeout = TIMEOUT_DEFAULT_S,
     json: Json = False,
 ) -> None:
-    """Show partitions, leaders, offsets and what is configured."""
+    """Show partitions, leaders, offsets and settings."""
     with _admin(bootstrap, timeout) as admin:
         found = []
         for name in names or sorted(admin.topics()):
@@ -181,17 +184,19 @@ def _print_topic(topic: dict[str, Any]) -> None:
 @app.command()
 def alter(
     names: Names,
-    partitions: Annotated[int | None, typer.Option("--partitions", "-p", help="New, higher number.")] = None,
+    partitions: Annotated[
+        int | None, typer.Option("--partitions", "-p", help="New, higher number of partitions.")
+    ] = None,
     config: Configs = [],  # noqa: B006 - typer copies it
     delete_config: Annotated[
         list[str],
-        typer.Option("--delete-config", metavar="NAME", help="Back to the default; may be repeated."),
+        typer.Option("--delete-config", metavar="NAME", help="Reset to the default; may be repeated."),
     ] = [],  # noqa: B006 - typer copies it
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
     timeout: Timeout = TIMEOUT_DEFAULT_S,
     json: Json = False,
 ) -> None:
-    """Add partitions, change settings."""
+    """Add partitions and change settings."""
     settings = pairs(config, "--config")
     if partitions is None and not settings and not delete_config:
         raise typer.BadParameter("nothing to change: give --partitions, --config or --delete-config")
@@ -210,7 +215,9 @@ def alter(
 @app.command()
 def delete(
     names: Names,
-    if_exists: Annotated[bool, typer.Option("--if-exists", help="No failure if there is none.")] = False,
+    if_exists: Annotated[
+        bool, typer.Option("--if-exists", help="Do not fail if the topic does not exist.")
+    ] = False,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
     timeout: Timeout = TIMEOUT_DEFAULT_S,
     json: Json = False,

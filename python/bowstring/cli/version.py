@@ -1,19 +1,20 @@
-"""`bowstring version`."""
+"""Implements `bowstring version`."""
 
 from __future__ import annotations
 
 import platform
 
+import typer
+
 from bowstring.cli.options import Json
 from bowstring.cli.output import console, print_json
+from bowstring.version import __version__
 
 
 def version(json: Json = False) -> None:
-    """Print the version of Bowstring and of what it runs on."""
-    from bowstring.clients.wire import software_version
-
+    """Print the versions of Bowstring, Python and the platform."""
     facts = {
-        "bowstring": software_version(),
+        "bowstring": __version__,
         "python": platform.python_version(),
         "platform": platform.platform(),
     }
@@ -21,3 +22,10 @@ def version(json: Json = False) -> None:
         print_json(facts)
     else:
         console().print(f"bowstring {facts['bowstring']} (Python {facts['python']}, {facts['platform']})")
+
+
+def print_version(wanted: bool) -> None:
+    """Prints the versions and ends, for `bowstring --version`."""
+    if wanted:
+        version()
+        raise typer.Exit

@@ -1,1 +1,5 @@
-"""Clients for Bowstring and Apache Kafka: Producer, Consumer and Admin."""
+"""Implements clients for Bowstring and Apache Kafka: Producer, Consumer and Admin.
+
+Imported by: aio, cli, clients.*, demo, kernels, pipeline, pytest_plugin, spark, tables, values.
+May import: engine.
+"""

@@ -1,7 +1,7 @@
-"""What can go wrong in a client, each with what to do about it.
+"""Defines the errors of the clients; each message says what to do.
 
 Every exception is a `ClientError`. One that a broker answered is a `BrokerError`: `error` is its row of
-Kafka's error table, and the common ones have classes of their own.
+Kafka's error table, and common ones have their own classes.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class BrokerUnreachableError(ClientError):
 
     def __init__(self, node: Node, reason: str):
         super().__init__(
-            f"cannot reach a broker at {node.host}:{node.port}: {reason}. "
-            "Check that it is running, that host and port are right, and that no firewall is between"
+            f"cannot reach a broker at {node.host}:{node.port}: {reason}. Check that it is running, that "
+            "host and port are right, and that no firewall blocks the connection"
         )
         self.node = node
         self.reason = reason
@@ -71,40 +71,44 @@ class RequestTimedOutError(ClientError):
     def __init__(self, api: str, node: Node, timeout_s: float):
         super().__init__(
             f"{node} did not answer {api} within {timeout_s:g} s: it may be overloaded or unreachable; "
-            "a longer request_timeout_ms waits longer"
+            "raise request_timeout_ms to wait longer"
         )
 
 
 class ClientTimeoutError(ClientError):
-    """What was waited for did not come in time. The message says what, and which setting bounds the wait."""
+    """An awaited event did not happen in time. The message says which, and names the setting for the
+    timeout.
+    """
 
 
 class ProtocolError(ClientError):
-    """The other side does not speak Kafka's protocol, or spoke it wrongly."""
+    """The other side does not speak Kafka's protocol, or violated it."""
 
 
 class GarbledAnswerError(ProtocolError):
-    """A broker's answer cannot be read. Its connection is closed; the request is sent again on a new one."""
+    """A broker's answer cannot be decoded. Its connection is closed, and the request is sent again on a new
+    one.
+    """
 
     retriable = True
 
     def __init__(self, reason: str):
         super().__init__(
-            f"{reason}. The connection is opened anew; if this goes on, look for a proxy that changes bytes, "
-            "or a broker that is none of Kafka's kind"
+            f"{reason}. The client reconnects; if this repeats, look for a proxy that changes bytes, or a "
+            "server that is not a Kafka broker"
         )
 
 
 class UnsupportedApiError(ClientError):
-    """The broker does not offer an API in any version this client knows."""
+    """The broker does not offer an API in any version that this client supports."""
 
 
 class ConfigError(ClientError):
-    """A client was asked for something that makes no sense; the message names the argument."""
+    """An argument of a client is invalid; the message names it."""
 
 
 class MissingPackageError(ClientError, ImportError):
-    """Something was asked for that needs a package which is not installed."""
+    """A feature needs a package that is not installed."""
 
     def __init__(self, package: str, extra: str):
         super().__init__(f"this needs {package}: pip install 'bowstring[{extra}]'")
@@ -117,12 +121,15 @@ class ClosedError(ClientError):
 
 
 class ForkedError(ClosedError):
-    """The client was made before a fork and used in the child: its connections and thread are the parent's.
-    Make another in the child."""
+    """A client was created before a fork and used in the child: its connections and thread belong to the
+    parent. Create another one in the child.
+    """
 
 
 class BufferFullError(ClientError):
-    """The producer's memory stayed full for max_block_ms: the brokers take records slower than they come."""
+    """The producer's memory stayed full for max_block_ms: brokers accept records more slowly than they are
+    sent.
+    """
 
     retriable = True
 
@@ -138,10 +145,14 @@ class NoOffsetError(ClientError):
 
 
 class LocalReadsUnavailableError(ClientError):
-    """The broker's files cannot be read from here: it is elsewhere, or does not let this user have them."""
+    """The broker's files cannot be read from here: it is on another machine, or denies access to this
+    user.
+    """
 
     def __init__(self, reason: str):
-        super().__init__(f"no local reads: {reason}. Without local=True it is read over TCP")
+        super().__init__(
+            f"local reads are unavailable: {reason}. Without local=True the client reads over TCP"
+        )
 
 
 class CorruptBatchError(ClientError):
@@ -150,6 +161,11 @@ class CorruptBatchError(ClientError):
 
 class BrokerError(ClientError):
     """A broker answered with an error of Kafka's table.
+
+    Args:
+        code: Kafka's error code.
+        context: what was asked for, such as "topic 'clicks'".
+        detail: the broker's message, or another explanation.
 
     Attributes:
         code: Kafka's error code.
@@ -174,7 +190,7 @@ class UnknownTopicError(BrokerError):
 
 
 class TopicExistsError(BrokerError):
-    """The topic to be created is there already."""
+    """The topic to create already exists."""
 
 
 class RecordTooLargeError(BrokerError):
@@ -182,15 +198,15 @@ class RecordTooLargeError(BrokerError):
 
 
 class OffsetOutOfRangeError(BrokerError):
-    """The offset asked for is not in the log, and auto_offset_reset is `none`."""
+    """The requested offset is not in the log, and auto_offset_reset is `none`."""
 
 
 class GroupError(BrokerError):
-    """The group coordinator refused: the member was fenced, is unknown, or the group is rebalancing."""
+    """The group coordinator refused: the member is fenced or unknown, or the group is rebalancing."""
 
 
 class CommitFailedError(GroupError):
-    """Offsets were not committed, because the group gave the partitions to somebody else meanwhile."""
+    """Offsets were not committed, because the group has reassigned the partitions meanwhile."""
 
 
 class FencedError(BrokerError):
@@ -198,7 +214,7 @@ class FencedError(BrokerError):
 
 
 class AuthorizationError(BrokerError):
-    """The principal may not do this."""
+    """The principal is not allowed to do this."""
 
 
 ADVICE: dict[str, str] = {
@@ -207,8 +223,8 @@ ADVICE: dict[str, str] = {
     "RECORD_LIST_TOO_LARGE": "Raise segment.bytes on the topic, or send smaller batches",
     "NOT_ENOUGH_REPLICAS": "Wait for replicas to come back, or lower min.insync.replicas",
     "NON_EMPTY_GROUP": "Stop the group's consumers first",
-    "INVALID_REPLICATION_FACTOR": "Ask for no more replicas than there are brokers",
-    "UNSUPPORTED_COMPRESSION_TYPE": "Use a codec that this broker knows",
+    "INVALID_REPLICATION_FACTOR": "Request at most as many replicas as there are brokers",
+    "UNSUPPORTED_COMPRESSION_TYPE": "Use a codec that this broker supports",
 }
 
 _CLASSES: dict[str, type[BrokerError]] = {
@@ -238,6 +254,8 @@ _CLASSES: dict[str, type[BrokerError]] = {
 
 
 def broker_error(code: int, context: str = "", detail: str | None = None) -> BrokerError:
-    """The exception for Kafka's error `code`; `context`: what was being done, `detail`: the broker's text."""
+    """Returns the exception for Kafka's error `code`. `context`: the operation; `detail`: the broker's
+    text.
+    """
     name: str = Errors.of(code).name
     return _CLASSES.get(name, BrokerError)(code, context, detail)

@@ -1,4 +1,6 @@
-"""A forked child has a copy of each client, but neither its threads nor a right to its connections."""
+"""Closes the copies of clients in a forked child, which has neither their threads nor a right to their
+connections.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +12,13 @@ from bowstring.clients.errors import ForkedError
 
 
 class Inherited(Protocol):
-    """What has to know that it lives on in a child."""
+    """An object that must handle a fork."""
 
     def after_fork(self, error: ForkedError) -> None:
-        """In the child, before anything else runs: `error` is what every further use has to raise.
+        """Runs in the child before anything else; every later use must raise `error`.
 
-        Locks may be held by threads that are not there any more; sockets are the parent's, and so is what an
-        epoll descriptor watches.
+        Locks may be held by threads that do not exist in the child. Sockets, and what an epoll descriptor
+        watches, belong to the parent.
         """
 
 
@@ -25,7 +27,7 @@ _hooked = False
 
 
 def watch(client: Inherited) -> None:
-    """Has `client` told when it finds itself in a child."""
+    """Registers `client` to be told in a forked child."""
     global _hooked  # noqa: PLW0603 - a process has one list of fork handlers
     if not _hooked:
         os.register_at_fork(after_in_child=_after_fork)
@@ -35,7 +37,8 @@ def watch(client: Inherited) -> None:
 
 def _after_fork() -> None:
     error = ForkedError(
-        "this client was made before a fork, and belongs to the parent process: make another in the child"
+        "this client was created before a fork and belongs to the parent process: create another one in "
+        "the child"
     )
     for client in list(_inherited):
         client.after_fork(error)

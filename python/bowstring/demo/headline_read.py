@@ -1,4 +1,4 @@
-"""Spark reads what the headline's producers wrote: how many records, and how many bytes of values."""
+"""Reads the headline's records with Spark: counts them and sums the sizes of their values."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from bowstring.demo.spark_session import DemoSpark
 
 
 class HeadlineRead(NamedTuple):
-    """What Spark found.
+    """Result of the Spark read.
 
     Attributes:
-        skipped: why nothing was read; empty when it was.
-        engine: which engine of ours read, columnar or Python.
-        records: its count.
-        size_bytes: its sum of the values' lengths.
+        skipped: why nothing was read; else empty.
+        engine: which Bowstring engine read, columnar or Python.
+        records: number of records.
+        size_bytes: sum of the values' lengths.
     """
 
     skipped: str = ""
@@ -32,12 +32,12 @@ class HeadlineRead(NamedTuple):
         return self.records / self.seconds if self.seconds else 0.0
 
     def as_json(self) -> dict[str, Any]:
-        """For programs."""
+        """Returns the figures for JSON output."""
         return self._asdict() | {"problems": list(self.problems), "records_per_s": self.records_per_s}
 
 
 def read(opened: DemoSpark, bootstrap: str, written: Headline) -> HeadlineRead:
-    """Counts, sums, and holds both against what was acknowledged to the producers."""
+    """Counts, sums, and compares both with what was acknowledged to the producers."""
     if opened.spark is None:
         return HeadlineRead(skipped=opened.skipped)
     from pyspark.sql import functions as F

@@ -1,12 +1,12 @@
-"""Flights into a topic and back out of it, and the proof that they came back as they went in."""
+"""Sends flights to a topic, reads them back, and proves that they came back unchanged."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
 
-from bowstring.clients.consumer import Consumer
-from bowstring.clients.producer import Producer
+from bowstring.clients.consumer.consumer import Consumer
+from bowstring.clients.producer.producer import Producer
 from bowstring.clients.records import Record
 from bowstring.demo.flights import Event
 
@@ -19,9 +19,10 @@ Progress = Callable[[int], None]
 
 
 class Ledger:
-    """What was sent, as hashes: by key in order, and without a key as a multiset.
+    """Hashes of sent records: by key in order, and without a key as a multiset.
 
-    The two directions share nothing but this, so that whatever is lost, doubled, reordered or changed shows.
+    Sending and reading share only this object, so every lost, duplicated, reordered or changed record is
+    detected.
     """
 
     def __init__(self) -> None:
@@ -32,7 +33,7 @@ class Ledger:
         self.problems: list[str] = []
 
     def note_sent(self, event: Event) -> None:
-        """An event is about to be sent."""
+        """Adds an event that is about to be sent."""
         digest = hash((event.value, event.timestamp))
         if event.key is None:
             self._without_key[digest] += 1
@@ -41,7 +42,7 @@ class Ledger:
         self.sent += 1
 
     def note_read(self, record: Record) -> None:
-        """A record has come back: it must be the next of its key."""
+        """Checks a record that was read: it must be the next of its key."""
         self.read += 1
         digest = hash((record.value, record.timestamp))
         if record.key is None:
@@ -53,10 +54,14 @@ class Ledger:
         self._next[record.key] = at + 1
         expected = self._by_key.get(record.key, [])
         if at >= len(expected) or expected[at] != digest:
-            self.problems.append(f"not the next record of key {record.key!r}: {record}")
+            self.problems.append(
+                f"a record of key {record.key!r} is out of order, changed or doubled: {record}"
+            )
 
     def verdict(self) -> list[str]:
-        """What is wrong; nothing when every event came back once, unchanged and in the order of its key."""
+        """Returns all differences; none when every event came back once, unchanged and in the order of its
+        key.
+        """
         problems = list(self.problems[:5])
         missing = self.sent - self.read
         if missing:
@@ -70,15 +75,15 @@ class Ledger:
 
     @property
     def keys(self) -> int:
-        """How many different keys were sent."""
+        """Number of distinct keys sent."""
         return len(self._by_key)
 
 
 def send(bootstrap: str, topic: str, events: Iterable[Event], ledger: Ledger, progress: Progress) -> None:
-    """Sends every event, keyed and with its own time.
+    """Sends every event with its key and timestamp.
 
     Raises:
-        ClientError: of the first that could not be delivered.
+        ClientError: the first error of delivery.
     """
     failures: list[Exception] = []
     with Producer(bootstrap, client_id="bowstring-demo", batch_size=65_536, linger_ms=20) as producer:
@@ -101,15 +106,15 @@ def _note(error: Exception | None, failures: list[Exception]) -> None:
 
 
 def read_back(bootstrap: str, topic: str, ledger: Ledger, progress: Progress) -> None:
-    """Reads the topic as a group of one until everything has come, or nothing comes any more."""
+    """Reads the topic as a group of one until all records have come, or none come any more."""
     idle = 0
     with Consumer(bootstrap, group_id="bowstring-demo", auto_offset_reset="earliest") as consumer:
         consumer.subscribe([topic])
         while ledger.read < ledger.sent and idle < IDLE_POLLS_MAX:
-            records = consumer.poll(POLL_RECORDS, POLL_S)
+            records = consumer.poll(POLL_S, max_records=POLL_RECORDS)
             idle = 0 if records else idle + 1
             for record in records:
                 ledger.note_read(record)
             progress(len(records))
-        for record in consumer.poll(POLL_RECORDS, POLL_S / 5):  # whatever is too many
+        for record in consumer.poll(POLL_S / 5, max_records=POLL_RECORDS):  # counts surplus records, too
             ledger.note_read(record)

@@ -1,4 +1,4 @@
-"""What the demo says in the end."""
+"""Prints the results of the demo."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from rich.table import Table
 from bowstring.demo.headline import Headline
 from bowstring.demo.headline_read import HeadlineRead
 from bowstring.demo.headline_report import print_headline
-from bowstring.demo.push import Rate
 from bowstring.demo.replay import Ledger
 from bowstring.demo.spark_job import FileCount, SparkResult
+from bowstring.demo.throughput import Rate
 
 
 def percentile(values: list[float], share: float) -> float:
-    """The value at this share of the ordered values, 0 without any."""
+    """Returns the value at this share of the ordered values, 0 without any."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(len(ordered) * share))] if ordered else 0.0
 
 
 class Figures:
-    """Everything measured; what Spark and the headline's producers did is added when they have done it."""
+    """All measurements; those of Spark and of the headline are added at their end."""
 
     def __init__(
         self,
@@ -45,12 +45,12 @@ class Figures:
 
     @property
     def flights_problems(self) -> list[str]:
-        """What is wrong with the flights."""
+        """Differences in the flights."""
         return [*self.ledger.verdict(), *(self.counted.problems if self.counted is not None else ())]
 
     @property
     def headline_problems(self) -> list[str]:
-        """What is wrong with the headline's records."""
+        """Differences in the headline's records."""
         return [
             *(self.headline.problems if self.headline is not None else ()),
             *(self.read.problems if self.read is not None else ()),
@@ -58,11 +58,11 @@ class Figures:
 
     @property
     def problems(self) -> list[str]:
-        """What is wrong."""
+        """All differences."""
         return self.flights_problems + self.headline_problems
 
     def as_json(self) -> dict[str, Any]:
-        """For programs."""
+        """Returns the figures for JSON output."""
         return {
             "ready_ms": self.ready_ms,
             "flights": self.ledger.sent,
@@ -96,7 +96,7 @@ def _rate_json(rate: Rate) -> dict[str, Any]:
 
 
 def print_result(console: Console, figures: Figures) -> None:
-    """One verdict, one table, and the headline."""
+    """Prints one verdict, one table, and the headline."""
     ledger = figures.ledger
     console.print()
     if figures.flights_problems:
@@ -127,7 +127,7 @@ def _print_spark(console: Console, spark: SparkResult | None) -> None:
 
 
 def result_table(figures: Figures) -> Table:
-    """Throughput, latency and the broker's CPU, both ways."""
+    """Returns a table of throughput, latency and the broker's CPU in both directions."""
     ins, outs = figures.rate_in, figures.rate_out
     table = Table(
         box=box.ROUNDED,

@@ -1,7 +1,9 @@
-"""Spark counts the flights: by carrier and hour of event time, as a stream with a watermark, and is checked.
+"""Counts the flights with Spark, by carrier and hour of event time, as a stream with a watermark, and checks
+the result.
 
-The stream ends when it has read what there is (AvailableNow). A carrier's hour is written once the watermark,
-two days behind the latest flight, has passed it; those are held against the same count over the source file.
+The stream ends when it has read the present records (AvailableNow). An hour of a carrier is written once
+the watermark, two days behind the latest flight, has passed it. Those hours are compared with the same
+count over the source file.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 HOUR_MS = 3_600_000
-# Partitions are read side by side, and some are further on in time than others.
+# Partitions are read in parallel, and their event times differ.
 WATERMARK_DAYS = 2
 WATERMARK_MS = WATERMARK_DAYS * 24 * HOUR_MS
 FLIGHTS_PER_BATCH = 120_000
@@ -29,14 +31,14 @@ CarrierHours = Counter[tuple[str, int]]
 
 
 class SparkResult(NamedTuple):
-    """What the job came to.
+    """Result of the job.
 
     Attributes:
-        skipped: why there was none; empty when it ran.
-        engine: which engine of ours read the topic, columnar or Python.
+        skipped: why the job did not run; else empty.
+        engine: which Bowstring engine read the topic, columnar or Python.
         counted: flights that Spark read.
         hours: hours of carriers that the watermark closed.
-        problems: where it differs from the file.
+        problems: differences from the file.
     """
 
     skipped: str = ""
@@ -47,7 +49,7 @@ class SparkResult(NamedTuple):
     problems: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
-        """For programs."""
+        """Returns the figures for JSON output."""
         return self._asdict() | {"problems": list(self.problems)}
 
 
@@ -59,13 +61,13 @@ class FileCount:
         self.latest_ms = 0
 
     def note(self, event: Event) -> None:
-        """One flight."""
+        """Counts one flight."""
         carrier = event.value.partition(b'"carrier":"')[2].partition(b'"')[0].decode()
         self.hours[carrier, event.timestamp // HOUR_MS] += 1
         self.latest_ms = max(self.latest_ms, event.timestamp)
 
     def closed(self) -> CarrierHours:
-        """The hours that the watermark has passed in the end."""
+        """Returns the hours that the final watermark has passed."""
         watermark_ms = self.latest_ms - WATERMARK_MS
         return Counter(
             {key: count for key, count in self.hours.items() if (key[1] + 1) * HOUR_MS <= watermark_ms}
@@ -75,7 +77,7 @@ class FileCount:
 def run(
     opened: DemoSpark, bootstrap: str, topic: str, expected: FileCount, progress: Progress
 ) -> SparkResult:
-    """Runs the job and checks it; `progress` is told how many flights are counted."""
+    """Runs the job and checks it; calls `progress` with the number of counted flights."""
     if opened.spark is None:
         return SparkResult(skipped=opened.skipped)
     frame = carrier_hours(opened.spark, bootstrap, topic)
@@ -83,7 +85,7 @@ def run(
 
 
 def carrier_hours(spark: SparkSession, bootstrap: str, topic: str) -> DataFrame:
-    """Flights by carrier and hour of event time."""
+    """Returns flights by carrier and hour of event time."""
     from pyspark.sql import functions as F
 
     events = (
@@ -104,7 +106,7 @@ def carrier_hours(spark: SparkSession, bootstrap: str, topic: str) -> DataFrame:
 
 
 def count_flights(frame: DataFrame, expected: FileCount, progress: Progress, folder: str) -> SparkResult:
-    """Runs the stream to its end and holds what it wrote against the file."""
+    """Runs the stream to its end and compares its output with the file."""
     started = time.monotonic()
     query = (
         frame.writeStream.outputMode("append")
@@ -139,7 +141,7 @@ def _counted(query: Any) -> int:
 
 
 def _differences(found: CarrierHours, wanted: CarrierHours) -> list[str]:
-    """The first few hours in which Spark and the file differ."""
+    """Returns the first few hours in which Spark and the file differ."""
     wrong = [key for key in {**found, **wanted} if found[key] != wanted[key]]
     said = [
         f"{carrier} had {wanted[carrier, hour]} flights in hour {hour}, Spark counted {found[carrier, hour]}"

@@ -1,4 +1,4 @@
-"""The demo's Spark: one session for both of its jobs, quiet, and gone without a trace afterwards."""
+"""Starts one quiet Spark session for both jobs of the demo, and removes it afterwards."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bowstring.spark.sessions import JarMissingError, JavaMissingError, SparkMissingError, session
+from bowstring.spark.sessions import JavaMissingError, SparkMissingError, has_jar, session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,13 +27,13 @@ SETTINGS: dict[str, Any] = {
 
 
 class DemoSpark(NamedTuple):
-    """A session, or why there is none.
+    """A session, or the reason for its absence.
 
     Attributes:
-        spark: None when there is none.
+        spark: None when there is no session.
         skipped: why; else empty.
-        engine: which engine of ours reads topics, columnar or Python.
-        folder: for checkpoints; it goes with the session.
+        engine: which Bowstring engine reads topics, columnar or Python.
+        folder: for checkpoints; deleted with the session.
     """
 
     spark: SparkSession | None
@@ -44,7 +44,7 @@ class DemoSpark(NamedTuple):
 
 @contextlib.contextmanager
 def opened() -> Iterator[DemoSpark]:
-    """A session until the block ends. What Spark says is added to what the block raises."""
+    """Opens a session until the block ends. Adds Spark's output to exceptions of the block."""
     with tempfile.TemporaryDirectory(prefix="bowstring-demo-spark-") as folder:
         said = Path(folder, "spark.log")
         with _quietly(said):
@@ -65,19 +65,14 @@ def _session(folder: str) -> DemoSpark:
         spark = session(APPLICATION, master=MASTER, fast_checkpoints=True, **settings)
     except (JavaMissingError, SparkMissingError) as error:
         return DemoSpark(None, skipped=str(error))
-    except JarMissingError:
-        # Built without a JDK: Spark finds the Python engine by itself.
-        from pyspark.sql import SparkSession
-
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-        spark = SparkSession.builder.appName(APPLICATION).master(MASTER).config(map=settings).getOrCreate()
-        return DemoSpark(spark, engine="Python", folder=folder)
-    return DemoSpark(spark, engine="columnar", folder=folder)
+    return DemoSpark(spark, engine="columnar" if has_jar(spark) else "Python", folder=folder)
 
 
 @contextlib.contextmanager
 def _quietly(path: Path) -> Iterator[None]:
-    """Standard error of this process and of the JVM that it starts goes to a file: the JVM is talkative."""
+    """Redirects standard error of this process and of the JVM that it starts to a file, because the JVM
+    prints much.
+    """
     sys.stderr.flush()
     kept = os.dup(2)
     with path.open("wb") as file:

@@ -1,4 +1,4 @@
-"""CPU time of the embedded broker's threads, told apart from that of the clients in the same process."""
+"""Measures the CPU time of the embedded broker's threads, separately from clients in the same process."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ BROKER_THREAD = "bowstring-control"
 
 
 def broker_cpu_s() -> float:
-    """CPU-seconds that the broker's threads have used: its Python thread, and every native one.
+    """Returns the CPU-seconds used by the broker's threads: its Python thread and every native one.
 
-    All other Python threads are the demo's own (producer, consumer, progress bar) and do not count.
+    All other Python threads belong to the demo (producer, consumer, progress bar) and do not count.
     """
     ours = {
         thread.native_id
@@ -24,5 +24,5 @@ def broker_cpu_s() -> float:
             try:
                 total_ns += int((task / "schedstat").read_text().split()[0])
             except FileNotFoundError:
-                continue  # the thread has ended since
+                continue  # the thread has ended meanwhile
     return total_ns / 1e9

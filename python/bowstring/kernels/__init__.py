@@ -1,4 +1,4 @@
-"""Small functions over a record, compiled by Numba and run inside the read, over whole batches.
+"""Compiles small functions over a record with Numba and runs them inside the read, over whole batches.
 
     @bowstring.kernel
     def late(value) -> bool:
@@ -6,7 +6,10 @@
 
     bowstring.read("flights", where=late, aggregate={"flights": "count"})
 
-docs/fused-functions.md tells the rest. Numba is loaded when the first kernel runs.
+See docs/guide/fused-functions.md. Numba is loaded when the first kernel runs.
+
+Imported by: spark, tables.
+May import: clients.
 """
 
 from __future__ import annotations

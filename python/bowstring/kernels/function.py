@@ -1,4 +1,4 @@
-"""A kernel: a Python function of one record, and the native loop over a batch that is made of it."""
+"""Defines a kernel: a Python function of one record, compiled into a native loop over a batch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bowstring.clients.errors import ClientError
 if TYPE_CHECKING:
     import pyarrow
 
-# What a kernel may ask for, by the names of its parameters, and the column it comes from.
+# Allowed parameter names of a kernel, and the column of each.
 PARAMETERS = {
     "value": "value",
     "key": "key",
@@ -35,18 +35,18 @@ RESULTS: dict[str, str] = {
 
 
 class KernelError(ClientError):
-    """A kernel cannot be used: its parameters, its result, or what Numba says of its code."""
+    """A kernel cannot be used because of its parameters, its result, or an error of Numba."""
 
 
 class Kernel:
-    """A function of one record that can run over whole batches without the interpreter.
+    """A function of one record that runs over whole batches without the interpreter.
 
-    It can also be called as it is, from Python, which is how one tests it.
+    Python code can also call it directly, for example in a test.
 
     Args:
         function: its parameters are some of value and key (uint8 arrays, empty when null), timestamp (ms
-            since the epoch), offset, partition, timestamp_type, has_value and has_key. Its annotation says
-            what it returns: bool, int, float, or bytes or str for a slice of value or key.
+            since the epoch), offset, partition, timestamp_type, has_value and has_key. Its return annotation
+            is bool, int, float, or bytes or str for a slice of value or key.
 
     Raises:
         KernelError: a parameter or the annotation is none of these.
@@ -59,14 +59,14 @@ class Kernel:
         unknown = [name for name in self.parameters if name not in PARAMETERS]
         if unknown or not self.parameters:
             raise KernelError(
-                f"kernel {self.name} {'asks for ' + unknown[0] if unknown else 'asks for nothing'}; "
-                f"a kernel's parameters are some of {', '.join(PARAMETERS)}"
+                f"kernel {self.name} has {'unknown parameter ' + unknown[0] if unknown else 'no parameter'}; "
+                f"use some of {', '.join(PARAMETERS)}"
             )
         self.result = _result(function)
         self._loop: Callable[..., Any] | None = None
 
     def __call__(self, *arguments: Any) -> Any:
-        """The plain function; key and value may be given as bytes."""
+        """Calls the plain function; key and value may be given as bytes."""
         return self.function(*arguments)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -82,11 +82,14 @@ class Kernel:
 
     @cached_property
     def digest(self) -> str:
-        """Tells kernels with different code apart, also between processes."""
+        """Hash of the kernel's code, the same in every process."""
         return _digest(self.function)
 
     def over(self, batch: pyarrow.RecordBatch) -> pyarrow.Array:
-        """Its results for every record of a batch, as an array of `result`'s type.
+        """Returns its results for every record of a batch, as an array of `result`'s type.
+
+        Args:
+            batch: records, with the columns that the function takes.
 
         Raises:
             KernelError: it does not compile; the message has Numba's reason.
@@ -97,9 +100,12 @@ class Kernel:
 
 
 def kernel(function: Callable[..., Any]) -> Kernel:
-    """Makes a kernel of a function; see `Kernel`. To be used as a decorator.
+    """Turns a function into a kernel; see `Kernel`. Use as a decorator.
 
-    Example:
+    Args:
+        function: takes columns of a record by their names; its annotation says what it returns.
+
+    Examples:
         >>> @kernel
         ... def long(value) -> bool:
         ...     return len(value) > 100
@@ -112,8 +118,8 @@ def _result(function: Callable[..., Any]) -> str:
     name = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", str(annotation))
     if annotation is inspect.Signature.empty or name not in RESULTS:
         raise KernelError(
-            f"kernel {function.__name__} has to say what it returns: "
-            f"def {function.__name__}(…) -> {', '.join(RESULTS)}"
+            f"kernel {function.__name__} needs a return annotation: def {function.__name__}(…) -> "
+            f"{', '.join(RESULTS)}"
         )
     return RESULTS[name]
 
@@ -125,7 +131,7 @@ def _digest(function: Callable[..., Any]) -> str:
 
 
 def _feed(digest: Any, function: Any, seen: set[int]) -> None:
-    """Takes in the code of a function and of what it calls, and the constants it names."""
+    """Adds the code of a function, of the functions that it calls, and its constants to a digest."""
     function = getattr(function, "function", None) or getattr(function, "py_func", function)
     if id(function) in seen:
         return

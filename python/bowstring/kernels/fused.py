@@ -1,7 +1,7 @@
-"""where, by and aggregate: kernels put together into one pass over batches, in parts that can be merged.
+"""Combines where, by and aggregate into one pass over batches, with partial results that can be merged.
 
-Every batch gives a partial result; partial results of any number of batches, tasks and machines are merged by
-the same grouping with the merging aggregates (a count by adding, a mean from sum and count).
+Every batch gives a partial result. Partial results of any number of batches, tasks and machines are merged by
+the same grouping with merging aggregates (a count by adding, a mean from sum and count).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from bowstring.kernels.function import Kernel, KernelError
 
 FUNCTIONS = ("count", "sum", "min", "max", "mean")
 COUNT = "count"
-# Columns of a record that may stand in `by` as they are.
+# Columns of a record that `by` accepts by name.
 PLAIN = {"partition": pa.int32(), "timestamp_type": pa.int32(), "key": pa.binary(), "topic": pa.string()}
 TYPES = {
     "bool": pa.bool_(),
@@ -34,7 +34,7 @@ class Part:
     Attributes:
         name: of the column.
         kernel: whose results are aggregated; None to count records.
-        function: what the partial result is made by: count, sum, min or max.
+        function: aggregate of the partial result: count, sum, min or max.
     """
 
     def __init__(self, name: str, kernel: Kernel | None, function: str):
@@ -44,29 +44,29 @@ class Part:
 
     @property
     def merge(self) -> str:
-        """How partial results become one."""
+        """Aggregate that merges partial results."""
         return "sum" if self.function == COUNT else self.function
 
     @property
     def type(self) -> pa.DataType:
-        """Of the column."""
+        """Type of the column."""
         if self.kernel is None or self.function == COUNT:
             return pa.int64()
-        # Booleans are counted by summing them.
+        # Count booleans by summing them.
         summed = self.function == "sum" and self.kernel.result == "bool"
         return pa.int64() if summed else TYPES[self.kernel.result]
 
 
 class Fused:
-    """What runs inside the read.
+    """The combined functions that run inside the read.
 
     Args:
-        where: records for which it is false are left out.
-        aggregate: name of a result: "count", or (function, kernel) with sum, min, max or mean.
-        by: name of a column of the result: a kernel, or "partition", "timestamp_type", "key" or "topic".
+        where: records for which it returns false are left out.
+        aggregate: by name of a result column: "count", or (function, kernel) with sum, min, max or mean.
+        by: by name of a result column: a kernel, or "partition", "timestamp_type", "key" or "topic".
 
     Raises:
-        KernelError: these do not fit together.
+        KernelError: the arguments do not fit together.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Fused:
         self.aggregate = dict(aggregate or {})
         self.by = dict(by or {})
         if where is not None and (not isinstance(where, Kernel) or where.result != "bool"):
-            raise KernelError("where takes a kernel that returns bool: @bowstring.kernel def f(…) -> bool")
+            raise KernelError("where needs a kernel that returns bool: @bowstring.kernel def f(…) -> bool")
         if self.by and not self.aggregate:
             raise KernelError('by needs an aggregate, for example aggregate={"records": "count"}')
         twice = self.by.keys() & self.aggregate.keys()
@@ -92,7 +92,7 @@ class Fused:
 
     @property
     def columns(self) -> set[str]:
-        """The columns of records that are read for it."""
+        """Columns of records that are needed."""
         kernels = [self.where, *self.by.values(), *(part.kernel for part in self.parts)]
         found = {name for each in kernels if isinstance(each, Kernel) for name in each.columns}
         return found | {name for name in self.by.values() if isinstance(name, str)}
@@ -100,7 +100,7 @@ class Fused:
     # ------------------------------------------------------------ records
 
     def filter(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The records that `where` leaves."""
+        """Returns the records for which `where` is true."""
         if self.where is None or not batch.num_rows:
             return batch
         mask = self.where.over(batch)
@@ -111,12 +111,12 @@ class Fused:
 
     @property
     def partial_schema(self) -> pa.Schema:
-        """Of partial results."""
+        """Schema of partial results."""
         return pa.schema([*self._group_fields(), *(pa.field(part.name, part.type) for part in self.parts)])
 
     @property
     def schema(self) -> pa.Schema:
-        """Of results."""
+        """Schema of results."""
         partial = self.partial_schema
         fields = [
             pa.field(name, pa.float64()) if _function(given) == "mean" else partial.field(name)
@@ -131,7 +131,7 @@ class Fused:
         ]
 
     def partial(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
-        """One batch's part of the result; None when none of its records counts."""
+        """Returns the partial result of one batch; None when none of its records counts."""
         left = self.filter(batch)
         if not left.num_rows:
             return None
@@ -147,7 +147,7 @@ class Fused:
         return self._grouped(pa.table(arrays), asked)
 
     def merge(self, partials: Iterable[pa.RecordBatch | None]) -> pa.RecordBatch:
-        """One partial result out of many."""
+        """Merges many partial results into one."""
         found = [each for each in partials if each is not None and each.num_rows]
         if len(found) < 2:
             return found[0] if found else _empty(self.partial_schema)
@@ -166,7 +166,9 @@ class Fused:
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
     def finish(self, partials: Iterable[pa.RecordBatch | None]) -> pa.Table:
-        """The result; without `by` it has one row, with count 0 and nulls when there was no record."""
+        """Returns the result; without `by` it has one row, with count 0 and nulls when there was no
+        record.
+        """
         merged = self.merge(partials)
         columns = [merged.column(name) for name in self.by]
         for name, given in self.aggregate.items():
@@ -183,7 +185,7 @@ class Fused:
 
 def _filtered(array: pa.Array, mask: pa.Array) -> pa.Array:
     if pa.types.is_binary_view(array.type):
-        # pyarrow does not filter views.
+        # pyarrow cannot filter views.
         return array.cast(pa.binary()).filter(mask).cast(array.type)
     return array.filter(mask)
 

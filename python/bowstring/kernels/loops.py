@@ -1,7 +1,7 @@
-"""Native loops over batches: each calls a kernel for every record, inlined, off the GIL.
+"""Runs native loops over batches: each calls a kernel for every record, inlined, without the GIL.
 
-The loops stand in this file and take the kernel from their closure, so that Numba caches what it compiles
-beside it. The key of that cache is the kernel's own digest, see `_compiled`.
+The loops are in this file and take the kernel from their closure, so that Numba caches the machine code
+beside this file. The key of that cache is the kernel's own digest, see `_compiled`.
 """
 
 from __future__ import annotations
@@ -33,9 +33,10 @@ _loops: dict[str, Callable[..., Any]] = {}
 
 
 class KernelCache(FunctionCache):
-    """Numba's cache of one loop's machine code, told apart by kernel.
+    """Numba's cache of one loop's machine code, keyed by kernel.
 
-    Numba's own key is the closure, pickled, in which helpers have random ids: nothing would be found again.
+    Numba's own key is the pickled closure, in which helpers have random ids, so that it would never match
+    again.
     """
 
     def __init__(self, loop: Callable[..., Any], kernel: str):
@@ -46,7 +47,7 @@ class KernelCache(FunctionCache):
         return sig, codegen.magic_tuple(), self._kernel
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """What was kept; nothing if it calls a function whose module is not here."""
+        """Loads cached code; returns none if it calls a function whose module is missing here."""
         try:
             return super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
         except ModuleNotFoundError:
@@ -63,7 +64,7 @@ def _over_numbers(record: Any) -> Callable[..., Any]:
 
 def _over_bytes(record: Any) -> Callable[..., Any]:
     def loop(columns: Any, offsets: Any, out: Any) -> Any:
-        """Bytes needed; more than `out` has when it is too small."""
+        """Returns the bytes needed; more than `out` has when `out` is too small."""
         at = 0
         for i in range(len(offsets) - 1):
             found = record(columns, i)
@@ -78,7 +79,7 @@ def _over_bytes(record: Any) -> Callable[..., Any]:
 
 
 def run(kernel: Kernel, batch: pa.RecordBatch) -> pa.Array:
-    """The kernel's results for every record of a batch."""
+    """Returns the kernel's results for every record of a batch."""
     columns = tuple(array for name in kernel.parameters for array in _arrays(name, batch))
     loop = _compiled(kernel)
     try:
@@ -106,9 +107,9 @@ def _bytes(kernel: Kernel, loop: Callable[..., Any], columns: Any, rows: int) ->
 
 
 def _arrays(name: str, batch: pa.RecordBatch) -> list[Any]:
-    """What a parameter is made of: data and offsets of value and key, one array of the others.
+    """Returns the arrays of a parameter: data and offsets for value and key, one array for the others.
 
-    All are read-only, whatever they come from: for other types Numba would compile once more.
+    All are read-only whatever their source is, because Numba would compile again for other types.
     """
     found = _views(name, batch)
     for array in found:
@@ -134,7 +135,7 @@ def _views(name: str, batch: pa.RecordBatch) -> list[Any]:
 
 
 def _compiled(kernel: Kernel) -> Callable[..., Any]:
-    """The loop for a kernel; compiled when it is first called, or taken from the cache."""
+    """Returns the loop for a kernel; compiles it on the first call, or loads it from the cache."""
     key = f"{kernel.digest}:{kernel.result}:{kernel.parameters}"
     loop = _loops.get(key)
     if loop is None:
@@ -147,7 +148,7 @@ def _compiled(kernel: Kernel) -> Callable[..., Any]:
 
 
 def _record(kernel: Kernel) -> Callable[..., Any]:
-    """The kernel as a function of (columns, i): how each parameter is found is written out."""
+    """Returns the kernel as a function of (columns, i), with generated code to find each parameter."""
     arguments, at = [], 0
     for name in kernel.parameters:
         if name in ("value", "key"):
@@ -163,19 +164,19 @@ def _record(kernel: Kernel) -> Callable[..., Any]:
 
 
 def _named(function: Callable[..., Any], kernel: Kernel) -> Callable[..., Any]:
-    """The function under a name that no other kernel's has.
+    """Returns the function under a name that no other kernel has.
 
-    Machine code out of the cache is linked by names: the function's and a number that starts anew in every
-    process. Of two kernels with one name, cached by two processes, a third would run the first for both.
+    Cached machine code is linked by names: the function's name and a number that starts again in every
+    process. If two processes cached kernels of the same name, a third would run the first one for both.
     """
     function.__name__ = function.__qualname__ = f"{function.__name__}_{kernel.digest[:20]}"
     return function
 
 
 def _rehomed(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The same function as one of this module.
+    """Returns the same function as a member of this module.
 
-    Machine code from the cache imports the modules it was made of, and a user's is not on every executor.
+    Cached machine code imports the modules that it was made of, and a user's module is not on every executor.
     """
     scope = function.__globals__ | {"__name__": __name__}
     code = function.__code__
@@ -187,7 +188,7 @@ def _explain(kernel: Kernel, error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     reason = next((line for line in lines if not line.startswith(("Failed in", "During:"))), "unknown")
     return (
-        f"kernel {kernel.name} ({code.co_filename}:{code.co_firstlineno}) cannot be compiled: {reason}. "
-        "It may use numbers, slices of value and key, loops and other kernels; Numba's whole message is the "
-        "cause of this error"
+        f"kernel {kernel.name} ({code.co_filename}:{code.co_firstlineno}) cannot be compiled: {reason}. It "
+        "may use numbers, slices of value and key, loops and other kernels; the cause of this error has "
+        "Numba's full message"
     )

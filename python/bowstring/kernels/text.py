@@ -1,4 +1,4 @@
-"""What kernels that look into values need most: finding bytes and reading numbers."""
+"""Provides functions for kernels that read values: finding bytes and parsing numbers."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ ZERO, NINE, MINUS = 48, 57, 45
 
 @numba.njit
 def find(data: Any, pattern: bytes, start: int = 0) -> int:
-    """Where `pattern` begins in `data` from `start` on, or -1.
+    """Returns where `pattern` begins in `data` from `start` on, or -1.
 
-    Example:
+    Examples:
         >>> import numpy as np
         >>> find(np.frombuffer(b'{"carrier":"UA"}', np.uint8), b'"carrier":"')
         1
@@ -39,9 +39,9 @@ def find(data: Any, pattern: bytes, start: int = 0) -> int:
 
 @numba.njit
 def integer(data: Any, at: int) -> int:
-    """The whole number in decimal digits, with or without a minus, that stands in `data` at `at`; else 0.
+    """Parses the decimal integer, with or without a minus, in `data` at `at`; returns 0 if there is none.
 
-    Example:
+    Examples:
         >>> import numpy as np
         >>> integer(np.frombuffer(b'{"delay":-12}', np.uint8), 9)
         -12

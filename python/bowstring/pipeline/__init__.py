@@ -1,5 +1,8 @@
-"""Declared pipelines: a TOML file that runs as a Spark Structured Streaming job.
+"""Runs declared pipelines: a TOML file as a Spark Structured Streaming job.
 
-`declaration` says what a file may hold, `job` makes streaming queries of it, `check` looks at it without
-running it. The command line is `bowstring pipeline`.
+`declaration` defines the content of a file, `job` creates streaming queries from it, `check` verifies it
+without running it. The command line is `bowstring pipeline`.
+
+Imported by: cli.
+May import: clients, clients.admin, engine.configs, spark.
 """

@@ -1,4 +1,4 @@
-"""Looking at a pipeline without running it."""
+"""Checks a pipeline without running it."""
 
 from __future__ import annotations
 
@@ -12,13 +12,17 @@ if TYPE_CHECKING:
 
 
 def check_topics(pipeline: Pipeline, timeout_s: float = 10.0) -> None:
-    """That the topics which are read are there, and those written can be.
+    """Checks that source topics exist, and that sink topics exist or can be created.
+
+    Args:
+        pipeline: the pipeline, as `load` returns it.
+        timeout_s: seconds to wait for each cluster.
 
     Raises:
         PipelineError: a topic is missing.
         ClientError: the brokers cannot be reached.
     """
-    from bowstring.clients.admin import Admin
+    from bowstring.clients.admin.admin import Admin
 
     by_servers: dict[str, list[tuple[str, str]]] = {}
     for name, source in pipeline.source.items():
@@ -33,18 +37,23 @@ def check_topics(pipeline: Pipeline, timeout_s: float = 10.0) -> None:
         for place, topic in wanted:
             if topic not in there:
                 raise PipelineError(
-                    f"{place}: {servers} has no topic {topic!r}; `bowstring topics create {topic}` makes it"
+                    f"{place}: {servers} has no topic {topic!r}; create it with `bowstring topics create "
+                    f"{topic}`"
                 )
 
 
 def check_plan(spark: SparkSession, pipeline: Pipeline) -> dict[str, str]:
-    """Has Spark analyse every statement and every sink as it would for a run; nothing is read or written.
+    """Makes Spark analyse every statement and every sink as for a run; nothing is read or written.
+
+    Args:
+        spark: the Spark session.
+        pipeline: the pipeline, as `load` returns it.
 
     Returns:
         The columns of each source and view, as DDL.
 
     Raises:
-        PipelineError: what Spark refuses, and where.
+        PipelineError: the place and Spark's reason.
     """
     found = job.frames(spark, pipeline)
     for name, sink in pipeline.sink.items():
@@ -59,7 +68,9 @@ def _ddl(frame: DataFrame) -> str:
 
 
 def _check_streaming(spark: SparkSession, name: str, mode: str, frame: Any) -> None:
-    """What only a start would find out: aggregations without a watermark, and the like."""
+    """Checks what Spark otherwise reports only at the start: aggregations without a watermark, and the
+    like.
+    """
     if not hasattr(spark, "_jvm"):
         return
     jvm: Any = spark._jvm

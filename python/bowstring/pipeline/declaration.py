@@ -1,4 +1,4 @@
-"""What a pipeline's file may say, and what is wrong with one."""
+"""Defines the content of a pipeline's file, and checks it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from bowstring.clients.errors import ClientError
+from bowstring.clients.errors import ClientError, ConfigError
 from bowstring.engine.configs.definition import nearest
+from bowstring.spark.option_names import check_names
 
 Format = Literal["none", "text", "json", "avro", "protobuf"]
 OnError = Literal["fail", "drop", "column"]
@@ -18,7 +19,7 @@ Mode = Literal["append", "update", "complete"]
 Option = str | int | float | bool
 
 AVAILABLE_NOW = "available now"
-# Sinks by the key that names them, with the class that shows that their jar is there; None: always there.
+# Sinks by key, with the class that proves that their jar is present; None: always present.
 SINK_KINDS: dict[str, str | None] = {
     "topic": None,
     "parquet": None,
@@ -29,7 +30,7 @@ SINK_KINDS: dict[str, str | None] = {
 
 
 class PipelineError(ClientError):
-    """A pipeline that cannot run as it is declared; the message names the place and says what to do."""
+    """A pipeline that cannot run as declared; the message names the place and says what to do."""
 
 
 class Watermark(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -37,7 +38,7 @@ class Watermark(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
     Attributes:
         on: The event time: a column, or an SQL expression of the source's columns.
-        name: The column it becomes; by default the column that `on` names, else `event_time`.
+        name: The resulting column; by default the column that `on` names, else `event_time`.
         delay: How long after the latest event time a record may still come: "10 minutes".
     """
 
@@ -52,17 +53,18 @@ class Watermark(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class Source(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """Topics that are read, as a view with the name of the table: the fields of the value are its columns
-    (`value` when it is not decoded), the rest of a record is the struct `record`.
+    """Topics to read, as a view named like the table. The fields of the value are its columns (`value` when
+    it is not decoded), and the rest of a record is the struct `record`.
 
     Attributes:
-        topics, pattern: Which topics: names, or a regular expression. One of the two.
-        bootstrap_servers: When they are elsewhere than the pipeline's.
+        topics, pattern: Which topics: names, or a regular expression. Give one of the two.
+        bootstrap_servers: If different from the pipeline's.
         starting_offsets: Where a new checkpoint begins: "earliest", "latest", or Spark's JSON.
-        format: What values are: none (binary), text, json, avro, protobuf.
-        schema: Of json, avro or protobuf: text, or the path of a file.
-        message: Of protobuf: the message's full name.
-        on_error: A value that does not decode ends the job, is dropped, or is told of in the column `_error`.
+        format: Format of values: none (binary), text, json, avro, protobuf.
+        schema: For json, avro or protobuf: text, or the path of a file.
+        message: For protobuf: the message's full name.
+        on_error: What happens on a value that does not decode: the job ends, the record is dropped, or the
+            column `_error` has the reason.
         options: Further options of `format("bowstring")`.
     """
 
@@ -79,23 +81,24 @@ class Source(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class View(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """A view by an SQL statement over sources and the views before it."""
+    """A view defined by an SQL statement over sources and earlier views."""
 
     sql: str
 
 
 class Sink(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, rename={"origin": "from"}):
-    """Where the rows of a source or view go. One of topic, parquet, delta, iceberg and console says what.
+    """The destination of the rows of a source or view: exactly one of topic, parquet, delta, iceberg and
+    console.
 
     Attributes:
         origin: `from` in the file: name of the source or view.
-        topic: Name of a topic; rows become JSON objects unless `value` says otherwise.
+        topic: Name of a topic; rows become JSON objects unless `value` is given.
         key, value: SQL expressions of a topic's records, text or binary.
         parquet, delta: Directories. iceberg: a table's name.
         console: Shows rows on standard output.
-        mode: Of output, as in Spark.
-        partition_by: Columns by which a table's files lie in folders.
-        bootstrap_servers: When they are elsewhere than the pipeline's.
+        mode: Output mode, as in Spark.
+        partition_by: Columns that partition a table's files into folders.
+        bootstrap_servers: If different from the pipeline's.
         options: Further options of the sink.
     """
 
@@ -114,17 +117,17 @@ class Sink(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, rename={"or
 
     @property
     def kinds(self) -> list[str]:
-        """Which of the keys that say what it is are there; exactly one in a sound declaration."""
+        """The keys present that select the kind; exactly one in a valid declaration."""
         return [kind for kind in SINK_KINDS if getattr(self, kind)]
 
 
 class Pipeline(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """A whole file. Tables by name: `[source.NAME]`, `[view.NAME]`, `[sink.NAME]`.
+    """A complete file. Tables by name: `[source.NAME]`, `[view.NAME]`, `[sink.NAME]`.
 
     Attributes:
         name: Shown in Spark's UI.
-        checkpoint: Directory that remembers how far each sink is.
-        trigger: "available now": all that is there, then the end; or an interval: "5 seconds".
+        checkpoint: Directory that stores the progress of each sink.
+        trigger: "available now": processes the present records and ends; or an interval: "5 seconds".
         spark: Settings of the Spark session, and `master`.
     """
 
@@ -138,35 +141,42 @@ class Pipeline(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     spark: dict[str, Option] = {}
 
     def servers(self, part: Source | Sink) -> str:
-        """Bootstrap servers of a source or sink."""
+        """Returns the bootstrap servers of a source or sink."""
         return part.bootstrap_servers or self.bootstrap_servers
 
 
 def load(path: Path) -> Pipeline:
     """Reads a declaration. Relative paths in it are relative to its own folder.
 
+    Args:
+        path: the TOML file.
+
     Raises:
-        PipelineError: it cannot be read, or says what makes no sense.
+        PipelineError: the file cannot be read, or is invalid.
     """
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise PipelineError(f"{path}: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise PipelineError(f"{path} is no TOML: {error}") from error
+        raise PipelineError(f"{path} is not valid TOML: {error}") from error
     pipeline = declared(table, str(path))
     return _with_paths(pipeline, path.resolve().parent)
 
 
 def declared(table: dict[str, Any], where: str = "pipeline") -> Pipeline:
-    """A declaration out of what a TOML file holds.
+    """Builds a declaration from the content of a TOML file.
+
+    Args:
+        table: the content of the file.
+        where: name of the whole, for messages.
 
     Raises:
         PipelineError: the message names the place in the file.
     """
     for place, key, known in _unknown(Pipeline, table, ""):
         near = nearest(key, known)
-        hint = f"did you mean {near}?" if near else f"there are {', '.join(sorted(known))}"
+        hint = f"did you mean {near}?" if near else f"known keys are {', '.join(sorted(known))}"
         raise PipelineError(f"{where}: unknown key {place}{key}; {hint}")
     try:
         pipeline = msgspec.convert(table, Pipeline)
@@ -181,7 +191,7 @@ _TABLES: dict[str, type[msgspec.Struct]] = {"source": Source, "view": View, "sin
 
 
 def _unknown(kind: type[msgspec.Struct], table: Any, place: str) -> Iterator[tuple[str, str, list[str]]]:
-    """Keys that `kind` does not have: where, which, and those it has."""
+    """Yields keys that `kind` does not have: place, key, and known keys."""
     if not isinstance(table, dict):
         return
     known = [field.encode_name for field in msgspec.structs.fields(kind)]
@@ -197,37 +207,48 @@ def _unknown(kind: type[msgspec.Struct], table: Any, place: str) -> Iterator[tup
 
 def _complaints(pipeline: Pipeline) -> Iterator[str]:
     if not pipeline.source:
-        yield "no [source.NAME]: nothing to read"
+        yield "no [source.NAME]: add a source to read"
     if not pipeline.sink:
-        yield "no [sink.NAME]: nowhere to write"
+        yield "no [sink.NAME]: add a sink to write"
     for name in pipeline.view.keys() & pipeline.source.keys():
-        yield f"view.{name}: a source has this name, too; rename one"
+        yield f"view.{name}: a source has the same name; rename one"
     for name, source in pipeline.source.items():
         if bool(source.topics) == bool(source.pattern):
-            yield f"source.{name}: give topics or pattern, one of the two"
+            yield f"source.{name}: give exactly one of topics and pattern"
         if source.format in ("json", "avro", "protobuf") and not source.schema:
             yield f"source.{name}: format {source.format} needs a schema"
         if source.format in ("none", "text") and source.schema:
             yield f"source.{name}: a schema needs a format: json, avro or protobuf"
         if source.format == "protobuf" and not source.message:
-            yield f"source.{name}: format protobuf needs message, the full name of one in the schema"
+            yield f"source.{name}: format protobuf needs message, the full name of a message in the schema"
     known = [*pipeline.source, *pipeline.view]
     for name, sink in pipeline.sink.items():
         if sink.origin not in known:
             near = nearest(sink.origin, known)
             yield (
                 f"sink.{name}: there is no source or view {sink.origin!r}; "
-                f"{f'did you mean {near!r}?' if near else f'there are {known}'}"
+                f"{f'did you mean {near!r}?' if near else f'known names are {known}'}"
             )
         if len(sink.kinds) != 1:
             found = " and ".join(sink.kinds) or "none"
-            yield f"sink.{name}: give one of {', '.join(SINK_KINDS)}; there is {found}"
+            yield f"sink.{name}: give exactly one of {', '.join(SINK_KINDS)}; given: {found}"
         if (sink.key or sink.value) and not sink.topic:
-            yield f"sink.{name}: key and value are for a topic"
+            yield f"sink.{name}: key and value are allowed for a topic only"
+    yield from _unknown_options(pipeline)
+
+
+def _unknown_options(pipeline: Pipeline) -> Iterator[str]:
+    places = {f"source.{name}": source.options for name, source in pipeline.source.items()}
+    places |= {f"sink.{name}": sink.options for name, sink in pipeline.sink.items() if sink.topic}
+    for place, options in places.items():
+        try:
+            check_names(options)
+        except ConfigError as error:
+            yield f"{place}.options: {error}"
 
 
 def _with_paths(pipeline: Pipeline, folder: Path) -> Pipeline:
-    """Paths made absolute: the job runs in another process's directory."""
+    """Makes paths absolute, because the job may run in another directory."""
 
     def absolute(text: str) -> str:
         return text if not text or "://" in text else str(folder / text)

@@ -1,9 +1,10 @@
-"""A declaration as Spark sees it: streaming views, and a query for each sink."""
+"""Turns a declaration into Spark objects: streaming views, and a query for each sink."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -16,14 +17,20 @@ if TYPE_CHECKING:
 
 FORMAT = "bowstring"
 RECORD_FIELDS = ("key", "topic", "partition", "offset", "timestamp", "timestampType")
+# Text that follows the reason in Spark's messages.
+_NOT_THE_REASON = (";\n", "\n\n", "\nJVM stacktrace", "\n=== Streaming Query ===", "\n\tat ")
+_WRAPPING = re.compile(r"^\[STREAM_FAILED\] Query \[[^]]*\] terminated with exception: |\s*SQLSTATE: \w+")
 _MODES = {"fail": "FAILFAST", "drop": "DROPMALFORMED", "column": "PERMISSIVE"}
 
 
 def start_session(pipeline: Pipeline) -> SparkSession:
-    """The session of a pipeline, with local checkpoints kept fast.
+    """Starts the session of a pipeline, with fast local checkpoints.
+
+    Args:
+        pipeline: the pipeline, as `load` returns it.
 
     Raises:
-        SparkMissingError, JarMissingError, JavaMissingError: what to install.
+        SparkMissingError, JavaMissingError: the message says what to install.
     """
     from bowstring.spark import session
 
@@ -40,7 +47,7 @@ def start_session(pipeline: Pipeline) -> SparkSession:
 
 
 def _starts_spark() -> bool:
-    """Whether a session would start a JVM: what is told to that alone, a running one refuses."""
+    """Returns whether a session would start a JVM. A running one refuses settings of the JVM."""
     if "pyspark" not in sys.modules:
         return not os.environ.get("SPARK_REMOTE")
     from pyspark.sql import SparkSession
@@ -49,7 +56,13 @@ def _starts_spark() -> bool:
 
 
 def source_frame(spark: SparkSession, pipeline: Pipeline, source: Source) -> DataFrame:
-    """A source's streaming rows: the value's fields, and the struct `record`."""
+    """Returns a source's streaming rows: the value's fields, and the struct `record`.
+
+    Args:
+        spark: the Spark session.
+        pipeline: the pipeline, as `load` returns it.
+        source: one of its sources.
+    """
     from pyspark.sql import functions as F
 
     reader = spark.readStream.format(FORMAT).option("kafka.bootstrap.servers", pipeline.servers(source))
@@ -80,10 +93,14 @@ def source_frame(spark: SparkSession, pipeline: Pipeline, source: Source) -> Dat
 
 
 def frames(spark: SparkSession, pipeline: Pipeline) -> dict[str, DataFrame]:
-    """Every source and view by name; the SQL of views finds them as temporary views.
+    """Returns every source and view by name; registers them as temporary views for the SQL of later views.
+
+    Args:
+        spark: the Spark session.
+        pipeline: the pipeline, as `load` returns it.
 
     Raises:
-        PipelineError: a statement or an option that Spark refuses, with Spark's reason.
+        PipelineError: Spark refuses a statement or an option, with Spark's reason.
     """
     found: dict[str, DataFrame] = {}
     for name, source in pipeline.source.items():
@@ -98,7 +115,12 @@ def frames(spark: SparkSession, pipeline: Pipeline) -> dict[str, DataFrame]:
 
 
 def sink_frame(frame: DataFrame, sink: Sink) -> DataFrame:
-    """The rows as a sink takes them: for a topic, `key` and `value`."""
+    """Returns the rows in the form that a sink accepts: for a topic, `key` and `value`.
+
+    Args:
+        frame: the rows to write.
+        sink: where they go.
+    """
     if not sink.topic:
         return frame
     from pyspark.sql import functions as F
@@ -111,7 +133,7 @@ def sink_frame(frame: DataFrame, sink: Sink) -> DataFrame:
 
 
 def _payload(frame: DataFrame, expression: str) -> Any:
-    """A key that is neither text nor binary is written as text."""
+    """Returns the expression; casts a key that is neither text nor binary to text."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import BinaryType, StringType
 
@@ -123,7 +145,14 @@ def _payload(frame: DataFrame, expression: str) -> Any:
 def writer(
     spark: SparkSession, pipeline: Pipeline, name: str, sink: Sink, frame: DataFrame
 ) -> DataStreamWriter:
-    """What starts the query of one sink.
+    """Returns the writer that starts the query of one sink.
+
+    Args:
+        spark: the Spark session.
+        pipeline: the pipeline, as `load` returns it.
+        name: name of the sink, and of its query.
+        sink: one of its sinks.
+        frame: the rows to write.
 
     Raises:
         PipelineError: the sink's jar is not on the class path.
@@ -150,10 +179,14 @@ def writer(
 
 
 def start(spark: SparkSession, pipeline: Pipeline) -> list[Any]:
-    """Starts a streaming query for each sink; those already started are stopped when one fails.
+    """Starts a streaming query for each sink; stops all of them if one fails.
+
+    Args:
+        spark: the Spark session.
+        pipeline: the pipeline, as `load` returns it.
 
     Raises:
-        PipelineError: what Spark says of the sink that did not start.
+        PipelineError: Spark's reason for the sink that did not start.
     """
     found = frames(spark, pipeline)
     queries: list[Any] = []
@@ -170,10 +203,10 @@ def start(spark: SparkSession, pipeline: Pipeline) -> list[Any]:
 
 
 def needs_class(spark: SparkSession, name: str, kind: str) -> None:
-    """Refuses a sink whose jar is not there, before Spark does in many more words.
+    """Refuses a sink whose jar is missing, with a shorter message than Spark's.
 
     Raises:
-        PipelineError: which jar to give, and how.
+        PipelineError: names the jar to add, and how.
     """
     wanted = SINK_KINDS[kind]
     if wanted is None or not hasattr(spark, "_jvm"):
@@ -182,13 +215,13 @@ def needs_class(spark: SparkSession, name: str, kind: str) -> None:
     loader = jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader()
     if loader.getResource(wanted.replace(".", "/") + ".class") is None:
         raise PipelineError(
-            f"sink.{name}: {kind} needs its jar on Spark's class path; give it in the file: "
-            f'[spark] "spark.jars" = "/path/to/{kind}-spark.jar", and the extensions and catalogs it asks for'
+            f"sink.{name}: {kind} needs its jar on Spark's class path; add it in the file: [spark] "
+            f'"spark.jars" = "/path/to/{kind}-spark.jar", with the extensions and catalogs that it requires'
         )
 
 
 class _blaming:
-    """Spark's refusals inside become PipelineErrors that name the place in the file."""
+    """Converts Spark's errors inside the block to PipelineErrors that name the place in the file."""
 
     def __init__(self, place: str) -> None:
         self._place = place
@@ -208,19 +241,21 @@ def _of_java(error: BaseException) -> bool:
 
 
 def reason(error: BaseException) -> str:
-    """The first lines of what Spark says: without the plan and the stack."""
+    """Returns Spark's reason in one line: without the query's number and state, the plan and the stack."""
     text = str(error)
     java = getattr(error, "java_exception", None)
     if java is not None:
         text = str(java.getMessage() or java.toString())
-    return text.split(";\n")[0].split("\n\n")[0].split("\nJVM stacktrace")[0].strip()
+    for what_follows in _NOT_THE_REASON:
+        text = text.split(what_follows)[0]
+    return " ".join(_WRAPPING.sub("", text).split())
 
 
 def progress_line(progress: Any) -> dict[str, Any]:
-    """One batch of one query: what a person or a program wants to know of it.
+    """Returns the facts of one batch of one query for output.
 
     Args:
-        progress: A StreamingQueryProgress, as `query.recentProgress` has them.
+        progress: A StreamingQueryProgress, as in `query.recentProgress`.
     """
     found = json.loads(progress.json) if hasattr(progress, "json") else dict(progress)
     sources = found.get("sources", [])

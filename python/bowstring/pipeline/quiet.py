@@ -1,4 +1,4 @@
-"""What Spark's JVM may say beside a pipeline's own lines: errors and our engine's warnings, no chatter."""
+"""Limits the output of Spark's JVM beside a pipeline's own lines to errors and our engine's warnings."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
-# Spark puts these before spark.driver.extraJavaOptions, so that a log4j2.configurationFile there counts.
+# Spark puts these options before spark.driver.extraJavaOptions, so a log4j2.configurationFile there wins.
 JAVA_OPTIONS = "spark.driver.defaultJavaOptions"
-# There is no switch for it: Spark always asks for that module, and takes PySpark for somebody's shell.
+# No setting prevents these lines: Spark always requires that module, and mistakes PySpark for a shell.
 _CHATTER = (
     b"WARNING: Using incubator modules:",
     b"Setting default log level to ",
@@ -22,7 +22,9 @@ _CHATTER = (
 
 
 def log_settings(settings: Mapping[str, Any]) -> dict[str, str]:
-    """What makes a session's JVM log by `log4j2.properties`; nothing if `settings` have such Java options."""
+    """Returns settings that make a session's JVM log by `log4j2.properties`; none if `settings` have such
+    Java options.
+    """
     if JAVA_OPTIONS in settings:
         return {}
     return {JAVA_OPTIONS: f"-Dlog4j2.configurationFile={LOG_SETTINGS.as_uri()}"}
@@ -30,9 +32,9 @@ def log_settings(settings: Mapping[str, Any]) -> dict[str, str]:
 
 @contextlib.contextmanager
 def without_chatter() -> Iterator[None]:
-    """Standard error of processes that are started inside is passed on line by line, but for known chatter.
+    """Filters standard error of processes started inside the block, line by line, and drops known noise.
 
-    They go on writing into a pipe after it; a thread reads it until the last of them has ended.
+    The processes may write to the pipe after the block; a thread reads it until the last of them has ended.
     """
     sys.stderr.flush()
     kept = os.dup(2)

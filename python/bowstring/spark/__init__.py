@@ -1,6 +1,10 @@
-"""Spark over Bowstring and Apache Kafka: `session()`, `read()`, and the jar of the columnar engine.
+"""Connects Spark to Bowstring and Apache Kafka: `session()`, `read()`, and the jar of the columnar engine.
 
-Nothing of Spark is loaded before it is used.
+Spark is loaded on first use only.
+
+Imported by: cli, demo, pipeline.
+May import: bowstring, clients, clients.config, clients.consumer, clients.group, clients.net,
+clients.producer, engine, engine.configs, kernels.
 """
 
 from __future__ import annotations
@@ -8,11 +12,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from bowstring.spark.jar import jar_path as jar_path
     from bowstring.spark.reading import read as read
-    from bowstring.spark.sessions import jar_path as jar_path
     from bowstring.spark.sessions import session as session
 
-_MODULES = {"jar_path": "sessions", "read": "reading", "session": "sessions"}
+_MODULES = {"jar_path": "jar", "read": "reading", "session": "sessions"}
 __all__ = ["jar_path", "read", "session"]
 
 

@@ -1,4 +1,4 @@
-"""Writers' Avro schemas by id, where the option `value.schemas` says: a directory, or a schema registry."""
+"""Finds writers' Avro schemas by id, in the directory or schema registry of the option `value.schemas`."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ class SchemaRegistryError(ClientError):
 
 
 def is_registry(where: str) -> bool:
-    """Whether the option has an address and no directory."""
+    """Returns whether the option is an address and not a directory."""
     return where.startswith(("http://", "https://"))
 
 
 def directory(where: str) -> dict[str, str]:
-    """The schemas in a directory's files `<id>.avsc`, by id.
+    """Reads the schemas in a directory's files `<id>.avsc`, by id.
 
     Raises:
-        ConfigError: there is no such directory, or no schema in it.
+        ConfigError: the directory does not exist or has no schema.
     """
     try:
         found = {
@@ -48,10 +48,10 @@ def directory(where: str) -> dict[str, str]:
 
 
 def schemas_by_id(given: str) -> Callable[[int], Any]:
-    """What `bowstring.Avro` asks for a schema.
+    """Returns the function from which `bowstring.Avro` gets schemas.
 
     Args:
-        given: a registry's address, or what `directory` gave, as JSON.
+        given: a registry's address, or the result of `directory`, as JSON.
     """
     if is_registry(given):
         return Registry(given)
@@ -60,7 +60,7 @@ def schemas_by_id(given: str) -> Callable[[int], Any]:
 
 
 class Registry:
-    """Asks a schema registry by Confluent's REST API.
+    """Gets schemas from a registry with Confluent's REST API.
 
     Args:
         address: such as http://registry:8081.
@@ -70,10 +70,10 @@ class Registry:
         self._address = address.rstrip("/")
 
     def __call__(self, schema_id: int) -> str | None:
-        """The schema, None if the registry has none with this id.
+        """Returns the schema, None if the registry has none with this id.
 
         Raises:
-            SchemaRegistryError: it does not answer, or has no Avro schema under this id.
+            SchemaRegistryError: the registry does not answer, or has no Avro schema with this id.
         """
         address = f"{self._address}/schemas/ids/{schema_id}"
         try:
@@ -96,6 +96,6 @@ class Registry:
 
     def _failure(self, schema_id: int, error: Exception) -> SchemaRegistryError:
         return SchemaRegistryError(
-            f"the schema registry {self._address} does not tell schema {schema_id} ({error}): check option "
-            "value.schemas, or give a directory of <id>.avsc files there"
+            f"the schema registry {self._address} did not return schema {schema_id} ({error}): check option "
+            "value.schemas, or set it to a directory of <id>.avsc files"
         )

@@ -1,6 +1,6 @@
-"""Schemas as Spark's DDL writes them (`id BIGINT, place STRUCT<city: STRING, at: ARRAY<DOUBLE>>`).
+"""Parses schemas in Spark's DDL (`id BIGINT, place STRUCT<city: STRING, at: ARRAY<DOUBLE>>`).
 
-PySpark parses DDL in the JVM only, and a Python worker has none.
+PySpark parses DDL in the JVM only, and a Python worker has no JVM.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ _TOKEN = re.compile(r"\s*(?:`((?:[^`]|``)+)`|(\w+)|([<>,:()]))")
 
 
 def parse_ddl(text: str) -> StructType:
-    """The struct that a DDL string describes.
+    """Returns the struct that a DDL string describes.
 
     Raises:
-        ConfigError: it is none; the message says where.
+        ConfigError: the string is not DDL; the message says where.
     """
     parser = _Parser(text)
     found = parser.fields(end=None)
@@ -74,7 +74,7 @@ class _Parser:
         self._next()
 
     def _next(self) -> str | None:
-        """The token at hand; moves on to the one behind."""
+        """Returns the present token and moves to the next."""
         token = self._token
         match = _TOKEN.match(self._text, self._at)
         if match is None:
@@ -89,12 +89,12 @@ class _Parser:
 
     def _wrong(self) -> ConfigError:
         return ConfigError(
-            f"value.schema is no DDL at {self._text[max(0, self._at - 10) : self._at + 20]!r}; "
-            "write for example: id BIGINT, place STRUCT<city: STRING, at: ARRAY<DOUBLE>>"
+            f"value.schema is not valid DDL at {self._text[max(0, self._at - 10) : self._at + 20]!r}; write "
+            "for example: id BIGINT, place STRUCT<city: STRING, at: ARRAY<DOUBLE>>"
         )
 
     def expect(self, token: str | None) -> None:
-        """Passes a token that must be there."""
+        """Skips a required token."""
         if self._token != token:
             raise self._wrong()
         self._next()
@@ -108,7 +108,7 @@ class _Parser:
         return self._token is not None and not self._quoted and self._token.lower() in words
 
     def fields(self, end: str | None) -> StructType:
-        """Fields with commas between, up to `end`."""
+        """Parses fields separated by commas, up to `end`."""
         found: list[StructField] = []
         while self._token != end:
             if found:

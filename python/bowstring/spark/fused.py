@@ -1,7 +1,6 @@
-"""Kernels inside the read of the Python engine: packed into an option, run by the tasks.
+"""Runs kernels inside the read of the Python engine: packs them into an option, which the tasks unpack.
 
-A kernel travels as Python's UDFs do, pickled with its code, so that what a notebook defines runs on
-executors.
+Like Python UDFs, kernels are pickled with their code, so that kernels defined in a notebook run on executors.
 """
 
 from __future__ import annotations
@@ -15,13 +14,12 @@ from pyspark.sql.types import StructType
 
 from bowstring.kernels.fused import Fused
 from bowstring.spark.options import Shape
-from bowstring.spark.row_schema import arrow_schema
 
 MERGE_AT = 64
 
 
 def pack(fused: Fused) -> str:
-    """As text, for the option `fused`."""
+    """Returns the kernels as text, for the option `fused`."""
     from pyspark import cloudpickle
 
     return base64.b64encode(cloudpickle.dumps(fused)).decode()  # type: ignore[no-untyped-call]
@@ -29,7 +27,7 @@ def pack(fused: Fused) -> str:
 
 @lru_cache(16)
 def unpack(text: str) -> Fused:
-    """What `pack` made. Like a UDF it is code of the user who wrote the query, run with Spark's rights."""
+    """Reverses `pack`. Like a UDF, the result is code of the query's user, and runs with Spark's rights."""
     from pyspark import cloudpickle
 
     found = cloudpickle.loads(base64.b64decode(text))
@@ -38,7 +36,7 @@ def unpack(text: str) -> Fused:
 
 
 def fused_schema(shape: Shape) -> StructType | None:
-    """Of partial results; None when there is no aggregate, so that records are read."""
+    """Returns the schema of partial results; None when there is no aggregate, so that records are read."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
     fused = unpack(shape.fused or "")
@@ -46,9 +44,9 @@ def fused_schema(shape: Shape) -> StructType | None:
 
 
 def partial_result(
-    fused: Fused, wanted: StructType, batches: Iterator[pa.RecordBatch]
+    fused: Fused, schema: pa.Schema, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """One partial result of all batches of a range; nothing when no record counts."""
+    """Yields one partial result of all batches of a range, in `schema`; nothing when no record counts."""
     partials: list[pa.RecordBatch | None] = []
     for batch in batches:
         partials.append(fused.partial(batch))
@@ -56,6 +54,5 @@ def partial_result(
             partials = [fused.merge(partials)]
     merged = fused.merge(partials)
     if merged.num_rows:
-        schema = arrow_schema(wanted)
         arrays = [merged.column(field.name).cast(field.type) for field in schema]
         yield pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -1,8 +1,8 @@
-"""The `kafka.*` options of Spark's connector, as arguments of our own clients.
+"""Translates the `kafka.*` options of Spark's connector to arguments of our own clients.
 
-Unlike the clients themselves, a query that moves over from Spark's Kafka source keeps running with settings
-that mean nothing here: they are named in a warning. Security settings are refused, as nobody may go on
-without them.
+Unlike the clients themselves, a query that moves here from Spark's Kafka source keeps running with settings
+that have no effect here; a warning names them. Security settings are refused, because ignoring them would be
+unsafe.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from bowstring.clients.client_configs import CONSUMER
-from bowstring.clients.config_names import ConfigName, boolean, choice, integer, number, text
+from bowstring.clients.config.client import CONSUMER
+from bowstring.clients.config.names import ConfigName, boolean, choice, integer, number, text
 from bowstring.clients.errors import ConfigError
 
 PREFIX = "kafka."
 log = logging.getLogger("bowstring.spark")
 
-# What reading ranges of offsets without a group can use.
+# Settings that reading ranges of offsets without a group can use.
 READING = frozenset(
     {
         "check_crcs",
@@ -52,17 +52,22 @@ WRITING = {
         ConfigName("retry.backoff.ms", "retry_backoff_ms", integer),
     )
 }
-# They mean something to Kafka's own client and cannot change a result here, so nobody needs to be told.
+# Settings of Kafka's own client that cannot change a result here, so they need no warning.
 SILENT = frozenset({"bootstrap.servers", "group.id", "receive.buffer.bytes", "send.buffer.bytes"})
 
 
+def is_known_setting(name: str) -> bool:
+    """Returns whether a reader or a writer accepts `kafka.` and this name without a warning."""
+    return name in WRITING or name in SILENT or name in CONSUMER.rows
+
+
 def consumer_configs(options: Mapping[str, str]) -> dict[str, Any]:
-    """Arguments for reading out of options by lower-case name."""
+    """Returns arguments for reading from options by lower-case name."""
     return _configs(options, {name: row for name, row in CONSUMER.rows.items() if row.argument in READING})
 
 
 def producer_configs(options: Mapping[str, str]) -> dict[str, Any]:
-    """Arguments for writing out of options by lower-case name."""
+    """Returns arguments for writing from options by lower-case name."""
     return _configs(options, WRITING)
 
 
@@ -75,10 +80,10 @@ def _configs(options: Mapping[str, str], table: Mapping[str, ConfigName]) -> dic
         if name == "security.protocol" and given.strip().upper() == "PLAINTEXT":
             continue
         if name.startswith(("security.", "ssl.", "sasl.")):
-            raise ConfigError(f"option {option}: only PLAINTEXT connections are supported so far")
+            raise ConfigError(f"option {option}: only PLAINTEXT connections are supported yet")
         row = table.get(name)
         if row is not None:
             found[row.argument] = row.read(f"option {option}", given.strip())
         elif name not in SILENT:
-            log.warning("option %s means nothing to bowstring and has no effect", option)
+            log.warning("option %s has no effect in bowstring; remove it", option)
     return found

@@ -1,7 +1,7 @@
-"""The options of the Spark source and sink: those of Spark's own Kafka connector, read and checked.
+"""Parses and checks the options of the Spark source and sink, which are those of Spark's own Kafka connector.
 
-Names are case-insensitive, as Spark's are. What makes no sense is refused with the option's name and what to
-write instead, when the DataFrame is made and not when its first task runs.
+Names are case-insensitive, as in Spark. An invalid option is refused when the DataFrame is created, before
+its first task runs; the message has the option's name and a correct value.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ from bowstring.clients.errors import ConfigError
 from bowstring.clients.records import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
 from bowstring.spark.avro_schemas import directory, is_registry
 from bowstring.spark.kafka_configs import consumer_configs, producer_configs
+from bowstring.spark.option_names import check_names
 
 STRATEGIES = ("subscribe", "subscribepattern", "assign")
 COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
-# Spark's Kafka source puts -2 and -1 for the ends into its JSON; they are the timestamps of ListOffsets too.
+# Spark's Kafka source writes -2 and -1 for the ends in its JSON, the same as ListOffsets' timestamps.
 ENDS = {"earliest": EARLIEST_TIMESTAMP, "latest": LATEST_TIMESTAMP}
 DEFAULT_MAX_TRIGGER_DELAY = "15m"
 
@@ -65,12 +66,12 @@ TO_LATEST = OffsetLimit(end=LATEST_TIMESTAMP)
 
 @dataclass(frozen=True)
 class Shape:
-    """What decides the columns of a source.
+    """Options that determine the columns of a source.
 
     Attributes:
         columns: their names; empty for all.
-        value_options: how values decode, by what follows `value.`; empty when they stay bytes.
-        fused: kernels that run inside the read, as `bowstring.spark.fused` packs them.
+        value_options: how values decode, by the name after `value.`; empty when they stay bytes.
+        fused: kernels that run inside the read, packed by `bowstring.spark.fused`.
     """
 
     include_headers: bool = False
@@ -81,7 +82,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """What a source was asked for. Counts are records, times milliseconds."""
+    """Options of a source. Counts are records, times milliseconds."""
 
     bootstrap_servers: str
     shape: Shape = Shape()
@@ -103,13 +104,13 @@ class ReadOptions:
 
     @property
     def read_committed(self) -> bool:
-        """Whether aborted transactions are left out."""
+        """Whether records of aborted transactions are left out."""
         return bool(self.configs.get("isolation_level") == "read_committed")
 
 
 @dataclass(frozen=True)
 class WriteOptions:
-    """What a sink was asked for."""
+    """Options of a sink."""
 
     bootstrap_servers: str
     topic: str | None = None
@@ -118,16 +119,17 @@ class WriteOptions:
 
 
 def lowered(options: Mapping[str, str]) -> dict[str, str]:
-    """The options by lower-case name."""
+    """Returns the options by lower-case name."""
     return {name.lower(): text for name, text in options.items()}
 
 
 def read_options(given: Mapping[str, str], *, streaming: bool) -> ReadOptions:
-    """Reads the options of a source.
+    """Parses the options of a source.
 
     Raises:
-        ConfigError: one is missing, unknown to make sense here, or malformed; the message names it.
+        ConfigError: an option is missing, unknown, malformed or not allowed here; the message names it.
     """
+    check_names(given)
     options = lowered(given)
     _refuse(options, streaming)
     minimum = _count(options, "minOffsetsPerTrigger")
@@ -166,11 +168,12 @@ def read_options(given: Mapping[str, str], *, streaming: bool) -> ReadOptions:
 
 
 def shape(given: Mapping[str, str]) -> Shape:
-    """Reads the options that decide the columns, and no others.
+    """Parses only the options that determine the columns.
 
     Raises:
-        ConfigError: one is malformed; the message names it.
+        ConfigError: an option is unknown or malformed; the message names it.
     """
+    check_names(given)
     options = lowered(given)
     return Shape(
         _flag(options, "includeHeaders", False),
@@ -181,11 +184,12 @@ def shape(given: Mapping[str, str]) -> Shape:
 
 
 def write_options(given: Mapping[str, str]) -> WriteOptions:
-    """Reads the options of a sink.
+    """Parses the options of a sink.
 
     Raises:
-        ConfigError: one is missing or malformed; the message names it.
+        ConfigError: an option is missing, unknown or malformed; the message names it.
     """
+    check_names(given)
     options = lowered(given)
     for name in ("kafka.key.serializer", "kafka.value.serializer"):
         if name in options:
@@ -197,7 +201,7 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
 
 
 def bootstrap_servers(options: Mapping[str, str]) -> str:
-    """The brokers to begin with."""
+    """Returns the bootstrap servers."""
     servers = options.get("kafka.bootstrap.servers", "").strip()
     if not servers:
         raise ConfigError(
@@ -207,7 +211,7 @@ def bootstrap_servers(options: Mapping[str, str]) -> str:
 
 
 def value_options(options: Mapping[str, str]) -> dict[str, str]:
-    """Those that say how values decode, by what follows `value.`; empty when values are bytes."""
+    """Returns the options for decoding values, by the name after `value.`; empty when values are bytes."""
     found = {name[6:]: text for name, text in options.items() if name.startswith("value.")}
     if found and "format" not in found:
         raise ConfigError(f"option value.{min(found)} needs value.format: json, avro or protobuf")
@@ -221,18 +225,18 @@ def value_options(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def _schemas_text(value: Mapping[str, str]) -> str:
-    """A registry's address as it is; the schemas themselves where a directory is named."""
+    """Returns a registry's address unchanged, and the schemas in a directory as text."""
     if value["format"].lower() != "avro" or value.get("framing", "none").lower() != "confluent":
         raise ConfigError(
-            "option value.schemas is for value.format=avro with value.framing=confluent: other values name "
-            "no schema"
+            "option value.schemas is for value.format=avro with value.framing=confluent: other values do not "
+            "name a schema"
         )
     where = value["schemas"].strip()
     return where if is_registry(where) else json.dumps(directory(where))
 
 
 def _schema_text(given: str, kind: str) -> str:
-    """The schema itself where a file is named, read here on the driver: executors need not have it."""
+    """Returns the schema, read from its file on the driver, because executors may not have the file."""
     is_path = kind.lower() == "protobuf" or given.endswith((".json", ".avsc", ".ddl"))
     if not is_path:
         return given
@@ -244,7 +248,7 @@ def _schema_text(given: str, kind: str) -> str:
 
 
 def duration_ms(name: str, text: str) -> int:
-    """A time as Spark writes it (`15m`, `100ms`; without a unit milliseconds)."""
+    """Parses a time in Spark's form (`15m`, `100ms`; without a unit milliseconds)."""
     match = re.fullmatch(r"\s*(\d+)\s*([a-z]*)\s*", text.lower())
     unit = _TIME_UNITS_MS.get(match[2] or "ms") if match else None
     if match is None or unit is None:
@@ -294,12 +298,12 @@ def _assigned(text: str) -> tuple[TopicPartition, ...]:
     except (TypeError, ValueError):
         raise ConfigError(f"option assign is {text!r}; {form}") from None
     if not pairs:
-        raise ConfigError(f"option assign names no partition; {form}")
+        raise ConfigError(f"option assign is empty; {form}")
     return tuple(sorted(set(pairs)))
 
 
 def _limit(options: Mapping[str, str], side: str, default: int) -> OffsetLimit:
-    """Of the three ways to say it the first that is there counts, as in Spark's Kafka source."""
+    """Returns the first of the three forms of a limit that is present, as Spark's Kafka source does."""
     stamp, by_stamp, offsets = f"{side}Timestamp", f"{side}OffsetsByTimestamp", f"{side}Offsets"
     if stamp.lower() in options:
         return OffsetLimit(timestamp=_count(options, stamp))
@@ -314,7 +318,7 @@ def _limit(options: Mapping[str, str], side: str, default: int) -> OffsetLimit:
 
 
 def partition_numbers(name: str, text: str) -> dict[TopicPartition, int]:
-    """The numbers in JSON such as {"topic":{"0":23}}."""
+    """Returns the numbers in JSON such as {"topic":{"0":23}}."""
     form = 'it must be JSON such as {"topic":{"0":23,"1":-2}}' + (
         ", earliest or latest" if name.endswith("Offsets") else ""
     )
@@ -340,7 +344,7 @@ def _json(name: str, text: str, form: str) -> dict[str, Any]:
 
 
 def _check_bounds(starting: OffsetLimit, ending: OffsetLimit) -> None:
-    """What a batch query cannot do."""
+    """Refuses limits that a batch query cannot have."""
     first, last = starting.offsets or {}, ending.offsets or {}
     if starting.end == LATEST_TIMESTAMP or LATEST_TIMESTAMP in first.values():
         raise ConfigError("startingOffsets cannot be latest in a batch query: it would read nothing")
@@ -354,7 +358,9 @@ def _check_bounds(starting: OffsetLimit, ending: OffsetLimit) -> None:
             continue
         if one.keys() != other.keys():
             odd = ", ".join(str(partition) for partition in sorted(one.keys() ^ other.keys()))
-            raise ConfigError(f"starting{what} and ending{what} must name the same partitions, not so: {odd}")
+            raise ConfigError(
+                f"starting{what} and ending{what} must name the same partitions; only one of them names {odd}"
+            )
         for partition, begin in one.items():
             if 0 <= other[partition] < begin:
                 raise ConfigError(
@@ -368,7 +374,9 @@ def _columns(options: Mapping[str, str]) -> tuple[str, ...]:
     chosen = [part.strip() for part in options.get("columns", "").split(",") if part.strip()]
     unknown = [name for name in chosen if name.lower() not in names]
     if unknown:
-        raise ConfigError(f"option columns names {unknown[0]!r}; there are {', '.join(COLUMNS)}")
+        raise ConfigError(
+            f"option columns has an unknown column {unknown[0]!r}; columns are {', '.join(COLUMNS)}"
+        )
     return tuple(dict.fromkeys(names[name.lower()] for name in chosen))
 
 
@@ -377,7 +385,7 @@ def _count(options: Mapping[str, str], name: str, least: int = 0) -> int | None:
     if text is None:
         return None
     if not re.fullmatch(r"\s*\d+\s*", text) or int(text) < least:
-        raise ConfigError(f"option {name} is {text!r}, it must be a whole number from {least} on")
+        raise ConfigError(f"option {name} is {text!r}, it must be a whole number of at least {least}")
     return int(text)
 
 
@@ -386,13 +394,15 @@ def _flag(options: Mapping[str, str], name: str, default: bool) -> bool:
 
 
 def _client_id(options: Mapping[str, str]) -> dict[str, Any]:
-    """What brokers call the query, unless kafka.client.id says it: there is no group to be named."""
+    """Returns the client id for brokers, unless kafka.client.id is set: a query without a group has no other
+    name.
+    """
     group = options.get("kafka.group.id") or options.get("groupidprefix")
     return {"client_id": group} if group else {}
 
 
 def _local(options: Mapping[str, str]) -> dict[str, Any]:
-    """Whether the broker's files are mapped where it is on the same machine."""
+    """Returns whether to map the broker's files if it is on the same machine."""
     word = _choice(options, "local", ("false", "true", "auto"), "false")
     return {} if word == "false" else {"local": True if word == "true" else "auto"}
 

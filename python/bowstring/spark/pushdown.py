@@ -1,4 +1,4 @@
-"""Filters that choose what is fetched: topic, partition and offset exactly, timestamp by its lower bound."""
+"""Pushes filters into the fetch: topic, partition and offset exactly, timestamp by its lower bound."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ NEVER_NULL = ("topic", "partition", "offset", "timestamp", "timestampType")
 
 @dataclass
 class Pushed:
-    """What filters leave; None and the widest bounds leave everything.
+    """What filters leave to read; None and the widest bounds mean everything.
 
     Attributes:
-        timestamp_ms: nothing earlier is wanted. Records may be out of order of time, so Spark filters again.
+        timestamp_ms: lower bound of timestamps. Records may be out of order of time, so Spark filters again.
     """
 
     topics: frozenset[str] | None = None
@@ -41,7 +41,7 @@ class Pushed:
     timestamp_ms: int | None = None
 
     def narrow(self, planner: OffsetPlanner, ranges: Iterable[OffsetRange]) -> list[OffsetRange]:
-        """What is left of `ranges`."""
+        """Returns `ranges` reduced to what the filters allow."""
         left = [
             each._replace(start=max(each.start, self.offset_from), end=min(each.end, self.offset_to))
             for each in ranges
@@ -55,7 +55,7 @@ class Pushed:
         first = planner.at_times(times)
         found = []
         for each in left:
-            # All before the first record at or after a time are before that time.
+            # All records below the first one at or after a time are before that time.
             start = first[TopicPartition(each.topic, each.partition)]
             if start is not None and start < each.end:
                 found.append(each._replace(start=max(each.start, start)))
@@ -63,7 +63,9 @@ class Pushed:
 
 
 def push(filters: Iterable[Filter]) -> tuple[Pushed, list[Filter]]:
-    """What can be pushed out of filters joined by AND, and those that Spark still has to check."""
+    """Returns what can be pushed out of filters joined by AND, and the filters that Spark must still
+    check.
+    """
     pushed, rest = Pushed(), []
     for each in filters:
         handler = _HANDLERS.get(type(each))
@@ -104,7 +106,7 @@ def _at_least(pushed: Pushed, column: str, value: Any) -> bool:
     if column == "partition":
         return False
     if column == "timestamp" and isinstance(value, datetime) and value.tzinfo is not None:
-        # Records count in milliseconds: none is between the one below and this.
+        # Records have whole milliseconds, so rounding down to one changes no result.
         at = int(value.timestamp() * 1000 // 1)
         pushed.timestamp_ms = at if pushed.timestamp_ms is None else max(pushed.timestamp_ms, at)
     return False

@@ -1,6 +1,6 @@
-"""What a task of the Python engine does: a range of offsets, read and given to Spark as it wants columns.
+"""Runs a task of the Python engine: reads a range of offsets and gives Spark the requested columns.
 
-It runs in an executor's Python worker and per batch only.
+Runs in an executor's Python worker; Python code runs per batch only.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
+from bowstring.clients.consumer.range_reader import BoundedConsumer
 from bowstring.clients.errors import OffsetOutOfRangeError
-from bowstring.clients.range_reader import BoundedConsumer
 from bowstring.clients.records import EARLIEST_TIMESTAMP, TopicPartition
 from bowstring.spark.offsets import DataLossError, OffsetPlanner
 from bowstring.spark.options import ReadOptions
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("bowstring.spark")
 
-# Spark's name of a column: the clients'. Topic and partition are the same for a whole range.
+# The clients' column by Spark's name. Topic and partition are constant in a range.
 READ_COLUMNS = {
     "key": "key",
     "value": "value",
@@ -40,15 +40,15 @@ READ_COLUMNS = {
 }
 ROWS_MAX = 65_536
 
-_left: dict[str, BoundedConsumer] = {}
+kept_consumers: dict[str, BoundedConsumer] = {}
 
 
 def read_range(options: ReadOptions, wanted: StructType, offsets: OffsetRange) -> Iterator[pa.RecordBatch]:
-    """Batches of exactly the columns of `wanted`, in order of offset.
+    """Yields batches with exactly the columns of `wanted`, in order of offset.
 
     Raises:
         DataLossError: the range begins before the log, and failOnDataLoss is true.
-        ClientError: what reading raises.
+        ClientError: errors of reading.
     """
     fused = None
     if options.shape.fused is not None:
@@ -56,7 +56,9 @@ def read_range(options: ReadOptions, wanted: StructType, offsets: OffsetRange) -
 
         fused = unpack(options.shape.fused)
         if fused.aggregate:
-            yield from partial_result(fused, wanted, raw_batches(options, fused.columns, offsets))
+            yield from partial_result(
+                fused, arrow_schema(wanted), raw_batches(options, fused.columns, offsets)
+            )
             return
     columns = Columns(options, wanted, offsets)
     needed = columns.names | (fused.columns if fused is not None else set())
@@ -67,8 +69,8 @@ def read_range(options: ReadOptions, wanted: StructType, offsets: OffsetRange) -
 
 
 def raw_batches(options: ReadOptions, names: set[str], offsets: OffsetRange) -> Iterator[pa.RecordBatch]:
-    """The clients' batches of a range; skips what is gone when failOnDataLoss is false."""
-    # Without any column the count of rows is still needed; offsets are the cheapest to have.
+    """Yields the clients' batches of a range; skips missing records when failOnDataLoss is false."""
+    # Without any column the row count is still needed; offsets are the cheapest column.
     form = {"columns": tuple(sorted(names)) or ("offset",), "layout": "binary", "timestamp_unit": "us"}
     partition = TopicPartition(offsets.topic, offsets.partition)
     start = offsets.start
@@ -84,32 +86,32 @@ def raw_batches(options: ReadOptions, names: set[str], offsets: OffsetRange) -> 
 
 @contextmanager
 def connected(options: ReadOptions) -> Iterator[BoundedConsumer]:
-    """A consumer that an earlier task of this worker has left, with its connections, or a new one.
+    """Returns a consumer with open connections from an earlier task of this worker, or a new one.
 
-    Spark runs one task at a time in a worker, and ends workers that rest. A consumer of a task that fails, or
-    ends early, is closed.
+    Spark runs one task at a time in a worker, and ends idle workers. A consumer of a task that fails or ends
+    early is closed.
     """
     key = json.dumps([options.bootstrap_servers, options.configs], sort_keys=True)
     configs = {"client_id": "bowstring-spark", **options.configs}
-    consumer = _left.pop(key, None) or BoundedConsumer(options.bootstrap_servers, {}, **configs)
+    consumer = kept_consumers.pop(key, None) or BoundedConsumer(options.bootstrap_servers, {}, **configs)
     try:
         yield consumer
         consumer.assign([])
     except BaseException:
         consumer.close()
         raise
-    _left[key] = consumer
+    kept_consumers[key] = consumer
 
 
 def _first_left(options: ReadOptions, offsets: OffsetRange, position: int) -> int:
-    """Where to go on after retention took the offset `position` away."""
+    """Returns where to continue after retention deleted the offset `position`."""
     partition = TopicPartition(offsets.topic, offsets.partition)
     planner = OffsetPlanner(options)
     try:
         first = planner.ends([partition], EARLIEST_TIMESTAMP)[partition]
     finally:
         planner.close()
-    what = f"offset {position} of {partition} is gone, the log begins at {first}"
+    what = f"offset {position} of {partition} was deleted: the log begins at {first}"
     if options.fail_on_data_loss:
         raise DataLossError(what)
     log.warning("%s; some data may have been lost", what)
@@ -117,10 +119,10 @@ def _first_left(options: ReadOptions, offsets: OffsetRange, position: int) -> in
 
 
 class Columns:
-    """Turns the clients' batches of one range into Spark's.
+    """Converts the clients' batches of one range to Spark's.
 
     Args:
-        wanted: what Spark asked for; it takes these names and types exactly.
+        wanted: the columns that Spark asked for; names and types must match exactly.
 
     Attributes:
         names: the clients' columns that are needed.
@@ -142,7 +144,7 @@ class Columns:
         self.names = {READ_COLUMNS[name] for name in asked if name in READ_COLUMNS}
 
     def convert(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """One batch."""
+        """Converts one batch."""
         decoded: dict[str, pa.Array] = {}
         if self._decoder is not None and "value" in self.names:
             decoded, keep = self._decoder.decode(batch.column("value"), partial(self._record, batch))
@@ -167,14 +169,16 @@ class Columns:
         return f"{place} at offset {batch.column('offset')[row].as_py()}"
 
     def _constant(self, name: str, value: str | int, rows: int) -> pa.Array:
-        """A column of one value; the longest so far is kept, and the batches get slices of it."""
+        """Returns a column of one value; keeps the longest so far, and batches get slices of it."""
         known = self._repeated.get((name, value))
         if known is None or len(known) < rows:
             known = self._repeated[name, value] = pa.repeat(_scalar(value), max(rows, 1_024))
         return known.slice(0, rows)
 
     def _timestamp_type(self, types: pa.Array) -> pa.Array:
-        """It changes with a topic's configuration, hence hardly ever within a batch."""
+        """Returns the column of timestamp types. The type changes only with a topic's configuration, so a
+        batch rarely has both.
+        """
         raw = types.buffers()[1].slice(types.offset, len(types)).to_pybytes()
         if raw.count(raw[:1]) == len(raw):
             return self._constant("timestampType", int.from_bytes(raw[:1], signed=True), len(raw))
@@ -182,10 +186,10 @@ class Columns:
 
 
 def _scalar(value: str | int) -> pa.Scalar:
-    """A string or a 32-bit number as Arrow has it.
+    """Returns a string or a 32-bit number as an Arrow scalar.
 
-    pyarrow.scalar() would load pandas to see whether the value is one of pandas' own, and that takes a new
-    worker longer than reading a million records.
+    pyarrow.scalar() would load pandas to check for its types, and that takes a new worker longer than reading
+    a million records.
     """
     if isinstance(value, int):
         return pa.Array.from_buffers(pa.int32(), 1, [None, pa.py_buffer(struct.pack("=i", value))])[0]

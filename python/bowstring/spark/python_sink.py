@@ -1,7 +1,8 @@
-"""The sink of the Python engine: Arrow batches from Spark into topics, through PySpark's data source API.
+"""Writes Arrow batches from Spark to topics, as the sink of the Python engine, with PySpark's data source
+API.
 
-Each task sends what it gets with an idempotent producer of its own and ends when all of it is acknowledged.
-As with Spark's Kafka sink a record is written at least once: a task that Spark runs again sends again.
+Each task sends with its own idempotent producer and ends when all records are acknowledged. As with
+Spark's Kafka sink, a record is written at least once: a repeated task sends again.
 """
 
 from __future__ import annotations
@@ -22,14 +23,18 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import BinaryType, DataType, IntegerType, StringType, StructType
 
 from bowstring.clients.errors import ClientError, ConfigError
+from bowstring.clients.net.client import NetworkClient
+from bowstring.clients.net.metadata import Cluster, parse_bootstrap
+from bowstring.clients.producer.config import PRODUCER
 from bowstring.spark.options import WriteOptions, write_options
 from bowstring.spark.python_source import require_python_engine
 from bowstring.spark.row_schema import HEADERS
+from bowstring.spark.worker_errors import one_sentence
 
 if TYPE_CHECKING:
     import pyarrow
 
-    from bowstring.clients.producer import Producer
+    from bowstring.clients.producer.producer import Producer
 
 log = logging.getLogger("bowstring.spark")
 
@@ -42,29 +47,29 @@ TYPES: dict[str, tuple[DataType, ...]] = {
     "partition": (IntegerType(),),
 }
 SENT = ("key", "value", "headers", "partition")
-# The producer bounds memory; this bounds how late a failure is noticed.
+# The producer limits memory; this limits the delay until a failure is noticed.
 UNCHECKED_MAX = 64
 
 
 class NullTopicError(ClientError):
-    """A row names no topic, and neither does the option."""
+    """A row has no topic, and the option does not name one."""
 
     def __init__(self) -> None:
-        super().__init__("a row's topic is null: fill the column, or name one topic by the option `topic`")
+        super().__init__("a row's topic is null: fill the column, or name one topic with the option `topic`")
 
 
 @dataclass
 class Written(WriterCommitMessage):
-    """What a task has sent."""
+    """The result of a task."""
 
     records: int
 
 
 def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> DataSourceWriter:
-    """For `df.write`.
+    """Returns the writer for `df.write`.
 
     Raises:
-        ConfigError: an option or a column cannot be used, or the mode is overwrite.
+        ConfigError: an option or a column is invalid, or the mode is overwrite.
     """
     if overwrite:
         raise ConfigError("a topic cannot be overwritten: write with .mode('append')")
@@ -72,23 +77,47 @@ def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool
 
 
 def stream_writer(options: Mapping[str, str], schema: StructType) -> DataSourceStreamWriter:
-    """For `df.writeStream`, in every output mode: what changed is appended, as Spark's Kafka sink does."""
+    """Returns the writer for `df.writeStream`, in every output mode: like Spark's Kafka sink, appends what
+    changed.
+    """
     return StreamWriter(_checked(options, schema))
 
 
 def _checked(options: Mapping[str, str], schema: StructType) -> WriteOptions:
     require_python_engine(options)
+    if not options:
+        raise ConfigError(
+            "the write has no options. If this is an INSERT: Spark does not pass a table's options to a "
+            "sink in Python. Write with df.write.format('bowstring').options(…).mode('append').save(), or "
+            "start Spark with bowstring's jar (bowstring spark-jar)"
+        )
     parsed = write_options(options)
     fields = {field.name: field.dataType for field in schema.fields}
     if parsed.topic is None and "topic" not in fields:
         raise ConfigError("no topic: set the option `topic`, or give each row a column `topic`")
     if "value" not in fields:
-        raise ConfigError("there is no column `value`; make it with to_json(struct(*)) or alike")
+        raise ConfigError("there is no column `value`; create it, for example with to_json(struct(*))")
     for name, types in TYPES.items():
         if name in fields and not any(_same(fields[name], each) for each in types):
             takes = " or ".join(each.simpleString() for each in types)
             raise ConfigError(f"column {name} is {fields[name].simpleString()}, it must be {takes}")
+    reach(parsed)
     return parsed
+
+
+def reach(options: WriteOptions) -> None:
+    """Checks that a broker answers, so that the write fails here and not in every task.
+
+    Raises:
+        NoBrokerError: none answered within kafka.max.block.ms.
+    """
+    timeout_ms = options.configs.get("max_block_ms", PRODUCER.defaults["max_block_ms"])
+    client = NetworkClient("bowstring-spark", request_timeout_ms=max(1, timeout_ms))
+    try:
+        servers = parse_bootstrap(options.bootstrap_servers)
+        Cluster(client, servers, allow_auto_create=False).refresh(timeout_ms / 1000)
+    finally:
+        client.close()
 
 
 def _same(one: DataType, other: DataType) -> bool:
@@ -96,7 +125,7 @@ def _same(one: DataType, other: DataType) -> bool:
 
 
 class _Tasks:
-    """What both writers' tasks do."""
+    """The tasks of both writers."""
 
     def __init__(self, options: WriteOptions):
         self.options = options
@@ -105,12 +134,12 @@ class _Tasks:
         """Sends all rows; returns when they are acknowledged.
 
         Raises:
-            ClientError: of the first record that was not.
+            ClientError: the error of the first record that was not delivered.
         """
-        from bowstring.clients.producer import Producer
+        from bowstring.clients.producer.producer import Producer
 
         records = 0
-        with Producer(self.options.bootstrap_servers, **self._configs()) as producer:
+        with one_sentence(), Producer(self.options.bootstrap_servers, **self._configs()) as producer:
             sending = Sending(producer, self.options.topic)
             for batch in iterator:
                 sending.send(batch)
@@ -119,32 +148,40 @@ class _Tasks:
         return Written(records)
 
     def _configs(self) -> dict[str, Any]:
-        # Whole columns come at once: there is no point in batches smaller than brokers take them.
+        # Whole columns arrive at once, so batches may be as large as brokers accept.
         return {"client_id": "bowstring-spark", "batch_size": 1 << 19} | self.options.configs
 
 
 class BatchWriter(_Tasks, DataSourceArrowWriter):
-    """A DataFrame into topics."""
+    """Writes a DataFrame to topics."""
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Everything is in the topics already."""
+        """Does nothing: all records are already in the topics."""
         log.info("the Python engine of bowstring wrote %d records", _total(messages))
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """What some tasks sent stays in the topics: they have no transaction around them."""
-        log.warning("a write failed after %d records; those stay in the topics", _total(messages))
+        """Logs that records of successful tasks stay in the topics, because there is no transaction."""
+        log.warning(
+            "a write failed after %d records; those stay in the topics, and repeating the write duplicates "
+            "them",
+            _total(messages),
+        )
 
 
 class StreamWriter(_Tasks, DataSourceStreamArrowWriter):
-    """A stream into topics, each micro-batch at least once."""
+    """Writes a stream to topics, each micro-batch at least once."""
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Everything is in the topics already."""
+        """Does nothing: all records are already in the topics."""
         log.info("the Python engine of bowstring wrote %d records of batch %d", _total(messages), batchId)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Spark will write the batch again, so that some of its records are there twice."""
-        log.warning("batch %d failed after %d records; it will be written again", batchId, _total(messages))
+        """Logs that Spark will write the batch again, which duplicates some records."""
+        log.warning(
+            "batch %d failed after %d records; Spark writes it again, which duplicates them",
+            batchId,
+            _total(messages),
+        )
 
 
 def _total(messages: list[WriterCommitMessage | None]) -> int:
@@ -152,10 +189,10 @@ def _total(messages: list[WriterCommitMessage | None]) -> int:
 
 
 class Sending:
-    """Batches on their way through one producer.
+    """Sends batches through one producer.
 
     Args:
-        topic: of all rows; None when each names its own.
+        topic: of all rows; None when each row has its own.
     """
 
     def __init__(self, producer: Producer, topic: str | None):
@@ -164,7 +201,7 @@ class Sending:
         self._unchecked: deque[Any] = deque()
 
     def send(self, batch: pyarrow.RecordBatch) -> None:
-        """Hands a batch to the producer; waits when its memory is full."""
+        """Passes a batch to the producer; waits while its memory is full."""
         if not batch.num_rows:
             return
         rows = batch.select([name for name in SENT if name in batch.schema.names])

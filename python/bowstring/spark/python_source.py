@@ -1,10 +1,11 @@
-"""The source of the Python engine: topics into Spark as Arrow batches, through PySpark's data source API.
+"""Reads topics into Spark as Arrow batches, as the source of the Python engine, with PySpark's data source
+API.
 
-It serves sessions to which no jar can be added, such as Spark Connect to somebody else's cluster. Spark's
-side of that API is row by row and knows no column pruning, so the columnar engine is several times faster;
-naming the columns that are needed (`.option("columns", "value")`, or `.schema(...)`) narrows the gap.
+It serves sessions to which no jar can be added, such as Spark Connect to a cluster of others. Spark's side
+of that API works row by row and has no column pruning, so the columnar engine is several times faster.
+Naming the needed columns (`.option("columns", "value")`, or `.schema(...)`) reduces the difference.
 
-Readers are made on the driver's machine and pickled; `read` runs in the executors' Python workers.
+Readers are created on the driver and pickled; `read` runs in the executors' Python workers.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from pyspark.sql.datasource import (
     DataSourceReader,
@@ -37,40 +39,70 @@ from bowstring.clients.errors import ConfigError
 from bowstring.clients.records import EARLIEST_TIMESTAMP, TopicPartition
 from bowstring.spark import row_schema
 from bowstring.spark.offsets import OffsetJson, OffsetPlanner, from_json, to_json
-from bowstring.spark.options import ReadOptions, read_options, shape
+from bowstring.spark.option_names import check_names, is_of_catalog, table_options
+from bowstring.spark.options import ReadOptions, lowered, read_options, shape
 from bowstring.spark.pushdown import Pushed, push
 from bowstring.spark.ranges import OffsetRange, rate_limit
+from bowstring.spark.worker_errors import one_sentence
 
 if TYPE_CHECKING:
     import pyarrow
 
 log = logging.getLogger("bowstring.spark")
 
-# Spark loads it only when filters can be pushed; a reader that implements pushFilters in a session without
-# spark.sql.python.filterPushdown.enabled is refused.
+# Spark loads it only when filters can be pushed. A session without spark.sql.python.filterPushdown.enabled
+# refuses a reader that implements pushFilters.
 PUSHDOWN_WORKER = "pyspark.sql.worker.data_source_pushdown_filters"
 
 
 def schema(options: Mapping[str, str]) -> StructType:
-    """The columns that a query with these options has."""
+    """Returns the columns of a query with these options; for a created table, with the options in the
+    metadata.
+    """
     require_python_engine(options)
-    return row_schema.spark_schema(shape(options))
+    check_names(options)
+    if not is_of_catalog(options):
+        return row_schema.spark_schema(shape(options))
+    given = table_options(options)
+    return row_schema.with_options(row_schema.spark_schema(shape(given)), given)
 
 
 def batch_reader(options: Mapping[str, str], wanted: StructType) -> DataSourceReader:
-    """For `spark.read`: reads `wanted`, which may be a part of the schema."""
-    parsed = read_options(options, streaming=False)
-    row_schema.check(parsed.shape, wanted)
+    """Returns the reader for `spark.read` of `wanted`, which may be a part of the schema."""
+    parsed, wanted = _asked(options, wanted, streaming=False)
     if PUSHDOWN_WORKER in sys.modules:
         return FilteringReader(parsed, wanted)
     return BatchReader(parsed, wanted)
 
 
 def stream_reader(options: Mapping[str, str], wanted: StructType) -> DataSourceStreamReader:
-    """For `spark.readStream`."""
-    parsed = read_options(options, streaming=True)
+    """Returns the reader for `spark.readStream`."""
+    try:
+        return StreamReader(*_asked(options, wanted, streaming=True))
+    except ConfigError as error:
+        # PySpark reports a different error for a reader that cannot be created, so return one that raises
+        # later.
+        return RefusedStream(error)
+
+
+def _asked(
+    options: Mapping[str, str], wanted: StructType, *, streaming: bool
+) -> tuple[ReadOptions, StructType]:
+    """Returns what to read, and the columns; a query of a table also has the table's options, with lower
+    precedence.
+    """
+    wanted, of_table = row_schema.taken_options(wanted)
+    given = {**lowered(of_table), **lowered(options)}
+    if not given:
+        raise ConfigError(
+            "the query has no options. If this is a table: Spark does not pass the options of a table that "
+            "was created with a list of columns to a source in Python. Create it without the list, or make "
+            "a TEMPORARY VIEW with these options, or start Spark with bowstring's jar (bowstring "
+            "spark-jar)"
+        )
+    parsed = read_options(given, streaming=streaming)
     row_schema.check(parsed.shape, wanted)
-    return StreamReader(parsed, wanted)
+    return parsed, wanted
 
 
 class RangePartition(InputPartition):
@@ -87,19 +119,19 @@ def _read(
     from bowstring.spark.python_read import read_range
 
     _settle_worker()
-    # Spark makes one partition of nothing out of no partitions.
+    # Without partitions Spark passes one partition of None.
     offsets = partition.value
-    if offsets is None:
-        return iter(())
-    return read_range(options, wanted, offsets)
+    if offsets is not None:
+        with one_sentence():
+            yield from read_range(options, wanted, offsets)
 
 
 @cache
 def _settle_worker() -> None:
-    """Takes what a worker has loaded out of the garbage collector's sight, once.
+    """Moves what a worker has loaded out of the garbage collector's reach, once.
 
-    Spark collects garbage in its workers after every task, and walks through all modules to find none: 25 ms
-    for what PySpark, pyarrow and this package hold, 40 ms with pandas.
+    Spark runs the garbage collector in its workers after every task, which walks all modules and finds
+    nothing: 25 ms for PySpark, pyarrow and this package, 40 ms with pandas.
     """
     if "SPARK_REUSE_WORKER" in os.environ:
         gc.freeze()
@@ -114,35 +146,32 @@ class BatchReader(DataSourceReader):
         self.pushed = Pushed()
 
     def partitions(self) -> list[InputPartition]:
-        """The ranges, with real offsets: what arrives later is not read."""
-        planner = OffsetPlanner(self.options)
-        try:
+        """Returns the ranges with resolved offsets: records that arrive later are not read."""
+        with one_sentence(), closing(OffsetPlanner(self.options)) as planner:
             ranges = planner.split(self.pushed.narrow(planner, planner.batch_ranges()))
-        finally:
-            planner.close()
         _settle_worker()
         _announce(self.options, ranges, "reads")
         return [RangePartition(each) for each in ranges]
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
-        """One range, as batches of exactly the columns wanted."""
+        """Yields one range, as batches with exactly the wanted columns."""
         return _read(self.options, self.wanted, partition)
 
 
 class FilteringReader(BatchReader):
-    """A bounded query whose filters on topic, partition, offset and timestamp choose what is fetched."""
+    """A bounded query whose filters on topic, partition, offset and timestamp limit the fetches."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Keeps what it can; hands back what Spark has to check still."""
+        """Keeps the filters that it applies; returns those that Spark must check."""
         self.pushed, rest = push(filters)
         return rest
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """A query over all that comes, micro-batch by micro-batch.
+    """A query over all future records, in micro-batches.
 
-    Spark asks `latestOffset` and `partitions` in one process, whose connections stay open, and calls `read`
-    in others. A batch that failed is asked for again with the same offsets.
+    Spark calls `latestOffset` and `partitions` in one process, whose connections stay open, and `read` in
+    others. A failed batch is requested again with the same offsets.
     """
 
     def __init__(self, options: ReadOptions, wanted: StructType):
@@ -150,11 +179,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.wanted = wanted
         self._planner: OffsetPlanner | None = OffsetPlanner(options)
         self._latest: OffsetJson | None = None
+        self._is_bounded = False
         self._target: dict[TopicPartition, int] | None = None
         self._triggered_at = 0.0
 
     def __getstate__(self) -> dict[str, Any]:
-        # What goes to executors reads only: connections and what was planned stay here.
+        # Executors only read: connections and plans stay here.
         return self.__dict__ | {"_planner": None}
 
     @property
@@ -165,13 +195,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._planner
 
     def initialOffset(self) -> OffsetJson:
-        """Where a new query begins; one that goes on begins at its checkpoint."""
-        start = self.planner.resolve(self.options.starting, starting=True)
+        """Returns the start of a new query; a restarted one begins at its checkpoint."""
+        with one_sentence():
+            start = self.planner.resolve(self.options.starting, starting=True)
         log.info("the Python engine of bowstring starts a stream at %s", to_json(start))
         return to_json(start)
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """By maxOffsetsPerTrigger and minOffsetsPerTrigger."""
+        """Returns the limit by maxOffsetsPerTrigger and minOffsetsPerTrigger."""
         if self.options.max_offsets_per_trigger is not None:
             return ReadMaxRows(self.options.max_offsets_per_trigger)
         if self.options.min_offsets_per_trigger is not None:
@@ -179,9 +210,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def latestOffset(self, start: OffsetJson, limit: ReadLimit) -> OffsetJson:
-        """Where the next batch ends; `start` itself when there is not enough yet."""
+        """Returns the end of the next batch; `start` when there are not enough records yet."""
+        with one_sentence():
+            return self._end_of_batch(start, limit)
+
+    def _end_of_batch(self, start: OffsetJson, limit: ReadLimit) -> OffsetJson:
         begin = from_json(start)
         end = self.planner.latest(begin) if self._target is None else self._target
+        if self._is_bounded:
+            self._target = end
         self._latest = to_json(end)
         if isinstance(limit, ReadAllAvailable):
             return self._latest
@@ -195,9 +232,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._latest if most is None else to_json(rate_limit(most, known, end))
 
     def _too_few(self, available: int) -> bool:
-        """Whether minOffsetsPerTrigger says to wait, at most maxTriggerDelay; a bounded run never waits."""
+        """Returns whether to wait because of minOffsetsPerTrigger, at most maxTriggerDelay; a bounded run
+        never waits.
+        """
         least, now = self.options.min_offsets_per_trigger, time.monotonic()
-        if least is None or self._target is not None:
+        if least is None or self._is_bounded:
             return False
         late = now - self._triggered_at >= self.options.max_trigger_delay_ms / 1000
         if available < least and not late:
@@ -206,30 +245,61 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return False
 
     def reportLatestOffset(self) -> OffsetJson | None:
-        """What there was when `latestOffset` was last asked; progress shows it."""
+        """Returns the ends at the last call of `latestOffset`, for the query's progress."""
         return self._latest
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """What there is now is all that will be read."""
-        self._target = self.planner.latest({})
+        """Limits the query to the records that exist at the first batch."""
+        self._is_bounded = True
 
     def partitions(self, start: OffsetJson, end: OffsetJson) -> Sequence[InputPartition]:
-        """The ranges between."""
-        ranges = self.planner.stream_ranges(from_json(start), from_json(end))
+        """Returns the ranges between two offsets."""
+        with one_sentence():
+            ranges = self.planner.stream_ranges(from_json(start), from_json(end))
         return [RangePartition(each) for each in ranges]
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
-        """One range, as batches of exactly the columns wanted."""
+        """Yields one range, as batches with exactly the wanted columns."""
         return _read(self.options, self.wanted, partition)
 
     def commit(self, end: OffsetJson) -> None:
-        """Nothing: the checkpoint is what counts."""
+        """Does nothing: the checkpoint stores the progress."""
 
     def stop(self) -> None:
         """Closes the connections."""
         if self._planner is not None:
             self._planner.close()
             self._planner = None
+
+
+class RefusedStream(DataSourceStreamReader):
+    """A stream that cannot run; every call raises the reason."""
+
+    def __init__(self, reason: ConfigError):
+        self._reason = reason
+
+    def _refuse(self) -> NoReturn:
+        with one_sentence():
+            raise self._reason
+
+    def initialOffset(self) -> OffsetJson:
+        """Raises the reason."""
+        self._refuse()
+
+    def latestOffset(self, start: OffsetJson, limit: ReadLimit) -> OffsetJson:
+        """Raises the reason."""
+        self._refuse()
+
+    def partitions(self, start: OffsetJson, end: OffsetJson) -> Sequence[InputPartition]:
+        """Raises the reason."""
+        self._refuse()
+
+    def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
+        """Raises the reason."""
+        self._refuse()
+
+    def stop(self) -> None:
+        """Does nothing: nothing was started."""
 
 
 def _announce(options: ReadOptions, ranges: list[OffsetRange], what: str) -> None:
@@ -246,7 +316,7 @@ def _announce(options: ReadOptions, ranges: list[OffsetRange], what: str) -> Non
 
 
 def require_python_engine(options: Mapping[str, str]) -> None:
-    """Refuses what only the columnar engine has."""
+    """Refuses options that only the columnar engine supports."""
     engine = options.get("engine", "python").strip().lower()
     if engine not in ("python", "auto"):
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""Which offsets each task reads: pure arithmetic over ranges, as Spark's Kafka source does it."""
+"""Computes the offsets that each task reads: pure arithmetic over ranges, as in Spark's Kafka source."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Offsets = Mapping[TopicPartition, int]
 
 
 class OffsetRange(NamedTuple):
-    """The offsets [start, end) of a partition: one task's share."""
+    """The offsets [start, end) of a partition that one task reads."""
 
     topic: str
     partition: int
@@ -22,21 +22,21 @@ class OffsetRange(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Offsets in it; with compaction or transactions it holds fewer records."""
+        """Number of offsets; with compaction or transactions there are fewer records."""
         return self.end - self.start
 
 
 def split(
     ranges: Iterable[OffsetRange], min_partitions: int | None, max_records_per_partition: int | None
 ) -> list[OffsetRange]:
-    """Ranges that hold something, cut up where they are too large or too few."""
+    """Returns the ranges that are not empty, split where they are too large or too few."""
     found = [one for one in ranges if one.size > 0]
     if max_records_per_partition is not None:
         found = [part for one in found for part in _cut(one, math.ceil(one.size / max_records_per_partition))]
     if min_partitions is None or len(found) >= min_partitions:
         return found
     total = sum(one.size for one in found)
-    # Small ranges stay whole, and the large ones share what is left of the number asked for.
+    # Small ranges stay whole; the large ones share the remaining number of tasks.
     whole = {one for one in found if _parts(one.size, total, min_partitions) == 1}
     large_total = total - sum(one.size for one in whole)
     wanted = max(min_partitions - len(whole), 1)
@@ -58,9 +58,9 @@ def _cut(one: OffsetRange, parts: int) -> list[OffsetRange]:
 
 
 def rate_limit(limit: int, start: Offsets, end: Offsets) -> dict[TopicPartition, int]:
-    """Ends that are `limit` records away from `start` in all, each partition in proportion to what it has.
+    """Returns ends that are `limit` records after `start` in total, in proportion to what each partition has.
 
-    A partition with something gets at least one record, so that a small one is not starved.
+    Every partition with records gets at least one, so that small partitions make progress.
     """
     sizes = {partition: end[partition] - start[partition] for partition in end if partition in start}
     total = sum(size for size in sizes.values() if size > 0)

@@ -1,4 +1,6 @@
-"""`bowstring.spark.read`: a DataFrame over topics in one call, with kernels inside the read if wanted."""
+"""Implements `bowstring.spark.read`: a DataFrame over topics in one call, optionally with kernels inside the
+read.
+"""
 
 from __future__ import annotations
 
@@ -26,23 +28,26 @@ def read(
     columns: Iterable[str] | None = None,
     **options: Any,
 ) -> DataFrame:
-    """The records of topics, as `session.read.format("bowstring")` gives them.
+    """Returns the records of topics, like `session.read.format("bowstring")`.
 
-    With kernels the Python engine reads: they run inside the read, over whole batches, so that only what they
-    leave goes to Spark. With `aggregate` each task sends one row per group, and Spark merges those.
+    With kernels the Python engine reads. They run inside the read, over whole batches, so that only their
+    output goes to Spark. With `aggregate` each task sends one row per group, and Spark merges those.
 
     Args:
-        where: a kernel; records for which it is false are left out.
-        aggregate: name of a column: "count", or (function, kernel) with sum, min, max or mean.
-        by: name of a column: a kernel, "partition", "timestamp_type", "key" or "topic".
-        columns: names of those that are needed; None for all. With `aggregate` there are none.
+        session: the Spark session.
+        topics: one name, several separated by commas, or a list of names.
+        bootstrap_servers: `host:port,host:port`.
+        where: a kernel; records for which it returns false are left out.
+        aggregate: by name of a column: "count", or (function, kernel) with sum, min, max or mean.
+        by: by name of a column: a kernel, "partition", "timestamp_type", "key" or "topic".
+        columns: names of the needed columns; None for all. Not allowed with `aggregate`.
         options: of the source, e.g. startingTimestamp=1700000000000, includeHeaders=True.
 
     Raises:
         KernelError: kernels do not fit together.
-        ConfigError: an option makes no sense.
+        ConfigError: an option is invalid.
 
-    Example:
+    Examples:
         >>> read(spark, "clicks", aggregate={"records": "count"}, by={"partition": "partition"}).show()
     """
     reader = (
@@ -55,7 +60,7 @@ def read(
     fused = None
     if where is not None or aggregate or by:
         if str(options.get("engine", "python")).lower() != "python":
-            raise ConfigError("kernels run in the Python engine: leave out the option engine")
+            raise ConfigError("kernels run in the Python engine: remove the option engine")
         from bowstring.kernels.fused import Fused
         from bowstring.spark.fused import pack
 
@@ -63,7 +68,7 @@ def read(
         reader = reader.option("engine", "python").option("fused", pack(fused))
         if fused.aggregate:
             return _merged(reader.load(), fused)
-    # The Python engine has to be told; the columnar engine learns it from the plan.
+    # The Python engine needs this option; the columnar engine gets the columns from the plan.
     frame = reader.option("columns", ",".join(wanted)).load()
     return frame.select(*wanted) if wanted else frame
 
@@ -73,8 +78,8 @@ def _text(value: Any) -> str:
 
 
 def _merged(partials: DataFrame, fused: Fused) -> DataFrame:
-    """The final step: partial results of all tasks into one."""
-    # A classic session and one of Spark Connect have columns of their own, and one process may have both.
+    """Merges the partial results of all tasks into one."""
+    # Classic sessions and Spark Connect have different column classes, and one process may use both.
     connect = type(partials).__module__.startswith("pyspark.sql.connect")
     F: Any = import_module("pyspark.sql.connect.functions" if connect else "pyspark.sql.functions")
     merges = {"sum": F.sum, "min": F.min, "max": F.max}
@@ -83,7 +88,7 @@ def _merged(partials: DataFrame, fused: Fused) -> DataFrame:
     results = [F.col(f"`{name}`") for name in fused.by]
     for name, given in fused.aggregate.items():
         if given == "count":
-            # Nothing at all still counts as 0.
+            # A count over no records is 0.
             results.append(F.coalesce(F.col(f"`{name}`"), F.lit(0).cast("bigint")).alias(name))
         elif given[0] == "mean":
             total = F.col(f"`{name}.sum`").cast("double")

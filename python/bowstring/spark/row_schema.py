@@ -1,8 +1,9 @@
-"""The columns that Spark sees: those of its own Kafka source, and values decoded where a format is given."""
+"""Builds the columns for Spark: those of its own Kafka source, with decoded values if a format is given."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,8 @@ from bowstring.spark.options import Shape
 if TYPE_CHECKING:
     import pyarrow
 
+# Key in a column's metadata for the options that `with_options` adds.
+OPTIONS_KEY = "bowstring.options"
 HEADERS = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
 TYPES: dict[str, DataType] = {
     "key": BinaryType(),
@@ -38,7 +41,7 @@ TYPES: dict[str, DataType] = {
 
 
 def spark_schema(shape: Shape) -> StructType:
-    """All columns of a source, or those that the option `columns` names."""
+    """Returns all columns of a source, or those that the option `columns` names."""
     if shape.fused is not None:
         from bowstring.spark.fused import fused_schema
 
@@ -55,8 +58,26 @@ def spark_schema(shape: Shape) -> StructType:
     return StructType(fields)
 
 
+def with_options(schema: StructType, options: Mapping[str, str]) -> StructType:
+    """Returns the schema of a table with the table's options in the metadata of its first column.
+
+    Spark's catalog stores both, but passes only the schema to a source in Python when it reads a table.
+    """
+    first, *rest = schema.fields
+    metadata = {**(first.metadata or {}), OPTIONS_KEY: json.dumps(dict(options))}
+    return StructType([StructField(first.name, first.dataType, first.nullable, metadata), *rest])
+
+
+def taken_options(schema: StructType) -> tuple[StructType, dict[str, str]]:
+    """Returns the schema without metadata, and the options that `with_options` added, if any."""
+    options: dict[str, str] = {}
+    for each in schema.fields:
+        options |= json.loads((each.metadata or {}).get(OPTIONS_KEY, "{}"))
+    return StructType([StructField(f.name, f.dataType, f.nullable) for f in schema.fields]), options
+
+
 def check(shape: Shape, wanted: StructType) -> None:
-    """Refuses a schema that is no part of what there is.
+    """Refuses a schema that is not a part of the source's columns.
 
     Raises:
         ConfigError: a column is unknown or of another type.
@@ -65,7 +86,7 @@ def check(shape: Shape, wanted: StructType) -> None:
     there = {field.name: field.dataType for field in spark_schema(everything).fields}
     for field in wanted.fields:
         if field.name not in there:
-            raise ConfigError(f"there is no column {field.name!r}; there are {', '.join(there)}")
+            raise ConfigError(f"there is no column {field.name!r}; columns are {', '.join(there)}")
         if field.dataType != there[field.name]:
             raise ConfigError(
                 f"column {field.name} is {there[field.name].simpleString()}, "
@@ -81,5 +102,5 @@ def _arrow(text: str) -> pyarrow.Schema:
 
 
 def arrow_schema(wanted: StructType) -> pyarrow.Schema:
-    """Exactly what Spark takes for a schema."""
+    """Returns the Arrow schema that Spark requires for a schema."""
     return _arrow(wanted.json())

@@ -1,53 +1,47 @@
-"""Spark sessions that know `format("bowstring")`, and where the jar of the columnar engine is."""
+"""Starts Spark sessions that support `format("bowstring")`."""
 
 from __future__ import annotations
 
+import inspect
+import logging
 import os
 import re
 import shutil
 import subprocess
+from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bowstring.clients.errors import ClientError
+from bowstring.clients.errors import ClientError, ConfigError
+from bowstring.engine.configs.definition import nearest
+from bowstring.spark.jar import JarMissingError, jar_path
 from bowstring.spark.worker_python import choose_worker_python
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-JAR = Path(__file__).parent / "jars" / "bowstring-spark.jar"
 CHECKPOINT_CLASS_SETTING = "spark.sql.streaming.checkpointFileManagerClass"
 CHECKPOINT_CLASS = "bowstring.spark.LocalCheckpointFileManager"
 JAVA_VERSION_MIN = 17
-# What a session has unless it is told otherwise; settings Spark takes in a running session.
+log = logging.getLogger("bowstring.spark")
+# Default settings of a session; Spark accepts them in a running session.
 DEFAULTS = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    # Lets the Python engine read less where a query asks for less.
+    # Lets the Python engine read less if a query's filters allow it.
     "spark.sql.python.filterPushdown.enabled": "true",
 }
-# For a Spark that runs inside this process: a laptop, a test, a notebook.
+# Defaults for a Spark inside this process: a laptop, a test, a notebook.
 LOCAL_DEFAULTS = {"spark.driver.host": "127.0.0.1", "spark.ui.showConsoleProgress": "false"}
 
 
-class JarMissingError(ClientError):
-    """The jar of the columnar engine has not been built into this installation."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            f"there is no {JAR.name} in this installation: it was built without a JDK or without PySpark. "
-            "Install a JDK of 17 or newer and PySpark, then `python setup.py build_jar` in a checkout, or "
-            "`pip install --no-build-isolation --force-reinstall bowstring`; or use the Python engine, which "
-            "needs no jar"
-        )
-
-
 class JavaMissingError(ClientError):
-    """Spark needs Java, and there is none, or one that is too old."""
+    """Spark needs Java, which is missing or too old."""
 
     def __init__(self, found: str) -> None:
         super().__init__(
-            f"Spark needs Java {JAVA_VERSION_MIN} or newer, and {found}. Install one (Debian: "
-            "apt-get install default-jre-headless) or point JAVA_HOME to it"
+            f"Spark needs Java {JAVA_VERSION_MIN} or newer, and {found}. Install one (Debian: apt-get "
+            "install default-jre-headless) or set JAVA_HOME to it"
         )
 
 
@@ -58,17 +52,6 @@ class SparkMissingError(ClientError, ImportError):
         super().__init__("PySpark is not installed: pip install 'bowstring[spark]'")
 
 
-def jar_path() -> Path:
-    """Where the jar of the columnar engine is: for `spark.jars`, `ADD JAR` or `spark-submit --jars`.
-
-    Raises:
-        JarMissingError: it has not been built.
-    """
-    if not JAR.exists():
-        raise JarMissingError
-    return JAR
-
-
 def session(
     app_name: str = "bowstring",
     *,
@@ -77,11 +60,14 @@ def session(
     fast_checkpoints: bool = False,
     **conf: Any,
 ) -> SparkSession:
-    """A Spark session in which `format("bowstring")` is served by the columnar engine.
+    """Returns a Spark session in which the columnar engine serves `format("bowstring")`.
 
-    A session that runs already gets the jar by ``ADD JAR`` and the settings it can still take. With `remote`
-    (or SPARK_REMOTE set) the session is one of Spark Connect: the server decides which jars it has, and
-    without this one the Python engine serves.
+    The first call builds its jar if the installation has none. If that is impossible, for example without a
+    JDK, the Python engine is used, and a warning says so.
+
+    A session that already runs gets the jar by ``ADD JAR`` and the settings that it still accepts. With
+    `remote` (or SPARK_REMOTE set) the session is one of Spark Connect: the server decides which jars it has,
+    and without this one the Python engine is used.
 
         spark = bowstring.spark.session(master="local[4]")
         spark.read.format("bowstring").option("kafka.bootstrap.servers", "localhost:9092").option(
@@ -90,53 +76,57 @@ def session(
 
     Args:
         app_name: The application's name in Spark's UI.
-        master: Spark's master; by default what the environment says, else ``local[*]``.
+        master: Spark's master; by default that of the environment, else ``local[*]``.
         remote: A Spark Connect server, ``sc://host:port``, or ``local[n]`` to start one in this process.
-        fast_checkpoints: Keep streaming checkpoints on local disks with
-            ``bowstring.spark.LocalCheckpointFileManager``: synced to the disk, and tens of milliseconds
-            a batch faster than Spark's own. Checkpoints elsewhere are kept as before.
+        fast_checkpoints: Store the checkpoints of all streams on local disks with
+            ``bowstring.spark.LocalCheckpointFileManager``: synced to the disk, and tens of milliseconds a
+            batch faster than Spark's own. Checkpoints on other file systems are not affected. Without it the
+            same applies from the first use of ``format("bowstring")`` on.
         **conf: Spark settings by their names: ``**{"spark.sql.shuffle.partitions": 8}``.
 
     Raises:
         SparkMissingError: pip install 'bowstring[spark]'.
-        JarMissingError: the jar has not been built.
-        JavaMissingError: there is no Java, or it is too old.
+        ConfigError: a setting is not a Spark setting.
+        JavaMissingError: Java is missing or too old.
     """
     try:
         from pyspark.sql import SparkSession
     except ImportError as error:
         raise SparkMissingError from error
+    _check_names(conf)
     settings: dict[str, Any] = {**DEFAULTS, **{name: _text(value) for name, value in conf.items()}}
-    if fast_checkpoints:
-        settings[CHECKPOINT_CLASS_SETTING] = CHECKPOINT_CLASS
     remote = remote or os.environ.get("SPARK_REMOTE")
     if remote is not None and not remote.startswith("local"):
         return _connected(remote, app_name, settings)
+    of_jar = {CHECKPOINT_CLASS_SETTING: CHECKPOINT_CLASS} if fast_checkpoints else {}
     running = SparkSession.getActiveSession()
     if running is not None and remote is None:
-        return _joined(running, settings)
-    _require_java()
+        return _joined(running, settings, of_jar)
+    require_java()
     master = remote or master or _master_of_environment()
-    # Workers and data source lookups run this Python, not whichever is first on PATH.
+    # Workers and data source lookups must run this Python, not the first one on PATH.
     choose_worker_python(master)
-    jars = [jar for jar in settings.get("spark.jars", "").split(",") if jar]
-    settings["spark.jars"] = ",".join(dict.fromkeys([*jars, str(jar_path())]))
-    builder = SparkSession.builder.appName(app_name)
-    builder = builder.master(master) if remote is None else builder.remote(remote)
+    if (jar := _jar_if_any()) is not None:
+        settings = {**of_jar, **settings, "spark.jars": _with(settings.get("spark.jars", ""), jar)}
     if master.startswith("local"):
         settings = {**LOCAL_DEFAULTS, **settings}
-    return builder.config(map=dict(settings)).getOrCreate()
+    builder = SparkSession.builder.appName(app_name).config(map=dict(settings))
+    return (builder.master(master) if remote is None else builder.remote(remote)).getOrCreate()
+
+
+def _with(jars: str, jar: Path) -> str:
+    return ",".join(dict.fromkeys([*(each for each in jars.split(",") if each), str(jar)]))
 
 
 def has_jar(spark: SparkSession) -> bool:
-    """Whether the columnar engine is on the class path of a classic session."""
+    """Returns whether the columnar engine is on the class path of a classic session."""
     jvm: Any = spark._jvm
     loader = jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader()
     return loader.getResource("bowstring/spark/LocalCheckpointFileManager.class") is not None
 
 
 def _connected(remote: str, app_name: str, settings: dict[str, Any]) -> SparkSession:
-    """A session on a Spark Connect server; only settings that a running server takes are given to it."""
+    """Returns a session on a Spark Connect server, with the settings that a running server accepts."""
     from pyspark.sql import SparkSession
 
     spark = SparkSession.builder.remote(remote).appName(app_name).getOrCreate()
@@ -149,12 +139,15 @@ def _connected(remote: str, app_name: str, settings: dict[str, Any]) -> SparkSes
     return spark
 
 
-def _joined(spark: SparkSession, settings: dict[str, Any]) -> SparkSession:
-    """A running session with the jar and the settings put into it."""
+def _joined(spark: SparkSession, settings: dict[str, Any], of_jar: dict[str, Any]) -> SparkSession:
+    """Adds the jar, the settings, and those that need the jar to a running session."""
     from pyspark.errors import AnalysisException
 
-    if hasattr(spark, "_jvm") and not has_jar(spark):
-        spark.sql(f"ADD JAR '{jar_path()}'")
+    is_classic = hasattr(spark, "_jvm")
+    if is_classic and not has_jar(spark) and (jar := _jar_if_any()) is not None:
+        spark.sql(f"ADD JAR '{jar}'")
+    if is_classic and has_jar(spark):
+        settings = {**of_jar, **settings}
     for name, value in settings.items():
         if spark.conf.get(name, None) == value:
             continue
@@ -162,9 +155,44 @@ def _joined(spark: SparkSession, settings: dict[str, Any]) -> SparkSession:
             spark.conf.set(name, value)
         except AnalysisException as error:
             raise ClientError(
-                f"{name} cannot be changed in a session that runs: stop() it, or set it where it is started"
+                f"{name} cannot be changed in a running session: stop() it, or set it where it is started"
             ) from error
     return spark
+
+
+def _jar_if_any() -> Path | None:
+    """Returns the jar; None, with a warning, if there is none."""
+    try:
+        return jar_path()
+    except JarMissingError as error:
+        _tell_of_python_engine(str(error))
+        return None
+
+
+@cache
+def _tell_of_python_engine(reason: str) -> None:
+    """Warns once in a process."""
+    log.warning(
+        'the Python engine serves format("bowstring"), which is several times slower than the columnar '
+        "engine: %s",
+        reason,
+    )
+
+
+def _check_names(conf: Iterable[str]) -> None:
+    """Refuses names that Spark would accept and ignore. All of Spark's settings have a dot in their names."""
+    known = [
+        name for name, each in inspect.signature(session).parameters.items() if each.kind != each.VAR_KEYWORD
+    ]
+    for name in conf:
+        if "." not in name:
+            near = nearest(name, known)
+            hint = (
+                f"did you mean {near}?"
+                if near
+                else 'Spark settings are given as **{"spark.sql.shuffle.partitions": 8}'
+            )
+            raise ConfigError(f"session() has no argument {name}, and Spark has no such setting: {hint}")
 
 
 def _master_of_environment() -> str:
@@ -173,11 +201,16 @@ def _master_of_environment() -> str:
     return str(SparkConf().get("spark.master", os.environ.get("MASTER", "local[*]")))
 
 
-def _require_java() -> None:
+def require_java() -> None:
+    """Checks that there is a Java that Spark runs on.
+
+    Raises:
+        JavaMissingError: There is none, or it is too old.
+    """
     home = os.environ.get("JAVA_HOME")
     java = shutil.which("java", path=str(Path(home, "bin"))) if home else shutil.which("java")
     if java is None:
-        raise JavaMissingError(f"JAVA_HOME={home} has none" if home else "there is no java on the PATH")
+        raise JavaMissingError(f"JAVA_HOME={home} has no java" if home else "there is no java on the PATH")
     said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
     version = re.search(r'version "(\d+)', said)
     if version is None or int(version[1]) < JAVA_VERSION_MIN:

@@ -1,8 +1,8 @@
-"""Typed values in the Python engine: the options `value.format` and `value.schema`, and their columns.
+"""Decodes typed values in the Python engine: the options `value.format` and `value.schema`, and their
+columns.
 
-They are those of the columnar engine (docs/typed-values.md): `value` becomes a struct, or with
-value.mode=flatten one column for each field, and `_error` says what is wrong with a value that does not
-decode.
+The options are those of the columnar engine (docs/guide/typed-values.md): `value` becomes a struct, or with
+value.mode=flatten one column for each field, and `_error` has the reason for a value that does not decode.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class ValueDecoder:
     """Decodes the column `value`.
 
     Args:
-        options: by what follows `value.`; `on_error` is the option `mode`.
+        options: by the name after `value.`; `on_error` is the option `mode`.
     """
 
     def __init__(self, options: Mapping[str, str]):
@@ -44,12 +44,12 @@ class ValueDecoder:
 
     @property
     def names(self) -> list[str]:
-        """Of the columns instead of `value`."""
+        """Names of the columns that replace `value`."""
         return [field.name for field in self.fields]
 
     @property
     def fields(self) -> list[StructField]:
-        """Columns instead of `value`."""
+        """Columns that replace `value`."""
         value: StructType = from_arrow_schema(pa.schema(list(plain(self.format.type))))
         columns = list(value.fields) if self.flat else [StructField("value", value)]
         return [*columns, StructField(ERROR_COLUMN, StringType())]
@@ -57,13 +57,13 @@ class ValueDecoder:
     def decode(
         self, values: pa.Array, record: Callable[[int], str]
     ) -> tuple[dict[str, pa.Array], pa.Array | None]:
-        """Columns by name, and which rows stay (None for all).
+        """Returns columns by name, and which rows stay (None for all).
 
         Args:
-            record: what errors call the record of a row.
+            record: returns the name of a row's record for errors.
 
         Raises:
-            BadValueError: a value is bad, and bad ones may not be.
+            BadValueError: a value is bad, and the mode is FAILFAST.
         """
         decoded, errors = self.format.decode(values)
         keep = None
@@ -73,19 +73,19 @@ class ValueDecoder:
             if self.on_error == "failfast":
                 row = pc.index(pc.is_valid(errors), True).as_py()
                 raise BadValueError(
-                    f"the value of {record(row)} does not decode: {errors[row].as_py()}. "
-                    "mode=PERMISSIVE would go on"
+                    f"the value of {record(row)} does not decode: {errors[row].as_py()}. Set "
+                    "mode=PERMISSIVE to continue"
                 )
             keep = pc.is_null(errors) if self.on_error == "dropmalformed" else None
         if not self.flat:
             return {"value": decoded, ERROR_COLUMN: errors}, keep
         names = [field.name for field in decoded.type]
-        # flatten() puts the struct's own nulls into its fields.
+        # flatten() also applies the struct's nulls to its fields.
         return dict(zip(names, decoded.flatten(), strict=True)) | {ERROR_COLUMN: errors}, keep
 
 
 def decoder(options: Mapping[str, str]) -> ValueDecoder:
-    """The decoder for options, made once in each process."""
+    """Returns the decoder for options, created once in each process."""
     return _decoder(json.dumps(dict(options), sort_keys=True))
 
 
@@ -120,7 +120,7 @@ def _format(options: Mapping[str, str]) -> Any:
 
 
 def _json_schema(text: str) -> Any:
-    """A JSON Schema as it is; a DDL string and Spark's JSON of a type as an Arrow schema."""
+    """Returns a JSON Schema unchanged, and a DDL string or Spark's JSON of a type as an Arrow schema."""
     if not text.lstrip().startswith("{"):
         return to_arrow_schema(parse_ddl(text), timezone="UTC")
     found = json.loads(text)
@@ -130,10 +130,11 @@ def _json_schema(text: str) -> Any:
 
 
 def plain(kind: pa.DataType) -> pa.DataType:
-    """The nearest type that Spark takes: signed numbers, microseconds, no views and no dictionaries.
+    """Returns the nearest type that Spark accepts: signed numbers, microseconds, no views and no
+    dictionaries.
 
     Raises:
-        ConfigError: Spark has none.
+        ConfigError: Spark has no such type.
     """
     t = pa.types
     if t.is_struct(kind):

@@ -1,9 +1,9 @@
-"""Which Python Spark starts its workers with: this one, by a launcher that makes it start faster.
+"""Chooses the Python for Spark's workers: this one, with a launcher that makes it start faster.
 
-Every Python process of Spark finds PySpark first in a zip without compiled modules, and spends 0.6
+Every Python process of Spark first finds PySpark in a zip without compiled modules, and spends 0.6
 CPU-seconds on compiling it: once for each kind of worker, and once for each streaming query of a source in
-Python. The launcher takes the zip off PYTHONPATH, so that the same PySpark is loaded from where pip has
-installed it.
+Python. The launcher removes the zip from PYTHONPATH, so that the same PySpark is loaded from pip's
+installation.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ LAUNCHED_VARIABLE = "BOWSTRING_WORKER_PYTHON"
 
 
 def choose_worker_python(master: str) -> None:
-    """Sets PYSPARK_PYTHON for a Spark that is about to start, unless the user has.
+    """Sets PYSPARK_PYTHON for a Spark that is about to start, unless the user has set it.
 
-    Executors on other machines get the name of this Python alone: they have neither the launcher nor this
+    Executors on other machines get only the name of this Python: they have neither the launcher nor this
     environment.
 
     Args:
-        master: Spark's master, as ``local[4]`` or ``spark://host:7077``.
+        master: Spark's master, such as ``local[4]`` or ``spark://host:7077``.
     """
     if os.environ.get(PYTHON_VARIABLE, str(LAUNCHER)) != str(LAUNCHER):
         return
@@ -38,7 +38,7 @@ def choose_worker_python(master: str) -> None:
 
 
 def _is_spark_installed_here() -> bool:
-    """Whether the Spark that will run is the one in this Python's packages; SPARK_HOME may name another."""
+    """Returns whether the Spark that will run is in this Python's packages; SPARK_HOME may name another."""
     from pyspark.find_spark_home import _find_spark_home
 
     installed = Path(sysconfig.get_path("purelib"), "pyspark")

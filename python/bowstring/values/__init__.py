@@ -1,7 +1,10 @@
-"""Typed values: JSON, Avro and Protobuf into Arrow columns and back, whole arrays at a time.
+"""Decodes JSON, Avro and Protobuf values into Arrow columns and back, whole arrays at a time.
 
 orders = bowstring.Json(pyarrow.schema({"id": pyarrow.int64(), "item": pyarrow.string()}))
 structs, errors = orders.decode(batch.column("value"))
+
+Imported by: clients.arrow.
+May import: _native.values, clients.
 """
 
 from __future__ import annotations

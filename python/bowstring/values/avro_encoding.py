@@ -1,4 +1,4 @@
-"""How columns become values of an Avro schema."""
+"""Plans how columns are encoded as values of an Avro schema."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from bowstring.values.avro_plan import KINDS
 from bowstring.values.avro_schema import AvroType
 
 if TYPE_CHECKING:
-    from bowstring._native.avro_encode import AvroEncodePlan
+    from bowstring._native.values.avro_encode import AvroEncodePlan
 
 _SAME, _CHOICE, _DECIMAL = 0, 1, 3
 
 
 def encode_plan(schema: AvroType, path: str = "") -> AvroEncodePlan:
-    """What avro_encode does with columns of the schema's Arrow type, see AvroEncoder."""
+    """Returns the plan of avro_encode for columns of the schema's Arrow type, see AvroEncoder."""
     kind = KINDS[schema.kind]
     if schema.kind == "union":
         branches = [i for i, each in enumerate(schema.branches) if each.kind != "null"]

@@ -1,4 +1,4 @@
-"""Avro values."""
+"""Implements Avro values."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from bowstring._native.avro_decode import AvroDecoder
-from bowstring._native.avro_encode import AvroEncoder
-from bowstring._native.value_decoder import frame_ids
-from bowstring.values.arrays import describe
+from bowstring._native.values.avro_decode import AvroDecoder
+from bowstring._native.values.avro_encode import AvroEncoder
+from bowstring._native.values.decoder import frame_ids
 from bowstring.values.avro_encoding import encode_plan
 from bowstring.values.avro_plan import plan
 from bowstring.values.avro_schema import AvroSchema, AvroType, parse_avro
+from bowstring.values.decoder_arrays import describe
 from bowstring.values.errors import ValueSchemaError
 from bowstring.values.format import Framing, OnError, ValueFormat
 
 if TYPE_CHECKING:
-    from bowstring._native.value_column import Finished, Input
+    from bowstring._native.values.column import Finished, Input
 
 SchemasById = Mapping[int, AvroSchema] | Callable[[int], AvroSchema]
 
@@ -26,25 +26,25 @@ SchemasById = Mapping[int, AvroSchema] | Callable[[int], AvroSchema]
 class Avro(ValueFormat):
     """Values in Avro's binary encoding (specification 1.12), without a container's header.
 
-    Records become structs; a union of null and one type that type; other unions a struct with a field
-    `member0`, `member1` … for each type, of which one is not null; enums strings; decimals, dates, times
-    and timestamps what they are in Arrow.
+    Records become structs. A union of null and one type becomes that type; other unions become a struct with
+    a field `member0`, `member1` … for each type, one of which is not null. Enums become strings. Decimals,
+    dates, times and timestamps become the Arrow types of the same name.
 
     Args:
-        schema: of the columns, a record: JSON text, what that parses to, or a file's path.
-        writer_schema: with which the values were written, if it is another one (schema resolution:
-            fields by name or alias, promoted numbers, defaults).
+        schema: of the columns, a record: JSON text, parsed JSON, or a file's path.
+        writer_schema: the schema with which the values were written, if different (schema resolution: fields
+            by name or alias, promoted numbers, defaults).
         framing: "confluent" for values that begin with a zero byte and a schema's id.
-        schemas: with that framing, the writer's schemas by id, or a function that knows them (a registry's
-            client), called once for an id; a value with an unknown id is bad. Without, all are of
+        schemas: with that framing, the writer's schemas by id, or a function that returns them (a registry's
+            client), called once for an id; a value with an unknown id is bad. Without it, all values have
             `writer_schema`.
         schema_id: written by `encode` when framing is "confluent".
         on_error: "column", "raise", or a DeadLetter.
 
     Raises:
-        ValueSchemaError: a schema cannot be read, contains itself, or cannot be resolved.
+        ValueSchemaError: a schema cannot be parsed, contains itself, or cannot be resolved.
 
-    Example:
+    Examples:
         >>> import bowstring, pyarrow as pa
         >>> orders = bowstring.Avro('''{"type": "record", "name": "Order", "fields": [
         ...     {"name": "id", "type": "long"}, {"name": "item", "type": ["null", "string"]}]}''')
@@ -107,5 +107,5 @@ class Avro(ValueFormat):
 def _record(schema: AvroSchema) -> AvroType:
     found = parse_avro(schema)
     if found.kind != "record":
-        raise ValueSchemaError(f"an Avro value is a record here, not {found.kind}")
+        raise ValueSchemaError(f"an Avro value must be a record, not {found.kind}")
     return found

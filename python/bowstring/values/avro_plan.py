@@ -1,4 +1,6 @@
-"""How values of a writer's Avro schema become columns of a reader's: schema resolution, ahead of decoding."""
+"""Plans how values of a writer's Avro schema become columns of a reader's schema: schema resolution before
+decoding.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +11,9 @@ from bowstring.values.avro_schema import AvroField, AvroType
 from bowstring.values.errors import ValueSchemaError
 
 if TYPE_CHECKING:
-    from bowstring._native.avro_decode import AvroPlan
+    from bowstring._native.values.avro_decode import AvroPlan
 
-# The order of avro_decode.Kind and Target.
+# In the order of avro_decode.Kind and Target.
 KINDS = {
     name: code
     for code, name in enumerate(
@@ -22,8 +24,8 @@ KINDS = {
     )
 }
 _SAME, _TO_FLOAT, _TO_DOUBLE, _TO_DECIMAL = range(4)
-_CHOICE = 1  # the target of a union that is a struct
-_AROUND, _OVER = -1, -2  # places
+_CHOICE = 1  # target: a union that becomes a struct
+_AROUND, _OVER = -1, -2  # special places
 _PER_SECOND = {"time-millis": 10**3, "time-micros": 10**6}
 _PROMOTIONS = {
     "int": ("long", "float", "double"),
@@ -35,14 +37,14 @@ _PROMOTIONS = {
 
 
 def plan(writer: AvroType, reader: AvroType | None, place: int = _AROUND, path: str = "") -> AvroPlan:
-    """What avro_decode does with values of `writer`, see AvroDecoder.add.
+    """Returns the plan of avro_decode for values of `writer`, see AvroDecoder.add.
 
     Args:
-        reader: what they become; None: they are read over.
-        place: of the column, among those of the part around it.
+        reader: the resulting type; None: the values are skipped.
+        place: of the column, among those of the enclosing part.
 
     Raises:
-        ValueSchemaError: the reader cannot have what the writer writes.
+        ValueSchemaError: the reader's type cannot hold the writer's values.
     """
     if reader is None:
         return _over(writer, path)
@@ -52,7 +54,7 @@ def plan(writer: AvroType, reader: AvroType | None, place: int = _AROUND, path: 
         member = _match(writer, reader.members)
         if member is None:
             raise ValueSchemaError(
-                f"the reader's union has nothing for {writer.name or writer.kind} ({path})"
+                f"the reader's union has no branch for {writer.name or writer.kind} ({path})"
             )
         return _node("record", place, path, parts=[plan(writer, reader.members[member], member, path)])
     reader = reader.only
@@ -99,7 +101,7 @@ def _union(writer: AvroType, reader: AvroType, place: int, path: str) -> AvroPla
 
 
 def _match(writer: AvroType, members: list[AvroType]) -> int | None:
-    """The first member of the same type, or else the first that the writer's is promoted to."""
+    """Returns the first member of the same type, or else the first to which the writer's type is promoted."""
     for i, member in enumerate(members):
         if member.kind == writer.kind and member.name == writer.name:
             return i
@@ -118,7 +120,7 @@ def _matches(writer: AvroType, reader: AvroType) -> bool:
 
 
 def _record(writer: AvroType, reader: AvroType, place: int, path: str) -> AvroPlan:
-    """The writer's fields in the order of the bytes, then what only the reader has."""
+    """Plans the writer's fields in the order of the bytes, then the fields that only the reader has."""
     parts = []
     written = {each.name for each in writer.fields}
     places: dict[str, int] = {}
@@ -138,7 +140,7 @@ def _record(writer: AvroType, reader: AvroType, place: int, path: str) -> AvroPl
 
 
 def _default(mine: AvroField, place: int, path: str) -> AvroPlan:
-    # A default is one of the union's first branch.
+    # The default of a union is a value of its first branch.
     kind = mine.type.branches[0] if mine.type.kind == "union" else mine.type
     inner = plan(kind, mine.type, _AROUND, path)
     return _node("default", place, path, text=binary(kind, mine.default), parts=[inner])
@@ -150,7 +152,7 @@ def _leaf(writer: AvroType, reader: AvroType, place: int, path: str) -> AvroPlan
     if kind in ("int", "long", "float") and reader.kind != kind:
         target = {"float": _TO_FLOAT, "double": _TO_DOUBLE}.get(reader.kind, _SAME)
     if {kind, reader.kind} == {"bytes", "string"}:
-        kind = "string"  # Either way it has to be UTF-8.
+        kind = "string"  # either way it must be UTF-8
     if writer.is_decimal:
         target, precision = _TO_DECIMAL, reader.precision
     if kind == "enum":
@@ -162,7 +164,7 @@ def _leaf(writer: AvroType, reader: AvroType, place: int, path: str) -> AvroPlan
 
 
 def binary(schema: AvroType, value: Any) -> bytes:
-    """Avro's binary encoding of a default, given as a schema's JSON has it.
+    """Returns Avro's binary encoding of a default from a schema's JSON.
 
     Raises:
         ValueSchemaError: the default does not fit its type.

@@ -1,4 +1,4 @@
-"""Avro schemas (specification 1.12) and the Arrow types of their values."""
+"""Parses Avro schemas (specification 1.12) and maps them to Arrow types."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class AvroField:
 
 @dataclass
 class AvroType:
-    """A schema, parsed: `kind` is a primitive, or record, enum, fixed, array, map or union."""
+    """A parsed schema: `kind` is a primitive, or record, enum, fixed, array, map or union."""
 
     kind: str
     name: str = ""
@@ -76,17 +76,19 @@ class AvroType:
 
     @property
     def is_choice(self) -> bool:
-        """A union of several types besides null, which becomes a struct with a field for each."""
+        """Whether it is a union of several types besides null, which becomes a struct with a field for
+        each.
+        """
         return self.kind == "union" and len(self.members) > 1
 
     @property
     def only(self) -> AvroType:
-        """What a union of one type and null is besides null."""
+        """The type of a union of one type and null."""
         return self.members[0] if self.kind == "union" and len(self.members) == 1 else self
 
     @property
     def is_decimal(self) -> bool:
-        """Decimals that Arrow's 128 bits hold."""
+        """Whether it is a decimal that fits Arrow's 128 bits."""
         return self.logical == "decimal" and 0 < self.precision <= DECIMAL_DIGITS_MAX
 
     def arrow(self) -> pa.DataType:
@@ -111,10 +113,10 @@ class AvroType:
 
 
 def parse_avro(schema: AvroSchema) -> AvroType:
-    """Parses a schema given as JSON text, as what that parses to, or as a file's path.
+    """Parses a schema given as JSON text, parsed JSON, or a file's path.
 
     Raises:
-        ValueSchemaError: it is no Avro schema, or contains itself, which columns cannot.
+        ValueSchemaError: it is not an Avro schema, or contains itself, which columns cannot represent.
     """
     document: Any = schema
     if isinstance(schema, Path) or (isinstance(schema, str) and schema not in PRIMITIVES):
@@ -123,7 +125,7 @@ def parse_avro(schema: AvroSchema) -> AvroType:
 
 
 class _Parser:
-    """Parses one schema; remembers the types it names."""
+    """Parses one schema; keeps the named types."""
 
     def __init__(self) -> None:
         self.named: dict[str, AvroType] = {}
@@ -135,7 +137,7 @@ class _Parser:
         if isinstance(schema, list):
             return AvroType("union", branches=[self.parse(each, namespace) for each in schema])
         if not isinstance(schema, Mapping) or "type" not in schema:
-            raise ValueSchemaError(f"no Avro schema: {str(schema)[:200]}")
+            raise ValueSchemaError(f"not an Avro schema: {str(schema)[:200]}")
         kind = schema["type"]
         if not isinstance(kind, str):
             return self.parse(kind, namespace)
@@ -155,7 +157,7 @@ class _Parser:
         full = name if "." in name or not namespace else f"{namespace}.{name}"
         full = full if full in self.named or full in self.open else name
         if full in self.open:
-            raise ValueSchemaError(f"the Avro type {full} contains itself, which columns cannot")
+            raise ValueSchemaError(f"the Avro type {full} contains itself, which columns cannot represent")
         if full not in self.named:
             raise ValueSchemaError(f"the Avro type {name} is not defined")
         return self.named[full]
@@ -196,7 +198,7 @@ class _Parser:
 
 
 def _logical(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The attributes of a logical type; one that makes no sense is ignored, as the specification says."""
+    """Returns the attributes of a logical type; as the specification requires, ignores an invalid one."""
     return {
         "logical": schema.get("logicalType", ""),
         "precision": int(schema.get("precision", 0)),

@@ -1,49 +1,58 @@
-"""Where values go that do not decode."""
+"""Sends values that do not decode to a dead-letter topic."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
-
-if TYPE_CHECKING:
-    from bowstring.clients.producer import Producer
 
 _PARTS = ("topic", "partition", "offset", "key", "value", "headers")
 _HEADER = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
 
 
+class ArrowProducer(Protocol):
+    """The methods of :class:`bowstring.Producer` that are needed here."""
+
+    def send_arrow(self, topic: str, data: pa.RecordBatch, /) -> object:
+        """Sends the rows as records."""
+
+
 @dataclass(frozen=True)
 class DeadLetter:
-    """Sends values that do not decode to a topic: key and value as they were, and in headers what is known.
+    """Sends values that do not decode to a topic, with unchanged key and value, and with headers that
+    describe them.
 
-    Headers: the record's own, then `__error` (what is wrong), `__topic`, `__partition` and `__offset` (where
-    the record was, as text). Of what `columns` leaves out nothing is known. They are sent before the batch is
-    handed out; `producer.flush()` waits for them.
+    Headers: the record's own, then `__error` (the reason), `__topic`, `__partition` and `__offset` (the
+    record's position, as text). Columns that the read leaves out are missing there. Records are sent
+    before the batch is returned; `producer.flush()` waits for them.
 
     Args:
         topic: the dead-letter topic.
         producer: an open Producer; it is not closed here.
 
-    Example:
+    Examples:
         >>> bad = DeadLetter("orders.bad", producer)
         >>> orders = bowstring.Json(schema, on_error=bad)
     """
 
     topic: str
-    producer: Producer
+    producer: ArrowProducer
 
     def send(self, batch: pa.RecordBatch, errors: pa.StringArray) -> int:
-        """Sends the records that have an error, as far as the batch has the columns key, value,
-        headers, topic, partition and offset.
+        """Sends the records that have an error, as far as the batch has the columns key, value, headers,
+        topic, partition and offset.
+
+        Args:
+            batch: records with the columns that `poll_arrow` returns.
+            errors: reason of each row that does not decode; null for the others.
 
         Returns:
-            how many they are.
+            how many were sent.
 
         Raises:
-            What `Producer.send_arrow` raises.
+            ClientError: as `Producer.send_arrow` raises it.
         """
         bad = errors.is_valid()
         count = int(bad.sum().as_py() or 0)
@@ -60,7 +69,7 @@ class DeadLetter:
 
 
 def _plain(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batch without views, of which Arrow cannot take some."""
+    """Returns the batch without views; Arrow's take does not support some of them."""
     columns = {name: batch.column(name) for name in _PARTS if name in batch.schema.names}
     types = {"key": pa.binary(), "value": pa.binary(), "headers": pa.list_(_HEADER)}
     return pa.RecordBatch.from_pydict(
@@ -69,7 +78,7 @@ def _plain(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _with_headers(records: pa.RecordBatch, known: dict[str, pa.Array]) -> pa.ListArray:
-    """The records' own headers, if they were read, and behind them what is known."""
+    """Returns the records' own headers, if they were read, followed by the descriptive ones."""
     count = len(records)
     each = pa.array(range(count), pa.int64())
     counts: Any = pa.repeat(pa.scalar(len(known)), count)
@@ -83,7 +92,7 @@ def _with_headers(records: pa.RecordBatch, known: dict[str, pa.Array]) -> pa.Lis
         text = column.cast(pa.string()).cast(pa.binary())
         parts.append(pa.StructArray.from_arrays([pa.repeat(name, count), text], fields=list(_HEADER)))
         rows.append(each)
-    # The sort is stable, so that a record's headers stay in order.
+    # The sort is stable, so a record's headers stay in order.
     headers = pa.concat_arrays(parts).take(pc.sort_indices(pa.concat_arrays(rows)))
     offsets = pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(counts).cast(pa.int32())])
     return pa.ListArray.from_arrays(offsets, headers)

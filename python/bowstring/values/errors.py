@@ -1,4 +1,4 @@
-"""What can go wrong with typed values, each with what to do about it."""
+"""Defines the errors of typed values; each message says what to do."""
 
 from __future__ import annotations
 
@@ -6,24 +6,26 @@ from bowstring.clients.errors import ClientError
 
 
 class ValueSchemaError(ClientError, ValueError):
-    """A schema cannot be read, or describes what has no columns. The message says which part."""
+    """A schema cannot be parsed, or describes something that columns cannot represent. The message says which
+    part.
+    """
 
 
 class ValueDecodeError(ClientError, ValueError):
-    """A value does not decode, and the format was made with `on_error="raise"`.
+    """A value does not decode, and the format has `on_error="raise"`.
 
     Attributes:
-        row: the value's place in the array.
-        reason: what is wrong with it.
-        bad_values: how many of the array are bad.
+        row: the value's index in the array.
+        reason: why it does not decode.
+        bad_values: number of bad values in the array.
         record: topic, partition and offset, as far as they were read.
     """
 
     def __init__(self, row: int, reason: str, bad_values: int = 1, record: str = ""):
         others = f" ({bad_values} values of the batch are bad)" if bad_values > 1 else ""
         super().__init__(
-            f"{record or f'value {row}'}: {reason}{others}. on_error='column' gives null and the reason, "
-            "a DeadLetter sends such values to a topic"
+            f"{record or f'value {row}'}: {reason}{others}. Use on_error='column' to get null and the "
+            "reason, or a DeadLetter to send such values to a topic"
         )
         self.row = row
         self.reason = reason
@@ -32,11 +34,11 @@ class ValueDecodeError(ClientError, ValueError):
 
 
 class ValueEncodeError(ClientError, ValueError):
-    """Columns cannot be written in this format. The message names the field and the reason."""
+    """Columns cannot be encoded in this format. The message names the field and the reason."""
 
 
 class ValuesTooLargeError(ClientError):
-    """The strings of one column would pass 2 GiB."""
+    """The strings of one column would exceed 2 GiB."""
 
     def __init__(self) -> None:
         super().__init__(

@@ -1,4 +1,4 @@
-"""What Json, Avro and Protobuf have in common."""
+"""Defines the common interface of Json, Avro and Protobuf."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 import pyarrow as pa
 
-from bowstring.values.arrays import arrow_array, binary_array, decoder_input
+from bowstring.values.decoder_arrays import arrow_array, binary_array, decoder_input
+from bowstring.values.encoder_input import encoded_array, encoder_input
 from bowstring.values.errors import ValueDecodeError, ValueEncodeError, ValuesTooLargeError
 from bowstring.values.framing import prefix
-from bowstring.values.sources import encoded_array, encoder_input
 
 if TYPE_CHECKING:
-    from bowstring._native.value_column import Finished, Input
-    from bowstring._native.value_decoder import Decoder
-    from bowstring._native.value_encoder import Encoder
+    from bowstring._native.values.column import Finished, Input
+    from bowstring._native.values.decoder import Decoder
+    from bowstring._native.values.encoder import Encoder
     from bowstring.values.dead_letter import DeadLetter
 
 OnError: TypeAlias = "Literal['column', 'raise'] | DeadLetter"
@@ -24,13 +24,15 @@ Framing: TypeAlias = Literal["confluent"] | None
 
 
 class ValueFormat(ABC):
-    """How values are encoded: `schema` says what they hold, `decode` and `encode` work on whole arrays.
+    """Encoding of values: `schema` describes them, `decode` and `encode` work on whole arrays.
 
-    A value that does not decode never stops the others: it becomes null, and `on_error` says what else.
+    A value that does not decode does not stop the others: it becomes null, and `on_error` decides what else
+    happens.
 
     Attributes:
-        schema: pyarrow schema of the values. All fields are nullable, since bad values are null.
-        on_error: "column" (errors are given beside the values), "raise", or a DeadLetter.
+        schema: pyarrow schema of the values. All fields are nullable, because bad values are null.
+        on_error: "column" (errors are returned beside the values), "raise", or a DeadLetter.
+        schema_id: the id that `encode` writes with framing "confluent"; an argument only.
         framing: "confluent" if values begin with a zero byte and a schema's id (Confluent's wire format).
     """
 
@@ -40,9 +42,9 @@ class ValueFormat(ABC):
         from bowstring.values.dead_letter import DeadLetter
 
         if on_error not in ("column", "raise") and not isinstance(on_error, DeadLetter):
-            raise ValueError(f"on_error is 'column', 'raise' or a DeadLetter, not {on_error!r}")
+            raise ValueError(f"on_error must be 'column', 'raise' or a DeadLetter, not {on_error!r}")
         if framing not in (None, "confluent"):
-            raise ValueError(f"framing is None or 'confluent', not {framing!r}")
+            raise ValueError(f"framing must be None or 'confluent', not {framing!r}")
         self.on_error = on_error
         self.framing = framing
         self._schema_id = schema_id
@@ -55,12 +57,12 @@ class ValueFormat(ABC):
         vars(self).update(state)
         self._lock = threading.Lock()
 
-    # Native objects; made again where the format is unpickled.
+    # Native objects; created again after unpickling.
     _unpicklable: tuple[str, ...] = ("_lock", "_decoder", "_encoder")
 
     @property
     def dead_letter(self) -> DeadLetter | None:
-        """Where bad values are sent, if they are."""
+        """The DeadLetter for bad values, if any."""
         return None if isinstance(self.on_error, str) else self.on_error
 
     @property
@@ -70,13 +72,13 @@ class ValueFormat(ABC):
 
     @abstractmethod
     def _make_decoder(self) -> Decoder:
-        """The native decoder, made when it is first needed."""
+        """Creates the native decoder, on first use."""
 
     @abstractmethod
     def _make_encoder(self, start: bytes) -> Encoder:
-        """The native encoder, made when it is first needed, of values that begin with `start`."""
+        """Creates the native encoder, on first use, for values that begin with `start`."""
 
-    # Of a Protobuf message, behind the schema's id.
+    # Message indexes of a Protobuf message, after the schema's id.
     _indexes: tuple[int, ...] | None = None
 
     def _native_decoder(self) -> Any:
@@ -91,11 +93,11 @@ class ValueFormat(ABC):
         return self._encoder
 
     def _decode(self, values: Input) -> tuple[Finished, list[tuple[int, str]]]:
-        """Columns, and rows that are bad with the reason. Called by one thread at a time."""
+        """Returns columns, and bad rows with the reason. Called by one thread at a time."""
         return self._native_decoder().decode(values)  # type: ignore[no-any-return]
 
     def _encode(self, columns: pa.StructArray) -> pa.BinaryArray:
-        """One value for each row; a row that is null is null. Called by one thread at a time."""
+        """Returns one value for each row; null for a null row. Called by one thread at a time."""
         offsets, data, fault = self._native_encoder().encode(encoder_input(columns))
         if fault is not None:
             raise ValueEncodeError(fault)
@@ -105,15 +107,15 @@ class ValueFormat(ABC):
         """Decodes values in bulk, without the GIL.
 
         Args:
-            array: binary, binary_view or strings, or the large kinds of them. Null stays null.
+            array: binary, binary_view or strings, or their large variants. Null stays null.
 
         Returns:
-            A struct for each value, and what is wrong with those that are bad (null: nothing), or None
-            if all are good.
+            A struct for each value, and the errors of bad values (null for good ones), or None if all are
+            good.
 
         Raises:
             ValueDecodeError: with `on_error="raise"`, for the first bad value.
-            ValuesTooLargeError: 2 GiB of strings in one column.
+            ValuesTooLargeError: one column has 2 GiB of strings.
         """
         values = binary_array(array)
         with self._lock:
@@ -132,13 +134,15 @@ class ValueFormat(ABC):
         return structs, pa.array(reasons, pa.string())
 
     def encode(self, columns: pa.StructArray | pa.RecordBatch | pa.Table) -> pa.BinaryArray:
-        """Encodes columns in bulk: one value for each row; a struct that is null gives null.
+        """Encodes columns in bulk: one value for each row; a null struct gives null.
 
-        Fields are found by name; those that the schema does not know are left out, those that are
-        missing are null.
+        Fields are matched by name; fields that the schema does not have are left out, missing ones are null.
+
+        Args:
+            columns: structs, or the columns of a batch or table, by the names of the schema.
 
         Raises:
-            ValueEncodeError: a field has the wrong type, or null where the format has none.
+            ValueEncodeError: a field has the wrong type, or null where the format does not allow it.
         """
         if isinstance(columns, pa.Table):
             columns = columns.combine_chunks().to_struct_array()
@@ -147,15 +151,15 @@ class ValueFormat(ABC):
         if isinstance(columns, pa.ChunkedArray):
             columns = columns.combine_chunks()
         if not pa.types.is_struct(columns.type):
-            raise TypeError(f"structs or a RecordBatch are encoded, not {columns.type}")
+            raise TypeError(f"values to encode must be structs or a RecordBatch, not {columns.type}")
         with self._lock:
             try:
                 return self._encode(self._fitted(columns))
             except OverflowError:
-                raise ValueEncodeError("the values would pass 2 GiB: encode fewer rows at once") from None
+                raise ValueEncodeError("the values would exceed 2 GiB: encode fewer rows at once") from None
 
     def _fitted(self, columns: pa.StructArray) -> pa.StructArray:
-        """The columns in the schema's order and types."""
+        """Returns the columns in the schema's order and types."""
         wanted = self.type
         if columns.type == wanted:
             return columns
@@ -170,13 +174,18 @@ class ValueFormat(ABC):
                 fields.append(column if column.type == field.type else column.cast(field.type))
             except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
                 raise ValueEncodeError(
-                    f"the field {field.name} is {column.type} and does not become {field.type}: {error}"
+                    f"the field {field.name} is {column.type} and cannot be converted to {field.type}: "
+                    f"{error}"
                 ) from None
         mask = columns.is_null() if columns.null_count else None
         return pa.StructArray.from_arrays(fields, fields=list(wanted), mask=mask)
 
     def with_on_error(self, on_error: OnError) -> Self:
-        """The same format with other ways with bad values."""
+        """Returns the same format with another `on_error`.
+
+        Args:
+            on_error: "column", "raise" or a DeadLetter.
+        """
         other = type(self).__new__(type(self))
         other.__setstate__({**self.__getstate__(), "on_error": on_error})
         return other

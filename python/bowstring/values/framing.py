@@ -1,4 +1,6 @@
-"""Confluent's wire format: a zero byte, the schema's id in four bytes, for Protobuf also the message."""
+"""Implements Confluent's wire format: a zero byte, the schema's id in four bytes, for Protobuf also the
+message's indexes.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +8,10 @@ import struct
 
 
 def prefix(schema_id: int, message_indexes: tuple[int, ...] | None = None) -> bytes:
-    """What every value begins with.
+    """Returns the bytes at the start of every value.
 
     Args:
-        message_indexes: of a Protobuf message: its place in the file, then in the message around it ...
+        message_indexes: of a Protobuf message: its index in the file, then in the enclosing message ...
     """
     head = struct.pack(">bI", 0, schema_id)
     if message_indexes is None:
@@ -20,7 +22,7 @@ def prefix(schema_id: int, message_indexes: tuple[int, ...] | None = None) -> by
 
 
 def _varint(value: int) -> bytes:
-    """A zig-zag varint, as Kafka's ByteUtils writes it."""
+    """Encodes a zig-zag varint, like Kafka's ByteUtils."""
     rest, out = value << 1, bytearray()
     while rest >= 0x80:
         out.append(rest & 0x7F | 0x80)

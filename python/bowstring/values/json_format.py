@@ -1,4 +1,4 @@
-"""JSON values."""
+"""Implements JSON values."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from bowstring._native.json_decode import JsonDecoder
-from bowstring._native.json_encode import JsonEncoder
-from bowstring.values.arrays import describe, nullable, storage_type
+from bowstring._native.values.json_decode import JsonDecoder
+from bowstring._native.values.json_encode import JsonEncoder
+from bowstring.values.decoder_arrays import describe, nullable, storage_type
 from bowstring.values.errors import ValueSchemaError
 from bowstring.values.format import Framing, OnError, ValueFormat
 from bowstring.values.json_schema import JsonSchema, json_type
 
 if TYPE_CHECKING:
-    from bowstring._native.json_decode import Plan
-    from bowstring._native.json_encode import EncodePlan
+    from bowstring._native.values.json_decode import Plan
+    from bowstring._native.values.json_encode import EncodePlan
 
-# The order of json_decode.Kind.
+# In the order of json_decode.Kind.
 (
     _BOOLEAN,
     _INTEGER,
@@ -40,23 +40,22 @@ _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 class Json(ValueFormat):
     """Values that are JSON objects (RFC 8259).
 
-    Fields are found by name, in any order; those that the schema does not know are skipped,
-    those that are missing are null. A value is bad if it is no JSON, or a field is not of its type.
-    Timestamps and dates are strings (RFC 3339), or integers in the unit of their type; decimals are
-    numbers or strings; bytes are base64.
+    Fields are matched by name, in any order; unknown fields are skipped, missing ones are null. A value is
+    bad if it is not JSON, or a field does not have its type. Timestamps and dates are strings (RFC 3339), or
+    integers in the unit of their type; decimals are numbers or strings; bytes are base64.
 
     Args:
-        schema: a pyarrow schema or struct type, or a JSON Schema (a mapping, its text, or a file's path).
-            A field that is not nullable (that is `required`) makes a value bad that lacks it.
+        schema: a pyarrow schema or struct type, or a JSON Schema (a mapping, its text, or a file's path). A
+            value that lacks a non-nullable (`required`) field is bad.
         on_error: "column", "raise", or a DeadLetter.
-        framing: "confluent" for values that begin with a zero byte and a schema's id, which is not looked at.
+        framing: "confluent" for values that begin with a zero byte and a schema's id, which is ignored.
         schema_id: written by `encode` when framing is "confluent".
         omit_nulls: `encode` leaves out fields that are null.
 
     Raises:
-        ValueSchemaError: the schema cannot be read, or has no columns.
+        ValueSchemaError: the schema cannot be parsed, or cannot be represented by columns.
 
-    Example:
+    Examples:
         >>> import bowstring, pyarrow as pa
         >>> orders = bowstring.Json(pa.schema({"id": pa.int64(), "tags": pa.list_(pa.string())}))
         >>> values, errors = orders.decode(pa.array([b'{"id": 1, "tags": ["new"]}', b'{"id": "x"}']))
@@ -93,7 +92,7 @@ class Json(ValueFormat):
 
 
 def _plan(field: pa.Field, path: str) -> Plan:
-    """What json_decode does with a field, see JsonDecoder."""
+    """Returns the plan of json_decode for a field, see JsonDecoder."""
     types = pa.types
     kind = storage_type(field.type)
     required = not field.nullable
@@ -108,7 +107,7 @@ def _plan(field: pa.Field, path: str) -> Plan:
         parts = [_plan(pa.field("", kind.value_type), f"{path}[]")]
     elif types.is_map(kind):
         if storage_type(kind.key_type) != pa.string():
-            raise ValueSchemaError(f"the keys of {path} have to be strings")
+            raise ValueSchemaError(f"the keys of {path} must be strings")
         code = _MAP
         parts = [_plan(pa.field("", kind.item_type), f"{path}{{}}")]
     else:
@@ -129,7 +128,7 @@ def _plan(field: pa.Field, path: str) -> Plan:
 
 
 def _encode_plan(field: pa.Field) -> EncodePlan:
-    """What json_encode does with a field, see JsonEncoder."""
+    """Returns the plan of json_encode for a field, see JsonEncoder."""
     code, _, _, _, _, _, scale, per_second, _, _ = _plan(field, "")
     kind = storage_type(field.type)
     types = pa.types
@@ -170,4 +169,4 @@ def _leaf(kind: pa.DataType, path: str) -> int:
     for check, code in checks:
         if check(kind):
             return code
-    raise ValueSchemaError(f"JSON has no values of the type {kind} ({path})")
+    raise ValueSchemaError(f"JSON cannot represent the type {kind} ({path})")

@@ -1,4 +1,4 @@
-"""Schemas of JSON values: a pyarrow schema as it is, or a JSON Schema."""
+"""Converts schemas of JSON values: a pyarrow schema unchanged, or a JSON Schema."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _STRING_FORMATS = {
 
 
 def schema_document(schema: Mapping[str, Any] | str | Path) -> Any:
-    """A JSON document given as what it parses to, as text, or as a file's path.
+    """Returns a JSON document given parsed, as text, or as a file's path.
 
     Raises:
-        ValueSchemaError: it is none of them.
+        ValueSchemaError: it is none of these.
     """
     if isinstance(schema, Mapping):
         return schema
@@ -33,18 +33,18 @@ def schema_document(schema: Mapping[str, Any] | str | Path) -> Any:
         try:
             text = Path(schema).read_text()
         except OSError as error:
-            raise ValueSchemaError(f"the schema is no JSON and no file that can be read: {error}") from None
+            raise ValueSchemaError(f"the schema is neither JSON nor a readable file: {error}") from None
     try:
         return json.loads(text)
     except ValueError as error:
-        raise ValueSchemaError(f"the schema is no JSON: {error}") from None
+        raise ValueSchemaError(f"the schema is not JSON: {error}") from None
 
 
 def json_type(schema: JsonSchema) -> pa.StructType:
-    """The struct that a schema describes; required fields are not nullable.
+    """Returns the struct that a schema describes; required fields are not nullable.
 
     Raises:
-        ValueSchemaError: it cannot be read, or describes something else.
+        ValueSchemaError: the schema cannot be parsed, or describes something else.
     """
     if isinstance(schema, pa.Schema):
         return pa.struct(list(schema))
@@ -52,15 +52,15 @@ def json_type(schema: JsonSchema) -> pa.StructType:
         return schema
     document = schema_document(schema)
     if not isinstance(document, Mapping):
-        raise ValueSchemaError("a JSON Schema is an object")
+        raise ValueSchemaError("a JSON Schema must be an object")
     found = _Reader(document).type(document)
     if not pa.types.is_struct(found):
-        raise ValueSchemaError(f"a JSON value is an object with properties here, not {found}")
+        raise ValueSchemaError(f"a JSON value must be an object with properties, not {found}")
     return found
 
 
 class _Reader:
-    """Turns the parts of one JSON Schema into types."""
+    """Converts the parts of one JSON Schema to types."""
 
     def __init__(self, document: Mapping[str, Any]):
         self.document = document
@@ -103,15 +103,15 @@ class _Reader:
 
     def reference(self, pointer: str) -> pa.DataType:
         if not pointer.startswith("#"):
-            raise ValueSchemaError(f"$ref {pointer} is outside the schema; put what it names into $defs")
+            raise ValueSchemaError(f"$ref {pointer} is outside the schema; move its target into $defs")
         if pointer in self.open:
-            raise ValueSchemaError(f"{pointer} contains itself, which columns cannot")
+            raise ValueSchemaError(f"{pointer} contains itself, which columns cannot represent")
         at: Any = self.document
         for step in pointer[1:].split("/")[1:]:
             try:
                 at = at[step.replace("~1", "/").replace("~0", "~")]
             except (KeyError, TypeError):
-                raise ValueSchemaError(f"$ref {pointer} is not in the schema") from None
+                raise ValueSchemaError(f"$ref {pointer} does not exist in the schema") from None
         self.open.add(pointer)
         found = self.type(at)
         self.open.discard(pointer)
@@ -125,8 +125,10 @@ def _allows_null(schema: Mapping[str, Any]) -> bool:
 
 
 def _not_null(alternatives: list[Any], keyword: str) -> Any:
-    """The only alternative that is not null."""
+    """Returns the only alternative that is not null."""
     found = [each for each in alternatives if each not in ("null", {"type": "null"})]
     if len(found) != 1:
-        raise ValueSchemaError(f"{keyword} of several types has no column: {json.dumps(alternatives)[:200]}")
+        raise ValueSchemaError(
+            f"columns cannot represent {keyword} of several types: {json.dumps(alternatives)[:200]}"
+        )
     return found[0]

@@ -1,11 +1,11 @@
-"""Protobuf values."""
+"""Implements Protobuf values."""
 
 from __future__ import annotations
 
 import pyarrow as pa
 
-from bowstring._native.protobuf_decode import ProtobufDecoder
-from bowstring._native.protobuf_encode import ProtobufEncoder
+from bowstring._native.values.protobuf_decode import ProtobufDecoder
+from bowstring._native.values.protobuf_encode import ProtobufEncoder
 from bowstring.values.format import Framing, OnError, ValueFormat
 from bowstring.values.protobuf_schema import MessageShape, ProtobufSchema, descriptor_of, message_indexes
 
@@ -13,24 +13,24 @@ from bowstring.values.protobuf_schema import MessageShape, ProtobufSchema, descr
 class Protobuf(ValueFormat):
     """Values that are Protobuf messages.
 
-    Messages become structs, repeated fields lists, maps maps, enums their names (a number without a
-    name is its digits), google.protobuf.Timestamp and Duration timestamps and durations in microseconds,
-    the wrapper types what they wrap. A field that is missing is null if it has presence, and else zero, as
-    in Protobuf; of a oneof at most one field is not null. Unknown fields are skipped.
+    Messages become structs, repeated fields lists, maps maps, and enums their names (a number without a name
+    becomes its digits). google.protobuf.Timestamp and Duration become timestamps and durations in
+    microseconds, and wrapper types the type that they wrap. As in Protobuf, a missing field is null if it has
+    presence, otherwise zero; at most one field of a oneof is not null. Unknown fields are skipped.
 
     Args:
-        message: a generated class, its descriptor, or (FileDescriptorSet, full name), the set as bytes
-            or the path of a file that `protoc --include_imports -o` wrote.
-        framing: "confluent" for values that begin with a zero byte, a schema's id and the message's
-            indexes. The indexes have to be those of `message`; the id is not looked at.
+        message: a generated class, its descriptor, or (FileDescriptorSet, full name), the set as bytes or the
+            path of a file that `protoc --include_imports -o` wrote.
+        framing: "confluent" for values that begin with a zero byte, a schema's id and the message's indexes.
+            The indexes must be those of `message`; the id is ignored.
         schema_id: written by `encode` when framing is "confluent".
         on_error: "column", "raise", or a DeadLetter.
 
     Raises:
         MissingPackageError: protobuf is not installed.
-        ValueSchemaError: there is no such message, or it contains itself.
+        ValueSchemaError: the message does not exist, or contains itself.
 
-    Example:
+    Examples:
         >>> import bowstring, pyarrow as pa
         >>> from google.protobuf.wrappers_pb2 import StringValue
         >>> bowstring.Protobuf(StringValue).decode(pa.array([b"\\n\\x02hi"]))[0].to_pylist()

@@ -1,4 +1,4 @@
-"""Protobuf messages as Arrow types, and plans to decode and encode them."""
+"""Maps Protobuf messages to Arrow types, and plans their decoding and encoding."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pyarrow as pa
 
 from bowstring.clients.errors import MissingPackageError
-from bowstring.values.arrays import STORE_LIST, STORE_NOTHING, describe
+from bowstring.values.decoder_arrays import STORE_LIST, STORE_NOTHING, describe
 from bowstring.values.errors import ValueSchemaError
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor import Descriptor, FieldDescriptor  # type: ignore[import-untyped]
     from google.protobuf.message import Message  # type: ignore[import-untyped]
 
-    from bowstring._native.protobuf_decode import FieldPlan
-    from bowstring._native.protobuf_encode import FieldEncodePlan
-    from bowstring._native.value_column import Description
+    from bowstring._native.values.column import Description
+    from bowstring._native.values.protobuf_decode import FieldPlan
+    from bowstring._native.values.protobuf_encode import FieldEncodePlan
 
 ProtobufSchema: TypeAlias = "type[Message] | Descriptor | tuple[str | Path | bytes, str]"
 
-# The order of protobuf_decode.Kind; FieldDescriptor.TYPE_* to (kind, wire type, Arrow type).
+# In the order of protobuf_decode.Kind; FieldDescriptor.TYPE_* to (kind, wire type, Arrow type).
 _VARINT, _ZIGZAG, _FIXED, _BOOLEAN, _STRING, _BYTES, _ENUM, _MESSAGE, _WRAPPER, _TIMESTAMP = range(10)
 _TYPES: dict[int, tuple[int, int, pa.DataType]] = {
     1: (_FIXED, 1, pa.float64()),
@@ -55,11 +55,12 @@ _MOMENTS = {
 
 
 def descriptor_of(schema: ProtobufSchema) -> Descriptor:
-    """The descriptor of a generated class, itself, or of a name in a FileDescriptorSet (bytes or a path).
+    """Returns the descriptor of a generated class, of a descriptor itself, or of a name in a
+    FileDescriptorSet (bytes or a path).
 
     Raises:
         MissingPackageError: protobuf is not installed.
-        ValueSchemaError: there is no such message.
+        ValueSchemaError: the message does not exist.
     """
     try:
         from google.protobuf import descriptor_pb2, descriptor_pool  # type: ignore[import-untyped]
@@ -69,7 +70,7 @@ def descriptor_of(schema: ProtobufSchema) -> Descriptor:
     if not isinstance(schema, tuple):
         found: Descriptor = getattr(schema, "DESCRIPTOR", schema)
         if not hasattr(found, "fields_by_number"):
-            raise ValueSchemaError(f"no Protobuf message: {schema!r}")
+            raise ValueSchemaError(f"not a Protobuf message: {schema!r}")
         return found
     source, name = schema
     try:
@@ -80,13 +81,15 @@ def descriptor_of(schema: ProtobufSchema) -> Descriptor:
             pool.Add(file)
         return pool.FindMessageTypeByName(name)
     except KeyError:
-        raise ValueSchemaError(f"no message {name} in the FileDescriptorSet") from None
+        raise ValueSchemaError(f"the FileDescriptorSet has no message {name}") from None
     except (OSError, DecodeError, TypeError) as error:
         raise ValueSchemaError(f"the FileDescriptorSet cannot be read: {error}") from None
 
 
 def message_indexes(message: Descriptor) -> tuple[int, ...]:
-    """Where a message is in its file: its place, or that of the message around it and its own in there."""
+    """Returns the message's index in its file, or that of the enclosing message followed by its own index
+    there.
+    """
     around = message.containing_type
     if around is None:
         return ([*message.file.message_types_by_name].index(message.name),)
@@ -94,12 +97,12 @@ def message_indexes(message: Descriptor) -> tuple[int, ...]:
 
 
 class FieldShape:
-    """A field of a message: how it is written, and the column it becomes."""
+    """A field of a message: its encoding, and its column."""
 
     def __init__(self, field: FieldDescriptor, path: str, around: tuple[str, ...]):
         self.field = field
         self.path = path
-        # protobuf 6 brought is_repeated and takes label away.
+        # protobuf 6 adds is_repeated and removes label.
         self.repeated: bool = field.is_repeated if hasattr(field, "is_repeated") else field.label == _REPEATED
         self.kind, self.wire, self.item = _TYPES[field.type]
         self.message: MessageShape | None = None
@@ -128,14 +131,14 @@ class FieldShape:
 
     @property
     def names(self) -> list[tuple[int, bytes]]:
-        """Numbers and names of an enum; the first is what a missing one is."""
+        """Numbers and names of an enum; the first one is the default."""
         if self.kind != _ENUM:
             return []
         return [(each.number, each.name.encode()) for each in self.field.enum_type.values]
 
     @property
     def implicit(self) -> bool:
-        """Zero where it is missing, not null."""
+        """Whether a missing value is zero and not null."""
         return not self.field.has_presence and not self.repeated
 
     def description(self, zeroed: bool = False) -> Description:
@@ -155,14 +158,14 @@ class FieldShape:
         return describe(self.item, zeroed, self.names[0][1] if self.names and zeroed else None)
 
     def plan(self, siblings: list[int]) -> FieldPlan:
-        """What protobuf_decode does with it, see ProtobufDecoder."""
+        """The plan of protobuf_decode, see ProtobufDecoder."""
         special = self.field.enum_type.is_closed if self.kind == _ENUM else self.item == pa.duration("us")
         inner = None if self.message is None else self.message.plan()
         read = (self.field.number, self.kind, self.wire, self.repeated, self.is_map, self.path)
         return (*read, special, self.names, siblings, inner)
 
     def encode_plan(self) -> FieldEncodePlan:
-        """What protobuf_encode does with it, see ProtobufEncoder."""
+        """The plan of protobuf_encode, see ProtobufEncoder."""
         wire = (self.field.number, self.kind, self.wire, self.repeated, self.is_map, self.field.is_packed)
         inner = None if self.message is None else self.message.encode_plan()
         return (*wire, self.implicit, self.item == pa.duration("us"), self.path, self.names, inner)
@@ -174,7 +177,7 @@ class MessageShape:
     def __init__(self, message: Descriptor, path: str = "", around: tuple[str, ...] = ()):
         if message.full_name in around:
             raise ValueSchemaError(
-                f"the message {message.full_name} contains itself ({path}), which columns cannot"
+                f"the message {message.full_name} contains itself ({path}), which columns cannot represent"
             )
         around = (*around, message.full_name)
         self.fields = [
@@ -192,7 +195,7 @@ class MessageShape:
         return STORE_NOTHING, 0, False, None, [each.description() for each in self.fields]
 
     def plan(self) -> list[Any]:
-        """What protobuf_decode does with it, see ProtobufDecoder."""
+        """The plan of protobuf_decode, see ProtobufDecoder."""
         plans = []
         for each in self.fields:
             choice = each.field.containing_oneof
@@ -205,5 +208,5 @@ class MessageShape:
         return plans
 
     def encode_plan(self) -> list[FieldEncodePlan]:
-        """What protobuf_encode does with it, see ProtobufEncoder."""
+        """The plan of protobuf_encode, see ProtobufEncoder."""
         return [each.encode_plan() for each in self.fields]

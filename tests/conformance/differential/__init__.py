@@ -1,1 +1,1 @@
-"""The same conversations with Apache Kafka and with Bowstring, and every field of every answer compared."""
+"""Runs the same conversations with Apache Kafka and with Bowstring, and compares every field of every answer."""

@@ -1,4 +1,4 @@
-"""Two transcripts side by side: what differs, and which of it is meant."""
+"""Compares two transcripts, and separates deliberate differences from others."""
 
 from collections.abc import Callable
 from fnmatch import fnmatchcase
@@ -11,7 +11,7 @@ from bowstring.engine.api import ADVERTISED
 from bowstring.engine.protocol import API_VERSIONS
 from tests.conformance.differential.deliberate import DELIBERATE, Deliberate
 from tests.conformance.differential.talk import API_KEYS, Talk
-from tests.conformance.target import Broker
+from tests.support.target import Broker
 
 _ABSENT = "(absent)"
 
@@ -30,17 +30,25 @@ class Difference(NamedTuple):
 
 
 class Pair:
-    """Both brokers, and what was compared so far: test modules, and rows of the table that were needed."""
+    """Both brokers, the test modules compared so far, and the used rows of the table."""
 
     def __init__(self, kafka: Broker, bowstring: Broker) -> None:
         self.kafka, self.bowstring = kafka, bowstring
         self.needed: set[int] = set()
         self.modules: set[str] = set()
 
-    def hold(self, where: str, script: Callable[[Talk], None], version: int) -> None:
-        """Runs a script against both and fails on every difference that the table does not explain."""
+    def hold(self, where: str, script: Callable[[Talk], None], version: int, attempts: int) -> None:
+        """Runs a script against both and fails on every difference that the table does not explain, each time."""
         self.modules.add(where.split("::")[0])
         prefix = where.removeprefix("test_").replace("::test_", "-").replace("[", "-").replace("]", "")
+        for attempt in range(attempts - 1):
+            try:
+                return self._compare(where, script, version, f"{prefix}-{attempt}")
+            except AssertionError as difference:
+                print(f"attempt {attempt}: {difference}")
+        self._compare(where, script, version, prefix)
+
+    def _compare(self, where: str, script: Callable[[Talk], None], version: int, prefix: str) -> None:
         (kafka, failed), (bowstring, failed_too) = (
             self._transcript(broker, script, prefix, version) for broker in (self.kafka, self.bowstring)
         )
@@ -52,13 +60,13 @@ class Pair:
         assert not unexplained, f"{len(unexplained)} differences:\n" + "\n".join(map(str, unexplained))
 
     def stale(self) -> list[Deliberate]:
-        """Rows that explained nothing."""
+        """Returns the rows that explained no difference."""
         return [row for number, row in enumerate(DELIBERATE) if number not in self.needed]
 
     def _transcript(
         self, broker: Broker, script: Callable[[Talk], None], prefix: str, version: int
     ) -> tuple[list[tuple[str, Any]], Exception | None]:
-        """What was said, and what ended it early: the other broker's state must not depend on that."""
+        """Returns the transcript, and the error that ended it early: the other broker's state must not depend on it."""
         talk = Talk(broker.host, broker.port, prefix, version)
         try:
             script(talk)
@@ -77,7 +85,7 @@ class Pair:
 def differences(
     where: str, kafka: list[tuple[str, Any]], bowstring: list[tuple[str, Any]]
 ) -> list[Difference]:
-    """Every field of every answer that differs, in order."""
+    """Returns every differing field of every answer, in order."""
     found: list[Difference] = []
     for number, (theirs, ours) in enumerate(zip_longest(kafka, bowstring, fillvalue=(_ABSENT, _ABSENT)), 1):
         step = f"{where} step {number}: {theirs[0]}"
@@ -101,7 +109,7 @@ def _walk(where: str, step: str, path: str, kafka: Any, bowstring: Any, found: l
 
 
 def versions(api: str, first: int = 0, last: int = 0x7FFF) -> range:
-    """The versions of an API that this broker offers, of those between `first` and `last`."""
+    """Returns the versions of an API between `first` and `last` that this broker offers."""
     key = API_KEYS[api]
     assert key in ADVERTISED, f"{api} is not offered"
     found = API_VERSIONS[key]
@@ -113,12 +121,20 @@ def matches(difference: Difference, where: str, path: str) -> bool:
     return fnmatchcase(difference.where, where) and fnmatchcase(difference.path, path)
 
 
-def conversation(in_versions: range = range(1)) -> Callable[[Callable[[Talk], None]], Any]:
-    """Makes a test of a script: it runs against both brokers, once for each version, and the answers must agree."""
+def conversation(
+    in_versions: range = range(1), *, attempts: int = 1
+) -> Callable[[Callable[[Talk], None]], Any]:
+    """Turns a script into a test: it runs against both brokers, once for each version, and the answers must agree.
+
+    Args:
+        in_versions: The versions.
+        attempts: For scripts whose steps have to come before a timer, and may come too late on a slow machine: a
+            difference of the brokers shows in each attempt.
+    """
 
     def decorate(script: Callable[[Talk], None]) -> Any:
         def test(pair: Pair, request: pytest.FixtureRequest, version: int) -> None:
-            pair.hold(f"{request.node.path.stem}::{request.node.name}", script, version)
+            pair.hold(f"{request.node.path.stem}::{request.node.name}", script, version, attempts)
 
         test.__name__ = script.__name__
         test.__doc__ = script.__doc__

@@ -1,4 +1,4 @@
-"""Both brokers, started once from nothing with the same settings."""
+"""Starts both brokers once, empty, with the same settings."""
 
 import threading
 from collections.abc import Iterator
@@ -7,27 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.conformance.differential.compare import Pair
+from tests.conformance.differential.settings import SETTINGS
 from tests.conformance.differential.talk import Talk
-from tests.conformance.target import BowstringBroker, KafkaBroker
-
-SHORTEST_SESSION_MS = 600
-LARGEST_GROUP = 4
-SETTINGS = {
-    "node.id": "1",
-    "offsets.topic.num.partitions": "4",
-    "offsets.topic.replication.factor": "1",
-    "transaction.state.log.replication.factor": "1",
-    "transaction.state.log.min.isr": "1",
-    "transaction.state.log.num.partitions": "4",
-    "process.roles": "broker,controller",
-    "controller.listener.names": "CONTROLLER",
-    "group.min.session.timeout.ms": str(SHORTEST_SESSION_MS),
-    "group.max.size": str(LARGEST_GROUP),
-    # Answers must not depend on how far a rebalance timer or a retention pass has come.
-    "group.initial.rebalance.delay.ms": "0",
-    "log.retention.check.interval.ms": "3600000",
-    "log.initial.task.delay.ms": "3600000",
-}
+from tests.support.target import BowstringBroker, KafkaBroker
 
 
 def everything_ran(request: pytest.FixtureRequest, pair: Pair) -> bool:
@@ -39,7 +21,7 @@ def everything_ran(request: pytest.FixtureRequest, pair: Pair) -> bool:
 
 @pytest.fixture(scope="session")
 def pair(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Pair]:
-    """Both brokers with a group coordinator that is ready; in the end, whether each deliberate difference is one."""
+    """Yields both brokers with a ready group coordinator; at the end checks that every deliberate difference occurred."""
     kafka = KafkaBroker(tmp_path_factory.mktemp("kafka"), SETTINGS)
     bowstring = BowstringBroker(tmp_path_factory.mktemp("bowstring"), SETTINGS)
     starting = threading.Thread(target=kafka.start)

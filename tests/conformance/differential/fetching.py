@@ -1,9 +1,9 @@
-"""What the Fetch conversations are made of."""
+"""Building blocks of the Fetch conversations."""
 
 from typing import Any
 
 from tests.conformance.differential.talk import Pending, Talk
-from tests.unit.batch.reference_batch import Batch, encode
+from tests.support.reference_batch import Batch, encode
 
 NOBODYS_ID = bytes(range(16))
 START_MS = 1_700_000_000_000
@@ -12,12 +12,12 @@ Rows = list[dict[str, Any]]
 
 
 def records(count: int) -> bytes:
-    """A batch of so many records."""
+    """Returns a batch of this many records."""
     return encode(Batch(tuple((b"k", b"v%d" % at, START_MS + at, ()) for at in range(count))))
 
 
 def written(talk: Talk, short: str, *counts: int, partitions: int = 1) -> str:
-    """A topic with one batch for each count in each partition."""
+    """Creates a topic with one batch for each count in each partition."""
     topic = talk.topic(short, partitions=partitions)
     for partition in range(partitions):
         for count in counts:
@@ -26,29 +26,29 @@ def written(talk: Talk, short: str, *counts: int, partitions: int = 1) -> str:
 
 
 def part(index: int = 0, offset: int = 0, **more: Any) -> dict[str, Any]:
-    """One partition of a Fetch request."""
+    """Returns one partition of a Fetch request."""
     return {"partition": index, "fetch_offset": offset, "partition_max_bytes": 1 << 20} | more
 
 
 def named(talk: Talk, topic: str) -> dict[str, Any]:
-    """A topic by name and by id: requests keep what their version has."""
+    """Names a topic by name and by id: requests keep the field that their version has."""
     return {"topic": topic, "topic_id": talk.topic_ids.get(topic, NOBODYS_ID)}
 
 
 def begin(talk: Talk, note: str, *topics: tuple[str, Rows], **more: Any) -> Pending:
-    """Sends a Fetch that does not wait for data unless told so."""
+    """Sends a Fetch that by default does not wait for data."""
     wanted = [named(talk, topic) | {"partitions": rows} for topic, rows in topics]
     fields: dict[str, Any] = {"max_wait_ms": 0, "min_bytes": 0, "topics": wanted} | more
     return talk.send("Fetch", talk.version, note=note, **fields)
 
 
 def fetch(talk: Talk, note: str, *topics: tuple[str, Rows], **more: Any) -> Any:
-    """A Fetch that is compared."""
+    """Sends a Fetch that is compared."""
     return begin(talk, note, *topics, **more).answer()
 
 
 def fetch_sorted(talk: Talk, note: str, *topics: tuple[str, Rows], **more: Any) -> None:
-    """A Fetch whose topics and partitions are compared by what they are: Kafka puts those with errors last."""
+    """Sends a Fetch whose topics and partitions are compared in sorted order: Kafka puts those with errors last."""
     fetch(talk, note, *topics, **more)
     found = talk.transcript[-1][1]
     topics_found: dict[str, dict[str, Any]] = {}
@@ -61,6 +61,6 @@ def fetch_sorted(talk: Talk, note: str, *topics: tuple[str, Rows], **more: Any) 
 
 
 def quiet_fetch(talk: Talk, *topics: tuple[str, Rows], **more: Any) -> Any:
-    """A Fetch that is not compared."""
+    """Sends a Fetch that is not compared."""
     wanted = [named(talk, topic) | {"partitions": rows} for topic, rows in topics]
     return talk.quietly("Fetch", talk.version, max_wait_ms=0, min_bytes=0, topics=wanted, **more)

@@ -1,10 +1,10 @@
-"""What the conversations with the group coordinator are made of."""
+"""Building blocks of the conversations with the group coordinator."""
 
 import struct
 from typing import Any
 
 from tests.conformance.differential.talk import Pending, Talk
-from tests.conformance.wire import string
+from tests.support.wire import string
 
 MEMBER_ID_REQUIRED = 79
 NOBODY = "nobody-00000000-0000-0000-0000-000000000000"
@@ -12,13 +12,13 @@ JOIN, SYNC, HEARTBEAT, LEAVE = "JoinGroup", "SyncGroup", "Heartbeat", "LeaveGrou
 
 
 def subscription(tag: bytes, *topics: str) -> bytes:
-    """ConsumerProtocolSubscription, version 0: Kafka reads it where the protocol type is "consumer"."""
+    """Returns a ConsumerProtocolSubscription, version 0, which Kafka reads if the protocol type is "consumer"."""
     names = b"".join(string(topic) for topic in topics)
     return struct.pack(">hi", 0, len(topics)) + names + struct.pack(">i", len(tag)) + tag
 
 
 def protocols(*names: str, metadata: bytes = subscription(b"first")) -> list[dict[str, Any]]:
-    """JoinGroup's protocols, each with its metadata."""
+    """Returns JoinGroup's protocols, each with its metadata."""
     return [{"name": name, "metadata": metadata} for name in names]
 
 
@@ -38,12 +38,12 @@ def begin_join(
 
 
 def join(talk: Talk, note: str, group: str, member: str = "", **more: Any) -> Any:
-    """JoinGroup, answered."""
+    """Sends a JoinGroup and returns the answer."""
     return begin_join(talk, note, group, member, **more).answer()
 
 
 def enter(talk: Talk, note: str, group: str, **more: Any) -> Pending:
-    """JoinGroup of a new member: once more with the id it was given, where the version asks for that."""
+    """Sends JoinGroup of a new member, and again with the assigned id if the version requires that."""
     version = more.get("version", talk.version)
     if version < 4 or more.get("group_instance_id") is not None:
         return begin_join(talk, note, group, **more)
@@ -70,7 +70,7 @@ def sync(
 
 
 def stable(talk: Talk, group: str, **more: Any) -> tuple[str, int]:
-    """A group of one that is stable: its member's id and its generation."""
+    """Creates a stable group of one member; returns the member's id and the generation."""
     entering = {"version": 9} | more
     answer = enter(talk, "alone", group, **entering).answer()
     assert answer.error_code == 0, answer
@@ -97,14 +97,14 @@ def until_told_of(talk: Talk, *groups: str) -> None:
 
 
 def heartbeat(talk: Talk, note: str, group: str, member: str, generation: int, **more: Any) -> int:
-    """Heartbeat; its error code."""
+    """Sends a Heartbeat; returns its error code."""
     version = more.pop("version", 4)
     fields: dict[str, Any] = {"group_id": group, "generation_id": generation, "member_id": member} | more
     return int(talk.ask(HEARTBEAT, version, note=note, **fields).error_code)
 
 
 def leave(talk: Talk, note: str, group: str, *members: dict[str, Any] | str, **more: Any) -> None:
-    """LeaveGroup; before version 3 one member at a time."""
+    """Sends LeaveGroup; before version 3 one member at a time."""
     version = more.pop("version", 5)
     rows = [{"member_id": each} if isinstance(each, str) else each for each in members]
     first = rows[0]["member_id"] if rows else ""
@@ -112,6 +112,6 @@ def leave(talk: Talk, note: str, group: str, *members: dict[str, Any] | str, **m
 
 
 def describe(talk: Talk, note: str, *groups: str, **more: Any) -> None:
-    """DescribeGroups; each shard of the coordinator answers in its own time, so groups are put in order."""
+    """Sends DescribeGroups; sorts the groups, because each shard of the coordinator answers at its own time."""
     talk.ask("DescribeGroups", more.pop("version", 6), note=note, groups=list(groups), **more)
     talk.transcript[-1][1]["groups"].sort(key=lambda group: str(group["group_id"]))

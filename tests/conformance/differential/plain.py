@@ -1,4 +1,4 @@
-"""Answers as plain values in which everything that must differ between two brokers has a name instead."""
+"""Converts answers to plain values, and replaces values that always differ between two brokers by names."""
 
 import re
 import struct
@@ -11,7 +11,7 @@ _UUID_TAIL = re.compile(r"^(.*)-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$")
 _BATCH = struct.Struct(">qiibIhiqqqhii")
 _LOG_APPEND_TIME = 0x08
 
-# Values that the machine, the moment or chance decides; that they are there at all is compared.
+# Values that depend on the machine, the time or chance; only their presence is compared.
 _NAMED = {
     "cluster_id": "<cluster>",
     "port": "<port>",
@@ -26,7 +26,7 @@ _NAMED = {
     "batch_index_error_message": "<words>",
     "broker_epoch": "<epoch>",
 }
-# Lists whose order says nothing, being that of a hash table or of a set's elements: compared by key.
+# Lists without a meaningful order (hash tables, sets): compared by key.
 _KEYED = {
     ("CreateTopicsResponse", "topics"): "name",
     ("ApiVersionsResponse", "api_keys"): "api_key",
@@ -43,7 +43,7 @@ _KEYED = {
     ("DeleteGroupsResponse", "results"): "group_id",
     ("ListGroupsResponse", "groups"): "group_id",
 }
-# Lists without an order whose elements have no key that is the same with both brokers, but one that sorts alike.
+# Lists without an order whose elements have no common key, but a field that sorts alike with both brokers.
 _SORTED = {
     ("JoinGroupResponse", "members"): "member_id",
     ("DescribedGroup", "members"): "member_id",
@@ -53,7 +53,7 @@ _MEMBER_IDS = {"member_id", "leader"}
 
 
 class Aliases:
-    """Names for what both brokers choose by chance, given in order of appearance."""
+    """Names for values that brokers choose at random, in order of appearance."""
 
     def __init__(self) -> None:
         self.topics: dict[bytes, str] = {}
@@ -61,21 +61,21 @@ class Aliases:
         self._producers: dict[int, str] = {}
 
     def snapshot(self) -> tuple[dict[str, str], dict[int, str]]:
-        """The numbers given so far, for `restore`."""
+        """Returns the numbers assigned so far, for `restore`."""
         return dict(self._members), dict(self._producers)
 
     def restore(self, known: tuple[dict[str, str], dict[int, str]]) -> None:
-        """Forgets the numbers given since."""
+        """Removes the numbers assigned since."""
         self._members, self._producers = known
 
     def topic(self, topic_id: bytes) -> str:
-        """Name of the topic with that id; ids that no topic has are shown as they are."""
+        """Returns the name of the topic with this id; unknown ids are unchanged."""
         if topic_id == ZERO_UUID:
             return "<no id>"
         return f"<id of {self.topics[topic_id]}>" if topic_id in self.topics else format_uuid(topic_id)
 
     def member(self, member_id: str) -> str:
-        """A member id with its random tail numbered."""
+        """Replaces the random part of a member id by a number."""
         match = _UUID_TAIL.match(member_id)
         if match is None:
             return member_id
@@ -83,14 +83,14 @@ class Aliases:
         return f"{match[1]}-{number}"
 
     def producer(self, producer_id: int) -> int | str:
-        """A producer id, numbered; -1 stays."""
+        """Replaces a producer id by a number; -1 stays."""
         if producer_id < 0:
             return producer_id
         return self._producers.setdefault(producer_id, f"<producer {len(self._producers) + 1}>")
 
 
 def plain(value: Struct, version: int, aliases: Aliases) -> dict[str, Any]:
-    """The fields that `version` has, as dicts, lists and numbers."""
+    """Returns the fields that `version` has, as dicts, lists and numbers."""
     found = {
         field.name: _field(field, _in_order(value, field.name), version, aliases)
         for field in fields_of(type(value))
@@ -109,7 +109,7 @@ def _in_order(value: Struct, name: str) -> Any:
 
 
 def keyed(items: list[dict[str, Any]] | None, *keys: str) -> dict[str, dict[str, Any]] | None:
-    """A list of structs as a dict by some of their fields, for lists without an order."""
+    """Converts a list of structs without an order to a dict, keyed by some of their fields."""
     if items is None:
         return None
     return {"-".join(str(item[key]) for key in keys): item for item in items}
@@ -143,7 +143,7 @@ def _scalar(field: Field, value: Any, aliases: Aliases) -> Any:
 
 
 def batches(data: bytes, aliases: Aliases) -> list[Any]:
-    """Record batches: header fields by name, records byte for byte; a cut last one by what is left of it."""
+    """Converts record batches: header fields by name, records byte for byte; of a truncated last batch the remaining bytes."""
     found: list[Any] = []
     at = 0
     while len(data) - at >= _BATCH.size:

@@ -1,6 +1,5 @@
-"""One side of a conversation: requests made from the protocol's declarations, answers kept as plain values."""
+"""One side of a conversation: builds requests from the protocol's declarations, and keeps answers as plain values."""
 
-import time
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
@@ -8,13 +7,14 @@ from typing import Any
 from bowstring.engine.protocol import API_VERSIONS, ZERO_UUID, decode_response, encode_request
 from bowstring.engine.protocol.schema import ARRAY, STRUCT, Field, Struct, fields_of
 from tests.conformance.differential.plain import Aliases, keyed, plain
-from tests.conformance.wire import Wire, frame
+from tests.support.waiting import FOR_EVER_MS, HANG_S, wait_until
+from tests.support.wire import Wire, frame
 
 API_KEYS = {API_VERSIONS[key].name: key for key in API_VERSIONS}
 
 CLOSED = "(closed the connection)"
 SILENT = "(no answer)"
-SETTLE_SECONDS = 5.0
+SETTLE_SECONDS = HANG_S
 
 
 def _declared(field: Field) -> type[Struct]:
@@ -23,7 +23,7 @@ def _declared(field: Field) -> type[Struct]:
 
 
 def build(declared: type[Struct], version: int, values: dict[str, Any]) -> Struct:
-    """A declared struct out of dicts and lists; fields that `version` lacks are left out."""
+    """Builds a declared struct from dicts and lists; omits fields that `version` lacks."""
     known = {field.name: field for field in fields_of(declared)}
     unknown = set(values) - set(known)
     if unknown:
@@ -43,7 +43,7 @@ def build(declared: type[Struct], version: int, values: dict[str, Any]) -> Struc
 
 
 class Pending:
-    """A request that was sent and whose answer has not been read."""
+    """A sent request whose answer has not been read."""
 
     def __init__(
         self, talk: "Talk", wire: Wire, what: str, key: int, version: int, unordered: Mapping[str, str]
@@ -52,9 +52,9 @@ class Pending:
         self._key, self._version = key, version
 
     def answer(self, *, learn: bool = False) -> Any:
-        """Waits for the answer and keeps it in the transcript; None where there was none.
+        """Waits for the answer and adds it to the transcript; None if there was none.
 
-        `learn` takes up the names of the topic ids that the answer tells.
+        `learn` stores the names of the topic ids in the answer.
         """
         try:
             payload = self._wire.receive()
@@ -82,7 +82,7 @@ class Talk:
 
     Attributes:
         version: the version under test, for scripts that run in each version of an API.
-        transcript: (what was asked, what came back) in order.
+        transcript: (request, answer) in order.
     """
 
     def __init__(self, host: str, port: int, prefix: str, version: int) -> None:
@@ -95,7 +95,7 @@ class Talk:
         self._wires: dict[str, Wire] = {}
 
     def name(self, short: str) -> str:
-        """A topic or group name no other conversation uses, the same with both brokers."""
+        """Returns a topic or group name that no other conversation uses, the same for both brokers."""
         return f"{self.prefix}.{short}"
 
     def note(self, what: str, answer: Any) -> None:
@@ -108,13 +108,13 @@ class Talk:
             wire.sock.close()
 
     def reconnect(self, closed: Wire) -> None:
-        """Forgets a connection, so that the next request opens another."""
+        """Drops a connection, so that the next request opens another one."""
         for name, wire in list(self._wires.items()):
             if wire is closed:
                 wire.sock.close()
                 del self._wires[name]
 
-    # ------------------------------------------------------------ asking
+    # ------------------------------------------------------------ requests
 
     def send(
         self,
@@ -136,17 +136,17 @@ class Talk:
         return Pending(self, wire, what, key, version, unordered)
 
     def wire(self, on: str = "") -> Wire:
-        """The connection of that name, opened when it is not there."""
+        """Returns the connection of this name; opens it if needed."""
         if on not in self._wires:
             self._wires[on] = Wire(*self._address, timeout_s=SETTLE_SECONDS)
         return self._wires[on]
 
     def ask(self, api: str, version: int, /, **fields: Any) -> Any:
-        """Sends a request, keeps the answer in the transcript and returns it decoded."""
+        """Sends a request, adds the answer to the transcript and returns it decoded."""
         return self.send(api, version, **fields).answer()
 
     def quietly(self, api: str, version: int, /, **fields: Any) -> Any:
-        """Asks without keeping the answer: what a script needs, but does not compare."""
+        """Sends a request whose answer a script needs, but does not compare."""
         before = len(self.transcript)
         known = self.aliases.snapshot()
         try:
@@ -156,14 +156,13 @@ class Talk:
             self.aliases.restore(known)
 
     def until(self, done: Callable[[Any], bool], api: str, version: int, /, **fields: Any) -> Any:
-        """Asks, without keeping the answers, until `done` says so: Kafka applies what it has acknowledged later."""
-        deadline = time.monotonic() + SETTLE_SECONDS
-        while True:
+        """Repeats a request that is not compared until `done` is true: Kafka applies acknowledged changes later."""
+
+        def settled() -> Any:
             answer = self.quietly(api, version, **fields)
-            if answer is not None and done(answer):
-                return answer
-            assert time.monotonic() < deadline, f"{api} {fields} did not settle"
-            time.sleep(0.005)
+            return answer if answer is not None and done(answer) else None
+
+        return wait_until(settled, f"{api} {fields} did not settle")
 
     # ------------------------------------------------------------ topics
 
@@ -182,14 +181,14 @@ class Talk:
         return name
 
     def know(self, name: str, topic_id: bytes) -> bytes:
-        """Gives a topic id its name in the transcript."""
+        """Assigns a topic id its name in the transcript."""
         if topic_id != ZERO_UUID:
             self.topic_ids[name] = topic_id
         self.aliases.topics[topic_id] = name
         return topic_id
 
     def know_all(self) -> None:
-        """Gives the ids of all topics their names in the transcript."""
+        """Assigns the ids of all topics their names in the transcript."""
         for topic in self.quietly("Metadata", 12, topics=None).topics:
             self.know(topic.name, topic.topic_id)
 
@@ -205,7 +204,7 @@ class Talk:
         )
 
     def gone(self, name: str) -> None:
-        """Waits until Metadata does not know the topic any more."""
+        """Waits until Metadata no longer knows the topic."""
         self.until(
             lambda answer: answer.topics[0].error_code == 3,
             "Metadata",
@@ -215,9 +214,9 @@ class Talk:
         )
 
     def write(self, topic: str, records: bytes, partition: int = 0, acks: int = -1) -> Any:
-        """Produces without comparing, and expects success."""
+        """Produces without a comparison, and expects success."""
         data = [{"name": topic, "partition_data": [{"index": partition, "records": records}]}]
-        answer = self.quietly("Produce", 9, acks=acks, timeout_ms=10_000, topic_data=data)
+        answer = self.quietly("Produce", 9, acks=acks, timeout_ms=FOR_EVER_MS, topic_data=data)
         part = answer.responses[0].partition_responses[0]
         assert part.error_code == 0, part.error_code
         return part

@@ -225,13 +225,111 @@ def test_unknown_broker_configs(talk: Talk) -> None:
         alter(talk, f"unknown of {name!r} deleted", BROKER, name, ("no.such", DELETE, None))
 
 
+def listed(talk: Talk, kind: int, name: str) -> None:
+    """Whether a resource has configs."""
+    answer = talk.quietly("ListConfigResources", 1, resource_types=[kind])
+    talk.note(f"{kind} {name!r} listed", name in {each.resource_name for each in answer.config_resources})
+
+
+def replace(talk: Talk, note: str, kind: int, name: str, *configs: tuple[str, str | None]) -> None:
+    """AlterConfigs: what is not named goes back to its default."""
+    rows = [{"name": key, "value": value} for key, value in configs]
+    wanted = {"resource_type": kind, "resource_name": name, "configs": rows}
+    talk.ask("AlterConfigs", 2, note=note, resources=[wanted])
+
+
 @conversation(versions("IncrementalAlterConfigs"))
-def test_configs_of_groups_and_client_metrics(talk: Talk) -> None:
-    for kind in (CLIENT_METRICS, GROUP):
-        describe(talk, f"kind {kind}", kind, "any", own_version=False)
-        describe(talk, f"kind {kind} without name", kind, "", own_version=False)
-        alter(talk, f"kind {kind}", kind, "any", ("no.such", SET, "5"))
-        alter(talk, f"kind {kind} without name", kind, "", ("no.such", SET, "5"))
+def test_configs_of_groups(talk: Talk) -> None:
+    group = talk.name("g")
+    session, reset = "consumer.session.timeout.ms", "share.auto.offset.reset"
+    describe(talk, "before", GROUP, group, own_version=False, include_synonyms=True)
+    describe(talk, "some", GROUP, group, session, "no.such", own_version=False, include_synonyms=True)
+    describe(talk, "without name", GROUP, "", own_version=False)
+    for name, value in (
+        (session, "50000"),
+        (session, "1"),
+        (session, "0"),
+        (session, "10000000"),
+        (session, "x"),
+        (session, ""),
+        (session, None),
+        ("consumer.heartbeat.interval.ms", "20000"),
+        ("consumer.assignment.interval.ms", "20000"),
+        (reset, "sometimes"),
+        (reset, "EARLIEST"),
+        (reset, "by_duration:1h"),
+        (reset, "by_duration:-PT1H"),
+        (reset, "by_duration:PT1H"),
+        ("share.isolation.level", "x"),
+        ("share.isolation.level", "read_committed"),
+        ("share.renew.acknowledge.enable", "maybe"),
+        ("share.delivery.count.limit", "1"),
+        ("share.delivery.count.limit", "20"),
+        ("share.partition.max.record.locks", "5000"),
+        ("streams.num.standby.replicas", "3"),
+        ("streams.initial.rebalance.delay.ms", "-1"),
+        ("streams.assignment.interval.ms", "99999"),
+        ("no.such", "1"),
+    ):
+        alter(talk, f"{name}={value}", GROUP, group, (name, SET, value))
+    alter(talk, "append", GROUP, group, (session, APPEND, "1"))
+    alter(talk, "append to unknown", GROUP, group, ("no.such", APPEND, "1"))
+    alter(talk, "unknown deleted", GROUP, group, ("no.such", DELETE, None))
+    alter(talk, "unknown operation", GROUP, group, (session, 9, "1"))
+    alter(talk, "without name", GROUP, "", (session, SET, "50000"))
+    settled(talk, group, "share.isolation.level", "read_committed", GROUP)
+    describe(talk, "after", GROUP, group, own_version=False, include_synonyms=True)
+    listed(talk, GROUP, group)
+    replace(talk, "unknown", GROUP, group, ("no.such", "1"))
+    replace(talk, "null", GROUP, group, ("share.isolation.level", None))
+    replace(talk, "one", GROUP, group, ("share.isolation.level", "read_uncommitted"))
+    settled(talk, group, session, "45000", GROUP)
+    describe(talk, "replaced", GROUP, group, own_version=False, include_synonyms=True)
+    alter(talk, "deleted", GROUP, group, ("share.isolation.level", DELETE, None))
+    replace(talk, "nothing", GROUP, group)
+
+
+@conversation(versions("IncrementalAlterConfigs"))
+def test_configs_of_client_metrics(talk: Talk) -> None:
+    name = talk.name("m")
+    describe(talk, "before", CLIENT_METRICS, name, own_version=False, include_synonyms=True)
+    describe(talk, "without name", CLIENT_METRICS, "", own_version=False)
+    listed(talk, CLIENT_METRICS, name)
+    for config, value in (
+        ("interval.ms", "500"),
+        ("interval.ms", "1"),
+        ("interval.ms", "3600001"),
+        ("interval.ms", "x"),
+        ("interval.ms", None),
+        ("no.such", "1"),
+        ("match", "client_id"),
+        ("match", "nobody=1"),
+        ("match", "client_id=["),
+        ("match", "client_id=a,client_software_name=b.*"),
+        ("metrics", "a,,b"),
+        ("metrics", "a,a"),
+        ("metrics", ""),
+        ("metrics", "*"),
+        ("metrics", "org.apache.kafka.,x."),
+    ):
+        alter(talk, f"{config}={value}", CLIENT_METRICS, name, (config, SET, value))
+    alter(talk, "append", CLIENT_METRICS, name, ("metrics", APPEND, "c."))
+    alter(talk, "subtract", CLIENT_METRICS, name, ("metrics", SUBTRACT, "x."))
+    alter(talk, "append to unknown", CLIENT_METRICS, name, ("no.such", APPEND, "1"))
+    alter(talk, "unknown deleted", CLIENT_METRICS, name, ("no.such", DELETE, None))
+    alter(talk, "without name", CLIENT_METRICS, "", ("interval.ms", SET, "500"))
+    settled(talk, name, "metrics", "org.apache.kafka.,x.", CLIENT_METRICS)
+    describe(talk, "after", CLIENT_METRICS, name, own_version=False, include_synonyms=True)
+    describe(talk, "some", CLIENT_METRICS, name, "interval.ms", "x", own_version=False, include_synonyms=True)
+    listed(talk, CLIENT_METRICS, name)
+    replace(talk, "unknown", CLIENT_METRICS, name, ("no.such", "1"))
+    replace(talk, "null", CLIENT_METRICS, name, ("interval.ms", None))
+    replace(talk, "one", CLIENT_METRICS, name, ("interval.ms", "700"))
+    settled(talk, name, "metrics", "", CLIENT_METRICS)
+    describe(talk, "replaced", CLIENT_METRICS, name, own_version=False, include_synonyms=True)
+    replace(talk, "nothing", CLIENT_METRICS, name)
+    settled(talk, name, "interval.ms", "300000", CLIENT_METRICS)
+    listed(talk, CLIENT_METRICS, name)
 
 
 @conversation(versions("AlterConfigs"))

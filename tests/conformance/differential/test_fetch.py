@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from bowstring._native.encode import encode_batch
+from bowstring._native.record.encode import encode_batch
 from tests.conformance.differential.compare import conversation, versions
 from tests.conformance.differential.fetching import (
     NOBODYS_ID,
@@ -15,6 +15,7 @@ from tests.conformance.differential.fetching import (
     written,
 )
 from tests.conformance.differential.talk import Talk
+from tests.support.waiting import FOR_EVER_MS
 
 CODECS = (1, 2, 3, 4)
 FAR = 0x7FFFFFFFFFFFFFFF
@@ -79,14 +80,14 @@ def test_waiting(talk: Talk) -> None:
     fetch(talk, "unknown partition", (topic, [part(7)]), min_bytes=1, max_wait_ms=4000)
     fetch(talk, "nothing asked", min_bytes=1, max_wait_ms=4000)
     rows = [part(offset=1)]
-    pending = begin(talk, "written meanwhile", (topic, rows), min_bytes=1, max_wait_ms=4000)
+    pending = begin(talk, "written meanwhile", (topic, rows), min_bytes=1, max_wait_ms=FOR_EVER_MS)
     # On the same connection the answer would have to wait for the fetch's.
     talk.quietly(
         "Produce",
         9,
         on="writer",
         acks=-1,
-        timeout_ms=4000,
+        timeout_ms=FOR_EVER_MS,
         topic_data=[{"name": topic, "partition_data": [{"index": 0, "records": records(2)}]}],
     )
     pending.answer()

@@ -6,7 +6,8 @@ from bowstring.engine.api import ADVERTISED
 from bowstring.engine.protocol import API_VERSIONS, encode_request
 from tests.conformance.differential.compare import conversation
 from tests.conformance.differential.talk import CLOSED, SILENT, Talk
-from tests.conformance.wire import frame, string
+from tests.support.waiting import HANG_S
+from tests.support.wire import frame, string
 
 CLIENT_ID = "frames"
 AFTER_CLIENT_ID = 8 + len(string(CLIENT_ID))
@@ -17,8 +18,7 @@ def requests() -> Iterator[tuple[str, bytes, bool]]:
     """A request with every field at its default: its name, its bytes and whether it has tags."""
     for key in sorted(ADVERTISED):
         api = API_VERSIONS[key]
-        # Kafka has no ApiVersions 5 yet, see `deliberate.py`.
-        for version in sorted({api.lowest, 4 if api.name == "ApiVersions" else api.highest}):
+        for version in sorted({api.lowest, api.highest}):
             request = api.request()
             if api.name == "Produce":
                 request.acks = 1  # type: ignore[attr-defined]
@@ -29,7 +29,7 @@ def requests() -> Iterator[tuple[str, bytes, bool]]:
 def ask(talk: Talk, note: str, data: bytes) -> None:
     """Sends a frame; whether it is answered is what counts."""
     wire = talk.wire()
-    wire.sock.settimeout(1)
+    wire.sock.settimeout(HANG_S)
     wire.send(frame(data))
     try:
         answer = wire.receive()

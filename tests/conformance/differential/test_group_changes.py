@@ -1,10 +1,8 @@
 """What happens to groups without a member asking for it: timeouts, restarts of static members, too many members."""
 
-import time
 from typing import Any
 
 from tests.conformance.differential.compare import conversation
-from tests.conformance.differential.conftest import LARGEST_GROUP, SHORTEST_SESSION_MS
 from tests.conformance.differential.membership import (
     NOBODY,
     begin_join,
@@ -17,9 +15,13 @@ from tests.conformance.differential.membership import (
     stable,
     sync,
 )
+from tests.conformance.differential.settings import LARGEST_GROUP, SHORTEST_SESSION_MS
 from tests.conformance.differential.talk import Pending, Talk
+from tests.support.waiting import pause
 
 VERSIONS = range(9, 10)
+# Each session and rebalance here is short.
+ATTEMPTS = 5
 SHORT: dict[str, Any] = {
     "session_timeout_ms": SHORTEST_SESSION_MS,
     "rebalance_timeout_ms": SHORTEST_SESSION_MS,
@@ -38,7 +40,7 @@ def until_rebalancing(talk: Talk, group: str, member: str, generation: int) -> N
     talk.until(lambda answer: answer.error_code == 27, "Heartbeat", 4, **fields)
 
 
-@conversation(VERSIONS)
+@conversation(VERSIONS, attempts=ATTEMPTS)
 def test_a_session_ends(talk: Talk) -> None:
     for note, instance in (("dynamic", None), ("static", "i")):
         group = talk.name(note)
@@ -49,16 +51,16 @@ def test_a_session_ends(talk: Talk) -> None:
         join(talk, note, group, mine, group_instance_id=instance)
 
 
-@conversation(VERSIONS)
+@conversation(VERSIONS, attempts=ATTEMPTS)
 def test_an_id_is_not_used(talk: Talk) -> None:
     group = talk.name("g")
     mine = join(talk, "without id", group, **SHORT).member_id
-    time.sleep(2 * SHORTEST_SESSION_MS / 1000)
+    pause(5 * SHORTEST_SESSION_MS / 1000, "nobody uses the id, which no request shows")
     join(talk, "too late", group, mine)
     describe(talk, "afterwards", group)
 
 
-@conversation(VERSIONS)
+@conversation(VERSIONS, attempts=ATTEMPTS)
 def test_a_member_does_not_join_again(talk: Talk) -> None:
     group = talk.name("g")
     one, _ = stable(talk, group, on="a", **QUICK_REBALANCE)
@@ -70,7 +72,7 @@ def test_a_member_does_not_join_again(talk: Talk) -> None:
     leave(talk, "second", group, two)
 
 
-@conversation(VERSIONS)
+@conversation(VERSIONS, attempts=ATTEMPTS)
 def test_a_member_does_not_sync(talk: Talk) -> None:
     group = talk.name("g")
     mine = enter(talk, "join", group, **QUICK_REBALANCE).answer().member_id
@@ -80,7 +82,7 @@ def test_a_member_does_not_sync(talk: Talk) -> None:
     sync(talk, "afterwards", group, mine, 1, {mine: b"x"}).answer()
 
 
-@conversation(VERSIONS)
+@conversation(VERSIONS, attempts=ATTEMPTS)
 def test_a_leader_does_not_sync(talk: Talk) -> None:
     group = talk.name("g")
     one, _ = stable(talk, group, on="a", **QUICK_REBALANCE)

@@ -3,11 +3,11 @@
 import re
 
 from tests.conformance.differential.compare import conversation
-from tests.conformance.differential.conftest import SETTINGS
 from tests.conformance.differential.fetching import part
 from tests.conformance.differential.membership import join, leave, protocols, stable, sync
+from tests.conformance.differential.settings import SETTINGS
 from tests.conformance.differential.talk import Talk
-from tests.unit.batch.reference_batch import PREFIX, decode
+from tests.support.reference_batch import PREFIX, decode
 
 _UUID = re.compile(rb"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 # Times in ms of the years 2020 to 2039.

@@ -1,7 +1,6 @@
 """Membership of classic groups: joining, syncing, heartbeats, leaving, with one member, two and static ones."""
 
 from tests.conformance.differential.compare import conversation, versions
-from tests.conformance.differential.conftest import SHORTEST_SESSION_MS
 from tests.conformance.differential.membership import (
     NOBODY,
     begin_join,
@@ -16,6 +15,7 @@ from tests.conformance.differential.membership import (
     sync,
     until_told_of,
 )
+from tests.conformance.differential.settings import SHORTEST_SESSION_MS
 from tests.conformance.differential.talk import Talk
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from tests.conformance.differential.compare import conversation, versions
 from tests.conformance.differential.talk import Talk
-from tests.unit.batch.reference_batch import Batch, encode
+from tests.support.reference_batch import Batch, encode
 
 START_MS = 1_700_000_000_000
 NOBODYS_ID = bytes(range(16))

@@ -5,12 +5,13 @@ from typing import Any
 from tests.conformance.differential.compare import conversation
 from tests.conformance.differential.fetching import part, records, written
 from tests.conformance.differential.talk import Pending, Talk
+from tests.support.waiting import FOR_EVER_MS
 
 
 def produce(talk: Talk, topic: str, acks: int = -1, partition: int = 0) -> Pending:
     """Sends one record."""
     data = [{"name": topic, "partition_data": [{"index": partition, "records": records(1)}]}]
-    return talk.send("Produce", 9, note=f"acks {acks}", acks=acks, timeout_ms=5000, topic_data=data)
+    return talk.send("Produce", 9, note=f"acks {acks}", acks=acks, timeout_ms=FOR_EVER_MS, topic_data=data)
 
 
 def fetch(talk: Talk, topic: str, offset: int, **more: Any) -> Pending:

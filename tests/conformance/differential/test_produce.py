@@ -1,14 +1,19 @@
 """Produce in every version: acks, bad batches, sizes, timestamps, compression, idempotence."""
 
+import functools
 import gzip
+import random
+import re
 import struct
 import time
 from typing import Any
 
-from bowstring._native.encode import encode_batch
+from bowstring._native.record.compression import compress
+from bowstring._native.record.encode import encode_batch
 from tests.conformance.differential.compare import conversation, versions
 from tests.conformance.differential.talk import Talk
-from tests.unit.batch.reference_batch import Batch, encode, encode_records, seal
+from tests.support.reference_batch import Batch, encode, encode_records, seal
+from tests.support.waiting import FOR_EVER_MS
 
 NOBODYS_ID = bytes(range(16))
 STAMP_MS = 1_700_000_000_000
@@ -37,7 +42,7 @@ def produce(talk: Talk, note: str, topic: str, *data: tuple[int, bytes], **more:
     """Produces (partition, batches) to one topic, by name or by the name's id."""
     rows = [{"index": index, "records": records} for index, records in data]
     topics = [{"name": topic, "topic_id": talk.topic_ids.get(topic, NOBODYS_ID), "partition_data": rows}]
-    fields = {"acks": -1, "timeout_ms": 5000, "topic_data": topics} | more
+    fields = {"acks": -1, "timeout_ms": FOR_EVER_MS, "topic_data": topics} | more
     return talk.ask("Produce", talk.version, note=note, **fields)
 
 
@@ -71,6 +76,13 @@ def test_acks(talk: Talk) -> None:
     )
     produce(talk, "after acks 0", topic, (0, batch()), (1, batch()))
     read(talk, "in the end", topic)
+
+
+@conversation(versions("Produce"))
+def test_more_in_sync_replicas_asked_for_than_there_are_replicas(talk: Talk) -> None:
+    topic = talk.topic("t", min_insync_replicas="2")
+    for acks in (-1, 1):
+        produce(talk, f"acks {acks}", topic, (0, batch()), acks=acks)
 
 
 @conversation(versions("Produce"))
@@ -226,10 +238,37 @@ def test_timestamps(talk: Talk) -> None:
     )
 
 
-@conversation(versions("Produce"))
+def packed(attributes: int, *records: Any, **fields: Any) -> bytes:
+    """A batch of the reference codec, its records in the codec that its attributes name."""
+    made = Batch(records, attributes=attributes, **fields)
+    return seal(made, compress(attributes & 7, encode_records(made)))
+
+
+def told(answer: Any) -> list[tuple[int, list[str]]]:
+    """Each refused record, with the numbers that its message names and that do not depend on the moment."""
+    (part,) = answer.responses[0].partition_responses
+    return [
+        (
+            each.batch_index,
+            re.findall(rf"\b(?:{STAMP_MS}|{NOW + 7_200_000})\b", each.batch_index_error_message),
+        )
+        for each in part.record_errors
+    ]
+
+
+@conversation(versions("Produce", 8))
 def test_several_records_out_of_time(talk: Talk) -> None:
     topic = talk.topic("t", message_timestamp_before_max_ms="3600000")
-    produce(talk, "two of three", topic, (0, batch(record(), record(timestamp=NOW), record())))
+    ahead = record(timestamp=NOW + 7_200_000)
+    for codec in (0, *CODECS):
+        for note, records in (
+            ("two of three", (record(), record(timestamp=NOW), record())),
+            ("the last, and the first in time", (record(timestamp=NOW), record())),
+            ("too early and too late", (record(timestamp=NOW), record(), ahead)),
+            ("all", (ahead, ahead)),
+            ("none", (record(timestamp=NOW), record(timestamp=-1))),
+        ):
+            talk.note(f"{note} in {codec}", told(produce(talk, note, topic, (0, packed(codec, *records)))))
 
 
 @conversation(versions("Produce"))
@@ -268,6 +307,68 @@ def test_compacted_topics_need_keys(talk: Talk) -> None:
     produce(talk, "empty key", topic, (0, batch(record(key=b""))))
     produce(talk, "null value", topic, (0, batch(record(value=None))))
     read(talk, "in the end", topic)
+
+
+@conversation(versions("Produce"))
+def test_every_refused_record_is_named(talk: Talk) -> None:
+    """KIP-467: clients fail these records, and may send the others again."""
+    keyless = [record(key=None if i % 10 == 0 else b"k", timestamp=NOW) for i in range(30)]
+    many = [record(key=None if i % 3 else b"k", timestamp=NOW) for i in range(1200)]
+    both = [*keyless, record(key=None), record()]
+    topics: tuple[tuple[str, dict[str, Any]], ...] = (
+        ("plain", {}),
+        ("zipped", {"compression_type": "gzip"}),
+        ("early", {"message_timestamp_before_max_ms": "3600000"}),
+        ("stamped", {"message_timestamp_type": "LogAppendTime"}),
+    )
+    for name, configs in topics:
+        topic = talk.topic(name, cleanup_policy="compact", **configs)
+        for codec in (0, *CODECS):
+            if codec == ZSTD and talk.version < 7:
+                continue
+            produce(talk, f"{name}, three of thirty in {codec}", topic, (0, packed(codec, *keyless)))
+            produce(talk, f"{name}, two of three in {codec}", topic, (0, packed(codec, *many)))
+            produce(talk, f"{name}, keys and times in {codec}", topic, (0, packed(codec, *both)))
+            produce(talk, f"{name}, a good one in {codec}", topic, (0, packed(codec, record(timestamp=NOW))))
+
+
+@conversation(versions("Produce"))
+def test_log_append_time_of_a_producer(talk: Talk) -> None:
+    for policy in ("delete", "compact"):
+        topic = talk.topic(policy, message_timestamp_type="LogAppendTime", cleanup_policy=policy)
+        for codec in (0, GZIP):
+            for note, records in (
+                ("keys", (record(), record())),
+                ("one key", (record(), record(key=None))),
+                ("no keys", (record(key=None), record(key=None))),
+            ):
+                produce(talk, f"{note} in {codec}", topic, (0, packed(codec | 0x08, *records)))
+
+
+@conversation(versions("Produce", 7))
+def test_sizes_after_recompression(talk: Talk) -> None:
+    """What counts is the batch as it will be stored."""
+    plain = talk.topic("plain", compression_type="uncompressed", max_message_bytes="2000")
+    zipped = talk.topic("zipped", compression_type="gzip", max_message_bytes="2000")
+    segment = talk.topic(
+        "segment", compression_type="uncompressed", segment_bytes="1048576", max_message_bytes="5000000"
+    )
+    keyed = talk.topic(
+        "keyed", compression_type="uncompressed", max_message_bytes="2000", cleanup_policy="compact"
+    )
+    noise = random.Random(1).randbytes(1990)
+    for codec, name in CODECS.items():
+        ask = functools.partial(produce, talk)
+        ask(f"{name}, one record that fits", plain, (0, packed(codec, record(b"x" * 1900))))
+        ask(f"{name}, one record too large", plain, (0, packed(codec, record(b"x" * 2000))))
+        ask(f"{name}, ten records too large", plain, (0, packed(codec, *[record(b"x" * 200)] * 10)))
+        ask(f"{name}, larger than a segment", segment, (0, packed(codec, record(b"x" * 1_500_000))))
+        ask(f"{name}, and than a message", segment, (0, packed(codec, record(b"x" * 5_500_000))))
+        keyless = [record(b"x" * 900, key=None if i == 3 else b"k") for i in range(5)]
+        ask(f"{name}, too large and without a key", keyed, (0, packed(codec, *keyless)))
+        ask(f"{name} to gzip", zipped, (0, packed(codec, record(b"x" * 9000))))
+    produce(talk, "fits, but as gzip it does not", zipped, (0, batch(record(noise[:1915]))))
+    read(talk, "in the end", plain)
 
 
 @conversation(versions("Produce"))

@@ -12,7 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-const timeout = 30 * time.Second
+const timeout = 240 * time.Second // for hangs
 
 var (
 	franzProducers = map[string]*kgo.Client{}
@@ -30,7 +30,7 @@ var (
 func franz() {
 	run(map[string]Operation{
 		"produce_open": franzProduceOpen, "produce": franzProduce, "flood": franzFlood,
-		"produce_close": franzProduceClose, "consume": franzConsume, "swarm": franzSwarm,
+		"produce_close": franzProduceClose, "transact": franzTransact, "consume": franzConsume, "swarm": franzSwarm,
 		"offsets_for_times": franzOffsetsForTimes, "bounds": franzBounds,
 		"join": franzJoin, "member": franzMemberState, "commit": franzCommit, "leave": franzLeave,
 		"create_topic": franzCreateTopic, "delete_topic": franzDeleteTopic,
@@ -104,7 +104,7 @@ func franzFlood(a Args) (Answer, error) {
 		client.Produce(context.Background(), record, first.Promise())
 		a.pace(began, i)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	if err := client.Flush(ctx); err != nil {
 		return nil, err
@@ -116,6 +116,24 @@ func franzProduceClose(a Args) (Answer, error) {
 	franzProducers[a.Handle].Close()
 	delete(franzProducers, a.Handle)
 	return nil, nil
+}
+
+func franzTransact(a Args) (Answer, error) {
+	client, err := kgo.NewClient(kgo.SeedBrokers(a.Bootstrap), kgo.TransactionalID(a.ID))
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(a.TimeoutMs)*time.Millisecond)
+	defer cancel()
+	if err := client.BeginTransaction(); err != nil {
+		return nil, err
+	}
+	record := &kgo.Record{Topic: a.Topic, Value: []byte("in a transaction")}
+	if err := client.ProduceSync(ctx, record).FirstErr(); err != nil {
+		return nil, err
+	}
+	return nil, client.EndTransaction(ctx, kgo.TryCommit)
 }
 
 func franzRecord(record *kgo.Record) Record {
@@ -207,6 +225,9 @@ func franzJoin(a Args) (Answer, error) {
 	}
 	if a.InstanceID != "" {
 		options = append(options, kgo.InstanceID(a.InstanceID))
+	}
+	if a.Protocol == "consumer" {
+		options = append(options, kgo.ServerSideBalancer())
 	}
 	client, err := kgo.NewClient(options...)
 	if err != nil {

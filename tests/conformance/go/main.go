@@ -18,6 +18,8 @@ import (
 type Args struct {
 	Bootstrap        string            `json:"bootstrap"`
 	Handle           string            `json:"handle"`
+	ID               string            `json:"id"`
+	Protocol         string            `json:"protocol"`
 	Topic            string            `json:"topic"`
 	Topics           []string          `json:"topics"`
 	Partition        int32             `json:"partition"`

@@ -27,7 +27,7 @@ var (
 func runSarama() {
 	run(map[string]Operation{
 		"produce_open": saramaProduceOpen, "produce": saramaProduce, "flood": saramaFlood,
-		"produce_close": saramaProduceClose, "consume": saramaConsume,
+		"produce_close": saramaProduceClose, "transact": saramaTransact, "consume": saramaConsume,
 		"offsets_for_times": saramaOffsetsForTimes, "bounds": saramaBounds,
 		"join": saramaJoin, "member": saramaMemberState, "commit": saramaCommit, "leave": saramaLeave,
 		"create_topic": saramaCreateTopic, "delete_topic": saramaDeleteTopic,
@@ -101,6 +101,28 @@ func saramaProduceOpen(a Args) (Answer, error) {
 		}
 	}()
 	return nil, nil
+}
+
+func saramaTransact(a Args) (Answer, error) {
+	config := saramaConfig()
+	config.Net.MaxOpenRequests = 1
+	config.Producer.Idempotent = true
+	config.Producer.RequiredAcks = sarama.WaitForAll
+	config.Producer.Return.Successes = true
+	config.Producer.Transaction.ID = a.ID
+	producer, err := sarama.NewSyncProducer([]string{a.Bootstrap}, config)
+	if err != nil {
+		return nil, err
+	}
+	defer producer.Close()
+	if err := producer.BeginTxn(); err != nil {
+		return nil, err
+	}
+	message := &sarama.ProducerMessage{Topic: a.Topic, Value: sarama.StringEncoder("in a transaction")}
+	if _, _, err := producer.SendMessage(message); err != nil {
+		return nil, err
+	}
+	return nil, producer.CommitTxn()
 }
 
 func (p *saramaProducer) send(message *sarama.ProducerMessage) {

@@ -58,6 +58,12 @@ final class Members {
             if (args.hasNonNull("instance_id")) {
                 config.put("group.instance.id", args.get("instance_id").asText());
             }
+            if (args.hasNonNull("protocol")) {
+                config.put("group.protocol", args.get("protocol").asText());
+                config.remove("partition.assignment.strategy");
+                config.remove("session.timeout.ms");
+                config.remove("heartbeat.interval.ms");
+            }
             consumer = Consumers.open(args, config);
             List<String> topics = new ArrayList<>();
             args.get("topics").forEach(topic -> topics.add(topic.asText()));

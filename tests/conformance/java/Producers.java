@@ -1,10 +1,12 @@
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Future;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
@@ -24,6 +26,7 @@ final class Producers {
         operations.put("produce", Producers::produce);
         operations.put("flood", Producers::flood);
         operations.put("produce_close", Producers::close);
+        operations.put("transact", Producers::transact);
     }
 
     private static ObjectNode open(JsonNode args) {
@@ -34,6 +37,7 @@ final class Producers {
         config.put("enable.idempotence", args.get("idempotent").asBoolean());
         config.put("max.request.size", 4 << 20);
         config.put("reconnect.backoff.max.ms", 200);
+        config.put("linger.ms", args.path("linger_ms").asInt(5));
         ByteArraySerializer bytes = new ByteArraySerializer();
         OPEN.put(args.get("handle").asText(), new KafkaProducer<>(config, bytes, bytes));
         return Driver.object();
@@ -60,8 +64,17 @@ final class Producers {
         ObjectNode answer = Driver.object();
         ArrayNode results = answer.putArray("results");
         for (Future<RecordMetadata> future : futures) {
-            RecordMetadata done = future.get();
-            results.addObject().put("partition", done.partition()).put("offset", done.offset());
+            try {
+                RecordMetadata done = future.get();
+                results.addObject().put("partition", done.partition()).put("offset", done.offset());
+            } catch (ExecutionException error) {
+                if (!args.path("outcomes").asBoolean()) {
+                    throw error;
+                }
+                ObjectNode told = results.addObject().putObject("error");
+                told.put("kind", error.getCause().getClass().getSimpleName());
+                told.put("message", error.getCause().getMessage());
+            }
         }
         return answer;
     }
@@ -87,6 +100,24 @@ final class Producers {
             future.get();
         }
         return Driver.object().put("acked", futures.size());
+    }
+
+    private static ObjectNode transact(JsonNode args) throws Exception {
+        Map<String, Object> config = new HashMap<>();
+        config.put("bootstrap.servers", args.get("bootstrap").asText());
+        config.put("transactional.id", args.get("id").asText());
+        config.put("max.block.ms", args.get("timeout_ms").asLong());
+        ByteArraySerializer bytes = new ByteArraySerializer();
+        KafkaProducer<byte[], byte[]> producer = new KafkaProducer<>(config, bytes, bytes);
+        try {
+            producer.initTransactions();
+            producer.beginTransaction();
+            producer.send(new ProducerRecord<>(args.get("topic").asText(), "in a transaction".getBytes()));
+            producer.commitTransaction();
+        } finally {
+            producer.close(Duration.ZERO);
+        }
+        return Driver.object();
     }
 
     private static ObjectNode close(JsonNode args) {

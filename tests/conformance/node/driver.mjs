@@ -110,6 +110,20 @@ async function produceClose(args) {
   producers.delete(args.handle)
 }
 
+// With KafkaJS's own settings for what is retried.
+async function transact(args) {
+  const own = new Kafka({ clientId: 'kafkajs-driver', brokers: [args.bootstrap], logLevel: logLevel.NOTHING })
+  const producer = own.producer({ transactionalId: args.id, idempotent: true, maxInFlightRequests: 1 })
+  await producer.connect()
+  try {
+    const transaction = await producer.transaction()
+    await transaction.send({ topic: args.topic, messages: [{ value: 'in a transaction' }] })
+    await transaction.commit()
+  } finally {
+    await producer.disconnect()
+  }
+}
+
 class Collector {
   constructor(args) {
     Object.assign(this, { wanted: args.count, whole: !args.summary, taken: 0, records: [], bytes: 0, crc: 0 })
@@ -311,7 +325,7 @@ const ADMIN = {
   },
 }
 const operations = {
-  produce_open: produceOpen, produce, flood, produce_close: produceClose, consume, bounds, join,
+  produce_open: produceOpen, produce, flood, produce_close: produceClose, transact, consume, bounds, join,
   member: memberState, commit, leave,
 }
 for (const [name, operation] of Object.entries(ADMIN)) {

@@ -1,1 +1,1 @@
-"""The Python clients under the conformance suite's driver protocol; each module runs as a process of its own."""
+"""Python clients for the conformance suite's driver protocol; each module runs as a separate process."""

@@ -1,4 +1,4 @@
-"""aiokafka under the driver protocol: every operation is a coroutine on one event loop thread."""
+"""aiokafka for the driver protocol: every operation is a coroutine on one event loop thread."""
 
 import asyncio
 import threading
@@ -23,11 +23,12 @@ from tests.conformance.python.loop import (
     run,
     unpack,
 )
+from tests.support.waiting import pause_async
 
 loop = asyncio.new_event_loop()
 threading.Thread(target=loop.run_forever, daemon=True).start()
 producers: dict[str, AIOKafkaProducer] = {}
-TIMEOUT_S = 60.0
+TIMEOUT_S = 240.0  # for hangs
 ASSIGNORS = {"range": RangePartitionAssignor, "roundrobin": RoundRobinPartitionAssignor}
 
 
@@ -62,7 +63,7 @@ async def produce(args: Json) -> Json:
                 timestamp_ms=record.get("timestamp"),
             )
         )
-    # With acks=0 the client resolves its futures with nothing.
+    # With acks=0 the client resolves its futures with None.
     found = [await each for each in futures]
     return {
         "results": [{"partition": each.partition, "offset": each.offset} if each else None for each in found]
@@ -79,7 +80,7 @@ async def flood(args: Json) -> Json:
         where = index % args["partitions"]
         futures.append(await producer.send(args["topic"], value=value, key=b"%d" % index, partition=where))
         if rate and index % 50 == 49:
-            await asyncio.sleep(max(0.0, began + index / rate - loop.time()))
+            await pause_async(max(0.0, began + index / rate - loop.time()), "the rate of the flood")
     await producer.flush()
     for future in futures:
         await future
@@ -88,6 +89,17 @@ async def flood(args: Json) -> Json:
 
 async def produce_close(args: Json) -> None:
     await producers.pop(args["handle"]).stop()
+
+
+async def transact(args: Json) -> None:
+    producer = AIOKafkaProducer(bootstrap_servers=args["bootstrap"], transactional_id=args["id"])
+    try:
+        async with asyncio.timeout(args["timeout_ms"] / 1000):
+            await producer.start()
+            async with producer.transaction():
+                await producer.send_and_wait(args["topic"], b"in a transaction")
+    finally:
+        await producer.stop()
 
 
 async def plain_consumer(args: Json) -> AIOKafkaConsumer:
@@ -192,7 +204,7 @@ def check(code: int, message: str | None = None) -> None:
 
 
 def with_admin(operation: Any) -> Any:
-    """An operation over an admin client of its own."""
+    """Runs an operation with a new admin client."""
 
     async def wrapped(args: Json) -> Json:
         admin = AIOKafkaAdminClient(bootstrap_servers=args["bootstrap"])
@@ -271,7 +283,7 @@ async def committed(admin: AIOKafkaAdminClient, args: Json) -> Json:
     return {"offsets": [found[each].offset if found[each].offset >= 0 else None for each in wanted]}
 
 
-OPERATIONS = [produce_open, produce, flood, produce_close, consume, offsets_for_times, bounds]
+OPERATIONS = [produce_open, produce, flood, produce_close, transact, consume, offsets_for_times, bounds]
 OPERATIONS += [create_topic, delete_topic, create_partitions, list_topics, topic_configs, alter_topic_configs]
 OPERATIONS += [delete_records, list_groups, describe_group, committed]
 

@@ -1,4 +1,4 @@
-"""confluent-kafka (librdkafka) under the driver protocol."""
+"""confluent-kafka (librdkafka) for the driver protocol."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -27,7 +27,7 @@ from tests.conformance.python.loop import (
 
 producers: dict[str, Producer] = {}
 admins: dict[str, AdminClient] = {}
-TIMEOUT_S = 30.0
+TIMEOUT_S = 240.0  # for hangs
 
 
 def client_error(error: KafkaError) -> ClientError:
@@ -43,6 +43,7 @@ def produce_open(args: Json) -> Json:
         "message.max.bytes": 4 << 20,
         "retry.backoff.ms": 50,
         "reconnect.backoff.max.ms": 200,
+        "linger.ms": args.get("linger_ms", 5),
     }
     producers[args["handle"]] = Producer(config)
     return {}
@@ -65,9 +66,11 @@ def produce(args: Json) -> Json:
         value, key = unpack(record.get("value")), unpack(record.get("key"))
         producer.produce(args["topic"], value, key, headers=headers, on_delivery=report, **options)
     producer.flush(TIMEOUT_S)
-    for result in results:
+    for index, result in enumerate(results):
         if isinstance(result, KafkaError):
-            raise client_error(result)
+            if not args.get("outcomes"):
+                raise client_error(result)
+            results[index] = {"error": {"kind": result.name(), "message": result.str()}}
     return {"results": results}
 
 
@@ -99,6 +102,19 @@ def flood_topic(args: Json) -> Json:
 
 def produce_close(args: Json) -> Json:
     producers.pop(args["handle"]).flush(TIMEOUT_S)
+    return {}
+
+
+def transact(args: Json) -> Json:
+    producer = Producer({"bootstrap.servers": args["bootstrap"], "transactional.id": args["id"]})
+    timeout_s = args["timeout_ms"] / 1000
+    try:
+        producer.init_transactions(timeout_s)
+        producer.begin_transaction()
+        producer.produce(args["topic"], b"in a transaction")
+        producer.commit_transaction(timeout_s)
+    except KafkaException as error:
+        raise client_error(error.args[0]) from error
     return {}
 
 
@@ -178,6 +194,10 @@ class Member(MemberThread):
         }
         if self.args.get("instance_id"):
             config["group.instance.id"] = self.args["instance_id"]
+        if self.args.get("protocol"):
+            config["group.protocol"] = self.args["protocol"]
+            for classic in ("partition.assignment.strategy", "session.timeout.ms", "heartbeat.interval.ms"):
+                del config[classic]
         self.consumer = Consumer(config)
         self.consumer.subscribe(self.args["topics"])
 
@@ -185,7 +205,7 @@ class Member(MemberThread):
         for message in self.consumer.consume(500, 0.1):
             if not message.error():
                 self.record(message.topic(), message.partition(), message.offset(), message.value())
-            elif message.error().fatal():
+            elif message.error().fatal() or message.error().code() == KafkaError._FATAL:
                 raise client_error(message.error())
 
     def assignment(self) -> Iterable[tuple[str, int]]:
@@ -199,7 +219,7 @@ class Member(MemberThread):
 
 
 def admin(args: Json) -> AdminClient:
-    # Kept: a client that is collected takes its unanswered requests with it.
+    # Keep a reference: a collected client drops its unanswered requests.
     where = args["bootstrap"]
     if where not in admins:
         admins[where] = AdminClient({"bootstrap.servers": where})
@@ -285,7 +305,7 @@ def with_codes(operation: Any) -> Any:
     return wrapped
 
 
-OPERATIONS = [produce_open, produce, produce_close, consume, offsets_for_times, bounds]
+OPERATIONS = [produce_open, produce, produce_close, transact, consume, offsets_for_times, bounds]
 OPERATIONS += [create_topic, delete_topic, create_partitions, list_topics, topic_configs, alter_topic_configs]
 OPERATIONS += [delete_records, list_groups, describe_group, delete_group, committed]
 

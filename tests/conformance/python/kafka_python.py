@@ -1,7 +1,7 @@
-"""kafka-python under the driver protocol."""
+"""kafka-python for the driver protocol."""
 
-import time
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
@@ -22,9 +22,10 @@ from tests.conformance.python.loop import (
     run,
     unpack,
 )
+from tests.support.waiting import pause
 
 producers: dict[str, KafkaProducer] = {}
-TIMEOUT_S = 30.0
+TIMEOUT_S = 240.0  # for hangs
 ASSIGNORS = {
     "range": RangePartitionAssignor,
     "roundrobin": RoundRobinPartitionAssignor,
@@ -70,7 +71,7 @@ def flood_topic(args: Json) -> Json:
     def send(partition: int, key: bytes, value: bytes) -> None:
         futures.append(producer.send(args["topic"], value=value, key=key, partition=partition))
 
-    flood(send, time.sleep, args)
+    flood(send, partial(pause, why="the rate of the flood"), args)
     producer.flush(60)
     for future in futures:
         future.get(TIMEOUT_S)
@@ -79,6 +80,20 @@ def flood_topic(args: Json) -> Json:
 
 def produce_close(args: Json) -> Json:
     producers.pop(args["handle"]).close(timeout=TIMEOUT_S)
+    return {}
+
+
+def transact(args: Json) -> Json:
+    producer = KafkaProducer(
+        bootstrap_servers=args["bootstrap"], transactional_id=args["id"], max_block_ms=args["timeout_ms"]
+    )
+    try:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send(args["topic"], value=b"in a transaction")
+        producer.commit_transaction()
+    finally:
+        producer.close(timeout=0)
     return {}
 
 
@@ -191,7 +206,7 @@ class Member(MemberThread):
 
 
 def with_admin(operation: Any) -> Any:
-    """An operation over an admin client of its own."""
+    """Runs an operation with a new admin client."""
 
     def wrapped(args: Json) -> Json:
         admin = KafkaAdminClient(bootstrap_servers=args["bootstrap"])
@@ -276,7 +291,7 @@ def committed(admin: KafkaAdminClient, args: Json) -> Json:
     return {"offsets": [found[each].offset if found[each].offset >= 0 else None for each in wanted]}
 
 
-OPERATIONS = [produce_open, produce, produce_close, consume, offsets_for_times, bounds]
+OPERATIONS = [produce_open, produce, produce_close, transact, consume, offsets_for_times, bounds]
 OPERATIONS += [create_topic, delete_topic, create_partitions, list_topics, topic_configs, alter_topic_configs]
 OPERATIONS += [delete_records, list_groups, describe_group, delete_group, committed]
 

@@ -20,7 +20,7 @@ Json = dict[str, Any]
 
 
 class ClientError(Exception):
-    """What the client reported, with Kafka's error code where the client tells it."""
+    """An error that the client reported, with Kafka's error code if the client reports it."""
 
     def __init__(self, code: int | None, message: str) -> None:
         super().__init__(message)
@@ -28,22 +28,22 @@ class ClientError(Exception):
 
 
 def pack(data: bytes | None) -> str | None:
-    """Bytes as base64, null as null."""
+    """Encodes bytes as base64, null as null."""
     return None if data is None else base64.b64encode(data).decode()
 
 
 def unpack(text: str | None) -> bytes | None:
-    """The reverse of pack."""
+    """Reverses `pack`."""
     return None if text is None else base64.b64decode(text)
 
 
 def flood_value(index: int, size: int) -> bytes:
-    """The value of generated record `index`: its number in eight digits, then dots up to `size` bytes."""
+    """Returns the value of generated record `index`: its number in eight digits, then dots up to `size` bytes."""
     return b"%08d" % index + b"." * (size - 8)
 
 
 class Summary:
-    """What `consume` with `summary` answers instead of the records: enough to see loss, doubles and disorder."""
+    """The answer of `consume` with `summary` instead of the records: enough to detect loss, duplicates and disorder."""
 
     def __init__(self) -> None:
         self.count = self.size_bytes = self.crc = 0
@@ -61,12 +61,12 @@ class Summary:
         self.crc = (self.crc + zlib.crc32(value)) & 0xFFFFFFFF
 
     def answer(self) -> Json:
-        """The summary as the protocol carries it."""
+        """Returns the summary in the protocol's form."""
         return {"count": self.count, "bytes": self.size_bytes, "crc": self.crc, "ordered": self.ordered}
 
 
 class Collector:
-    """Records of one `consume`, whole or summed up."""
+    """Records of one `consume`, complete or as a summary."""
 
     def __init__(self, count: int, timeout_ms: int, summary: bool) -> None:
         self.wanted = count
@@ -76,11 +76,11 @@ class Collector:
         self._deadline = time.monotonic() + timeout_ms / 1000
 
     def open(self) -> bool:
-        """Whether more records are wanted and there is time left."""
+        """Whether more records are needed and time is left."""
         return self.taken < self.wanted and time.monotonic() < self._deadline
 
     def add(self, record: Json, value: bytes | None) -> None:
-        """Takes one record; those past the wanted count are dropped."""
+        """Adds one record; drops records beyond the requested count."""
         if self.taken >= self.wanted:
             return
         self.taken += 1
@@ -90,7 +90,7 @@ class Collector:
             self.records.append(record | {"value": pack(value)})
 
     def answer(self) -> Json:
-        """The protocol's answer."""
+        """Returns the protocol's answer."""
         return self.summary.answer() if self.summary is not None else {"records": self.records}
 
 
@@ -105,7 +105,7 @@ def flood(send: Callable[[int, bytes, bytes], None], pause: Callable[[float], No
 
 
 class MemberThread:
-    """One group member: a thread of its own owns the client, polls it, and does what the driver asks between polls.
+    """One group member: its thread owns the client, polls it, and runs the driver's requests between polls.
 
     A client's module says how: `open` makes the consumer, `poll` waits about 0.1 s and calls `record`,
     `assignment` tells the partitions owned, `commit` commits the position, `close` leaves the group.
@@ -168,19 +168,19 @@ class MemberThread:
     def _ask(self, job: Callable[[], None]) -> None:
         done: queue.SimpleQueue[Exception | None] = queue.SimpleQueue()
         self._jobs.put((job, done))
-        error = done.get(timeout=30)
+        error = done.get(timeout=240)
         if error is not None:
             raise error
 
     def state(self) -> Json:
-        """The protocol's answer to `member`."""
+        """Returns the protocol's answer to `member`."""
         with self._lock:
             if self._error is not None:
                 raise ClientError(None, self._error)
             return {"assignment": self._assignment, "records": list(self._records), "lost": list(self._lost)}
 
     def commit_now(self) -> None:
-        """Commits the position, on the member's thread; raises what the client raised."""
+        """Commits the position on the member's thread; raises the client's error."""
         self._ask(self.commit)
 
     def leave(self) -> None:
@@ -195,7 +195,7 @@ class MemberThread:
 
 
 def member_operations(kind: type[MemberThread]) -> dict[str, Callable[[Json], Json]]:
-    """The operations join, member, commit and leave over one kind of member."""
+    """Returns the operations join, member, commit and leave for one kind of member."""
     members: dict[str, MemberThread] = {}
 
     def join(args: Json) -> Json:

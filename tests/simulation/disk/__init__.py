@@ -1,1 +1,1 @@
-"""A simulated disk: what reached the medium, what only the page cache had, and what a crash leaves of it."""
+"""A simulated disk that separates the medium from the page cache, and produces the possible results of a crash."""

@@ -1,19 +1,19 @@
-"""What must be true of a partition that is opened after a crash."""
+"""Checks of a partition that is opened after a crash."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from bowstring._native.decode import decode_batches
-from bowstring._native.log import LogError, PartitionLog
+from bowstring._native.log.partition_log import LogError, PartitionLog
+from bowstring._native.record.decode import decode_batches
 from tests.simulation.disk.workload import Batch
-from tests.unit.log.batches import CONTROL, NOW_MS, TRANSACTIONAL, Header, batch, headers
+from tests.support.log_batches import CONTROL, NOW_MS, TRANSACTIONAL, Header, batch, headers
 
 OUT_OF_ORDER_SEQUENCE_NUMBER = 45
 
 
 @dataclass(frozen=True)
 class Seen:
-    """A batch as a reader has it."""
+    """A batch as a reader sees it."""
 
     header: Header
     producer_id: int
@@ -27,7 +27,7 @@ class Seen:
 
 
 def read_all(log: PartitionLog) -> list[Seen]:
-    """Every batch from the log start on; CRCs are good, offsets rise without a gap and end at the log's end."""
+    """Returns every batch from the log start on; checks CRCs, and that offsets ascend without gaps to the log's end."""
     found: list[Seen] = []
     position = log.log_start_offset
     while position < log.log_end_offset:
@@ -47,7 +47,7 @@ def read_all(log: PartitionLog) -> list[Seen]:
 
 
 def check_batches(seen: list[Seen], ever: set[Batch], owed: Iterable[Batch], log: PartitionLog) -> None:
-    """Whatever is there was appended just there; whatever is owed is there."""
+    """Checks that every batch in the log was appended at its offset, and that every promised batch is in the log."""
     there = {s.batch for s in seen}
     strange = [b for b in there if b not in ever]
     assert not strange, f"{log!r} has batches that nobody appended: {strange[:3]}"
@@ -56,10 +56,10 @@ def check_batches(seen: list[Seen], ever: set[Batch], owed: Iterable[Batch], log
 
 
 def check_epochs(seen: list[Seen], log: PartitionLog, start: int) -> None:
-    """The leader-epoch cache says of every batch what its header says, from `start` on."""
+    """Checks that the leader-epoch cache agrees with the header of every batch from `start` on."""
     for s in seen:
         if s.header.base_offset < start:
-            continue  # deleted, but the log start is not checkpointed yet: its epochs may be
+            continue  # deleted, but the log start is not checkpointed yet: its epochs may be missing
         found = log.epoch_for_offset(max(s.header.base_offset, log.log_start_offset))
         assert found == s.header.leader_epoch, f"{s.header.base_offset} of {log!r}: epochs {log.epochs()}"
     starts = log.epochs()
@@ -67,7 +67,7 @@ def check_epochs(seen: list[Seen], log: PartitionLog, start: int) -> None:
 
 
 def check_searches(seen: list[Seen], log: PartitionLog) -> None:
-    """By every offset, and by every timestamp and the one after it."""
+    """Checks searches for every offset, and for every timestamp and the next one."""
     first = log.log_start_offset
     for s in seen:
         for offset in range(max(s.header.base_offset, first), s.header.last_offset + 1):
@@ -85,7 +85,7 @@ def check_searches(seen: list[Seen], log: PartitionLog) -> None:
 
 
 def check_transactions(seen: list[Seen], log: PartitionLog, start: int) -> None:
-    """Aborted ones whose marker and first batch are there are in the index; undecided ones hold readers back."""
+    """Checks that the index has aborted transactions whose marker and first batch exist, and that open ones hold readers back."""
     ongoing: dict[int, int] = {}
     aborted = set()
     for s in seen:
@@ -97,7 +97,7 @@ def check_transactions(seen: list[Seen], log: PartitionLog, start: int) -> None:
             ongoing.setdefault(s.producer_id, s.header.base_offset)
     if seen:
         found = set(log.aborted_transactions(log.log_start_offset, log.log_end_offset))
-        # The index knows the first offset of one that began in records that are deleted by now.
+        # The index keeps the first offset of a transaction that began in deleted records.
         lacks = [(p, first) for p, first in aborted if not any(q == p and f <= first for q, f in found)]
         assert not lacks, f"{log!r}: aborted {lacks} are not in the index"
     stable = min([*ongoing.values(), log.log_end_offset])
@@ -110,7 +110,7 @@ def _commits(seen: Seen) -> bool:
 
 
 def check_producers(seen: list[Seen], log: PartitionLog) -> None:
-    """A producer's last batch is known as a duplicate, a gap is refused, and the next one is taken."""
+    """Checks that a producer's last batch is detected as a duplicate, a gap is refused, and the next batch is accepted."""
     newest = {s.producer_id: s for s in seen if s.producer_id >= 0 and not s.header.attributes & CONTROL}
     known = {p[0]: p for p in log.active_producers()}
     for producer_id, s in newest.items():
@@ -136,13 +136,13 @@ def check_producers(seen: list[Seen], log: PartitionLog) -> None:
 def check_log(
     log: PartitionLog, ever: set[Batch], owed: Iterable[Batch], start: int, *, may_lack_front: bool = False
 ) -> None:
-    """Everything at once; the log gets a few more batches.
+    """Runs all checks; appends a few more batches to the log.
 
     Args:
-        ever: All batches that were ever handed to the log.
-        owed: Those that must be there.
-        start: Where it started before the crash: not after this.
-        may_lack_front: It may start later, because names are lost in any order.
+        ever: All batches that were ever appended.
+        owed: Batches that must be in the log.
+        start: Log start before the crash; the log must not start later.
+        may_lack_front: The log may start later, because names are lost in any order.
     """
     assert not log.failed
     assert may_lack_front or log.log_start_offset <= start, f"{log!r} should start at {start} or before"
@@ -158,7 +158,7 @@ def check_log(
 
 
 def check_clean_restart(log: PartitionLog, config: dict[str, int]) -> None:
-    """A clean stop and start changes nothing."""
+    """Checks that a clean stop and start changes nothing."""
     before = (log.log_start_offset, log.log_end_offset, sorted(log.active_producers()), log.epochs())
     log.close(sync=False)
     again = PartitionLog(log.directory, config, clean_shutdown=True, log_start_offset=before[0])

@@ -1,29 +1,29 @@
 """Logs in commit mode on a simulated disk: appends are acknowledged once the write-ahead log has them.
 
-What a broker does with threads (engine/broker/durability.py) is done here step by step, in its order.
+The steps that a broker runs on threads (engine/storage/commit_mode.py) run one by one here, in the same order.
 """
 
 import random
 from pathlib import Path
 
-from bowstring._native import log_durability
-from bowstring._native.log import PartitionLog
-from bowstring._native.wal import WriteAheadLog
-from bowstring._native.wal_replay import replay, segment_numbers, supersede, survey
-from bowstring.engine.broker.checkpoints import (
+from bowstring._native.log import durability as log_durability
+from bowstring._native.log.partition_log import PartitionLog
+from bowstring._native.log.wal_replay import replay, segment_numbers, supersede, survey
+from bowstring._native.wal.write_ahead_log import WriteAheadLog
+from bowstring.engine.storage.checkpoints import (
     LOG_START_OFFSETS,
     RECOVERY_POINTS,
     read_offsets,
     write_offsets,
 )
-from bowstring.engine.broker.data_directory import DataDirectory
-from bowstring.engine.broker.durability import sync_logs
+from bowstring.engine.storage.directory_wal import sync_logs
+from bowstring.engine.storage.log_dir import DataDirectory
 from tests.simulation.disk.checks import check_log
 from tests.simulation.disk.crashes import Crashes, Image, scratch
 from tests.simulation.disk.disk import Disk, put_tree
 from tests.simulation.disk.medium import Outcome
 from tests.simulation.disk.workload import Batch, Facts, key_of, open_partition
-from tests.unit.log.batches import CONFIG, NOW_MS, batch
+from tests.support.log_batches import CONFIG, NOW_MS, batch
 
 TOPIC_ID = bytes(range(16))
 SEGMENT_BYTES = 4 << 20
@@ -42,7 +42,7 @@ class CommitBroker:
         self.logs: dict[str, PartitionLog] = {}
 
     def start(self) -> None:
-        """Opens everything, and puts back what the write-ahead log has."""
+        """Opens all logs and replays the write-ahead log."""
         directory = DataDirectory(self.root)
         directory.open(1)
         try:
@@ -76,21 +76,21 @@ class CommitBroker:
             log.advance_high_watermark(log.log_end_offset)
 
     def write_checkpoints(self) -> None:
-        """Log starts, then recovery points."""
+        """Writes log starts, then recovery points."""
         logs = {key_of(name): log for name, log in self.logs.items()}
         points = {key: log.recovery_point for key, log in logs.items()}
         write_offsets(self.root / LOG_START_OFFSETS, {key: log.log_start_offset for key, log in logs.items()})
         write_offsets(self.root / RECOVERY_POINTS, points)
 
     def checkpoint(self) -> None:
-        """Partition files get what the write-ahead log holds, and segments are given back."""
+        """Syncs partition files, and releases segments of the write-ahead log."""
         frame = self.wal.closed_frame
         sync_logs(list(self.logs.values()))
         self.write_checkpoints()
         self.wal.released(frame)
 
     def commit(self) -> None:
-        """Everything staged goes to the medium."""
+        """Writes all staged batches to the medium."""
         while self.wal.durable_frame < self.wal.staged_frame:
             stats = self.wal.stats()
             if stats["free_segments"] == 0:
@@ -104,7 +104,7 @@ class CommitBroker:
             log_durability.durable_to(log, log.log_end_offset)
 
     def stop(self, disk: Disk) -> None:
-        """In order."""
+        """Stops cleanly."""
         self.commit()
         self.wal.stop()
         for log in self.logs.values():
@@ -117,7 +117,7 @@ class CommitBroker:
 
 
 class CommitWorkload:
-    """Appends, group commits, checkpoints and restarts; notes say what was acknowledged."""
+    """A workload of appends, group commits, checkpoints and restarts; notes record what was acknowledged."""
 
     def __init__(self, disk: Disk, seed: int) -> None:
         self.disk = disk
@@ -129,7 +129,7 @@ class CommitWorkload:
         self.count = 0
 
     def run(self, steps: list[str]) -> None:
-        """Starts, and does the steps; notes in the trace tell what is owed."""
+        """Starts and runs the steps; notes in the trace record the promised batches."""
         before = {name: Facts() for name in CONFIGS}
         for step in ["start", *steps]:
             during = self.disk.note("facts")
@@ -181,7 +181,7 @@ class CommitWorkload:
         self.broker.logs[self.chance.choice(list(CONFIGS))].roll()
 
     def truncate(self) -> None:
-        """The last few batches of a log go; the write-ahead log is told."""
+        """Truncates the last few batches of a log, and records that in the write-ahead log."""
         name = self.chance.choice(list(CONFIGS))
         log, batches = self.broker.logs[name], self.live[name]
         if len(batches) > 3:
@@ -195,7 +195,7 @@ class CommitWorkload:
 
 
 class CommitCrashes(Crashes):
-    """Starts on images of a data directory in commit mode: what was acknowledged is there, whatever the outcome."""
+    """Starts on images of a data directory in commit mode: acknowledged batches survive every outcome."""
 
     def look(self, image: Image, facts: dict[str, Facts], outcome: Outcome) -> None:
         """Starts with replay, and checks every partition."""
@@ -219,7 +219,7 @@ class CommitCrashes(Crashes):
     def during_recovery(
         self, image: Image, facts: dict[str, Facts], outcomes: list[Outcome], share: float
     ) -> None:
-        """Power is lost again at moments of the start after a power loss."""
+        """Simulates a second power loss during the start after the first one."""
         with scratch() as root:
             put_tree(root, image)
             disk = Disk(root)

@@ -1,4 +1,4 @@
-"""Power loss at every moment of a trace, with any outcome: what a start finds, and whether it keeps every promise."""
+"""Power loss at every moment of a trace, with any outcome: starts on the result, and checks every promise."""
 
 import hashlib
 import random
@@ -8,8 +8,13 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from bowstring.engine.broker.checkpoints import LOG_START_OFFSETS, RECOVERY_POINTS, PartitionKey, read_offsets
-from bowstring.engine.broker.data_directory import DataDirectory
+from bowstring.engine.storage.checkpoints import (
+    LOG_START_OFFSETS,
+    RECOVERY_POINTS,
+    PartitionKey,
+    read_offsets,
+)
+from bowstring.engine.storage.log_dir import DataDirectory
 from tests.simulation.disk.checks import check_clean_restart, check_log
 from tests.simulation.disk.disk import Disk, put_tree
 from tests.simulation.disk.medium import KILLED, Note, Outcome
@@ -27,7 +32,7 @@ Image = dict[str, bytes | None]
 
 @contextmanager
 def scratch() -> Iterator[Path]:
-    """An empty directory, in memory where there is such a file system."""
+    """Creates an empty directory, in memory if there is such a file system."""
     memory = Path("/dev/shm")
     path = Path(tempfile.mkdtemp(prefix="bowstring-disk-", dir=memory if memory.is_dir() else None))
     try:
@@ -37,11 +42,11 @@ def scratch() -> Iterator[Path]:
 
 
 class Crashes:
-    """Looks at images of a data directory; those it has seen with the same promises are not looked at again."""
+    """Checks images of a data directory; skips images that it has checked with the same promises."""
 
     def __init__(self, ever: dict[str, set[Batch]]) -> None:
         self.ever = ever
-        self.looked = 0  # at partitions
+        self.looked = 0  # checked partitions
         self.same = 0
         self._done: set[bytes] = set()
         self._broker: dict[tuple, tuple[bool, dict[PartitionKey, int], dict[PartitionKey, int]]] = {}
@@ -49,7 +54,7 @@ class Crashes:
     def at_every_moment(
         self, disk: Disk, outcomes: Iterable[Outcome], *, share: float = 1.0, **options: bool
     ) -> None:
-        """Every outcome at every moment, or a share of them, of a trace whose notes tell what is owed."""
+        """Checks every outcome, or a share of them, at every moment of a trace whose notes record the promised batches."""
         medium = disk.medium(**options)
         chance = random.Random(len(disk.trace))
         outcomes = list(outcomes)
@@ -107,7 +112,7 @@ class Crashes:
                 check_clean_restart(log, CONFIGS[name])
 
     def start_broker(self, image: Image) -> tuple[bool, dict[PartitionKey, int], dict[PartitionKey, int]]:
-        """(whether the stop was clean, recovery points, log starts) as a broker reads them."""
+        """Returns (whether the stop was clean, recovery points, log starts) as a broker reads them."""
         top = tuple((path, content) for path, content in sorted(image.items()) if "/" not in path)
         if top not in self._broker:
             with scratch() as root:

@@ -1,4 +1,4 @@
-"""A disk that remembers every operation, and fails the ones it is told to.
+"""A disk that records every operation, and fails the chosen ones.
 
 Under `watched`, the log's table of file operations and Python's own file functions go through the disk; the files
 lie in a real directory, so that whoever works on them sees what a page cache would show.
@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 from tests.simulation.disk.medium import (
@@ -27,21 +28,21 @@ from tests.simulation.disk.medium import (
     Write,
     inodes_of,
 )
-from tests.unit.log import faults
+from tests.support import faults
 
-# What changes something; the others only look.
+# Operations that change the disk; the others only read.
 CHANGES = ("open_new", "pwritev", "truncate", "reserve", "sync", "rename", "unlink", "mkdir", "rmdir")
 READS = ("open", "pread", "stat", "stat_path")
 
 
 @dataclass(frozen=True)
 class Fault:
-    """What an operation does instead of what it should.
+    """The wrong behaviour of an operation.
 
     Attributes:
-        error: The errno it fails with; 0 for a fault that looks like success.
+        error: The errno of the failure; 0 for a fault that looks like success.
         part: It is done in part: a read or write of half the bytes. With `error`, half is written and then it fails.
-        flip: One bit of what is read, or of what is written, is wrong.
+        flip: One bit of the bytes read or written is wrong.
     """
 
     error: int = 0
@@ -54,10 +55,14 @@ class Fault:
 
 
 Plan = Callable[[int, str], Fault | None]
+Watcher = Callable[[str, str], Fault | None]
+BLOCK_BYTES = 4096
+OFF = Fault(errno.EIO)
+FULL = Fault(errno.ENOSPC)
 
 
 def tree_of(root: Path) -> dict[str, bytes | None]:
-    """path -> content, None for a directory, of what lies below a directory."""
+    """Returns path -> content, None for a directory, of everything below a directory."""
     found: dict[str, bytes | None] = {}
     for path in sorted(root.rglob("*")):
         found[str(path.relative_to(root))] = None if path.is_dir() else path.read_bytes()
@@ -65,7 +70,7 @@ def tree_of(root: Path) -> dict[str, bytes | None]:
 
 
 def put_tree(root: Path, files: dict[str, bytes | None]) -> None:
-    """The other way round; the directory must be there, and empty."""
+    """Writes such a tree to an existing, empty directory."""
     for path, content in sorted(files.items()):
         if content is None:
             (root / path).mkdir()
@@ -76,7 +81,7 @@ def put_tree(root: Path, files: dict[str, bytes | None]) -> None:
 
 
 def put_at(fd: int, data: bytes, position: int) -> None:
-    """Writes past the disk, by another descriptor: one with O_DIRECT would want whole blocks."""
+    """Writes without the simulated disk, by another descriptor, because one with O_DIRECT needs whole blocks."""
     with open(f"/proc/self/fd/{fd}", "r+b", buffering=0) as file:
         file.seek(position)
         file.write(data)
@@ -86,10 +91,14 @@ class Disk:
     """Everything that happens below one directory.
 
     Attributes:
-        base: What was there to begin with, durable.
-        trace: The operations since that changed something, and notes, in order.
-        calls: How many operations there were, reads too: what a fault plan counts.
-        plan: Asked before each operation with its number and name; answers a fault, or None.
+        base: The initial content, durable.
+        trace: The later operations that changed the disk, and notes, in order.
+        calls: Number of operations, including reads; fault plans use it.
+        plan: Called before each operation with its number and name; returns a fault, or None.
+        watcher: Also called, with the operation's name and its path.
+        capacity: Most bytes of files and reservations together; beyond it operations fail with ENOSPC.
+        is_off: The power has failed: every operation fails with EIO, and is not recorded.
+        under_way: The write that the power failure interrupted, if any.
     """
 
     def __init__(self, root: Path, plan: Plan | None = None) -> None:
@@ -98,15 +107,23 @@ class Disk:
         self.trace: list[Event] = []
         self.calls = 0
         self.plan: Plan = plan or (lambda number, operation: None)
-        self.struck: list[tuple[int, str]] = []  # faults that happened
+        self.watcher: Watcher = lambda operation, path: None
+        self.capacity: int | None = None
+        self.is_off = False
+        self.under_way: Write | None = None
+        self.struck: list[tuple[int, str]] = []  # faults that were injected
         self._paths = inodes_of(self.base)  # live names: path -> inode
+        self._path_of = {inode: path for path, inode in self._paths.items()}
+        self._taken = {
+            inode: len(self.base[path] or b"") for path, inode in self._paths.items()
+        }  # bytes by inode
         self._files: dict[int, int] = {}  # descriptor -> inode
         self._synced_writes: set[int] = set()  # descriptors opened with O_DSYNC or O_SYNC
         self._next_inode = len(self._paths) + 1
         self._lock = threading.RLock()
 
     def note(self, kind: str, value: object = None) -> Note:
-        """Puts a note between the operations."""
+        """Adds a note between the operations."""
         made = Note(kind, value)
         self.trace.append(made)
         return made
@@ -117,20 +134,55 @@ class Disk:
 
     def sync_all(self) -> None:
         """syncfs."""
-        fault = self._begin("sync")
+        fault = self._begin("sync", "")
         if fault is not None and fault.error:
             raise OSError(fault.error, os.strerror(fault.error), str(self.root))
         self.trace.append(SyncAll())
 
     # ------------------------------------------------------------ bookkeeping
 
-    def _begin(self, operation: str) -> Fault | None:
+    def _begin(self, operation: str, path: str | None) -> Fault | None:
         with self._lock:
+            if self.is_off:
+                return OFF
             self.calls += 1
-            fault = self.plan(self.calls, operation)
+            fault = self.plan(self.calls, operation) or self.watcher(operation, path or "")
+            if self.is_off:
+                return OFF
+            if fault is None and operation in ("open_new", "mkdir") and self.free_bytes() <= 0:
+                fault = FULL
             if fault is not None:
                 self.struck.append((self.calls, operation))
             return fault
+
+    def path_of(self, fd: int) -> str:
+        """Returns the current path of a descriptor; an empty string for files outside the root."""
+        return self._path_of.get(self._files.get(fd, -1), "")
+
+    def power_off(self) -> None:
+        """Makes every later operation fail without effect."""
+        self.is_off = True
+
+    # ------------------------------------------------------------ room
+
+    def used_bytes(self) -> int:
+        """Bytes of files and reservations."""
+        return sum(self._taken.values())
+
+    def free_bytes(self) -> int:
+        """Bytes left of the capacity."""
+        return (1 << 62) if self.capacity is None else self.capacity - self.used_bytes()
+
+    def _fits(self, fd: int, position: int, n: int) -> int:
+        """Returns how many of `n` bytes at `position` fit, in whole blocks, and reserves them."""
+        inode = self._files.get(fd, -1)
+        taken = self._taken.get(inode, 0)
+        room = max(0, taken - position) + max(0, self.free_bytes())
+        if room < n:
+            n = max(0, room - (position + room) % BLOCK_BYTES)
+        if n > 0:
+            self._taken[inode] = max(taken, position + n)
+        return n
 
     def _relative(self, path: str | bytes | os.PathLike) -> str | None:
         text = os.path.abspath(os.fsdecode(path))
@@ -152,6 +204,7 @@ class Disk:
             if inode is None:
                 inode = self._made(path)
             elif flags & os.O_TRUNC:
+                self._taken[inode] = 0
                 self.trace.append(Truncate(inode, 0))
             self._files[fd] = inode
             if flags & (os.O_DSYNC | os.O_SYNC):
@@ -160,6 +213,8 @@ class Disk:
     def _made(self, path: str, *, is_directory: bool = False) -> int:
         inode, self._next_inode = self._next_inode, self._next_inode + 1
         self._paths[path] = inode
+        self._path_of[inode] = path
+        self._taken[inode] = 0
         self.trace.append(Link(*self._place(path), inode, is_directory))
         return inode
 
@@ -177,25 +232,27 @@ class Disk:
     def _renamed(self, old: str | None, new: str | None) -> None:
         with self._lock:
             if old is None or new is None or old not in self._paths:
-                return  # made behind the disk's back
+                return  # created without the simulated disk
             inode = self._paths[old]
             self.trace.append(Link(*self._place(new), inode, old=self._place(old)))
             moved = {p: i for p, i in self._paths.items() if p == old or p.startswith(f"{old}/")}
+            self._taken.pop(self._paths.get(new, -1), None)
             for path in moved:
                 del self._paths[path]
             self._paths.update({new + p[len(old) :]: i for p, i in moved.items()})
+            self._path_of.update({i: new + p[len(old) :] for p, i in moved.items()})
 
     def _unlinked(self, path: str | None) -> None:
         with self._lock:
             if path is not None and path in self._paths:
                 self.trace.append(Unlink(*self._place(path)))
-                del self._paths[path]
+                self._taken.pop(self._paths.pop(path), None)
 
-    # ------------------------------------------------------------ in place of the log's operations
+    # ------------------------------------------------------------ replacements of the log's operations
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """Operations go through the disk until the end of the block."""
+        """Routes operations through the disk until the end of the block."""
         makers = {
             name[len("_native_") :]: getattr(self, name) for name in dir(self) if name.startswith("_native_")
         }
@@ -222,7 +279,7 @@ class Disk:
             if relative is None:
                 return original(path, flags)
             makes = flags & os.O_CREAT and relative not in self._paths
-            fault = self._begin("open_new" if makes else "open")
+            fault = self._begin("open_new" if makes else "open", relative)
             if fault is not None and fault.error:
                 return -fault.error
             fd = original(path, flags)
@@ -241,7 +298,7 @@ class Disk:
 
     def _native_pread(self, original):
         def call(fd, data, size, position):
-            fault = self._begin("pread")
+            fault = self._begin("pread", self.path_of(fd))
             if fault is not None and fault.error:
                 return -fault.error
             if fault is not None and fault.part and size > 1:
@@ -275,8 +332,14 @@ class Disk:
     def _written(
         self, fd: int, data: bytes, position: int, do: Callable[[], int], *, durable: bool = False
     ) -> int:
-        fault = self._begin("pwritev")
+        was_off = self.is_off
+        fault = self._begin("write_durable" if durable else "pwritev", self.path_of(fd))
+        if self.is_off and not was_off and fd in self._files:
+            self.under_way = Write(self._files[fd], position, data, durable)
         if fault is None:
+            room = self._fits(fd, position, len(data))
+            if room < len(data):
+                return self._written_in_part(fd, data[:room], position)
             n = do()
             self._wrote(fd, position, data[: max(0, n)], durable)
             return n
@@ -291,13 +354,22 @@ class Disk:
         self._wrote(fd, position, data, durable and not fault.error)
         return -fault.error if fault.error else len(data)
 
+    def _written_in_part(self, fd: int, data: bytes, position: int) -> int:
+        """As much as there was room for."""
+        if not data:
+            return -errno.ENOSPC
+        put_at(fd, data, position)
+        self._wrote(fd, position, data)
+        return len(data)
+
     def _native_truncate(self, original):
         def call(fd, size):
-            fault = self._begin("truncate")
+            fault = self._begin("truncate", self.path_of(fd))
             if fault is not None and fault.error:
                 return -fault.error
             error = original(fd, size)
             if error == 0:
+                self._taken[self._files[fd]] = size
                 self.trace.append(Truncate(self._files[fd], size))
             return error
 
@@ -305,25 +377,31 @@ class Disk:
 
     def _native_reserve(self, original):
         def call(fd, position, size):
-            fault = self._begin("reserve")
-            return -fault.error if fault is not None and fault.error else original(fd, position, size)
+            fault = self._begin("reserve", self.path_of(fd))
+            if fault is not None and fault.error:
+                return -fault.error
+            if self._fits(fd, position, size) < size:
+                return -errno.ENOSPC
+            return original(fd, position, size)
 
         return call
 
     def _native_sync(self, original):
         def call(fd):
-            fault = self._begin("sync")
+            fault = self._begin("sync", self.path_of(fd))
+            if self.is_off:
+                return -errno.EIO
             if fault is not None and fault.error:
                 self.trace.append(SyncFailed(self._files[fd]))
                 return -fault.error
-            self.trace.append(Sync(self._files[fd]))  # the medium is the simulation's
+            self.trace.append(Sync(self._files[fd]))  # the simulation decides what is on the medium
             return 0
 
         return call
 
     def _native_sync_file_system(self, original):
         def call(path):
-            fault = self._begin("sync")
+            fault = self._begin("sync", self._relative(path))
             if fault is not None and fault.error:
                 return -fault.error
             self.trace.append(SyncAll())
@@ -333,21 +411,21 @@ class Disk:
 
     def _native_stat(self, original):
         def call(fd, size, modified):
-            fault = self._begin("stat")
+            fault = self._begin("stat", self.path_of(fd))
             return -fault.error if fault is not None and fault.error else original(fd, size, modified)
 
         return call
 
     def _native_stat_path(self, original):
         def call(path, size):
-            fault = self._begin("stat_path")
+            fault = self._begin("stat_path", self._relative(path))
             return -fault.error if fault is not None and fault.error else original(path, size)
 
         return call
 
     def _native_rename(self, original):
         def call(old, new):
-            fault = self._begin("rename")
+            fault = self._begin("rename", self._relative(old))
             if fault is not None and fault.error:
                 return -fault.error
             error = original(old, new)
@@ -359,7 +437,7 @@ class Disk:
 
     def _native_unlink(self, original):
         def call(path):
-            fault = self._begin("unlink")
+            fault = self._begin("unlink", self._relative(path))
             if fault is not None and fault.error:
                 return -fault.error
             error = original(path)
@@ -369,10 +447,11 @@ class Disk:
 
         return call
 
-    # ------------------------------------------------------------ in place of Python's
+    # ------------------------------------------------------------ replacements of Python's functions
 
-    def _python(self, operation: str, path: object) -> Fault | None:
-        fault = self._begin(operation)
+    def _python(self, operation: str, path: "int | str | bytes | os.PathLike[Any]") -> Fault | None:
+        where = self.path_of(path) if isinstance(path, int) else self._relative(path)
+        fault = self._begin(operation, where)
         if fault is not None and fault.error and not (fault.part and operation == "pwritev"):
             raise OSError(fault.error, os.strerror(fault.error), str(path))
         return fault
@@ -398,6 +477,9 @@ class Disk:
             if fault is not None and fault.part:
                 data = data[: max(1, len(data) // 2)]
             position = os.lseek(fd, 0, os.SEEK_CUR)
+            data = data[: self._fits(fd, position, len(data))]
+            if not data:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self.path_of(fd))
             n = original(fd, data)
             self._wrote(fd, position, data[:n])
             if fault is not None and fault.error:
@@ -420,7 +502,8 @@ class Disk:
             try:
                 self._python("sync", fd)
             except OSError:
-                self.trace.append(SyncFailed(self._files[fd]))
+                if not self.is_off:
+                    self.trace.append(SyncFailed(self._files[fd]))
                 raise
             self.trace.append(Sync(self._files[fd]))
             return None
@@ -433,6 +516,7 @@ class Disk:
         def call(fd, size):
             if fd in self._files:
                 self._python("truncate", fd)
+                self._taken[self._files[fd]] = size
                 self.trace.append(Truncate(self._files[fd], size))
             return original(fd, size)
 

@@ -1,4 +1,4 @@
-"""What a disk holds after power loss.
+"""The content of a disk after power loss.
 
 A trace of operations leads to a `Medium`: of every file what is durable and what was done to it since, of every
 directory likewise. An `Outcome` decides what of the rest had reached the medium when the power went; `image`
@@ -82,7 +82,7 @@ class Unlink:
 
 @dataclass(slots=True)
 class Note:
-    """Not of the disk: what the workload knew at this moment. `value` may be filled in later."""
+    """Not an operation: a fact of the workload at this moment. `value` may be set later."""
 
     kind: str
     value: object = None
@@ -96,7 +96,7 @@ Event = Write | Truncate | Sync | SyncFailed | SyncAll | Link | Unlink | Note
 
 @dataclass(frozen=True)
 class Outcome:
-    """What of the operations that were not synced had reached the medium.
+    """Decides which operations without a sync had reached the medium.
 
     Attributes:
         pages: "none", "all", "even", "odd", or "any" for each page as of any moment, by `seed`.
@@ -117,22 +117,22 @@ class Outcome:
     seed: int = 0
 
     def chance(self, moment: int) -> random.Random:
-        """The choices of this outcome at one moment of the trace."""
+        """Returns the choices of this outcome at one moment of the trace."""
         return random.Random(f"{self.name} {self.seed} {moment}")
 
     def page_cut(self, chance: random.Random, page: int, operations: int) -> int:
-        """How many of the file's operations the page has seen."""
+        """Returns how many of the file's operations the page contains."""
         if self.pages == "any":
             return chance.randint(0, operations)
         there = {"none": False, "all": True, "even": page % 2 == 0, "odd": page % 2 == 1}[self.pages]
         return operations if there else 0
 
     def size_cut(self, chance: random.Random, operations: int) -> int:
-        """How many of the file's operations its size has seen."""
+        """Returns how many of the file's operations its size reflects."""
         return chance.randint(0, operations) if self.sizes == "any" else operations * (self.sizes == "all")
 
     def names_kept(self, chance: random.Random, names: "list[Link | Unlink]") -> list[bool]:
-        """Which operations on names are there."""
+        """Returns the operations on names that survive."""
         if self.names in ("any", "first"):
             cut = chance.randint(0, len(names))
         else:
@@ -145,7 +145,7 @@ class Outcome:
         ]
 
     def sectors(self, chance: random.Random, write: Write) -> list[Write]:
-        """The part of a write that was under way when the power went."""
+        """Returns the surviving sectors of the write that the power loss interrupted."""
         end = write.position + len(write.data)
         first, last = write.position // SECTOR_BYTES, (end - 1) // SECTOR_BYTES
         cut = chance.randint(first, last)
@@ -178,25 +178,25 @@ SYSTEMATIC = [
 
 
 def random_outcome(seed: int, *, journal: bool = False) -> Outcome:
-    """Any page as of any time, any size, any sectors of the last write, and any names (or in order)."""
+    """Returns an outcome with any age of each page, any size, any sectors of the last write, and any names (or in order)."""
     return Outcome(
         "anything", pages="any", sizes="any", names="first" if journal else "any", torn="any", garbage=seed % 3 == 0, seed=seed
     )  # fmt: skip
 
 
-# ---------------------------------------------------------------- the state
+# ---------------------------------------------------------------- state
 
 
 @dataclass(slots=True)
 class File:
-    """A file's durable bytes, what was done to it since, and what the page cache shows if that is something else."""
+    """A file's durable bytes, the operations since, and the content of the page cache if that differs."""
 
     durable: bytearray = field(default_factory=bytearray)
     pending: list[Write | Truncate] = field(default_factory=list)
-    cache: bytearray | None = None  # after a sync that failed
+    cache: bytearray | None = None  # set after a failed sync
 
     def do(self, operation: Write | Truncate) -> None:
-        """One more operation."""
+        """Adds an operation."""
         if self.cache is not None:
             _apply(self.cache, operation)
         if isinstance(operation, Write) and operation.durable:
@@ -206,7 +206,7 @@ class File:
         self.pending.append(operation)
 
     def forget(self) -> None:
-        """A sync failed: what was not written will not be, though readers still see it."""
+        """Records a failed sync: unwritten data is never written, but readers still see it."""
         if self.cache is None:
             self.cache = bytearray(self.durable)
             for operation in self.pending:
@@ -214,13 +214,13 @@ class File:
         self.pending = []
 
     def settle(self) -> None:
-        """What was done becomes durable."""
+        """Makes all operations so far durable."""
         for operation in self.pending:
             _apply(self.durable, operation)
         self.pending = []
 
     def content(self, outcome: Outcome, chance: random.Random) -> bytes:
-        """The file as the outcome leaves it."""
+        """Returns the file's content under an outcome."""
         pending = self.pending
         if outcome == KILLED and self.cache is not None:
             return bytes(self.cache)
@@ -280,10 +280,10 @@ def _put_pages(content: bytearray, cuts: list[int], number: int, write: Write) -
 
 
 class Medium:
-    """The disk as a trace of operations leaves it, one operation after the other.
+    """The state of the disk after a trace of operations.
 
     Args:
-        files: The tree it begins with, durable: path -> bytes, or None for a directory.
+        files: The initial tree, durable: path -> bytes, or None for a directory.
         sync_names: Syncing a file makes its name durable, and every name before it (ext4).
     """
 
@@ -305,7 +305,7 @@ class Medium:
                 self.files[inode] = File(bytearray(content))
 
     def apply(self, event: Event) -> None:
-        """The next operation of the trace."""
+        """Applies the next operation of the trace."""
         match event:
             case Write() | Truncate():
                 self.files.setdefault(event.inode, File()).do(event)
@@ -344,14 +344,14 @@ class Medium:
         """path -> content (None: a directory) of every file there is when the power goes at `moment`.
 
         Args:
-            under_way: The operation that the crash cuts off; a write may be there in part.
+            under_way: The operation that the crash interrupts; a write may be partly done.
         """
         chance = outcome.chance(moment)
         directories = {inode: dict(names) for inode, names in self.directories.items()}
         kept = outcome.names_kept(chance, self.names)
-        for there, name in zip(kept, self.names, strict=True):
+        for there, change in zip(kept, self.names, strict=True):
             if there:
-                _apply_name(directories, name)
+                _apply_name(directories, change)
         pieces = (
             outcome.sectors(chance, under_way)
             if isinstance(under_way, Write) and outcome.torn != "none"
@@ -381,7 +381,7 @@ class Medium:
 
 
 def inodes_of(files: dict[str, bytes | None]) -> dict[str, int]:
-    """The inodes of the files a disk begins with, parents before their children."""
+    """Returns the inodes of a disk's initial files, parents before their children."""
     return {path: number for number, path in enumerate(sorted(files), 1)}
 
 

@@ -1,4 +1,4 @@
-"""Logs at work on a simulated disk, and what they have promised at each moment.
+"""A workload of logs on a simulated disk, with their promises at each moment.
 
 A workload is a data directory with three partitions. Every step is a call that a broker makes; before and after it
 the trace gets a note with the facts: which batches were acknowledged, up to where the log calls itself durable, and
@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bowstring._native.log import LogError, PartitionLog
-from bowstring.engine.broker.checkpoints import (
+from bowstring._native.log.partition_log import LogError, PartitionLog
+from bowstring.engine.storage.checkpoints import (
     HIGH_WATERMARKS,
     LOG_START_OFFSETS,
     RECOVERY_POINTS,
@@ -19,10 +19,10 @@ from bowstring.engine.broker.checkpoints import (
     sync_directory,
     write_offsets,
 )
-from bowstring.engine.broker.data_directory import DataDirectory
-from bowstring.engine.broker.directory_lock import DataDirectoryError
+from bowstring.engine.storage.directory_lock import DataDirectoryError
+from bowstring.engine.storage.log_dir import DataDirectory
 from tests.simulation.disk.disk import Disk
-from tests.unit.log.batches import CONFIG, NOW_MS, TRANSACTIONAL, batch, marker
+from tests.support.log_batches import CONFIG, NOW_MS, TRANSACTIONAL, batch, marker
 
 SMALL = {"segment_bytes": 2600, "index_interval_bytes": 200, "file_delete_delay_ms": 1000}
 CONFIGS = {
@@ -36,7 +36,7 @@ TRANSACTIONAL_PRODUCER = 50
 
 @dataclass(frozen=True)
 class Batch:
-    """An appended batch: its place, and everything of it that the log does not assign."""
+    """An appended batch: its offset, and all fields that the log does not assign."""
 
     base: int
     last: int
@@ -46,14 +46,14 @@ class Batch:
 
 @dataclass(frozen=True)
 class Facts:
-    """What a partition owes at one moment."""
+    """The promises of a partition at one moment."""
 
     acked: tuple[Batch, ...] = ()
     durable_end: int = 0
     start: int = 0
 
     def both(self, other: "Facts") -> "Facts":
-        """What is owed while one becomes the other."""
+        """Returns the promises that hold both before and after a step."""
         there = set(other.acked)
         return Facts(
             tuple(b for b in self.acked if b in there),
@@ -64,7 +64,7 @@ class Facts:
 
 @dataclass
 class Partition:
-    """A log, and the model of it."""
+    """A log and its model."""
 
     name: str
     log: PartitionLog
@@ -75,15 +75,15 @@ class Partition:
     open_transaction: bool = False
 
     def facts(self) -> Facts:
-        """What it owes now."""
+        """Returns the present promises."""
         return Facts(tuple(self.live), self.log.recovery_point, self.log.log_start_offset)
 
 
 class Workload:
-    """A data directory with partitions, worked on step by step.
+    """A data directory with partitions, changed step by step.
 
     Args:
-        failing: Operations may fail: a step that ends with an error is over, and the next one comes.
+        failing: Operations may fail: after a step that ends with an error the next one runs.
     """
 
     def __init__(self, disk: Disk, seed: int, *, failing: bool = False) -> None:
@@ -92,13 +92,15 @@ class Workload:
         self.failing = failing
         self.now_ms = NOW_MS
         self.partitions: dict[str, Partition] = {}
-        self.ever: dict[str, set[Batch]] = {name: set() for name in CONFIGS}  # all that was handed to a log
+        self.ever: dict[str, set[Batch]] = {
+            name: set() for name in CONFIGS
+        }  # all batches ever appended to a log
         self.count = 0
 
     # ------------------------------------------------------------ running
 
     def run(self, steps: list[tuple[str, str]]) -> None:
-        """Starts, and does the steps named (step, partition); errors end it only if nothing was to fail."""
+        """Starts and runs the named steps (step, partition); an error ends the run unless `failing` is set."""
         before = {name: Facts() for name in CONFIGS}
         for step, name in [("start", ""), *steps]:
             during = self.disk.note("facts")
@@ -116,7 +118,7 @@ class Workload:
             before = after
 
     def step(self, step: str, name: str) -> None:
-        """One step."""
+        """Runs one step."""
         method: Callable[..., None] = getattr(self, step)
         if name:
             method(self.partitions[name])
@@ -126,7 +128,7 @@ class Workload:
     # ------------------------------------------------------------ the broker's life
 
     def start(self) -> None:
-        """The data directory and its logs are opened, as a broker does it."""
+        """Opens the data directory and its logs like a broker."""
         root = self.disk.root
         directory = DataDirectory(root)
         directory.open(1)
@@ -143,7 +145,7 @@ class Workload:
             directory.close()
 
     def restart(self) -> None:
-        """A clean stop and the start after it."""
+        """Stops cleanly and starts again."""
         for partition in self.partitions.values():
             partition.log.close(sync=False)
         self.disk.sync_all()
@@ -155,7 +157,7 @@ class Workload:
         self.start()
 
     def checkpoint(self) -> None:
-        """All three offset checkpoints, in the broker's order."""
+        """Writes all three offset checkpoints, in the broker's order."""
         logs = {key_of(p.name): p.log for p in self.partitions.values()}
         points = {key: log.recovery_point for key, log in logs.items()}
         starts = {key: log.log_start_offset for key, log in logs.items()}
@@ -178,7 +180,7 @@ class Workload:
         return NOW_MS + self.count * 10 + self.chance.randrange(-30, 30)
 
     def put(self, partition: Partition, data: bytes, records: int) -> bool:
-        """Appends; whether it is new (not a duplicate)."""
+        """Appends a batch; returns whether it is new (not a duplicate)."""
         end = partition.log.log_end_offset
         made = Batch(end, end + records - 1, partition.epoch, data[17:])
         partition.ever.add(made)
@@ -202,7 +204,7 @@ class Workload:
             assert not self.put(partition, data, len(values)), "a duplicate was appended"
 
     def append_transaction(self, partition: Partition) -> None:
-        """A batch of a transaction; every other one ends it."""
+        """Appends a batch of a transaction; every second call ends it."""
         producer = TRANSACTIONAL_PRODUCER
         values, sequence = self.values(), partition.sequences.get(producer, 0)
         data = batch(
@@ -245,7 +247,7 @@ class Workload:
         partition.log.delete_expired_files(self.now_ms + 10**12)
 
     def truncate(self, partition: Partition) -> None:
-        """The last few batches go; then recovery points are checkpointed, as whoever truncates must."""
+        """Truncates the last few batches, then checkpoints recovery points, as every truncation must."""
         log = partition.log
         keep = [b for b in partition.live if b.last >= log.log_start_offset]
         target = keep[-self.chance.randrange(1, 6)].base if len(keep) > 6 else log.log_end_offset
@@ -258,7 +260,7 @@ class Workload:
 
 
 def key_of(name: str) -> tuple[str, int]:
-    """A partition's key in checkpoints, by its directory."""
+    """Returns a partition's key in checkpoints, from its directory."""
     topic, _, index = name.rpartition("-")
     return topic, int(index)
 
@@ -272,7 +274,7 @@ def open_partition(
     *,
     clean: bool,
 ) -> PartitionLog:
-    """Opens a partition as a start of the broker does, or makes it."""
+    """Opens a partition like a start of the broker, or creates it."""
     path = root / name
     if not path.exists():
         path.mkdir()
@@ -287,7 +289,7 @@ def open_partition(
     )
 
 
-# ---------------------------------------------------------------- what is done
+# ---------------------------------------------------------------- steps
 
 SCRIPT = [
     *[("append", "t-0")] * 3, ("append_idempotent", "t-0"), ("append_idempotent", "t-1"), ("append", "t-1"),
@@ -309,14 +311,14 @@ OF_THE_BROKER = ("checkpoint", "restart")
 
 
 def random_steps(seed: int, count: int) -> list[tuple[str, str]]:
-    """A workload of any steps."""
+    """Returns a workload of random steps."""
     chance = random.Random(seed)
     steps = chance.choices(list(WEIGHTS), list(WEIGHTS.values()), k=count)
     return [(step, "" if step in OF_THE_BROKER else chance.choice(list(CONFIGS))) for step in steps]
 
 
 def facts_along(trace: list[object]) -> Iterator[dict[str, Facts]]:
-    """For each event of a trace, what was owed just before it."""
+    """Returns for each event of a trace the promises just before it."""
     facts = {name: Facts() for name in CONFIGS}
     for event in trace:
         yield facts

@@ -1,1 +1,1 @@
-"""What a broker does with input that no client should send: Kafka's error or a closed connection, and on it goes."""
+"""Tests input that no client should send: the broker answers Kafka's error or closes the connection, and keeps working."""

@@ -1,11 +1,12 @@
-"""A proxy before a broker that spoils answers: for what a client must survive and no broker of ours does."""
+"""A proxy in front of a broker that damages answers, to test clients with answers that our broker never sends."""
 
 import contextlib
 import random
 import socket
 import struct
 import threading
-import time
+
+from tests.support.waiting import pause
 
 DRIP_PAUSE_S = 0.02
 DRIP_BYTES = 40
@@ -24,7 +25,7 @@ def garbage(body):
 
 
 def flipped(body):
-    """One bit in sixteen bytes, never in the correlation id."""
+    """Flips one bit in sixteen bytes, never in the correlation id."""
     spoiled, rng = bytearray(body), random.Random(5)
     for _ in range(1 + len(body) // 16):
         if len(body) > 4:
@@ -51,21 +52,21 @@ def silence(body, sock):
 
 
 def drip(body, sock):
-    """Byte after byte, too slowly, without end."""
+    """Sends byte after byte, too slowly, without end."""
     for byte in whole(body)[:DRIP_BYTES]:
         sock.sendall(bytes([byte]))
-        time.sleep(DRIP_PAUSE_S)
+        pause(DRIP_PAUSE_S, "a slow peer")
 
 
 def pieces(body, sock):
-    """Nothing is wrong with it: all of it comes, in small pieces."""
+    """Sends the whole, correct answer in small pieces."""
     frame = whole(body)
     for at in range(0, min(len(frame), 600), 7):
         sock.sendall(frame[at : min(at + 7, 600)])
     sock.sendall(frame[600:])
 
 
-# How an answer is spoiled: what is sent instead, or a function that sends.
+# Kinds of damage: the bytes to send instead, or a function that sends.
 SPOILED = {
     "garbage": garbage,
     "flipped bits": flipped,
@@ -90,7 +91,7 @@ WAYS = [*SPOILED, *SENT]
 
 
 class Meddler:
-    """Passes on what client and broker say, but spoils the first `times` answers of each API in `apis`.
+    """Forwards requests and answers, but damages the first `times` answers of each API in `apis`.
 
     Addresses in answers name the proxy instead of the broker. `spoiled` counts by API key; `spoil` None passes
     everything on.
@@ -107,7 +108,8 @@ class Meddler:
         self.lock = threading.Lock()
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
-        threading.Thread(target=self._accept, daemon=True).start()
+        self.accepting = threading.Thread(target=self._accept, daemon=True)
+        self.accepting.start()
 
     @property
     def bootstrap(self):
@@ -117,6 +119,9 @@ class Meddler:
         return self
 
     def __exit__(self, *_):
+        # Ends accept(), which close() does not: it might go on with another listener that gets the same descriptor.
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.accepting.join()
         self.listener.close()
         for sock in self.sockets:
             with contextlib.suppress(OSError):

@@ -10,11 +10,12 @@ import time
 import pytest
 
 from bowstring import aio
-from bowstring.clients.admin import Admin
-from bowstring.clients.consumer import Consumer
+from bowstring.clients.admin.admin import Admin
+from bowstring.clients.consumer.consumer import Consumer
 from bowstring.clients.errors import ClientError
-from bowstring.clients.producer import Producer
+from bowstring.clients.producer.producer import Producer
 from bowstring.clients.records import TopicPartition
+from tests.support.waiting import HANG_S, pause
 from tests.system.bad_input.meddler import WAYS, Meddler
 
 ONE_OF_EACH_KIND = [
@@ -27,7 +28,8 @@ ONE_OF_EACH_KIND = [
 ]
 TRIED = WAYS if os.environ.get("BOWSTRING_ALL_WAYS") else ONE_OF_EACH_KIND
 COUNT = 60
-PATIENCE_S = 20.0
+PATIENCE_S = HANG_S
+PATIENCE_MS = int(PATIENCE_S * 1000)
 TIMES = {"request_timeout_ms": 200}
 # Of a member whose JoinGroup is lost the coordinator waits until its session is over: no client's doing.
 BUT_JOINING = {0, 1, 2, 3, 8, 9, 10, 12, 13, 14, 18, 19, 22, 60}
@@ -68,7 +70,7 @@ def stored(broker, topic):
 def test_producer(broker, topic, way):
     started = time.monotonic()
     with Meddler(broker, way) as meddler:
-        settings = {"linger_ms": 0, "max_block_ms": 8_000, "delivery_timeout_ms": 8_000, **TIMES}
+        settings = {"linger_ms": 0, "max_block_ms": PATIENCE_MS, "delivery_timeout_ms": PATIENCE_MS, **TIMES}
         with Producer(meddler.bootstrap, **settings) as producer:
             sent, failed = [], []
             for value in range(COUNT):
@@ -76,13 +78,13 @@ def test_producer(broker, topic, way):
                     sent.append((value, producer.send(topic, str(value))))
                 except ClientError as error:
                     failed.append((value, error))
-                time.sleep(0.001)
+                pause(0.001, "the pace of the load")
             producer.flush(PATIENCE_S)
             acknowledged = []
             for value, future in sent:
-                error = future.exception(0)
-                assert error is None or isinstance(error, ClientError), repr(error)
-                if error is None:
+                found = future.exception(0)
+                assert found is None or isinstance(found, ClientError), repr(found)
+                if found is None:
                     acknowledged.append(value)
             assert producer.send(topic, str(COUNT)).result(PATIENCE_S), "it works again"
     assert time.monotonic() - started < PATIENCE_S
@@ -104,8 +106,7 @@ def test_consumer(broker, topic, way):
             group_id=topic,
             auto_offset_reset="earliest",
             max_poll_records=10,
-            default_timeout_ms=5_000,
-            session_timeout_ms=10_000,
+            default_timeout_ms=PATIENCE_MS,
             fetch_max_wait_ms=50,
             **TIMES,
         )
@@ -136,13 +137,13 @@ def test_admin(broker, way):
     with Meddler(broker, way) as meddler, Admin(meddler.bootstrap, timeout_ms=400) as admin:
 
         def ask(call):
-            for _ in range(4):
+            while True:
                 try:
                     return call()
                 except ClientError as error:
                     errors.append(error)
-                    time.sleep(0.1)  # a peer that spoke nonsense is left alone for a moment
-            raise errors[-1]
+                    assert time.monotonic() - started < PATIENCE_S, errors
+                    pause(0.1, "a peer that spoke nonsense is left alone for a moment")
 
         started = time.monotonic()
         assert ask(lambda: admin.describe_cluster().brokers)
@@ -160,7 +161,7 @@ def test_asyncio(broker, topic, way):
     async def main():
         with Meddler(broker, way, BUT_JOINING) as meddler:
             async with aio.Producer(
-                meddler.bootstrap, linger_ms=0, delivery_timeout_ms=8_000, **TIMES
+                meddler.bootstrap, linger_ms=0, delivery_timeout_ms=PATIENCE_MS, **TIMES
             ) as producer:
                 sent = [producer.send(topic, str(value)) for value in range(COUNT)]
                 assert [metadata.offset for metadata in await asyncio.gather(*sent)] == list(range(COUNT))

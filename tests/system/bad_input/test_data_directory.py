@@ -7,21 +7,23 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import pytest
 
 from bowstring import Admin, Broker
-from bowstring._native.encode import encode_batch
-from bowstring._native.log import LogError
-from bowstring.clients.admin_results import NewTopic
+from bowstring._native.log.partition_log import LogError
+from bowstring._native.record.encode import encode_batch
+from bowstring.clients.admin.results import NewTopic
 from bowstring.engine.broker.broker import Broker as Engine
-from bowstring.engine.broker.checkpoints import RECOVERY_POINTS
-from bowstring.engine.broker.data_directory import DataDirectory
-from bowstring.engine.broker.directory_lock import DataDirectoryError
-from tests.system.serving import Process
-from tests.unit.log.batches import headers, segment_name
+from bowstring.engine.storage.checkpoints import RECOVERY_POINTS
+from bowstring.engine.storage.directory_lock import DataDirectoryError
+from bowstring.engine.storage.log_dir import DataDirectory
+from tests.support.cold_logs import flip
+from tests.support.embedded import engine_of
+from tests.support.log_batches import headers, segment_name
+from tests.support.serving import Process
+from tests.support.waiting import HANG_S
 
 NOBODY = 65534
 METADATA_LOG = "__cluster_metadata-0/" + segment_name(0, ".log")
@@ -60,12 +62,6 @@ def refusal(data, **settings):
         broker.open()
     assert tree(data) == before
     return str(raised.value)
-
-
-def flip(path, position):
-    content = bytearray(path.read_bytes())
-    content[position] ^= 1
-    path.write_bytes(content)
 
 
 # ---------------------------------------------------------------- whose it is
@@ -111,6 +107,13 @@ def test_no_metadata_log(data, what):
     assert str(path) in said and what in said and "restore it from a copy" in said
 
 
+def test_a_metadata_log_whose_end_is_damaged_after_a_clean_stop(data):
+    path = data / METADATA_LOG
+    last = headers(path.read_bytes())[-1]
+    flip(path, path.stat().st_size - 1)
+    assert f"{path} is damaged at byte {path.stat().st_size - last.size_bytes}" in refusal(data)
+
+
 @pytest.mark.parametrize("clean", [True, False])
 def test_a_metadata_log_that_is_damaged_in_its_middle(data, clean):
     if not clean:
@@ -122,12 +125,20 @@ def test_a_metadata_log_that_is_damaged_in_its_middle(data, clean):
     assert f"{path} is damaged at byte {sum(sizes[:2])}" in said and "from a copy" in said
 
 
-def test_a_torn_end_of_the_metadata_log_is_what_a_crash_leaves(data):
+def torn_batch(path):
+    """The batch that would come next, of which power loss has kept the size, and all pages but the last."""
+    last = headers(path.read_bytes())[-1]
+    return (last.last_offset + 1).to_bytes(8, "big") + last.data[8:-20] + b"\0" * 20
+
+
+@pytest.mark.parametrize("torn", [lambda path: b"\0" * 50, torn_batch], ids=["zeros", "batch"])
+def test_a_torn_end_of_the_metadata_log_is_what_a_crash_leaves(data, torn):
     (data / ".kafka_cleanshutdown").unlink()
+    end = torn(data / METADATA_LOG)
     with (data / METADATA_LOG).open("ab") as file:
-        file.write(b"\0" * 50)
+        file.write(end)
     with Broker(data_dir=data) as broker:
-        assert set(broker._running().metadata.image.topics) == {"orders", "payments"}
+        assert set(engine_of(broker).metadata.image.topics) == {"orders", "payments"}
 
 
 def test_old_message_formats(data):
@@ -167,13 +178,15 @@ def as_nobody(data):
         return serve(data)
     code = (
         "import os, sys\n"
+        "from bowstring import Broker\n"
         "from bowstring.serve import main\n"
-        "from bowstring.engine.broker import broker\n"
+        # Loads what a start needs: where the package lies, nobody may not be able to read.
+        "with Broker(): pass\n"
         f"os.setegid({NOBODY}); os.seteuid({NOBODY})\n"
         f"sys.exit(main(['--data', {str(data)!r}, '--host', '127.0.0.1', '--port', '0']))\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=HANG_S, check=False
     )
     assert done.returncode == 1, done.stderr
     return done.stderr
@@ -182,7 +195,7 @@ def as_nobody(data):
 def serve(data):
     done = subprocess.run(
         [sys.executable, "-m", "bowstring", "serve", "--data", str(data), "--port", "0"],
-        capture_output=True, text=True, timeout=60, check=False,
+        capture_output=True, text=True, timeout=HANG_S, check=False,
     )  # fmt: skip
     assert done.returncode == 1, done.stderr
     return done.stderr
@@ -191,7 +204,7 @@ def serve(data):
 @pytest.fixture
 def reachable(data):
     """The directory where every user can reach it, and everything in it belongs to nobody."""
-    above = Path(tempfile.mkdtemp(prefix="bowstring-test-"))
+    above = Path(tempfile.mkdtemp(prefix="bowstring-test-", dir="/tmp"))  # TMPDIR may be closed to others
     above.chmod(0o755)
     moved = above / "data"
     shutil.copytree(data, moved)
@@ -270,7 +283,7 @@ def test_checkpoints_that_are_damaged(data, caplog):
     (data / "replication-offset-checkpoint").write_bytes(b"\xff\xfe")
     (data / ".kafka_cleanshutdown").unlink()
     with caplog.at_level("WARNING", "bowstring"), Broker(data_dir=data) as broker:
-        assert set(broker._running().metadata.image.topics) == {"orders", "payments"}
+        assert set(engine_of(broker).metadata.image.topics) == {"orders", "payments"}
     told = " ".join(str(getattr(line, "facts", "")) for line in caplog.records)
     assert str(data / RECOVERY_POINTS) in told and "log-start-offset-checkpoint" in told
     assert (data / RECOVERY_POINTS).read_text().startswith("0\n4\n")
@@ -295,7 +308,7 @@ def test_partition_files_that_are_damaged(data):
             if not clean:
                 (data / ".kafka_cleanshutdown").unlink()
             with Broker(data_dir=data) as broker:
-                logs = broker._running().logs
+                logs = engine_of(broker).logs
                 assert all(logs.get(topic, i) is not None for topic in ("orders", "payments") for i in (0, 1))
 
 
@@ -303,7 +316,7 @@ def test_a_partition_directory_that_is_missing(data, caplog):
     shutil.rmtree(data / "orders-1")
     before = {key: value for key, value in tree(data).items() if key.startswith("payments")}
     with caplog.at_level("WARNING", "bowstring"), Broker(data_dir=data) as broker:
-        assert broker._running().logs.get("orders", 1).log_end_offset == 0
+        assert engine_of(broker).logs.get("orders", 1).log_end_offset == 0
     (line,) = [each for each in caplog.records if "has no directory" in each.getMessage()]
     assert line.facts == {"partition": "orders-1", "directory": str(data)}
     after = tree(data)
@@ -317,7 +330,7 @@ def test_a_partition_of_another_topic_is_set_aside(data):
     mark = b"kept"
     (data / "orders-0" / "note").write_bytes(mark)
     with Broker(data_dir=data) as broker:
-        assert broker._running().logs.get("orders", 0) is not None
+        assert engine_of(broker).logs.get("orders", 0) is not None
     (aside,) = data.glob("orders-0.*-stray")
     assert (aside / "note").read_bytes() == mark
 
@@ -326,11 +339,9 @@ def test_a_served_broker_tells_what_it_cut_off(data):
     (data / ".kafka_cleanshutdown").unlink()
     path = data / "payments-1" / segment_name(0, ".log")
     path.write_bytes(b"\0" * 100)
-    started = time.monotonic()
     process = Process("--data", str(data), "--port", "0", "--set", "bowstring.durability=os")
-    assert time.monotonic() - started < 20
     try:
-        (line,) = [each for each in process.lines if "cut off" in each["message"]]
+        (line,) = [each for each in process.lines if "truncated" in each["message"]]
         assert line["file"] == str(path) and line["partition"] == "payments-1" and line["bytes"] == 100
     finally:
         assert process.stop() == 0

@@ -2,11 +2,11 @@
 
 import ssl
 import struct
-import time
 
 import pytest
 
-from tests.conformance.wire import (
+from tests.support.waiting import pause, wait_until
+from tests.support.wire import (
     API_VERSIONS,
     FETCH,
     FIND_COORDINATOR,
@@ -24,7 +24,7 @@ from tests.conformance.wire import (
     string,
     uvarint,
 )
-from tests.system.bad_input.conftest import SOUND, Victim
+from tests.system.bad_input.victim import SOUND, Victim
 
 UNSUPPORTED_VERSION = 35
 MAX_BYTES = 8 << 20
@@ -106,7 +106,8 @@ def test_connection_is_closed_with_one_line(victim: Victim, name: str) -> None:
         wire.send(CLOSED[name])
         assert wire.closed(), "the broker kept the connection or answered"
     if victim.terse:
-        time.sleep(0.05)
+        wait_until(lambda: victim.log_size() > before, "the log does not say why")
+        pause(0.05, "no second line may come")
         lines = victim.broker.log_lines()[before:]
         assert len(lines) == 1, lines
 
@@ -144,7 +145,7 @@ def test_frame_cut_off_by_the_end_of_the_connection(victim: Victim, cut: int) ->
     with victim.connect() as wire:
         wire.send(whole[:cut])
     if victim.terse:
-        time.sleep(0.05)
+        pause(0.05, "no second line may come")
         assert victim.log_size() <= before + 1
 
 
@@ -163,5 +164,5 @@ def test_frame_that_arrives_byte_by_byte(victim: Victim) -> None:
     with victim.connect() as wire:
         for byte in request(API_VERSIONS, 0):
             wire.send(bytes([byte]))
-            time.sleep(0.001)
+            pause(0.001, "a slow peer")
         assert wire.receive_api_versions()

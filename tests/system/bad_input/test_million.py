@@ -3,7 +3,7 @@
 import struct
 import threading
 
-from tests.conformance.wire import (
+from tests.support.wire import (
     API_VERSIONS,
     Wire,
     batch,
@@ -14,7 +14,7 @@ from tests.conformance.wire import (
     request,
     string,
 )
-from tests.system.bad_input.conftest import Victim
+from tests.system.bad_input.victim import Victim
 
 MIB = 1 << 20
 ANSWERED, CLOSING = 990_000, 10_000

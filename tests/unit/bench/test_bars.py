@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.bars import BARS, Bar, above, at_most, at_most_share, judge
+from bench.bars import BARS, Bar, above, at_most, at_most_share, judge, times_loop
 from bench.results import CaseResult, Failure, Sample
 
 
@@ -54,6 +54,27 @@ def test_a_ratio_needs_the_peer():
     alone = verdict(case_of([], [0.1]), at_most_share(8))
     assert alone.met is None
     assert alone.text == "not compared (≤ 1/8 of Kafka's): Kafka was not part of this run"
+
+
+def test_the_bare_loop_is_the_limit():
+    case = case_of([5.0], [0.6])
+    case.samples += [Sample("a loop", n, {"figure": value}) for n, value in enumerate((0.4, 0.5, 0.6), 1)]
+    case.samples.append(Sample("another", 1, {"figure": 0.1}))
+    case.limits = ["a loop", "another"]
+    assert verdict(case, times_loop(1.2)).text == "met"
+    bad = verdict(case, times_loop(1.0), at_most_share(8))
+    assert bad.text == "missed by 20 % (≤ 1x the bare loop's)"
+    assert (bad.loop, bad.loop_ratio) == (0.5, pytest.approx(1.2))
+    assert bad.to_json()["loop_ratio"] == pytest.approx(1.2)
+
+
+def test_a_ratio_to_the_loop_needs_the_loop():
+    alone = verdict(case_of([5.0], [0.1]), times_loop(1.2))
+    assert (alone.met, alone.loop_ratio) == (None, None)
+    assert alone.text == "not compared (≤ 1.2x the bare loop's): the loop was not part of this run"
+    case = case_of([5.0], [0.1], [Failure("a loop", 1, "no compiler")])
+    case.limits = ["a loop"]
+    assert "the loop failed, see below" in verdict(case, times_loop(1.2)).text
 
 
 def test_a_case_that_was_not_run():

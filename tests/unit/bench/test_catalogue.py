@@ -21,8 +21,8 @@ def test_parameters_are_asvs():
         def time_it(self, number, letter):
             return self.made == (number, letter)
 
-    from bench.catalogue import _parameter_sets
+    from bench.catalogue import parameter_sets
 
-    assert _parameter_sets(Two) == [(1, "a"), (2, "a")]
+    assert parameter_sets(Two) == [(1, "a"), (2, "a")]
     with MicroBench(Two, "time_it", (1, "a")).ready() as call:
         assert call() is True

@@ -6,6 +6,7 @@ import pytest
 
 from bench.kreps import report
 from bench.kreps.catalogue import TESTS
+from bench.kreps.limits import limit_of
 from bench.kreps.measure import Measured
 from bench.kreps.results import Outcome, Result, from_json, merge
 from bench.peers.install import PeerError
@@ -48,10 +49,77 @@ def test_medians_spreads_ratios_and_failures(tmp_path):
 def test_flatness_is_judged():
     points = [{"x": gb, "records_per_second": rate} for gb, rate in ((1.0, 100), (2.0, 100), (3.0, 80))]
     outcomes = {"stored": {"bowstring": Outcome([Measured({"records_per_second": 100}, [], points)])}}
-    text = report._markdown(result_of(outcomes, outcomes), [])
+    text = report.markdown(result_of(outcomes, outcomes), [])
     assert (
         "Bowstring from 1 to 3 GB of values stored: -20 % to +0 % of the median, not flat within 10 %" in text
     )
+
+
+def points_of(*points):
+    named = [
+        {"x": float(n), "records_per_second": rate, "loop_records_per_second": loop}
+        for n, (rate, loop) in enumerate(points, 1)
+    ]
+    return Outcome([Measured({"records_per_second": 100.0}, [], named)])
+
+
+def test_a_dip_that_the_loop_has_too_is_the_machines(tmp_path):
+    dip = {"stored": {"bowstring": points_of((100, 200), (70, 140), (100, 200), (102, 200))}}
+    directory = report.write(result_of(dip, dip), tmp_path)
+    text = (directory / "report.md").read_text()
+    assert "-30 % to +2 % of the median, not flat within 10 %\n" in text
+    assert "which has -30 % to +0 % itself: the ratio to it has +0 % to +2 %, **flat within 10 %**" in text
+    assert "at 2 GB -30 %, the loop -30 %: the machine's" in text
+    assert "bare loop beside it: records/s" in text and "| 2 | 70 | – | 140 | 0.5 |" in text
+    assert "bare loop beside Bowstring" in (directory / "stored.svg").read_text()
+
+
+def test_a_dip_that_the_loop_has_not_is_the_brokers():
+    dip = {"stored": {"bowstring": points_of((100, 200), (70, 200), (100, 200))}}
+    text = report.markdown(result_of(dip, dip), [])
+    assert "the ratio to it has -30 % to +0 %, **not flat within 10 %**" in text
+    assert "at 2 GB -30 %, the loop +0 %: the broker's" in text
+
+
+def test_a_slow_loop_is_no_fault_of_the_brokers():
+    slow = {"stored": {"bowstring": points_of((100, 200), (100, 100), (100, 200))}}
+    text = report.markdown(result_of(slow, slow), [])
+    assert (
+        "**flat within 10 %**" in text
+        and "the broker's" not in text.partition("## CPU")[0].partition("As")[2]
+    )
+
+
+def test_ratios_to_the_bare_loops(tmp_path):
+    ours = Outcome([Measured({"records_per_second": 6e6, "broker_cpu_seconds_per_gb": 0.9})])
+    loop = Outcome([Measured({"records_per_second": 12e6, "broker_cpu_seconds_per_gb": 0.6})])
+    failed = Outcome(failure="PeerError: no compiler")
+    outcomes = {"producer": {"bowstring": ours}, "consumer": {"bowstring": ours}}
+    loops = {"producer": loop, "consumer": failed}
+    directory = report.write(result_of(outcomes, outcomes, loops=loops), tmp_path)
+    text = (directory / "report.md").read_text()
+    assert (
+        "| 1 producer, no replication | produce loop, 256 KiB pieces | 0.6 | 1.50× | 12,000,000 | 0.50× |"
+        in text
+    )
+    assert (
+        "| 1 producer, no replication, broker's CPU | ≤ 1.25× the bare loop's | 1.50× | **missed by 20 %** |"
+        in text
+    )
+    assert "1 consumer, the bare loop: **failed**: PeerError: no compiler" in text
+    assert "bare loop" in (directory / "cpu_per_gb.svg").read_text()
+    again = from_json(json.loads((directory / "report.json").read_text()))
+    assert again.loops == loops
+    assert len(merge([again, result_of(outcomes, outcomes, loops=loops)]).loops["producer"].rounds) == 2
+
+
+def test_tests_have_the_loop_that_does_their_work():
+    names = {name: limit.name for name, test in TESTS.items() if (limit := limit_of(test))}
+    producing = {"producer", "producers-3", "modern", "sizes", "partitions", "connections", "active"}
+    assert {name for name, loop in names.items() if loop == "produce loop, 256 KiB pieces"} == producing
+    assert names["commit"] == "commit loop" and names["consumers-3"] == "fetch loop, 1 MiB pieces"
+    assert names["mixed"] == "produce loop and 3 fetch loops"
+    assert not names.keys() & {"producer-async", "stored", "latency", "cold"}
 
 
 def test_what_was_written_is_read_again_and_put_together(tmp_path):

@@ -4,8 +4,7 @@ import pytest
 
 import bowstring
 from bench.kreps import many_connections
-from bench.kreps.load_main import Progress
-from bench.kreps.loads import Order
+from bench.kreps.loads import Order, Progress
 from bench.peers.wire import WireError
 
 

@@ -2,12 +2,12 @@
 
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from bench import procfs
+from tests.support.waiting import pause
 
 BURN = """
 import sys, threading, time
@@ -33,7 +33,7 @@ def test_a_process_and_its_ended_threads_are_counted():
         assert now.rss_peak_bytes >= now.rss_bytes >= now.rss_anon_bytes >= 64 << 20
         assert procfs.thread_count(process.pid) == 1
         with procfs.Meter(process.pid, sample_ms=5) as meter:
-            time.sleep(0.05)
+            pause(0.05, "time for some samples, while it does nothing")
         assert meter.rss_peak_bytes >= 64 << 20
         assert meter.wall_seconds >= 0.05 and meter.cpu_seconds < 0.05
         process.stdin.close()

@@ -34,6 +34,21 @@ def test_report_of_a_whole_case(tmp_path):
     assert data["bars"][0]["met"] is True
 
 
+def test_ratios_to_the_bare_loop(tmp_path):
+    case = produce_case()
+    case.limits = ["produce loop", "staged loop"]
+    case.samples.append(Sample("produce loop", 1, {"cpu_seconds_per_gb": 0.4}))
+    case.samples.append(Sample("staged loop", 1, {"cpu_seconds_per_gb": 0.3}))
+    directory = report.write(run_with(case), tmp_path, tmp_path / "work")
+    text = (directory / "report.md").read_text()
+    assert "| 5.5 [5 – 6] | 0.5 [0.4 – 0.6] | 1/11.0 | 0.4 | 1.25× | ≤ 1/8 of Kafka's | met |" in text
+    assert "| figure | Apache Kafka | Bowstring | produce loop | staged loop | Bowstring / loop |" in text
+    assert "| cpu seconds per gb | 5.5 [5 – 6] | 0.5 [0.4 – 0.6] | 0.4 | 0.3 | 1.25× |" in text
+    assert "A bare loop (`bench/limits`)" in text
+    assert "bare loop" in (directory / "cpu_per_gb.svg").read_text()
+    assert json.loads((directory / "report.json").read_text())["bars"][0]["loop_ratio"] == 1.25
+
+
 def test_failures_are_said_plainly_and_without_paths(tmp_path):
     work = tmp_path / "work"
     case = produce_case()

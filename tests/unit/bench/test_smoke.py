@@ -16,13 +16,18 @@ MISSING = [command for command in ("java", "javac", "mvn") if shutil.which(comma
 
 
 @pytest.mark.skipif(bool(MISSING), reason=f"needs {', '.join(MISSING)}")
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1_800)
 def test_every_case_in_its_smoke_size(tmp_path):
     work = tmp_path / "work"
     work.mkdir()
     run = measure(SMOKE, work, [])
     assert {name: case.failures for name, case in run.cases.items() if case.failures} == {}
     assert run.cases.keys() == set(ALL)
+    for case in run.cases.values():
+        own = {name for sample in case.samples if sample.peer == "bowstring" for name in sample.values}
+        for loop in case.limits:
+            found = {name for sample in case.samples if sample.peer == loop for name in sample.values}
+            assert found and found <= own, f"{case.name}: {loop} has figures that no broker has"
     verdicts = judge_all(run.cases)
     assert all(verdict.bowstring is not None for verdict in verdicts)
     directory = report.write(run, tmp_path / "reports", work)

@@ -85,15 +85,15 @@ def test_a_bench_that_fails_says_so():
 )
 def test_verdicts(capsys, base, head, code):
     name = "instructions.track_instructions_crc_1k"
-    assert history._verdict({name: base}, {name: head}) == code
+    assert history.verdict({name: base}, {name: head}) == code
     said = capsys.readouterr().out
     assert (f"REGRESSION {name}" in said) == (code == REGRESSED)
 
 
 def test_what_only_one_revision_has():
     one, two = "instructions.track_instructions_one", "instructions.track_instructions_two"
-    assert history._verdict({one: 1.0}, {one: 1.0, two: 5.0}) == PASSED
-    assert history._verdict({one: 1.0, two: 5.0}, {one: 1.0}) == REGRESSED
+    assert history.verdict({one: 1.0}, {one: 1.0, two: 5.0}) == PASSED
+    assert history.verdict({one: 1.0, two: 5.0}, {one: 1.0}) == REGRESSED
 
 
 def test_an_unknown_revision(capsys):
@@ -105,7 +105,7 @@ def test_an_unknown_revision(capsys):
 
 SETUP = """
 import pathlib, sys
-for source in pathlib.Path("_native").glob("*.pyx"):
+for source in pathlib.Path("_native").rglob("*.pyx"):
     if "error" in source.read_text():
         sys.exit("it does not compile")
     target = source.with_name(source.stem + ".cpython.so")
@@ -116,7 +116,7 @@ for source in pathlib.Path("_native").glob("*.pyx"):
 
 def commit(repository: Path, **files: str | None) -> str:
     for name, content in files.items():
-        path = repository / "_native" / f"{name}.pyx"
+        path = repository / "_native" / "package" / f"{name}.pyx"
         if content is None:
             path.unlink()
         else:
@@ -131,7 +131,7 @@ def commit(repository: Path, **files: str | None) -> str:
 @pytest.fixture
 def repository(tmp_path):
     made = tmp_path / "repository"
-    (made / "_native").mkdir(parents=True)
+    (made / "_native" / "package").mkdir(parents=True)
     subprocess.run(["git", "init", "-q"], cwd=made, check=True)
     (made / "setup.py").write_text(SETUP)
     (made / ".gitignore").write_text("*.so\n")
@@ -139,7 +139,7 @@ def repository(tmp_path):
 
 
 def built(tree: Path) -> set[str]:
-    return {path.name.split(".")[0] for path in (tree / "_native").glob("*.so")}
+    return {path.name.split(".")[0] for path in (tree / "_native" / "package").glob("*.so")}
 
 
 def test_revisions_are_built_once_and_from_each_other(repository, tmp_path, monkeypatch):
@@ -148,11 +148,11 @@ def test_revisions_are_built_once_and_from_each_other(repository, tmp_path, monk
     second = commit(repository, two=None, three="3")
     trees = Trees(tmp_path / "builds", str(repository), keep=2)
     assert built(trees.built(first)) == {"one", "two"}
-    marked = trees.built(first) / "_native" / "one.cpython.so"
+    marked = trees.built(first) / "_native" / "package" / "one.cpython.so"
     marked.write_text("from the first build")
     tree = trees.built(second)
     assert built(tree) == {"one", "three"}
-    assert (tree / "_native" / "one.cpython.so").read_text() == "from the first build"
+    assert (tree / "_native" / "package" / "one.cpython.so").read_text() == "from the first build"
     assert trees.built(first).name == first
     broken = commit(repository, four="error")
     with pytest.raises(BuildFailed, match="it does not compile"):
@@ -166,10 +166,12 @@ def test_revisions_are_built_once_and_from_each_other(repository, tmp_path, monk
 def test_other_flags_build_everything_anew(repository, tmp_path, monkeypatch):
     monkeypatch.setattr("bench.asv_worktrees.shutil.which", lambda _: None)
     trees = Trees(tmp_path / "builds", str(repository), keep=2)
-    (trees.built(commit(repository, one="1")) / "_native" / "one.cpython.so").write_text("with old flags")
+    (trees.built(commit(repository, one="1")) / "_native" / "package" / "one.cpython.so").write_text(
+        "with old flags"
+    )
     (repository / "setup.py").write_text(SETUP + "# -O3\n")
     tree = trees.built(commit(repository, two="2"))
-    assert (tree / "_native" / "one.cpython.so").read_text() == "1"
+    assert (tree / "_native" / "package" / "one.cpython.so").read_text() == "1"
 
 
 def test_asv_imports_the_tree_and_nothing_installed(repository, tmp_path, monkeypatch):

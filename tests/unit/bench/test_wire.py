@@ -8,6 +8,7 @@ import time
 import pytest
 
 from bench.peers import wire
+from tests.support.waiting import HANG_S
 
 
 def string(text):
@@ -37,7 +38,7 @@ class CannedBroker:
         self._listener.close()
 
     def done(self):
-        self._thread.join(5)
+        self._thread.join(HANG_S)
         return self.requests
 
 

@@ -10,7 +10,7 @@ from bowstring.engine.protocol import API_VERSIONS, encode_request
 from bowstring.engine.protocol.messages import list_config_resources as lcr
 from bowstring.engine.protocol.messages import list_offsets as lo
 from bowstring.engine.protocol.messages import metadata as md
-from tests.unit.broker.conftest import Served
+from tests.support.served_broker import Served
 
 
 def lines(caplog, word):
@@ -87,7 +87,7 @@ def test_counters_count():
 
 
 def test_a_running_broker_says_what_is_wrong_with_a_second_start(served, tmp_path):
-    with pytest.raises(RuntimeError, match="running already"):
+    with pytest.raises(RuntimeError, match="already running"):
         served.broker.start()
     with pytest.raises(Exception, match="in use by another broker"):
         Served(tmp_path / "data")

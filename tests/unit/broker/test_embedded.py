@@ -7,10 +7,12 @@ import threading
 import pytest
 
 from bowstring import Broker
-from bowstring.engine.broker.directory_lock import DataDirectoryError
 from bowstring.engine.configs import ConfigError
 from bowstring.engine.protocol.messages.metadata import MetadataRequest
-from tests.unit.broker.wire_client import WireClient
+from bowstring.engine.storage.directory_lock import DataDirectoryError
+from tests.support.embedded import engine_of
+from tests.support.waiting import HANG_S
+from tests.support.wire_client import WireClient
 
 
 def test_a_broker_is_a_context():
@@ -41,7 +43,7 @@ def test_configs_are_plain_values():
         "log.cleanup.policy": ["delete", "compact"],
     }
     with Broker(config=config) as broker:
-        configs = broker._running().configs
+        configs = engine_of(broker).configs
         assert configs.value("num.partitions") == 3
         assert configs.value("auto.create.topics.enable") is False
         assert configs.value("log.cleanup.policy") == ["delete", "compact"]
@@ -56,6 +58,27 @@ def test_what_is_wrong_is_raised_by_start(tmp_path):
     with Broker() as broker, pytest.raises(OSError, match=f"cannot listen on 127.0.0.1:{broker.port}"):
         Broker(port=broker.port).start()
     assert threading.active_count() == before
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "", "::"])
+def test_other_machines_reach_a_broker_only_where_that_is_allowed(host):
+    with pytest.raises(ConfigError, match=r"bowstring\.listen\.unauthenticated=true"):
+        Broker(host=host).start()
+    allowed = {"bowstring.listen.unauthenticated": True}
+    with Broker(host=host, config=allowed) as broker:
+        assert engine_of(broker).listeners[0].host == host
+        assert broker.bootstrap_servers.rpartition(":")[0] not in ("", host, f"[{host}]")
+
+
+def test_a_broker_listens_on_ipv6s_loopback():
+    with Broker(host="::1") as broker:
+        assert broker.bootstrap_servers == f"[::1]:{broker.port}"
+        assert WireClient(broker.port, "::1").ask(MetadataRequest(topics=[])).error_code == 0
+
+
+def test_a_protection_that_is_not_there_is_raised_by_start():
+    with pytest.raises(ConfigError, match=r"max\.connections=9 is not enforced"):
+        Broker(config={"max.connections": 9}).start()
 
 
 def test_several_brokers_run_side_by_side():
@@ -78,7 +101,7 @@ def test_a_program_that_forgets_to_stop_ends_cleanly(tmp_path):
         [sys.executable, "-c", code, str(tmp_path / "data")],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=HANG_S,
         check=False,
     )
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "end\n", "")

@@ -2,14 +2,15 @@
 
 import time
 
-from bowstring._native.encode import encode_batch
-from bowstring.engine.broker.checkpoints import (
+from bowstring._native.record.encode import encode_batch
+from bowstring.engine.protocol.messages import list_offsets as lo
+from bowstring.engine.storage.checkpoints import (
     HIGH_WATERMARKS,
     LOG_START_OFFSETS,
     RECOVERY_POINTS,
     read_offsets,
 )
-from bowstring.engine.protocol.messages import list_offsets as lo
+from tests.support.waiting import wait_until
 
 HOUR_MS = 3_600_000
 
@@ -24,13 +25,6 @@ def earliest(served, topic="t"):
         replica_id=-1, topics=[lo.ListOffsetsTopic(name=topic, partitions=[wanted])]
     )
     return served.ask(request).topics[0].partitions[0].offset
-
-
-def wait_until(condition, timeout_s=10.0):
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def test_old_segments_go(serve):

@@ -7,11 +7,12 @@ import time
 
 import pytest
 
-from bowstring._native.cleaner import Cleaning, CleaningStopped, IoThrottle, UncleanableLog
-from bowstring._native.log import LogError
-from tests.unit.cleaner.logs import clean, compacted, put, records_of, stored
-from tests.unit.log.batches import CONFIG, NOW_MS, headers, index_entries, names, open_files, time_entries
-from tests.unit.log.faults import failing
+from bowstring._native.cleaner.cleaner import Cleaning, CleaningStopped, IoThrottle, UncleanableLog
+from bowstring._native.log.partition_log import LogError
+from tests.support.compacted_logs import clean, compacted, newest, put, records_of, stored
+from tests.support.faults import failing, replaced
+from tests.support.log_batches import CONFIG, NOW_MS, headers, index_entries, names, open_files, time_entries
+from tests.support.waiting import HANG_S
 
 
 def filled(directory, *, batches=200, keys=40, seed=1, **config):
@@ -22,10 +23,6 @@ def filled(directory, *, batches=200, keys=40, seed=1, **config):
         pairs = [(b"key%d" % rng.randrange(keys), b"%d" % i) for _ in range(5)]
         put(log, pairs, timestamp=NOW_MS + i)
     return log
-
-
-def newest(records):
-    return {key: (offset, value) for offset, key, value in records}
 
 
 def test_keeps_the_newest_of_every_key_where_it_is(tmp_path):
@@ -171,9 +168,16 @@ def test_truncation_deletion_and_stop_end_it(tmp_path):
             first_uncleanable_offset=log.log_end_offset,
             now_ms=NOW_MS,
             delete_retention_ms=0,
-            throttle=IoThrottle(20_000.0),
+            throttle=IoThrottle(2_000.0),
         )
-        failed = []
+        failed, begun = [], threading.Event()
+
+        def seen(original, begun=begun):
+            def read(*arguments):
+                begun.set()
+                return original(*arguments)
+
+            return read
 
         def go(run=run, failed=failed):
             try:
@@ -182,10 +186,11 @@ def test_truncation_deletion_and_stop_end_it(tmp_path):
                 failed.append(stopped)
 
         thread = threading.Thread(target=go)
-        thread.start()
-        time.sleep(0.1)
-        change(log, run)
-        thread.join(5)
+        with replaced("pread", seen):
+            thread.start()
+            assert begun.wait(HANG_S)  # it would go on for many seconds
+            change(log, run)
+            thread.join(HANG_S)
         assert len(failed) == 1
         assert not [name for name in names(tmp_path / "t-0") if name.endswith((".cleaned", ".swap"))]
         log.truncate_fully_and_start_at(0)
@@ -204,7 +209,10 @@ def test_a_full_disk_costs_nothing(tmp_path):
     directory = tmp_path / "t-0"
     log = filled(directory)
     before = newest(records_of(log))
-    with failing("pwritev", 28), pytest.raises(LogError, match="tried again when there is room"):
+    with (
+        failing("pwritev", 28),
+        pytest.raises(LogError, match="free space on the disk, compaction is retried"),
+    ):
         clean(log)
     assert newest(records_of(log)) == before and not log.failed
     assert not [name for name in names(directory) if name.endswith((".cleaned", ".swap"))]

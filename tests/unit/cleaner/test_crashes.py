@@ -5,12 +5,11 @@ import itertools
 
 import pytest
 
-from bowstring._native.cleaner import CleaningStopped
-from bowstring._native.log import LogError
-from tests.unit.cleaner.logs import batches_of, clean, compacted, put, records_of
-from tests.unit.cleaner.test_cleaning import newest
-from tests.unit.log.batches import NOW_MS, crash, names
-from tests.unit.log.faults import failing, replaced
+from bowstring._native.cleaner.cleaner import CleaningStopped
+from bowstring._native.log.partition_log import LogError
+from tests.support.compacted_logs import batches_of, clean, compacted, newest, put, records_of
+from tests.support.faults import failing, replaced
+from tests.support.log_batches import NOW_MS, crash, names
 
 
 def filled(directory):

@@ -3,9 +3,9 @@
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.unit.cleaner.logs import batches_of, clean, compacted, end_transaction, put
-from tests.unit.cleaner.model import ModelLog
-from tests.unit.log.batches import NOW_MS, TRANSACTIONAL, crash
+from tests.support.compacted_logs import batches_of, clean, compacted, end_transaction, put
+from tests.support.compaction_model import ModelLog
+from tests.support.log_batches import NOW_MS, TRANSACTIONAL, crash
 
 KEYS = st.one_of(st.none(), st.sampled_from([b"", *(b"key%d" % i for i in range(9))]))
 VALUES = st.one_of(st.none(), st.binary(max_size=40))

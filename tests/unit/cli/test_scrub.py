@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from tests.unit.log.batches import batch, fill, headers, open_log, segment_name
+from tests.support.log_batches import batch, fill, headers, open_log, segment_name
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def fingerprint(directory):
 def test_nothing_is_wrong(offline, data):
     before = fingerprint(data)
     done = offline("scrub", data)
-    assert done.code == 0 and "2 partitions, 8 segments" in done.err and "nothing is wrong" in done.err
+    assert done.code == 0 and "2 partitions, 8 segments" in done.err and "no damage found" in done.err
     found = offline("scrub", data, "--json", "--topic", "t").json
     assert (found["partitions"], found["batches"], found["records"], found["bad"]) == (1, 26, 251, [])
     assert offline("scrub", data / "t-0").code == 0
@@ -50,10 +50,10 @@ def test_each_bad_place_is_named(offline, data):
         file.write(b"\0" * 100)
     done = offline("scrub", data)
     assert done.code == 1 and done.lines == [
-        f"{path}: the CRC does not match at byte {size:,} ({size:,} bytes), offset 80 to 89",
+        f"{path}: the batch fails its CRC-32C at byte {size:,} ({size:,} bytes), offset 80 to 89",
         f"{path}: there is no batch header at byte {3 * size:,} ({2 * size:,} bytes), offset 100 to 119",
         f"{last}: there is no batch header at byte {last.stat().st_size - 100:,} (100 bytes), offset 251 "
-        "and all that follow",
+        "and all records after it",
     ]
     assert [bad["first_offset"] for bad in offline("scrub", data, "--json").json["bad"]] == [80, 100, 251]
 
@@ -65,7 +65,7 @@ def test_a_missing_segment_and_what_the_broker_makes_anew(offline, data):
     (data / "u-1" / segment_name(70, ".snapshot")).write_bytes(b"junk")
     (data / "recovery-point-offset-checkpoint").write_text("0\n1\nt zero\n")
     done = offline("scrub", data)
-    assert done.code == 1 and sum("makes it anew" in line for line in done.lines) == 4
+    assert done.code == 1 and sum("rebuilds it" in line for line in done.lines) == 4
     assert f"{data / 't-0' / segment_name(140, '.log')}: a segment is missing before this one" in done.out
     (data / "cleaner-offset-checkpoint").write_text("0\n1\nt 0 140\n")  # compaction leaves such gaps
     assert offline("scrub", data).code == 0

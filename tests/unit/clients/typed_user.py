@@ -7,8 +7,8 @@ import pyarrow as pa
 
 import bowstring
 from bowstring import NewTopic, OffsetAndMetadata, Record, TopicPartition
-from bowstring.clients.accumulator import RecordFuture
 from bowstring.clients.errors import ClientError
+from bowstring.clients.producer.batches import RecordFuture
 from bowstring.clients.records import OffsetAndTimestamp, RecordMetadata, TopicInfo
 
 

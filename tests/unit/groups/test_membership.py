@@ -1,10 +1,10 @@
 """Heartbeat, LeaveGroup and session timeouts."""
 
 import pytest
-from group_harness import Shell
 
 from bowstring.engine.errors import Errors
 from bowstring.engine.groups.classic_group import GroupState
+from tests.support.group_harness import Shell
 
 
 @pytest.mark.parametrize(

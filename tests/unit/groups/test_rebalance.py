@@ -1,10 +1,10 @@
 """From one generation to the next: SyncGroup, slow members, changes of leader."""
 
 import pytest
-from group_harness import Shell, subscription
 
 from bowstring.engine.errors import Errors
 from bowstring.engine.groups.classic_group import GroupState
+from tests.support.group_harness import Shell, subscription
 
 
 def changed(*topics):

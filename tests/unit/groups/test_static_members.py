@@ -1,10 +1,10 @@
 """Members with a group.instance.id (KIP-345, KIP-814)."""
 
 import pytest
-from group_harness import Shell, snapshot, subscription
 
 from bowstring.engine.errors import Errors
 from bowstring.engine.groups.classic_group import GroupState
+from tests.support.group_harness import Shell, snapshot, subscription
 
 
 def static_group(shell, *instances, **how):

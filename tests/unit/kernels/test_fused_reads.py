@@ -5,6 +5,7 @@ import pytest
 
 import bowstring
 from bowstring.kernels import KernelError, find, integer
+from tests.support.waiting import HANG_S
 
 CARRIERS = ("UA", "AA", "DL")
 FLIGHTS = 2_000
@@ -39,7 +40,7 @@ def servers():
                 name, minutes = flight(number)
                 value = b'{"carrier":"%s","delay":%d}' % (name.encode(), minutes)
                 producer.send("flights", value, partition=number % 2)
-            producer.flush(30)
+            producer.flush(HANG_S)
         yield broker.bootstrap_servers
 
 

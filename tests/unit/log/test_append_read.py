@@ -4,10 +4,10 @@ import struct
 
 import pytest
 
-from bowstring._native.compression import compress
-from bowstring._native.crc import crc32c
-from bowstring._native.log import LogError
-from tests.unit.log.batches import (
+from bowstring._native.base.crc import crc32c
+from bowstring._native.log.partition_log import LogError
+from bowstring._native.record.compression import compress
+from tests.support.log_batches import (
     NOW_MS,
     batch,
     fill,

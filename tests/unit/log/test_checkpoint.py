@@ -8,14 +8,15 @@ import struct
 
 import pytest
 
-from bowstring._native.log_checkpoint import flush_logs, flush_rolled
-from bowstring._native.log_damage import take_findings
-from tests.unit.log import faults
-from tests.unit.log.batches import (
+from bowstring._native.log.checkpoint import flush_logs, flush_rolled
+from tests.support import faults
+from tests.support.cold_logs import flip
+from tests.support.log_batches import (
     NOW_MS,
     TRANSACTIONAL,
     batch,
     crash,
+    everything,
     fill,
     headers,
     index_entries,
@@ -38,14 +39,6 @@ def indexes(directory, base=0):
 
 def reopened(directory, point, **config):
     return open_log(directory, clean=False, recovery_point=point, index_interval_bytes=500, **config)
-
-
-def everything(log):
-    data, position = b"", log.log_start_offset
-    while position < log.log_end_offset:
-        data += log.read(position, 1 << 30, "log_end")
-        position = headers(data)[-1].last_offset + 1
-    return data
 
 
 # ---------------------------------------------------------------- checkpoints
@@ -189,7 +182,7 @@ def test_only_what_was_written_since_is_read_and_all_is_as_before(tmp_path, chec
     assert resumed.epochs() == whole.epochs() == [(1, 0), (2, 601)]
     assert everything(resumed) == everything(whole)
     assert resumed.segments() == whole.segments() and resumed.max_timestamp() == whole.max_timestamp()
-    assert resumed.recovery_point == point and take_findings(resumed) == []
+    assert resumed.recovery_point == point and resumed.take_findings() == []
     assert resumed.append(batch(producer_id=5, epoch=2, sequence=1), 2, NOW_MS) == 902  # a duplicate
     for log in (whole, resumed):
         fill(log, 30)
@@ -264,10 +257,10 @@ def test_a_torn_tail_above_the_point_is_cut_off_and_said(tmp_path):
     os.truncate(path, path.stat().st_size - 7)
     log = reopened(tmp_path, point)
     assert log.log_end_offset == 252
-    (found,) = take_findings(log)
+    (found,) = log.take_findings()
     assert found["file"] == path.name and found["position"] == log.size_bytes > below
     assert found["first_offset"] == 252 and not found["out_of_service"]
-    assert take_findings(log) == []
+    assert log.take_findings() == []
 
 
 def test_zeroed_pages_above_the_point(tmp_path):
@@ -331,12 +324,6 @@ def test_a_lost_epoch_file_is_found_again_after_a_crash(tmp_path):
 # ---------------------------------------------------------------- damage below the recovery point
 
 
-def flip(path, position):
-    data = bytearray(path.read_bytes())
-    data[position] ^= 0x40
-    path.write_bytes(data)
-
-
 def test_damage_below_the_point_stays_and_the_log_goes_on(tmp_path):
     """An index that is in doubt makes recovery read the whole segment, and come upon it."""
     point, _ = filled(tmp_path, 20, 5)
@@ -348,7 +335,7 @@ def test_damage_below_the_point_stays_and_the_log_goes_on(tmp_path):
     (tmp_path / segment_name(0, ".index")).write_bytes(struct.pack(">ii", 5, 3) + bytes(80))
     (tmp_path / segment_name(0, ".timeindex")).write_bytes(bytes(24))
     log = reopened(tmp_path, point)
-    (damage,) = take_findings(log)
+    (damage,) = log.take_findings()
     assert (damage["file"], damage["position"], damage["size_bytes"]) == (path.name, at, found[4].size_bytes)
     assert (damage["first_offset"], damage["end_offset"]) == (40, 50) and damage["out_of_service"]
     assert path.stat().st_size == size and log.log_end_offset == 253
@@ -367,7 +354,7 @@ def test_headers_zeroed_below_the_point_stay_too(tmp_path, batches):
     os.truncate(tmp_path / segment_name(0, ".index"), 8)
     log = reopened(tmp_path, point)
     assert log.log_end_offset == 253 and path.stat().st_size == len(data)
-    damage = [each for each in take_findings(log) if each["out_of_service"]]
+    damage = [each for each in log.take_findings() if each["out_of_service"]]
     assert damage[0]["position"] == at and damage[0]["size_bytes"] == wiped + 5
     assert (damage[0]["first_offset"], damage[0]["end_offset"]) == (180, min(180 + 10 * batches, 201))
 
@@ -396,7 +383,7 @@ def test_a_log_start_above_the_log_is_reported(tmp_path):
     fill(log, 5)
     log.close()
     log = open_log(tmp_path, start=80)
-    (found,) = take_findings(log)
+    (found,) = log.take_findings()
     assert "log-start-offset-checkpoint" in found["what"]
     assert (found["first_offset"], found["end_offset"]) == (50, 80) and log.log_end_offset == 80
 
@@ -409,7 +396,7 @@ def test_a_missing_segment_is_reported(tmp_path):
     crash(log)
     (tmp_path / segment_name(bases[2], ".log")).unlink()
     log = reopened(tmp_path, 500, segment_bytes=5000)
-    (hole,) = [each for each in take_findings(log) if "missing" in each["what"]]
+    (hole,) = [each for each in log.take_findings() if "missing" in each["what"]]
     assert (hole["first_offset"], hole["end_offset"]) == (bases[2], bases[3])
     assert hole["file"] == segment_name(bases[3], ".log")
     assert log.log_end_offset == 500

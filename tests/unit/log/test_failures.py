@@ -11,8 +11,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from bowstring._native.log import LogError, open_files_max
-from tests.unit.log.batches import (
+from bowstring._native.log.partition_log import LogError, open_files_max
+from tests.support.log_batches import (
     NOW_MS,
     batch,
     crash,
@@ -117,7 +117,7 @@ def test_idle_logs_hold_no_file_open(tmp_path):
 CRASHING = """
 import os, sys
 from pathlib import Path
-from tests.unit.log.batches import fill, open_log
+from tests.support.log_batches import fill, open_log
 log = open_log(Path(sys.argv[1]), segment_bytes=5000)
 while True:
     fill(log, 1)

@@ -2,12 +2,13 @@
 
 import errno
 import random
+from typing import Any
 
 import pytest
 
-from bowstring._native.log import LogError
-from tests.unit.log import faults
-from tests.unit.log.batches import NOW_MS, batch, fill, headers, open_log
+from bowstring._native.log.partition_log import LogError
+from tests.support import faults
+from tests.support.log_batches import NOW_MS, batch, fill, headers, open_log
 
 
 def test_a_topic_deleted_during_its_flush(tmp_path):
@@ -77,7 +78,8 @@ OPERATIONS = [
 def acknowledged_until_it_fails(log, seed) -> list[tuple[int, bytes]]:
     """(base offset, value) of what append() took, idempotent producers and all that housekeeping does mixed in."""
     chance = random.Random(seed)
-    taken, sequences = [], {}
+    taken: list[Any] = []
+    sequences: dict[int, int] = {}
     for n in range(60):
         try:
             producer = chance.choice([-1, -1, 5, 6])

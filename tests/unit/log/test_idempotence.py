@@ -5,9 +5,9 @@ import time
 
 import pytest
 
-from bowstring._native.crc import crc32c
-from bowstring._native.log import LogError
-from tests.unit.log.batches import NOW_MS, batch, crash, fill, names, open_log, segment_name
+from bowstring._native.base.crc import crc32c
+from bowstring._native.log.partition_log import LogError
+from tests.support.log_batches import NOW_MS, batch, crash, fill, names, open_log, segment_name
 
 LAST = (1 << 31) - 1
 OUT_OF_ORDER, STALE_EPOCH, INVALID_TXN_STATE = 45, 47, 48
@@ -214,6 +214,32 @@ def test_a_restart_remembers_five_batches(tmp_path, ending):
     assert send_now(log, 7, producer_id=7) == 14
     assert send_now(log, 3, producer_id=7) == 6
     assert send_now(log, 2, producer_id=7) == -OUT_OF_ORDER  # the eighth has pushed it out
+
+
+@pytest.mark.parametrize("ending", ["closed", "crashed", "truncated"])
+@pytest.mark.parametrize("rolled_at", [(3,), (4, 5, 6), (7,)])
+def test_five_batches_are_remembered_across_segments(tmp_path, ending, rolled_at):
+    """A roll takes a snapshot, which knows one batch: the others are in segments before the active one."""
+    log = open_log(tmp_path)
+    for sequence in range(8):
+        if sequence in rolled_at:
+            log.roll()
+        if sequence < 7:
+            assert send_now(log, sequence) == sequence
+    if ending == "truncated":
+        send_now(log, 7)
+        log.flush()
+        log.truncate_to(7)
+    elif ending == "closed":
+        log.close()
+        log = open_log(tmp_path)
+    else:
+        crash(log)
+        log = open_log(tmp_path, clean=False)
+    for sequence in range(2, 7):
+        assert send_now(log, sequence) == sequence
+    assert send_now(log, 1) == -OUT_OF_ORDER
+    assert send_now(log, 7) == 7
 
 
 def test_batches_of_another_epoch_are_not_remembered(tmp_path):

@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 from bench.peers.install import kafka_classpath
-from tests.unit.log.batches import (
+from tests.support.log_batches import (
     NOW_MS,
     TRANSACTIONAL,
     batch,
@@ -18,6 +18,7 @@ from tests.unit.log.batches import (
     segment_name,
     time_entries,
 )
+from tests.support.waiting import HANG_S
 
 # Kafka 4.3.1's tool reports the first record of any segment that does not begin at 0 as following -1.
 HARMLESS = re.compile(r"\s*$|SLF4J|.*StatusLogger|.*log4j|Non-consecutive offsets in |  -1 is followed by ")
@@ -33,7 +34,7 @@ def dump():
             "java", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", classpath,
             "org.apache.kafka.tools.DumpLogSegments", *options, "--files", ",".join(str(path) for path in files),
         ]  # fmt: skip
-        ran = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=HANG_S, check=False)
         complaints = [line for line in ran.stderr.splitlines() if not HARMLESS.match(line)]
         assert ran.returncode == 0 and not complaints, ran.stderr[-3000:] + ran.stdout[-1000:]
         assert not re.search(r"Mismatch|corrupt|not found|out of order", ran.stdout, re.I)

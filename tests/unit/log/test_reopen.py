@@ -5,13 +5,13 @@ import shutil
 
 import pytest
 
-from bowstring._native.log import LogError
-from tests.unit.log.batches import (
+from bowstring._native.log.partition_log import LogError
+from tests.support.log_batches import (
     NOW_MS,
     batch,
     crash,
+    everything,
     fill,
-    headers,
     index_entries,
     names,
     offsets,
@@ -24,14 +24,6 @@ from tests.unit.log.batches import (
 def made(directory):
     directory.mkdir()
     return directory
-
-
-def everything(log):
-    data, position = b"", log.log_start_offset
-    while position < log.log_end_offset:
-        data += log.read(position, 1 << 30, "log_end")
-        position = headers(data)[-1].last_offset + 1
-    return data
 
 
 def test_clean_reopen_keeps_all_and_reads_little(tmp_path):

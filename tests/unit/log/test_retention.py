@@ -2,8 +2,8 @@
 
 import pytest
 
-from bowstring._native.log import LogError
-from tests.unit.log.batches import NOW_MS, batch, fill, names, offsets, open_files, open_log, segment_name
+from bowstring._native.log.partition_log import LogError
+from tests.support.log_batches import NOW_MS, batch, fill, names, offsets, open_files, open_log, segment_name
 
 DAY_MS = 86400000
 
@@ -123,7 +123,7 @@ def test_deleted_segments_give_their_files_back(tmp_path):
 
 def test_configure(tmp_path):
     log = filled(tmp_path)
-    from tests.unit.log.batches import CONFIG
+    from tests.support.log_batches import CONFIG
 
     log.configure(CONFIG | {"retention_bytes": 5000})
     assert len(log.apply_retention(NOW_MS)) == 8

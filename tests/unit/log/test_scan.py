@@ -5,8 +5,8 @@ import random
 
 import pytest
 
-from bowstring._native.log_scan import scan_file
-from tests.unit.log.batches import NOW_MS, batch, crash, fill, headers, open_log, segment_name
+from bowstring._native.log.scan import scan_file
+from tests.support.log_batches import NOW_MS, batch, crash, fill, headers, open_log, segment_name
 
 
 def written(tmp_path, sizes, records=3):
@@ -49,7 +49,7 @@ def test_batches_across_every_edge_of_the_window(tmp_path):
         (16, 9, "no batch header"),
         (8, 0x7F, "the file ends inside it"),
         (11, 1, "no batch header|CRC|inside"),
-        (23, 0xFF, "makes no sense"),
+        (23, 0xFF, "header is invalid"),
         (30, 0xEE, "CRC"),
         (-1, 0xEE, "CRC"),
     ],

@@ -2,8 +2,9 @@
 
 import threading
 
-from bowstring._native.log import LogError
-from tests.unit.log.batches import NOW_MS, batch, headers, open_log
+from bowstring._native.log.partition_log import LogError
+from tests.support.log_batches import NOW_MS, batch, headers, open_log
+from tests.support.waiting import HANG_S
 
 BATCHES = 1500
 
@@ -21,7 +22,7 @@ def run_all(*functions):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(120)
+        thread.join(HANG_S)
     if failures:
         raise failures[0]
 

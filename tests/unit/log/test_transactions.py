@@ -4,8 +4,8 @@ import struct
 
 import pytest
 
-from bowstring._native.log import LogError
-from tests.unit.log.batches import (
+from bowstring._native.log.partition_log import LogError
+from tests.support.log_batches import (
     NOW_MS,
     TRANSACTIONAL,
     batch,

@@ -79,6 +79,11 @@ def test_what_changes_nothing_writes_nothing():
         (THIS_BROKER, Change("log.retenton.ms", SET, "1"), Errors.INVALID_REQUEST),
         (ALL_BROKERS, Change("ssl.keystore.location", SET, "/k"), Errors.INVALID_REQUEST),
         (ALL_BROKERS, Change("log.retention.ms", SET, "x"), Errors.INVALID_REQUEST),
+        (ALL_BROKERS, Change("max.connections", SET, "100"), Errors.INVALID_CONFIG),
+        (THIS_BROKER, Change("listener.name.plaintext.max.connections", SET, "1"), Errors.INVALID_CONFIG),
+        (THIS_BROKER, Change("ssl.keystore.location", SET, "/k"), Errors.INVALID_CONFIG),
+        (THIS_BROKER, Change("sasl.enabled.mechanisms", APPEND, "PLAIN"), Errors.INVALID_CONFIG),
+        (THIS_BROKER, Change("authorizer.class.name", SET, "x"), Errors.INVALID_REQUEST),
         ((99, "x"), Change("a", SET, "1"), Errors.INVALID_REQUEST),
     ],
 )
@@ -86,6 +91,18 @@ def test_what_cannot_be_is_refused(resource, change, error):
     with pytest.raises(KafkaError) as caught:
         alter(image_with(), resource, change)
     assert caught.value.error is error
+
+
+def test_a_protection_that_is_not_there_is_refused_with_the_reason_and_can_be_taken_away():
+    with pytest.raises(
+        KafkaError, match=r"max\.connections=100 is not enforced: connections are not .* 2147483647"
+    ):
+        alter(image_with(), ALL_BROKERS, Change("max.connections", SET, "100"))
+    with pytest.raises(KafkaError, match=r"ssl\.key\.password=\[hidden\] is not enforced"):
+        alter(image_with(), THIS_BROKER, Change("ssl.key.password", SET, "s3cret"))
+    off = Change("max.connections", SET, "2147483647")
+    assert alter(image_with(), ALL_BROKERS, off) == {"max.connections": "2147483647"}
+    alter(image_with(), ALL_BROKERS, Change("max.connections", DELETE, None))
 
 
 def test_keys_named_twice_are_refused():

@@ -1,5 +1,7 @@
 """The image: what each record does to it, and that records survive their bytes."""
 
+from typing import Any
+
 import pytest
 
 from bowstring.engine.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, ClusterImage, MetadataError
@@ -33,7 +35,13 @@ DIRECTORY = b"d" * 16
 
 
 def partition(index: int, topic_id: bytes = ID, **fields) -> PartitionRecord:
-    facts = {"replicas": [1], "isr": [1], "leader": 1, "leader_epoch": 0, "partition_epoch": 0}
+    facts: dict[str, Any] = {
+        "replicas": [1],
+        "isr": [1],
+        "leader": 1,
+        "leader_epoch": 0,
+        "partition_epoch": 0,
+    }
     return PartitionRecord(partition_id=index, topic_id=topic_id, directories=[DIRECTORY], **(facts | fields))
 
 
@@ -117,12 +125,12 @@ def test_features_and_producer_ids():
     [
         (TopicRecord(name="a.b", topic_id=b"x" * 16), "created twice"),
         (TopicRecord(name="other", topic_id=ID), "created twice"),
-        (partition(0, b"y" * 16), "topic id that is not there"),
+        (partition(0, b"y" * 16), "unknown topic id"),
         (partition(5), "before its predecessors"),
-        (PartitionChangeRecord(partition_id=9, topic_id=ID), "changes but is not there"),
-        (RemoveTopicRecord(topic_id=b"z" * 16), "topic id that is not there"),
+        (PartitionChangeRecord(partition_id=9, topic_id=ID), "changes but does not exist"),
+        (RemoveTopicRecord(topic_id=b"z" * 16), "unknown topic id"),
         (BrokerRegistrationChangeRecord(broker_id=7), "not registered"),
-        (EndTransactionRecord(), "ends no transaction"),
+        (EndTransactionRecord(), "does not follow a transaction"),
     ],
     ids=lambda value: type(value).__name__ if not isinstance(value, str) else "",
 )

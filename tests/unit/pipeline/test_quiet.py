@@ -5,9 +5,10 @@ import subprocess
 import sys
 
 from bowstring.pipeline import quiet
+from tests.support.waiting import HANG_S
 
 CODE = """
-import subprocess, sys, time
+import subprocess, sys, threading
 from bowstring.pipeline.quiet import without_chatter
 with without_chatter():
     child = subprocess.Popen([sys.executable, "-c", '''
@@ -19,12 +20,16 @@ sys.stderr.write("later\\\\n")
 '''], stdin=subprocess.PIPE)
 print("our own", file=sys.stderr, flush=True)
 child.communicate()
-time.sleep(0.5)  # for the thread to pass on the last
+for thread in threading.enumerate():  # the last is still to be passed on
+    if thread.name == "spark-stderr":
+        thread.join()
 """
 
 
 def test_only_chatter_is_dropped():
-    ran = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, timeout=60, check=True)
+    ran = subprocess.run(
+        [sys.executable, "-c", CODE], capture_output=True, text=True, timeout=HANG_S, check=True
+    )
     assert sorted(ran.stderr.splitlines()) == ["an error", "later", "our own"]
 
 

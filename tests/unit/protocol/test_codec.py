@@ -6,11 +6,11 @@ import random
 import tracemalloc
 
 import pytest
-from declared_messages import all_messages, name_of, versions
 
+from bowstring._native.protocol.message_codec import decode_lazily
 from bowstring.engine.protocol import ProtocolError, decode, decode_prefix, encode
-from bowstring.engine.protocol.examples import example, request_seeds
 from bowstring.engine.protocol.frames import decode_request, decode_request_header
+from bowstring.engine.protocol.headers import ResponseHeader
 from bowstring.engine.protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasRequestEntryData,
@@ -21,7 +21,6 @@ from bowstring.engine.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
 )
 from bowstring.engine.protocol.messages.fetch import FetchRequest
-from bowstring.engine.protocol.messages.headers import ResponseHeader
 from bowstring.engine.protocol.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -33,6 +32,9 @@ from bowstring.engine.protocol.messages.produce import PartitionProduceData, Pro
 from bowstring.engine.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from bowstring.engine.protocol.records.cluster_metadata.nodes import BrokerEndpoint, RegisterBrokerRecord
 from bowstring.engine.protocol.records.cluster_metadata.settings import ClientQuotaRecord
+from tests.support.declared_messages import all_messages, name_of, versions
+from tests.support.example_messages import example, request_seeds
+from tests.support.reference_codec import uvarint
 
 
 def refused(call, *arguments):
@@ -193,13 +195,13 @@ class TestDecode:
             (9, "ffffffff0f", "elements"),
             (9, "ff", "varint"),
             (9, "02 00 00", "is null"),
-            (9, "02 05 61", "says it has 4 bytes"),
+            (9, "02 05 61", "has a length of 4 bytes"),
             (1, "00000001 fffe", "negative length"),
-            (1, "00000001 7fff 61", "says it has 32767 bytes"),
-            (9, "00 01 00 00 ff", "cut short"),
-            (9, "00 01 00 00 01 05", "cut short"),
-            (9, "00 01 00 00 01 05 04 61", "says it has 4 bytes"),
-            (9, "00 01 00 00 02 05 00 05 00", "comes twice"),
+            (1, "00000001 7fff 61", "has a length of 32767 bytes"),
+            (9, "00 01 00 00 ff", "truncated"),
+            (9, "00 01 00 00 01 05", "truncated"),
+            (9, "00 01 00 00 01 05 04 61", "has a size of 4 bytes"),
+            (9, "00 01 00 00 02 05 00 05 00", "appears twice"),
         ],
     )
     def test_bad_numbers(self, version, data, reason):
@@ -218,12 +220,13 @@ class TestDecode:
         good = b"\x01\x00\x04\x04abc"
         assert data.endswith(good)
         body = data[: -len(good)]
-        assert "bytes too many" in refused(decode, FetchRequest, 18, body + b"\x01\x00\x05\x04abc\x00").reason
+        assert "extra bytes" in refused(decode, FetchRequest, 18, body + b"\x01\x00\x05\x04abc\x00").reason
         assert (
-            "says it has 3 bytes" in refused(decode, FetchRequest, 18, body + b"\x01\x00\x03\x04abc").reason
+            "has a length of 3 bytes"
+            in refused(decode, FetchRequest, 18, body + b"\x01\x00\x03\x04abc").reason
         )
         twice = body + b"\x02\x00\x04\x04abc\x00\x04\x04abc"
-        assert "comes twice" in refused(decode, FetchRequest, 18, twice).reason
+        assert "appears twice" in refused(decode, FetchRequest, 18, twice).reason
 
     def test_nothing_is_allocated_for_a_length_that_cannot_be(self):
         tracemalloc.start()
@@ -286,3 +289,38 @@ class TestInstances:
         message.unknown_tags = {1000: b"kept"}
         assert copy.copy(message) == message
         assert copy.copy(message).unknown_tags == {1000: b"kept"}
+
+
+class TestBounds:
+    """As Kafka has them since 4.4: an element takes far more memory than its bytes."""
+
+    def test_a_million_elements(self):
+        topics = b"\x00" * 2  # of each: an empty name, no partitions
+        most = (1_000_000).to_bytes(4, "big") + topics * 1_000_000
+        assert len(decode(MetadataRequest, 0, most).topics) == 1_000_000
+        more = (1_000_001).to_bytes(4, "big") + topics * 1_000_001
+        for read in (decode, decode_lazily):
+            message = str(refused(read, MetadataRequest, 0, more))
+            assert "1000001 elements, at most 1000000 are allowed" in message
+
+    def test_ten_thousand_tags(self):
+        def tagged(count):
+            tags = b"".join(uvarint(1000 + i) + b"\x00" for i in range(count))
+            return b"\x01\x00\x00" + uvarint(count) + tags  # no topics, two flags
+
+        most = tagged(10_000)
+        assert len(decode(MetadataRequest, 12, most).unknown_tags) == 10_000
+        for read in (decode, decode_lazily):
+            message = str(refused(read, MetadataRequest, 12, tagged(10_001)))
+            assert "10001 tagged fields, at most 10000 are allowed" in message
+
+    def test_a_large_array_is_decoded_as_it_is_gone_through(self):
+        data = encode(MetadataRequest(topics=[MetadataRequestTopic(name=f"t{i}") for i in range(200_000)]), 8)
+        tracemalloc.start()
+        try:
+            request = decode_lazily(MetadataRequest, 8, data)
+            assert sum(len(topic.name) for topic in request.topics) > 200_000
+            assert len(request.topics) == 200_000
+            assert tracemalloc.get_traced_memory()[1] < 100_000
+        finally:
+            tracemalloc.stop()

@@ -5,17 +5,15 @@ import json
 import random
 
 import pytest
-from declared_messages import all_messages, name_of, versions
-from java_echo import java_echo
 
 from bowstring.engine.errors import Errors
 from bowstring.engine.protocol import encode, format_uuid
-from bowstring.engine.protocol.examples import example
 from bowstring.engine.protocol.schema import ARRAY, BYTES, RECORDS, STRUCT, UUID, fields_of
+from tests.support.declared_messages import all_messages, name_of, versions
+from tests.support.example_messages import example
+from tests.support.java_echo import java_echo
 
 EXAMPLES = 6
-LACKING = {("ApiVersionsRequest", 5), ("ApiVersionsResponse", 5)}
-"""Declared here, and not in Kafka 4.3.1: version 5 came with KIP-1242, after it."""
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +23,6 @@ def answers():
         (declared.__name__, version, instance)
         for declared in all_messages()
         for version in versions(declared)
-        if (declared.__name__, version) not in LACKING
         for seed in range(EXAMPLES)
         for instance in [declared() if seed == 0 else example(declared, version, random.Random(seed))]
     ]
@@ -47,12 +44,6 @@ def test_same_bytes_and_values(declared, answers):
             written, _, text = reply.partition(" ")
             assert written == data.hex(), f"version {version}: {instance} is {reply}"
             check_values(instance, json.loads(text), version)
-
-
-def test_what_java_lacks():
-    """Once Kafka knows these too, the exceptions must go."""
-    lines = [f"{name} {version} 0000000000000000" for name, version in sorted(LACKING)]
-    assert all(reply.startswith("!") for reply in java_echo(lines))
 
 
 def check_values(struct, theirs, version):

@@ -3,10 +3,8 @@
 import random
 
 import pytest
-from declared_messages import versions
 
 from bowstring.engine.protocol import ProtocolError, encode
-from bowstring.engine.protocol.examples import example
 from bowstring.engine.protocol.records import (
     CLUSTER_METADATA,
     CONSUMER_OFFSETS,
@@ -25,6 +23,8 @@ from bowstring.engine.protocol.records.control_batch import (
 from bowstring.engine.protocol.records.coordinator import decode_key, decode_record, encode_key, encode_value
 from bowstring.engine.protocol.records.metadata_frame import decode_metadata_record, encode_metadata_record
 from bowstring.engine.protocol.records.offsets import OffsetCommitKey, OffsetCommitValue
+from tests.support.declared_messages import versions
+from tests.support.example_messages import example
 
 
 def test_an_offset_commit_as_it_lies_in_the_log():
@@ -103,8 +103,8 @@ def test_every_metadata_record():
     ("data", "reason"),
     [
         (b"", "ends here"),
-        (b"\x00\x02\x00", "only 1 is known"),
-        (b"\x01\x63\x00", "99 is no record"),
+        (b"\x00\x02\x00", "only 1 is supported"),
+        (b"\x01\x63\x00", "99 is not a record"),
         (b"\x01\x02", "ends here"),
         (b"\x01\x02\x07", "versions 0 to 0"),
         (b"\x01\xff\xff\xff\x01", "more than 3 bytes"),

@@ -32,5 +32,5 @@ def test_not_null():
     "text", ["", "a", "a INT b INT", "a COLOUR", "a ARRAY<INT", "a INT,", "(a INT)", "a INT $"]
 )
 def test_what_is_no_ddl(text):
-    with pytest.raises(ConfigError, match="no DDL"):
+    with pytest.raises(ConfigError, match="not valid DDL"):
         parse_ddl(text)

@@ -1,11 +1,16 @@
 """Options of the Spark source and sink, as the Python engine reads them."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from bowstring.clients.errors import ConfigError
 from bowstring.clients.records import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
+from bowstring.spark.option_names import OURS, SPARKS, check_names, table_options
 from bowstring.spark.options import OffsetLimit, duration_ms, read_options, shape, write_options
 
+ROOT = Path(__file__).resolve().parents[3]
 BASE = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "a, b"}
 
 
@@ -142,3 +147,61 @@ def test_shape_asks_for_nothing_else():
     found = shape({"COLUMNS": "Value, offset", "includeHeaders": "true", "value.format": "json"})
     assert found.columns == ("value", "offset") and found.include_headers
     assert found.value_options == {"format": "json"}
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("startingOffset", "startingOffsets"),
+        ("STARTINGOFFSET", "startingOffsets"),
+        ("failOnDataloss ", "failOnDataLoss"),
+        ("subscribed", "subscribe"),
+        ("maxOffsetPerTrigger", "maxOffsetsPerTrigger"),
+        ("value.shcema", "value.schema"),
+        ("topics", "topic"),
+        ("bootstrap.servers", "kafka.bootstrap.servers"),
+        ("bootstrap_servers", "kafka.bootstrap.servers"),
+        ("isolation.level", "kafka.isolation.level"),
+        ("kafka_group_id", "kafka.group.id"),
+    ],
+)
+def test_an_unknown_name_is_refused_and_the_nearest_named(name, near):
+    said = f"option {name} is not known: did you mean {near}?"
+    for read in (
+        lambda given: read_options(given, streaming=False),
+        lambda given: read_options(given, streaming=True),
+        shape,
+        lambda given: write_options({**given, "topic": "t"}),
+    ):
+        with pytest.raises(ConfigError) as raised:
+            read({**BASE, name: "x"})
+        assert str(raised.value) == said
+
+
+def test_an_unknown_name_that_is_like_none():
+    with pytest.raises(
+        ConfigError, match=r"option rowsPerSecond is not known: there are assign, .*kafka\.\*"
+    ):
+        options(rowsPerSecond="5")
+
+
+def test_names_of_kafkas_clients_of_spark_and_of_the_other_side_pass():
+    names = ["kafka.nobody.knows", "path", "paths", "checkpointLocation", "queryName", "_anything"]
+    check_names(["TOPIC", "startingOffsets", *names])
+    table = {"provider": "bowstring", "team": "x", "option.subscribe": "t", "subscribe": "t"}
+    check_names(table)
+    assert table_options(table) == {"subscribe": "t"}
+    with pytest.raises(ConfigError, match="option subscrib is not known: did you mean subscribe"):
+        check_names({**table, "option.subscrib": "t"})
+
+
+def test_both_engines_and_the_documentation_have_the_same_names():
+    java = (ROOT / "python/bowstring/spark/java/bowstring/spark/OptionNames.java").read_text()
+    lists = re.findall(r"= (?:List|Set)\.of\(([^;]*)\);", java)
+    assert [tuple(re.findall(r'"([^"]+)"', each)) for each in lists[:1]] == [OURS]
+    assert set(re.findall(r'"([^"]+)"', lists[1])) == SPARKS
+    written = "".join(
+        (ROOT / "docs" / "guide" / f"{name}.md").read_text() for name in ("spark", "typed-values")
+    )
+    # `fused` is what bowstring.spark.read() passes on to the tasks.
+    assert [name for name in OURS if name != "fused" and name not in written] == []

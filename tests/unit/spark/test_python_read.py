@@ -16,6 +16,7 @@ from bowstring.spark.offsets import DataLossError
 from bowstring.spark.options import read_options
 from bowstring.spark.ranges import OffsetRange
 from bowstring.spark.row_schema import arrow_schema, spark_schema
+from tests.support.waiting import HANG_S
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +27,7 @@ def servers():
         with bowstring.Producer(broker.bootstrap_servers) as producer:
             for number in range(1_000):
                 producer.send("t", b"%d" % number, partition=number % 2)
-            producer.flush(10)
+            producer.flush(HANG_S)
         yield broker.bootstrap_servers
 
 
@@ -41,21 +42,21 @@ def offsets(batches):
 def test_connections_are_kept_between_tasks(servers):
     asked = options(servers, columns="offset")
     wanted = spark_schema(asked.shape)
-    python_read._left.clear()
+    python_read.kept_consumers.clear()
     assert offsets(python_read.read_range(asked, wanted, OffsetRange("t", 0, 10, 20))) == list(range(10, 20))
-    (consumer,) = python_read._left.values()
+    (consumer,) = python_read.kept_consumers.values()
     assert offsets(python_read.read_range(asked, wanted, OffsetRange("t", 1, 490, 500))) == list(
         range(490, 500)
     )
-    assert list(python_read._left.values()) == [consumer]
+    assert list(python_read.kept_consumers.values()) == [consumer]
     # A task that ends early leaves nothing behind.
     begun = python_read.read_range(asked, wanted, OffsetRange("t", 0, 0, 500))
     assert next(begun).num_rows
     begun.close()
-    assert not python_read._left
+    assert not python_read.kept_consumers
     with pytest.raises(UnknownTopicError):
         list(python_read.read_range(asked, wanted, OffsetRange("gone", 0, 0, 5)))
-    assert not python_read._left
+    assert not python_read.kept_consumers
 
 
 def test_exactly_the_columns_wanted(servers):
@@ -103,7 +104,7 @@ def test_what_retention_took_meanwhile(servers):
     with bowstring.Admin(servers) as admin:
         admin.delete_records({TopicPartition("t", 1): 100})
     wanted = spark_schema(options(servers, columns="offset").shape)
-    with pytest.raises(DataLossError, match="offset 50 of t-1 is gone, the log begins at 100"):
+    with pytest.raises(DataLossError, match="offset 50 of t-1 was deleted: the log begins at 100"):
         list(python_read.read_range(options(servers), wanted, OffsetRange("t", 1, 50, 120)))
     bold = options(servers, failOnDataLoss="false")
     assert offsets(python_read.read_range(bold, wanted, OffsetRange("t", 1, 50, 120))) == list(

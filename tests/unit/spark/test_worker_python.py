@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from bowstring.spark import worker_python
 from bowstring.spark.worker_python import LAUNCHED_VARIABLE, LAUNCHER, PYTHON_VARIABLE, choose_worker_python
 
 SPARK_HOME = Path(sysconfig.get_path("purelib"), "pyspark")
@@ -62,7 +61,7 @@ def test_what_the_user_has_chosen_stays(environment):
     assert LAUNCHED_VARIABLE not in environment
 
 
-def test_another_spark_keeps_its_own_pyspark(environment, monkeypatch):
-    monkeypatch.setattr(worker_python, "_is_spark_installed_here", lambda: False)
+def test_another_spark_keeps_its_own_pyspark(environment, tmp_path):
+    environment["SPARK_HOME"] = str(tmp_path)
     choose_worker_python("local[2]")
     assert environment[PYTHON_VARIABLE] == sys.executable

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 import bowstring
+from tests.support.waiting import HANG_S
 
 
 def test_bad_values_go_to_a_topic():
@@ -50,7 +51,9 @@ def test_a_missing_package_names_its_extra(name, package, extra):
         "except bowstring.ClientError as error:\n"
         "    print(error)\n"
     )
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    ran = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=HANG_S, check=True
+    )
     assert f"pip install 'bowstring[{extra}]'" in ran.stdout
 
 
@@ -65,9 +68,9 @@ def test_the_consumer_decodes_keys_and_values():
             producer.send("typed", b"?", key=b'{"id":9}', partition=0).result()
         with bowstring.Consumer(servers, auto_offset_reset="earliest", value=form, key=form) as consumer:
             consumer.assign([("typed", 0)])
-            batch = consumer.poll_arrow(columns=["offset", "key", "value"], timeout=10)
+            batch = consumer.poll_arrow(columns=["offset", "key", "value"], timeout=HANG_S)
             while batch.num_rows < 6:
-                more = consumer.poll_arrow(columns=["offset", "key", "value"], timeout=10)
+                more = consumer.poll_arrow(columns=["offset", "key", "value"], timeout=HANG_S)
                 batch = pa.concat_batches([batch, more])
             assert batch.schema == consumer.arrow_schema(columns=["offset", "key", "value"])
             assert batch.schema.names == ["offset", "key", "key_error", "value", "value_error"]

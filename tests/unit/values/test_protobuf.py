@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import itertools
 import random
 from typing import Any
@@ -13,111 +12,13 @@ from google.protobuf.message import DecodeError
 
 import bowstring
 from bowstring.values.errors import ValueEncodeError, ValueSchemaError
-from tests.unit.values.messages import FILES, REPEATED, Deep, Keyed, M, Old, Tree
-
-RANGES = {
-    3: (-(2**63), 2**63 - 1),
-    4: (0, 2**64 - 1),
-    5: (-(2**31), 2**31 - 1),
-    6: (0, 2**64 - 1),
-    7: (0, 2**32 - 1),
-    13: (0, 2**32 - 1),
-    15: (-(2**31), 2**31 - 1),
-    16: (-(2**63), 2**63 - 1),
-    17: (-(2**31), 2**31 - 1),
-    18: (-(2**63), 2**63 - 1),
-}
-MAPS = ("mp", "mm", "me")
-
-
-def random_message(r: random.Random) -> Any:
-    message = M()
-
-    def often() -> bool:
-        return r.random() < 0.6
-
-    def fill(inner: Any) -> None:
-        if often():
-            inner.x = r.randint(-5, 5)
-        inner.s.extend("ab"[: r.randint(0, 2)] for _ in range(r.randint(0, 2)))
-        if often():
-            inner.big = r.randint(-(2**40), 2**40)
-
-    for kind, (least, most) in RANGES.items():
-        if often():
-            setattr(message, f"f{kind}", r.choice([0, 1, least, most, r.randint(least, most)]))
-    singles = {"f1": r.random(), "f2": float(r.randint(-9, 9)), "f8": often(), "f9": "é" * r.randint(0, 3)}
-    singles |= {"f12": r.randbytes(2), "e": r.choice([0, 1, 7, 99, -3]), "opt": r.choice([0, 4])}
-    for name, value in singles.items():
-        if often():
-            setattr(message, name, value)
-    makers = {1: r.random, 8: often, 9: lambda: "q" * r.randint(0, 2), 14: lambda: r.choice([0, 1, 7, 5])}
-    for kind in REPEATED:
-        make = makers.get(kind, lambda: r.randint(0, 99))
-        getattr(message, f"r{kind}").extend(make() for _ in range(r.choice([0, 0, 1, 3])))
-    if often():
-        message.inner.SetInParent()
-        fill(message.inner)
-    for _ in range(r.choice([0, 2])):
-        fill(message.inners.add())
-    choice = r.randint(0, 3)
-    if choice == 1:
-        message.c1 = "c"
-    elif choice == 2:
-        fill(message.c2)
-        message.c2.SetInParent()
-    elif choice == 3:
-        message.c3 = 0
-    for i in range(r.choice([0, 2])):
-        message.mp[f"k{i}"] = r.choice([0, 5])
-        fill(message.mm[f"k{i}"])
-        message.me[f"k{i}"] = r.choice([0, 7])
-    if often():
-        message.ts.seconds, message.ts.nanos = r.randint(-(10**9), 10**10), r.randint(0, 999999) * 1000
-        message.wi.value = r.choice([0, 5])
-        message.ws.value = r.choice(["", "w"])
-        sign = r.choice([-1, 1])
-        message.du.seconds, message.du.nanos = sign * r.randint(0, 100), sign * r.randint(0, 999999) * 1000
-    return message
-
-
-def plain_value(field: Any, value: Any) -> Any:
-    if field.enum_type is not None:
-        known = field.enum_type.values_by_number.get(value)
-        return known.name if known else str(value)
-    if field.message_type is None:
-        return value
-    name = field.message_type.full_name
-    if name in ("google.protobuf.Timestamp", "google.protobuf.Duration"):
-        span = dt.timedelta(seconds=value.seconds, microseconds=value.nanos // 1000)
-        return dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + span if name.endswith("Timestamp") else span
-    return value.value if name.startswith("google.protobuf.") else plain(value)
-
-
-def plain(message: Any) -> dict[str, Any]:
-    """A message as the protobuf package reads it, in the form of Arrow's rows."""
-    row: dict[str, Any] = {}
-    for field in message.DESCRIPTOR.fields:
-        value = getattr(message, field.name)
-        if field.name in MAPS:
-            of = field.message_type.fields_by_name["value"]
-            row[field.name] = {key: plain_value(of, each) for key, each in value.items()}
-        elif field.is_repeated:
-            row[field.name] = [plain_value(field, each) for each in value]
-        elif field.has_presence and not message.HasField(field.name):
-            row[field.name] = None
-        else:
-            row[field.name] = plain_value(field, value)
-    return row
+from tests.support.protobuf_messages import FILES, Deep, Keyed, M, Old, Tree
+from tests.support.protobuf_values import MAPS, MESSAGES, VALUES, plain
 
 
 def rows_of(structs: pa.StructArray) -> list[Any]:
     rows = structs.to_pylist()
     return [row and {name: dict(v) if name in MAPS else v for name, v in row.items()} for row in rows]
-
-
-MESSAGES = [random_message(random.Random(seed)) for seed in range(300)]
-VALUES = [message.SerializeToString() for message in MESSAGES]
 
 
 def test_every_type_and_the_way_back():
@@ -243,19 +144,19 @@ def test_proto2_groups_presence_and_closed_enums():
     }
     empty = {"n": None, "kind": None, "g": None, "gs": [], "unpacked": []}
     assert structs.to_pylist() == [full, empty, empty, {**empty, "kind": "ONE"}, None, None]
-    assert "a group does not end" in errors[4].as_py() and "has not begun" in errors[5].as_py()
+    assert "a group does not end" in errors[4].as_py() and "without having begun" in errors[5].as_py()
     assert Old.FromString(form.encode(structs[:1])[0].as_py()) == message
 
 
 @pytest.mark.parametrize(
     ("value", "reason"),
     [
-        (b"\x00", "no field has such a number"),
-        (b"\x0f", "no wire type"),
+        (b"\x00", "a field number is out of range"),
+        (b"\x0f", "an unknown wire type"),
         (b"\x18\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "more than ten bytes"),
-        (b"\x18", "ends too soon"),
-        (b"\x09\x00", "ends too soon in f1"),
-        (b"\x4a\x05a", "a length goes beyond"),
+        (b"\x18", "is truncated"),
+        (b"\x09\x00", "is truncated in f1"),
+        (b"\x4a\x05a", "a length exceeds"),
         (b"\x4a\x01\xff", "not UTF-8 in f9"),
         (b"\xf3\x3f" * 150, "more than 100 deep"),
     ],
@@ -271,14 +172,14 @@ def test_confluent_framing():
     assert value == b"\0\0\0\0\x03\x04\x02\x06\x08\x05"  # two indexes: the file's second message, its fourth
     structs, errors = form.decode(pa.array([value, b"\0\0\0\0\x03\0\x08\x05", b"\x08\x05"]))
     assert structs.to_pylist() == [{"v": 5}, None, None]
-    assert "another message" in errors[1].as_py() and "not framed" in errors[2].as_py()
+    assert "another message" in errors[1].as_py() and "lacks Confluent" in errors[2].as_py()
 
 
 def test_encode_says_what_does_not_fit():
     form = bowstring.Protobuf(M)
     enums = pa.table({"e": ["GREEN", "99", "-3", None]})
     assert [M.FromString(v.as_py()).e for v in form.encode(enums)] == [1, 99, -3, 0]
-    with pytest.raises(ValueEncodeError, match="row 1, e: no name of the enum"):
+    with pytest.raises(ValueEncodeError, match="row 1, e: the text is not a name of the enum"):
         form.encode(pa.table({"e": ["RED", "PINK"]}))
     with pytest.raises(ValueEncodeError, match="row 0, r9: null in a repeated field"):
         form.encode(pa.table({"r9": [["a", None]]}))

@@ -1,1 +1,1 @@
-"""The records of __cluster_metadata, by subject."""
+"""Declares the records of __cluster_metadata, by subject."""

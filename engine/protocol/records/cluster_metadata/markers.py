@@ -1,4 +1,4 @@
-"""Records of __cluster_metadata that carry no state of their own: transactions, no-op, migration."""
+"""Declares records of __cluster_metadata without state of their own: transactions, no-op, migration."""
 
 from __future__ import annotations
 

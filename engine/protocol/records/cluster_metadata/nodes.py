@@ -1,4 +1,4 @@
-"""Brokers and controllers in __cluster_metadata."""
+"""Declares the records of brokers and controllers in __cluster_metadata."""
 
 from __future__ import annotations
 

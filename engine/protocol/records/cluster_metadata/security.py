@@ -1,4 +1,4 @@
-"""Access control, SCRAM credentials and delegation tokens in __cluster_metadata."""
+"""Declares the records of access control, SCRAM credentials and delegation tokens in __cluster_metadata."""
 
 from __future__ import annotations
 

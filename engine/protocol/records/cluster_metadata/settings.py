@@ -1,4 +1,4 @@
-"""Configs, quotas, features and producer id blocks in __cluster_metadata."""
+"""Declares the records of configs, quotas, features and producer id blocks in __cluster_metadata."""
 
 from __future__ import annotations
 

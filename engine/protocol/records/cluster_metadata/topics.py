@@ -1,4 +1,4 @@
-"""Topics and partitions in __cluster_metadata."""
+"""Declares the records of topics and partitions in __cluster_metadata."""
 
 from __future__ import annotations
 

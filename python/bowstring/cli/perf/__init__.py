@@ -1,4 +1,4 @@
-"""`bowstring perf`: produce, consume, latency; the lines are those of Kafka's own tools."""
+"""Implements `bowstring perf`: produce, consume, latency, with the output of Kafka's own tools."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import typer
 from bowstring.cli.perf import consume, latency, produce
 
 app = typer.Typer(
-    help="Measure a cluster as kafka-producer-perf-test, kafka-consumer-perf-test and EndToEndLatency do.",
+    help="Measure a cluster like kafka-producer-perf-test, kafka-consumer-perf-test and EndToEndLatency.",
     no_args_is_help=True,
 )
 app.command("produce")(produce.produce)

@@ -1,4 +1,4 @@
-"""`bowstring perf consume`: kafka-consumer-perf-test over undecoded batches."""
+"""Implements `bowstring perf consume`: kafka-consumer-perf-test on undecoded batches."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bowstring.cli.options import BOOTSTRAP_DEFAULT, Bootstrap, Json
 from bowstring.cli.output import print_json
 
 if TYPE_CHECKING:
-    from bowstring.clients.consumer import Consumer
+    from bowstring.clients.consumer.consumer import Consumer
 
 HEADER_TAIL = "data.consumed.in.MB, MB.sec, data.consumed.in.nMsg, nMsg.sec"
 FETCH_TAIL = ", rebalance.time.ms, fetch.time.ms, fetch.MB.sec, fetch.nMsg.sec"
@@ -26,7 +26,7 @@ POLL_S = 0.1
 
 
 class Progress:
-    """What was read, and how long the group took to share out partitions."""
+    """Records read, and time spent in rebalances."""
 
     def __init__(self) -> None:
         self.started_ms = time.time() * 1000
@@ -38,17 +38,17 @@ class Progress:
         self.window_records = self.window_bytes = 0
 
     def revoked(self, _: Any) -> None:
-        """The group rebalances."""
+        """Notes the start of a rebalance."""
         self._joining_since = time.time() * 1000
 
     def assigned(self, _: Any) -> None:
-        """The group gave out its partitions."""
+        """Notes the end of a rebalance."""
         took_ms = time.time() * 1000 - self._joining_since
         self.rebalance_ms += took_ms
         self.round_rebalance_ms += took_ms
 
     def window_line(self) -> str:
-        """A detailed line of what came since the last."""
+        """Returns a detailed line for the records since the last one."""
         now = time.time() * 1000
         elapsed = now - self.window_ms
         records, size = self.records - self.window_records, (self.bytes - self.window_bytes) / 2**20
@@ -64,7 +64,7 @@ class Progress:
         return line
 
     def totals(self) -> dict[str, Any]:
-        """The closing line's figures, by the header's names."""
+        """Returns the figures of the last line, by the header's names."""
         end = time.time() * 1000
         elapsed_s = max(end - self.started_ms, 0.001) / 1000
         fetch_ms = max(end - self.started_ms - self.rebalance_ms, 0.001)
@@ -84,31 +84,29 @@ class Progress:
 
 
 def _time(milliseconds: float) -> str:
-    """Local time as Kafka's tool prints it: yyyy-MM-dd HH:mm:ss:SSS."""
+    """Formats local time like Kafka's tool: yyyy-MM-dd HH:mm:ss:SSS."""
     moment = datetime.fromtimestamp(milliseconds / 1000)
     return f"{moment:%Y-%m-%d %H:%M:%S}:{moment.microsecond // 1000:03d}"
 
 
 def consume(
     topic: Annotated[str, typer.Option("--topic", help="Read this topic.")],
-    num_records: Annotated[int, typer.Option("--num-records", "--messages", min=1, help="How many records.")],
+    num_records: Annotated[
+        int, typer.Option("--num-records", "--messages", min=1, help="Number of records.")
+    ],
     group: Annotated[str | None, typer.Option("--group", help="Default perf-consumer-<random>.")] = None,
-    from_latest: Annotated[
-        bool, typer.Option("--from-latest", help="Without a stored offset begin at the end.")
-    ] = False,
+    from_latest: Annotated[bool, typer.Option("--from-latest", help="Without offset: from the end.")] = False,
     fetch_size: Annotated[
         int, typer.Option("--fetch-size", help="Bytes per partition and fetch.")
     ] = 1_048_576,
     timeout_ms: Annotated[
-        int, typer.Option("--timeout", help="Milliseconds without a record after which to give up.")
+        int, typer.Option("--timeout", help="Give up after this many milliseconds without a record.")
     ] = 10_000,
     reporting_interval: Annotated[
         int, typer.Option("--reporting-interval", min=1, help="Milliseconds between detailed lines.")
     ] = 5_000,
-    show_detailed_stats: Annotated[
-        bool, typer.Option("--show-detailed-stats", help="A line every --reporting-interval.")
-    ] = False,
-    hide_header: Annotated[bool, typer.Option("--hide-header", help="No line of names.")] = False,
+    show_detailed_stats: Annotated[bool, typer.Option("--show-detailed-stats", help="More lines.")] = False,
+    hide_header: Annotated[bool, typer.Option("--hide-header", help="Do not print the header.")] = False,
     command_property: Annotated[
         list[str], typer.Option("--command-property", metavar="NAME=VALUE", help="E.g. check.crcs=false.")
     ] = [],  # noqa: B006 - typer copies it
@@ -119,9 +117,10 @@ def consume(
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
     json: Json = False,
 ) -> None:
-    """Consume records as fast as they come and print rates."""
-    from bowstring.cli.perf.properties import CONSUMER, client_arguments
-    from bowstring.clients.consumer import Consumer
+    """Consume records as fast as possible and print rates."""
+    from bowstring.cli.perf.properties import properties
+    from bowstring.clients.config.client import CONSUMER
+    from bowstring.clients.consumer.consumer import Consumer
 
     arguments: dict[str, Any] = {
         "bootstrap_servers": bootstrap,
@@ -130,7 +129,7 @@ def consume(
         "auto_offset_reset": "latest" if from_latest else "earliest",
         "max_partition_fetch_bytes": fetch_size,
     }
-    arguments |= client_arguments(CONSUMER, command_config, command_property)
+    arguments |= CONSUMER.arguments(properties(command_config, command_property))
     if not hide_header and not json:
         head = "time, threadId, " if show_detailed_stats else "start.time, end.time, "
         print(head + HEADER_TAIL + FETCH_TAIL, flush=True)
@@ -153,8 +152,8 @@ def consume(
 def _read(
     consumer: Consumer, progress: Progress, num_records: int, timeout_ms: int, line_every_ms: int | None
 ) -> None:
-    """Reads until there are enough, or none came for `timeout_ms`."""
-    from bowstring._native.client import payload_bytes
+    """Reads `num_records` records, or until none arrives for `timeout_ms`."""
+    from bowstring._native.record.decode import payload_bytes
 
     last = time.monotonic()
     while progress.records < num_records:

@@ -1,4 +1,4 @@
-"""`bowstring perf latency`: Kafka's EndToEndLatency, one record after the other."""
+"""Implements `bowstring perf latency`: Kafka's EndToEndLatency, one record after another."""
 
 from __future__ import annotations
 
@@ -18,36 +18,43 @@ PROGRESS_EVERY = 1000
 
 
 def percentile(ordered: list[int], share: float) -> int:
-    """The value at this share of an ordered list."""
+    """Returns the value at this share of an ordered list."""
     return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
 
 
 def latency(
-    topic: Annotated[str, typer.Option("--topic", help="Is created when it is not there.")],
-    num_records: Annotated[int, typer.Option("--num-records", min=1, help="How many records.")],
-    record_size: Annotated[int, typer.Option("--record-size", min=1, help="Bytes of a record.")] = 100,
+    topic: Annotated[str, typer.Option("--topic", help="Created if it does not exist.")],
+    num_records: Annotated[int, typer.Option("--num-records", min=1, help="Number of records.")],
+    record_size: Annotated[
+        int, typer.Option("--record-size", min=1, help="Size of a record in bytes.")
+    ] = 100,
     producer_acks: Annotated[str, typer.Option("--producer-acks", help="1 or all.")] = "1",
-    warmup: Annotated[int, typer.Option("--warmup", min=0, help="Send so many first, unmeasured.")] = 0,
+    warmup: Annotated[
+        int, typer.Option("--warmup", min=0, help="Send this many records first without measuring.")
+    ] = 0,
     command_config: Annotated[
         Path | None, typer.Option("--command-config", exists=True, help="Properties file.")
     ] = None,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
     json: Json = False,
 ) -> None:
-    """Send a record, wait until a consumer has it, and again: print how long that takes."""
-    from bowstring.cli.perf.properties import CONSUMER, PRODUCER, client_arguments
-    from bowstring.clients.consumer import Consumer
-    from bowstring.clients.producer import Producer
+    """Send records one at a time, wait until a consumer gets each, and print the latency."""
+    from bowstring.cli.perf.properties import shared_arguments
+    from bowstring.clients.config.client import CONSUMER
+    from bowstring.clients.consumer.consumer import Consumer
+    from bowstring.clients.producer.config import PRODUCER
+    from bowstring.clients.producer.producer import Producer
 
     if producer_acks not in ("1", "all"):
         raise typer.BadParameter(
             "latency needs acknowledgements: give 1 or all", param_hint="--producer-acks"
         )
-    common = client_arguments(PRODUCER | CONSUMER, command_config, [])
+    sending, reading = shared_arguments(command_config, PRODUCER, CONSUMER)
+    sending |= {"acks": producer_acks, "linger_ms": 0}
     _create(bootstrap, topic, json)
     with (
-        Producer(**{"bootstrap_servers": bootstrap, **common}, acks=producer_acks, linger_ms=0) as producer,
-        Consumer(**{"bootstrap_servers": bootstrap, **common}) as consumer,
+        Producer(**{"bootstrap_servers": bootstrap, **sending}) as producer,
+        Consumer(**{"bootstrap_servers": bootstrap, **reading}) as consumer,
     ):
         consumer.assign(consumer.partitions_for(topic))
         consumer.seek_to_end()
@@ -65,7 +72,7 @@ def latency(
 
 
 def _create(bootstrap: str, topic: str, quiet: bool) -> None:
-    from bowstring.clients.admin import Admin
+    from bowstring.clients.admin.admin import Admin
 
     with Admin(bootstrap) as admin:
         if topic in admin.topics(internal=True):
@@ -78,7 +85,7 @@ def _create(bootstrap: str, topic: str, quiet: bool) -> None:
         try:
             admin.create_topic(topic, 1, 1)
         except TopicExistsError:
-            return  # somebody was quicker
+            return  # another client created it first
 
 
 def _round(producer: Any, consumer: Any, topic: str, rng: random.Random, size: int) -> int:
@@ -90,9 +97,9 @@ def _round(producer: Any, consumer: Any, topic: str, rng: random.Random, size: i
     if not records:
         raise ClientTimeoutError(f"poll() timed out before finding a result (timeout:[{POLL_TIMEOUT_S:g} s])")
     if records[0].value != message:
-        raise ClientError("the record read is not the one sent: does somebody else write to this topic?")
+        raise ClientError("the record read is not the one sent: stop other producers of this topic")
     if len(records) != 1:
-        raise ClientError(f"only one record was expected, there were {len(records)}")
+        raise ClientError(f"expected one record, got {len(records)}")
     return int(elapsed)
 
 

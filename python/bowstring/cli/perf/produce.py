@@ -1,4 +1,4 @@
-"""`bowstring perf produce`: kafka-producer-perf-test over the native encoder."""
+"""Implements `bowstring perf produce`: kafka-producer-perf-test with the native encoder."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from bowstring.cli.perf.payloads import Payloads, lines_of
 from bowstring.cli.perf.statistics import Statistics
 
 if TYPE_CHECKING:
-    from bowstring.clients.accumulator import ProduceBatch
-    from bowstring.clients.producer import Producer
+    from bowstring.clients.producer.batches import ProduceBatch
+    from bowstring.clients.producer.producer import Producer
 
 WARM_UP = "Warmup first {} records. Steady state results will print after the complete test summary."
 IN_FLIGHT_BATCHES_MAX = 256
@@ -25,10 +25,8 @@ IN_FLIGHT_BATCHES_MAX = 256
 
 def produce(
     topic: Annotated[str, typer.Option("--topic", help="Produce records to this topic.")],
-    num_records: Annotated[int, typer.Option("--num-records", min=1, help="How many records.")],
-    throughput: Annotated[
-        float, typer.Option("--throughput", help="About so many records/s at most; -1 for no limit.")
-    ] = -1,
+    num_records: Annotated[int, typer.Option("--num-records", min=1, help="Number of records.")],
+    throughput: Annotated[float, typer.Option("--throughput", help="Most records/s; -1: no limit.")] = -1,
     record_size: Annotated[
         int | None, typer.Option("--record-size", min=0, help="Bytes of a record.")
     ] = None,
@@ -37,10 +35,10 @@ def produce(
         typer.Option("--payload-file", exists=True, dir_okay=False, help="Values to choose from."),
     ] = None,
     payload_delimiter: Annotated[
-        str, typer.Option("--payload-delimiter", help="What stands between values in --payload-file.")
+        str, typer.Option("--payload-delimiter", help="Delimiter between values in --payload-file.")
     ] = "\\n",
     payload_monotonic: Annotated[
-        bool, typer.Option("--payload-monotonic", help="Values are rising numbers.")
+        bool, typer.Option("--payload-monotonic", help="Use ascending numbers as values.")
     ] = False,
     command_property: Annotated[
         list[str],
@@ -56,19 +54,21 @@ def produce(
         int, typer.Option("--reporting-interval", min=1, help="Milliseconds between progress lines.")
     ] = 5_000,
     warmup_records: Annotated[
-        int, typer.Option("--warmup-records", min=0, help="Leave the first so many out of a second total.")
+        int,
+        typer.Option("--warmup-records", min=0, help="Exclude this many from a second total."),
     ] = 0,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
     json: Json = False,
 ) -> None:
-    """Produce records as fast as asked and print rates and latencies."""
-    from bowstring.cli.perf.properties import PRODUCER, client_arguments
-    from bowstring.clients.producer import Producer
+    """Produce records at the requested rate and print rates and latencies."""
+    from bowstring.cli.perf.properties import properties
+    from bowstring.clients.producer.config import PRODUCER
+    from bowstring.clients.producer.producer import Producer
 
     if (record_size is not None) + (payload_file is not None) + payload_monotonic != 1:
         raise typer.BadParameter("give one of --record-size, --payload-file and --payload-monotonic")
     arguments: dict[str, Any] = {"bootstrap_servers": bootstrap, "client_id": "perf-producer-client"}
-    arguments |= client_arguments(PRODUCER, command_config, command_property)
+    arguments |= PRODUCER.arguments(properties(command_config, command_property))
     lines = lines_of(payload_file, payload_delimiter, json) if payload_file is not None else None
     payloads = Payloads(record_size, lines)
     if warmup_records and not json:
@@ -86,7 +86,7 @@ def produce(
 
 
 class Pace(NamedTuple):
-    """How many records, how fast, and which of them are only to warm up."""
+    """Number of records, rate, and number of warm-up records."""
 
     num_records: int
     throughput: float
@@ -100,14 +100,16 @@ class Pace(NamedTuple):
             time.sleep(wait_s)
 
     def at_once(self, most: int) -> int:
-        """How many may go together without the rate looking like steps."""
+        """Returns how many records may be sent together without visible steps in the rate."""
         return max(1, min(most, int(self.throughput / 50))) if self.throughput > 0 else most
 
 
 def _push(
     producer: Producer, topic: str, payloads: Payloads, pace: Pace, overall: Statistics
 ) -> Statistics | None:
-    """Sends everything and waits for the last acknowledgement; the statistics after the warm-up, if any."""
+    """Sends all records and waits for the last acknowledgement; returns the statistics after the warm-up, if
+    any.
+    """
     window = threading.BoundedSemaphore(IN_FLIGHT_BATCHES_MAX)
     failures: list[Exception] = []
     steady: Statistics | None = None
@@ -151,6 +153,6 @@ def _push(
 
 
 def _rounds(partitions: list[int]) -> Iterator[int]:
-    """The partitions in turn, without end."""
+    """Yields the partitions round-robin without end."""
     while True:
         yield from partitions

@@ -1,4 +1,4 @@
-"""Rates and latencies of acknowledged records, in the lines of Kafka's ProducerPerformance."""
+"""Computes rates and latencies of acknowledged records and prints them like Kafka's ProducerPerformance."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Statistics:
         self._window = [0, 0, 0.0, 0.0]  # records, bytes, total latency, max latency
 
     def note(self, records: int, size_bytes: int, latency_ms: float) -> None:
-        """A batch was acknowledged `latency_ms` after it was handed over."""
+        """Counts a batch that was acknowledged `latency_ms` after it was sent."""
         with self._lock:
             self.count += records
             self.bytes += size_bytes
@@ -53,7 +53,7 @@ class Statistics:
             )
 
     def percentile(self, share: float) -> int:
-        """Milliseconds that this share of the records took at most."""
+        """Returns the latency in ms that this share of the records did not exceed."""
         wanted, seen = int(share * self.count), 0
         for bucket in sorted(self.latencies):
             seen += self.latencies[bucket]
@@ -62,7 +62,7 @@ class Statistics:
         return max(self.latencies, default=0)
 
     def totals(self) -> dict[str, Any]:
-        """The closing line's figures."""
+        """Returns the figures of the last line."""
         elapsed = time.monotonic() - self.started
         return {
             "records": self.count,
@@ -77,7 +77,7 @@ class Statistics:
         }
 
     def text(self) -> str:
-        """The closing line."""
+        """Returns the last line."""
         t = self.totals()
         steady = " steady state" if self._steady else ""
         return (

@@ -1,5 +1,6 @@
 package bowstring;
 
+import bowstring.spark.checkpoint.Managers;
 import bowstring.spark.write.SavedTopics;
 import java.util.Locale;
 import java.util.Map;
@@ -17,13 +18,13 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
- * What {@code format("bowstring")} finds: the columnar engine, or the Python engine when the option {@code engine}
- * says so.
+ * Provides {@code format("bowstring")}: the columnar engine, or the Python engine if the option {@code engine} says so.
  *
- * <p>Spark looks a name up in this order: services of {@code DataSourceRegister}, the class {@code <name>.DefaultSource},
- * sources written in Python. One that is both a service and written in Python it refuses as ambiguous
- * (FOUND_MULTIPLE_DATA_SOURCES), so the jar must register no service of this name: by being a class called
- * {@code bowstring.DefaultSource} the columnar engine is there wherever the jar is, and the Python engine elsewhere.
+ * <p>Spark looks a name up in this order: services of {@code DataSourceRegister}, the class {@code
+ * <name>.DefaultSource}, sources written in Python. It refuses a name that is both a service and written in Python as
+ * ambiguous (FOUND_MULTIPLE_DATA_SOURCES), so the jar must not register a service of this name. Because this class is
+ * called {@code bowstring.DefaultSource}, Spark uses the columnar engine wherever the jar is present, and the Python
+ * engine elsewhere.
  */
 public class DefaultSource implements TableProvider, CreatableRelationProvider {
   private static final String NAME = "bowstring";
@@ -43,6 +44,7 @@ public class DefaultSource implements TableProvider, CreatableRelationProvider {
 
   @Override
   public Table getTable(StructType schema, Transform[] partitioning, Map<String, String> options) {
+    Managers.serve();
     return choose(new CaseInsensitiveStringMap(options)).getTable(schema, partitioning, options);
   }
 
@@ -52,7 +54,7 @@ public class DefaultSource implements TableProvider, CreatableRelationProvider {
     return true;
   }
 
-  /** {@code df.write.save()} where it does not say mode("append"); see {@link SavedTopics}. */
+  /** {@code df.write.save()} without mode("append"); see {@link SavedTopics}. */
   @Override
   public BaseRelation createRelation(
       SQLContext context,

@@ -11,8 +11,8 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
- * {@code format("bowstring")} and SQL's {@code USING bowstring}: topics of Bowstring or Apache Kafka, with the options
- * and the schema of Spark's Kafka source.
+ * Provides {@code format("bowstring")} and SQL's {@code USING bowstring}: topics of Bowstring or Apache Kafka, with the
+ * options and the schema of Spark's Kafka source.
  */
 public final class DefaultSource implements TableProvider, DataSourceRegister {
   @Override
@@ -22,6 +22,7 @@ public final class DefaultSource implements TableProvider, DataSourceRegister {
 
   @Override
   public StructType inferSchema(CaseInsensitiveStringMap options) {
+    OptionNames.check(options);
     return SourceSchema.of(options);
   }
 

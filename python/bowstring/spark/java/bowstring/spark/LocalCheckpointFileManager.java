@@ -9,12 +9,11 @@ import org.apache.hadoop.fs.PathFilter;
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager;
 
 /**
- * Keeps checkpoints on local disks without Hadoop's 35 to 40 ms a file; other paths go to Spark's own managers.
+ * Stores checkpoints on local disks without Hadoop's 35 to 40 ms per file; other paths use Spark's own managers.
  *
- * <p>Turned on by {@code spark.sql.streaming.checkpointFileManagerClass=bowstring.spark.LocalCheckpointFileManager}.
- * A file appears whole or not at all, and is on the medium when it appears: file and directory are synced, which
- * Hadoop's local file system does not do. Checkpoints that Spark's own managers wrote are read on, and the other
- * way round.
+ * <p>Enabled by {@code spark.sql.streaming.checkpointFileManagerClass=bowstring.spark.LocalCheckpointFileManager}. A
+ * file appears complete or not at all, and is on the medium when it appears: file and directory are synced, which
+ * Hadoop's local file system does not do. Checkpoints of Spark's own managers can be continued, and vice versa.
  */
 public final class LocalCheckpointFileManager implements CheckpointFileManager {
   private final CheckpointFileManager files;

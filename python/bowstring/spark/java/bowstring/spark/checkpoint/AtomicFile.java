@@ -17,10 +17,10 @@ import java.nio.file.StandardOpenOption;
 import java.util.UUID;
 
 /**
- * A file that is whole and on the medium when its name appears, or does not appear at all.
+ * A file that appears complete and on the medium, or not at all.
  *
- * <p>The bytes go to a hidden file beside it, which is synced, given the name in one step, and the directory is
- * synced after it. Who is killed on the way leaves at most the hidden file, named as Spark names its own.
+ * <p>The bytes go to a hidden file beside it, which is synced and then renamed; afterwards the directory is synced. A
+ * process that is killed meanwhile leaves at most the hidden file, named like Spark's own.
  */
 final class AtomicFile extends FilterOutputStream {
   private static final int BUFFER_BYTES = 64 * 1024;
@@ -40,9 +40,9 @@ final class AtomicFile extends FilterOutputStream {
   }
 
   /**
-   * Begins a file.
+   * Starts a file.
    *
-   * @throws FileNotFoundException if its directory is not there
+   * @throws FileNotFoundException if its directory does not exist
    */
   static AtomicFile create(Path target, boolean overwrite) throws IOException {
     Path hidden = target.resolveSibling("." + target.getFileName() + "." + UUID.randomUUID() + ".tmp");
@@ -55,12 +55,12 @@ final class AtomicFile extends FilterOutputStream {
     }
   }
 
-  /** Where Hadoop's local file system keeps the checksum of a file; one of an older file would refute the new. */
+  /** The checksum file of Hadoop's local file system; one of an older file would not match the new file. */
   static Path checksumOf(Path file) {
     return file.resolveSibling("." + file.getFileName() + ".crc");
   }
 
-  /** Syncs a directory: names in it that were made or changed stay after a power failure. */
+  /** Syncs a directory, so that new and changed names in it survive a power failure. */
   static void syncDirectory(Path directory) throws IOException {
     try (FileChannel opened = FileChannel.open(directory, StandardOpenOption.READ)) {
       opened.force(true);
@@ -75,8 +75,8 @@ final class AtomicFile extends FilterOutputStream {
   /**
    * Makes the file appear.
    *
-   * @throws org.apache.hadoop.fs.FileAlreadyExistsException if it is there and must not be overwritten; what is
-   *     there stays as it is
+   * @throws org.apache.hadoop.fs.FileAlreadyExistsException if it exists and must not be overwritten; the existing file
+   *     is unchanged
    */
   @Override
   public void close() throws IOException {
@@ -101,7 +101,7 @@ final class AtomicFile extends FilterOutputStream {
     syncDirectory(target.getParent());
   }
 
-  /** Drops what was written; the target stays as it was. */
+  /** Drops the written bytes; the target is unchanged. */
   void cancel() throws IOException {
     if (over) {
       return;
@@ -114,7 +114,7 @@ final class AtomicFile extends FilterOutputStream {
     }
   }
 
-  /** A second name for the hidden file: unlike a rename, that fails if somebody else has the name. */
+  /** Gives the hidden file a second name. Unlike a rename, this fails if the name is taken. */
   private void appear() throws IOException {
     try {
       Files.createLink(target, hidden);
@@ -122,7 +122,7 @@ final class AtomicFile extends FilterOutputStream {
     } catch (FileAlreadyExistsException taken) {
       throw alreadyExists(taken);
     } catch (UnsupportedOperationException | FileSystemException noLinks) {
-      // A file system without hard links: as Spark's own manager does it, looking first.
+      // Without hard links, checks first, as Spark's own manager does.
       if (Files.exists(target)) {
         throw alreadyExists(noLinks);
       }

@@ -1,10 +1,10 @@
 package bowstring.spark.checkpoint;
 
-/** Scala's interfaces declare no checked exceptions, and Spark catches them by their types all the same. */
+/** Scala's interfaces declare no checked exceptions, but Spark catches them by type. */
 final class Failures {
   private Failures() {}
 
-  /** Throws any exception as it is; `throw Failures.as(e)` tells the compiler that nothing follows. */
+  /** Throws any exception unchanged; `throw Failures.as(e)` tells the compiler that nothing follows. */
   static RuntimeException as(Exception failure) {
     return Failures.<RuntimeException>rethrow(failure);
   }

@@ -24,11 +24,11 @@ import org.apache.hadoop.fs.RawLocalFileSystem;
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager;
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager.CancellableFSDataOutputStream;
 
-/** A checkpoint's files through java.nio, with the errors Spark expects of Hadoop's. */
+/** A checkpoint's files through java.nio, with the errors that Spark expects from Hadoop's file systems. */
 final class LocalFiles implements CheckpointFileManager {
   private static final long BLOCK_BYTES = 32L << 20;
 
-  // Reads only: seeking streams without checksum files and without starting processes.
+  // For reading only: seekable streams without checksum files and without starting processes.
   private final RawLocalFileSystem raw = new RawLocalFileSystem();
   private final org.apache.hadoop.fs.Path root;
 
@@ -99,7 +99,7 @@ final class LocalFiles implements CheckpointFileManager {
       long changed = facts.lastModifiedTime().toMillis();
       found.add(new FileStatus(length, facts.isDirectory(), 1, BLOCK_BYTES, changed, name));
     } catch (NoSuchFileException gone) {
-      // Deleted between listing and looking: it is not there.
+      // Deleted between listing and reading its attributes: it does not exist.
       return;
     }
   }
@@ -140,7 +140,7 @@ final class LocalFiles implements CheckpointFileManager {
         Files.deleteIfExists(AtomicFile.checksumOf(top));
       }
     } catch (NoSuchFileException gone) {
-      // Somebody else deleted it meanwhile: what was asked for has come about.
+      // Somebody else deleted it meanwhile, which is the requested result.
       return;
     } catch (IOException failure) {
       throw Failures.as(failure);

@@ -7,13 +7,13 @@ import java.util.List;
 import java.util.Set;
 
 /**
- * Which transactional batches of one fetch response belong to aborted transactions.
+ * Tells which transactional batches of one fetch response belong to aborted transactions.
  *
- * <p>The response names each aborted transaction's producer and first offset; it lasts until that producer's next
- * abort marker. Batches must be shown in order of offset.
+ * <p>The response has each aborted transaction's producer and first offset; the transaction lasts until that producer's
+ * next abort marker. Batches must be passed in order of offset.
  */
 public final class AbortedTransactions {
-  /** No transaction was aborted, or nobody asked. */
+  /** No transaction was aborted, or committed records were not requested. */
   public static AbortedTransactions none() {
     return new AbortedTransactions();
   }
@@ -40,7 +40,7 @@ public final class AbortedTransactions {
     return aborting.contains(producerId);
   }
 
-  /** An abort marker of {@code producerId} was met at {@code offset}. */
+  /** Handles an abort marker of {@code producerId} at {@code offset}. */
   void abortMarker(long producerId, long offset) {
     moveTo(offset);
     aborting.remove(producerId);

@@ -5,7 +5,7 @@ import bowstring.spark.wire.WireException;
 import java.io.Closeable;
 import java.nio.ByteBuffer;
 
-/** Growing memory outside the heap for decompressed records. What was written may move when more room is asked for. */
+/** Growing memory outside the heap for decompressed records. Written bytes may move when more room is requested. */
 final class Arena implements Closeable {
   private ByteBuffer buffer;
 
@@ -35,7 +35,7 @@ final class Arena implements Closeable {
     }
   }
 
-  /** Gives up memory beyond {@code bytes}; what was written is lost. */
+  /** Frees memory beyond {@code bytes}; written bytes are lost. */
   void shrink(int bytes) {
     if (buffer != null && DirectMemory.capacity(buffer) > bytes) {
       close();

@@ -2,7 +2,7 @@ package bowstring.spark.decode;
 
 import bowstring.spark.wire.WireException;
 
-/** What the header of the batch at hand says; one object, filled anew for each batch. */
+/** The header of the present batch; one object, filled again for each batch. */
 final class BatchFrame {
   long baseOffset;
   long nextOffset;
@@ -15,7 +15,7 @@ final class BatchFrame {
   long producerId;
   int size;
 
-  /** Reads the header of a batch that lies whole in memory. */
+  /** Reads the header of a batch that is completely in memory. */
   void read(long batch) throws WireException.CorruptRecords {
     BatchHeader.check(batch);
     baseOffset = BatchHeader.baseOffset(batch);

@@ -8,7 +8,7 @@ final class BatchHeader {
   /** Bytes from the start of a batch to its first record. */
   static final int SIZE = 61;
 
-  /** Bytes in front of what the length field counts. */
+  /** Bytes before those that the length field counts. */
   static final int LENGTH_OVERHEAD = 12;
 
   static final int CRC_OFFSET = 17;
@@ -38,7 +38,7 @@ final class BatchHeader {
     return int64(batch);
   }
 
-  /** The whole batch's bytes, by its length field; may be nonsense until {@link #check} passed. */
+  /** The whole batch's bytes, by its length field; unchecked until {@link #check} has passed. */
   static long size(long batch) {
     return LENGTH_OVERHEAD + (long) int32(batch + 8);
   }
@@ -52,7 +52,7 @@ final class BatchHeader {
   }
 
   static int attributes(long batch) {
-    return Platform.getByte(null, batch + ATTRIBUTES_OFFSET + 1); // all that is defined is in the low byte
+    return Platform.getByte(null, batch + ATTRIBUTES_OFFSET + 1); // all defined bits are in the low byte
   }
 
   static int lastOffsetDelta(long batch) {
@@ -92,7 +92,7 @@ final class BatchHeader {
     return (attributes & CONTROL) != 0;
   }
 
-  /** The batch at {@code batch} lies whole in {@code available} bytes. */
+  /** Whether the batch at {@code batch} is complete in {@code available} bytes. */
   static boolean isWhole(long batch, long available) throws WireException.CorruptRecords {
     if (available < SIZE) {
       return false;
@@ -101,7 +101,7 @@ final class BatchHeader {
     int magic = magic(batch);
     if (magic != 2) {
       throw new WireException.CorruptRecords("The records at offset " + baseOffset(batch) + " have format version "
-          + magic + ", this source reads version 2 (Kafka 0.11 and newer): write the topic anew with a newer client");
+          + magic + ", but this source reads version 2 (Kafka 0.11 and newer): write the topic again with a newer client");
     }
     if (size < SIZE) {
       throw new WireException.CorruptRecords(

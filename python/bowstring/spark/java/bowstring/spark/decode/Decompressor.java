@@ -9,7 +9,7 @@ import java.nio.ByteBuffer;
 import java.util.zip.GZIPInputStream;
 import org.xerial.snappy.Snappy;
 
-/** Undoes the compression of a record batch's records, with the libraries that Spark ships. */
+/** Decompresses a record batch's records, with the libraries that Spark ships. */
 final class Decompressor implements Closeable {
   private static final int CHUNK_BYTES = 64 << 10;
 
@@ -18,7 +18,7 @@ final class Decompressor implements Closeable {
 
   private static final int XERIAL_HEADER_BYTES = 16;
 
-  /** A copy of 64 bytes takes at least two: what claims more than this is damaged. */
+  /** A copy of 64 bytes takes at least two: a higher ratio means damaged data. */
   private static final int MOST_SNAPPY_GROWTH = 64;
 
   private final Arena arena;
@@ -43,7 +43,7 @@ final class Decompressor implements Closeable {
         case 2 -> snappy(source);
         case 3 -> Lz4Frame.decompress(source, arena);
         case 4 -> zstd(source);
-        default -> throw new WireException.CorruptRecords("compression type " + compression + " is none of Kafka's");
+        default -> throw new WireException.CorruptRecords("compression type " + compression + " is unknown");
       }
     } catch (WireException.TooLarge tooLarge) {
       throw tooLarge;
@@ -74,7 +74,7 @@ final class Decompressor implements Closeable {
       int length = source.getInt(at);
       at += 4;
       if (length < 0 || length > source.limit() - at) {
-        throw new WireException.CorruptRecords("a snappy block of " + length + " bytes");
+        throw new WireException.CorruptRecords("a snappy block has the invalid length " + length);
       }
       block.limit(at + length).position(at);
       snappyBlock(block);
@@ -85,7 +85,7 @@ final class Decompressor implements Closeable {
   private void snappyBlock(ByteBuffer block) throws IOException {
     int length = Snappy.uncompressedLength(block.duplicate());
     if (length < 0 || length > MOST_SNAPPY_GROWTH * (long) block.remaining() + CHUNK_BYTES) {
-      throw new WireException.CorruptRecords("a snappy block that claims to hold " + length + " bytes");
+      throw new WireException.CorruptRecords("a snappy block has the invalid uncompressed length " + length);
     }
     ByteBuffer target = arena.room(length);
     int begin = target.position();
@@ -107,7 +107,7 @@ final class Decompressor implements Closeable {
         return;
       }
       if (target.position() == written && source.position() == read) {
-        throw new WireException.CorruptRecords("the zstd frame ends too early");
+        throw new WireException.CorruptRecords("the zstd frame is truncated");
       }
     }
   }
@@ -144,7 +144,7 @@ final class Decompressor implements Closeable {
 
     @Override
     public int available() {
-      return source.remaining(); // GZIPInputStream looks here whether another member follows
+      return source.remaining(); // GZIPInputStream checks here for another member
     }
   }
 }

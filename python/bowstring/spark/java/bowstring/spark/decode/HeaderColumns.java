@@ -3,7 +3,7 @@ package bowstring.spark.decode;
 import bowstring.spark.wire.WireException;
 import java.util.Arrays;
 
-/** The headers of a columnar batch's records: all headers in a row, and for each record where its own begin. */
+/** The headers of a columnar batch's records: all headers in a row, and for each record the index of its first. */
 final class HeaderColumns {
   int[] first = new int[0];
   int[] count = new int[0];

@@ -9,7 +9,7 @@ import net.jpountz.lz4.LZ4SafeDecompressor;
 /**
  * The LZ4 frame format as Kafka uses it: independent blocks (KIP-57).
  *
- * <p>Checksums inside the frame are not looked at: the record batch's own covers the same bytes.
+ * <p>Checksums inside the frame are not checked: the record batch's own covers the same bytes.
  */
 final class Lz4Frame {
   private static final int MAGIC = 0x184D2204;
@@ -24,12 +24,12 @@ final class Lz4Frame {
   static void decompress(ByteBuffer frame, Arena arena) throws WireException {
     ByteBuffer in = frame.duplicate().order(ByteOrder.LITTLE_ENDIAN);
     if (in.remaining() < 7 || in.getInt() != MAGIC) {
-      throw new WireException.CorruptRecords("there is no LZ4 frame");
+      throw new WireException.CorruptRecords("the data does not begin with an LZ4 frame");
     }
     int flags = in.get();
     int blockSizeCode = in.get() >> 4 & 7;
     if ((flags & 0xc0) != 0x40 || blockSizeCode < 4 || (flags & FLAG_DICTIONARY) != 0) {
-      throw new WireException.CorruptRecords("the LZ4 frame's flags are not Kafka's");
+      throw new WireException.CorruptRecords("the LZ4 frame has flags that Kafka does not use");
     }
     if ((flags & FLAG_INDEPENDENT_BLOCKS) == 0) {
       throw new WireException.CorruptRecords("the LZ4 frame has blocks that depend on each other, which Kafka's "
@@ -45,7 +45,7 @@ final class Lz4Frame {
       }
       int length = size & ~STORED;
       if (length > in.remaining()) {
-        throw new WireException.CorruptRecords("an LZ4 block of " + length + " bytes");
+        throw new WireException.CorruptRecords("an LZ4 block has the invalid length " + length);
       }
       ByteBuffer out = arena.room(Math.max(largestBlock, length));
       if ((size & STORED) != 0) {

@@ -7,7 +7,7 @@ import org.apache.spark.sql.vectorized.ColumnarArray;
 import org.apache.spark.sql.vectorized.ColumnarMap;
 import org.apache.spark.unsafe.types.UTF8String;
 
-/** A column vector without nulls and without any type's values: subclasses answer for what they hold. */
+/** A column vector without nulls and values of any type; subclasses override what they hold. */
 public abstract class ReadOnlyVector extends ColumnVector {
   protected ReadOnlyVector(DataType type) {
     super(type);

@@ -6,9 +6,9 @@ import java.util.Set;
 
 /**
  * The records of one columnar batch as arrays: offsets and timestamps by value; keys, values and headers as positions
- * and lengths relative to one base address, the bytes staying where they were received, mapped or decompressed.
+ * and lengths relative to one base address. Their bytes stay where they were received, mapped or decompressed.
  *
- * <p>Only the columns asked for are filled. The arrays are reused from batch to batch.
+ * <p>Only the requested columns are filled. The arrays are reused from batch to batch.
  */
 public final class RecordColumns {
   private static final int FIRST_CAPACITY = 1 << 12;
@@ -55,7 +55,7 @@ public final class RecordColumns {
     return base;
   }
 
-  /** Where each value begins, relative to {@link #base}; the first {@link #rows} entries count. */
+  /** Start of each value, relative to {@link #base}; the first {@link #rows} entries are valid. */
   public int[] valueAt() {
     return valueAt;
   }
@@ -70,7 +70,7 @@ public final class RecordColumns {
     return nullValues;
   }
 
-  /** The offset of a row; only if the column was asked for. */
+  /** The offset of a row; only if the column was requested. */
   public long offset(int row) {
     return offsets[row];
   }
@@ -88,12 +88,12 @@ public final class RecordColumns {
     return wantsKey || wantsValue || wantsTimestamp || wantsHeaders;
   }
 
-  /** Whether a batch that lies whole inside the range can be added from its header alone. */
+  /** Whether a batch that is completely inside the range can be added from its header alone. */
   boolean canCount(int count, int lastOffsetDelta) {
     return !mustWalk() && (!wantsOffset || count == lastOffsetDelta + 1);
   }
 
-  /** Adds the records of a batch of which only the number, and perhaps the offsets, are needed. */
+  /** Adds the records of a batch if only their number, and perhaps the offsets, are needed. */
   void addCounted(int count, long baseOffset) {
     reserve(count);
     if (wantsOffset) {
@@ -135,8 +135,8 @@ public final class RecordColumns {
   /**
    * Adds the records of one batch that have offsets in [start, end).
    *
-   * @param at address of the first record; {@code base} and {@code DirectMemory.SLACK} readable bytes behind
-   *     {@code limit} are the caller's promise
+   * @param at address of the first record; the caller guarantees that {@code base} and {@code DirectMemory.SLACK} bytes
+   *     after {@code limit} are readable
    */
   void addRecords(long at, long limit, BatchFrame batch, long start, long end) throws WireException.CorruptRecords {
     int count = batch.count;
@@ -176,7 +176,7 @@ public final class RecordColumns {
       cursor.at = recordEnd;
     }
     if (cursor.at != limit) {
-      throw corrupt(batch, (limit - cursor.at) + " bytes behind its last record");
+      throw corrupt(batch, (limit - cursor.at) + " bytes after its last record");
     }
     rows = row;
   }

@@ -9,15 +9,16 @@ import java.util.zip.CRC32C;
 import org.apache.spark.unsafe.Platform;
 
 /**
- * Turns regions of record batches (a fetch response's records, a mapped piece of a segment) into {@link RecordColumns}.
+ * Decodes regions of record batches (a fetch response's records, a mapped part of a segment) into {@link
+ * RecordColumns}.
  *
- * <p>A region is shown with {@link #begin}; {@link #next} is then called until it says false. The columns point into
- * the region (or into memory of this object, for compressed batches) and are valid until the following call. One
- * columnar batch never mixes compressed with plain batches, nor timestamp types. Nothing outside the region and its
- * slack is read, whatever its bytes say.
+ * <p>{@link #begin} passes a region; then call {@link #next} until it returns false. The columns point into the region
+ * (or into memory of this object, for compressed batches) and are valid until the following call. One columnar batch
+ * never mixes compressed with plain batches, nor timestamp types. Nothing outside the region and its slack is read,
+ * whatever its bytes are.
  */
 public final class RecordDecoder implements Closeable {
-  /** A columnar batch takes no further record batch once it has this many rows… */
+  /** A columnar batch accepts no further record batch once it has this many rows… */
   private static final int ENOUGH_ROWS = 1 << 16;
 
   /** … or this many decompressed bytes. */
@@ -25,7 +26,7 @@ public final class RecordDecoder implements Closeable {
 
   private static final int ABORT_MARKER = 0;
 
-  /** Records of a compressed batch that its header is believed to have without a look. */
+  /** Most records of a compressed batch that are accepted from its header without decoding. */
   private static final int MOST_COUNTED = 1 << 26;
 
   private final RecordColumns columns;
@@ -59,12 +60,12 @@ public final class RecordDecoder implements Closeable {
   }
 
   /**
-   * Shows the next region.
+   * Passes the next region.
    *
    * @param region memory outside the heap, record batches from {@code position} to {@code limit} (absolute indexes);
-   *     the last may be cut off
-   * @param hasSlack whether {@code DirectMemory.SLACK} bytes behind the limit may be read
-   * @param abortedTransactions of the fetch response; ignored unless reading committed records only
+   *     the last may be incomplete
+   * @param hasSlack whether {@code DirectMemory.SLACK} bytes after the limit may be read
+   * @param abortedTransactions of the fetch response; used only if committed records are read
    */
   public void begin(ByteBuffer region, int position, int limit, boolean hasSlack,
       AbortedTransactions abortedTransactions) {
@@ -78,9 +79,7 @@ public final class RecordDecoder implements Closeable {
     this.passedEnd = false;
   }
 
-  /**
-   * The offset after the last whole batch of a region, from its headers alone; -1 if no batch is whole.
-   */
+  /** The offset after the last complete batch of a region, from its headers alone; -1 if no batch is complete. */
   public static long endOffset(ByteBuffer region, int position, int limit) throws WireException.CorruptRecords {
     long at = DirectMemory.address(region) + position;
     long end = at + limit - position;
@@ -93,7 +92,7 @@ public final class RecordDecoder implements Closeable {
     return result;
   }
 
-  /** Bytes of the whole batches that a region begins with. */
+  /** Bytes of the complete batches at the start of a region. */
   public static long wholeBytes(ByteBuffer region, int position, int limit) throws WireException.CorruptRecords {
     long at = DirectMemory.address(region) + position;
     long end = at + limit - position;
@@ -103,7 +102,7 @@ public final class RecordDecoder implements Closeable {
     return at - DirectMemory.address(region) - position;
   }
 
-  /** Bytes of the first batch of a region by its header, whole or not; 0 if even the header is cut off. */
+  /** Bytes of the first batch of a region by its header, complete or not; 0 if the header is incomplete. */
   public static long firstBatchBytes(ByteBuffer region, int position, int limit) {
     return limit - position < BatchHeader.SIZE ? 0 : BatchHeader.size(DirectMemory.address(region) + position);
   }
@@ -122,12 +121,12 @@ public final class RecordDecoder implements Closeable {
     return nextOffset;
   }
 
-  /** Index of the first byte of the region that was not used yet. */
+  /** Index of the first byte of the region that is not processed yet. */
   public int position() {
     return position;
   }
 
-  /** Whether a batch at or beyond the end of the range was met. */
+  /** Whether a batch at or beyond the end of the range was found. */
   public boolean passedEnd() {
     return passedEnd;
   }
@@ -197,18 +196,18 @@ public final class RecordDecoder implements Closeable {
     } else {
       arena.room(source.remaining()).put(source);
     }
-    columns.base = arena.address(); // it may have moved; positions are relative and stay true
+    columns.base = arena.address(); // the arena may have moved; positions are relative and stay valid
     columns.addRecords(columns.base + from, columns.base + arena.used(), frame, start, end);
   }
 
-  /** Whether that many records can be in the batch; if not, decoding it finds out what is wrong. */
+  /** Whether the batch can have that many records; if not, decoding it reports the error. */
   private boolean isPlausible() {
     return BatchHeader.compression(frame.attributes) == 0
         ? frame.count <= (frame.size - BatchHeader.SIZE) / BatchHeader.SMALLEST_RECORD_BYTES
         : frame.count <= MOST_COUNTED;
   }
 
-  /** Control batches are never shown; those of aborted transactions are not when reading committed records. */
+  /** Control batches are always hidden; those of aborted transactions are hidden when committed records are read. */
   private boolean isHidden(long batch) {
     if (BatchHeader.isControl(frame.attributes)) {
       if (readCommitted && isAbortMarker(batch)) {
@@ -220,7 +219,7 @@ public final class RecordDecoder implements Closeable {
         && aborted.isAborted(frame.producerId, frame.nextOffset - 1);
   }
 
-  /** A marker's key is its version and its type, two bytes each, behind five one-byte fields of the record. */
+  /** A marker's key is its version and its type, two bytes each, after five one-byte fields of the record. */
   private boolean isAbortMarker(long batch) {
     int keyAt = BatchHeader.SIZE + 5;
     return frame.size >= keyAt + 4 && BatchHeader.compression(frame.attributes) == 0
@@ -237,12 +236,12 @@ public final class RecordDecoder implements Closeable {
     crc.update(covered);
     if ((int) crc.getValue() != BatchHeader.crc(batch)) {
       throw new WireException.CorruptRecords("The record batch at offset " + frame.baseOffset
-          + " fails its checksum: it is damaged on the broker's disk or on the way (kafka.check.crcs=false reads it "
-          + "all the same)");
+          + " fails its checksum: it was damaged on the broker's disk or on the network. To read it anyway, set "
+          + "kafka.check.crcs=false");
     }
   }
 
-  /** Gives back memory that an unusually large batch took. */
+  /** Frees memory of an unusually large batch. */
   public void shrink() {
     arena.shrink(2 * ENOUGH_BYTES);
   }

@@ -11,7 +11,7 @@ import org.apache.spark.unsafe.types.UTF8String;
 
 /**
  * Spark's view of {@link RecordColumns}: one vector object per column for the life of a reader. The vectors follow the
- * columns from batch to batch; getters touch the bytes only when a row's value is asked for.
+ * columns from batch to batch; getters read the bytes only when Spark asks for a row's value.
  */
 public final class RecordVectors {
   /** The type of the headers column, as in Spark's Kafka source. */
@@ -245,7 +245,7 @@ public final class RecordVectors {
 
     @Override
     public boolean hasNull() {
-      return true; // whether it has is not counted; isNullAt tells
+      return true; // presence is not counted; isNullAt returns it
     }
 
     @Override

@@ -4,15 +4,15 @@ import bowstring.spark.wire.WireException;
 import org.apache.spark.unsafe.Platform;
 
 /**
- * Reads one variable-length number after another.
+ * Reads variable-length numbers one after another.
  *
- * <p>For the decoder's loop, which it takes half as long as with {@link Varints}: the object does not outlive the method
- * that makes it, nor is it handed to one that is not inlined, so that the compiler keeps its position in a register, and
- * lengths that do not vary from record to record cost nothing but a branch that is guessed right. Up to ten bytes are read
- * from each position: the caller's memory must have them ({@code DirectMemory.SLACK}).
+ * <p>For the decoder's loop, which takes half as long as with {@link Varints}: the object does not outlive the method
+ * that creates it and is passed only to inlined methods, so that the compiler keeps its position in a register. Lengths
+ * that are the same in all records cost only a correctly predicted branch. Up to ten bytes are read from each position,
+ * which the caller must guarantee ({@code DirectMemory.SLACK}).
  */
 final class VarintCursor {
-  /** Address of what is read next. */
+  /** Address of the next number. */
   long at;
 
   VarintCursor(long at) {
@@ -34,7 +34,7 @@ final class VarintCursor {
     return raw >>> 1 ^ -(raw & 1);
   }
 
-  /** Passes over the next number, of up to 64 bits. */
+  /** Skips the next number, of up to 64 bits. */
   void skip64() throws WireException.CorruptRecords {
     if (Platform.getByte(null, at) >= 0) {
       at++;

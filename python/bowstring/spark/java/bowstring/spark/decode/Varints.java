@@ -6,8 +6,8 @@ import org.apache.spark.unsafe.Platform;
 /**
  * Kafka's zigzag variable-length numbers.
  *
- * <p>A 32-bit number and its length come back in one long, so that the decoder's loop keeps both in registers. Up to
- * ten bytes are read from the address: the caller's memory must have them ({@code DirectMemory.SLACK}).
+ * <p>A 32-bit number and its length are returned in one long, so that the decoder's loop keeps both in registers. Up to
+ * ten bytes are read from the address, which the caller must guarantee ({@code DirectMemory.SLACK}).
  */
 final class Varints {
   private static final int LENGTH_SHIFT = 32;
@@ -39,13 +39,13 @@ final class Varints {
     throw new WireException.CorruptRecords("A record has a number of more than 32 bits");
   }
 
-  /** The number {@link #read} found. */
+  /** The number that {@link #read} returned. */
   static int value(long read) {
     int raw = (int) read;
     return raw >>> 1 ^ -(raw & 1);
   }
 
-  /** How many bytes it took. */
+  /** The number of bytes that it takes. */
   static int length(long read) {
     return (int) (read >>> LENGTH_SHIFT);
   }
@@ -70,7 +70,7 @@ final class Varints {
   /** How many bytes a number of up to 64 bits takes. */
   static int length64(long address) throws WireException.CorruptRecords {
     if (Platform.getByte(null, address) >= 0) {
-      return 1; // nearly always: records of a batch are close in time
+      return 1; // the usual case: records of a batch are close in time
     }
     if (Platform.getByte(null, address + 1) >= 0) {
       return 2;

@@ -14,10 +14,10 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
 
 /**
- * Finds the Unix socket over which a broker on this machine names its segment files (docs/local-reads.md), and keeps
+ * Finds the Unix socket over which a broker on this machine names its segment files (docs/internals/local-reads.md), and keeps
  * connections to it.
  *
- * <p>The broker says over TCP where the socket is and which instance it is; the socket must answer with the same.
+ * <p>The broker reports over TCP where the socket is and which instance it is; the socket must answer with the same.
  */
 public final class LocalBroker {
   private static final String SOCKET = "bowstring.local.socket";
@@ -25,7 +25,7 @@ public final class LocalBroker {
   private static final long BELIEVED_NANOS = TimeUnit.SECONDS.toNanos(30);
   private static final int KEPT = 16;
 
-  /** What a broker said of itself over TCP; no path if it has no socket. */
+  /** The broker's identity as reported over TCP; no path if it has no socket. */
   record Identity(String path, String instance, String clusterId, int nodeId, long saidNanos) {}
 
   private static final Map<HostPort, Identity> KNOWN = new ConcurrentHashMap<>();
@@ -64,7 +64,7 @@ public final class LocalBroker {
       if (isAsked) {
         throw failed;
       }
-      return connect(leader, options); // what was believed may be of a broker that was restarted since
+      return connect(leader, options); // the cached identity may be of a broker that was restarted since
     }
   }
 

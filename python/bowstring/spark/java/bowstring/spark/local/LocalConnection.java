@@ -24,7 +24,7 @@ public final class LocalConnection implements Closeable {
   private static final int MOST_SEGMENTS = 16;
   private static final int MOST_ANSWER_BYTES = 64 << 20;
 
-  /** Whom this connection leads to. */
+  /** The broker of this connection. */
   final LocalBroker.Identity identity;
 
   private final ClientOptions options;
@@ -43,8 +43,8 @@ public final class LocalConnection implements Closeable {
   static LocalConnection open(LocalBroker.Identity identity, ClientOptions options) throws IOException {
     Path path = Path.of(identity.path());
     if (!Files.exists(path)) {
-      throw new LocalReadsUnavailable("There is no socket " + path + " here: the broker is on another machine, or its "
-          + "folder cannot be seen");
+      throw new LocalReadsUnavailable("The socket " + path + " does not exist on this machine: the broker is on another "
+          + "machine or in another container");
     }
     SocketChannel socket = SocketChannel.open(StandardProtocolFamily.UNIX);
     LocalConnection connection = null;
@@ -77,15 +77,15 @@ public final class LocalConnection implements Closeable {
     boolean same = instance.equals(identity.instance()) && nodeId == identity.nodeId()
         && (identity.clusterId() == null || clusterId.equals(identity.clusterId()));
     if (!same) {
-      throw new LocalReadsUnavailable("Another broker answers at " + identity.path());
+      throw new LocalReadsUnavailable("Another broker listens at " + identity.path());
     }
   }
 
   /**
-   * Asks for the segments that hold a partition's records from an offset on.
+   * Requests the segments with a partition's records from an offset on.
    *
    * @param waitMs how long the broker may wait while there are none
-   * @throws WireException.BrokerError as a Fetch would be answered
+   * @throws WireException.BrokerError as for a Fetch
    */
   public LocalSegments segments(TopicPartition partition, UUID topicId, boolean readCommitted, long offset, int waitMs)
       throws IOException {
@@ -99,7 +99,7 @@ public final class LocalConnection implements Closeable {
       return LocalSegments.read(answer);
     } catch (BufferUnderflowException damaged) {
       broken = true;
-      throw new WireException.MalformedResponse("The broker's answer at " + identity.path() + " cannot be read");
+      throw new WireException.MalformedResponse("The broker's response at " + identity.path() + " cannot be decoded");
     }
   }
 
@@ -132,7 +132,7 @@ public final class LocalConnection implements Closeable {
       channel.fill(buffer.clear().limit(4), deadline);
       int length = buffer.getInt(0);
       if (length < 8 || length > MOST_ANSWER_BYTES) {
-        throw new WireException.MalformedResponse("The answer at " + identity.path() + " has " + length + " bytes");
+        throw new WireException.MalformedResponse("The response at " + identity.path() + " has the invalid length " + length);
       }
       if (buffer.capacity() < length) {
         buffer = ByteBuffer.allocate(length + DirectMemory.SLACK);
@@ -140,7 +140,7 @@ public final class LocalConnection implements Closeable {
       channel.fill(buffer.clear().limit(length), deadline);
       buffer.flip();
       if (buffer.getInt() != correlationId) {
-        throw new WireException.MalformedResponse("The answer at " + identity.path() + " is to another request");
+        throw new WireException.MalformedResponse("The response at " + identity.path() + " belongs to another request");
       }
       short error = buffer.getShort();
       String message = string(buffer);

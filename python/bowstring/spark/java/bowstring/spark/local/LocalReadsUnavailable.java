@@ -7,6 +7,6 @@ public final class LocalReadsUnavailable extends WireException {
   private static final long serialVersionUID = 1L;
 
   public LocalReadsUnavailable(String why) {
-    super(why + ". Set the option local to auto, or leave it out, to read over TCP then");
+    super(why + ". To read over TCP instead, set the option local to auto or remove it");
   }
 }

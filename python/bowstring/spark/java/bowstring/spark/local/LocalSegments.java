@@ -6,26 +6,26 @@ import java.util.ArrayList;
 import java.util.List;
 
 /**
- * What the broker answers: the readable bytes of segment files from an offset on.
+ * The broker's answer: the readable bytes of segment files from an offset on.
  *
- * @param nextOffset where the next request begins; -1 is behind the last record of the last batch
+ * @param nextOffset where the next request begins; -1 means after the last record of the last batch
  * @param segments ascending
- * @param aborted producer id and first offset of each aborted transaction, in turn
+ * @param aborted producer id and first offset of each aborted transaction, alternating
  */
 public record LocalSegments(long nextOffset, List<Segment> segments, long[] aborted) {
   /**
    * The readable part of one file.
    *
-   * @param device and inode that the file must have when it was opened by its path
-   * @param start position of its first batch, end where nothing may be looked at any more
+   * @param device and inode that the file must have when it is opened by its path
+   * @param start position of its first batch, end of the readable part
    */
   public record Segment(long baseOffset, long endOffset, long device, long inode, long start, long end, String path) {}
 
-  /** Reads an answer behind its header; BufferUnderflowException if it is cut off. */
+  /** Reads an answer after its header; BufferUnderflowException if it is incomplete. */
   static LocalSegments read(ByteBuffer from) {
     skip(from, 16 + 4 + 8 + 8 + 8); // topic id, leader epoch, log start, high watermark, LSO
     long nextOffset = from.getLong();
-    from.getLong(); // history: nothing is kept from answer to answer
+    from.getLong(); // history: nothing is cached between answers
     List<Segment> segments = new ArrayList<>();
     for (int n = from.getShort(); n > 0; n--) {
       long baseOffset = from.getLong();
@@ -37,7 +37,7 @@ public record LocalSegments(long nextOffset, List<Segment> segments, long[] abor
       from.get(); // flags: whether it still grows
       segments.add(new Segment(baseOffset, endOffset, device, inode, start, end, LocalConnection.string(from)));
       int checked = from.getShort();
-      skip(from, 16 * checked); // positions that the broker has checked; they are checked here again
+      skip(from, 16 * checked); // positions that the broker has checked; they are checked again here
     }
     int transactions = from.getInt();
     if (transactions < 0 || transactions > from.remaining() / 16) {

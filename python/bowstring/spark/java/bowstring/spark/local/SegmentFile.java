@@ -14,12 +14,12 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * A broker's segment file, open and share-locked, so that a broker that starts after a crash does not cut off what is
- * mapped (docs/local-reads.md): it leaves a locked file as it is and makes a shorter copy instead.
+ * A broker's segment file, open and share-locked, so that a broker that starts after a crash does not truncate mapped
+ * bytes (docs/internals/local-reads.md): it leaves a locked file unchanged and makes a shorter copy instead.
  *
- * <p>Java's locks belong to the process: a second one on the same file is refused, and closing any descriptor of the file
- * drops all of them. So the tasks of a process share one channel for a file, which is closed by the last of them. A mapping
- * does not keep the lock: whoever maps closes only when nothing looks at the mapping any more.
+ * <p>Java's locks belong to the process: a second one on the same file is refused, and closing any descriptor of the
+ * file drops all of them. So the tasks of a process share one channel per file, which the last of them closes. A
+ * mapping does not keep the lock, so a holder must close only when nothing reads the mapping any more.
  */
 public final class SegmentFile {
   private static final Logger LOG = LoggerFactory.getLogger(SegmentFile.class);
@@ -36,7 +36,7 @@ public final class SegmentFile {
     this.channel = channel;
   }
 
-  /** One holder's right to a file; closing it twice does no harm. */
+  /** One holder of a file; may be closed twice. */
   public static final class Hold implements Closeable {
     private SegmentFile file;
 
@@ -44,7 +44,7 @@ public final class SegmentFile {
       this.file = file;
     }
 
-    /** Maps a part of the file, read-only; it may be looked at until this is closed. */
+    /** Maps a part of the file, read-only; it may be read until this is closed. */
     public MappedByteBuffer map(long position, long size) throws IOException {
       return file.channel.map(FileChannel.MapMode.READ_ONLY, position, size);
     }
@@ -60,7 +60,7 @@ public final class SegmentFile {
   }
 
   /**
-   * Opens the file that the broker means.
+   * Opens the file that the broker names.
    *
    * @return null if another file has its path by now, or it is shorter than the broker said
    */
@@ -70,7 +70,7 @@ public final class SegmentFile {
     synchronized (OPEN) {
       SegmentFile file = OPEN.get(wanted);
       if (file == null) {
-        // Looked at before, too: opening and closing a file that others hold would drop their lock.
+        // Checked before opening, too: opening and closing a file that others hold would drop their lock.
         if (!wanted.equals(identify(path))) {
           return null;
         }
@@ -82,7 +82,7 @@ public final class SegmentFile {
       Hold hold = new Hold(file);
       boolean usable = false;
       try {
-        // The size after locking: from now on nobody cuts it off.
+        // The size after locking: from now on nobody truncates it.
         usable = wanted.equals(identify(path)) && file.channel.size() >= segment.end();
       } finally {
         if (!usable) {
@@ -98,7 +98,7 @@ public final class SegmentFile {
       Map<String, Object> is = Files.readAttributes(path, "unix:dev,ino");
       return new Identity(((Number) is.get("dev")).longValue(), ((Number) is.get("ino")).longValue());
     } catch (NoSuchFileException renamed) {
-      LOG.debug("{} is not there any more", path);
+      LOG.debug("{} no longer exists", path);
       return null;
     }
   }
@@ -106,10 +106,11 @@ public final class SegmentFile {
   private void lock(Path path) {
     try {
       if (channel.tryLock(0, Long.MAX_VALUE, true) == null) {
-        LOG.warn("Somebody has locked {}: should its broker crash while it is read, the task may fail", path);
+        LOG.warn("{} cannot be locked because another process has locked it: if the broker crashes while this task "
+            + "reads the file, the task may fail", path);
       }
     } catch (IOException unknown) {
-      // where locks are not known, that a crash leaves mapped files whole is all that is lost
+      // without locks, mapped files may be truncated after a crash
       LOG.debug("{} cannot be locked", path, unknown);
     }
   }

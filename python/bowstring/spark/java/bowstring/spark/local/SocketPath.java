@@ -7,9 +7,9 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 
-/** The address of a local socket. One of a long path is reached through a link to its folder, until this is closed. */
+/** The address of a local socket. A long path is reached through a link to its folder, until this is closed. */
 final class SocketPath implements Closeable {
-  /** What fits into a sockaddr_un, see unix(7). */
+  /** Size of the path in a sockaddr_un, see unix(7). */
   private static final int ADDRESS_BYTES_MAX = 107;
 
   private final Path linkFolder;

@@ -13,7 +13,7 @@ import org.apache.spark.sql.vectorized.ColumnVector;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
 import org.apache.spark.unsafe.types.UTF8String;
 
-/** Reads an offset range and hands Spark the aggregates over it: one row, or none for a group without records. */
+/** Reads an offset range and returns the aggregates over it: one row, or none for a group without records. */
 final class AggregateReader implements PartitionReader<InternalRow> {
   private final PushedAggregates aggregates;
   private final TopicPartition partition;

@@ -7,7 +7,7 @@ import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReader;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
 
-/** Makes the readers of queries whose aggregates were pushed down. */
+/** Creates the readers of queries whose aggregates were pushed down. */
 record AggregateReaderFactory(ReadSettings settings, PushedAggregates aggregates) implements PartitionReaderFactory {
   @Override
   public PartitionReader<InternalRow> createReader(InputPartition partition) {

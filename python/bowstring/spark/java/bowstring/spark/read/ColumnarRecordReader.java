@@ -10,8 +10,8 @@ import org.apache.spark.sql.vectorized.ColumnarBatch;
 /**
  * Reads one offset range as ColumnarBatches.
  *
- * <p>A batch is valid until the next one is asked for: its bytes lie in the connection's buffer, a mapped file or the
- * decoder's memory, all of which {@link #close} gives back.
+ * <p>A batch is valid until the next one is requested: its bytes are in the connection's buffer, a mapped file or the
+ * decoder's memory, all of which {@link #close} releases.
  */
 final class ColumnarRecordReader implements PartitionReader<ColumnarBatch> {
   private final OffsetRange range;
@@ -60,8 +60,8 @@ final class ColumnarRecordReader implements PartitionReader<ColumnarBatch> {
     String what = "No record of " + range.partition() + " at or after offset " + regions.nextOffset() + " came within "
         + "kafkaConsumer.pollTimeoutMs (" + settings.pollTimeoutMs() + " ms), though the range ends at " + range.end();
     if (settings.failOnDataLoss()) {
-      throw new WireException.TimedOut(what + ": the log was cut, or (with read_committed) a transaction is open "
-          + "before that; set failOnDataLoss to false to go on without them");
+      throw new WireException.TimedOut(what + ": the log was truncated, or (with read_committed) a transaction is "
+          + "open below that offset. To continue without these records, set failOnDataLoss to false");
     }
     settings.reportLoss(what);
   }

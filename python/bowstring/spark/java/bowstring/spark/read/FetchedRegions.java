@@ -22,19 +22,19 @@ import org.slf4j.LoggerFactory;
 /**
  * An offset range, fetched from the partition's leader over one pooled connection.
  *
- * <p>The request for the next region is on its way while the current one is decoded. When the leader changes, a broker
- * goes away or answers with a retriable error, the leader is looked up anew and the request repeated, with growing
- * pauses, until nothing has come for the poll timeout.
+ * <p>The request for the next region is in flight while the current one is decoded. When the leader changes, or a
+ * broker disconnects or answers with a retriable error, the leader is looked up again and the request repeated, with
+ * growing pauses, until nothing has come for the poll timeout.
  */
 final class FetchedRegions implements Regions {
   private static final Logger LOG = LoggerFactory.getLogger(FetchedRegions.class);
 
-  /** Asked for beyond what the records are expected to take, so that one request is mostly enough. */
+  /** Requested beyond the expected size of the records, so that one request is usually enough. */
   private static final int FETCH_MARGIN_BYTES = 16 << 10;
 
   private static final int FIRST_GUESS_RECORD_BYTES = 256;
 
-  /** Mean bytes of a record, by topic, as last seen by this process: a small range asks for few bytes. */
+  /** Mean bytes of a record, by topic, as last seen by this process: a small range requests few bytes. */
   private static final ConcurrentHashMap<String, Integer> RECORD_BYTES = new ConcurrentHashMap<>();
 
   private final ClientOptions options;
@@ -70,10 +70,10 @@ final class FetchedRegions implements Regions {
     this.next = range.start();
     this.maxBytes = options.maxPartitionFetchBytes();
     this.pauseMs = options.retryBackoffMs();
-    this.prefetch = settings.limit() == ReadSettings.UNLIMITED; // else the next region is mostly not wanted
+    this.prefetch = settings.limit() == ReadSettings.UNLIMITED; // otherwise the next region is usually not needed
   }
 
-  /** Asks only when told to advance: for real time, where the end is not known. */
+  /** Sends requests only in advance(): for real time, where the end is unknown. */
   void withoutPrefetch() {
     prefetch = false;
   }
@@ -104,7 +104,7 @@ final class FetchedRegions implements Regions {
         if (!failed.isRetriable() || System.nanoTime() - deadline >= 0) {
           throw failed;
         }
-        LOG.info("Reading {} from {}: {}; looking for its leader", partition, leader, failed.getMessage());
+        LOG.info("Reading {} from {} failed: {}. Looking for the leader", partition, leader, failed.getMessage());
         lookAgain();
       }
       if (System.nanoTime() - deadline >= 0) {
@@ -129,7 +129,7 @@ final class FetchedRegions implements Regions {
     asked = true;
   }
 
-  /** Looks at a good response; whether it brought at least one whole batch. */
+  /** Checks a successful response; returns whether it has at least one complete batch. */
   private boolean accept() throws IOException {
     pauseMs = options.retryBackoffMs();
     if (fetch.length() == 0) {
@@ -143,7 +143,7 @@ final class FetchedRegions implements Regions {
     }
     if (end <= next) {
       throw new WireException.CorruptRecords(
-          "Broker " + leader + " sent records of " + partition + " before offset " + end + ", asked for " + next);
+          "Broker " + leader + " sent records of " + partition + " below offset " + end + ", not from offset " + next);
     }
     bytes += fetch.length();
     RECORD_BYTES.put(partition.topic(), (int) Math.min(1 << 20, fetch.length() / (end - next) + 16));
@@ -158,21 +158,21 @@ final class FetchedRegions implements Regions {
       try {
         ask(options.fetchMaxWaitMs());
       } catch (WireException failed) {
-        LOG.debug("The next request for {} failed; it is repeated", partition, failed);
-        askFailed = true; // the current region lies in this connection's buffer, so it is given back only later
+        LOG.debug("The next request for {} failed and is retried", partition, failed);
+        askFailed = true; // the current region is in this connection's buffer, so release it later
       }
     }
     return true;
   }
 
-  /** After an error code: whether to ask again. */
+  /** Handles an error code; returns whether to retry. */
   private boolean recover(ErrorCode error) throws IOException {
     if (error == ErrorCode.OFFSET_OUT_OF_RANGE) {
       return skipWhatIsGone();
     }
     if (error == ErrorCode.CORRUPT_MESSAGE) {
       throw new WireException.CorruptRecords("The records of " + partition + " at offset " + next + " are damaged on the "
-          + "disk of broker " + leader + ": start behind them (startingOffsets), or restore the broker's files");
+          + "disk of broker " + leader + ": start after them (startingOffsets), or restore the broker's files");
     }
     if (error.isLeaderChange()) {
       if (error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION || error == ErrorCode.UNKNOWN_TOPIC_ID) {
@@ -181,14 +181,14 @@ final class FetchedRegions implements Regions {
       lookAgain();
       return true;
     }
-    throw fetch.exception(); // retriable ones are repeated by advance
+    throw fetch.exception(); // advance repeats retriable ones
   }
 
   private void mustExist() throws IOException {
     boolean exists = cluster.metadata(List.of(partition.topic())).topics().containsKey(partition.topic());
     if (!exists) {
-      settings.reportLoss("Topic " + partition.topic() + " was deleted while its offsets " + next + " to " + range.end()
-          + " were to be read");
+      settings.reportLoss("Topic " + partition.topic() + " was deleted before its offsets " + next + " to " + range.end()
+          + " were read");
       next = range.end();
     }
   }
@@ -198,7 +198,7 @@ final class FetchedRegions implements Regions {
     long earliest = cluster.listOffsets(List.of(partition), ClusterClient.EARLIEST).get(partition);
     long latest = cluster.listOffsets(List.of(partition), ClusterClient.LATEST).get(partition);
     if (next >= earliest && next <= latest) {
-      return true; // it came back into range meanwhile
+      return true; // the offset is in range again
     }
     settings.reportLoss("Offset " + next + " of " + partition + " is out of range: the partition has offsets " + earliest
         + " to " + latest);
@@ -207,14 +207,14 @@ final class FetchedRegions implements Regions {
       return true;
     }
     if (range.end() == Long.MAX_VALUE) {
-      next = latest; // in real time what was cut off is not waited for, but what comes now is read
+      next = latest; // in real time, do not wait for truncated records, but read what comes now
       return true;
     }
     next = range.end();
     return false;
   }
 
-  /** Forgets connection and leader, and pauses. */
+  /** Drops connection and leader, and pauses. */
   private void lookAgain() throws IOException {
     askFailed = false;
     giveBack();
@@ -226,8 +226,8 @@ final class FetchedRegions implements Regions {
       leader = cluster.leader(partition);
       UUID current = cluster.topicId(partition.topic());
       if (!current.equals(topicId)) {
-        settings.reportLoss("Topic " + partition.topic() + " was deleted and created anew while its offsets " + next
-            + " to " + range.end() + " were to be read");
+        settings.reportLoss("Topic " + partition.topic() + " was deleted and created again before its offsets " + next
+            + " to " + range.end() + " were read");
         if (range.end() == Long.MAX_VALUE) {
           next = cluster.listOffsets(List.of(partition), ClusterClient.EARLIEST).get(partition);
         }

@@ -15,11 +15,11 @@ import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager;
 
 /**
- * Where a streaming query began, kept in its checkpoint: file 0 of the source's folder.
+ * Stores the start of a streaming query in its checkpoint: file 0 of the source's folder.
  *
- * <p>So a query that stopped before its first batch was complete begins there again, not where "latest" is by then. The
- * file is that of Spark's Kafka source (a zero byte, a line with the version, the offsets' JSON): either source goes on
- * from the other's.
+ * <p>So a query that stopped before its first batch was complete starts again there, and not at the present "latest".
+ * The file has the format of Spark's Kafka source (a zero byte, a line with the version, the offsets' JSON): either
+ * source continues from the other's.
  */
 final class InitialOffsets {
   private static final String VERSION = "v1";
@@ -34,7 +34,7 @@ final class InitialOffsets {
     this.hadoop = SparkSession.active().sessionState().newHadoopConf();
   }
 
-  /** What the checkpoint says, or what {@code compute} says, which is then in the checkpoint. */
+  /** Returns the offsets in the checkpoint, or those of {@code compute}, which it then stores. */
   Map<TopicPartition, Long> getOrWrite(Supplier<Map<TopicPartition, Long>> compute) {
     try {
       CheckpointFileManager files = Managers.ofSource(folder, hadoop);

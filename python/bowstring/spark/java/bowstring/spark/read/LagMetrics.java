@@ -15,11 +15,12 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * How far a query is behind: the metrics of Spark's Kafka source (minOffsetsBehindLatest, maxOffsetsBehindLatest,
- * avgOffsetsBehindLatest), and for each partition offsetsBehindLatest.topic-0 and secondsBehindLatest.topic-0.
+ * Computes how far a query is behind: the metrics of Spark's Kafka source (minOffsetsBehindLatest,
+ * maxOffsetsBehindLatest, avgOffsetsBehindLatest), and for each partition offsetsBehindLatest.topic-0 and
+ * secondsBehindLatest.topic-0.
  *
- * <p>Seconds are the age of the first record not read yet, 0 where there is none. It costs a small fetch for a partition
- * that is behind; beyond {@link #MOST_AGES} such partitions only offsets are shown.
+ * <p>Seconds are the age of the first unread record, 0 without one. This costs a small fetch for each partition that is
+ * behind; with more than {@link #MOST_AGES} such partitions only offsets are shown.
  */
 final class LagMetrics {
   private static final Logger LOG = LoggerFactory.getLogger(LagMetrics.class);

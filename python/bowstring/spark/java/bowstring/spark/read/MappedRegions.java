@@ -19,8 +19,8 @@ import org.slf4j.LoggerFactory;
 /**
  * An offset range in the segment files of a broker on this machine, mapped read-only, a window at a time.
  *
- * <p>The broker names what may be read; a file is used only if it is the one the broker means. Whatever the broker answers
- * with an error (the leader moved, the offset is gone) is left to {@link FetchedRegions}, which takes over from there.
+ * <p>The broker names the readable bytes; a file is used only if it is the one that the broker names. If the broker
+ * answers with an error (the leader moved, the offset is gone), {@link FetchedRegions} takes over.
  */
 final class MappedRegions implements Regions {
   private static final Logger LOG = LoggerFactory.getLogger(MappedRegions.class);
@@ -39,7 +39,7 @@ final class MappedRegions implements Regions {
   private LocalSegments.Segment segment;
   private SegmentFile.Hold file;
 
-  /** What the window belongs to: its lock is kept for as long as the window is looked at. */
+  /** The file of the window: its lock is held while the window is read. */
   private SegmentFile.Hold usedUp;
 
   private long windowStart;
@@ -88,7 +88,7 @@ final class MappedRegions implements Regions {
     return false;
   }
 
-  /** Asks for the segments from {@link #next} on; false if there are none yet. */
+  /** Requests the segments from {@link #next} on; false if there are none yet. */
   private boolean ask(int waitMs) throws IOException {
     answer = connection.segments(range.partition(), input.topicId(), options.isReadCommitted(), next, waitMs);
     requests++;
@@ -116,14 +116,14 @@ final class MappedRegions implements Regions {
       windowStart = segment.start();
       return true;
     }
-    ahead.clear(); // renamed meanwhile: the next answer names the new one
+    ahead.clear(); // renamed meanwhile: the next answer has the new name
     if (++renames > MOST_RENAMES) {
-      throw new WireException("The files that the broker names are not the ones found: " + segment.path());
+      throw new WireException("The segment file at this path is not the one that the broker reported: " + segment.path());
     }
     return false;
   }
 
-  /** Maps what comes next of the segment; false if it is used up. */
+  /** Maps the next part of the segment; false at its end. */
   private boolean mapWindow() throws IOException {
     long length = Math.min(WINDOW_BYTES, segment.end() - windowStart);
     if (length <= 0) {
@@ -135,7 +135,7 @@ final class MappedRegions implements Regions {
     if (whole == 0) {
       long needed = RecordDecoder.firstBatchBytes(window, 0, (int) length);
       if (needed <= length || needed > segment.end() - windowStart) {
-        throw new WireException.CorruptRecords("Segment " + segment.path() + " has no whole record batch at position "
+        throw new WireException.CorruptRecords("Segment " + segment.path() + " has no complete record batch at position "
             + windowStart);
       }
       unmap();
@@ -213,7 +213,7 @@ final class MappedRegions implements Regions {
 
   @Override
   public boolean hasSlack() {
-    return overTcp != null; // nothing behind what the broker named may be looked at
+    return overTcp != null; // nothing beyond the bytes that the broker named may be read
   }
 
   @Override

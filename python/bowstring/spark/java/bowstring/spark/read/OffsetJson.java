@@ -75,7 +75,7 @@ final class OffsetJson {
         return root;
       }
     } catch (JsonProcessingException notJson) {
-      // the message below shows what was given
+      // the message below shows the given text
     }
     throw wrong(json, example);
   }
@@ -84,7 +84,7 @@ final class OffsetJson {
     return new IllegalArgumentException("Expected e.g. " + example + ", got " + json);
   }
 
-  /** Offsets as JSON, topics and partitions in order, without white space: as Spark's Kafka source writes them. */
+  /** Returns offsets as JSON, topics and partitions in order, without white space, like Spark's Kafka source. */
   static String write(Map<TopicPartition, Long> offsets) {
     Map<String, Map<String, Long>> byTopic = new TreeMap<>();
     Map<String, Map<Integer, Long>> numbered = new TreeMap<>();

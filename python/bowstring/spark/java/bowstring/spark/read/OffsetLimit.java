@@ -3,14 +3,14 @@ package bowstring.spark.read;
 import bowstring.spark.wire.TopicPartition;
 import java.util.Map;
 
-/** Where a query starts or ends in each partition, as its options say it. */
+/** Where a query starts or ends in each partition, according to its options. */
 public sealed interface OffsetLimit {
-  /** Offsets with a meaning of their own in the options' JSON. */
+  /** Offsets with a special meaning in the options' JSON. */
   long LATEST = -1;
 
   long EARLIEST = -2;
 
-  /** The first offset there is. */
+  /** The first existing offset. */
   record Earliest() implements OffsetLimit {}
 
   /** The end of the log when the query is planned. */

@@ -5,7 +5,7 @@ import java.io.Serializable;
 
 /** Records of one partition with offsets in [start, end). */
 public record OffsetRange(TopicPartition partition, long start, long end) implements Serializable {
-  /** Offsets in the range: at least as many as records, which compaction and transactions thin out. */
+  /** Number of offsets: at least the number of records, because compaction and transactions leave gaps. */
   public long size() {
     return Math.max(0, end - start);
   }

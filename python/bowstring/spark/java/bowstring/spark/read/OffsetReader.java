@@ -1,20 +1,21 @@
 package bowstring.spark.read;
 
+import bowstring.spark.DriverFailure;
 import bowstring.spark.wire.ClusterClient;
 import bowstring.spark.wire.Metadata;
 import bowstring.spark.wire.TopicPartition;
-import bowstring.spark.wire.WireException;
 import java.io.IOException;
-import java.io.UncheckedIOException;
 import java.util.Collection;
+import java.util.HashMap;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
+import java.util.UUID;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** The driver's view of the cluster: which partitions there are, and their offsets. Used by one thread at a time. */
+/** The driver's view of the cluster: partitions and their offsets. Used by one thread at a time. */
 final class OffsetReader {
   private static final Logger LOG = LoggerFactory.getLogger(OffsetReader.class);
 
@@ -22,23 +23,34 @@ final class OffsetReader {
   private final ClusterClient cluster;
   private Metadata metadata;
 
+  /** Ids of topics at the last request for their ends, by name; a topic that was created again has another id. */
+  private final Map<String, UUID> ids = new HashMap<>();
+
   OffsetReader(SourceOptions options) {
     this.options = options;
     this.cluster = new ClusterClient(options.client());
   }
 
   /**
-   * Partitions that the query reads, by a fresh look.
+   * Returns the partitions that the query reads, from fresh metadata.
    *
-   * @param mustExist whether a subscribed topic that is not there is an error; else it has no partitions
+   * @param mustExist whether a missing subscribed topic is an error; otherwise it has no partitions
    */
   Set<TopicPartition> partitions(boolean mustExist) {
-    Subscription subscription = options.subscription();
     try {
-      metadata = cluster.metadata(subscription.topicsAsked());
+      Set<TopicPartition> found = find();
+      if (mustExist) {
+        checkExistence(options.subscription(), found);
+      }
+      return found;
     } catch (IOException failed) {
-      throw new UncheckedIOException(failed);
+      throw DriverFailure.of(failed);
     }
+  }
+
+  private Set<TopicPartition> find() throws IOException {
+    Subscription subscription = options.subscription();
+    metadata = cluster.metadata(subscription.topicsAsked());
     Set<TopicPartition> result = new TreeSet<>();
     for (Metadata.Topic topic : metadata.topics().values()) {
       boolean wanted = subscription.pattern() == null
@@ -49,9 +61,6 @@ final class OffsetReader {
     }
     if (subscription.partitions() != null) {
       result.retainAll(subscription.partitions());
-    }
-    if (mustExist) {
-      checkExistence(subscription, result);
     }
     return result;
   }
@@ -70,7 +79,23 @@ final class OffsetReader {
     }
   }
 
-  /** Turns what options say into an offset for each partition. */
+  /** Returns the partitions that the query reads; asks again if some known ones are gone. */
+  Set<TopicPartition> existing(Set<TopicPartition> known) {
+    try {
+      for (int attempt = 1; ; attempt++) {
+        Set<TopicPartition> found = find();
+        if (found.containsAll(known) || attempt >= options.fetchOffsetRetries()) {
+          return found;
+        }
+        LOG.warn("Some of the partitions {} no longer exist; asking the brokers again", known);
+        ClusterClient.pause(options.fetchOffsetRetryIntervalMs());
+      }
+    } catch (IOException failed) {
+      throw DriverFailure.of(failed);
+    }
+  }
+
+  /** Resolves a limit of the options to an offset for each partition. */
   Map<TopicPartition, Long> resolve(OffsetLimit limit, Set<TopicPartition> partitions, boolean isStart) {
     if (limit instanceof OffsetLimit.Earliest) {
       return offsets(partitions, ClusterClient.EARLIEST);
@@ -131,7 +156,7 @@ final class OffsetReader {
     try {
       return cluster.listOffsets(timestamps);
     } catch (IOException failed) {
-      throw new UncheckedIOException(failed);
+      throw DriverFailure.of(failed);
     }
   }
 
@@ -143,56 +168,59 @@ final class OffsetReader {
   }
 
   /**
-   * The end of each partition that exists now, never before an offset known to have existed: a broker that has just
-   * become the leader may for a moment not know all of the log (KAFKA-7703).
+   * Returns the end of each existing partition. Asks again if it is below a known offset, or if a partition is gone: a
+   * broker that has just become the leader may for a moment not have the whole log (KAFKA-7703).
+   *
+   * <p>A topic that was created again since the last call is missing in this call and new in the next, as if it had
+   * been looked up in between: its offsets have no relation to what was read before.
    */
   Map<TopicPartition, Long> latest(Map<TopicPartition, Long> known) {
-    for (int attempt = 1; ; attempt++) {
-      Map<TopicPartition, Long> latest = latestOfExisting();
-      Map<TopicPartition, Long> behind = new TreeMap<>();
-      latest.forEach((partition, offset) -> {
-        if (known.getOrDefault(partition, 0L) > offset) {
-          behind.put(partition, offset);
-        }
-      });
-      if (behind.isEmpty() || attempt >= options.fetchOffsetRetries()) {
-        return latest;
-      }
-      LOG.warn("The ends of some partitions are before offsets seen earlier: {}; asking again", behind);
-      try {
-        ClusterClient.pause(options.fetchOffsetRetryIntervalMs());
-      } catch (IOException interrupted) {
-        throw new UncheckedIOException(interrupted);
-      }
-    }
-  }
-
-  private Map<TopicPartition, Long> latestOfExisting() {
     try {
-      return offsets(partitions(false), ClusterClient.LATEST);
-    } catch (UncheckedIOException failed) {
-      // a topic may have been deleted between the two questions: then a second look does not show it any more
-      if (!(failed.getCause() instanceof WireException)) {
-        throw failed;
+      for (int attempt = 1; ; attempt++) {
+        Map<TopicPartition, Long> latest = cluster.listOffsetsOfExisting(find(), ClusterClient.LATEST);
+        Set<String> anew = madeAnew();
+        Map<TopicPartition, Long> behind = new TreeMap<>();
+        known.forEach((partition, offset) -> {
+          if (latest.getOrDefault(partition, -1L) < offset && !anew.contains(partition.topic())) {
+            behind.put(partition, latest.get(partition));
+          }
+        });
+        if (behind.isEmpty() || attempt >= options.fetchOffsetRetries()) {
+          metadata.topics().forEach((name, topic) -> ids.put(name, topic.id()));
+          latest.keySet().removeIf(partition -> anew.contains(partition.topic()) && known.containsKey(partition));
+          return latest;
+        }
+        LOG.warn("Partitions no longer exist (null) or end below offsets seen before: {}; asking the brokers again", behind);
+        ClusterClient.pause(options.fetchOffsetRetryIntervalMs());
       }
-      LOG.info("Reading the ends of partitions failed, asking again: {}", failed.getCause().getMessage());
-      return offsets(partitions(false), ClusterClient.LATEST);
+    } catch (IOException failed) {
+      throw DriverFailure.of(failed);
     }
   }
 
-  /** A task for each range, with what the last look at the cluster knows. */
+  private Set<String> madeAnew() {
+    Set<String> anew = new TreeSet<>();
+    metadata.topics().forEach((name, topic) -> {
+      if (!ids.getOrDefault(name, topic.id()).equals(topic.id())) {
+        anew.add(name);
+      }
+    });
+    return anew;
+  }
+
+  /** Returns a task for each range, with the latest metadata. */
   RecordPartition task(OffsetRange range) {
     Metadata.Topic topic = metadata == null ? null : metadata.topics().get(range.partition().topic());
     return new RecordPartition(range, topic == null ? null : metadata.leader(range.partition()),
         topic == null ? new java.util.UUID(0, 0) : topic.id());
   }
 
-  /** Whether {@link #task} has anything to go by. */
+  /** Whether {@link #task} has metadata. */
   boolean hasLooked() {
     return metadata != null;
   }
 
-  /** The client, for questions of one's own. */
+  /** The client, for other requests. */
   ClusterClient cluster() {
     return cluster;
   }

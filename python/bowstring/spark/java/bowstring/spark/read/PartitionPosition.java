@@ -3,5 +3,5 @@ package bowstring.spark.read;
 import bowstring.spark.wire.TopicPartition;
 import org.apache.spark.sql.connector.read.streaming.PartitionOffset;
 
-/** How far a real-time reader came: the next offset that was not read. */
+/** The position of a real-time reader: the next unread offset. */
 record PartitionPosition(TopicPartition partition, long offset) implements PartitionOffset {}

@@ -18,14 +18,14 @@ import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
 
 /**
- * Aggregates that the tasks compute themselves, a row for each task in place of one for each record.
+ * Aggregates that the tasks compute themselves, with a row for each task instead of one for each record.
  *
- * <p>The number of records, and the least and greatest partition, offset and timestamp; for all records, or grouped by
- * topic and partition. Only what holds for every record that would have been a row: what is hidden, or lies outside the
- * range, is not counted, since the records come through the same reader.
+ * <p>The number of records, and minimum and maximum of partition, offset and timestamp; for all records, or grouped by
+ * topic and partition. Hidden records, and records outside the range, do not count, because the records come through
+ * the same reader.
  *
  * @param groups columns grouped by: topic, partition
- * @param functions in the order Spark wants their columns
+ * @param functions in the order of Spark's columns
  */
 record PushedAggregates(List<String> groups, List<Function> functions) implements Serializable {
   private static final Set<String> GROUPS = Set.of("topic", "partition");
@@ -64,7 +64,7 @@ record PushedAggregates(List<String> groups, List<Function> functions) implement
     };
   }
 
-  /** Those a query asks for; null if one of them cannot be had so. */
+  /** The aggregates of a query; null if one of them cannot be pushed down. */
   static PushedAggregates of(Aggregation wanted) {
     List<String> groups = new ArrayList<>();
     for (Expression group : wanted.groupByExpressions()) {
@@ -123,7 +123,7 @@ record PushedAggregates(List<String> groups, List<Function> functions) implement
     return schema;
   }
 
-  /** Columns of the records that have to be looked at; for a count, none. */
+  /** Columns of the records that must be read; for a count, none. */
   StructType needed() {
     Set<String> names = new TreeSet<>();
     for (Function function : functions) {

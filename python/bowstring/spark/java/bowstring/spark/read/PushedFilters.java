@@ -12,12 +12,12 @@ import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
- * The part of a query's filters that decides which records are fetched at all.
+ * The part of a query's filters that limits which records are fetched.
  *
- * <p>Conditions on topic, partition and offset (comparison with a constant, IN) are applied exactly. A lower bound of the
- * timestamp moves the start to the first record that late, and leaves out older batches; since records need not be in
- * order of time, Spark checks it again. There is no such use for an upper bound: a record that matches may follow one
- * that does not.
+ * <p>Conditions on topic, partition and offset (comparison with a constant, IN) are applied exactly. A lower bound of
+ * the timestamp moves the start to the first record that late, and skips older batches; because records need not be in
+ * order of time, Spark checks it again. An upper bound cannot be used: a matching record may follow one that does not
+ * match.
  */
 final class PushedFilters {
   private static final Set<String> NEVER_NULL =
@@ -33,7 +33,7 @@ final class PushedFilters {
   private long minTimestampMs = ReadSettings.ANY_TIMESTAMP;
   private final List<Predicate> pushed = new ArrayList<>();
 
-  /** Takes what it can use; what Spark has to check itself comes back. */
+  /** Takes the predicates that it can apply; returns those that Spark must check. */
   Predicate[] push(Predicate[] predicates) {
     List<Predicate> left = new ArrayList<>();
     for (Predicate predicate : predicates) {
@@ -135,7 +135,7 @@ final class PushedFilters {
     }
     long value = ((Number) values.get(0)).longValue();
     if (value == Long.MAX_VALUE) {
-      return Use.NONE; // no such offset, and no room for the one behind it
+      return Use.NONE; // no such offset, and no room for the next one
     }
     switch (operator) {
       case "=", "<=>" -> {
@@ -146,7 +146,7 @@ final class PushedFilters {
         offsets = both(offsets, values);
         minOffset = Math.max(minOffset, offsets.stream().mapToLong(Long::longValue).min().orElse(Long.MAX_VALUE));
         endOffset = Math.min(endOffset, offsets.stream().mapToLong(Long::longValue).max().orElse(-1) + 1);
-        return Use.INEXACT; // those between them are read, too
+        return Use.INEXACT; // offsets between them are read, too
       }
       case ">" -> minOffset = Math.max(minOffset, value + 1);
       case ">=" -> minOffset = Math.max(minOffset, value);

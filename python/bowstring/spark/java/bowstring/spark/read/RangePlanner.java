@@ -4,11 +4,11 @@ import java.util.ArrayList;
 import java.util.List;
 
 /**
- * Cuts offset ranges into tasks: one for each partition, more where maxRecordsPerPartition or minPartitions ask for it.
+ * Splits offset ranges into tasks: one for each partition, more if maxRecordsPerPartition or minPartitions require it.
  *
- * <p>As Spark's Kafka source does it, so that jobs keep their number of tasks: ranges longer than
- * maxRecordsPerPartition are cut into even pieces; if there are then fewer pieces than minPartitions, those with more
- * than their share are cut in proportion to their size. The number reached is approximate.
+ * <p>Like Spark's Kafka source, so that jobs keep their number of tasks: ranges longer than maxRecordsPerPartition are
+ * split evenly; if there are then fewer than minPartitions, those larger than their share are split in proportion to
+ * their size. The resulting number is approximate.
  */
 final class RangePlanner {
   private final Long minPartitions;

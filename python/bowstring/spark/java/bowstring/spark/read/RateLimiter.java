@@ -12,7 +12,10 @@ import org.apache.spark.sql.connector.read.streaming.ReadLimit;
 import org.apache.spark.sql.connector.read.streaming.ReadMaxRows;
 import org.apache.spark.sql.connector.read.streaming.ReadMinRows;
 
-/** How far the next micro-batch reads: maxOffsetsPerTrigger shared out in proportion, minOffsetsPerTrigger waited for. */
+/**
+ * Computes the end of the next micro-batch: distributes maxOffsetsPerTrigger in proportion, waits for
+ * minOffsetsPerTrigger.
+ */
 final class RateLimiter {
   private final OffsetReader offsets;
   private long lastTriggerMs;
@@ -21,7 +24,7 @@ final class RateLimiter {
     this.offsets = offsets;
   }
 
-  /** The end of the next batch that begins at {@code from} where {@code latest} is all there is. */
+  /** Returns the end of the next batch that begins at {@code from}; {@code latest} is the present end. */
   Map<TopicPartition, Long> limit(Map<TopicPartition, Long> from, Map<TopicPartition, Long> latest, ReadLimit limit) {
     ReadLimit[] limits =
         limit instanceof CompositeReadLimit both ? both.getReadLimits() : new ReadLimit[] {limit};
@@ -57,7 +60,7 @@ final class RateLimiter {
     return false;
   }
 
-  /** Each partition's share is in proportion to what it has; none starves. */
+  /** Each partition's share is in proportion to its records; each gets some. */
   private Map<TopicPartition, Long> share(long most, Map<TopicPartition, Long> from,
       Map<TopicPartition, Long> latest) {
     Map<TopicPartition, Long> begin = new TreeMap<>(from);

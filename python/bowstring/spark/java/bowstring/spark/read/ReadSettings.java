@@ -9,15 +9,15 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * What the driver tells the readers.
+ * Settings that the driver sends to the readers.
  *
  * @param options the source's options, from which a task makes its client options
- * @param schema columns wanted
+ * @param schema the wanted columns
  * @param format of typed values, null for bytes
  * @param failOnDataLoss whether missing records end the query
- * @param pollTimeoutMs how long a reader waits for records that should be there
- * @param limit rows that are enough, for each partition
- * @param minTimestampMs batches that are older as a whole may be left out
+ * @param pollTimeoutMs how long a reader waits for records that should exist
+ * @param limit most rows needed of each partition
+ * @param minTimestampMs batches that are completely older may be skipped
  * @param local whether to map the broker's files
  */
 public record ReadSettings(TreeMap<String, String> options, StructType schema, ValueFormat format,
@@ -31,7 +31,7 @@ public record ReadSettings(TreeMap<String, String> options, StructType schema, V
   /** No lower bound of timestamps. */
   static final long ANY_TIMESTAMP = Long.MIN_VALUE;
 
-  /** Whether the broker's files are mapped: never; always, or the read fails; where it is possible. */
+  /** Whether the broker's files are mapped: never; always, or the read fails; if possible. */
   enum LocalMode {
     FALSE,
     TRUE,
@@ -45,7 +45,7 @@ public record ReadSettings(TreeMap<String, String> options, StructType schema, V
   }
 
   /**
-   * Records are missing.
+   * Reports missing records.
    *
    * @throws DataLossException if failOnDataLoss is true
    */
@@ -53,6 +53,6 @@ public record ReadSettings(TreeMap<String, String> options, StructType schema, V
     if (failOnDataLoss) {
       throw new DataLossException(what);
     }
-    LOG.warn("{}. Some data may have been lost; failOnDataLoss is false, so the query goes on", what);
+    LOG.warn("{}. Some data may have been lost; failOnDataLoss is false, so the query continues", what);
   }
 }

@@ -14,7 +14,7 @@ import org.slf4j.LoggerFactory;
 /**
  * Reads one partition record by record as they arrive, without an end, for real-time mode.
  *
- * <p>Rows are views of a columnar batch: Spark takes what it needs of one before it asks for the next.
+ * <p>Rows are views of a columnar batch: Spark copies what it needs before it requests the next row.
  */
 final class RealTimeReader implements SupportsRealTimeRead<InternalRow> {
   private static final Logger LOG = LoggerFactory.getLogger(RealTimeReader.class);
@@ -71,24 +71,24 @@ final class RealTimeReader implements SupportsRealTimeRead<InternalRow> {
     if (!hasRegion) {
       if (!advance(waitMs)) {
         if (regions.nextOffset() == Long.MAX_VALUE) {
-          ClusterClient.pause(waitMs); // the topic is gone, and failOnDataLoss is false: until the batch ends
+          ClusterClient.pause(waitMs); // the topic is gone, and failOnDataLoss is false: wait until the batch ends
         }
         return false;
       }
       builder.begin(regions);
       hasRegion = true;
-      nextUnread = regions.startOffset(); // before what was read last, if the log was cut off or made anew
+      nextUnread = regions.startOffset(); // below the last offset read, if the log was truncated or created again
     }
     if (builder.next(Math.max(nextUnread, regions.startOffset()), range.end(), Integer.MAX_VALUE)) {
       rows = builder.batch().numRows();
       return true;
     }
     hasRegion = false;
-    nextUnread = Math.max(nextUnread, regions.nextOffset()); // behind what the region ended with: markers, gaps
+    nextUnread = Math.max(nextUnread, regions.nextOffset()); // after the region's last record: markers, gaps
     return true;
   }
 
-  /** A broker that is away for a while ends the query only after the poll timeout. */
+  /** A broker that is unavailable ends the query only after the poll timeout. */
   private boolean advance(int waitMs) throws IOException {
     try {
       boolean found = regions.advance(waitMs);
@@ -100,7 +100,7 @@ final class RealTimeReader implements SupportsRealTimeRead<InternalRow> {
       if (!failed.isRetriable() || now - failingSinceNanos > settings.pollTimeoutMs() * 1_000_000L) {
         throw failed;
       }
-      LOG.info("Reading {}: {}; trying again", range.partition(), failed.getMessage());
+      LOG.info("Reading {} failed and is retried: {}", range.partition(), failed.getMessage());
       ClusterClient.pause(RETRY_PAUSE_MS);
       return false;
     }

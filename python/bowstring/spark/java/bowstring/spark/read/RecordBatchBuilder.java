@@ -16,7 +16,9 @@ import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.vectorized.ColumnVector;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
 
-/** One reader's columns: decodes regions into the columns wanted, typed values among them, as one ColumnarBatch. */
+/**
+ * Builds one reader's columns: decodes regions into the wanted columns, including typed values, as one ColumnarBatch.
+ */
 final class RecordBatchBuilder implements Closeable {
   private final RecordDecoder decoder;
   private final RecordColumns columns;
@@ -63,7 +65,7 @@ final class RecordBatchBuilder implements Closeable {
     return values == null ? plain : values.kept(plain);
   }
 
-  /** Shows the next region. */
+  /** Passes the next region. */
   void begin(Regions regions) {
     decoder.begin(regions.buffer(), regions.position(), regions.limit(), regions.hasSlack(), regions.aborted());
   }

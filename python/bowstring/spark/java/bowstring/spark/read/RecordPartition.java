@@ -5,7 +5,7 @@ import java.util.UUID;
 import org.apache.spark.sql.connector.read.InputPartition;
 
 /**
- * What one task reads: an offset range, with the leader and topic id that the driver knew, so that the task needs no
- * metadata of its own unless things changed.
+ * The input of one task: an offset range, with leader and topic id as known to the driver, so that the task needs no
+ * metadata unless they have changed.
  */
 public record RecordPartition(OffsetRange range, HostPort leader, UUID topicId) implements InputPartition {}

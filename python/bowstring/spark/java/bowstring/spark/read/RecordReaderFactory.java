@@ -8,7 +8,7 @@ import org.apache.spark.sql.connector.read.PartitionReader;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
 
-/** Makes the readers in the tasks: columnar ones, or for real-time mode rows. */
+/** Creates the readers in the tasks: columnar ones, or row readers for real-time mode. */
 record RecordReaderFactory(ReadSettings settings, boolean realTime) implements PartitionReaderFactory {
   @Override
   public boolean supportColumnarReads(InputPartition partition) {

@@ -20,13 +20,13 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * One query's read. A batch query's offsets are resolved once, when they are first needed, so that its statistics and its
- * tasks speak of the same records.
+ * The read of one query. A batch query's offsets are resolved once, on first use, so that its statistics and its tasks
+ * refer to the same records.
  */
 final class RecordScan implements Scan, Batch, SupportsReportStatistics {
   private static final Logger LOG = LoggerFactory.getLogger(RecordScan.class);
 
-  /** For statistics: what a record takes, columns and all, while nothing better is known. */
+  /** For statistics: bytes of a record with all columns, until a better value is known. */
   private static final long GUESSED_RECORD_BYTES = 150;
 
   private final SourceOptions options;
@@ -41,8 +41,8 @@ final class RecordScan implements Scan, Batch, SupportsReportStatistics {
   /**
    * A scan of what a query needs.
    *
-   * @param schema columns of the records; not looked at if there are aggregates
-   * @param aggregates that the tasks compute; null if they hand out records
+   * @param schema columns of the records; ignored if there are aggregates
+   * @param aggregates that the tasks compute; null if they return records
    */
   RecordScan(SourceOptions options, StructType schema, PushedFilters filters, PushedAggregates aggregates,
       long limit) {
@@ -84,7 +84,7 @@ final class RecordScan implements Scan, Batch, SupportsReportStatistics {
   @Override
   public Batch toBatch() {
     options.forBatch();
-    LOG.info("Batch query by {}", description());
+    LOG.info("Batch query reads with {}", description());
     return this;
   }
 
@@ -92,7 +92,7 @@ final class RecordScan implements Scan, Batch, SupportsReportStatistics {
   public MicroBatchStream toMicroBatchStream(String checkpointLocation) {
     options.forStream();
     isStream = true;
-    LOG.info("Streaming query by {}", description());
+    LOG.info("Streaming query reads with {}", description());
     return new RecordStream(options, ReadSettings.of(options, schema, limit, filters.minTimestampMs()),
         checkpointLocation, description());
   }
@@ -132,7 +132,7 @@ final class RecordScan implements Scan, Batch, SupportsReportStatistics {
     });
   }
 
-  /** All records before the first that is late enough are too early, in whatever order of time they are. */
+  /** All records before the first one that is late enough are too early, whatever their order of time is. */
   private void moveToTimestamp(Map<TopicPartition, Long> start, Map<TopicPartition, Long> end) {
     long timestamp = Math.max(0, filters.minTimestampMs());
     if (timestamp == 0) {
@@ -146,7 +146,7 @@ final class RecordScan implements Scan, Batch, SupportsReportStatistics {
   public InputPartition[] planInputPartitions() {
     List<OffsetRange> planned = ranges();
     if (planned.isEmpty() && aggregates != null && !aggregates.isGrouped()) {
-      // a count of nothing is a row, too, which Spark expects from us then
+      // a count over nothing is also a row, which Spark then expects from the source
       return new InputPartition[] {offsets.task(new OffsetRange(new TopicPartition("", 0), 0, 0))};
     }
     return planned.stream().map(offsets::task).toArray(InputPartition[]::new);
@@ -162,7 +162,7 @@ final class RecordScan implements Scan, Batch, SupportsReportStatistics {
   @Override
   public Statistics estimateStatistics() {
     if (isStream) {
-      return new Estimate(OptionalLong.empty(), OptionalLong.empty()); // without a batch at hand, nothing is known
+      return new Estimate(OptionalLong.empty(), OptionalLong.empty()); // without a batch nothing is known
     }
     if (aggregates != null) {
       int tasks = Math.max(1, ranges().size());

@@ -11,7 +11,7 @@ import org.apache.spark.sql.connector.read.SupportsPushDownRequiredColumns;
 import org.apache.spark.sql.connector.read.SupportsPushDownV2Filters;
 import org.apache.spark.sql.types.StructType;
 
-/** Takes from the query what need not be read: columns, filters, a limit; or all its records, for some aggregates. */
+/** Accepts from the query what limits the read: columns, filters, a limit; or all its records, for some aggregates. */
 public final class RecordScanBuilder implements ScanBuilder, SupportsPushDownRequiredColumns,
     SupportsPushDownV2Filters, SupportsPushDownLimit, SupportsPushDownAggregates {
   private final SourceOptions options;
@@ -20,7 +20,7 @@ public final class RecordScanBuilder implements ScanBuilder, SupportsPushDownReq
   private PushedAggregates aggregates;
   private long limit = ReadSettings.UNLIMITED;
 
-  /** A scan of all records, with the table's columns, until told otherwise. */
+  /** A scan of all records with the table's columns, unless limited. */
   public RecordScanBuilder(Map<String, String> options, StructType schema) {
     this.options = new SourceOptions(options);
     this.schema = schema;
@@ -48,7 +48,7 @@ public final class RecordScanBuilder implements ScanBuilder, SupportsPushDownReq
     return aggregates != null;
   }
 
-  /** Whether each group's records are all one task's, so that Spark has nothing to put together. */
+  /** Whether all records of each group are in one task, so that Spark need not merge. */
   @Override
   public boolean supportCompletePushDown(Aggregation wanted) {
     PushedAggregates asked = PushedAggregates.of(wanted);
@@ -68,7 +68,7 @@ public final class RecordScanBuilder implements ScanBuilder, SupportsPushDownReq
 
   @Override
   public boolean isPartiallyPushed() {
-    return true; // each task stops at the limit, Spark takes as many from all of them
+    return true; // each task stops at the limit, and Spark applies it to all of them
   }
 
   @Override

@@ -24,8 +24,8 @@ import org.slf4j.LoggerFactory;
 /**
  * A topic as a stream: micro-batches, AvailableNow and real-time mode.
  *
- * <p>Offsets, rate limits and what counts as lost data are those of Spark's Kafka source, so that a query can move here
- * with its checkpoint. Used by the query's own thread; only metrics may come from another.
+ * <p>Offsets, rate limits and the definition of lost data are those of Spark's Kafka source, so that a query can move
+ * here with its checkpoint. Used by the query's own thread; only metrics may come from another thread.
  */
 final class RecordStream
     implements MicroBatchStream, SupportsTriggerAvailableNow, SupportsRealTimeMode, ReportsSourceMetrics {
@@ -94,8 +94,12 @@ final class RecordStream
       }
     }
     latest = end;
+    if (settings.failOnDataLoss()) {
+      reportDeleted(from, end); // before Spark's offset log records that they are gone: they may come back
+    }
     Map<TopicPartition, Long> limited = limiter.limit(from, end, limit);
-    return limited.isEmpty() ? null : new SourceOffset(limited);
+    // An empty result after a non-empty one is reported by planInputPartitions; null would mean "nothing new".
+    return limited.isEmpty() && from.isEmpty() ? null : new SourceOffset(limited);
   }
 
   @Override
@@ -133,12 +137,12 @@ final class RecordStream
 
   private InputPartition[] tasks(List<OffsetRange> ranges) {
     if (!offsets.hasLooked()) {
-      offsets.partitions(false); // a query that has just recovered: nobody asked for metadata yet
+      offsets.partitions(false); // a query that has just recovered has no metadata yet
     }
     return ranges.stream().map(offsets::task).toArray(InputPartition[]::new);
   }
 
-  /** Partitions that are new in this batch begin where they begin, which should be 0. */
+  /** Partitions that are new in this batch start at their first offset, which should be 0. */
   private Map<TopicPartition, Long> withNewPartitions(Map<TopicPartition, Long> from,
       Map<TopicPartition, Long> until) {
     Set<TopicPartition> added = new TreeSet<>(until.keySet());
@@ -177,14 +181,14 @@ final class RecordStream
     }
   }
 
-  /** What was there when an AvailableNow query began must be there until its end. */
+  /** Partitions present at the start of an AvailableNow query must exist until its end. */
   private void checkAvailableNow(Map<TopicPartition, Long> until) {
     Map<TopicPartition, Long> now = offsets.latest(until);
     until.forEach((partition, to) -> {
       Long end = now.get(partition);
       if (end == null || to > end) {
-        throw new DataLossException("With Trigger.AvailableNow, " + partition + " was to be read up to offset " + to
-            + (end == null ? ", but it is gone" : ", but ends at " + end + " now") + ": restart the query");
+        throw new DataLossException("With Trigger.AvailableNow, " + partition + " must be read up to offset " + to
+            + (end == null ? ", but no longer exists" : ", but now ends at " + end) + ": restart the query");
       }
     });
   }
@@ -203,7 +207,7 @@ final class RecordStream
   public InputPartition[] planInputPartitions(Offset start) {
     realTime = true;
     Map<TopicPartition, Long> from = SourceOffset.of(start);
-    Set<TopicPartition> existing = offsets.partitions(false);
+    Set<TopicPartition> existing = offsets.existing(from.keySet());
     Map<TopicPartition, Long> until = new TreeMap<>();
     existing.forEach(partition -> until.put(partition, Long.MAX_VALUE));
     Map<TopicPartition, Long> complete = withNewPartitions(from, until);
@@ -236,12 +240,12 @@ final class RecordStream
 
   @Override
   public void commit(Offset end) {
-    // Spark's checkpoint keeps the offsets
+    // Spark's checkpoint stores the offsets
   }
 
   @Override
   public void stop() {
-    // connections are the pool's
+    // connections belong to the pool
   }
 
   @Override

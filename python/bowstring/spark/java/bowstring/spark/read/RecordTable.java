@@ -1,5 +1,6 @@
 package bowstring.spark.read;
 
+import bowstring.spark.OptionNames;
 import bowstring.spark.write.BowstringWriteBuilder;
 import bowstring.spark.write.SavedTopics;
 import java.util.Arrays;
@@ -20,7 +21,7 @@ import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** Topics as a table. Options of the table ({@code CREATE TABLE … OPTIONS}) hold unless the query gives its own. */
+/** Topics as a table. Options of the table ({@code CREATE TABLE … OPTIONS}) apply unless the query sets them. */
 public final class RecordTable implements SupportsRead, SupportsWrite {
   private static final List<String> READS = List.of("subscribe", "subscribePattern", "assign");
 
@@ -28,18 +29,19 @@ public final class RecordTable implements SupportsRead, SupportsWrite {
   private final StructType schema;
 
   /**
-   * A table with the options it was declared with.
+   * A table with the options of its declaration.
    *
    * @param schema the source's, or those of its columns that are needed
-   * @throws IllegalArgumentException if the schema has other columns than the source
+   * @throws IllegalArgumentException if the schema has other columns than the source, or an option is unknown
    */
   public RecordTable(StructType schema, Map<String, String> tableOptions) {
     this.schema = schema;
     this.tableOptions = new HashMap<>(tableOptions);
+    OptionNames.check(tableOptions);
     CaseInsensitiveStringMap options = new CaseInsensitiveStringMap(tableOptions);
     boolean isRead = READS.stream().anyMatch(options::containsKey);
     if (isRead && !options.containsKey("topic")) {
-      checkColumns(); // else these may be the columns of a query whose rows are written
+      checkColumns(); // otherwise these may be the columns of a query whose rows are written
     }
   }
 
@@ -79,15 +81,17 @@ public final class RecordTable implements SupportsRead, SupportsWrite {
   @Override
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
     checkColumns();
+    OptionNames.check(options);
     return new RecordScanBuilder(merged(options), schema);
   }
 
   @Override
   public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
+    OptionNames.check(info.options());
     return new BowstringWriteBuilder(new TableWrite(info, merged(info.options())));
   }
 
-  /** The table's options with the query's on top. */
+  /** The table's options, overridden by the query's. */
   private CaseInsensitiveStringMap merged(CaseInsensitiveStringMap options) {
     Map<String, String> all = new HashMap<>();
     new CaseInsensitiveStringMap(tableOptions).forEach(all::put);
@@ -95,7 +99,7 @@ public final class RecordTable implements SupportsRead, SupportsWrite {
     return new CaseInsensitiveStringMap(all);
   }
 
-  /** A write with the table's options in it. */
+  /** A write with the table's options. */
   private record TableWrite(LogicalWriteInfo query, CaseInsensitiveStringMap options) implements LogicalWriteInfo {
     @Override
     public String queryId() {

@@ -9,16 +9,16 @@ import java.io.IOException;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** Chooses where a task's records come from. */
+/** Chooses the source of a task's records. */
 final class RegionSources {
   private static final Logger LOG = LoggerFactory.getLogger(RegionSources.class);
 
   private RegionSources() {}
 
   /**
-   * Mapped files where they are wanted and can be had, else the leader over TCP.
+   * Opens mapped files if requested and available, otherwise the leader over TCP.
    *
-   * @throws LocalReadsUnavailable if the option local is true and they cannot be had
+   * @throws LocalReadsUnavailable if the option local is true and the files are unavailable
    */
   static Regions open(RecordPartition input, ClientOptions options, ReadSettings settings) throws IOException {
     if (settings.local() == ReadSettings.LocalMode.FALSE) {

@@ -6,11 +6,11 @@ import java.io.IOException;
 import java.nio.ByteBuffer;
 
 /**
- * The record batches of one partition's offset range, piece by piece, from wherever they come: a broker's fetch
- * responses, or mapped segment files.
+ * The record batches of one partition's offset range, piece by piece, from a broker's fetch responses or mapped segment
+ * files.
  *
- * <p>A region is valid until {@link #advance} or {@link #close}. It may begin with records before the range and end with
- * a batch that is cut off.
+ * <p>A region is valid until {@link #advance} or {@link #close}. It may begin with records before the range and end
+ * with an incomplete batch.
  */
 interface Regions extends Closeable {
   /**
@@ -20,31 +20,31 @@ interface Regions extends Closeable {
    */
   boolean advance(int waitMs) throws IOException;
 
-  /** Memory outside the heap; indexes {@link #position} to {@link #limit} are the region's. */
+  /** Memory outside the heap; the region is at the indexes {@link #position} to {@link #limit}. */
   ByteBuffer buffer();
 
   int position();
 
   int limit();
 
-  /** Whether {@code DirectMemory.SLACK} bytes behind the limit may be read. */
+  /** Whether {@code DirectMemory.SLACK} bytes after the limit may be read. */
   boolean hasSlack();
 
   /** Aborted transactions among the region's records. */
   AbortedTransactions aborted();
 
-  /** The first offset wanted of the current region; it may hold records before it. */
+  /** The first wanted offset of the current region, which may hold earlier records. */
   long startOffset();
 
-  /** The next offset wanted, once the current region is used up. */
+  /** The next wanted offset after the current region. */
   long nextOffset();
 
-  /** Requests that brought regions so far. */
+  /** Number of requests that returned regions so far. */
   long fetches();
 
   /** Bytes of regions so far. */
   long bytes();
 
-  /** Times the offset wanted was gone or not there yet. */
+  /** How often the wanted offset was gone or not yet written. */
   long outOfRange();
 }

@@ -4,7 +4,7 @@ import org.apache.spark.sql.connector.metric.CustomMetric;
 import org.apache.spark.sql.connector.metric.CustomSumMetric;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 
-/** What the scan shows in Spark's UI and in the progress of queries: sums over tasks. */
+/** The scan's metrics in Spark's UI and in the progress of queries: sums over tasks. */
 public final class SourceMetrics {
   private static final String RECORDS = "recordsRead";
   private static final String BYTES = "bytesRead";
@@ -24,7 +24,7 @@ public final class SourceMetrics {
 
   private record Value(String name, long value) implements CustomTaskMetric {}
 
-  /** Records handed to Spark. */
+  /** Records returned to Spark. */
   public static final class Records extends CustomSumMetric {
     @Override
     public String name() {
@@ -63,7 +63,7 @@ public final class SourceMetrics {
     }
   }
 
-  /** Offsets that were gone or not there yet. */
+  /** Offsets that were gone or not yet written. */
   public static final class OutOfRange extends CustomSumMetric {
     @Override
     public String name() {

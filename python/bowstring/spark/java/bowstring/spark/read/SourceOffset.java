@@ -6,7 +6,7 @@ import java.util.Map;
 import java.util.TreeMap;
 import org.apache.spark.sql.connector.read.streaming.Offset;
 
-/** The next offset of each partition, in a checkpoint as Spark's Kafka source has it: {@code {"topic":{"0":23}}}. */
+/** The next offset of each partition, in the checkpoint format of Spark's Kafka source: {@code {"topic":{"0":23}}}. */
 final class SourceOffset extends Offset {
   private final Map<TopicPartition, Long> offsets;
 
@@ -18,7 +18,7 @@ final class SourceOffset extends Offset {
     return new SourceOffset(OffsetJson.offsets(json));
   }
 
-  /** Spark may hand back an offset of its own making, with the JSON of one of ours. */
+  /** Spark may return an offset of its own class, with our JSON. */
   static Map<TopicPartition, Long> of(Offset offset) {
     return offset instanceof SourceOffset ours ? ours.offsets : parse(offset.json()).offsets;
   }

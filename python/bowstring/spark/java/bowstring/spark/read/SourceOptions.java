@@ -20,7 +20,7 @@ import org.slf4j.LoggerFactory;
 /**
  * The options of the source: names, meaning and defaults of Spark's Kafka source, and {@code local}.
  *
- * <p>Everything wrong shows as IllegalArgumentException when the query is built, not in a task.
+ * <p>Every error is an IllegalArgumentException when the query is built, not in a task.
  */
 public final class SourceOptions {
   private static final Logger LOG = LoggerFactory.getLogger(SourceOptions.class);
@@ -36,7 +36,7 @@ public final class SourceOptions {
   /**
    * Checks what batch and streaming queries have in common.
    *
-   * @param given names in any case
+   * @param given names in upper or lower case
    */
   public SourceOptions(Map<String, String> given) {
     given.forEach((name, value) -> options.put(name.toLowerCase(Locale.ROOT), value));
@@ -44,7 +44,7 @@ public final class SourceOptions {
     refuseConsumerOptions();
     client = ClientOptions.of(options);
     valueFormat = ValueFormat.forOptions(options);
-    minPartitions(); // each is read once here, so that a mistake shows before anything is asked of a broker
+    minPartitions(); // each option is read once here, so that a mistake is reported before any request to a broker
     maxRecordsPerPartition();
     localMode();
     failOnDataLoss();
@@ -61,7 +61,7 @@ public final class SourceOptions {
     }
   }
 
-  /** Checks what only batch queries mind. */
+  /** Checks options of batch queries. */
   public SourceOptions forBatch() {
     OffsetLimit start = startingOffsets(new OffsetLimit.Earliest());
     if (start instanceof OffsetLimit.Latest) {
@@ -82,7 +82,7 @@ public final class SourceOptions {
     return this;
   }
 
-  /** Checks what only streaming queries mind. */
+  /** Checks options of streaming queries. */
   public SourceOptions forStream() {
     if (options.containsKey("endingoffsets")) {
       throw new IllegalArgumentException("ending offset not valid in streaming queries");
@@ -164,7 +164,7 @@ public final class SourceOptions {
     try {
       return Pattern.compile(text);
     } catch (PatternSyntaxException wrong) {
-      throw new IllegalArgumentException("Option 'subscribePattern' is no regular expression: " + wrong.getMessage());
+      throw new IllegalArgumentException("Option 'subscribePattern' is not a regular expression: " + wrong.getMessage());
     }
   }
 
@@ -249,7 +249,7 @@ public final class SourceOptions {
     return bool("includeHeaders", false);
   }
 
-  /** As Spark's JDBC source calls it. */
+  /** Same name as in Spark's JDBC source. */
   boolean pushDownAggregate() {
     return bool("pushDownAggregate", true);
   }

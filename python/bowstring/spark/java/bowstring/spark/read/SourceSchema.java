@@ -6,7 +6,7 @@ import java.util.Map;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
 
-/** The columns of the source: those of Spark's Kafka source, the value decoded if options say how. */
+/** The columns of the source: those of Spark's Kafka source, with the value decoded if the options say so. */
 public final class SourceSchema {
   private static final StructType PLAIN = new StructType()
       .add("key", DataTypes.BinaryType)
@@ -22,9 +22,9 @@ public final class SourceSchema {
   private SourceSchema() {}
 
   /**
-   * The schema that options ask for.
+   * Returns the schema for the options.
    *
-   * @throws IllegalArgumentException if value.format or value.schema make no sense
+   * @throws IllegalArgumentException if value.format or value.schema are invalid
    */
   public static StructType of(Map<String, String> options) {
     boolean headers = options.entrySet().stream()

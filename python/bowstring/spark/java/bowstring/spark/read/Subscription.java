@@ -8,13 +8,13 @@ import java.util.TreeSet;
 import java.util.regex.Pattern;
 
 /**
- * Which partitions to read: those of named topics, of topics whose whole name matches a pattern, or partitions by name.
+ * The partitions to read: those of named topics, of topics whose whole name matches a pattern, or named partitions.
  * Exactly one of the three is not null.
  */
 public record Subscription(List<String> topics, Pattern pattern, Set<TopicPartition> partitions)
     implements Serializable {
 
-  /** Topics to ask metadata of; null for all. */
+  /** Topics to request metadata for; null for all. */
   Set<String> topicsAsked() {
     if (pattern != null) {
       return null;
@@ -28,7 +28,7 @@ public record Subscription(List<String> topics, Pattern pattern, Set<TopicPartit
     return names;
   }
 
-  /** Whether all partitions are one topic's, whatever topics there are. */
+  /** Whether all partitions belong to one topic. */
   boolean isOfOneTopic() {
     return pattern == null && topicsAsked().size() == 1;
   }

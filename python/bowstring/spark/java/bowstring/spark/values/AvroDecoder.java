@@ -9,12 +9,15 @@ import org.apache.spark.sql.types.StringType;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.Platform;
 
-/** Avro's binary encoding (specification 1.12) into columns; the schema is the one the values were written with. */
+/**
+ * Decodes Avro's binary encoding (specification 1.12) into columns; the schema is the one with which the values were
+ * written.
+ */
 final class AvroDecoder extends ValueDecoder {
-  /** Items that take no bytes, in one value: what else would bound them. */
+  /** Most items without bytes in one value, because the value's size does not limit them. */
   private static final int EMPTY_ITEMS_MAX = 1 << 20;
 
-  /** Why values of a writer's schema cannot be decoded, or how they are. */
+  /** The plan for values of a writer's schema, or the reason why they cannot be decoded. */
   private record Writer(AvroField plan, String fault) {}
 
   private final AvroField plan;
@@ -46,11 +49,11 @@ final class AvroDecoder extends ValueDecoder {
     filling = false;
     value(schemas == null ? plan : written(), row);
     if (at < end) {
-      throw wrong(plan, "something follows the value: it was written with another schema");
+      throw wrong(plan, "bytes follow the value: it was written with another schema");
     }
   }
 
-  /** The plan for the schema that the value names. */
+  /** The plan for the schema id in the value. */
   private AvroField written() {
     if (writer == null || schemaId != writerId) {
       writer = writers.computeIfAbsent(schemaId, this::look);
@@ -66,7 +69,7 @@ final class AvroDecoder extends ValueDecoder {
     try {
       Schema found = schemas.find(id);
       return found == null
-          ? new Writer(null, "there is none with this id (option value.schemas)")
+          ? new Writer(null, "no schema has this id; check option value.schemas")
           : new Writer(AvroResolution.of(found, schema, plan), null);
     } catch (IllegalArgumentException unreadable) {
       return new Writer(null, unreadable.getMessage());
@@ -95,7 +98,7 @@ final class AvroDecoder extends ValueDecoder {
     long total = 0;
     for (int shift = 0; shift < 70; shift += 7) {
       if (at >= end) {
-        throw wrong(field, "the value ends too soon");
+        throw wrong(field, "the value is truncated");
       }
       long b = Platform.getByte(base, at++);
       total |= (b & 0x7f) << shift;
@@ -106,16 +109,16 @@ final class AvroDecoder extends ValueDecoder {
     throw wrong(field, "a number has more than ten bytes");
   }
 
-  /** Takes so many bytes and gives where they are. */
+  /** Takes {@code size} bytes and returns where they begin. */
   private long take(AvroField field, long size) {
     if (size < 0 || size > end - at) {
-      throw wrong(field, "the value ends too soon");
+      throw wrong(field, "the value is truncated");
     }
     at += size;
     return at - size;
   }
 
-  /** A value that stays where it is, unless that is a default, which is not in the batch. */
+  /** Stores a value in place, except a default, whose bytes are not in the batch. */
   private void put(BytesColumn column, int row, long where, int size) {
     if (!filling) {
       column.set(row, where, size);
@@ -162,7 +165,7 @@ final class AvroDecoder extends ValueDecoder {
     }
     if (field.column != null) {
       if (field.factor != 1 && Math.abs(value) > Long.MAX_VALUE / field.factor) {
-        throw wrong(field, "a timestamp beyond all calendars");
+        throw wrong(field, "a timestamp is out of range");
       }
       ((FixedColumn) field.column).set(row, field.becomes == null ? value * field.factor
           : field.becomes == Schema.Type.FLOAT ? Float.floatToIntBits(value) : Double.doubleToLongBits(value));
@@ -195,7 +198,7 @@ final class AvroDecoder extends ValueDecoder {
       return;
     }
     if (size == 0 || size > 64) {
-      throw wrong(field, "a decimal of " + size + " bytes");
+      throw wrong(field, "a decimal has " + size + " bytes instead of 1 to 64");
     }
     byte[] unscaled = new byte[(int) size];
     Platform.copyMemory(base, where, unscaled, Platform.BYTE_ARRAY_OFFSET, size);
@@ -207,7 +210,7 @@ final class AvroDecoder extends ValueDecoder {
   private void symbol(AvroField field, int row) {
     long symbol = number(field);
     if (symbol < 0 || symbol >= field.symbols.length) {
-      throw wrong(field, "no such symbol");
+      throw wrong(field, "the enum has no symbol of this number");
     }
     if (field.column != null) {
       byte[] name = field.symbols[(int) symbol];
@@ -221,7 +224,7 @@ final class AvroDecoder extends ValueDecoder {
   private void union(AvroField field, int row) {
     long branch = number(field);
     if (branch < 0 || branch >= field.parts.length) {
-      throw wrong(field, "a union has no such branch");
+      throw wrong(field, "the union has no branch of this number");
     }
     AvroField part = field.parts[(int) branch];
     if (part.fault != null) {
@@ -246,7 +249,7 @@ final class AvroDecoder extends ValueDecoder {
     }
   }
 
-  /** An array or a map: blocks of items, the last with none. */
+  /** Decodes an array or a map: blocks of items, the last one empty. */
   private void items(AvroField field, int row) {
     ListColumn column = (ListColumn) field.column;
     if (column != null) {
@@ -256,7 +259,7 @@ final class AvroDecoder extends ValueDecoder {
       if (count < 0) {
         long size = number(field);
         if (count == -count || size < 0 || size > end - at) {
-          throw wrong(field, "a block is larger than the value");
+          throw wrong(field, "a block exceeds the value");
         }
         if (column == null) {
           at += size;
@@ -267,7 +270,7 @@ final class AvroDecoder extends ValueDecoder {
       if (count > end - at) {
         emptyItems += Math.min(count, EMPTY_ITEMS_MAX + 1L);
         if (emptyItems > EMPTY_ITEMS_MAX) {
-          throw wrong(field, "more items than the value has bytes for");
+          throw wrong(field, "a block has more items than the value has bytes for");
         }
       }
       for (; count > 0; count--) {

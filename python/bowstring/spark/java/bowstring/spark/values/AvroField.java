@@ -12,11 +12,11 @@ import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.MapType;
 import org.apache.spark.sql.types.StructType;
 
-/** A part of an Avro schema, and the column its values go into. */
+/** A part of an Avro schema, and the column for its values. */
 final class AvroField {
   final Schema.Type kind;
 
-  /** Null if values are read over. */
+  /** Null if values are skipped. */
   final ValueColumn column;
 
   final String path;
@@ -24,25 +24,25 @@ final class AvroField {
   /** Fields, branches, or the one element. */
   final AvroField[] parts;
 
-  /** Whether values are read over, with all that is below. */
+  /** Whether values are skipped, with everything inside. */
   final boolean skipped;
 
-  /** Bytes of a fixed. */
+  /** Size of a fixed in bytes. */
   final int size;
 
   /** A long is multiplied by this: timestamps in milliseconds become microseconds. */
   final long factor;
 
-  /** Scale of a decimal, -1 if it is none. */
+  /** Scale of a decimal, -1 for other types. */
   final int scale;
 
-  /** Of an enum; null for those that the reader does not know. */
+  /** Symbols of an enum; null for those that the reader does not have. */
   final byte[][] symbols;
 
-  /** The reader's type, where a number is promoted to it. */
+  /** The reader's type to which a number is promoted. */
   final Schema.Type becomes;
 
-  /** What stands for a field that the writer does not have: its default, encoded as the one part is. */
+  /** The default of a field that the writer does not have, encoded like its one part. */
   byte[] fill;
 
   /** Why a branch of the writer's union cannot be read. */
@@ -80,31 +80,31 @@ final class AvroField {
     return symbols;
   }
 
-  /** Values of a writer's type in the column of a reader's. */
+  /** Values of a writer's type in the column of a reader's type. */
   static AvroField resolved(Schema written, Schema read, ValueColumn column, String path, AvroField... parts) {
     return new AvroField(written.getType(), written, read, column, false, path, parts);
   }
 
-  /** A value of one type that is a union, and so a struct, to the reader. */
+  /** A value of one type that the reader declares as a union, and thus as a struct. */
   static AvroField around(Schema read, ValueColumn column, AvroField member) {
     return new AvroField(Schema.Type.RECORD, read, read, column, false, member.path, member);
   }
 
-  /** What fills the field with a default. */
+  /** A field that is filled with a default. */
   static AvroField filled(Schema read, AvroField field, byte[] fill) {
     AvroField made = new AvroField(Schema.Type.RECORD, read, read, null, false, field.path, field);
     made.fill = fill;
     return made;
   }
 
-  /** A branch that ends the value. */
+  /** A branch that makes the value bad. */
   static AvroField wrong(Schema written, String path, String fault) {
     AvroField made = over(written, path);
     made.fault = fault;
     return made;
   }
 
-  /** Values that are read over. */
+  /** Values that are skipped. */
   static AvroField over(Schema schema, String path) {
     List<Schema> inner = switch (schema.getType()) {
       case RECORD -> schema.getFields().stream().map(Schema.Field::schema).toList();
@@ -117,14 +117,14 @@ final class AvroField {
     return new AvroField(schema.getType(), schema, schema, null, true, path, parts);
   }
 
-  /** The plan for a record: {@code shown} is what Spark sees of it, {@code checked} if the rest is decoded, too. */
+  /** The plan for a record: {@code shown} is what Spark sees of it; {@code checked}: the rest is decoded, too. */
   static AvroField of(Schema schema, StructType type, StructType shown, boolean checked, ValueColumns columns) {
     return new Planner(checked, columns).struct(schema, type, shown, "", schema.getFields());
   }
 
-  /** Makes the plan. */
+  /** Builds the plan. */
   private record Planner(boolean checked, ValueColumns columns) {
-    /** A record, or a union of several types, of which each is a field. */
+    /** A record, or a union of several types, each of which is a field. */
     AvroField struct(Schema schema, StructType type, DataType shown, String path, List<Schema.Field> fields) {
       List<Schema> schemas = new ArrayList<>();
       if (fields == null) {
@@ -188,7 +188,7 @@ final class AvroField {
       if (members.size() > 1) {
         return struct(schema, (StructType) type, shown, path, null);
       }
-      // Null and one type: both branches are about the type's own column; the union marks none.
+      // Null and one type: both branches use the type's own column; the union marks none.
       AvroField[] parts = new AvroField[schema.getTypes().size()];
       for (int i = 0; i < parts.length; i++) {
         Schema branch = schema.getTypes().get(i);
@@ -201,7 +201,7 @@ final class AvroField {
     }
   }
 
-  /** The column that shows the values: a union of null and one type has none but that type's. */
+  /** The column for the values: a union of null and one type has none but that type's. */
   ValueColumn target() {
     ValueColumn found = column;
     for (int i = 0; found == null && i < parts.length; i++) {

@@ -16,8 +16,9 @@ import org.apache.avro.io.BinaryEncoder;
 import org.apache.avro.io.EncoderFactory;
 
 /**
- * Schema resolution (Avro's specification): a plan that reads what one schema wrote into the columns of another. Fields are
- * found by name or alias, numbers are promoted, what only the reader has gets its default, or null if it has none.
+ * Schema resolution (Avro's specification): a plan to read values of one schema into the columns of another. Fields are
+ * matched by name or alias, numbers are promoted, and fields that only the reader has get their default, or null
+ * without one.
  */
 final class AvroResolution {
   private static final Map<Schema.Type, Set<Schema.Type>> PROMOTIONS = Map.of(
@@ -30,10 +31,10 @@ final class AvroResolution {
   private AvroResolution() {}
 
   /**
-   * The plan for what {@code written} wrote.
+   * Returns the plan for values of {@code written}.
    *
    * @param plan of {@code read}
-   * @throws IllegalArgumentException if the one cannot be read as the other; the message says where
+   * @throws IllegalArgumentException if the schemas do not match; the message says where
    */
   static AvroField of(Schema written, Schema read, AvroField plan) {
     return resolve(written, read, plan, "");
@@ -87,7 +88,7 @@ final class AvroResolution {
     return AvroField.resolved(written, written, isChoice ? to.column : null, path, parts.toArray(AvroField[]::new));
   }
 
-  /** What is no union to the writer and one to the reader. */
+  /** A type that only the reader declares as a union. */
   private static AvroField member(Schema written, Schema read, AvroField to, String path) {
     if (written.getType() == Schema.Type.NULL) {
       return AvroField.over(written, path);
@@ -100,7 +101,10 @@ final class AvroResolution {
     return AvroTypes.members(read).size() > 1 ? AvroField.around(read, to.column, part) : part;
   }
 
-  /** The reader's branch of the same type, or else the first that the writer's is promoted to; -1 if there is none. */
+  /**
+   * The reader's branch of the same type, or else the first to which the writer's type is promoted; -1 if there is
+   * none.
+   */
   private static int place(Schema written, Schema read) {
     List<Schema> branches = read.getTypes();
     for (int i = 0; i < branches.size(); i++) {
@@ -133,7 +137,7 @@ final class AvroResolution {
         || written.getLogicalType().getName().equals(read.getLogicalType().getName());
   }
 
-  /** The writer's fields in the order of the bytes, then what only the reader has. */
+  /** The writer's fields in the order of the bytes, then the fields that only the reader has. */
   private static AvroField record(Schema written, Schema read, AvroField to, String path) {
     List<Schema.Field> mine = read.getFields();
     int[] taken = new int[mine.size()];

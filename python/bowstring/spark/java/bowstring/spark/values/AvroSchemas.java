@@ -20,8 +20,8 @@ import java.util.regex.Pattern;
 import org.apache.avro.Schema;
 
 /**
- * The writers' schemas by the ids that framed values begin with: files {@code <id>.avsc} of a directory, read on the
- * driver, or a schema registry (Confluent's REST API), which the tasks ask once for an id.
+ * The writers' schemas by the ids at the start of framed values: files {@code <id>.avsc} of a directory, read on the
+ * driver, or a schema registry (Confluent's REST API), which the tasks ask once for each id.
  */
 final class AvroSchemas implements Serializable {
   private static final long serialVersionUID = 1L;
@@ -29,7 +29,7 @@ final class AvroSchemas implements Serializable {
   private static final Duration PATIENCE = Duration.ofSeconds(10);
   private static final ObjectMapper JSON = new ObjectMapper();
 
-  /** What registries have said, by address; a schema never changes. */
+  /** Cached answers of registries, by address; a schema never changes. */
   private static final Map<URI, String> SAID = new ConcurrentHashMap<>();
 
   private final TreeMap<Integer, String> byId = new TreeMap<>();
@@ -43,9 +43,9 @@ final class AvroSchemas implements Serializable {
   }
 
   /**
-   * The schemas that the option {@code value.schemas} names, null if it is not given.
+   * The schemas of the option {@code value.schemas}, null if it is not set.
    *
-   * @throws IllegalArgumentException if there is no such directory, or nothing in it
+   * @throws IllegalArgumentException if the directory does not exist or is empty
    */
   static AvroSchemas of(String where) {
     return where == null ? null : new AvroSchemas(where.trim());
@@ -71,7 +71,7 @@ final class AvroSchemas implements Serializable {
   /**
    * The schema with an id, null if there is none.
    *
-   * @throws IllegalArgumentException if it is none of Avro's
+   * @throws IllegalArgumentException if it is not an Avro schema
    * @throws IllegalStateException if the registry does not answer
    */
   Schema find(int id) {
@@ -101,11 +101,11 @@ final class AvroSchemas implements Serializable {
       }
       said = schema(JSON.readTree(response.body()));
     } catch (IOException failed) {
-      throw new IllegalStateException("The schema registry does not tell schema " + id + " (" + address + ": " + failed
-          + "): check option value.schemas, or give a directory of <id>.avsc files there", failed);
+      throw new IllegalStateException("The schema registry did not return schema " + id + " (" + address + ": " + failed
+          + "): check option value.schemas, or set it to a directory of <id>.avsc files", failed);
     } catch (InterruptedException killed) {
       Thread.currentThread().interrupt();
-      throw new IllegalStateException("Interrupted while asking " + address, killed);
+      throw new IllegalStateException("Interrupted while asking the schema registry " + address, killed);
     }
     SAID.put(address, said);
     return said;
@@ -114,14 +114,14 @@ final class AvroSchemas implements Serializable {
   private static String schema(JsonNode answer) throws IOException {
     String kind = answer.path("schemaType").asText("AVRO");
     if (!kind.equals("AVRO")) {
-      throw new IllegalArgumentException("the registry has it as " + kind);
+      throw new IllegalArgumentException("its type in the schema registry is " + kind + ", not AVRO");
     }
     if (answer.path("references").size() > 0) {
       throw new IllegalArgumentException(
-          "it refers to other schemas, which are not looked up: put it whole into a directory (option value.schemas)");
+          "it refers to other schemas, which is not supported: put whole schemas into a directory (option value.schemas)");
     }
     if (!answer.path("schema").isTextual()) {
-      throw new IOException("an answer without a schema");
+      throw new IOException("the response has no schema");
     }
     return answer.path("schema").asText();
   }

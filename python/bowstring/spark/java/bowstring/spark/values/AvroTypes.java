@@ -13,7 +13,7 @@ import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.MapType;
 import org.apache.spark.sql.types.StructType;
 
-/** Spark's types of Avro's, as spark-avro has them. */
+/** Maps Avro's types to Spark's, like spark-avro. */
 final class AvroTypes {
   private static final int DECIMAL_DIGITS_MAX = 38;
 
@@ -24,7 +24,7 @@ final class AvroTypes {
     try {
       return new Schema.Parser().parse(text);
     } catch (RuntimeException e) {
-      throw new IllegalArgumentException("option value.schema is no Avro schema: " + e.getMessage(), e);
+      throw new IllegalArgumentException("option value.schema is not an Avro schema: " + e.getMessage(), e);
     }
   }
 
@@ -33,10 +33,10 @@ final class AvroTypes {
     if (type(parse(text), new HashSet<>()) instanceof StructType struct) {
       return struct;
     }
-    throw new IllegalArgumentException("option value.schema: an Avro value is a record here");
+    throw new IllegalArgumentException("option value.schema: the type of an Avro value must be a record");
   }
 
-  /** Branches of a union that are not null; a type that is none, alone. */
+  /** Branches of a union that are not null; for another type, itself. */
   static List<Schema> members(Schema schema) {
     List<Schema> members = new ArrayList<>();
     for (Schema branch : schema.getType() == Schema.Type.UNION ? schema.getTypes() : List.of(schema)) {
@@ -73,7 +73,7 @@ final class AvroTypes {
     return local ? DataTypes.TimestampNTZType : DataTypes.LongType;
   }
 
-  /** Whether values are decimals that Spark holds. */
+  /** Whether values are decimals that fit Spark's type. */
   static boolean isDecimal(Schema schema) {
     return schema.getLogicalType() instanceof LogicalTypes.Decimal decimal
         && decimal.getPrecision() <= DECIMAL_DIGITS_MAX;
@@ -87,7 +87,7 @@ final class AvroTypes {
   private static DataType record(Schema schema, Set<String> open) {
     if (!open.add(schema.getFullName())) {
       throw new IllegalArgumentException(
-          "option value.schema: " + schema.getFullName() + " contains itself; columns cannot");
+          "option value.schema: " + schema.getFullName() + " contains itself, which columns cannot represent");
     }
     StructType struct = new StructType();
     for (Schema.Field field : schema.getFields()) {

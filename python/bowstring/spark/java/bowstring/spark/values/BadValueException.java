@@ -1,22 +1,22 @@
 package bowstring.spark.values;
 
-/** A value that does not decode; with {@code mode} FAILFAST it ends the query. Says where and why. */
+/** A value that does not decode; in {@code mode} FAILFAST it ends the query. The message says where and why. */
 public final class BadValueException extends RuntimeException {
   private static final long serialVersionUID = 1L;
   private final int row;
 
-  /** A value that is bad; its row is below 0 while only the decoder knows of it. */
+  /** A bad value; the row is negative as long as only the decoder handles it. */
   BadValueException(int row, String message) {
     super(message, null, false, row >= 0);
     this.row = row;
   }
 
-  /** The same, with the name of the record: its partition and offset. */
+  /** The same exception with the name of the record: its partition and offset. */
   public BadValueException of(String record) {
     return new BadValueException(row, "The value of " + record + " does not decode: " + getMessage());
   }
 
-  /** The value's place in the batch that was being decoded, -1 while it is not known. */
+  /** The value's row in the batch, -1 while unknown. */
   public int row() {
     return row;
   }

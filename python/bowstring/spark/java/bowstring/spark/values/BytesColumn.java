@@ -6,14 +6,14 @@ import org.apache.spark.unsafe.Platform;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
- * Strings and binaries. A value either stays where it was received, or is copied here when it had to be changed (an
+ * Strings and binaries. A value either stays where it was received, or is copied here if it had to be changed (an
  * escape in JSON, base64).
  */
 final class BytesColumn extends ValueColumn {
   private static final byte[] NOTHING = {};
   private static final int COPIES_MAX = Integer.MAX_VALUE - 8;
 
-  /** Where a value begins: at or above 0 in the received bytes, below 0 in {@link #copies}, as its complement. */
+  /** Start of a value: from 0 on in the received bytes; negative in {@link #copies}, as its complement. */
   private int[] starts = new int[present.length];
 
   private int[] sizes = new int[present.length];
@@ -27,7 +27,7 @@ final class BytesColumn extends ValueColumn {
     this(type, zeroed, NOTHING);
   }
 
-  /** With the value of rows that are not set, for columns where that is not null. */
+  /** A column with this value in rows that are not set, for columns without null. */
   BytesColumn(DataType type, boolean zeroed, byte[] zero) {
     super(type, zeroed);
     this.zero = zero;
@@ -39,7 +39,7 @@ final class BytesColumn extends ValueColumn {
     sizes = Arrays.copyOf(sizes, rows);
   }
 
-  /** The memory that {@link #set} counts from; it has to live as long as the batch. */
+  /** The memory to which {@link #set} refers; it must live as long as the batch. */
   void attach(Object base, long origin) {
     this.base = base;
     this.origin = origin;
@@ -53,20 +53,20 @@ final class BytesColumn extends ValueColumn {
     }
   }
 
-  /** A value that stays where it is: {@code size} bytes at {@code address} of the attached memory. */
+  /** Sets a value that stays in place: {@code size} bytes at {@code address} of the attached memory. */
   void set(int row, long address, int size) {
     mark(row);
     starts[row] = (int) (address - origin);
     sizes[row] = size;
   }
 
-  /** A value that is copied. */
+  /** Sets a value that is copied. */
   void copy(int row, byte[] bytes, int size) {
     mark(row);
     if (size > copies.length - copied) {
       if (size > COPIES_MAX - copied) {
         throw new IllegalStateException(
-            "the escaped strings of one batch pass 2 GiB: lower kafka.max.partition.fetch.bytes");
+            "the escaped strings of one batch exceed 2 GiB: lower kafka.max.partition.fetch.bytes");
       }
       copies = Arrays.copyOf(copies, (int) Math.min(COPIES_MAX, 2L * copies.length + size + 256));
     }

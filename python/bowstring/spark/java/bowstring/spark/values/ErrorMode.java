@@ -2,9 +2,9 @@ package bowstring.spark.values;
 
 import java.util.Locale;
 
-/** What becomes of a value that does not decode: the modes of from_json. */
+/** What happens to a value that does not decode: the modes of from_json. */
 enum ErrorMode {
-  /** A null value, and what is wrong in the column {@code _error}. */
+  /** The value is null, and the column {@code _error} has the reason. */
   PERMISSIVE,
   /** The query fails. */
   FAILFAST,
@@ -16,7 +16,7 @@ enum ErrorMode {
       return valueOf(name.toUpperCase(Locale.ROOT));
     } catch (IllegalArgumentException e) {
       throw new IllegalArgumentException(
-          "option mode=" + name + ": it is one of PERMISSIVE, FAILFAST and DROPMALFORMED", e);
+          "option mode=" + name + ": it must be PERMISSIVE, FAILFAST or DROPMALFORMED", e);
     }
   }
 }

@@ -2,7 +2,7 @@ package bowstring.spark.values;
 
 import org.apache.spark.unsafe.Platform;
 
-/** The timestamps that machines write, {@code 2026-01-31T12:00:00.123Z}, without an object. */
+/** Parses the usual form of timestamps, {@code 2026-01-31T12:00:00.123Z}, without creating objects. */
 final class IsoTimestamp {
   /** Any other form. */
   static final long OTHER = Long.MIN_VALUE;
@@ -11,7 +11,7 @@ final class IsoTimestamp {
 
   private IsoTimestamp() {}
 
-  /** Microseconds since 1970 of a timestamp in UTC, {@link #OTHER} if it is not written so. */
+  /** Microseconds since 1970 of a timestamp in UTC, {@link #OTHER} for any other form. */
   static long utcMicros(Object base, long at, int size) {
     if (size <= WHOLE_SECONDS_BYTES
         || size > WHOLE_SECONDS_BYTES + 8
@@ -63,7 +63,7 @@ final class IsoTimestamp {
     return value;
   }
 
-  /** Microseconds from nothing, or a point and one to six digits. */
+  /** Microseconds of an empty fraction, or of a point and one to six digits. */
   private static int fraction(Object base, long at, int size) {
     if (size == 0) {
       return 0;

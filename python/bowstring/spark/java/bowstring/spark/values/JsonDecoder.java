@@ -13,8 +13,8 @@ import org.apache.spark.unsafe.types.UTF8String;
 import scala.Option;
 
 /**
- * JSON into columns. Accepts what from_json accepts with its defaults, but for single quotes, what follows the value, and
- * arrays in the place of a value; here those are errors. A field of the wrong type makes the whole value bad.
+ * Decodes JSON into columns. Accepts the same input as from_json with its defaults, except single quotes, trailing
+ * content, and arrays in place of a value, which are errors here. A field of the wrong type makes the whole value bad.
  */
 final class JsonDecoder extends ValueDecoder {
   private static final double[] POWERS = new double[23];
@@ -44,13 +44,13 @@ final class JsonDecoder extends ValueDecoder {
     if (c == 'n') {
       json.literal("null");
     } else if (c != '{') {
-      throw json.bad(json.at >= end ? "empty" : "an object is needed");
+      throw json.bad(json.at >= end ? "the value is empty" : "an object is needed");
     } else {
       struct(plan, row, 0);
     }
     json.peek();
     if (json.at < end) {
-      throw json.bad("something follows the value");
+      throw json.bad("text follows the value");
     }
   }
 
@@ -79,7 +79,9 @@ final class JsonDecoder extends ValueDecoder {
     }
   }
 
-  /** Takes a name; gives the place of its field, -1 for one that is not decoded. {@code next} is most likely. */
+  /**
+   * Reads a name; returns the index of its field, -1 for one that is not decoded. {@code next} is the most likely one.
+   */
   private int name(JsonField struct, int next) {
     JsonField[] fields = struct.fields;
     if (json.peek() != '"') {
@@ -110,7 +112,7 @@ final class JsonDecoder extends ValueDecoder {
 
   private void value(JsonField field, int row, int depth) {
     if (field.column.isSet(row)) {
-      field.column.clear(row); // A name that comes twice: the last one counts.
+      field.column.clear(row); // For a repeated name the last value counts.
     }
     int c = json.peek();
     if (c == 'n') {
@@ -147,7 +149,7 @@ final class JsonDecoder extends ValueDecoder {
       }
       return;
     }
-    // Anything else is its own text, as from_json has it.
+    // Any other value becomes its own text, as in from_json.
     long from = json.at;
     json.skip(depth);
     column.set(row, from, (int) (json.at - from));
@@ -189,7 +191,7 @@ final class JsonDecoder extends ValueDecoder {
     return json.isLong && Math.abs(json.whole) < (1L << 53) && json.whole != 0 ? json.whole : fractional();
   }
 
-  /** A decimal fraction: exact where mantissa and power of ten are (Clinger 1990), else by the library. */
+  /** A decimal fraction: exact if mantissa and power of ten are (Clinger 1990), otherwise by the library. */
   private double fractional() {
     long mantissa = 0;
     int scale = 0;
@@ -216,7 +218,7 @@ final class JsonDecoder extends ValueDecoder {
 
   private float single(JsonField field, int c) {
     double value = real(field, c);
-    // Rounded once, from the text, where there is one that double may have rounded already.
+    // Rounded once, from the text, where the double may already have been rounded.
     return Double.isFinite(value) && !json.isLong && c != '"' ? Float.parseFloat(json.numberText()) : (float) value;
   }
 
@@ -306,7 +308,7 @@ final class JsonDecoder extends ValueDecoder {
       throw wrong(field, "a number");
     }
     if (!setDecimal(field.column, row, value.setScale(type.scale(), RoundingMode.HALF_UP))) {
-      throw wrong(field, "a number of at most " + type.precision() + " digits");
+      throw wrong(field, "a number with at most " + type.precision() + " digits");
     }
   }
 
@@ -314,7 +316,7 @@ final class JsonDecoder extends ValueDecoder {
     try {
       BigDecimal value = new BigDecimal(text);
       if (value.scale() < -1000 || value.scale() > 100_000) {
-        throw wrong(field, "a number of less digits");
+        throw wrong(field, "a number with fewer digits");
       }
       return value;
     } catch (NumberFormatException e) {
@@ -322,7 +324,7 @@ final class JsonDecoder extends ValueDecoder {
     }
   }
 
-  /** Sets a decimal that has its column's scale; false if it has too many digits. */
+  /** Sets a decimal with its column's scale; false if it has too many digits. */
   static boolean setDecimal(ValueColumn column, int row, BigDecimal value) {
     DecimalType type = (DecimalType) column.dataType();
     if (value.precision() > type.precision()) {

@@ -24,7 +24,7 @@ import org.apache.spark.sql.types.TimestampNTZType;
 import org.apache.spark.sql.types.TimestampType;
 import org.apache.spark.unsafe.Platform;
 
-/** What a place in a JSON value is decoded as, and into which column. */
+/** How a part of a JSON value is decoded, and into which column. */
 final class JsonField {
   /** What the decoder does with a value; one for each way of reading. */
   enum Kind { BOOLEAN, INTEGER, FLOAT, DOUBLE, DECIMAL, STRING, BINARY, DATE, TIMESTAMP, TIMESTAMP_NTZ, LIST, MAP, STRUCT }
@@ -66,7 +66,7 @@ final class JsonField {
     return new Planner(checked, columns).struct(type, shown, "", "");
   }
 
-  /** Whether the bytes at {@code at} are this field's name and the quote behind it; there are enough of them. */
+  /** Whether the bytes at {@code at} are this field's name and its closing quote; enough bytes are available. */
   boolean isNamed(Object base, long at) {
     byte[] expected = name;
     for (int i = 0; i < expected.length; i++) {
@@ -81,7 +81,7 @@ final class JsonField {
     return byText.get(text);
   }
 
-  /** Makes the plan; {@code checked} if fields that are not shown are decoded, too. */
+  /** Builds the plan; {@code checked}: fields that are not shown are decoded, too. */
   private record Planner(boolean checked, ValueColumns columns) {
     JsonField struct(StructType type, DataType shown, String path, String name) {
       DataType visible = shown == null ? type : shown;
@@ -117,7 +117,7 @@ final class JsonField {
       }
       if (type instanceof MapType map) {
         if (!(map.keyType() instanceof StringType)) {
-          throw new IllegalArgumentException("option value.schema: the keys of " + path + " have to be strings");
+          throw new IllegalArgumentException("option value.schema: the keys of " + path + " must be strings");
         }
         JsonField value = plan(map.valueType(), ValueColumns.element(shown), path + "{}", "");
         ListColumn column = new ListColumn(visible, false, columns.leaf(map.keyType(), false), value.column);
@@ -158,7 +158,7 @@ final class JsonField {
       } else if (ValueColumns.isFixed(type)) {
         return Kind.INTEGER;
       }
-      throw new IllegalArgumentException("option value.schema: JSON has no values of the type " + type.simpleString());
+      throw new IllegalArgumentException("option value.schema: JSON cannot represent the type " + type.simpleString());
     }
   }
 }

@@ -3,9 +3,9 @@ package bowstring.spark.values;
 import java.nio.charset.StandardCharsets;
 import org.apache.spark.unsafe.Platform;
 
-/** Reads JSON's tokens from bytes (RFC 8259): strings eight bytes at a time, nothing copied unless it is escaped. */
+/** Reads JSON tokens from bytes (RFC 8259): strings eight bytes at a time, copied only if they have escapes. */
 final class JsonScanner {
-  /** As deep as Jackson goes, and with it from_json. */
+  /** The limit of Jackson, and so of from_json. */
   static final int DEPTH_MAX = 1000;
 
   private static final long ONES = 0x0101010101010101L;
@@ -21,16 +21,16 @@ final class JsonScanner {
 
   private long begin;
 
-  /** What {@link #string} found: where it is and how long, or -1 and the bytes in {@link #text}. */
+  /** Result of {@link #string}: position and length, or -1 and the bytes in {@link #text}. */
   long stringAt;
 
   int stringSize;
   byte[] text = new byte[256];
 
-  /** What {@link #number} found. */
+  /** Result of {@link #number}. */
   long numberAt;
 
-  /** Whether it is written as an integer that a long holds, and that long. */
+  /** Whether it is an integer that fits a long, and that long. */
   boolean isLong;
 
   long whole;
@@ -49,7 +49,7 @@ final class JsonScanner {
     return ValueDecoder.bad("at byte " + (at - begin) + ": " + message);
   }
 
-  /** The next byte that is no white space, without taking it; 0 at the end. */
+  /** Returns the next byte that is not white space, without taking it; 0 at the end. */
   int peek() {
     long p = at;
     while (p < end) {
@@ -71,10 +71,10 @@ final class JsonScanner {
     at++;
   }
 
-  /** Takes a literal, of which the first byte has been seen. */
+  /** Reads a literal whose first byte has been seen. */
   void literal(String word) {
     if (!takes(word)) {
-      throw bad("no JSON");
+      throw bad("not JSON");
     }
   }
 
@@ -92,7 +92,7 @@ final class JsonScanner {
     return true;
   }
 
-  /** Takes a string, the quote before it included. */
+  /** Reads a string, including the opening quote. */
   void string() {
     take('"');
     long from = at;
@@ -137,7 +137,7 @@ final class JsonScanner {
     return p + 1;
   }
 
-  /** Checks a character of several bytes (RFC 3629); gives where the next begins. */
+  /** Checks a character of several bytes (RFC 3629); returns the position after it. */
   private long character(long p) {
     int size = Utf8.size(base, p, end);
     if (size == 0) {
@@ -147,7 +147,7 @@ final class JsonScanner {
     return p + size;
   }
 
-  /** The rest of a string from its first escape on; the whole ends up in {@link #text}. */
+  /** Reads the rest of a string from its first escape on; {@link #text} then has the whole string. */
   private void escaped(long from, long first) {
     int size = (int) (first - from);
     room(size + 8);
@@ -200,7 +200,7 @@ final class JsonScanner {
       return size + 1;
     }
     if (c != 'u') {
-      throw bad("JSON has no such escape");
+      throw bad("this escape is not JSON");
     }
     int point = hex();
     if (point >= 0xd800 && point < 0xdc00) {
@@ -226,7 +226,7 @@ final class JsonScanner {
     for (int i = 2; i < 6; i++) {
       int digit = Character.digit(Platform.getByte(base, at + i), 16);
       if (digit < 0) {
-        throw bad("four hexadecimal digits are needed behind \\u");
+        throw bad("four hexadecimal digits are needed after \\u");
       }
       value = value << 4 | digit;
     }
@@ -234,7 +234,7 @@ final class JsonScanner {
     return value;
   }
 
-  /** The text of the string that was taken last. */
+  /** The text of the last string. */
   String stringText() {
     byte[] bytes = text;
     if (stringAt >= 0) {
@@ -244,7 +244,7 @@ final class JsonScanner {
     return new String(bytes, 0, stringSize, StandardCharsets.UTF_8);
   }
 
-  /** Takes a number; its text is from {@link #numberAt} to {@link #at}. */
+  /** Reads a number; its text is from {@link #numberAt} to {@link #at}. */
   void number() {
     long p = at;
     numberAt = p;
@@ -261,7 +261,7 @@ final class JsonScanner {
     }
     long digits = p - first;
     if (digits == 0 || (digits > 1 && Platform.getByte(base, first) == '0')) {
-      throw bad(digits == 0 ? "no JSON" : "a number begins with 0");
+      throw bad(digits == 0 ? "not JSON" : "a number begins with 0");
     }
     isInteger = true;
     isLong = digits < 19 || (digits == 19 && fits(first, negative));
@@ -275,7 +275,7 @@ final class JsonScanner {
     }
   }
 
-  /** Whether 19 digits are in the range of long. */
+  /** Whether 19 digits fit a long. */
   private boolean fits(long first, boolean negative) {
     String most = negative ? "9223372036854775808" : "9223372036854775807";
     for (int i = 0; i < 19; i++) {
@@ -313,14 +313,14 @@ final class JsonScanner {
     }
   }
 
-  /** The text of the number that was taken last. */
+  /** The text of the last number. */
   String numberText() {
     byte[] bytes = new byte[(int) (at - numberAt)];
     Platform.copyMemory(base, numberAt, bytes, Platform.BYTE_ARRAY_OFFSET, bytes.length);
     return new String(bytes, StandardCharsets.ISO_8859_1);
   }
 
-  /** Takes NaN, Infinity or -Infinity, which Jackson reads as numbers when asked to, as from_json does. */
+  /** Reads NaN, Infinity or -Infinity, which from_json accepts as numbers. */
   double nonFinite() {
     if (takes("NaN")) {
       return Double.NaN;
@@ -331,7 +331,7 @@ final class JsonScanner {
     return takes("-Infinity") ? Double.NEGATIVE_INFINITY : 0;
   }
 
-  /** Takes any value, without a look at what it says. */
+  /** Skips any value without interpreting it. */
   void skip(int depth) {
     switch (peek()) {
       case '"' -> string();

@@ -27,13 +27,13 @@ final class JsonTypes {
     try {
       type = text.stripLeading().startsWith("{") ? parseJson(text) : StructType.fromDDL(text);
     } catch (JsonProcessingException e) {
-      throw new IllegalArgumentException("option value.schema is no JSON: " + e.getOriginalMessage(), e);
+      throw new IllegalArgumentException("option value.schema is not JSON: " + e.getOriginalMessage(), e);
     }
     if (type instanceof StructType struct) {
       return struct;
     }
     throw new IllegalArgumentException(
-        "option value.schema: a JSON value is an object with properties, not " + type.simpleString());
+        "option value.schema: a JSON value must be an object with properties, not " + type.simpleString());
   }
 
   private static DataType parseJson(String text) throws JsonProcessingException {
@@ -72,7 +72,7 @@ final class JsonTypes {
       throw new IllegalArgumentException("option value.schema: $ref " + pointer + " is outside the schema");
     }
     if (!open.add(pointer)) {
-      throw new IllegalArgumentException("option value.schema: " + pointer + " contains itself; columns cannot");
+      throw new IllegalArgumentException("option value.schema: " + pointer + " contains itself, which columns cannot represent");
     }
     DataType type = type(document.at(pointer.substring(1)));
     open.remove(pointer);
@@ -84,12 +84,12 @@ final class JsonTypes {
     for (JsonNode alternative : alternatives) {
       boolean isNull = alternative.asText().equals("null") || alternative.path("type").asText().equals("null");
       if (!isNull && only != null) {
-        throw new IllegalArgumentException("option value.schema: " + keyword + " of several types: " + alternatives);
+        throw new IllegalArgumentException("option value.schema: columns cannot represent " + keyword + " of several types: " + alternatives);
       }
       only = isNull ? only : alternative;
     }
     if (only == null) {
-      throw new IllegalArgumentException("option value.schema: " + keyword + " names no type: " + alternatives);
+      throw new IllegalArgumentException("option value.schema: " + keyword + " has no type: " + alternatives);
     }
     return only;
   }

@@ -6,7 +6,7 @@ import org.apache.spark.sql.vectorized.ColumnVector;
 import org.apache.spark.sql.vectorized.ColumnarArray;
 import org.apache.spark.sql.vectorized.ColumnarMap;
 
-/** Arrays, and maps as arrays of keys beside arrays of values. Elements are always those of the last row set. */
+/** Arrays, and maps as arrays of keys and arrays of values. Elements always belong to the last row that was set. */
 final class ListColumn extends ValueColumn {
   /** Keys of a map; null for an array. */
   final ValueColumn keys;
@@ -43,7 +43,7 @@ final class ListColumn extends ValueColumn {
     super.clear(row);
   }
 
-  /** Begins the row's list, empty, unless it has begun already. */
+  /** Begins the row's list, empty, unless it has already begun. */
   void begin(int row) {
     if (!isSet(row)) {
       mark(row);
@@ -57,7 +57,7 @@ final class ListColumn extends ValueColumn {
     return counts[row];
   }
 
-  /** Adds an element to the list that was begun last and gives its row in {@link #elements} and {@link #keys}. */
+  /** Adds an element to the last list; returns its row in {@link #elements} and {@link #keys}. */
   int add(int row) {
     counts[row]++;
     return used++;

@@ -4,8 +4,8 @@ import java.util.Arrays;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
- * The keys of a row of a map, to find those that come twice. Few keys are compared one by one; for more there is a hash
- * table of their items, so that no value is slow to read.
+ * The keys of a row of a map, to find repeated ones. Few keys are compared one by one; many use a hash table, so that
+ * no value is slow to read.
  */
 final class MapKeys {
   private static final int FEW = 8;
@@ -20,7 +20,7 @@ final class MapKeys {
     this.keys = keys;
   }
 
-  /** Begins another row, whose items are those from {@code firstItem} on. */
+  /** Begins another row, with items from {@code firstItem} on. */
   void begin(int firstItem) {
     first = firstItem;
     count = 0;
@@ -39,7 +39,7 @@ final class MapKeys {
     }
     places[item] = place;
     if (item < FEW) {
-      for (int other = 0; other < item; other++) { // the first of equal ones stands for all
+      for (int other = 0; other < item; other++) { // the first of several equal ones represents all
         if (same(first + other, first + item)) {
           return replace(other, place);
         }
@@ -55,7 +55,7 @@ final class MapKeys {
 
   private long replace(int other, long place) {
     long before = places[other];
-    places[other] = place; // should the key come a third time
+    places[other] = place; // in case the key comes a third time
     return before;
   }
 
@@ -67,7 +67,7 @@ final class MapKeys {
     }
   }
 
-  /** Takes the item in; the earlier one with the same key, or -1. */
+  /** Stores the item; returns the earlier one with the same key, or -1. */
   private int slot(int item) {
     int mask = table.length - 1;
     for (int at = hash(first + item) & mask; ; at = (at + 1) & mask) {

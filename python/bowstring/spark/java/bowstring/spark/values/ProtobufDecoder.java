@@ -7,7 +7,7 @@ import java.util.Set;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.Platform;
 
-/** Protobuf's wire format into columns; fields come in any order, twice, or not at all. */
+/** Decodes Protobuf's wire format into columns; fields come in any order, repeatedly, or not at all. */
 final class ProtobufDecoder extends ValueDecoder {
   private static final int DEPTH_MAX = 100;
   private static final int GROUP_END = 4;
@@ -18,7 +18,7 @@ final class ProtobufDecoder extends ValueDecoder {
   private long begin;
   private long at;
 
-  /** Entries of maps whose key comes again in the record being decoded. */
+  /** Entries of maps whose key comes again in the present record. */
   private final Set<Long> superseded = new HashSet<>();
 
   ProtobufDecoder(ValueFormat format, StructType shown, boolean checked) {
@@ -40,7 +40,7 @@ final class ProtobufDecoder extends ValueDecoder {
       same = varint(end) >>> 1 == indexes[i];
     }
     if (!same) {
-      throw bad("another message of the file");
+      throw bad("the value is another message of the schema's file");
     }
     return at;
   }
@@ -49,7 +49,7 @@ final class ProtobufDecoder extends ValueDecoder {
   protected void record(int row, long from, long end) {
     superseded.clear();
     once(row, from, end);
-    if (!superseded.isEmpty()) { // of a key that comes twice the last counts: so again, without the others
+    if (!superseded.isEmpty()) { // the last of equal keys counts: decode again without the others
       root.clear(row);
       once(row, from, end);
     }
@@ -70,7 +70,7 @@ final class ProtobufDecoder extends ValueDecoder {
     long total = 0;
     for (int shift = 0; shift < 70; shift += 7) {
       if (at >= end) {
-        throw wrong("the value ends too soon", null);
+        throw wrong("the value is truncated", null);
       }
       long b = Platform.getByte(base, at++);
       total |= (b & 0x7f) << shift;
@@ -81,16 +81,16 @@ final class ProtobufDecoder extends ValueDecoder {
     throw wrong("a number has more than ten bytes", null);
   }
 
-  /** Takes so many bytes and gives where they are. */
+  /** Takes {@code size} bytes and returns where they begin. */
   private long take(long size, long end) {
     if (size < 0 || size > end - at) {
-      throw wrong("a length goes beyond the value", null);
+      throw wrong("a length exceeds the value", null);
     }
     at += size;
     return at - size;
   }
 
-  /** The fields of a message up to {@code end}, or to the end of a group. */
+  /** Decodes the fields of a message up to {@code end}, or to the end of a group. */
   private void message(ProtobufField[] fields, int row, long end, int group, int depth) {
     if (depth >= DEPTH_MAX) {
       throw wrong("nested more than " + DEPTH_MAX + " deep", null);
@@ -100,11 +100,11 @@ final class ProtobufDecoder extends ValueDecoder {
       long tag = varint(end);
       int number = (int) (tag >>> 3);
       if (tag >>> 32 != 0 || number == 0) {
-        throw wrong("no field has such a number", null);
+        throw wrong("a field number is out of range", null);
       }
       if ((tag & 7) == GROUP_END) {
         if (number != group) {
-          throw wrong("a group ends that has not begun", null);
+          throw wrong("a group ends without having begun", null);
         }
         return;
       }
@@ -121,7 +121,7 @@ final class ProtobufDecoder extends ValueDecoder {
     }
   }
 
-  /** The place of a field, -1 if it is not decoded; {@code next} is most likely. */
+  /** The index of a field, -1 if it is not decoded; {@code next} is the most likely one. */
   private static int place(ProtobufField[] fields, int number, int next) {
     if (next < fields.length && fields[next].number == number) {
       return next;
@@ -224,7 +224,7 @@ final class ProtobufDecoder extends ValueDecoder {
     ((FixedColumn) field.target).set(row, field.signed ? bits : bits & 0xffffffffL);
   }
 
-  /** Eight bytes: uint64 and fixed64 are decimals, because a long does not hold them. */
+  /** Eight bytes: uint64 and fixed64 are decimals, because they do not fit a long. */
   private static void eight(ProtobufField field, int row, long bits) {
     if (field.target instanceof DecimalColumn decimals) {
       decimals.set(row, bits >= 0 ? BigDecimal.valueOf(bits) : new BigDecimal(Long.toUnsignedString(bits)));
@@ -273,7 +273,7 @@ final class ProtobufDecoder extends ValueDecoder {
     message(field.parts, row, until, 0, depth + 1);
   }
 
-  /** A wrapper without its field wraps zero. */
+  /** A wrapper without its field contains zero. */
   private static void zero(ValueColumn column, int row) {
     if (column instanceof FixedColumn fixed) {
       fixed.set(row, 0);
@@ -292,7 +292,7 @@ final class ProtobufDecoder extends ValueDecoder {
     while (at < end) {
       long tag = varint(end);
       if (tag >>> 3 == 0) {
-        throw wrong("no field has the number 0", field);
+        throw wrong("a field has the number 0", field);
       } else if (tag == 8) {
         seconds = varint(end);
       } else if (tag == 16) {
@@ -302,7 +302,7 @@ final class ProtobufDecoder extends ValueDecoder {
       }
     }
     if (seconds > SECONDS_MAX || seconds < -SECONDS_MAX) {
-      throw wrong("beyond the years 1 to 9999", field);
+      throw wrong("a timestamp is outside the years 1 to 9999", field);
     }
     column.set(row, seconds * 1_000_000 + Math.floorDiv(nanoseconds, 1000L));
   }
@@ -314,7 +314,7 @@ final class ProtobufDecoder extends ValueDecoder {
       case ProtobufField.SIZED -> take(varint(end), end);
       case ProtobufField.FOUR -> take(4, end);
       case ProtobufField.GROUP -> message(new ProtobufField[0], 0, end, (int) (tag >>> 3), depth + 1);
-      default -> throw wrong("no wire type of Protobuf", null);
+      default -> throw wrong("an unknown wire type", null);
     }
   }
 }

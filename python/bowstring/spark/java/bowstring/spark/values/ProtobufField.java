@@ -8,7 +8,7 @@ import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.MapType;
 import org.apache.spark.sql.types.StructType;
 
-/** A field of a Protobuf message, and the column its values go into. */
+/** A field of a Protobuf message, and the column for its values. */
 final class ProtobufField {
   /** How values are read. */
   enum Kind { VARINT, UNSIGNED, ZIGZAG, FIXED4, FIXED8, BOOLEAN, STRING, BYTES, ENUM, MESSAGE, WRAPPER, TIMESTAMP }
@@ -26,7 +26,7 @@ final class ProtobufField {
   final boolean isMap;
   final String path;
 
-  /** 32-bit types are cut to that, signed or not. */
+  /** Whether values are cut to 32 bits, signed or not. */
   final boolean narrow;
 
   final boolean signed;
@@ -40,7 +40,7 @@ final class ProtobufField {
   final ProtobufField[] parts;
   final ProtobufTypes.Names names;
 
-  /** Of a map: the keys of the row at hand. */
+  /** For a map: the keys of the present row. */
   final MapKeys keys;
 
   /** The other fields of its oneof; set when all fields are known. */
@@ -76,13 +76,13 @@ final class ProtobufField {
   /** The plan for a message: its fields, and the column of its struct. */
   record Plan(StructColumn column, ProtobufField[] fields) {}
 
-  /** The plan for a message: {@code shown} is what Spark sees, {@code checked} if the rest is decoded, too. */
+  /** The plan for a message: {@code shown} is what Spark sees; {@code checked}: the rest is decoded, too. */
   static Plan of(ProtobufTypes types, ProtobufTypes.Message message, StructType type, StructType shown,
       boolean checked, ValueColumns columns) {
     return new Planner(types, checked, columns).struct(message, type, shown, "");
   }
 
-  /** Makes the plan. */
+  /** Builds the plan. */
   private record Planner(ProtobufTypes types, boolean checked, ValueColumns columns) {
     Plan struct(ProtobufTypes.Message message, StructType type, DataType shown, String path) {
       ValueColumn[] places = new ValueColumn[shown == null ? 0 : ((StructType) shown).length()];
@@ -90,7 +90,7 @@ final class ProtobufField {
       List<Integer> oneofs = new ArrayList<>();
       for (ProtobufTypes.Field field : message.fields()) {
         int place = ValueColumns.place(shown, field.name);
-        // All of a oneof are decoded, because one takes another away.
+        // All fields of a oneof are decoded, because each clears the others.
         if (place < 0 && !checked && field.oneof < 0) {
           continue;
         }

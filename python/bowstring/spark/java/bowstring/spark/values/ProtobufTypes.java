@@ -17,11 +17,11 @@ import org.apache.spark.sql.types.MapType;
 import org.apache.spark.sql.types.StructType;
 
 /**
- * The messages and enums of a FileDescriptorSet, read by hand: PySpark's jars have protobuf only inside others. Types are
- * those of from_protobuf, but for uint32, which is a long here so that it holds all of them.
+ * The messages and enums of a FileDescriptorSet, parsed here, because PySpark's jars have protobuf only inside other
+ * jars. Types are those of from_protobuf, except uint32, which is a long here so that all values fit.
  */
 final class ProtobufTypes {
-  /** An enum: names by number, the first first. */
+  /** An enum: names by number, the default first. */
   record Names(Map<Integer, byte[]> byNumber, boolean closed) {}
 
   /** A field, as its descriptor has it. */
@@ -61,7 +61,7 @@ final class ProtobufTypes {
       new Parsed(set).all(1).forEach(file -> files.add(new Parsed(file)));
     } catch (RuntimeException e) {
       throw new IllegalArgumentException(
-          "option value.schema is no FileDescriptorSet (protoc --include_imports --descriptor_set_out): " + e, e);
+          "option value.schema is not a FileDescriptorSet (protoc --include_imports --descriptor_set_out): " + e, e);
     }
     files.forEach(this::file);
   }
@@ -77,7 +77,7 @@ final class ProtobufTypes {
     Message found = name == null ? null : messages.get(name.startsWith(".") ? name : "." + name);
     if (found == null) {
       throw new IllegalArgumentException(
-          "option value.message=" + name + ": the FileDescriptorSet has " + messages.keySet());
+          "option value.message=" + name + " is not in the FileDescriptorSet, which has " + messages.keySet());
     }
     return found;
   }
@@ -90,8 +90,8 @@ final class ProtobufTypes {
 
   private void file(Parsed file) {
     if (file.text(12).equals("editions")) {
-      throw new IllegalArgumentException("option value.schema: " + file.text(1) + " is written in an edition of Protobuf, "
-          + "which is not read here: give syntax proto2 or proto3, or option engine=python, which reads editions");
+      throw new IllegalArgumentException("option value.schema: " + file.text(1) + " uses an edition of Protobuf, which "
+          + "this engine does not support: use syntax proto2 or proto3, or option engine=python");
     }
     String scope = file.text(2).isEmpty() ? "" : "." + file.text(2);
     boolean proto2 = !file.text(12).equals("proto3");
@@ -142,7 +142,7 @@ final class ProtobufTypes {
 
   private StructType struct(Message message, Set<String> open) {
     if (!open.add(message.name)) {
-      throw new IllegalArgumentException("option value.message: " + message.name + " contains itself; columns cannot");
+      throw new IllegalArgumentException("option value.message: " + message.name + " contains itself, which columns cannot represent");
     }
     StructType struct = new StructType();
     for (Field field : message.fields) {
@@ -201,7 +201,7 @@ final class ProtobufTypes {
             bytes.computeIfAbsent(number, key -> new ArrayList<>()).add(part);
           }
           case 5 -> numbers.put(number, (long) at.getInt());
-          default -> throw new IllegalArgumentException("a wire type of " + (tag & 7));
+          default -> throw new IllegalArgumentException("an unknown wire type: " + (tag & 7));
         }
       }
     }
@@ -215,7 +215,7 @@ final class ProtobufTypes {
           return value;
         }
       }
-      throw new IllegalArgumentException("a number of more than ten bytes");
+      throw new IllegalArgumentException("a number has more than ten bytes");
     }
 
     boolean has(int number) {

@@ -109,7 +109,7 @@ final class SelectedColumn extends ColumnVector {
 
   @Override
   public ColumnVector getChild(int ordinal) {
-    // A struct's fields are asked for by the struct's own row number.
+    // Spark asks for a struct's fields by the struct's own row number.
     return new SelectedColumn(all.getChild(ordinal), decoder);
   }
 }

@@ -3,7 +3,7 @@ package bowstring.spark.values;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.vectorized.ColumnVector;
 
-/** Structs. A field that nobody asked for may be decoded all the same, to know that it is right; it is not shown. */
+/** Structs. A field that is not needed may be decoded to check it; it is not shown. */
 final class StructColumn extends ValueColumn {
   /** The fields Spark sees, in the order of its type. */
   final ValueColumn[] shown;
@@ -19,7 +19,7 @@ final class StructColumn extends ValueColumn {
 
   @Override
   protected void grow(int rows) {
-    // Fields grow by themselves, when they are set.
+    // Fields grow when they are set.
   }
 
   @Override

@@ -27,7 +27,7 @@ final class Utf8 {
     return true;
   }
 
-  /** Bytes of the character at {@code p}, which is none of ASCII; 0 if it is not well formed. */
+  /** Bytes of the non-ASCII character at {@code p}; 0 if it is malformed. */
   static int size(Object base, long p, long end) {
     int lead = Platform.getByte(base, p) & 0xff;
     int size = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;

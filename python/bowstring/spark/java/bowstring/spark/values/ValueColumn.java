@@ -9,10 +9,10 @@ import org.apache.spark.sql.vectorized.ColumnarMap;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
- * A column that decoders fill: a row is null until it is set, and set rows only grow.
+ * A column that decoders fill: a row is null until it is set, and rows are set in ascending order.
  *
- * <p>Nothing is done for a row that is missing. {@link #clear} takes rows back from the end, which is how a record
- * that turns out to be bad leaves no trace. The arrays are kept from batch to batch.
+ * <p>A missing row costs nothing. {@link #clear} removes rows from the end, so that a record that turns out to be bad
+ * leaves nothing behind. The arrays are reused from batch to batch.
  */
 abstract class ValueColumn extends ColumnVector {
   private static final int FIRST_ROWS = 1024;
@@ -43,7 +43,7 @@ abstract class ValueColumn extends ColumnVector {
   /** Enlarges the arrays that hold values. */
   protected abstract void grow(int rows);
 
-  /** Forgets rows from {@code row} on; only rows at the end may be forgotten. */
+  /** Removes rows from {@code row} on. */
   void clear(int row) {
     if (touched > row) {
       Arrays.fill(present, row, touched, false);

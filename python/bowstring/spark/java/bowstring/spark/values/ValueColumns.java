@@ -21,7 +21,7 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.types.TimestampNTZType;
 import org.apache.spark.sql.types.TimestampType;
 
-/** Makes the columns of a value's type, and remembers those that point into the received bytes. */
+/** Creates the columns of a value's type, and keeps those that point into the received bytes. */
 final class ValueColumns {
   private final List<BytesColumn> bytes = new ArrayList<>();
 
@@ -31,12 +31,12 @@ final class ValueColumns {
     return column;
   }
 
-  /** Says where the values of the next batch are. */
+  /** Sets the memory of the next batch's values. */
   void attach(Object base, long origin) {
     bytes.forEach(column -> column.attach(base, origin));
   }
 
-  /** A column of a type that has no parts; {@code zeroed} if a missing value is the type's zero. */
+  /** Creates a column of a type without parts; {@code zeroed}: a missing value is the type's zero. */
   ValueColumn leaf(DataType type, boolean zeroed) {
     if (type instanceof StringType || type instanceof BinaryType || type instanceof NullType) {
       return keep(new BytesColumn(type, zeroed));
@@ -64,7 +64,7 @@ final class ValueColumns {
         || type instanceof DecimalType;
   }
 
-  /** What of {@code shown} (null: nothing, or everything below it) belongs to the array element or map value. */
+  /** The part of {@code shown} (null: nothing, or everything inside) for the array element or map value. */
   static DataType element(DataType shown) {
     if (shown instanceof ArrayType array) {
       return array.elementType();
@@ -72,7 +72,7 @@ final class ValueColumns {
     return shown instanceof MapType map ? map.valueType() : null;
   }
 
-  /** The place of a field among those that are shown, -1 if it is not. */
+  /** The index of a field among the shown ones, -1 if it is not shown. */
   static int place(DataType shown, String field) {
     return shown instanceof StructType struct && struct.getFieldIndex(field).isDefined()
         ? (Integer) struct.getFieldIndex(field).get()

@@ -9,11 +9,11 @@ import org.apache.spark.unsafe.Platform;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
- * Decodes the values of a batch into columns, without an object for a record. Used by one task at a time.
+ * Decodes the values of a batch into columns, without an object for each record. Used by one task at a time.
  *
- * <p>A reader asks {@link ValueFormat#decoder} for it once, puts {@link #column} where the schema names them, passes
- * its other columns through {@link #kept}, and calls {@link #decode} for each batch; the columns are filled anew, and
- * point into the memory given until the next call.
+ * <p>A reader gets it once from {@link ValueFormat#decoder}, puts {@link #column} where the schema names them, passes
+ * its other columns through {@link #kept}, and calls {@link #decode} for each batch. Each call fills the columns again;
+ * they point into the given memory until the next call.
  */
 public abstract class ValueDecoder {
   private static final int CONFLUENT_HEADER_BYTES = 5;
@@ -21,13 +21,13 @@ public abstract class ValueDecoder {
   /** The columns of the value. */
   protected StructColumn root;
 
-  /** All that point into received bytes. */
+  /** All columns that point into received bytes. */
   protected final ValueColumns columns = new ValueColumns();
 
   /** The memory of the batch being decoded: an array, or null for addresses. */
   protected Object base;
 
-  /** The id of the schema that a framed value names. */
+  /** The schema id of a framed value. */
   protected int schemaId;
 
   private final ErrorMode mode;
@@ -45,9 +45,9 @@ public abstract class ValueDecoder {
   }
 
   /**
-   * The decoder that options ask for, with every column; null if they have no {@code value.format}.
+   * Returns the decoder for options, with every column; null without {@code value.format}.
    *
-   * @throws IllegalArgumentException if an option makes no sense
+   * @throws IllegalArgumentException if an option is invalid
    */
   public static ValueDecoder forOptions(Map<String, String> options) {
     ValueFormat format = ValueFormat.forOptions(options);
@@ -103,7 +103,7 @@ public abstract class ValueDecoder {
   private void value(int row, long at, long end) {
     if (framed) {
       if (end - at < CONFLUENT_HEADER_BYTES || Platform.getByte(base, at) != 0) {
-        throw bad("not framed as Confluent's serializers do (a zero byte and the schema's id come first)");
+        throw bad("the value lacks Confluent's framing: a zero byte and the schema's id");
       }
       schemaId = Integer.reverseBytes(Platform.getInt(base, at + 1)); // big-endian in the frame
       at = payload(at + CONFLUENT_HEADER_BYTES, end);
@@ -111,7 +111,7 @@ public abstract class ValueDecoder {
     record(row, at, end);
   }
 
-  /** Where the value begins behind the schema's id. */
+  /** The start of the value after the schema's id. */
   protected long payload(long at, long end) {
     return at;
   }
@@ -127,14 +127,14 @@ public abstract class ValueDecoder {
     root.clear(row);
     if (mode == ErrorMode.FAILFAST) {
       throw new BadValueException(
-          row, why.getMessage() + ". With option mode=PERMISSIVE it would be null and explained in the column "
-              + ValueFormat.ERROR_COLUMN);
+          row, why.getMessage() + ". To get null, and this reason in the column " + ValueFormat.ERROR_COLUMN
+              + ", set option mode=PERMISSIVE");
     }
     byte[] text = why.getMessage().getBytes(java.nio.charset.StandardCharsets.UTF_8);
     errors.copy(row, text, text.length);
   }
 
-  /** What decoders throw for a value that is wrong. */
+  /** The exception that decoders throw for a bad value. */
   protected static BadValueException bad(String message) {
     return new BadValueException(-1, message);
   }
@@ -154,12 +154,12 @@ public abstract class ValueDecoder {
     return at < 0 ? null : kept(root.shown[at]);
   }
 
-  /** A column of the reader's own, without the rows that the mode DROPMALFORMED leaves out. */
+  /** A column of the reader's own, without the rows that the mode DROPMALFORMED drops. */
   public final ColumnVector kept(ColumnVector column) {
     return mode == ErrorMode.DROPMALFORMED ? new SelectedColumn(column, this) : column;
   }
 
-  /** The place in the batch of a row that was kept. */
+  /** The index in the batch of a row that was kept. */
   public final int keptRow(int row) {
     return selection == null ? row : selection[row];
   }

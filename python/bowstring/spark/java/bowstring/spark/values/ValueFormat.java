@@ -29,7 +29,7 @@ import org.apache.spark.sql.types.StructType;
  * </ul>
  */
 public final class ValueFormat implements Serializable {
-  /** The column that says what is wrong with a value. */
+  /** The column with the reason why a value does not decode. */
   public static final String ERROR_COLUMN = "_error";
 
   /** The column that the decoded value replaces. */
@@ -61,7 +61,7 @@ public final class ValueFormat implements Serializable {
     String writerSchemas = option(options, "value.schemas", null);
     if (writerSchemas != null && !(kind.equals("avro") && framed)) {
       throw new IllegalArgumentException(
-          "option value.schemas is for value.format=avro with value.framing=confluent: other values name no schema");
+          "option value.schemas is for value.format=avro with value.framing=confluent: other values do not name a schema");
     }
     this.writers = AvroSchemas.of(writerSchemas);
     this.definition = kind.equals("protobuf") ? file(text) : inline(text);
@@ -73,10 +73,10 @@ public final class ValueFormat implements Serializable {
   }
 
   /**
-   * The format that options ask for, null if they have no {@code value.format}.
+   * Returns the format for options, null without {@code value.format}.
    *
-   * @param options of the source; names in any case
-   * @throws IllegalArgumentException if one makes no sense; the message says which
+   * @param options of the source; names in upper or lower case
+   * @throws IllegalArgumentException if an option is invalid; the message says which
    */
   public static ValueFormat forOptions(Map<String, String> options) {
     String kind = option(options, "value.format", null);
@@ -85,7 +85,7 @@ public final class ValueFormat implements Serializable {
     }
     kind = kind.toLowerCase(Locale.ROOT);
     if (!kind.equals("json") && !kind.equals("avro") && !kind.equals("protobuf")) {
-      throw new IllegalArgumentException("option value.format=" + kind + ": it is one of json, avro and protobuf");
+      throw new IllegalArgumentException("option value.format=" + kind + ": it must be json, avro or protobuf");
     }
     return new ValueFormat(kind, options);
   }
@@ -99,11 +99,11 @@ public final class ValueFormat implements Serializable {
     return otherwise;
   }
 
-  /** Whether an option has its second value and not its first, which is what it has when it is not given. */
+  /** Whether an option has its second value and not its first, the default. */
   private static boolean choice(Map<String, String> options, String name, String first, String second) {
     String value = option(options, name, first);
     if (!value.equalsIgnoreCase(first) && !value.equalsIgnoreCase(second)) {
-      throw new IllegalArgumentException("option " + name + "=" + value + ": it is " + first + " or " + second);
+      throw new IllegalArgumentException("option " + name + "=" + value + ": it must be " + first + " or " + second);
     }
     return value.equalsIgnoreCase(second);
   }
@@ -160,17 +160,17 @@ public final class ValueFormat implements Serializable {
     return framed;
   }
 
-  /** The zone of timestamps that name none. */
+  /** The zone of timestamps without one. */
   java.time.ZoneId zone() {
     return DateTimeUtils.getZoneId(zone);
   }
 
-  /** Whether a value that does not decode ends the query, so that offsets are needed to say which one it was. */
+  /** Whether a bad value ends the query, so that offsets are needed for the message. */
   public boolean failsFast() {
     return mode == ErrorMode.FAILFAST;
   }
 
-  /** Whether rows can be left out, so that a count needs the values. */
+  /** Whether rows can be dropped, so that a count needs the values. */
   public boolean dropsRows() {
     return mode == ErrorMode.DROPMALFORMED;
   }
@@ -210,7 +210,7 @@ public final class ValueFormat implements Serializable {
   }
 
   /**
-   * A decoder for the columns that a query needs.
+   * Returns a decoder for the columns that a query needs.
    *
    * @param required of {@link #tableSchema}, pruned; fields of structs may be pruned, too
    * @return null if nothing of the value is needed

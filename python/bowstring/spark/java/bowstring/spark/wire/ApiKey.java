@@ -1,10 +1,10 @@
 package bowstring.spark.wire;
 
 /**
- * The Kafka APIs this client speaks, with the versions it reads and writes.
+ * The Kafka APIs of this client, with the versions that it supports.
  *
- * <p>A request goes out at the highest version both sides know (KIP-35). The first flexible version is where compact
- * strings and tagged fields begin (KIP-482).
+ * <p>A request uses the highest version that both sides support (KIP-35). Flexible versions have compact strings and
+ * tagged fields (KIP-482).
  */
 public enum ApiKey {
   PRODUCE(0, 3, 11, 9),

@@ -3,14 +3,18 @@ package bowstring.spark.wire;
 import java.io.IOException;
 import java.util.EnumMap;
 import java.util.Map;
+import java.util.Objects;
 
-/** Which versions of each API a broker speaks (KIP-35). */
+/** The versions of each API that a broker supports (KIP-35). */
 public final class ApiVersions {
   private record Range(short min, short max) {}
 
   private static final int SOFTWARE_NAME_SINCE = 3;
+  /** The jar's manifest has it from the Python package. */
+  private static final String SOFTWARE_VERSION =
+      Objects.requireNonNullElse(ApiVersions.class.getPackage().getImplementationVersion(), "unknown");
 
-  /** Before the broker was asked: only ApiVersions itself. */
+  /** Before the answer: only ApiVersions itself. */
   static final ApiVersions INITIAL = new ApiVersions(null);
 
   private final Map<ApiKey, Range> ranges = new EnumMap<>(ApiKey.class);
@@ -20,10 +24,10 @@ public final class ApiVersions {
     this.broker = broker;
   }
 
-  /** Asks in the version that names this client; a broker that does not know it answers in version 0 (KIP-511). */
+  /** Asks in the version with this client's name; a broker that does not support it answers in version 0 (KIP-511). */
   static ApiVersions ask(Connection connection) throws IOException {
     RequestWriter request = connection.request(ApiKey.API_VERSIONS, SOFTWARE_NAME_SINCE);
-    request.string("bowstring-spark").string("1.0").tags();
+    request.string("bowstring-spark").string(SOFTWARE_VERSION).tags();
     ResponseReader response = connection.call(request);
     short code = response.int16();
     if (ErrorCode.of(code) == ErrorCode.UNSUPPORTED_VERSION) {
@@ -49,7 +53,7 @@ public final class ApiVersions {
     }
   }
 
-  /** The highest version of {@code api} that both sides speak. */
+  /** The highest version of {@code api} that both sides support. */
   public short common(ApiKey api) throws WireException.UnsupportedByBroker {
     Range broker = ranges.get(api);
     if (broker != null) {
@@ -58,7 +62,7 @@ public final class ApiVersions {
         return version;
       }
     }
-    throw new WireException.UnsupportedByBroker("Broker " + this.broker + " speaks "
+    throw new WireException.UnsupportedByBroker("Broker " + this.broker + " supports "
         + (broker == null ? "no version" : "versions " + broker.min + " to " + broker.max) + " of " + api
         + ", this client " + api.minVersion + " to " + api.maxVersion + ": the broker must be 0.11 or newer");
   }

@@ -11,7 +11,7 @@ public final class BrokerConfigs {
 
   private BrokerConfigs() {}
 
-  /** The broker's values of some configs; those it does not know are not in the result. */
+  /** Returns the broker's values of some configs; unknown ones are left out. */
   public static Map<String, String> ask(Connection connection, int nodeId, List<String> names) throws IOException {
     RequestWriter request = connection.request(ApiKey.DESCRIBE_CONFIGS);
     request.array(1).int8(BROKER).string(Integer.toString(nodeId)).array(names.size());

@@ -14,8 +14,8 @@ import org.slf4j.LoggerFactory;
 /**
  * The {@code kafka.*} options of a source or sink: the names and defaults of Kafka's clients.
  *
- * <p>Options that Kafka's clients know and that mean nothing here (group membership, interceptors' like) are taken
- * silently; names nobody knows are taken with one warning. A security.protocol other than PLAINTEXT is refused.
+ * <p>Options of Kafka's clients that have no effect here (group membership, interceptors and the like) are accepted
+ * silently; unknown names are accepted with one warning. A security.protocol other than PLAINTEXT is refused.
  */
 public final class ClientOptions implements Serializable {
   private static final long serialVersionUID = 1L;
@@ -29,7 +29,7 @@ public final class ClientOptions implements Serializable {
       "fetch.min.bytes", "fetch.max.wait.ms", "max.partition.fetch.bytes", "receive.buffer.bytes",
       "send.buffer.bytes");
 
-  /** What Kafka's consumers and producers know and this client does without, or another part of it reads. */
+  /** Settings of Kafka's consumers and producers that this client does not use, or that another part of it reads. */
   private static final Set<String> KNOWN = Set.of("group.id", "group.instance.id", "session.timeout.ms",
       "heartbeat.interval.ms", "max.poll.records", "max.poll.interval.ms", "metadata.max.age.ms",
       "metadata.recovery.strategy", "reconnect.backoff.ms", "reconnect.backoff.max.ms", "fetch.max.bytes",
@@ -56,7 +56,7 @@ public final class ClientOptions implements Serializable {
       }
     }
     if (options.get(GROUP_PREFIX) != null) {
-      values.putIfAbsent("group.id", options.get(GROUP_PREFIX)); // as in Spark's source, which asks for no prefix then
+      values.putIfAbsent("group.id", options.get(GROUP_PREFIX)); // as in Spark's source, which does not require the prefix here
     }
     String servers = values.get("bootstrap.servers");
     if (servers == null) {
@@ -65,7 +65,7 @@ public final class ClientOptions implements Serializable {
     bootstrap = HostPort.parseList(servers);
     refuseSecurity();
     warnAboutUnknown();
-    isReadCommitted(); // values are looked at once here, so that a mistake shows at the driver
+    isReadCommitted(); // values are read once here, so that a mistake is reported on the driver
     requestTimeoutMs();
     maxPartitionFetchBytes();
     fetchMinBytes();
@@ -73,7 +73,7 @@ public final class ClientOptions implements Serializable {
   }
 
   /**
-   * The client options among a source's or sink's options.
+   * Returns the client options among a source's or sink's options.
    *
    * @param options names in lower case
    * @throws IllegalArgumentException naming the option that is missing or wrong
@@ -85,7 +85,7 @@ public final class ClientOptions implements Serializable {
   private void refuseSecurity() {
     String protocol = values.getOrDefault("security.protocol", "PLAINTEXT");
     if (!protocol.equalsIgnoreCase("PLAINTEXT")) {
-      throw new IllegalArgumentException("Option 'kafka.security.protocol' is '" + protocol + "': this source speaks "
+      throw new IllegalArgumentException("Option 'kafka.security.protocol' is '" + protocol + "': this source supports "
           + "PLAINTEXT only. Give the address of a plaintext listener, or read with format(\"kafka\").");
     }
   }
@@ -96,12 +96,17 @@ public final class ClientOptions implements Serializable {
     unknown.removeAll(KNOWN);
     for (String name : unknown) {
       if (WARNED.add(name)) {
-        LOG.warn("Option 'kafka.{}' is not known here and has no effect", name);
+        LOG.warn("Option 'kafka.{}' is unknown and has no effect; check its name", name);
       }
     }
   }
 
-  /** Brokers to begin with. */
+  /** Whether Kafka's clients have a setting of this name, without the prefix. */
+  public static boolean isKnown(String name) {
+    return USED.contains(name) || KNOWN.contains(name);
+  }
+
+  /** The bootstrap servers. */
   public List<HostPort> bootstrapServers() {
     return bootstrap;
   }
@@ -123,7 +128,7 @@ public final class ClientOptions implements Serializable {
         return value;
       }
     } catch (NumberFormatException notANumber) {
-      // the message below shows what was given
+      // the message below shows the given text
     }
     throw new IllegalArgumentException(
         "Option 'kafka." + name + "' is '" + text + "': give a whole number, at least " + lowest);
@@ -134,8 +139,9 @@ public final class ClientOptions implements Serializable {
   }
 
   /**
-   * What brokers call this query in logs, quotas and metrics: {@code kafka.client.id}, else {@code kafka.group.id} or
-   * {@code groupIdPrefix}. Kafka's consumers, which Spark's source uses without joining their group, show no more of it.
+   * The name of this query in the brokers' logs, quotas and metrics: {@code kafka.client.id}, else {@code
+   * kafka.group.id} or {@code groupIdPrefix}. Brokers see nothing else of Kafka's consumers in Spark's source either,
+   * because these do not join their group.
    */
   public String clientId() {
     return values.getOrDefault("client.id", values.getOrDefault("group.id", "bowstring-spark"));
@@ -178,7 +184,7 @@ public final class ClientOptions implements Serializable {
     return getInt("fetch.max.wait.ms", 500, 0);
   }
 
-  /** Most bytes asked for at once; 4 MiB where Kafka's consumer says 1, since one response becomes one batch. */
+  /** Most bytes of one request; 4 MiB instead of 1 as in Kafka's consumer, because one response becomes one batch. */
   public int maxPartitionFetchBytes() {
     return getInt("max.partition.fetch.bytes", 4 << 20, 1);
   }

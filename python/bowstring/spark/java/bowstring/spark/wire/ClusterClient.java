@@ -3,7 +3,6 @@ package bowstring.spark.wire;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.Collection;
-import java.util.Collections;
 import java.util.HashMap;
 import java.util.LinkedHashSet;
 import java.util.List;
@@ -17,13 +16,13 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Answers questions that go to whichever broker knows: metadata, offsets, the leader of a partition.
+ * Sends requests to the right broker: metadata, offsets, the leader of a partition.
  *
- * <p>Retriable errors are tried again with growing pauses until kafka.default.api.timeout.ms is over. Holds no
- * connection of its own (they are the pool's), so there is nothing to close. Not for use by several threads at once.
+ * <p>Retriable errors are retried with growing pauses until kafka.default.api.timeout.ms is over. It owns no
+ * connections (they belong to the pool), so there is nothing to close. Not for several threads at once.
  */
 public final class ClusterClient {
-  /** Timestamps of ListOffsets with a meaning of their own. */
+  /** Timestamps of ListOffsets with a special meaning. */
   public static final long EARLIEST = -2;
 
   public static final long LATEST = -1;
@@ -37,7 +36,7 @@ public final class ClusterClient {
     this.options = options;
   }
 
-  /** Something asked of a broker. */
+  /** A request to a broker. */
   @FunctionalInterface
   public interface Call<T> {
     T on(Connection connection) throws IOException;
@@ -50,13 +49,18 @@ public final class ClusterClient {
   }
 
   /**
-   * Makes an attempt again while it fails with a retriable error and there is time.
+   * Repeats an attempt while it fails with a retriable error and time is left.
    *
    * @param doing for the message of a timeout: "Reading the offsets of …"
    */
   public <T> T retrying(String doing, Attempt<T> attempt) throws IOException {
-    long deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(options.apiTimeoutMs());
+    return retrying(doing, "kafka.default.api.timeout.ms", options.apiTimeoutMs(), attempt);
+  }
+
+  private <T> T retrying(String doing, String timeoutOption, int timeoutMs, Attempt<T> attempt) throws IOException {
+    long deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(timeoutMs);
     long pauseMs = options.retryBackoffMs();
+    boolean isFirst = true;
     while (true) {
       try {
         return attempt.make();
@@ -65,23 +69,28 @@ public final class ClusterClient {
           throw failed;
         }
         if (System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(pauseMs) >= deadline) {
-          throw new WireException.TimedOut(doing + " did not succeed within kafka.default.api.timeout.ms ("
-              + options.apiTimeoutMs() + " ms): " + failed.getMessage(), failed);
+          throw new WireException.TimedOut(doing + " did not succeed within " + timeoutOption + " ("
+              + timeoutMs + " ms): " + failed.getMessage(), failed);
         }
-        LOG.debug("{}: trying again in {} ms", doing, pauseMs, failed);
+        if (isFirst && failed instanceof WireException.BrokerUnreachable) {
+          LOG.warn("{}. Retrying for up to {} ms", failed.getMessage(), timeoutMs);
+        } else {
+          LOG.debug("{} failed; retrying in {} ms", doing, pauseMs, failed);
+        }
+        isFirst = false;
         pause(pauseMs);
         pauseMs = Math.min(Math.max(1, pauseMs * 2), options.retryBackoffMaxMs());
       }
     }
   }
 
-  /** Waits, and ends early with an exception if the thread is interrupted or its Spark task killed. */
+  /** Waits; throws early if the thread is interrupted or its Spark task killed. */
   public static void pause(long ms) throws IOException {
     try {
       Thread.sleep(ms);
     } catch (InterruptedException stopped) {
       Thread.currentThread().interrupt();
-      throw new java.io.InterruptedIOException("interrupted while waiting to try again");
+      throw new java.io.InterruptedIOException("interrupted while waiting for a retry");
     }
     TaskContext task = TaskContext.get();
     if (task != null) {
@@ -115,7 +124,16 @@ public final class ClusterClient {
     throw new WireException.BrokerUnreachable(String.join("; ", failures), last);
   }
 
-  /** A fresh view of these topics (null: all topics). Topics that do not exist are missing in it. */
+  /**
+   * Checks that some broker answers.
+   *
+   * @param timeoutOption for the message of a timeout, with its value in milliseconds
+   */
+  public void reach(String timeoutOption, int timeoutMs) throws IOException {
+    retrying("Connecting", timeoutOption, timeoutMs, () -> askAny(connection -> connection));
+  }
+
+  /** Fresh metadata of these topics (null: all topics). Topics that do not exist are missing. */
   public Metadata metadata(Collection<String> topics) throws IOException {
     known = retrying("Reading metadata of " + (topics == null ? "all topics" : topics), () -> {
       Metadata metadata = askAny(connection -> Metadata.ask(connection, topics));
@@ -130,7 +148,7 @@ public final class ClusterClient {
     return known;
   }
 
-  /** A fresh view of a topic that is to be written to: a broker that makes topics on first use makes it. */
+  /** Fresh metadata of a topic to write to: a broker that creates topics on first use creates it. */
   public Metadata metadataForWriting(String topic) throws IOException {
     known = retrying("Reading metadata of " + topic, () -> {
       Metadata metadata = askAny(connection -> Metadata.ask(connection, List.of(topic), true));
@@ -143,13 +161,13 @@ public final class ClusterClient {
     return known;
   }
 
-  /** A fresh view of these topics from one round of asking; for callers that keep their own time. */
+  /** Fresh metadata of these topics from one attempt, for callers with their own timeout. */
   public Metadata metadataOnce(Collection<String> topics) throws IOException {
     known = askAny(connection -> Metadata.ask(connection, topics));
     return known;
   }
 
-  /** Address of the partition's leader, from what is known or asked anew; waits while there is none. */
+  /** Returns the address of the partition's leader, cached or requested; waits while there is none. */
   public HostPort leader(TopicPartition partition) throws IOException {
     HostPort leader = known == null ? null : known.leader(partition);
     if (leader != null) {
@@ -166,7 +184,7 @@ public final class ClusterClient {
     });
   }
 
-  /** Forgets who leads, after a leader said it does no longer. */
+  /** Drops the cached leaders, after a leader reported that it no longer leads. */
   public void forgetLeaders() {
     known = null;
   }
@@ -191,6 +209,11 @@ public final class ClusterClient {
    * @return an offset for each partition; -1 where no record is that late
    */
   public Map<TopicPartition, Long> listOffsets(Map<TopicPartition, Long> timestamps) throws IOException {
+    return listOffsets(timestamps, true);
+  }
+
+  private Map<TopicPartition, Long> listOffsets(Map<TopicPartition, Long> timestamps, boolean mustExist)
+      throws IOException {
     Map<TopicPartition, Long> offsets = new TreeMap<>();
     if (timestamps.isEmpty()) {
       return offsets;
@@ -199,6 +222,9 @@ public final class ClusterClient {
     return retrying("Reading offsets of " + timestamps.keySet(), () -> {
       Map<HostPort, List<TopicPartition>> byLeader = new HashMap<>();
       learnLeaders(missing);
+      if (!mustExist) {
+        missing.removeIf(partition -> !known.exists(partition));
+      }
       for (TopicPartition partition : missing) {
         byLeader.computeIfAbsent(leader(partition), l -> new ArrayList<>()).add(partition);
       }
@@ -230,10 +256,18 @@ public final class ClusterClient {
   /** {@link #listOffsets} with one timestamp for all. */
   public Map<TopicPartition, Long> listOffsets(Collection<TopicPartition> partitions, long timestamp)
       throws IOException {
+    return listOffsets(withTimestamp(partitions, timestamp), true);
+  }
+
+  /** The same without partitions that are gone, instead of waiting for them. */
+  public Map<TopicPartition, Long> listOffsetsOfExisting(Collection<TopicPartition> partitions, long timestamp)
+      throws IOException {
+    return listOffsets(withTimestamp(partitions, timestamp), false);
+  }
+
+  private static Map<TopicPartition, Long> withTimestamp(Collection<TopicPartition> partitions, long timestamp) {
     Map<TopicPartition, Long> timestamps = new TreeMap<>();
-    for (TopicPartition partition : partitions) {
-      timestamps.put(partition, timestamp);
-    }
-    return partitions.isEmpty() ? Collections.emptyMap() : listOffsets(timestamps);
+    partitions.forEach(partition -> timestamps.put(partition, timestamp));
+    return timestamps;
   }
 }

@@ -12,15 +12,15 @@ import java.util.List;
 /**
  * One connection to a broker, used by one thread at a time.
  *
- * <p>Requests may be sent ahead ({@link #send} several times); responses come back in that order ({@link #receive}).
- * A response lies in the connection's own buffer until the next one is received. Waiting ends with a named exception
- * when the timeout passes, the thread is interrupted or its Spark task is killed; the connection is then of no use and
- * the pool closes it.
+ * <p>Requests may be pipelined ({@link #send} several times); responses come back in that order ({@link #receive}). A
+ * response is in the connection's own buffer until the next one is received. Waiting ends with a named exception when
+ * the timeout passes, the thread is interrupted or its Spark task is killed; the connection is then unusable and the
+ * pool closes it.
  */
 public final class Connection implements Closeable {
   private static final int KEPT_BUFFER_BYTES = 16 << 20;
 
-  /** Of an ApiVersions response; the first bytes of other protocols look like larger numbers. */
+  /** For an ApiVersions response; the first bytes of other protocols look like larger numbers. */
   private static final int MOST_FIRST_ANSWER_BYTES = 1 << 20;
 
   private record Pending(ApiKey api, short version, int correlationId, long deadlineNanos) {}
@@ -46,7 +46,7 @@ public final class Connection implements Closeable {
   }
 
   /**
-   * Connects and asks the broker for the API versions it speaks.
+   * Connects and requests the broker's API versions.
    *
    * @throws WireException.BrokerUnreachable if there is no connection within socket.connection.setup.timeout.ms
    */
@@ -79,7 +79,7 @@ public final class Connection implements Closeable {
   private void connect() throws IOException {
     InetSocketAddress socketAddress = new InetSocketAddress(address.host(), address.port());
     if (socketAddress.isUnresolved()) {
-      throw new WireException.BrokerUnreachable("No address is known for the host of broker " + address
+      throw new WireException.BrokerUnreachable("The host name of broker " + address + " does not resolve"
           + ": check kafka.bootstrap.servers, or the broker's advertised.listeners", null);
     }
     try {
@@ -87,39 +87,39 @@ public final class Connection implements Closeable {
     } catch (WireException refused) {
       throw new WireException.BrokerUnreachable(refused.getMessage(), refused);
     } catch (IOException refused) {
-      throw new WireException.BrokerUnreachable("No connection to broker " + address + " (" + refused.getMessage()
-          + "): check that it runs and that kafka.bootstrap.servers and its advertised.listeners name it", refused);
+      throw new WireException.BrokerUnreachable("Cannot connect to broker " + address + " (" + refused.getMessage()
+          + "): check that it runs and that kafka.bootstrap.servers and its advertised.listeners are right", refused);
     }
   }
 
-  /** Begins a request at the highest version both sides speak. */
+  /** Begins a request at the highest version that both sides support. */
   public RequestWriter request(ApiKey api) throws WireException.UnsupportedByBroker {
     return new RequestWriter(api, versions.common(api), nextCorrelationId++, options.clientId());
   }
 
-  /** Begins a request at a version of the caller's choice, which the broker must speak. */
+  /** Begins a request at a given version, which the broker must support. */
   public RequestWriter request(ApiKey api, int version) {
     return new RequestWriter(api, (short) version, nextCorrelationId++, options.clientId());
   }
 
-  /** The versions the broker speaks. */
+  /** The versions that the broker supports. */
   public ApiVersions versions() {
     return versions;
   }
 
-  /** Sends a request whose response is to be received later. */
+  /** Sends a request whose response is received later. */
   public void send(RequestWriter request) throws IOException {
     send(request, options.requestTimeoutMs());
   }
 
-  /** Sends a request whose response must be there within {@code timeoutMs}. */
+  /** Sends a request whose response must arrive within {@code timeoutMs}. */
   public void send(RequestWriter request, int timeoutMs) throws IOException {
     long deadline = TimedChannel.deadline(timeoutMs);
     write(request.frame(), deadline);
     pending.addLast(new Pending(request.api, request.version, request.correlationId, deadline));
   }
 
-  /** Sends a request that has no response: Produce with acks=0. */
+  /** Sends a request without a response: Produce with acks=0. */
   public void sendOneWay(RequestWriter request) throws IOException {
     write(request.frame(), TimedChannel.deadline(options.requestTimeoutMs()));
   }
@@ -127,7 +127,7 @@ public final class Connection implements Closeable {
   private void write(List<ByteBuffer> frame, long deadline) throws IOException {
     try {
       boolean wasBroken = broken;
-      broken = true; // half a request may be out if this ends early, also by an unchecked exception of a killed task
+      broken = true; // a part of the request may be sent if this throws, also by an unchecked exception of a killed task
       channel.write(frame.toArray(new ByteBuffer[0]), deadline);
       broken = wasBroken;
     } catch (IOException failed) {
@@ -141,7 +141,7 @@ public final class Connection implements Closeable {
     return receive();
   }
 
-  /** Waits for the response to the oldest request without one. The response is valid until the next call. */
+  /** Waits for the response to the oldest open request. The response is valid until the next call. */
   public ResponseReader receive() throws IOException {
     Pending request = pending.peekFirst();
     if (request == null) {
@@ -160,7 +160,7 @@ public final class Connection implements Closeable {
       int correlationId = input.getInt();
       if (correlationId != request.correlationId) {
         throw new WireException.MalformedResponse("Broker " + address + " answered request " + correlationId
-            + " where " + request.correlationId + " was due: is this a Kafka listener?");
+            + " instead of " + request.correlationId + ": is this a Kafka listener?");
       }
     } catch (IOException failed) {
       throw broke(failed);
@@ -195,10 +195,10 @@ public final class Connection implements Closeable {
       return failed;
     }
     return new WireException.BrokerUnreachable(
-        "The connection to broker " + address + " broke (" + failed.getMessage() + ")", failed);
+        "The connection to broker " + address + " was lost (" + failed.getMessage() + ")", failed);
   }
 
-  /** Requests sent that have no response yet. */
+  /** Requests without a response yet. */
   public int inFlight() {
     return pending.size();
   }
@@ -208,12 +208,12 @@ public final class Connection implements Closeable {
     return bytesReceived;
   }
 
-  /** Whether the next user may have this connection: nothing outstanding, nothing unread, not closed by the broker. */
+  /** Whether the connection can be reused: no open requests, no unread bytes, not closed by the broker. */
   boolean isReusable() {
     return !broken && pending.isEmpty() && channel.isQuiet(input);
   }
 
-  /** Gives back the memory of an unusually large response before the connection is kept for others. */
+  /** Frees the memory of an unusually large response before the connection is kept for others. */
   void shrink() throws WireException.TooLarge {
     if (DirectMemory.capacity(input) > KEPT_BUFFER_BYTES) {
       DirectMemory.free(input);

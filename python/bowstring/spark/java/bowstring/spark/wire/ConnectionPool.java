@@ -14,16 +14,16 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Connections kept between tasks of one process, so that a micro-batch does not pay for new ones.
+ * Keeps connections between tasks of one process, so that a micro-batch need not open new ones.
  *
- * <p>A borrowed connection belongs to one task until the {@link Lease} is closed; it comes back only if nothing is
- * outstanding on it. Before a kept one is handed out, it is checked that the broker did not close it. Those idle for
- * kafka.connections.max.idle.ms are closed by a daemon thread, which is there only while connections are kept.
+ * <p>A borrowed connection belongs to one task until the {@link Lease} is closed; it is kept only if no request is open
+ * on it. Before a kept one is returned, the pool checks that the broker has not closed it. A daemon thread closes
+ * connections that are idle for kafka.connections.max.idle.ms; it runs only while connections are kept.
  */
 public final class ConnectionPool {
   private static final Logger LOG = LoggerFactory.getLogger(ConnectionPool.class);
 
-  /** Of one broker; more tasks than this at once is unusual, and each holds a buffer. */
+  /** Per broker; more concurrent tasks are unusual, and each connection holds a buffer. */
   private static final int KEPT_PER_BROKER = 16;
 
   /** The pool of this process. */
@@ -49,7 +49,7 @@ public final class ConnectionPool {
     sweeper.allowCoreThreadTimeOut(true);
   }
 
-  /** A connection on loan. Closing the lease gives it back, or closes it if it is of no more use. */
+  /** A borrowed connection. Closing the lease returns it, or closes it if it is unusable. */
   public final class Lease implements Closeable {
     private final Key key;
     private final long maxIdleMs;
@@ -61,10 +61,10 @@ public final class ConnectionPool {
       this.connection = connection;
     }
 
-    /** The connection; only until {@link #close}. */
+    /** The connection; valid until {@link #close}. */
     public Connection connection() {
       if (connection == null) {
-        throw new IllegalStateException("the connection was given back");
+        throw new IllegalStateException("the connection was already returned to the pool");
       }
       return connection;
     }
@@ -124,7 +124,7 @@ public final class ConnectionPool {
     }
   }
 
-  /** Closes what has been idle too long, and comes again when the next one will have been. */
+  /** Closes connections that have been idle too long, and schedules itself for the next one. */
   private void sweep() {
     List<Connection> expired = new ArrayList<>();
     synchronized (this) {
@@ -151,17 +151,17 @@ public final class ConnectionPool {
         LOG.debug("Closing an idle connection to {}", unused.address);
         unused.close();
       } catch (IOException failed) {
-        LOG.debug("Closing an idle connection failed", failed); // it is gone in any case
+        LOG.debug("Closing an idle connection failed", failed); // it is closed in any case
       }
     }
   }
 
-  /** Connections that nobody uses at the moment. */
+  /** Number of idle connections. */
   public synchronized int idleConnections() {
     return idle.values().stream().mapToInt(ArrayDeque::size).sum();
   }
 
-  /** Closes what nobody uses at the moment. */
+  /** Closes all idle connections. */
   public void closeIdle() throws IOException {
     List<Connection> unused = new ArrayList<>();
     synchronized (this) {

@@ -4,13 +4,13 @@ import io.netty.util.internal.PlatformDependent;
 import java.nio.ByteBuffer;
 
 /**
- * Memory outside the heap that is freed at a known moment, not when the garbage collector comes by.
+ * Memory outside the heap that is freed at a known moment, not by the garbage collector.
  *
- * <p>Whoever allocates frees; nobody may touch the buffer or its address after that. {@link #SLACK} bytes follow every
- * buffer, so that a decoder may look a few bytes past the end of its data without leaving the allocation.
+ * <p>The code that allocates frees; nobody may use the buffer or its address afterwards. {@link #SLACK} bytes follow
+ * every buffer, so that a decoder may read a few bytes beyond the end of its data without leaving the allocation.
  */
 public final class DirectMemory {
-  /** Bytes behind the usable capacity that belong to the allocation. */
+  /** Bytes after the usable capacity that belong to the allocation. */
   public static final int SLACK = 64;
 
   private DirectMemory() {}
@@ -28,8 +28,8 @@ public final class DirectMemory {
     try {
       return ByteBuffer.allocateDirect((int) size + SLACK);
     } catch (OutOfMemoryError noMemory) {
-      throw new WireException.TooLarge(what + " needs " + size + " bytes outside the heap, which this process may "
-          + "not have: raise -XX:MaxDirectMemorySize, or lower kafka.max.partition.fetch.bytes", noMemory);
+      throw new WireException.TooLarge(what + " needs " + size + " bytes outside the heap, more than this process "
+          + "may allocate: raise -XX:MaxDirectMemorySize, or lower kafka.max.partition.fetch.bytes", noMemory);
     }
   }
 
@@ -43,8 +43,8 @@ public final class DirectMemory {
     return PlatformDependent.directBufferAddress(buffer);
   }
 
-  /** Gives the memory back now; null is nothing to free. */
-  @SuppressWarnings("deprecation") // its replacement allocates too, and is not in the Netty of older Sparks
+  /** Frees the memory now; null is ignored. */
+  @SuppressWarnings("deprecation") // its replacement also allocates, and is missing in the Netty of older Sparks
   public static void free(ByteBuffer buffer) {
     if (buffer != null) {
       PlatformDependent.freeDirectBuffer(buffer);

@@ -7,7 +7,7 @@ import java.util.UUID;
 /**
  * The Fetch request for one partition, and its response.
  *
- * <p>One object serves a reader for all its requests. The response's records lie in the connection's buffer until the
+ * <p>One object serves a reader for all its requests. The response's records are in the connection's buffer until the
  * next response is received.
  */
 public final class Fetch {
@@ -31,7 +31,7 @@ public final class Fetch {
   /**
    * A fetch of one partition.
    *
-   * @param topicId as metadata gave it; zero sends the name, at a version before 13
+   * @param topicId from metadata; zero sends the name, at a version before 13
    */
   public Fetch(TopicPartition partition, UUID topicId, boolean readCommitted) {
     this.partition = partition;
@@ -42,8 +42,8 @@ public final class Fetch {
   /**
    * Sends a request for records from {@code offset} on.
    *
-   * @param maxWaitMs how long the broker may wait for {@code minBytes} to be there
-   * @param maxBytes wanted at most; a larger first batch comes whole all the same (KIP-74)
+   * @param maxWaitMs how long the broker may wait for {@code minBytes}
+   * @param maxBytes wanted at most; a larger first batch still comes complete (KIP-74)
    */
   public void send(Connection connection, long offset, int maxWaitMs, int minBytes, int maxBytes, int timeoutMs)
       throws IOException {
@@ -57,7 +57,7 @@ public final class Fetch {
     }
     request.int32(maxWaitMs).int32(minBytes).int32(maxBytes).int8(readCommitted ? 1 : 0);
     if (version >= 7) {
-      request.int32(0).int32(NO_SESSION_EPOCH); // no fetch session (KIP-227): each request stands alone
+      request.int32(0).int32(NO_SESSION_EPOCH); // no fetch session (KIP-227): each request is independent
     }
     request.array(1);
     if (version >= 13) {
@@ -103,7 +103,7 @@ public final class Fetch {
         response.string();
       }
       for (int n = response.array(); n > 0; n--) {
-        readPartition(response); // exactly one was asked for
+        readPartition(response); // exactly one was requested
       }
       response.tags();
     }
@@ -143,7 +143,7 @@ public final class Fetch {
       response.tags();
     }
     if (version >= 11) {
-      response.int32(); // preferred_read_replica: only for those who name a rack
+      response.int32(); // preferred_read_replica: only for clients with a rack
     }
     length = Math.max(0, response.recordsLength());
     buffer = response.buffer();
@@ -171,12 +171,12 @@ public final class Fetch {
     return lastStableOffset;
   }
 
-  /** First offset the partition still has; -1 if the broker is too old to say. */
+  /** First existing offset of the partition; -1 if the broker is too old to report it. */
   public long logStartOffset() {
     return logStartOffset;
   }
 
-  /** Producer id and first offset of each aborted transaction, in turn. */
+  /** Producer id and first offset of each aborted transaction, alternating. */
   public long[] abortedTransactions() {
     return aborted;
   }
@@ -191,7 +191,7 @@ public final class Fetch {
     return position;
   }
 
-  /** Bytes of records; the last batch may be cut off. */
+  /** Bytes of records; the last batch may be incomplete. */
   public int length() {
     return length;
   }

@@ -4,13 +4,13 @@ import java.io.Serializable;
 import java.util.ArrayList;
 import java.util.List;
 
-/** Where a broker listens. */
+/** The address of a broker. */
 public record HostPort(String host, int port) implements Serializable {
 
   /**
-   * Parses {@code host:port[,host:port…]}; IPv6 addresses stand in brackets.
+   * Parses {@code host:port[,host:port…]}; IPv6 addresses are in brackets.
    *
-   * @throws IllegalArgumentException naming the entry that is no host and port
+   * @throws IllegalArgumentException naming the entry that is not a host and port
    */
   public static List<HostPort> parseList(String servers) {
     List<HostPort> result = new ArrayList<>();

@@ -9,7 +9,7 @@ import java.util.TreeMap;
 import java.util.UUID;
 
 /**
- * One view of the cluster: brokers, and the topics that were asked for with their partitions' leaders.
+ * Metadata of the cluster: brokers, and the requested topics with their partitions' leaders.
  *
  * <p>A topic that does not exist is not in {@link #topics}.
  */
@@ -31,12 +31,12 @@ public final class Metadata {
 
   private Metadata() {}
 
-  /** Asks for some topics, or all if {@code names} is null. Never creates a topic. */
+  /** Requests some topics, or all if {@code names} is null. Never creates a topic. */
   static Metadata ask(Connection connection, Collection<String> names) throws IOException {
     return ask(connection, names, false);
   }
 
-  /** The same; {@code create} lets a broker that makes topics on first use make them. */
+  /** The same; with {@code create}, a broker that creates topics on first use creates them. */
   static Metadata ask(Connection connection, Collection<String> names, boolean create) throws IOException {
     RequestWriter request = connection.request(ApiKey.METADATA);
     int version = request.version();
@@ -91,7 +91,7 @@ public final class Metadata {
     boolean internal = response.bool();
     TreeMap<Integer, Leader> partitions = new TreeMap<>();
     for (int n = response.array(); n > 0; n--) {
-      response.int16(); // error_code: shows again as a leader of -1
+      response.int16(); // error_code: also visible as a leader of -1
       int partition = response.int32();
       int leader = response.int32();
       int epoch = version >= 7 ? response.int32() : -1;
@@ -123,12 +123,12 @@ public final class Metadata {
     return Collections.unmodifiableMap(topics);
   }
 
-  /** Why a topic that was asked for is not there; NONE if it is. */
+  /** Why a requested topic is missing; NONE if it exists. */
   public ErrorCode error(String topic) {
     return errors.getOrDefault(topic, ErrorCode.NONE);
   }
 
-  /** The cluster's id, which a broker's local socket must repeat; null from brokers that have none. */
+  /** The cluster's id, which a broker's local socket must repeat; null from brokers without one. */
   public String clusterId() {
     return clusterId;
   }
@@ -138,7 +138,13 @@ public final class Metadata {
     return Collections.unmodifiableMap(brokers);
   }
 
-  /** Where the partition's leader listens, or null if it has none now. */
+  /** Whether the partition exists. */
+  public boolean exists(TopicPartition partition) {
+    Topic topic = topics.get(partition.topic());
+    return topic != null && topic.partitions().containsKey(partition.partition());
+  }
+
+  /** The address of the partition's leader, or null if it has none now. */
   public HostPort leader(TopicPartition partition) {
     Topic topic = topics.get(partition.topic());
     Leader leader = topic == null ? null : topic.partitions().get(partition.partition());

@@ -8,10 +8,10 @@ import java.util.List;
 import java.util.UUID;
 
 /**
- * Writes one request, in the plain or the flexible encoding by its version, as a list of buffers for a gathering write.
+ * Writes one request, in the plain or flexible encoding of its version, as a list of buffers for a gathering write.
  *
- * <p>Records are not copied: {@link #records} notes where the payload goes between the written bytes. The payload must
- * stay unchanged until the request was sent.
+ * <p>Records are not copied: {@link #records} stores where the payload goes between the written bytes. The payload must
+ * not change until the request was sent.
  */
 public final class RequestWriter {
   private static final int MAX_UNSIGNED_VARINT_BYTES = 5;
@@ -89,13 +89,13 @@ public final class RequestWriter {
     return flexible ? unsignedVarint(length + 1) : int32(length);
   }
 
-  /** Record batches, with their length before them; sent from where they are. */
+  /** Record batches, preceded by their length; sent without a copy. */
   public RequestWriter records(ByteBuffer... batches) {
     int length = 0;
     for (ByteBuffer batch : batches) {
       length = Math.addExact(length, batch.remaining());
     }
-    array(length); // records are nullable bytes: encoded as an array's length is
+    array(length); // records are nullable bytes: encoded like an array's length
     for (ByteBuffer batch : batches) {
       payloadPositions.add(buffer.position());
       payloads.add(batch.duplicate());
@@ -103,7 +103,7 @@ public final class RequestWriter {
     return this;
   }
 
-  /** Ends a structure: no tagged fields, where the version has room for them. */
+  /** Ends a structure: writes an empty list of tagged fields if the version has them. */
   public RequestWriter tags() {
     return flexible ? unsignedVarint(0) : this;
   }
@@ -128,7 +128,7 @@ public final class RequestWriter {
     return buffer;
   }
 
-  /** The frame, its length written in front: call once, when all is written. */
+  /** The frame, preceded by its length: call once, after everything is written. */
   List<ByteBuffer> frame() {
     int end = buffer.position();
     long length = end - 4L;

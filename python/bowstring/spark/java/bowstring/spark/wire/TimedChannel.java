@@ -12,9 +12,9 @@ import java.util.concurrent.TimeUnit;
 import org.apache.spark.TaskContext;
 
 /**
- * A socket whose every wait ends: at a deadline, when the thread is interrupted, or when its Spark task is killed.
+ * A socket whose waits always end: at a deadline, when the thread is interrupted, or when its Spark task is killed.
  *
- * <p>After an exception the socket is of no more use but to be closed. Used by one thread at a time.
+ * <p>After an exception the socket can only be closed. Used by one thread at a time.
  */
 public final class TimedChannel implements Closeable {
   private static final int KILL_CHECK_MS = 100;
@@ -25,7 +25,7 @@ public final class TimedChannel implements Closeable {
   private final String peer;
 
   /**
-   * Waits on a socket that is not connected yet.
+   * Wraps a socket that is not connected yet.
    *
    * @param peer for messages: "broker host:port"
    */
@@ -37,7 +37,7 @@ public final class TimedChannel implements Closeable {
     this.key = channel.register(selector, 0);
   }
 
-  /** The moment {@code timeoutMs} from now, for the other methods. */
+  /** The time {@code timeoutMs} from now, for the other methods. */
   public static long deadline(int timeoutMs) {
     return System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(timeoutMs);
   }
@@ -69,7 +69,7 @@ public final class TimedChannel implements Closeable {
     while (buffer.hasRemaining()) {
       int n = channel.read(buffer);
       if (n < 0) {
-        throw new WireException.BrokerUnreachable("The " + peer + " closed the connection: it stopped, or does not take "
+        throw new WireException.BrokerUnreachable("The " + peer + " closed the connection: it stopped, or does not accept "
             + "plaintext connections on this listener", null);
       }
       if (n == 0) {
@@ -100,7 +100,7 @@ public final class TimedChannel implements Closeable {
     }
   }
 
-  /** Whether nothing was sent by the other side and it has not closed; {@code scratch} may be written to. */
+  /** Whether the other side has sent nothing and has not closed; {@code scratch} may be overwritten. */
   public boolean isQuiet(ByteBuffer scratch) {
     try {
       return channel.isOpen() && channel.read(scratch.clear().limit(1)) == 0;

@@ -2,7 +2,7 @@ package bowstring.spark.wire;
 
 import java.io.Serializable;
 
-/** A partition of a topic; ordered by topic, then number. Prints as Kafka prints it: {@code topic-0}. */
+/** A partition of a topic; ordered by topic, then number. Printed as in Kafka: {@code topic-0}. */
 public record TopicPartition(String topic, int partition) implements Serializable, Comparable<TopicPartition> {
   @Override
   public int compareTo(TopicPartition other) {

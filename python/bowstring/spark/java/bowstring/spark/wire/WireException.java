@@ -2,7 +2,7 @@ package bowstring.spark.wire;
 
 import java.io.IOException;
 
-/** What went wrong between this client and a broker. Subclasses name the cause; every message says what to do. */
+/** An error between this client and a broker. Subclasses name the cause; every message says what to do. */
 public class WireException extends IOException {
   private static final long serialVersionUID = 1L;
 
@@ -51,7 +51,7 @@ public class WireException extends IOException {
     }
   }
 
-  /** What came back is no Kafka response: another protocol, TLS on the port, or a damaged stream. */
+  /** The answer is not a Kafka response: another protocol, TLS on the port, or a damaged stream. */
   public static final class MalformedResponse extends WireException {
     private static final long serialVersionUID = 1L;
 
@@ -60,7 +60,7 @@ public class WireException extends IOException {
     }
   }
 
-  /** Broker and client share no version of an API. */
+  /** Broker and client have no common version of an API. */
   public static final class UnsupportedByBroker extends WireException {
     private static final long serialVersionUID = 1L;
 
@@ -92,7 +92,7 @@ public class WireException extends IOException {
     }
   }
 
-  /** Record batches that fail their checksum, or whose contents contradict themselves. */
+  /** Record batches that fail their checksum, or have contradictory contents. */
   public static final class CorruptRecords extends WireException {
     private static final long serialVersionUID = 1L;
 

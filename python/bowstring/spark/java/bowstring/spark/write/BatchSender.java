@@ -22,11 +22,11 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Brings sealed batches to their partitions' leaders: several requests on the way at once, each partition in order.
+ * Sends sealed batches to their partitions' leaders: several requests in flight, each partition in order.
  *
- * <p>What fails for a reason that may pass is sent again with its sequence number, until kafka.delivery.timeout.ms is
- * over; anything else ends the task. Everything runs on the task's thread: answers are read when a request more would
- * be too many, and in {@link #flush}.
+ * <p>A batch that fails with a retriable error is sent again with its sequence number, until kafka.delivery.timeout.ms
+ * is over; any other error ends the task. Everything runs on the task's thread: answers are read when the limit of
+ * requests in flight is reached, and in {@link #flush}.
  */
 final class BatchSender implements AutoCloseable {
   private static final Logger LOG = LoggerFactory.getLogger(BatchSender.class);
@@ -49,7 +49,7 @@ final class BatchSender implements AutoCloseable {
   }
 
   /**
-   * How many partitions a topic has. A broker that makes topics when they are first used makes it now.
+   * Number of partitions of a topic. A broker that creates topics on first use creates it now.
    *
    * @throws WireException if it does not exist within kafka.max.block.ms
    */
@@ -68,7 +68,7 @@ final class BatchSender implements AutoCloseable {
     }
   }
 
-  /** Takes a sealed batch over and sends it as soon as its partition's turn comes. */
+  /** Takes a sealed batch and sends it as soon as its partition's order allows. */
   void send(RecordBatch batch) throws IOException {
     if (options.idempotent) {
       if (identity == null) {
@@ -83,7 +83,7 @@ final class BatchSender implements AutoCloseable {
     pump();
   }
 
-  /** Sends again what had to wait, if its time has come. */
+  /** Sends delayed batches again when they are due. */
   void advance() throws IOException {
     pump();
   }
@@ -110,7 +110,7 @@ final class BatchSender implements AutoCloseable {
     return false;
   }
 
-  /** Sends all that may be sent. */
+  /** Sends all batches that may be sent. */
   private void pump() throws IOException {
     while (true) {
       if (sequenceLost) {
@@ -130,7 +130,7 @@ final class BatchSender implements AutoCloseable {
     }
   }
 
-  /** Batches of one leader that fit into one request, one for each partition; null if there are none. */
+  /** Chooses batches of one leader that fit into one request, one for each partition; null if there are none. */
   private HostPort choose(Map<TopicPartition, RecordBatch> chosen) throws IOException {
     HostPort leader = null;
     long bytes = 0;
@@ -152,7 +152,7 @@ final class BatchSender implements AutoCloseable {
     return leader;
   }
 
-  /** The partition's leader, or null after having it tried again later. */
+  /** The partition's leader, or null after scheduling a retry. */
   private HostPort leader(PartitionQueue queue) throws IOException {
     try {
       return leaders.of(queue.partition, queues.keySet());
@@ -212,7 +212,7 @@ final class BatchSender implements AutoCloseable {
     }
   }
 
-  /** Reads one answer and acts on it. */
+  /** Reads one answer and handles it. */
   private void receive(BrokerLink link) throws IOException {
     Map<TopicPartition, Short> errors = new HashMap<>();
     Map<TopicPartition, String> messages = new HashMap<>();
@@ -225,8 +225,8 @@ final class BatchSender implements AutoCloseable {
     for (RecordBatch batch : link.answered()) {
       Short code = errors.get(batch.partition);
       if (code == null) {
-        throw new WireException.MalformedResponse("The answer of broker " + link.address + " to a Produce request says "
-            + "nothing about " + batch.partition + ": is this a Kafka listener?");
+        throw new WireException.MalformedResponse("The Produce response of broker " + link.address + " lacks "
+            + batch.partition + ": is this a Kafka listener?");
       }
       if (code == 0 || ErrorCode.of(code) == ErrorCode.DUPLICATE_SEQUENCE_NUMBER) {
         acknowledged(batch);
@@ -254,7 +254,8 @@ final class BatchSender implements AutoCloseable {
     switch (error) {
       case MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE -> split(queue, batch, failure);
       case OUT_OF_ORDER_SEQUENCE_NUMBER, UNKNOWN_PRODUCER_ID, INVALID_PRODUCER_EPOCH -> {
-        // Behind a batch that failed it only says so; in front of all it says that the broker lost its place.
+        // For a later batch, the error only follows from an earlier failure; for the first, the broker has lost the
+        // sequence.
         sequenceLost |= first;
         retryLater(queue, failure);
       }
@@ -285,7 +286,7 @@ final class BatchSender implements AutoCloseable {
     }
   }
 
-  /** Has a partition's batches sent again after a pause, if there is time left. */
+  /** Schedules a partition's batches again after a pause, if there is time left. */
   private void retryLater(PartitionQueue queue, IOException failure) throws IOException {
     leaders.doubt();
     RecordBatch oldest = queue.batches.peekFirst();
@@ -300,7 +301,7 @@ final class BatchSender implements AutoCloseable {
         Math.max(options.client.retryBackoffMaxMs(), options.client.retryBackoffMs()));
     queue.attempts++;
     if (queue.attempts == 1) {
-      LOG.warn("{}: sending again: {}", queue.partition, failure.getMessage());
+      LOG.warn("{}: a batch failed and is sent again: {}", queue.partition, failure.getMessage());
     }
     queue.retry(System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(Math.max(1, pauseMs)));
   }
@@ -316,7 +317,7 @@ final class BatchSender implements AutoCloseable {
         half.stamp(-1, (short) -1, -1);
       }
     }
-    // In its place: batches behind it have higher sequence numbers.
+    // In order: later batches have higher sequence numbers.
     List<RecordBatch> order = new ArrayList<>();
     for (RecordBatch each : queue.batches) {
       if (each == batch) {
@@ -331,7 +332,7 @@ final class BatchSender implements AutoCloseable {
     queue.retry(System.nanoTime());
   }
 
-  /** A new producer id, and every batch that is left gets its place in the new sequences. */
+  /** Gets a new producer id, and gives every remaining batch new sequence numbers. */
   private void restartSequences() throws IOException {
     for (BrokerLink link = busiest(); link != null; link = busiest()) {
       receive(link);
@@ -366,7 +367,7 @@ final class BatchSender implements AutoCloseable {
     }
   }
 
-  /** After {@link #flush}: leaves connections and producer id for the next task. */
+  /** After {@link #flush}: keeps connections and producer id for the next task. */
   void done() {
     if (identity != null) {
       identity.giveBack(identityTopic);
@@ -374,7 +375,7 @@ final class BatchSender implements AutoCloseable {
     }
   }
 
-  /** Gives connections back, or closes those that wait for answers; frees what was not sent. */
+  /** Returns connections, or closes those that wait for answers; frees batches that were not sent. */
   @Override
   public void close() throws IOException {
     IOException failed = null;

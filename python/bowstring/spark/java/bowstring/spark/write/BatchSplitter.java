@@ -3,12 +3,13 @@ package bowstring.spark.write;
 import java.io.IOException;
 import java.util.List;
 
-/** Makes two batches of one that a broker found too large. */
+/** Splits a batch that a broker found too large. */
 final class BatchSplitter {
   private BatchSplitter() {}
 
   /**
-   * The batch's records in two sealed batches, in order and with their timestamps; the batch itself stays as it is.
+   * Returns the batch's records in two sealed batches, in order and with their timestamps; the batch itself is
+   * unchanged.
    *
    * @throws SinkException.RecordTooLarge if it has only one
    */
@@ -16,7 +17,7 @@ final class BatchSplitter {
       throws IOException {
     if (batch.records() == 1) {
       throw new SinkException.RecordTooLarge("A record of " + batch.sizeBytes() + " bytes for " + batch.partition
-          + " is larger than the broker takes: raise max.message.bytes of the topic. " + refusal.getMessage());
+          + " is larger than the broker accepts: raise max.message.bytes of the topic. " + refusal.getMessage());
     }
     int half = batch.records() / 2;
     RecordBatch first = part(batch, 0, half, pool, options);

@@ -1,5 +1,8 @@
 package bowstring.spark.write;
 
+import bowstring.spark.DriverFailure;
+import bowstring.spark.wire.ClusterClient;
+import java.io.IOException;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.connector.metric.CustomMetric;
 import org.apache.spark.sql.connector.write.BatchWrite;
@@ -14,8 +17,8 @@ import org.apache.spark.sql.connector.write.streaming.StreamingWrite;
 /**
  * A write to topics, as a batch or as a stream: at least once.
  *
- * <p>A task that returns has every record acknowledged, so there is nothing to commit for the job; a task that is run
- * again writes its rows again, as with Spark's own Kafka sink.
+ * <p>A task that returns has every record acknowledged, so there is nothing to commit for the job. As with Spark's own
+ * Kafka sink, a task that runs again writes its rows again.
  */
 final class BowstringWrite implements Write, BatchWrite, StreamingWrite {
   private final SinkOptions options;
@@ -43,11 +46,24 @@ final class BowstringWrite implements Write, BatchWrite, StreamingWrite {
 
   @Override
   public BatchWrite toBatch() {
-    return this;
+    return reached();
   }
 
   @Override
   public StreamingWrite toStreaming() {
+    return reached();
+  }
+
+  /**
+   * Checks that a broker is available, so that the write fails here with one sentence instead of in every task with a
+   * stack trace.
+   */
+  private BowstringWrite reached() {
+    try {
+      new ClusterClient(options.client).reach("kafka.max.block.ms", options.maxBlockMs);
+    } catch (IOException failed) {
+      throw DriverFailure.of(failed);
+    }
     return this;
   }
 
@@ -68,12 +84,12 @@ final class BowstringWrite implements Write, BatchWrite, StreamingWrite {
 
   @Override
   public void commit(WriterCommitMessage[] messages) {
-    // Every task waited for its acknowledgements.
+    // Every task has waited for its acknowledgements.
   }
 
   @Override
   public void abort(WriterCommitMessage[] messages) {
-    // What was acknowledged stays: at least once.
+    // Acknowledged records stay: at least once.
   }
 
   @Override

@@ -7,10 +7,10 @@ import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.internal.connector.SupportsStreamingUpdateAsAppend;
 
 /**
- * Begins a write: options and columns are looked at here, at the driver, before any task starts.
+ * Begins a write: checks options and columns on the driver, before any task starts.
  *
- * <p>A topic is only ever added to, so a stream in update or complete mode appends what it would change, as with Spark's
- * own Kafka sink. The batch table does not offer to be truncated.
+ * <p>Topics are append-only. So, as with Spark's own Kafka sink, a stream in update or complete mode appends its
+ * changes. The batch table does not offer truncation.
  */
 public final class BowstringWriteBuilder implements SupportsTruncate, SupportsStreamingUpdateAsAppend {
   private final LogicalWriteInfo info;

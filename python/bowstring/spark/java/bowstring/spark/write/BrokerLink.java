@@ -8,7 +8,7 @@ import java.io.IOException;
 import java.util.ArrayDeque;
 import java.util.List;
 
-/** A sender's connection to one broker, and which batches each request on it carries. */
+/** A sender's connection to one broker, and the batches of each request on it. */
 final class BrokerLink implements AutoCloseable {
   final HostPort address;
   private final ConnectionPool.Lease lease;
@@ -27,17 +27,17 @@ final class BrokerLink implements AutoCloseable {
     return inFlight.size();
   }
 
-  /** Notes what the request about to be sent carries. */
+  /** Stores the batches of the request about to be sent. */
   void sent(List<RecordBatch> batches) {
     inFlight.addLast(batches);
   }
 
-  /** What the oldest request without an answer carries; it has one now, or never will. */
+  /** Removes the batches of the oldest open request, which was answered or never will be. */
   List<RecordBatch> answered() {
     return inFlight.removeFirst();
   }
 
-  /** Gives the connection back to the pool, which closes it if answers are outstanding. */
+  /** Returns the connection to the pool, which closes it if requests are open. */
   @Override
   public void close() throws IOException {
     lease.close();

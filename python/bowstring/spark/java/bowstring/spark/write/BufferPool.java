@@ -5,9 +5,9 @@ import bowstring.spark.wire.WireException;
 import java.nio.ByteBuffer;
 import java.util.ArrayDeque;
 
-/** A task's buffers for batches, kept by size for the next batch. Whoever takes one gives it back; one thread only. */
+/** A task's buffers for batches, kept by size for the next batch. The user of a buffer returns it; one thread only. */
 final class BufferPool implements AutoCloseable {
-  /** What a batch begins with: a task that writes little to many partitions must not take much for each. */
+  /** Initial size of a batch: a task that writes little to many partitions must not use much memory for each. */
   static final int SMALLEST_BYTES = 16 << 10;
 
   @SuppressWarnings({"unchecked", "rawtypes"})
@@ -34,12 +34,12 @@ final class BufferPool implements AutoCloseable {
     free[order].addFirst(buffer);
   }
 
-  /** Bytes of the buffers that are taken. */
+  /** Bytes of the buffers in use. */
   long usedBytes() {
     return usedBytes;
   }
 
-  /** Usable bytes of the buffer that {@link #take} gives for a size. */
+  /** Usable bytes of the buffer that {@link #take} returns for a size. */
   static int capacityFor(int size) {
     return (int) capacity(order(size));
   }
@@ -52,7 +52,7 @@ final class BufferPool implements AutoCloseable {
     return Math.min(1L << order, Integer.MAX_VALUE - 1024);
   }
 
-  /** Frees the buffers that were given back. */
+  /** Frees the returned buffers. */
   @Override
   public void close() {
     for (ArrayDeque<ByteBuffer> kept : free) {

@@ -14,7 +14,7 @@ import net.jpountz.lz4.LZ4Compressor;
 import net.jpountz.lz4.LZ4Factory;
 import org.xerial.snappy.Snappy;
 
-/** Codecs of record batches, in the framings Kafka gives them. Buffers are direct; nothing passes through the heap. */
+/** Codecs of record batches, in Kafka's framings. Buffers are direct; nothing passes through the heap. */
 enum Compression {
   NONE("none", 0, 0, 0),
   GZIP("gzip", 1, 9, Deflater.DEFAULT_COMPRESSION),
@@ -22,7 +22,7 @@ enum Compression {
   LZ4("lz4", 1, 17, 9),
   ZSTD("zstd", -131_072, 22, 3);
 
-  /** What Kafka's LZ4 blocks hold, and xerial's of snappy. */
+  /** Block size of Kafka's LZ4 and of xerial's snappy framing. */
   private static final int LZ4_BLOCK_BYTES = 64 << 10;
 
   private static final int SNAPPY_BLOCK_BYTES = 32 << 10;
@@ -36,7 +36,7 @@ enum Compression {
   private static final byte[] SNAPPY_HEADER = {(byte) 0x82, 'S', 'N', 'A', 'P', 'P', 'Y', 0, 0, 0, 0, 1, 0, 0, 0, 1};
   private static final byte[] GZIP_HEADER = {0x1f, (byte) 0x8b, 8, 0, 0, 0, 0, 0, 0, (byte) 255};
 
-  /** The codec's name in kafka.compression.type; its ordinal is what a batch's attributes hold. */
+  /** The codec's name in kafka.compression.type; its ordinal is the value in a batch's attributes. */
   final String label;
 
   private final int minLevel;
@@ -50,7 +50,7 @@ enum Compression {
     this.defaultLevel = defaultLevel;
   }
 
-  /** The codec of that name; null is none. */
+  /** The codec with that name; null means none. */
   static Compression of(String label) {
     for (Compression each : values()) {
       if (each.label.equals(label == null ? "none" : label.trim().toLowerCase(Locale.ROOT))) {
@@ -61,7 +61,7 @@ enum Compression {
         "Option 'kafka.compression.type' is '" + label + "': give none, gzip, snappy, lz4 or zstd");
   }
 
-  /** The level asked for by kafka.compression.&lt;codec&gt;.level. */
+  /** The level set by kafka.compression.&lt;codec&gt;.level. */
   int level(ClientOptions options) {
     if (maxLevel == 0) {
       return 0;
@@ -76,7 +76,7 @@ enum Compression {
   }
 
   /**
-   * Compresses what remains in {@code source} behind the first {@code headroom} bytes of a new buffer.
+   * Compresses the rest of {@code source} after the first {@code headroom} bytes of a new buffer.
    *
    * @return a buffer of {@link DirectMemory}, from 0 to the end of the compressed bytes; the caller frees it
    */
@@ -114,7 +114,7 @@ enum Compression {
       deflater.finish();
       while (!deflater.finished()) {
         if (deflater.deflate(target) == 0 && !target.hasRemaining()) {
-          throw new SinkException("gzip needed more room than its bound for " + size + " bytes");
+          throw new SinkException("gzip compressed " + size + " bytes to more than its upper bound");
         }
       }
     } finally {

@@ -11,7 +11,7 @@ import java.util.Collection;
 import java.util.Set;
 import java.util.TreeSet;
 
-/** Who leads which partition: asked once for all topics, and again after an answer or a broker gave reason to doubt. */
+/** Leaders of partitions: requested once for all topics, and again when an answer or a failure puts them in doubt. */
 final class Leaders {
   private final ClusterClient cluster;
   private Metadata known;
@@ -21,12 +21,12 @@ final class Leaders {
     this.cluster = cluster;
   }
 
-  /** Something failed that other leaders may explain. */
+  /** Marks the leaders as doubtful after a failure that a leader change may explain. */
   void doubt() {
     doubted = true;
   }
 
-  /** Lets the next question go to the brokers if there was a doubt: once for many partitions. */
+  /** Requests the leaders again if they are in doubt: once for many partitions. */
   void refresh() {
     if (doubted) {
       known = null;
@@ -38,7 +38,7 @@ final class Leaders {
    * The partition's leader.
    *
    * @param partitions those that are written to
-   * @throws WireException retriable if nobody leads it now, or nobody could be asked
+   * @throws WireException retriable if it has no leader now, or no broker answered
    */
   HostPort of(TopicPartition partition, Collection<TopicPartition> partitions) throws IOException {
     if (known == null) {

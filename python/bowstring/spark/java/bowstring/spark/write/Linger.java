@@ -5,7 +5,7 @@ import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.ScheduledFuture;
 import java.util.concurrent.TimeUnit;
 
-/** The clock of streams' writers: in real-time mode a task runs for minutes, and its rows must not wait for its end. */
+/** The timer of streams' writers: in real-time mode a task runs for minutes, and its rows must not wait for its end. */
 final class Linger {
   private static final int THREADS = 2;
   private static final ScheduledExecutorService CLOCK = Executors.newScheduledThreadPool(THREADS, task -> {
@@ -16,7 +16,7 @@ final class Linger {
 
   private Linger() {}
 
-  /** Runs {@code send} every so many milliseconds (at least one) until it is cancelled. */
+  /** Runs {@code send} every {@code lingerMs} milliseconds (at least one) until it is cancelled. */
   static ScheduledFuture<?> start(Runnable send, long lingerMs) {
     long periodMs = Math.max(1, lingerMs);
     return CLOCK.scheduleWithFixedDelay(send, periodMs, periodMs, TimeUnit.MILLISECONDS);

@@ -3,7 +3,7 @@ package bowstring.spark.write;
 import java.nio.ByteOrder;
 import org.apache.spark.unsafe.Platform;
 
-/** The hash by which Kafka's Java producer puts keys on partitions; equal keys must land where its records are. */
+/** The hash with which Kafka's Java producer assigns keys to partitions; equal keys must get the same partition. */
 final class Murmur2 {
   private static final int SEED = 0x9747b28c;
   private static final int M = 0x5bd1e995;

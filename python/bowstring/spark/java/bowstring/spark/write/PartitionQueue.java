@@ -4,13 +4,13 @@ import bowstring.spark.wire.TopicPartition;
 import java.util.ArrayDeque;
 import java.util.Deque;
 
-/** A partition's batches that are not acknowledged, in order; those in flight are in front. */
+/** A partition's unacknowledged batches, in order; those in flight come first. */
 final class PartitionQueue {
   final TopicPartition partition;
   final Deque<RecordBatch> batches = new ArrayDeque<>();
   int inFlight;
 
-  /** After a failure nothing is sent until all that is in flight came back: order is kept that way. */
+  /** After a failure nothing is sent until all batches in flight have returned, to keep the order. */
   boolean retrying;
 
   long retryAtNanos;
@@ -20,7 +20,7 @@ final class PartitionQueue {
     this.partition = partition;
   }
 
-  /** The batch to be sent next, or null if there is none or it has to wait. */
+  /** The next batch to send, or null if there is none or it must wait. */
   RecordBatch sendable(long now) {
     if (batches.size() == inFlight || retrying && (inFlight > 0 || now - retryAtNanos < 0)) {
       return null;
@@ -36,20 +36,20 @@ final class PartitionQueue {
     return null;
   }
 
-  /** Notes that a batch was sent. */
+  /** Records that a batch was sent. */
   void sent(RecordBatch batch) {
     batch.inFlight = true;
     inFlight++;
     retrying = false;
   }
 
-  /** Notes that a batch in flight was answered, or never will be. */
+  /** Records that a batch in flight was answered, or never will be. */
   void returned(RecordBatch batch) {
     batch.inFlight = false;
     inFlight--;
   }
 
-  /** Notes that its batches are to be sent again, not before {@code atNanos}. */
+  /** Schedules its batches again, not before {@code atNanos}. */
   void retry(long atNanos) {
     retrying = true;
     retryAtNanos = atNanos;

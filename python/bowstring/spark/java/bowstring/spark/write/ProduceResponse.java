@@ -9,7 +9,7 @@ import java.util.Map;
 final class ProduceResponse {
   private ProduceResponse() {}
 
-  /** Puts each partition's error code, and the broker's words about it if there are any, into the maps. */
+  /** Stores each partition's error code, and the broker's message if there is one, in the maps. */
   static void read(ResponseReader response, Map<TopicPartition, Short> errors, Map<TopicPartition, String> messages)
       throws WireException {
     int version = response.version();

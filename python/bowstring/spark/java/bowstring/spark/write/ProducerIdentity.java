@@ -16,9 +16,10 @@ import java.util.UUID;
 /**
  * An idempotent producer (KIP-98): its id, its epoch, and the next sequence number of each partition.
  *
- * <p>It belongs to one task at a time. One whose batches were all acknowledged is kept for the next task that writes to
- * the same topic, so that short tasks ask for no id, and brokers have not a producer to remember for each of them. That
- * the topic has the same id proves that it is the same cluster: an id of another cluster may be somebody else's there.
+ * <p>It belongs to one task at a time. If all its batches were acknowledged, it is kept for the next task that writes
+ * to the same topic, so that short tasks need not request an id, and brokers need not keep a producer for each of them.
+ * An equal topic id proves that the cluster is the same: in another cluster, the producer id may belong to somebody
+ * else.
  */
 final class ProducerIdentity {
   private static final int NO_TIMEOUT_MS = Integer.MAX_VALUE;
@@ -33,7 +34,7 @@ final class ProducerIdentity {
 
   private ProducerIdentity() {}
 
-  /** One that another task left behind after writing to that topic, or a new one. */
+  /** Returns one that another task kept after writing to that topic, or a new one. */
   static ProducerIdentity take(UUID topicId, ClusterClient cluster) throws IOException {
     synchronized (IDLE) {
       ArrayDeque<ProducerIdentity> idle = IDLE.get(topicId);
@@ -46,11 +47,11 @@ final class ProducerIdentity {
     return made;
   }
 
-  /** Leaves it for another task; only if nothing it sent is without an answer. */
+  /** Keeps it for another task; only if none of its batches is unanswered. */
   void giveBack(UUID topicId) {
     synchronized (IDLE) {
       if (topicId.equals(NO_ID) || !IDLE.containsKey(topicId) && IDLE.size() == KEPT_TOPICS) {
-        return; // dropped: the next task asks for a new one
+        return; // dropped: the next task requests a new one
       }
       ArrayDeque<ProducerIdentity> idle = IDLE.computeIfAbsent(topicId, each -> new ArrayDeque<>());
       if (idle.size() < KEPT_OF_A_TOPIC) {
@@ -81,24 +82,24 @@ final class ProducerIdentity {
     });
   }
 
-  /** Gives a batch its place after the partition's batches so far. */
+  /** Gives a batch the sequence numbers after the partition's batches so far. */
   void stamp(RecordBatch batch) {
     int sequence = next.getOrDefault(batch.partition, 0);
     batch.stamp(id, epoch, sequence);
     next.put(batch.partition, after(sequence, batch.records()));
   }
 
-  /** Gives a batch a place that is known: that of the batch it was split from. */
+  /** Gives a batch known sequence numbers: those of the batch from which it was split. */
   void stamp(RecordBatch batch, int sequence) {
     batch.stamp(id, epoch, sequence);
   }
 
-  /** Sequence numbers go on at 0 behind the largest. */
+  /** Sequence numbers wrap to 0 after the largest. */
   static int after(int sequence, int records) {
     return sequence + records & Integer.MAX_VALUE;
   }
 
-  /** Begins anew, as another producer, after brokers forgot this one or its place. Nothing may be in flight. */
+  /** Starts again as another producer, after brokers have lost its state. Nothing may be in flight. */
   void renew(ClusterClient cluster) throws IOException {
     next.clear();
     ask(cluster);

@@ -10,9 +10,9 @@ import org.apache.spark.unsafe.Platform;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
- * One record batch (magic 2) being filled, sealed and sent. Rows' bytes are copied once, to their place in it.
+ * One record batch (magic 2) that is filled, sealed and sent. Rows' bytes are copied once, to their place in it.
  *
- * <p>A sealed batch keeps its records uncompressed too, so that it can be split when a broker finds it too large.
+ * <p>A sealed batch also keeps its records uncompressed, so that it can be split when a broker finds it too large.
  */
 final class RecordBatch {
   static final int HEADER_BYTES = 61;
@@ -30,7 +30,7 @@ final class RecordBatch {
   private static final int BASE_SEQUENCE_AT = 53;
   private static final int COUNT_AT = 57;
 
-  /** A length, attributes, two deltas, two lengths and a header count at their longest. */
+  /** Maximum size of a length, attributes, two deltas, two lengths and a header count. */
   private static final int RECORD_OVERHEAD_BYTES = 5 + 1 + 10 + 5 + 5 + 5 + 5;
 
   final TopicPartition partition;
@@ -38,7 +38,7 @@ final class RecordBatch {
   /** When it was sealed: kafka.delivery.timeout.ms counts from here, however slowly the rows came. */
   long sealedNanos;
 
-  /** Whether it is on its way to a broker. */
+  /** Whether it is in flight. */
   boolean inFlight;
 
   /** The sequence number of its first record; -1 without idempotence. */
@@ -64,7 +64,7 @@ final class RecordBatch {
     address = DirectMemory.address(taken);
   }
 
-  /** An upper bound of what a record takes in a batch. */
+  /** An upper bound of a record's size in a batch. */
   static long sizeBound(RowRecord record) {
     long size = RECORD_OVERHEAD_BYTES + (long) Math.max(record.keyLength, 0) + Math.max(record.valueLength, 0);
     return record.headers == null ? size : size + headersSize(record);
@@ -79,18 +79,18 @@ final class RecordBatch {
     return size;
   }
 
-  /** Whether a record of that size has room when the batch may have {@code limit} bytes; the first always has. */
+  /** Whether a record of that size fits when the batch may have {@code limit} bytes; the first always fits. */
   boolean hasRoom(long recordBytes, int limit) {
     return count == 0 || position + recordBytes <= limit;
   }
 
-  /** Bytes the pool would have to give anew for a record of that size. */
+  /** Bytes that the pool would have to allocate for a record of that size. */
   long growth(long recordBytes) {
     long needed = position + recordBytes;
     return needed <= DirectMemory.capacity(buffer) ? 0 : BufferPool.capacityFor((int) needed);
   }
 
-  /** Appends a record of at most {@code bound} bytes; how many they are. */
+  /** Appends a record of at most {@code bound} bytes; returns its size. */
   int append(RowRecord record, long bound, long timestamp) throws IOException {
     if (position + bound > DirectMemory.capacity(buffer)) {
       grow((int) (position + bound));
@@ -160,7 +160,7 @@ final class RecordBatch {
     use(larger);
   }
 
-  /** Ends filling: compresses the records. The header follows with {@link #stamp}. */
+  /** Ends filling: compresses the records. {@link #stamp} writes the header. */
   void seal(Compression compression, int level) throws IOException {
     sealedNanos = System.nanoTime();
     int attributes = compression.ordinal();
@@ -174,7 +174,7 @@ final class RecordBatch {
     batch.putLong(BASE_TIMESTAMP_AT, baseTimestamp).putLong(MAX_TIMESTAMP_AT, maxTimestamp).putInt(COUNT_AT, count);
   }
 
-  /** Writes who sends it and its place in the sequence; again after a change of epoch. */
+  /** Writes producer and sequence number; again after a change of epoch. */
   void stamp(long producerId, short epoch, int sequence) {
     baseSequence = sequence;
     ByteBuffer batch = contents();
@@ -235,7 +235,7 @@ final class RecordBatch {
     count++;
   }
 
-  /** Gives its memory back; it may not be touched after that. */
+  /** Frees its memory; it must not be used afterwards. */
   void release() {
     if (buffer != null) {
       pool.give(buffer);

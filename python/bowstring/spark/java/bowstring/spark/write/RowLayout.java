@@ -10,9 +10,10 @@ import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 
 /**
- * Which columns of a row are key, value, headers, topic and partition: those of Spark's Kafka sink. Others are left out.
+ * The columns of a row that are key, value, headers, topic and partition, as in Spark's Kafka sink. Others are left
+ * out.
  *
- * @param topic ordinals of the columns; -1 where there is none
+ * @param topic ordinals of the columns; -1 for none
  */
 record RowLayout(int topic, int key, boolean keyIsString, int value, boolean valueIsString, int headers, int partition)
     implements Serializable {
@@ -21,7 +22,7 @@ record RowLayout(int topic, int key, boolean keyIsString, int value, boolean val
   /**
    * Finds the columns.
    *
-   * @throws IllegalArgumentException saying which column is missing or of a type that cannot be written
+   * @throws IllegalArgumentException naming the column that is missing or has a type that cannot be written
    */
   static RowLayout of(StructType schema, String topicOption) {
     int value = ordinal(schema, "value");
@@ -38,7 +39,7 @@ record RowLayout(int topic, int key, boolean keyIsString, int value, boolean val
     int headers = ordinal(schema, "headers");
     int partition = ordinal(schema, "partition");
     if (topicOption != null) {
-      topic = NONE; // the option wins, as in Spark's own sink
+      topic = NONE; // the option takes precedence, as in Spark's own sink
     }
     if (topic != NONE && !(type(schema, topic) instanceof StringType)) {
       throw wrongType(schema, topic, "STRING");

@@ -7,9 +7,9 @@ import org.apache.spark.unsafe.Platform;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
- * Where the bytes of a row's key, value and headers lie. Nothing is copied, so it is valid as long as the row is.
+ * The location of the bytes of a row's key, value and headers. Nothing is copied, so it is valid as long as the row.
  *
- * <p>A base of null means that the offset is an address outside the heap; a length of -1 is a null.
+ * <p>A base of null means that the offset is an address outside the heap; a length of -1 means null.
  */
 final class RowRecord {
   static final int NULL = -1;
@@ -48,7 +48,7 @@ final class RowRecord {
     if (ordinal < 0 || row.isNullAt(ordinal)) {
       length = NULL;
     } else if (row instanceof UnsafeRow unsafe) {
-      // An UnsafeRow keeps (offset << 32 | size) of what is of variable length; its offsets count from its base.
+      // An UnsafeRow stores (offset << 32 | size) for values of variable length; offsets count from its base.
       long place = unsafe.getLong(ordinal);
       base = unsafe.getBaseObject();
       offset = unsafe.getBaseOffset() + (place >>> 32);

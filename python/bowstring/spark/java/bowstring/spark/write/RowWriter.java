@@ -13,7 +13,7 @@ import org.apache.spark.unsafe.types.UTF8String;
 
 /** One task's writer: each row goes to its partition's open batch; a full batch is sealed and sent. */
 final class RowWriter implements DataWriter<InternalRow> {
-  /** What a task reports when all it wrote is acknowledged. */
+  /** A task's report when all its records are acknowledged. */
   record Done(long records, long bytes) implements WriterCommitMessage {
     private static final long serialVersionUID = 1L;
   }
@@ -37,7 +37,7 @@ final class RowWriter implements DataWriter<InternalRow> {
   /**
    * A writer of one task.
    *
-   * @param lingers whether what is open is also sent when no more rows come for a while
+   * @param lingers whether open batches are also sent when no more rows come for some time
    */
   RowWriter(SinkOptions options, RowLayout layout, boolean lingers) {
     this.options = options;
@@ -58,7 +58,7 @@ final class RowWriter implements DataWriter<InternalRow> {
     }
   }
 
-  /** On the thread of {@link Linger}: a failure shows at the task's next row, or at its end. */
+  /** Runs on the thread of {@link Linger}: a failure is raised at the task's next row, or at its end. */
   private synchronized void sendWhatLingers() {
     if (closed || lingerFailure != null) {
       return;
@@ -115,7 +115,7 @@ final class RowWriter implements DataWriter<InternalRow> {
     }
     TopicBatches found = topics.get(name);
     if (found == null) {
-      UTF8String kept = name.clone(); // the row's own goes when the row does
+      UTF8String kept = name.clone(); // the row's own string is valid only as long as the row
       found = new TopicBatches(kept, sender.partitions(kept.toString()));
       topics.put(kept, found);
     }
@@ -155,7 +155,7 @@ final class RowWriter implements DataWriter<InternalRow> {
         + "kafka.max.request.size, and max.message.bytes of topic " + topic.key);
   }
 
-  /** Sends the partition's batch, which is full, and opens the next; rows without a key go on elsewhere. */
+  /** Sends the partition's full batch and opens the next; rows without a key change to another partition. */
   private RecordBatch next(int partition, RecordBatch full, long bound) throws IOException {
     int to = partition;
     if (full != null) {
@@ -182,7 +182,7 @@ final class RowWriter implements DataWriter<InternalRow> {
     return batch;
   }
 
-  /** Waits until there is room for a buffer: everything open is sent and acknowledged. */
+  /** Waits until there is memory for a buffer: everything open is sent and acknowledged. */
   private void reserve(int bytes) throws IOException {
     if (bytes > options.bufferBytes) {
       throw new SinkException.RecordTooLarge("The message needs a buffer of " + bytes + " bytes, which is larger than "
@@ -225,7 +225,7 @@ final class RowWriter implements DataWriter<InternalRow> {
     return new Done(metrics.records, metrics.bytes);
   }
 
-  /** What was acknowledged before stays in the topics: at least once. */
+  /** Records that were acknowledged stay in the topics: at least once. */
   @Override
   public void abort() {
     // close() follows and drops what was not sent.

@@ -1,5 +1,6 @@
 package bowstring.spark.write;
 
+import bowstring.spark.OptionNames;
 import java.util.Map;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
@@ -11,16 +12,13 @@ import org.apache.spark.sql.types.StructType;
 /**
  * {@code df.write.format("bowstring").save()} in any mode that Spark's Kafka sink allows.
  *
- * <p>Spark refuses its default mode, ErrorIfExists, to every sink of the newer interface; Spark's own Kafka sink takes
- * it by being one of the older interface. So {@code save()} comes in by the older one, and goes on by the newer as an
- * append, marked with {@link #DIRECT}.
+ * <p>Spark refuses its default mode, ErrorIfExists, for every sink of the newer interface; Spark's own Kafka sink
+ * supports it with the older interface. So {@code save()} arrives through the older interface, and continues through
+ * the newer as an append, marked with {@link #DIRECT}.
  */
 public final class SavedTopics extends BaseRelation {
-  /** The option that marks the second way. */
+  /** The option that marks the append through the newer interface. */
   public static final String DIRECT = "bowstring.write.direct";
-
-  /** A property that only tables of a catalog have; INSERT writes to them without a mode. */
-  private static final String CATALOG_PROPERTY = "provider";
 
   private final SQLContext context;
 
@@ -28,15 +26,15 @@ public final class SavedTopics extends BaseRelation {
     this.context = context;
   }
 
-  /** Whether a table with these options is written to by the newer interface at once. */
+  /** Whether a table with these options is written through the newer interface at once: INSERT has no mode. */
   public static boolean isDirect(Map<String, String> options) {
-    return options.containsKey(DIRECT) || options.containsKey(CATALOG_PROPERTY);
+    return options.containsKey(DIRECT) || OptionNames.isOfCatalog(options);
   }
 
   /**
    * Appends the rows.
    *
-   * @throws IllegalArgumentException for modes that make no sense for topics
+   * @throws IllegalArgumentException for modes that topics do not support
    */
   public static BaseRelation save(
       SQLContext context, String format, SaveMode mode, scala.collection.Map<String, String> options,
@@ -56,6 +54,6 @@ public final class SavedTopics extends BaseRelation {
 
   @Override
   public StructType schema() {
-    throw new UnsupportedOperationException("what was written is read with spark.read.format(\"bowstring\")");
+    throw new UnsupportedOperationException("read the topic with spark.read.format(\"bowstring\")");
   }
 }

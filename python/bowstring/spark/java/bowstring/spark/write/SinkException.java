@@ -2,7 +2,7 @@ package bowstring.spark.write;
 
 import bowstring.spark.wire.WireException;
 
-/** Records could not be written. The task fails, and Spark tries it again as often as it is configured to. */
+/** Records could not be written. The task fails, and Spark retries it as often as configured. */
 public class SinkException extends WireException {
   private static final long serialVersionUID = 1L;
 
@@ -14,7 +14,7 @@ public class SinkException extends WireException {
     super(message, cause);
   }
 
-  /** A record is larger than the sink, the topic or the broker takes. */
+  /** A record is larger than the sink, the topic or the broker allows. */
   public static final class RecordTooLarge extends SinkException {
     private static final long serialVersionUID = 1L;
 
@@ -32,7 +32,7 @@ public class SinkException extends WireException {
     }
   }
 
-  /** A row names no topic, and there is no option that does. */
+  /** A row has no topic, and the option does not name one. */
   public static final class NullTopic extends SinkException {
     private static final long serialVersionUID = 1L;
 

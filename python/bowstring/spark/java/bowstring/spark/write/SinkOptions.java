@@ -6,21 +6,22 @@ import java.util.Locale;
 import java.util.Map;
 
 /**
- * What a sink was told: the options of Spark's Kafka sink, with the names and the meaning of Kafka's producer.
+ * The options of the sink: those of Spark's Kafka sink, with the names and meaning of Kafka's producer.
  *
  * <p>Batches are larger than the producer's by default (kafka.batch.size), because a task has its records at hand.
- * kafka.linger.ms matters to streams alone, whose rows may come one by one; a batch job ends, and sends what is open.
+ * kafka.linger.ms applies only to streams, whose rows may come one by one; a batch job sends its open batches at its
+ * end.
  */
 final class SinkOptions implements Serializable {
   private static final long serialVersionUID = 1L;
 
-  /** What is asked for the batch of one partition unless the user says otherwise. */
+  /** Size of a partition's batch by default. */
   static final int BATCH_BYTES = 256 << 10;
 
-  /** Half of what a frame or a buffer could hold at all. */
+  /** Half of the largest size of a frame or a buffer. */
   private static final int LARGEST_REQUEST_BYTES = 1 << 30;
 
-  /** The topic all rows go to, or null: each row names its own. */
+  /** The topic of all rows, or null: each row has its own. */
   final String topic;
 
   final ClientOptions client;
@@ -66,7 +67,7 @@ final class SinkOptions implements Serializable {
   }
 
   /**
-   * The options of a write.
+   * Parses the options of a write.
    *
    * @throws IllegalArgumentException naming the option that is missing, wrong or contradicts another
    */
@@ -77,9 +78,9 @@ final class SinkOptions implements Serializable {
   private static void refuse(String name) {
     switch (name) {
       case "kafka.key.serializer" -> throw new IllegalArgumentException("Kafka option 'key.serializer' is not "
-          + "supported as keys are written as they are: cast the column 'key' to string or binary.");
+          + "supported as keys are written unchanged: cast the column 'key' to string or binary.");
       case "kafka.value.serializer" -> throw new IllegalArgumentException("Kafka option 'value.serializer' is not "
-          + "supported as values are written as they are: cast the column 'value' to string or binary.");
+          + "supported as values are written unchanged: cast the column 'value' to string or binary.");
       case "kafka.partitioner.class" -> throw new IllegalArgumentException("Kafka option 'partitioner.class' is not "
           + "supported here: give the partition in a column 'partition'.");
       case "kafka.transactional.id" -> throw new IllegalArgumentException("Kafka option 'transactional.id' is not "

@@ -3,7 +3,10 @@ package bowstring.spark.write;
 import java.util.concurrent.ThreadLocalRandom;
 import org.apache.spark.unsafe.types.UTF8String;
 
-/** A topic's open batches by partition, and where rows without a key go (KIP-480: one partition until its batch is full). */
+/**
+ * A topic's open batches by partition, and the partition of rows without a key (KIP-480: the same until its batch is
+ * full).
+ */
 final class TopicBatches {
   final UTF8String key;
   final RecordBatch[] open;

@@ -2,7 +2,7 @@ package bowstring.spark.write;
 
 import org.apache.spark.unsafe.Platform;
 
-/** Zigzag varints, as records have them, at addresses outside the heap. */
+/** Zigzag varints, as in records, at addresses outside the heap. */
 final class Varint {
   private Varint() {}
 
@@ -12,7 +12,7 @@ final class Varint {
     return zigzag < 128 ? zigzag < 0 ? 10 : 1 : (70 - Long.numberOfLeadingZeros(zigzag)) / 7;
   }
 
-  /** Writes a number; the address behind it. */
+  /** Writes a number; returns the address after it. */
   static long put(long address, long value) {
     long zigzag = value << 1 ^ value >> 63;
     long at = address;

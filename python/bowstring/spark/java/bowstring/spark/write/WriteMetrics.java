@@ -6,9 +6,9 @@ import org.apache.spark.sql.connector.metric.CustomSumMetric;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 
 /**
- * What a task has written so far. Spark counts metrics of these names as the task's output, too, so that they show in the
- * stages of its UI. It asks for the last time before the task's end, so rows count when they are taken, not when they are
- * acknowledged; a task that fails to have them acknowledged fails.
+ * What a task has written so far. Spark also counts metrics of these names as the task's output, so that they appear in
+ * the stages of its UI. It reads them last before the task's end, so rows count when they are taken, not when they are
+ * acknowledged; a task whose rows are not acknowledged fails.
  */
 final class WriteMetrics {
   long records;
@@ -16,7 +16,7 @@ final class WriteMetrics {
 
   private record Value(String name, long value) implements CustomTaskMetric {}
 
-  /** The values of this moment. */
+  /** The present values. */
   CustomTaskMetric[] current() {
     return new CustomTaskMetric[] {new Value(Records.NAME, records), new Value(Bytes.NAME, bytes)};
   }
@@ -55,7 +55,7 @@ final class WriteMetrics {
     }
   }
 
-  /** Spark makes one by reflection to add up what tasks report. */
+  /** Spark creates it by reflection to add up the tasks' reports. */
   public static final class Records extends Sum {
     static final String NAME = "recordsWritten";
 

@@ -1,0 +1,5 @@
+"""Records as Arrow columns and back, through the C data interface.
+
+Imported by: client.
+May import: base, record.
+"""

@@ -1,0 +1,5 @@
+"""What every native package stands on: bytes, clocks, atomics, checksums, threads.
+
+Imported by: arrow, cleaner, client, disk, log, protocol, record, server, values, wal.
+May import: none of them.
+"""

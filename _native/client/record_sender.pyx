@@ -1,0 +1,190 @@
+"""What `Producer.send` does for each record, in one native call: partition, room, append, future.
+
+It is the native half of Producer, above the accumulator, which it appends to, and the sender's loop, which it lets
+send with linger 0. Everything that is slow or rare (a topic looked up, room waited for, a partitioner of the caller's
+own) is a method of the Producer, called without anything half done.
+"""
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
+from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t
+from bowstring._native.base.clock cimport wall_clock_ms
+from bowstring._native.client.accumulator cimport RECORD_OVERHEAD_BYTES, Accumulator, Lane, TopicRoute
+from bowstring._native.client.partitioner cimport (
+    NULL_RANDOM, NULL_ROUND_ROBIN, Chooser, chooser_by_key, chooser_keyed, chooser_random)
+from bowstring._native.client.producer_batch cimport Batch, RecordFuture
+from bowstring._native.client.socket_io cimport give_turn, turn_wanted
+from bowstring._native.record.encode cimport APPEND_FULL, APPENDED, AppendResult, batch_writer_append
+
+from bowstring._native.record.encode import encode_headers
+
+cdef inline void lend(object data, const uint8_t **at, int64_t *length) noexcept:
+    """Bytes or None, nothing else."""
+    if data is None:
+        at[0] = NULL
+        length[0] = -1
+    else:
+        at[0] = <const uint8_t *>PyBytes_AS_STRING(data)
+        length[0] = PyBytes_GET_SIZE(data)
+
+
+cdef class RecordSender:
+    """The half of Producer that is called for every record. The other half has `_payload`, `_header_pairs`,
+    `_find_route`, `_await_room`, `_no_partition` and `_too_large`."""
+
+    def send(self, topic, value=None, key=None, *, headers=None, timestamp=None, partition=None, on_delivery=None):
+        """Takes a record for `topic`; its future tells where it went.
+
+        Args:
+            topic: name of the topic.
+            value: bytes, or text to be encoded as UTF-8; None is a tombstone.
+            key: records of one key go to one partition, by Kafka's murmur2.
+            headers: pairs of a name (text, or bytes as they are to be sent) and bytes, or a mapping.
+            timestamp: milliseconds since the epoch; default now.
+            partition: where to; default by key, else one partition after another.
+            on_delivery: called with the future once it is done, in the producer's thread.
+
+        Raises:
+            UnknownTopicError: no such topic, and the brokers do not create it.
+            NoBrokerError, BufferFullError: within max_block_ms.
+            RecordTooLargeError: larger than max_request_size.
+            ClosedError: after close(). ForkedError: in a process forked from the one that made the producer.
+        """
+        cdef Accumulator shared = self.accumulator
+        cdef Lane lane
+        cdef Batch batch
+        cdef RecordFuture future
+        cdef const uint8_t *value_at
+        cdef const uint8_t *key_at
+        cdef const uint8_t *headers_at = NULL
+        cdef int64_t value_length, key_length, headers_length = 0, timestamp_ms
+        cdef int32_t index = 0
+        cdef bytes packed
+        if self.value_serializer is not None:
+            value = self.value_serializer(value)
+        if self.key_serializer is not None:
+            key = self.key_serializer(key)
+        if value is not None and not PyBytes_CheckExact(value):
+            value = self._payload(value, "value")
+        if key is not None and not PyBytes_CheckExact(key):
+            key = self._payload(key, "key")
+        lend(value, &value_at, &value_length)
+        lend(key, &key_at, &key_length)
+        if headers is not None and headers:
+            packed = encode_headers(self._header_pairs(headers))
+            lend(packed, &headers_at, &headers_length)
+        timestamp_ms = wall_clock_ms() if timestamp is None else timestamp
+        batch = self.append(topic, key, key_at, key_length, value_at, value_length, headers_at, headers_length,
+                            timestamp_ms, partition, &index)
+        future = RecordFuture.__new__(RecordFuture)
+        future.batch = batch
+        future.index = index
+        future.timestamp = timestamp_ms
+        if on_delivery is not None:
+            batch.note_callback(on_delivery, future)
+        if shared.direct_lane is not None:
+            lane = shared.direct_lane
+            shared.direct_lane = None
+            try:
+                self.loop.send_now(lane)
+            except Exception:                            # no memory, no stack: the record is taken, the sender goes on
+                shared.wake()
+        return future
+
+    def submit(self, topic, int partition, Batch batch not None):
+        """Puts a batch last that was made elsewhere; waits for room and metadata as `send` does.
+
+        Args:
+            topic: name of the topic.
+            partition: number of the partition.
+            batch: the batch; this producer sends it and gives it an outcome.
+        """
+        cdef Accumulator shared = self.accumulator
+        cdef Lane lane
+        while True:
+            lane = self.choose(shared, topic, None, NULL, -1, batch.size_bytes, partition)
+            if shared.add(lane, batch):
+                return
+
+    cdef Batch append(
+            self, object topic, object key, const uint8_t *key_at, int64_t key_length, const uint8_t *value_at,
+            int64_t value_length, const uint8_t *headers_at, int64_t headers_length, int64_t timestamp_ms,
+            object partition, int32_t *index):
+        """The batch that took the record, and the record's index in it."""
+        cdef Accumulator shared = self.accumulator
+        cdef Lane lane
+        cdef Batch batch
+        cdef AppendResult result
+        cdef int64_t size = RECORD_OVERHEAD_BYTES + headers_length
+        size += (key_length if key_length > 0 else 0) + (value_length if value_length > 0 else 0)
+        if size > shared.request_bytes:
+            raise self._too_large(topic, size)
+        while True:
+            lane = self.choose(shared, topic, key, key_at, key_length, size, partition)
+            batch = lane.open if lane.open is not None else shared.open_batch(lane, None)
+            result = APPEND_FULL
+            while batch is not None:
+                result = batch_writer_append(&batch.writer, key_at, key_length, value_at, value_length, timestamp_ms,
+                                             headers_at, headers_length, shared.batch_bytes)
+                if result != APPEND_FULL:
+                    break
+                batch = shared.open_batch(lane, batch)
+            if batch is not None:
+                break                                    # else it was closed just now: choose() says so
+        if result != APPENDED:
+            shared.wake()
+            raise MemoryError("no memory for the record")
+        batch.size_bytes += size
+        shared.buffered_bytes += size
+        shared.record_count += 1
+        index[0] = batch.writer.count - 1
+        return batch
+
+    cdef Lane choose(
+            self, Accumulator shared, object topic, object key, const uint8_t *key_at, int64_t key_length,
+            int64_t size, object partition):
+        """The lane for a record, with room for it. What follows this in `append` does not let the GIL go."""
+        cdef TopicRoute route
+        cdef Chooser *chooser
+        cdef int32_t number
+        cdef object asked = partition
+        if shared.turn_due:
+            shared.turn_due = False
+            if turn_wanted():
+                give_turn()
+        while True:
+            route = shared.last_route if topic is shared.last_topic else shared.routes.get(topic)
+            if shared.halted or route is None or route.version != shared.metadata_version:
+                self._find_route(topic)
+                continue
+            if shared.buffered_bytes + size > shared.buffer_memory and shared.unfinished:
+                self._await_room(size)
+                continue
+            if asked is None and shared.partitioner is not None:
+                asked = shared.partitioner(key, list(range(len(route.lanes))), route.available)
+                continue                                 # which may have taken long
+            break
+        if route is not shared.last_route:
+            shared.last_topic = topic
+            shared.last_route = route
+        chooser = &route.chooser
+        if asked is not None:
+            number = asked
+        elif chooser_by_key(chooser, key_length):
+            number = chooser_keyed(chooser, key_at, key_length)
+        else:
+            number = self.unkeyed(route, size)
+        if not 0 <= number < len(route.lanes):
+            raise self._no_partition(topic, number, len(route.lanes))
+        return route.lanes[number] if route.lanes[number] is not None else shared.lane_of(route, number)
+
+    cdef int32_t unkeyed(self, TopicRoute route, int64_t size) except -1:
+        """The partition for a record that its key does not place."""
+        cdef Chooser *chooser = &route.chooser
+        if chooser.null_rule == NULL_RANDOM:
+            return route.available[<Py_ssize_t>(chooser_random(chooser) % <unsigned long long>len(route.available))]
+        if chooser.null_rule == NULL_ROUND_ROBIN:
+            chooser.sticky = (chooser.sticky + 1) & INT32_MAX
+            return route.available[chooser.sticky % len(route.available)]
+        if chooser.sticky_left <= 0:
+            route.rechoose()
+        chooser.sticky_left -= size
+        return chooser.sticky

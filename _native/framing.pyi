@@ -1,5 +1,0 @@
-"""Types of framing.pyx."""
-
-from typing_extensions import Buffer
-
-def looks_compressed(codec: int, data: Buffer) -> bool: ...

@@ -1,0 +1,48 @@
+"""The state of a log, see state.pxd."""
+from libc.stdint cimport int64_t
+from bowstring._native.base.atomics cimport store_i32, store_i64
+from bowstring._native.base.pthread cimport pthread_mutex_lock, pthread_mutex_unlock
+from bowstring._native.disk.log_dir cimport directory_fail, is_of_directory
+from bowstring._native.log.producer_state cimport first_unstable_offset, producers_on_high_watermark
+from bowstring._native.log.types cimport LogState, log_out_of_service, state_of
+
+
+cdef void log_fail(Log *log, int error, const char *doing) noexcept nogil:
+    cdef LogState *state = state_of(log)
+    if not log.failed:
+        state.failed_errno = -error
+        state.failed_doing = doing
+        store_i32(&log.failed, 1)
+        if log.directory != NULL and is_of_directory(error):
+            directory_fail(log.directory, error, doing, state.directory)
+
+
+cdef bint log_writable(const Log *log) noexcept nogil:
+    cdef LogState *state = state_of(log)
+    return not (log_out_of_service(log) or state.closed or state.deleting or state.moved)
+
+
+cdef void log_update_last_stable(Log *log) noexcept nogil:
+    cdef LogState *state = state_of(log)
+    cdef int64_t unstable = first_unstable_offset(&state.producers)
+    if 0 <= unstable < log.log_start_offset:
+        unstable = log.log_start_offset
+    state.first_unstable_offset = unstable
+    store_i64(&log.last_stable_offset,
+              unstable if 0 <= unstable < log.high_watermark else log.high_watermark)
+
+
+cdef bint log_advance_high_watermark(Log *log, int64_t offset) noexcept nogil:
+    cdef bint moved
+    pthread_mutex_lock(&log.lock)
+    if offset > log.log_end_offset:
+        offset = log.log_end_offset
+    if log.wal != NULL and offset > log.durable_end_offset:
+        offset = log.durable_end_offset
+    moved = offset > log.high_watermark
+    if moved:
+        store_i64(&log.high_watermark, offset)
+        producers_on_high_watermark(&state_of(log).producers, offset)
+        log_update_last_stable(log)
+    pthread_mutex_unlock(&log.lock)
+    return moved

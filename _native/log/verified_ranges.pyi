@@ -1,0 +1,3 @@
+"""Types of verified_ranges.pyx."""
+
+def recent_bytes(n: int) -> int: ...

@@ -1,3 +1,0 @@
-"""Types of log_checked's Python face."""
-
-def recent_bytes(n: int) -> int: ...

@@ -1,6 +1,0 @@
-"""Types of log_reindex."""
-
-from bowstring._native.log import PartitionLog
-
-def distrusted_indexes() -> int: ...
-def rebuild_indexes(log: PartitionLog) -> list[int]: ...

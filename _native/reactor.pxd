@@ -1,8 +1,0 @@
-"""The reactor's loop: epoll, frames, dispatch, mail, timers."""
-from bowstring._native.plane cimport Plane, Reactor
-
-cdef bint reactor_init(Reactor *r, Plane *plane, int index) noexcept nogil
-cdef bint reactor_start(Reactor *r) noexcept nogil
-cdef void reactor_stop(Reactor *r) noexcept nogil
-cdef void reactor_close_connections(Reactor *r) noexcept nogil
-cdef void reactor_free(Reactor *r) noexcept nogil

@@ -1,0 +1,5 @@
+"""Record batches (magic 2): checked, encoded, decoded, compressed.
+
+Imported by: log, cleaner, server, arrow, client.
+May import: base.
+"""

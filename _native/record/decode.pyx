@@ -1,0 +1,509 @@
+"""Decodes record batches (magic 2) into columns and into Python values.
+
+A buffer holds batches one after the other, as a fetch response or a segment file does. A truncated last batch is left
+out, because brokers stop at a byte limit.
+
+Header keys: Kafka's protocol says UTF-8, but neither brokers nor all clients check it. A byte that is not
+UTF-8 becomes a lone surrogate, U+DC80 to U+DCFF (Python's "surrogateescape", PEP 383), so different keys stay different
+and encode_headers() writes the same bytes again. Arrow strings cannot hold surrogates: see arrow/decode.pyx.
+"""
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_INCREF
+from cpython.tuple cimport PyTuple_SET_ITEM
+from libc.stdint cimport INT64_MIN, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from bowstring._native.base.bigendian cimport load_be16, load_be32
+from bowstring._native.base.varint cimport get_varint
+from bowstring._native.record.batch cimport (
+    ATTR_COMPRESSION_MASK, ATTR_CONTROL, ATTR_LOG_APPEND_TIME, ATTR_TRANSACTIONAL, BATCH_CRC, BATCH_HEADER_BYTES,
+    BatchInfo, Record, batch_crc_ok, batch_extent, batch_parse, record_parse, record_read)
+
+from bowstring._native.record import types
+from bowstring._native.record.compression import DECOMPRESSED_MAX_BYTES, decompress
+from bowstring._native.record.types import BatchHeader, BatchRows, CorruptBatch
+
+cdef extern from *:
+    """
+    #define new_tuple_of(cls, n) ((PyTypeObject *)(cls))->tp_alloc((PyTypeObject *)(cls), (n))
+    """
+    object new_tuple_of(type cls, Py_ssize_t n)
+    void PyObject_GC_UnTrack(PyObject *made)
+
+cdef enum:
+    CONTROL_ABORT = 0             # type of an end-of-transaction marker, the second int16 of its key
+    CONTROL_KEY_BYTES = 4
+
+# ---------------------------------------------------------------- aborted transactions
+
+
+cdef bint is_abort(const uint8_t *at, const uint8_t *end):
+    """Whether a control batch ends a transaction by aborting it."""
+    cdef Record r
+    return record_read(&at, end, &r) and r.key_length >= CONTROL_KEY_BYTES and load_be16(r.key + 2) == CONTROL_ABORT
+
+
+cdef class Aborted:
+    """Tells which batches belong to aborted transactions; batches are passed in offset order (KIP-98).
+
+    Takes (producer id, first offset) of each aborted transaction, as a fetch response lists them.
+    """
+
+    def __init__(self, transactions):
+        self.coming = sorted(((first, producer) for producer, first in transactions), reverse=True)
+        self.open = set()
+
+    cdef bint holds(self, const uint8_t *at, const BatchInfo *info):
+        cdef Py_ssize_t last = len(self.coming) - 1
+        while last >= 0 and self.coming[last][0] <= info.base_offset + info.last_offset_delta:
+            self.open.add(self.coming.pop()[1])
+            last -= 1
+        if info.attributes & ATTR_CONTROL:
+            if info.producer_id in self.open and is_abort(at + BATCH_HEADER_BYTES, at + info.size_bytes):
+                self.open.discard(info.producer_id)
+            return False
+        return info.attributes & ATTR_TRANSACTIONAL and info.producer_id in self.open
+
+# ---------------------------------------------------------------- columns
+
+
+cdef bint decode_rows(
+        const uint8_t *at, const uint8_t *end, const BatchInfo *info, const uint8_t *origin,
+        const RowArrays *arrays, int64_t row) noexcept nogil:
+    cdef RowArrays out = arrays[0]
+    cdef Record r
+    cdef bint log_append_time = info.attributes & ATTR_LOG_APPEND_TIME
+    cdef int64_t last = row + info.record_count
+    if info.record_count < 0:
+        return False
+    while row < last:
+        if not record_parse(&at, end, &r):
+            return False
+        if out.offsets != NULL:
+            out.offsets[row] = info.base_offset + r.offset_delta
+        if out.timestamps != NULL:
+            out.timestamps[row] = (info.max_timestamp if log_append_time else
+                                   <int64_t>(<uint64_t>info.base_timestamp + <uint64_t>r.timestamp_delta))
+        if out.key_positions != NULL:
+            out.key_positions[row] = r.key - origin
+        if out.key_lengths != NULL:
+            out.key_lengths[row] = r.key_length
+        if out.value_positions != NULL:
+            out.value_positions[row] = r.value - origin
+        if out.value_lengths != NULL:
+            out.value_lengths[row] = r.value_length
+        if out.header_positions != NULL:
+            out.header_positions[row] = r.headers - origin
+        if out.header_counts != NULL:
+            out.header_counts[row] = r.header_count
+        row += 1
+    return at == end
+
+# ---------------------------------------------------------------- batches in a buffer
+
+
+cdef object header_of(const uint8_t *at, const BatchInfo *info, int64_t position, crc_ok):
+    return BatchHeader(
+        position, info.size_bytes, info.base_offset, info.leader_epoch, <uint32_t>load_be32(at + BATCH_CRC),
+        crc_ok, info.attributes, info.last_offset_delta, info.base_timestamp,
+        info.max_timestamp, info.producer_id, info.producer_epoch, info.base_sequence, info.record_count)
+
+
+cdef bint next_batch(const uint8_t *data, int64_t size, int64_t position, BatchInfo *info) except -1:
+    """Reads the header at `position`; False if no complete batch follows."""
+    cdef int64_t extent = batch_extent(data + position, size - position)
+    if extent == 0:
+        return False
+    if extent < 0 or batch_parse(data + position, extent, info) != 0:
+        raise CorruptBatch(f"there is no record batch of magic 2 at byte {position}: the length or magic is wrong")
+    return True
+
+
+def batch_headers(data):
+    """Returns the BatchHeader of every complete batch in `data`. CorruptBatch if bytes are not a batch of magic 2."""
+    cdef Py_buffer view
+    cdef BatchInfo info
+    cdef const uint8_t *start
+    cdef int64_t position = 0
+    headers = []
+    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+    try:
+        start = <const uint8_t *>view.buf
+        while next_batch(start, view.len, position, &info):
+            headers.append(header_of(start + position, &info, position,
+                                     bool(batch_crc_ok(start + position, info.size_bytes))))
+            position += info.size_bytes
+    finally:
+        PyBuffer_Release(&view)
+    return headers
+
+
+def scan(data, *, bint verify_crc=True):
+    """Counts the complete batches at the start of `data`, from their headers.
+
+    A batch that is malformed, truncated or fails its CRC-32C ends the scan.
+
+    Returns:
+        The bytes of the complete batches, the offset after them (-1: there are none), and the number of their records.
+
+    Raises:
+        CorruptBatch: the first batch is malformed or fails its CRC-32C.
+    """
+    cdef Py_buffer view
+    cdef BatchInfo info
+    cdef const uint8_t *start
+    cdef int64_t position = 0, next_offset = -1, records = 0, extent
+    cdef bint intact = True
+    info.base_offset = -1
+    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+    start = <const uint8_t *>view.buf
+    with nogil:
+        while True:
+            extent = batch_extent(start + position, view.len - position)
+            if extent <= 0 or batch_parse(start + position, extent, &info) != 0:
+                break
+            intact = not verify_crc or batch_crc_ok(start + position, extent)
+            if not intact:
+                break
+            next_offset = info.base_offset + info.last_offset_delta + 1
+            records += info.record_count
+            position += extent
+    PyBuffer_Release(&view)
+    if position == 0 and not intact:
+        raise CorruptBatch(f"the batch with base offset {info.base_offset} fails its CRC-32C")
+    if position == 0 and extent != 0:
+        raise CorruptBatch("there is no record batch of magic 2 at byte 0: the length or magic is wrong")
+    return position, next_offset, records
+
+
+cdef int check_crc(const uint8_t *at, const BatchInfo *info, int64_t position) except -1:
+    if not batch_crc_ok(at, info.size_bytes):
+        raise CorruptBatch(f"the batch at byte {position} (base offset {info.base_offset}) fails its CRC-32C")
+    return 0
+
+
+cdef object records_of(const uint8_t *at, const BatchInfo *info, int64_t limit):
+    """Returns the decompressed records of a batch; None if it is not compressed."""
+    if not info.attributes & ATTR_COMPRESSION_MASK:
+        return None
+    return decompress(
+        info.attributes & ATTR_COMPRESSION_MASK,
+        <bytes>PyBytes_FromStringAndSize(<const char *>at + BATCH_HEADER_BYTES, info.size_bytes - BATCH_HEADER_BYTES),
+        limit)
+
+
+cdef object malformed(const BatchInfo *info, int64_t position):
+    return CorruptBatch(
+        f"the batch at byte {position} (base offset {info.base_offset}) does not contain {info.record_count} complete "
+        "records")
+
+# ---------------------------------------------------------------- Python values
+
+
+cdef object optional_bytes(const uint8_t *at, int32_t length):
+    return None if length < 0 else PyBytes_FromStringAndSize(<const char *>at, length)
+
+
+cdef tuple headers_of(const Record *r):
+    """Returns the headers of a record whose lengths record_read() has checked. For undecodable keys see the module."""
+    cdef const uint8_t *p = r.headers
+    cdef int32_t n = 0, i
+    headers = []
+    for i in range(r.header_count):
+        get_varint(&p, r.end, False, &n)
+        key = p[:n].decode("utf-8", "surrogateescape")
+        p += n
+        get_varint(&p, r.end, False, &n)
+        headers.append((key, optional_bytes(p, n)))
+        p += n if n > 0 else 0
+    return tuple(headers)
+
+
+cdef inline void put(object made, Py_ssize_t index, object value):
+    Py_INCREF(value)
+    PyTuple_SET_ITEM(made, index, value)
+
+
+cdef class RecordReader:
+    """Creates a tuple for each record. The members are the values that all records share.
+
+    Fields: [topic, partition,] offset, timestamp, timestamp type, key, value, headers [, control].
+    """
+    cdef type cls
+    cdef object topic, partition  # the first two fields; topic None: the tuples begin with the offset
+    cdef bint control             # control batches are read as well, and a last field marks them
+    cdef int64_t from_offset
+    cdef list out
+    cdef Py_ssize_t fields
+    cdef bint untracked           # Tuples without a __dict__ have only text, numbers and bytes, so they are in no
+                                  # cycle. Untracking them saves half of the decoding time, spent in the collector.
+
+    def __cinit__(self, type cls not None, str topic, partition, int64_t from_offset, bint control):
+        self.cls, self.topic, self.partition = cls, topic, partition
+        self.from_offset, self.control = from_offset, control
+        self.out = []
+        self.fields = 6 + (2 if topic is not None else 0) + (1 if control else 0)
+        self.untracked = cls.__dictoffset__ == 0
+
+    cdef int take(self, const uint8_t *at, const uint8_t *end, const BatchInfo *info, int64_t position) except -1:
+        """Adds the records in [at, end), which belong to the batch at `position`."""
+        cdef Record r
+        cdef int64_t timestamp, offset
+        cdef int32_t i
+        cdef Py_ssize_t field
+        cdef bint stamped = info.attributes & ATTR_LOG_APPEND_TIME
+        cdef object timestamp_type = 1 if stamped else 0
+        cdef object control = bool(info.attributes & ATTR_CONTROL)
+        for i in range(info.record_count):
+            if not record_read(&at, end, &r):
+                raise malformed(info, position)
+            offset = info.base_offset + r.offset_delta
+            if offset < self.from_offset:
+                continue
+            timestamp = <int64_t>(<uint64_t>info.base_timestamp + <uint64_t>r.timestamp_delta)
+            if stamped:
+                timestamp = info.max_timestamp
+            made = new_tuple_of(self.cls, self.fields)
+            field = 0
+            if self.topic is not None:
+                put(made, 0, self.topic)
+                put(made, 1, self.partition)
+                field = 2
+            put(made, field, offset)
+            put(made, field + 1, timestamp)
+            put(made, field + 2, timestamp_type)
+            put(made, field + 3, optional_bytes(r.key, r.key_length))
+            put(made, field + 4, optional_bytes(r.value, r.value_length))
+            put(made, field + 5, headers_of(&r) if r.header_count > 0 else ())
+            if self.control:
+                put(made, field + 6, control)
+            if self.untracked:
+                PyObject_GC_UnTrack(<PyObject *>made)
+            self.out.append(made)
+        if at != end or info.record_count < 0:
+            raise malformed(info, position)
+        return 0
+
+    cdef bint passes_over(self, const BatchInfo *info):
+        """Whether the reader skips a batch: it has control records, or only offsets below the first wanted one."""
+        if info.attributes & ATTR_CONTROL and not self.control:
+            return True
+        return <int64_t>(<uint64_t>info.base_offset + <uint64_t>info.last_offset_delta) < self.from_offset
+
+    cdef list read(self, data, bint verify_crc, Aborted aborted, int64_t limit):
+        """Returns the records of all complete batches in `data`."""
+        cdef Py_buffer view, plain
+        cdef BatchInfo info
+        cdef const uint8_t *at
+        cdef int64_t position = 0, here
+        PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+        try:
+            while next_batch(<const uint8_t *>view.buf, view.len, position, &info):
+                here = position
+                at = <const uint8_t *>view.buf + here
+                position += info.size_bytes
+                if verify_crc:
+                    check_crc(at, &info, here)
+                if (aborted is not None and aborted.holds(at, &info)) or self.passes_over(&info):
+                    continue
+                unpacked = records_of(at, &info, limit)
+                if unpacked is None:
+                    self.take(at + BATCH_HEADER_BYTES, at + info.size_bytes, &info, here)
+                    continue
+                PyObject_GetBuffer(unpacked, &plain, PyBUF_SIMPLE)
+                try:
+                    self.take(<const uint8_t *>plain.buf, <const uint8_t *>plain.buf + plain.len, &info, here)
+                finally:
+                    PyBuffer_Release(&plain)
+        finally:
+            PyBuffer_Release(&view)
+        return self.out
+
+
+def decode_batches(data, *, bint verify_crc=True, int64_t limit=DECOMPRESSED_MAX_BYTES):
+    """Returns every types.Record of the complete batches in `data`, in order, including control records.
+
+    Args:
+        verify_crc: check each batch's CRC-32C.
+        limit: most bytes that one batch may decompress to.
+
+    Raises:
+        CorruptBatch: a batch is malformed or fails its CRC-32C; the message names it.
+        CompressionError: records do not decompress, or pass `limit`.
+    """
+    return RecordReader(types.Record, None, None, INT64_MIN, True).read(data, verify_crc, None, limit)
+
+
+def decode_records(type cls not None, str topic not None, int partition, data, int64_t from_offset=0, *,
+                   aborted=(), int64_t limit=DECOMPRESSED_MAX_BYTES):
+    """Returns the records in `data` that a consumer sees, at or after `from_offset`, as a list of `cls`.
+
+    Leaves out control batches and those of aborted transactions. Does not check CRCs: scan() does.
+
+    Args:
+        cls: a tuple class of eight fields: topic, partition, offset, timestamp (ms), timestamp type (0 CreateTime, 1
+            LogAppendTime), key, value, headers.
+        aborted: (producer id, first offset) of each aborted transaction, or an Aborted that has seen all batches
+            before `data`.
+        limit: most bytes that one batch may decompress to.
+
+    Raises:
+        CorruptBatch: a batch is malformed; the message names it.
+        CompressionError: records do not decompress, or pass `limit`.
+    """
+    if not issubclass(cls, tuple):
+        raise TypeError("the record class must be a tuple of eight fields")
+    return RecordReader(cls, topic, partition, from_offset, False).read(
+        data, False, aborted if isinstance(aborted, Aborted) else Aborted(aborted) if aborted else None, limit)
+
+
+cdef int64_t payload_of(const uint8_t *at, const uint8_t *end, int32_t count) noexcept nogil:
+    """Returns the bytes of all keys and values; -1 when the records are malformed."""
+    cdef Record r
+    cdef int64_t size = 0
+    cdef int32_t i
+    for i in range(count):
+        if not record_parse(&at, end, &r):
+            return -1
+        size += (r.key_length if r.key_length > 0 else 0) + (r.value_length if r.value_length > 0 else 0)
+    return size if at == end else -1
+
+
+def payload_bytes(data, *, int64_t limit=DECOMPRESSED_MAX_BYTES):
+    """Returns (records, bytes of their keys and values) in `data`, without control batches. Raises like
+    decode_records()."""
+    cdef Py_buffer view, plain
+    cdef BatchInfo info
+    cdef const uint8_t *at
+    cdef int64_t position = 0, here, records = 0, total = 0, size
+    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+    try:
+        while next_batch(<const uint8_t *>view.buf, view.len, position, &info):
+            here = position
+            at = <const uint8_t *>view.buf + here
+            position += info.size_bytes
+            if info.attributes & ATTR_CONTROL:
+                continue
+            unpacked = records_of(at, &info, limit)
+            if unpacked is not None:
+                PyObject_GetBuffer(unpacked, &plain, PyBUF_SIMPLE)
+                with nogil:
+                    size = payload_of(
+                        <const uint8_t *>plain.buf, <const uint8_t *>plain.buf + plain.len, info.record_count)
+                PyBuffer_Release(&plain)
+            else:
+                with nogil:
+                    size = payload_of(at + BATCH_HEADER_BYTES, at + info.size_bytes, info.record_count)
+            if size < 0:
+                raise malformed(&info, here)
+            records += info.record_count
+            total += size
+    finally:
+        PyBuffer_Release(&view)
+    return records, total
+
+# ---------------------------------------------------------------- columns for Python
+
+
+cdef class RecordColumns:
+    """The records of a buffer as columns, in order.
+
+    offsets, timestamps (ms), key_positions, key_lengths, value_positions, value_lengths, header_positions,
+    header_counts: memoryviews of int64 or, for lengths and counts, int32. A position counts from the start of the
+    batch's source: sources[0] is the buffer itself, each compressed batch adds its decompressed records. `batches` says
+    which rows belong to which batch.
+    """
+    cdef readonly int64_t rows
+    cdef readonly list sources
+    cdef readonly list batches
+    cdef readonly object offsets, timestamps, key_positions, key_lengths, value_positions, value_lengths
+    cdef readonly object header_positions, header_counts
+    cdef RowArrays arrays
+
+    cdef int allocate(self, int64_t rows) except -1:
+        self.rows = rows
+        self.offsets = column(rows, "q", 8, <void **>&self.arrays.offsets)
+        self.timestamps = column(rows, "q", 8, <void **>&self.arrays.timestamps)
+        self.key_positions = column(rows, "q", 8, <void **>&self.arrays.key_positions)
+        self.key_lengths = column(rows, "i", 4, <void **>&self.arrays.key_lengths)
+        self.value_positions = column(rows, "q", 8, <void **>&self.arrays.value_positions)
+        self.value_lengths = column(rows, "i", 4, <void **>&self.arrays.value_lengths)
+        self.header_positions = column(rows, "q", 8, <void **>&self.arrays.header_positions)
+        self.header_counts = column(rows, "i", 4, <void **>&self.arrays.header_counts)
+        return 0
+
+    def source_of(self, int64_t row):
+        """Returns the buffer in which the row's positions count."""
+        for batch in self.batches:
+            if batch.first_row <= row < batch.first_row + batch.rows:
+                return self.sources[batch.source]
+        raise IndexError(f"row {row} does not exist; there are {self.rows} rows")
+
+
+cdef object column(int64_t rows, str form, int width, void **start):
+    """Allocates a column: returns a memoryview that owns it, and sets `start` to its address."""
+    cdef Py_buffer view
+    memory = memoryview(bytearray(rows * width)).cast(form)
+    PyObject_GetBuffer(memory, &view, PyBUF_SIMPLE)
+    start[0] = view.buf
+    PyBuffer_Release(&view)                              # the memoryview keeps the bytearray in place
+    return memory
+
+
+cdef int list_batches(RecordColumns columns, const uint8_t *data, int64_t size, bint verify_crc, int64_t limit) except -1:
+    """Fills `sources` and `batches`; refuses record counts that the bytes cannot contain."""
+    cdef BatchInfo info
+    cdef int64_t position = 0, rows = 0, plain_bytes
+    while next_batch(data, size, position, &info):
+        if verify_crc:
+            check_crc(data + position, &info, position)
+        unpacked = records_of(data + position, &info, limit)
+        plain_bytes = info.size_bytes - BATCH_HEADER_BYTES if unpacked is None else len(unpacked)
+        if info.record_count < 0 or info.record_count > plain_bytes // RECORD_MIN_BYTES:
+            raise malformed(&info, position)
+        columns.batches.append(BatchRows(
+            header_of(data + position, &info, position, True if verify_crc else None), 0 if unpacked is None else len(columns.sources), rows,
+            info.record_count))
+        if unpacked is not None:
+            columns.sources.append(unpacked)
+        rows += info.record_count
+        position += info.size_bytes
+    columns.allocate(rows)
+    return 0
+
+
+def decode_columns(data, *, bint verify_crc=True, int64_t limit=DECOMPRESSED_MAX_BYTES):
+    """Returns the RecordColumns of the complete batches in `data`. Raises like decode_batches()."""
+    cdef RecordColumns columns = RecordColumns()
+    cdef Py_buffer view, plain
+    cdef BatchInfo info
+    cdef const uint8_t *at
+    cdef const uint8_t *end
+    cdef const uint8_t *origin
+    cdef int64_t position, row
+    cdef bint whole
+    columns.sources = [data]
+    columns.batches = []
+    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+    try:
+        list_batches(columns, <const uint8_t *>view.buf, view.len, verify_crc, limit)
+        for batch in columns.batches:
+            position = batch.header.position
+            row = batch.first_row
+            next_batch(<const uint8_t *>view.buf, view.len, position, &info)
+            PyObject_GetBuffer(columns.sources[batch.source], &plain, PyBUF_SIMPLE)
+            try:
+                origin = at = <const uint8_t *>plain.buf
+                end = at + plain.len
+                if batch.source == 0:
+                    at += position + BATCH_HEADER_BYTES
+                    end = origin + position + info.size_bytes
+                with nogil:
+                    whole = decode_rows(at, end, &info, origin, &columns.arrays, row)
+            finally:
+                PyBuffer_Release(&plain)
+            if not whole:
+                raise malformed(&info, position)
+    finally:
+        PyBuffer_Release(&view)
+    return columns

@@ -1,0 +1,21 @@
+"""Queues the work that a reactor does once the write-ahead log has an append on the medium."""
+from libc.stdint cimport int64_t
+from bowstring._native.server.types cimport CommitItem, CommitQueue, Partition, ProducePart, Reactor
+from bowstring._native.wal.types cimport Wal
+
+# Returns the reactor's queue for a write-ahead log, and creates it if needed; NULL when memory ran out.
+cdef CommitQueue *commit_queue(Reactor *r, Wal *wal) noexcept nogil
+# Adds an item, in ascending order of frames. The caller holds a partition reference for it. False when memory ran out.
+cdef bint commit_push(CommitQueue *queue, int64_t frame, Partition *p, int64_t end_offset, int64_t bytes,
+                      ProducePart *part) noexcept nogil
+# Removes the oldest item if its frame is on the medium, or (*failed) never will be. False: there is no such item, and the
+# reactor is woken when there may be one.
+cdef bint commit_pop(Reactor *r, CommitQueue *queue, CommitItem *item, bint *failed) noexcept nogil
+# Lets the write-ahead logs write everything that was staged in this pass.
+cdef void commit_kick(Reactor *r) noexcept nogil
+# Returns whether a write-ahead log that this reactor appends to is too full for more.
+cdef bint commits_full(const Reactor *r) noexcept nogil
+# Requests that the reactor is woken once `wal` has room. False: it has room now.
+cdef bint commit_await_room(Reactor *r, Wal *wal) noexcept nogil
+cdef bint commits_waiting(const Reactor *r) noexcept nogil
+cdef void commits_free(Reactor *r) noexcept nogil

@@ -1,0 +1,37 @@
+"""Handles connections: receive buffers, the order of replies, sending."""
+from libc.stdint cimport int32_t, int64_t, uint8_t
+from bowstring._native.log cimport SegmentFile
+from bowstring._native.server.types cimport Chunk, Connection, Reactor, Stall
+from bowstring._native.wal.types cimport Wal
+
+# Receive buffers
+cdef bint connection_borrow_buffer(Connection *c) noexcept nogil
+cdef void connection_fit_buffer(Connection *c) noexcept nogil
+cdef void buffer_pool_free(Reactor *reactor) noexcept nogil
+
+# Reply order: a slot for each request, in order of arrival
+cdef int64_t connection_open_slot(Connection *c) noexcept nogil
+cdef void connection_hold(Connection *c, int64_t slot, int64_t n) noexcept nogil
+cdef void connection_answer(Connection *c, int64_t slot, Chunk *head) noexcept nogil
+cdef void connection_answer_bytes(Connection *c, int64_t slot, const void *data, int64_t n) noexcept nogil
+cdef Connection *connection_find(Reactor *reactor, int64_t id) noexcept nogil
+
+# Replies
+cdef Chunk *chunk_bytes(int64_t capacity) noexcept nogil
+# Takes ownership of `data`, which is malloc'd, and frees it also when memory runs out.
+cdef Chunk *chunk_over(uint8_t *data, int64_t size) noexcept nogil
+cdef Chunk *chunk_file(SegmentFile *file, int64_t position, int64_t size) noexcept nogil
+cdef void chunks_free(Chunk *head) noexcept nogil
+
+# Life
+cdef Connection *connection_open(Reactor *reactor, int fd, int32_t listener) noexcept nogil
+cdef void connection_close(Connection *c) noexcept nogil
+cdef bint connection_send(Connection *c) noexcept nogil
+cdef void connection_watch(Connection *c) noexcept nogil
+cdef void connection_touch(Connection *c) noexcept nogil
+# Returns whether too many requests or replies are pending to read another request.
+cdef bint connection_full(const Connection *c) noexcept nogil
+cdef void connection_stall(Connection *c, Stall why, Wal *wal) noexcept nogil
+cdef void connection_condemn(Connection *c) noexcept nogil
+cdef void connection_end(Connection *c, int64_t slot, const char *event, const char *detail) noexcept nogil
+cdef void connection_fail(Connection *c, const char *event, const char *detail) noexcept nogil

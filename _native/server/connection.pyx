@@ -1,0 +1,553 @@
+"""Handles connections: receive buffers, the order of replies, sending. Runs only on the owning reactor's thread.
+
+A connection has a receive buffer only while the buffer has unread bytes, so ten thousand idle connections cost no
+buffers. Replies are sent in the order of the requests. The slot of a request that must wait stays unready: later
+requests are processed, and their replies queue behind that slot.
+"""
+from libc.errno cimport EAGAIN, EINTR, errno
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.stdio cimport snprintf
+from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.string cimport memcpy, memmove
+from posix.unistd cimport close
+from bowstring._native.base.atomics cimport bump_i64
+from bowstring._native.disk.staged_tail cimport TailView, tail_view, view_release
+from bowstring._native.server.control_queue cimport plane_event
+from bowstring._native.server.id_table cimport id_add, id_find, id_remove
+from bowstring._native.log cimport SegmentFile, segment_file_release
+from bowstring._native.server.types cimport (
+    HELD_BYTES_MAX, POOL_CLASSES, POOL_KEEP_MAX, RECEIVE_BUFFER_BYTES, STALL_NONE, STALL_WAL, BufferPool,
+    Chunk, Connection, Reactor, Slot, Stall)
+from bowstring._native.wal.types cimport Wal
+
+cdef extern from "server/sockets.h":
+    void name_peer(int fd, char *out, size_t size) nogil
+    void set_nodelay(int fd) nogil
+    int epoll_set(int epoll_fd, int op, int fd, uint32_t events, void *item) nogil
+    int EPOLL_CTL_ADD, EPOLL_CTL_MOD, EPOLL_CTL_DEL
+    uint32_t EPOLLIN, EPOLLOUT
+    cdef struct iovec:
+        void *iov_base
+        size_t iov_len
+    cdef struct msghdr:
+        iovec *msg_iov
+        size_t msg_iovlen
+    void clear_message(msghdr *m) nogil
+    ssize_t send(int fd, const void *data, size_t n, int flags) nogil
+    ssize_t sendmsg(int fd, const msghdr *m, int flags) nogil
+    ssize_t sendfile(int out_fd, int in_fd, int64_t *offset, size_t n) nogil
+    int MSG_NOSIGNAL, MSG_MORE, MSG_DONTWAIT
+    void *mmap(void *addr, size_t n, int prot, int flags, int fd, int64_t offset) nogil
+    int munmap(void *addr, size_t n) nogil
+    int PROT_READ, PROT_WRITE, MAP_PRIVATE, MAP_ANONYMOUS
+    void *MAP_FAILED
+
+cdef enum:
+    POOL_KEEP_BYTES = 4 * 1024 * 1024   # of each size class
+    CHUNK_BYTES = 4000
+    SLOTS_MAX = 1024                    # a connection with this many unanswered requests is not read from
+    OUT_BYTES_MAX = 1024 * 1024         # nor one with this many bytes of queued replies
+    IOVECS = 32
+
+# ---------------------------------------------------------------- receive buffers
+
+
+cdef int buffer_class(int64_t n) noexcept nogil:
+    cdef int k = 0
+    while (<int64_t>RECEIVE_BUFFER_BYTES << k) < n and k < POOL_CLASSES - 1:
+        k += 1
+    return k
+
+
+cdef uint8_t *buffer_take(BufferPool *pool, int64_t n, int64_t *capacity) noexcept nogil:
+    """Returns a buffer of at least `n` bytes (frames beyond the largest class get one of their own size)."""
+    cdef int k = buffer_class(n)
+    cdef void *data
+    capacity[0] = <int64_t>RECEIVE_BUFFER_BYTES << k
+    if capacity[0] < n:
+        capacity[0] = (n + 4095) & ~<int64_t>4095
+    elif pool.count[k] > 0:
+        pool.count[k] -= 1
+        return pool.free[k][pool.count[k]]
+    data = mmap(NULL, capacity[0], PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
+    return NULL if data == MAP_FAILED else <uint8_t *>data
+
+
+cdef void buffer_give(BufferPool *pool, uint8_t *data, int64_t capacity) noexcept nogil:
+    cdef int k = buffer_class(capacity)
+    cdef int64_t keep = POOL_KEEP_BYTES // (<int64_t>RECEIVE_BUFFER_BYTES << k)
+    if keep > POOL_KEEP_MAX:
+        keep = POOL_KEEP_MAX
+    if (<int64_t>RECEIVE_BUFFER_BYTES << k) == capacity and pool.count[k] < keep:
+        pool.free[k][pool.count[k]] = data
+        pool.count[k] += 1
+    else:
+        munmap(data, capacity)
+
+
+cdef void buffer_pool_free(Reactor *reactor) noexcept nogil:
+    cdef int k
+    for k in range(POOL_CLASSES):
+        while reactor.pool.count[k] > 0:
+            reactor.pool.count[k] -= 1
+            munmap(reactor.pool.free[k][reactor.pool.count[k]], <int64_t>RECEIVE_BUFFER_BYTES << k)
+
+
+cdef bint connection_borrow_buffer(Connection *c) noexcept nogil:
+    """Ensures that the connection has a receive buffer; False when memory ran out."""
+    if c.buffer == NULL:
+        c.buffer = buffer_take(&c.reactor.pool, RECEIVE_BUFFER_BYTES, &c.capacity)
+        c.start = c.end = 0
+    return c.buffer != NULL
+
+
+cdef void connection_fit_buffer(Connection *c) noexcept nogil:
+    """Call it after the pass's batches are written: returns an empty buffer to the pool, or makes room for the rest of a
+    frame."""
+    cdef int64_t have = c.end - c.start, need = 4, capacity
+    cdef uint8_t *data
+    cdef const uint8_t *at = c.buffer + c.start
+    if c.buffer == NULL:
+        return
+    if have == 0:
+        buffer_give(&c.reactor.pool, c.buffer, c.capacity)
+        c.buffer = NULL
+        c.capacity = c.start = c.end = 0
+        return
+    if have >= 4:
+        need = 4 + ((<int64_t>at[0] << 24) | (at[1] << 16) | (at[2] << 8) | at[3])
+    if need > c.capacity:
+        data = buffer_take(&c.reactor.pool, need, &capacity)
+        if data == NULL:
+            c.closing = True
+            return
+        memcpy(data, at, have)
+        buffer_give(&c.reactor.pool, c.buffer, c.capacity)
+        c.buffer = data
+        c.capacity = capacity
+    elif c.start + need > c.capacity or c.capacity - c.end < c.capacity // 4:
+        memmove(c.buffer, at, have)
+    else:
+        return
+    c.start = 0
+    c.end = have
+
+# ---------------------------------------------------------------- replies
+
+
+cdef Chunk *chunk_bytes(int64_t capacity) noexcept nogil:
+    cdef Chunk *chunk = <Chunk *>malloc(sizeof(Chunk) + capacity)
+    if chunk == NULL:
+        return NULL
+    chunk.next = NULL
+    chunk.file = NULL
+    chunk.position = chunk.end = 0
+    chunk.capacity = capacity
+    chunk.data = <uint8_t *>(chunk + 1)
+    return chunk
+
+
+cdef Chunk *chunk_file(SegmentFile *file, int64_t position, int64_t size) noexcept nogil:
+    """Takes over the caller's reference to `file`."""
+    cdef Chunk *chunk = chunk_bytes(0)
+    if chunk == NULL:
+        return NULL
+    chunk.file = file
+    chunk.position = position
+    chunk.end = position + size
+    return chunk
+
+
+cdef Chunk *chunk_over(uint8_t *data, int64_t size) noexcept nogil:
+    cdef Chunk *chunk = chunk_bytes(0)
+    if chunk == NULL:
+        free(data)
+        return NULL
+    chunk.data = data
+    chunk.end = chunk.capacity = size
+    return chunk
+
+
+cdef void chunk_drop(Chunk *chunk) noexcept nogil:
+    if chunk.file != NULL:
+        segment_file_release(chunk.file)
+    if chunk.data != <uint8_t *>(chunk + 1):             # from chunk_over()
+        free(chunk.data)
+    free(chunk)
+
+
+cdef void chunks_free(Chunk *head) noexcept nogil:
+    cdef Chunk *following
+    while head != NULL:
+        following = head.next
+        chunk_drop(head)
+        head = following
+
+# ---------------------------------------------------------------- reply order
+
+
+cdef int64_t connection_open_slot(Connection *c) noexcept nogil:
+    """Opens a reply slot for the request just read and returns its number; -1 when memory ran out."""
+    cdef int64_t capacity, i
+    cdef Slot *slots
+    if c.tail_slot - c.head_slot == c.slot_capacity:
+        capacity = c.slot_capacity * 2 if c.slot_capacity > 0 else 8
+        slots = <Slot *>calloc(capacity, sizeof(Slot))
+        if slots == NULL:
+            return -1
+        for i in range(c.head_slot, c.tail_slot):
+            slots[i & (capacity - 1)] = c.slots[i & (c.slot_capacity - 1)]
+        free(c.slots)
+        c.slots = slots
+        c.slot_capacity = capacity
+    i = c.tail_slot
+    c.tail_slot += 1
+    c.slots[i & (c.slot_capacity - 1)] = Slot(0, 0, NULL, 0)
+    c.requests += 1
+    return i
+
+
+cdef void want_flush(Connection *c) noexcept nogil:
+    cdef Reactor *r = c.reactor
+    if c.in_flush_list or c.writing:
+        return
+    r.to_flush[r.to_flush_count] = c
+    r.to_flush_count += 1
+    c.in_flush_list = True
+
+
+cdef void queue_out(Connection *c, Chunk *head) noexcept nogil:
+    cdef Chunk *chunk = head
+    want_flush(c)                                        # also without bytes: the connection may be read from again
+    if head == NULL:
+        return
+    if c.out_tail == NULL:
+        c.out_head = head
+    else:
+        c.out_tail.next = head
+    while True:
+        c.out_bytes += sizeof(Chunk) + chunk.capacity
+        if chunk.next == NULL:
+            break
+        chunk = chunk.next
+    c.out_tail = chunk
+
+
+cdef void release_ready(Connection *c) noexcept nogil:
+    cdef Slot *slot
+    while c.head_slot < c.tail_slot:
+        slot = &c.slots[c.head_slot & (c.slot_capacity - 1)]
+        if not slot.ready:
+            return
+        c.head_slot += 1
+        if slot.ends:
+            c.ending = True
+            return
+        queue_out(c, slot.head)
+
+
+cdef void connection_answer(Connection *c, int64_t slot, Chunk *head) noexcept nogil:
+    """Sets the reply of a slot (NULL: no reply) and queues all replies that are next in order."""
+    cdef Slot *s
+    if slot < c.head_slot or slot >= c.tail_slot:
+        chunks_free(head)
+        return
+    s = &c.slots[slot & (c.slot_capacity - 1)]
+    s.ready = True
+    s.head = head
+    c.held_bytes -= s.held_bytes
+    s.held_bytes = 0
+    want_flush(c)                                        # the connection may be read from again
+    release_ready(c)
+
+
+cdef void connection_hold(Connection *c, int64_t slot, int64_t n) noexcept nogil:
+    """Counts `n` more bytes for the request of this slot until it is answered."""
+    c.slots[slot & (c.slot_capacity - 1)].held_bytes += n
+    c.held_bytes += n
+
+
+cdef void connection_answer_bytes(Connection *c, int64_t slot, const void *data, int64_t n) noexcept nogil:
+    """Sets a short reply of a slot. If it is next in order, it is copied after the reply before it."""
+    cdef Chunk *tail = c.out_tail
+    cdef Chunk *chunk
+    cdef Slot *s
+    if slot == c.head_slot and tail != NULL and tail.file == NULL and tail.capacity - tail.end >= n:
+        memcpy(tail.data + tail.end, data, n)
+        tail.end += n
+        s = &c.slots[slot & (c.slot_capacity - 1)]
+        s.ready = True
+        s.head = NULL
+        c.held_bytes -= s.held_bytes
+        s.held_bytes = 0
+        want_flush(c)
+        release_ready(c)
+        return
+    chunk = chunk_bytes(n if n > CHUNK_BYTES or slot != c.head_slot else CHUNK_BYTES)
+    if chunk == NULL:
+        connection_condemn(c)
+        return
+    memcpy(chunk.data, data, n)
+    chunk.end = n
+    connection_answer(c, slot, chunk)
+
+
+cdef Connection *connection_find(Reactor *reactor, int64_t id) noexcept nogil:
+    return <Connection *>id_find(&reactor.connections, id)
+
+# ---------------------------------------------------------------- sending
+
+
+cdef bint send_bytes(Connection *c) noexcept nogil:
+    """Sends the byte chunks at the head of the queue. False: the socket is full (or failed: closing)."""
+    cdef iovec parts[IOVECS]
+    cdef msghdr message
+    cdef Chunk *chunk = c.out_head
+    cdef size_t n = 0
+    cdef ssize_t sent
+    cdef int64_t total = 0, part
+    while chunk != NULL and chunk.file == NULL and n < IOVECS:
+        parts[n].iov_base = chunk.data + chunk.position
+        parts[n].iov_len = chunk.end - chunk.position
+        total += chunk.end - chunk.position
+        n += 1
+        chunk = chunk.next
+    clear_message(&message)
+    message.msg_iov = parts
+    message.msg_iovlen = n
+    sent = sendmsg(c.fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT | (MSG_MORE if chunk != NULL else 0))
+    if sent < 0:
+        if errno != EAGAIN and errno != EINTR:
+            connection_condemn(c)
+        return False
+    bump_i64(&c.reactor.sent_bytes, sent)
+    c.last_active_ms = c.reactor.now_ms
+    total -= sent
+    while sent > 0 or (c.out_head != NULL and c.out_head.file == NULL
+                       and c.out_head.position == c.out_head.end):
+        chunk = c.out_head
+        part = chunk.end - chunk.position
+        if part > sent:
+            chunk.position += sent
+            break
+        sent -= part
+        pop_out(c)
+    return total == 0
+
+
+cdef void pop_out(Connection *c) noexcept nogil:
+    cdef Chunk *chunk = c.out_head
+    c.out_head = chunk.next
+    if c.out_head == NULL:
+        c.out_tail = NULL
+    c.out_bytes -= sizeof(Chunk) + chunk.capacity
+    chunk_drop(chunk)
+
+
+cdef ssize_t send_range(Connection *c, const Chunk *chunk) noexcept nogil:
+    """Sends from the file, or from its staged tail. As sendfile: fewer bytes than asked for are no error."""
+    cdef TailView view
+    cdef int64_t offset = chunk.position, size_bytes = chunk.end - chunk.position
+    cdef int64_t staged_from = tail_view(&chunk.file.tail, offset, size_bytes, &view)
+    cdef ssize_t sent
+    if view.chunk != NULL:
+        sent = send(c.fd, view.data, view.size_bytes, MSG_NOSIGNAL | MSG_DONTWAIT | (
+            MSG_MORE if chunk.next != NULL or view.size_bytes < size_bytes else 0))
+        view_release(&view)
+        return sent
+    if size_bytes > staged_from - offset > 0:
+        size_bytes = staged_from - offset
+    return sendfile(c.fd, chunk.file.fd, &offset, size_bytes)
+
+
+cdef bint send_file(Connection *c) noexcept nogil:
+    cdef Chunk *chunk = c.out_head
+    cdef ssize_t sent
+    while chunk.position < chunk.end:
+        sent = send_range(c, chunk)
+        if sent > 0:
+            chunk.position += sent
+            bump_i64(&c.reactor.sent_bytes, sent)
+            c.last_active_ms = c.reactor.now_ms
+        elif sent == 0:
+            connection_fail(c, b"segment-truncated",
+                            b"a segment file is shorter than a fetch response announced; check the disk")
+            return False
+        elif errno != EINTR:
+            if errno != EAGAIN:
+                connection_condemn(c)
+            return False
+    pop_out(c)
+    return True
+
+
+cdef bint connection_send(Connection *c) noexcept nogil:
+    """Sends queued replies until the socket is full. False once the connection must be closed."""
+    while c.out_head != NULL and not c.closing:
+        if c.out_head.file != NULL:
+            if not send_file(c):
+                break
+        elif not send_bytes(c):
+            break
+    if c.ending and c.out_head == NULL:
+        connection_condemn(c)
+    connection_watch(c)
+    return not c.closing
+
+
+cdef bint connection_full(const Connection *c) noexcept nogil:
+    return (c.tail_slot - c.head_slot >= SLOTS_MAX or c.out_bytes >= OUT_BYTES_MAX or c.held_bytes >= HELD_BYTES_MAX)
+
+
+cdef void connection_watch(Connection *c) noexcept nogil:
+    """Sets the events that epoll watches. A client that does not receive its replies is not read from."""
+    cdef bint reading = not c.closing and not c.refusing and not c.parked and not c.stalled and not connection_full(c)
+    cdef bint writing = c.out_head != NULL and not c.closing
+    if reading != c.reading or writing != c.writing:
+        c.reading = reading
+        c.writing = writing
+        epoll_set(c.reactor.epoll_fd, EPOLL_CTL_MOD, c.fd,
+                  (EPOLLIN if reading else 0) | (EPOLLOUT if writing else 0), c)
+
+# ---------------------------------------------------------------- life
+
+
+cdef bint reserve_lists(Reactor *r) noexcept nogil:
+    """Makes room for one more connection in the lists of a pass, so that adding to them never fails."""
+    cdef Connection **grown
+    cdef int32_t capacity = r.touched_capacity * 2 + 64
+    if r.connections_open < r.touched_capacity:
+        return True
+    grown = <Connection **>realloc(r.to_flush, capacity * sizeof(Connection *))
+    if grown == NULL:
+        return False
+    r.to_flush = grown
+    grown = <Connection **>realloc(r.touched, capacity * sizeof(Connection *))
+    if grown == NULL:
+        return False
+    r.touched = grown
+    grown = <Connection **>realloc(r.stalled, capacity * sizeof(Connection *))
+    if grown == NULL:
+        return False
+    r.stalled = grown
+    r.touched_capacity = capacity
+    return True
+
+
+cdef Connection *connection_open(Reactor *reactor, int fd, int32_t listener) noexcept nogil:
+    """Creates a connection that owns `fd`. NULL, with fd closed, when memory ran out or epoll accepts no more sockets."""
+    cdef Connection *c = <Connection *>calloc(1, sizeof(Connection))
+    if c == NULL or not reserve_lists(reactor):
+        close(fd)
+        free(c)
+        return NULL
+    c.fd = fd
+    c.reactor = reactor
+    c.listener = listener
+    c.id = id_add(&reactor.connections, c)
+    if c.id < 0:
+        close(fd)
+        free(c)
+        return NULL
+    c.reading = True
+    c.last_active_ms = reactor.now_ms
+    set_nodelay(fd)
+    name_peer(fd, c.peer, sizeof(c.peer))
+    if epoll_set(reactor.epoll_fd, EPOLL_CTL_ADD, fd, EPOLLIN, c) != 0:
+        id_remove(&reactor.connections, c.id)
+        close(fd)
+        free(c)
+        return NULL
+    bump_i64(&reactor.connections_open, 1)
+    bump_i64(&reactor.connections_accepted, 1)
+    return c
+
+
+cdef void connection_close(Connection *c) noexcept nogil:
+    """Frees everything but waiting fetches, which fetch_connection_closed() has removed before."""
+    cdef int64_t i
+    cdef Reactor *r = c.reactor
+    id_remove(&r.connections, c.id)
+    close(c.fd)
+    connection_unstall(c)
+    for i in range(c.head_slot, c.tail_slot):
+        if c.slots[i & (c.slot_capacity - 1)].ready:
+            chunks_free(c.slots[i & (c.slot_capacity - 1)].head)
+    chunks_free(c.out_head)
+    if c.buffer != NULL:
+        buffer_give(&r.pool, c.buffer, c.capacity)
+    free(c.slots)
+    free(c)
+    bump_i64(&r.connections_open, -1)
+
+
+cdef void connection_touch(Connection *c) noexcept nogil:
+    """Adds the connection to those whose buffer or end this pass handles after the flush."""
+    cdef Reactor *r = c.reactor
+    if not c.touched:
+        r.touched[r.touched_count] = c
+        r.touched_count += 1
+        c.touched = True
+
+
+cdef void connection_stall(Connection *c, Stall why, Wal *wal) noexcept nogil:
+    """Accepts no more requests from the connection for now. This pass stops reading from it."""
+    cdef Reactor *r = c.reactor
+    r.stalled[r.stalled_count] = c
+    r.stalled_count += 1
+    r.stalled_on_wals += why == STALL_WAL
+    c.stalled = why
+    c.stalled_on = wal
+    connection_touch(c)
+
+
+cdef void connection_unstall(Connection *c) noexcept nogil:
+    """Removes it from the reactor's list of stalled connections."""
+    cdef Reactor *r = c.reactor
+    cdef int32_t i, kept = 0
+    if not c.stalled:
+        return
+    for i in range(r.stalled_count):
+        if r.stalled[i] != c:
+            r.stalled[kept] = r.stalled[i]
+            kept += 1
+    r.stalled_count = kept
+    r.stalled_on_wals -= c.stalled == STALL_WAL
+    c.stalled = STALL_NONE
+    c.stalled_on = NULL
+
+
+cdef void connection_condemn(Connection *c) noexcept nogil:
+    """Closes the connection at the end of this pass."""
+    c.closing = True
+    connection_touch(c)
+
+
+cdef void connection_fail(Connection *c, const char *event, const char *detail) noexcept nogil:
+    """Closes the connection at the end of this pass and queues a line for the log."""
+    if not c.closing:
+        connection_condemn(c)
+        tell(c, event, detail)
+
+
+cdef void tell(Connection *c, const char *event, const char *detail) noexcept nogil:
+    cdef char text[160]
+    snprintf(text, sizeof(text), b"%s: %s", c.peer, detail)
+    plane_event(c.reactor.plane, 1, event, text)
+
+
+cdef void connection_end(Connection *c, int64_t slot, const char *event, const char *detail) noexcept nogil:
+    """Closes the connection instead of answering the request of this slot (-1: a new slot), once earlier requests are
+    answered: Kafka answers those before it reads this one."""
+    if c.closing or c.refusing:
+        return
+    if slot < 0:
+        slot = connection_open_slot(c)
+    if slot < c.head_slot:
+        connection_fail(c, event, detail)
+        return
+    c.refusing = True
+    c.slots[slot & (c.slot_capacity - 1)].ends = True
+    connection_touch(c)
+    connection_answer(c, slot, NULL)
+    tell(c, event, detail)

@@ -1,0 +1,12 @@
+"""The reactors' queue to the control thread: requests of all APIs but Produce and Fetch, slow batches, events."""
+from libc.stdint cimport int64_t, uint8_t
+from bowstring._native.server.types cimport Connection, ControlMessage, Plane, ProducePart, Reactor, RequestHeader
+
+cdef bint control_send_request(
+    Connection *c, const RequestHeader *header, int64_t slot, const uint8_t *body, int64_t n,
+    int64_t counted_bytes) noexcept nogil
+cdef bint control_send_batch(Reactor *r, ProducePart *part, const uint8_t *batch, int64_t n) noexcept nogil
+cdef ControlMessage *control_take_all(Plane *plane) noexcept nogil
+
+# Queues a line for the broker's log. `level`: 0 info, 1 warning, 2 error.
+cdef void plane_event(Plane *plane, int level, const char *name, const char *detail) noexcept nogil

@@ -1,0 +1,93 @@
+"""The reactors' queue to the control thread, see control_queue.pxd."""
+from libc.stdint cimport int64_t, uint8_t
+from libc.stdio cimport snprintf
+from libc.stdlib cimport malloc
+from libc.string cimport memcpy, memset
+from bowstring._native.base.clock cimport monotonic_ns
+from bowstring._native.server.mailbox cimport wake
+from bowstring._native.server.types cimport (
+    EVENTS_KEPT, REACTOR_SHIFT, Connection, ControlMessage, Plane, PlaneEvent, ProducePart, Reactor, RequestHeader)
+from bowstring._native.base.pthread cimport pthread_mutex_lock, pthread_mutex_unlock
+
+
+cdef ControlMessage *message_new(int64_t client_id_bytes, const uint8_t *body, int64_t n) noexcept nogil:
+    """Allocates one block: the message, space for the client id, the body."""
+    cdef ControlMessage *m = <ControlMessage *>malloc(sizeof(ControlMessage) + client_id_bytes + n)
+    if m == NULL:
+        return NULL
+    memset(m, 0, sizeof(ControlMessage))
+    m.body = <uint8_t *>(m + 1) + client_id_bytes
+    m.body_bytes = n
+    m.received_ns = monotonic_ns()
+    memcpy(m.body, body, n)
+    return m
+
+
+cdef void enqueue(Plane *plane, ControlMessage *m) noexcept nogil:
+    cdef bint first
+    pthread_mutex_lock(&plane.control_lock)
+    first = plane.control_head == NULL
+    if first:
+        plane.control_head = m
+    else:
+        plane.control_tail.next = m
+    plane.control_tail = m
+    pthread_mutex_unlock(&plane.control_lock)
+    if first:
+        wake(plane.control_fd)
+
+
+cdef bint control_send_request(
+    Connection *c, const RequestHeader *header, int64_t slot, const uint8_t *body, int64_t n,
+    int64_t counted_bytes) noexcept nogil:
+    """Queues a copy of the request; False when memory ran out."""
+    cdef int64_t id_bytes = header.client_id_length if header.client_id_length > 0 else 0
+    cdef ControlMessage *m = message_new(id_bytes, body, n)
+    if m == NULL:
+        return False
+    m.connection_id = (<int64_t>c.reactor.index << REACTOR_SHIFT) | c.id
+    m.slot = slot
+    m.counted_bytes = counted_bytes
+    m.header = header[0]
+    m.listener = c.listener
+    memcpy(m.peer, c.peer, sizeof(m.peer))
+    if id_bytes > 0:
+        memcpy(m + 1, header.client_id, id_bytes)
+    m.header.client_id = <uint8_t *>(m + 1)
+    enqueue(c.reactor.plane, m)
+    return True
+
+
+cdef bint control_send_batch(Reactor *r, ProducePart *part, const uint8_t *batch, int64_t n) noexcept nogil:
+    """Queues a copy of the batch; the result comes as MAIL_SLOW_BATCH. False when memory ran out."""
+    cdef ControlMessage *m = message_new(0, batch, n)
+    if m == NULL:
+        return False
+    m.part = part
+    enqueue(r.plane, m)
+    return True
+
+
+cdef ControlMessage *control_take_all(Plane *plane) noexcept nogil:
+    """Removes and returns the whole list, oldest first. The caller frees each message."""
+    cdef ControlMessage *head
+    pthread_mutex_lock(&plane.control_lock)
+    head = plane.control_head
+    plane.control_head = plane.control_tail = NULL
+    pthread_mutex_unlock(&plane.control_lock)
+    return head
+
+
+cdef void plane_event(Plane *plane, int level, const char *name, const char *detail) noexcept nogil:
+    cdef PlaneEvent *event
+    pthread_mutex_lock(&plane.control_lock)
+    if plane.event_count < EVENTS_KEPT:
+        event = &plane.events[plane.event_count]
+        event.level = level
+        snprintf(event.name, sizeof(event.name), b"%s", name)
+        snprintf(event.detail, sizeof(event.detail), b"%s", detail)
+        plane.event_count += 1
+    else:
+        plane.events_dropped += 1
+    pthread_mutex_unlock(&plane.control_lock)
+    wake(plane.control_fd)

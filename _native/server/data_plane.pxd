@@ -1,0 +1,14 @@
+"""DataPlane, for other native modules of the control thread."""
+from bowstring._native.server.types cimport Partition, Plane, Topic
+
+cdef class DataPlane:
+    cdef Plane plane
+    cdef list sockets
+    cdef dict replaced              # by Partition *: its earlier logs, which readers may still use
+    cdef bint started, stopped
+
+    cdef void _free_table(self)
+    cdef void _stop_threads(self)
+    cdef Partition *_find(self, str topic, int partition) except NULL  # KeyError: it is not served here
+    cdef void _bury(self, Topic *topic)
+    cdef void _sweep(self, bint all)

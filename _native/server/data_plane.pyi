@@ -1,0 +1,104 @@
+"""Types of DataPlane; see data_plane.pyx."""
+
+from typing import TypedDict, type_check_only
+
+from bowstring._native.log.partition_log import PartitionLog
+from bowstring._native.protocol.message_steps import Encoding
+from bowstring._native.server.control_request import ControlRequest, SlowBatch
+from bowstring._native.wal.write_ahead_log import WriteAheadLog
+
+@type_check_only
+class ApiCounters(TypedDict):
+    requests: int
+    errors: int
+    total_us: int
+    latency_buckets: list[int]
+
+@type_check_only
+class StorageCounters(TypedDict):
+    # ranges that storage threads read for fetches, their bytes, and failures
+    reads: int
+    read_bytes: int
+    failed_reads: int
+    corrupt_ranges: int
+
+@type_check_only
+class SlowBatchCounters(TypedDict):
+    # bytes of batches that the control thread processes, and connections that wait for memory
+    waiting_bytes: int
+    working_bytes: int
+    parked_connections: int
+
+@type_check_only
+class Counters(TypedDict):
+    connections: int
+    accepted: int
+    received_bytes: int
+    sent_bytes: int
+    fetch_sessions: int
+    # memory that they take
+    fetch_session_bytes: int
+    timers: int
+    storage: StorageCounters
+    slow_batches: SlowBatchCounters
+    produce: ApiCounters
+    fetch: ApiCounters
+
+class DataPlane:
+    control_fd: int
+    def __init__(
+        self,
+        *,
+        apis: dict[int, tuple[int, int, int]],
+        reactors: int = 1,
+        request_max_bytes: int = 104857600,
+        fetch_max_bytes: int = 57671680,
+        session_slots: int = 1000,
+        session_min_idle_ms: int = 120000,
+        connections_max_idle_ms: int = 600000,
+        slow_max_bytes: int = 67108864,
+        session_bytes: int = 67108864,
+    ) -> None: ...
+    def listen(self, host: str, port: int) -> int: ...
+    def start(self) -> None: ...
+    def stop(self) -> None: ...
+    def take_requests(self) -> list[ControlRequest | SlowBatch]: ...
+    def reply(self, connection_id: int, slot: int, payload: bytes | Encoding | None) -> None: ...
+    def disconnect(self, connection_id: int) -> None: ...
+    def begin_batch(self, slow: SlowBatch, working_bytes: int, *, anyway: bool = False) -> bool: ...
+    def finish_batch(
+        self, slow: SlowBatch, batch: bytes | None = None, error: int = 0, reason: str | None = None
+    ) -> None: ...
+    def take_events(self) -> list[tuple[str, str, str]]: ...
+    def add_partition(
+        self,
+        topic: str,
+        topic_id: bytes,
+        partition: int,
+        log: PartitionLog | None,
+        *,
+        leader_epoch: int = 0,
+        min_insync_replicas: int = 1,
+        in_sync_replicas: int = 1,
+        is_leader: bool = True,
+        replicated: bool = False,
+    ) -> None: ...
+    def update_partition(
+        self,
+        topic: str,
+        partition: int,
+        *,
+        leader_epoch: int | None = None,
+        min_insync_replicas: int | None = None,
+        in_sync_replicas: int | None = None,
+        is_leader: bool | None = None,
+        replicated: bool | None = None,
+    ) -> None: ...
+    def wake_by(self, wal: WriteAheadLog) -> None: ...
+    def set_durability(
+        self, topic: str, partition: int, log: PartitionLog, wal: WriteAheadLog | None
+    ) -> None: ...
+    def notify(self, topic: str, partition: int, appended_bytes: int = 0) -> None: ...
+    def remove_topic(self, topic: str) -> None: ...
+    def counters(self) -> Counters: ...
+    def partition_counters(self, topic: str, partition: int) -> tuple[int, int, int, int, int, int]: ...

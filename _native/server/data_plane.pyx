@@ -1,0 +1,468 @@
+"""DataPlane, the Python class of the reactors: the control thread starts them, answers requests and reads counters.
+
+Call all methods on the control thread; the reactors run in parallel and never take the GIL.
+"""
+import socket
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_DECREF, Py_INCREF
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport memcpy, memset
+from posix.unistd cimport close, read
+from bowstring._native.base.atomics cimport add_i32, load_i32, load_i64, store_i32
+from bowstring._native.base.error_codes cimport REQUEST_TIMED_OUT
+from bowstring._native.base.pthread cimport (
+    pthread_mutex_destroy, pthread_mutex_init, pthread_rwlock_destroy, pthread_rwlock_t, pthread_rwlock_unlock,
+    pthread_rwlock_wrlock)
+from bowstring._native.base.wire cimport patch_i32
+from bowstring._native.disk.thread_pool cimport storage_init, storage_stop
+from bowstring._native.log cimport PartitionLog
+from bowstring._native.protocol.message_steps cimport Encoding
+from bowstring._native.server.connection cimport chunk_bytes, chunk_over, chunks_free
+from bowstring._native.server.control_queue cimport control_take_all
+from bowstring._native.server.control_request cimport SlowBatch, take_message
+from bowstring._native.server.counters cimport counters_of, events_of
+from bowstring._native.server.mailbox cimport post
+from bowstring._native.server.reactor cimport (
+    reactor_close_connections, reactor_free, reactor_init, reactor_start, reactor_stop)
+from bowstring._native.server.slow_batches cimport slow_begin
+from bowstring._native.server.topic_table cimport (
+    partition_advanced, partition_free, partition_new, topic_add, topic_by_name, topic_partition, topic_remove,
+    topic_set_partition)
+from bowstring._native.server.types cimport (
+    MAIL_CLOSE, MAIL_REPLY, MAX_API_KEY, MAX_REACTORS, REACTOR_SHIFT, Chunk, ControlMessage, Partition, Plane,
+    Reactor, Topic)
+from bowstring._native.wal.write_ahead_log cimport WriteAheadLog
+from bowstring._native.log.durability import join
+
+cdef extern from *:
+    """
+    #ifndef _GNU_SOURCE
+    #define _GNU_SOURCE
+    #endif
+    #include <pthread.h>
+    #include <sys/eventfd.h>
+    static int new_control_fd(void) { return eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC); }
+    /* A waiting writer precedes later readers: otherwise reactors, which take the lock again at once, would starve it. */
+    static void init_table_lock(pthread_rwlock_t *lock) {
+        pthread_rwlockattr_t a;
+        pthread_rwlockattr_init(&a);
+        pthread_rwlockattr_setkind_np(&a, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
+        pthread_rwlock_init(lock, &a);
+        pthread_rwlockattr_destroy(&a);
+    }
+    """
+    int new_control_fd()
+    void init_table_lock(pthread_rwlock_t *lock)
+
+cdef enum:
+    COPIED_MAX_BYTES = 65536        # a larger response is sent from the memory it was encoded in
+
+
+cdef class DataPlane:
+    """Reactor threads, their listeners, and the partitions they serve.
+
+    Args:
+        apis: ``{api key: (lowest version, highest version, first flexible version)}`` of the offered APIs.
+        reactors: Number of threads, 1 to 16.
+        request_max_bytes: ``socket.request.max.bytes``.
+        fetch_max_bytes: ``fetch.max.bytes`` of the broker.
+        session_slots: ``max.incremental.fetch.session.cache.slots``, divided among the reactors.
+        session_min_idle_ms: How long a fetch session must be idle before another may replace it.
+        connections_max_idle_ms: ``connections.max.idle.ms``; 0 or less keeps idle connections for ever.
+        slow_max_bytes: Most bytes of slow batches and large requests that wait for the control thread, over all
+            connections, and most bytes of memory for processing the batches. Clients wait until there is room.
+        session_bytes: Memory for the partitions of all fetch sessions, divided among the reactors.
+
+    Raises:
+        ValueError: A setting out of range.
+        OSError: The kernel refused a file descriptor.
+    """
+
+    def __cinit__(self):
+        memset(&self.plane, 0, sizeof(Plane))
+        self.plane.control_fd = -1
+
+    def __init__(self, *, apis, int reactors=1, int64_t request_max_bytes=104857600,
+                 int64_t fetch_max_bytes=57671680, int session_slots=1000, int64_t session_min_idle_ms=120000,
+                 int64_t connections_max_idle_ms=600000, int64_t slow_max_bytes=67108864, int64_t session_bytes=67108864):
+        cdef int i
+        if not 1 <= reactors <= MAX_REACTORS:
+            raise ValueError(f"num.network.threads must be 1 to {MAX_REACTORS}, not {reactors}")
+        for i in range(MAX_API_KEY):
+            self.plane.apis[i].highest = -1
+        for key, (lowest, highest, flexible_from) in apis.items():
+            if not 0 <= key < MAX_API_KEY:
+                raise ValueError(f"api key {key} is not 0 to {MAX_API_KEY - 1}")
+            self.plane.apis[key].lowest = lowest
+            self.plane.apis[key].highest = highest
+            self.plane.apis[key].flexible_from = flexible_from
+        self.sockets = []
+        self.replaced = {}
+        self.plane.request_max_bytes = request_max_bytes
+        self.plane.fetch_max_bytes = fetch_max_bytes
+        self.plane.session_slots = max(1, session_slots // reactors)
+        self.plane.session_min_idle_ms = session_min_idle_ms
+        self.plane.session_bytes_max = max(1 << 20, session_bytes // reactors)
+        self.plane.connections_max_idle_ms = connections_max_idle_ms
+        self.plane.slow_max_bytes = slow_max_bytes
+        init_table_lock(&self.plane.table_lock)
+        storage_init(&self.plane.storage)
+        pthread_mutex_init(&self.plane.control_lock, NULL)
+        self.plane.control_fd = new_control_fd()
+        self.plane.reactors = <Reactor *>calloc(reactors, sizeof(Reactor))
+        if self.plane.reactors == NULL or self.plane.control_fd < 0:
+            raise OSError("no memory or file descriptor for the data plane; raise ulimit -n")
+        for i in range(reactors):
+            self.plane.reactors[i].epoll_fd = self.plane.reactors[i].mailbox.event_fd = -1
+        self.plane.reactor_count = reactors
+        for i in range(reactors):
+            if not reactor_init(&self.plane.reactors[i], &self.plane, i):
+                raise OSError("no file descriptor for a reactor thread; raise ulimit -n")
+
+    def __dealloc__(self):
+        cdef int i
+        if self.plane.reactors != NULL:
+            self._stop_threads()
+            for i in range(self.plane.reactor_count):
+                reactor_free(&self.plane.reactors[i])
+            free(self.plane.reactors)
+        self._free_table()
+        free(self.plane.listeners)
+        if self.plane.control_fd >= 0:
+            close(self.plane.control_fd)
+            pthread_mutex_destroy(&self.plane.control_lock)
+            pthread_rwlock_destroy(&self.plane.table_lock)
+
+    cdef void _free_table(self):
+        cdef ControlMessage *m = control_take_all(&self.plane) if self.plane.control_fd >= 0 else NULL
+        cdef ControlMessage *following
+        while m != NULL:
+            following = m.next
+            free(m)
+            m = following
+        if self.plane.table.by_name != NULL:
+            for i in range(self.plane.table.mask + 1):
+                while self.plane.table.by_name[i] != NULL:
+                    self._bury(self.plane.table.by_name[i])
+            free(self.plane.table.by_name)
+            free(self.plane.table.by_id)
+        self._sweep(True)
+
+    # ------------------------------------------------------------ life
+
+    @property
+    def control_fd(self):
+        """eventfd that is readable when :meth:`take_requests` or :meth:`take_events` has something."""
+        return self.plane.control_fd
+
+    def listen(self, str host, int port):
+        """Binds a TCP listener and returns its port (``port`` 0: any free port). Call it before :meth:`start`.
+
+        Raises:
+            OSError: The address is in use or not this machine's; the message names it.
+        """
+        if self.started:
+            raise RuntimeError("call listen() before start()")
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        try:
+            # Resolve only names: resolution takes milliseconds.
+            bound = socket.create_server((host, port), family=family, backlog=1024)
+        except OSError as error:
+            raise OSError(error.errno, f"cannot listen on {host}:{port}: {error.strerror or error}") from error
+        bound.setblocking(False)
+        self.sockets.append(bound)
+        return bound.getsockname()[1]
+
+    def start(self):
+        """Starts the reactor threads, which accept connections."""
+        cdef int i
+        self.plane.listeners = <int *>malloc((len(self.sockets) + 1) * sizeof(int))
+        if self.plane.listeners == NULL:
+            raise MemoryError
+        for i, bound in enumerate(self.sockets):
+            self.plane.listeners[i] = bound.fileno()
+        self.plane.listener_count = len(self.sockets)
+        self.started = True
+        for i in range(self.plane.reactor_count):
+            if not reactor_start(&self.plane.reactors[i]):
+                raise OSError("cannot start a reactor thread; raise the limit on threads (ulimit -u)")
+
+    cdef void _stop_threads(self):
+        cdef int i
+        if not self.started or self.stopped:
+            return
+        self.stopped = True
+        with nogil:
+            for i in range(self.plane.reactor_count):
+                reactor_stop(&self.plane.reactors[i])
+            storage_stop(&self.plane.storage)
+
+    def stop(self):
+        """Stops accepting, ends the threads after their current pass and closes every connection. Afterwards no reactor
+        accesses a log."""
+        cdef int i
+        self._stop_threads()
+        for i in range(self.plane.reactor_count):
+            reactor_close_connections(&self.plane.reactors[i])
+        for bound in self.sockets:
+            bound.close()
+
+    # ------------------------------------------------------------ requests and replies
+
+    def take_requests(self):
+        """Returns all :class:`ControlRequest` and :class:`SlowBatch` objects since the last call, as a list."""
+        cdef uint64_t count
+        cdef ControlMessage *m
+        cdef ControlMessage *following
+        cdef list requests = []
+        read(self.plane.control_fd, &count, 8)
+        m = control_take_all(&self.plane)
+        while m != NULL:
+            following = m.next
+            taken = take_message(m, &self.plane, self)
+            if taken is not None:
+                requests.append(taken)
+            m = following
+        if self.plane.dead != NULL:
+            self._sweep(False)
+        return requests
+
+    def reply(self, int64_t connection_id, int64_t slot, payload):
+        """Answers a request. ``payload`` is the response header and body without the length: bytes, or a finished
+        Encoding, whose memory the reply takes over. None closes the connection."""
+        cdef Reactor *r = &self.plane.reactors[(connection_id >> REACTOR_SHIFT) % self.plane.reactor_count]
+        cdef int64_t id = connection_id & ((<int64_t>1 << REACTOR_SHIFT) - 1)
+        cdef int64_t n
+        cdef const void *data = NULL
+        cdef Chunk *chunk = NULL
+        if type(payload) is Encoding:
+            data = (<Encoding>payload).done(&n)
+        elif payload is not None:
+            n = PyBytes_GET_SIZE(<bytes?>payload)
+            data = PyBytes_AS_STRING(payload)
+        if data != NULL:
+            chunk = chunk_bytes(4 if n > COPIED_MAX_BYTES and type(payload) is Encoding else n + 4)
+            if chunk == NULL:
+                raise MemoryError
+            patch_i32(chunk.data, <int32_t>n)
+            chunk.end = chunk.capacity
+            if chunk.capacity > 4:
+                memcpy(chunk.data + 4, data, n)
+            else:
+                chunk.next = chunk_over((<Encoding>payload).give(), n)
+                if chunk.next == NULL:
+                    chunks_free(chunk)
+                    raise MemoryError
+        if not post(&r.mailbox, MAIL_REPLY, id, slot, chunk):
+            chunks_free(chunk)
+            raise MemoryError
+
+    def disconnect(self, int64_t connection_id):
+        """Closes a connection."""
+        cdef Reactor *r = &self.plane.reactors[(connection_id >> REACTOR_SHIFT) % self.plane.reactor_count]
+        post(&r.mailbox, MAIL_CLOSE, connection_id & ((<int64_t>1 << REACTOR_SHIFT) - 1), 0, NULL)
+
+    def begin_batch(self, SlowBatch slow, int64_t working_bytes, *, bint anyway=False):
+        """Reserves memory for processing a batch. False when there is not enough, unless ``anyway`` is set; then
+        ``control_fd`` becomes readable once there may be enough."""
+        slow.count_working(0)
+        if anyway:
+            slow.count_working(working_bytes)
+        elif slow_begin(&self.plane, working_bytes):
+            slow.working_bytes = working_bytes
+        else:
+            return False
+        return True
+
+    def finish_batch(self, SlowBatch slow, bytes batch=None, int error=0, str reason=None):
+        """Answers a :class:`SlowBatch`, once: with the result of :func:`repack`, with ``batch`` instead, or with a Kafka
+        error code and the reason (together with the refused records that :func:`repack` found).
+
+        Raises:
+            ValueError: ``batch`` fails the broker's own checks (a bug in the code that created it; the producer gets an
+                error and retries), or the batch was already answered.
+        """
+        if batch is not None:
+            try:
+                slow.replace(batch)
+            except BaseException:
+                slow.finish(REQUEST_TIMED_OUT, None)
+                raise
+        slow.finish(error, reason)
+
+    def take_events(self):
+        """Returns the events of the reactors since the last call: a list of ``(level, event, detail)``."""
+        return events_of(&self.plane)
+
+    # ------------------------------------------------------------ partitions
+
+    def add_partition(self, str topic, bytes topic_id, int partition, PartitionLog log, *,
+                      int leader_epoch=0, int min_insync_replicas=1, int in_sync_replicas=1, bint is_leader=True,
+                      bint replicated=False):
+        """Begins to serve a partition. ``replicated``: appends do not move the high watermark; the caller of
+        :meth:`notify` does. ``log`` None: its directory is offline, so Produce and Fetch get KAFKA_STORAGE_ERROR.
+
+        Raises:
+            ValueError: The topic id has the wrong size, or the partition is already served.
+        """
+        cdef bytes name = topic.encode()
+        cdef Topic *found
+        cdef Partition *p
+        if len(topic_id) != 16 or partition < 0:
+            raise ValueError("a topic id must have 16 bytes, and a partition index must not be negative")
+        found = topic_by_name(&self.plane.table, <uint8_t *>PyBytes_AS_STRING(name), <int32_t>len(name))
+        if topic_partition(found, partition) != NULL:
+            raise ValueError(f"{topic}-{partition} is already served")
+        with nogil:
+            pthread_rwlock_wrlock(&self.plane.table_lock)
+        if found == NULL:
+            found = topic_add(&self.plane.table, <uint8_t *>PyBytes_AS_STRING(name), <int32_t>len(name),
+                              <uint8_t *>PyBytes_AS_STRING(topic_id))
+        p = partition_new(found, partition, self.plane.reactor_count) if found != NULL else NULL
+        if p != NULL:
+            p.log = log.log if log is not None else NULL
+            p.log_owner = <PyObject *>log                # also for None, which is reference-counted
+            p.leader_epoch = leader_epoch
+            p.min_insync_replicas = min_insync_replicas
+            p.in_sync_replicas = in_sync_replicas
+            p.is_leader = is_leader
+            p.replicated = replicated
+            Py_INCREF(log)
+            if not topic_set_partition(found, partition, p):
+                Py_DECREF(log)
+                partition_free(p)
+                p = NULL
+        pthread_rwlock_unlock(&self.plane.table_lock)
+        if p == NULL:
+            raise MemoryError
+
+    cdef Partition *_find(self, str topic, int partition) except NULL:
+        cdef bytes name = topic.encode()
+        cdef Partition *p = topic_partition(
+            topic_by_name(&self.plane.table, <uint8_t *>PyBytes_AS_STRING(name), <int32_t>len(name)), partition)
+        if p == NULL:
+            raise KeyError(f"{topic}-{partition} is not served here")
+        return p
+
+    def update_partition(self, str topic, int partition, *, leader_epoch=None, min_insync_replicas=None,
+                         in_sync_replicas=None, is_leader=None, replicated=None):
+        """Changes the given fields of a partition; None leaves a field unchanged.
+
+        Raises:
+            KeyError: The partition is not served here.
+        """
+        cdef Partition *p = self._find(topic, partition)
+        if leader_epoch is not None:
+            store_i32(&p.leader_epoch, leader_epoch)
+        if min_insync_replicas is not None:
+            store_i32(&p.min_insync_replicas, min_insync_replicas)
+        if in_sync_replicas is not None:
+            store_i32(&p.in_sync_replicas, in_sync_replicas)
+        if is_leader is not None:
+            store_i32(&p.is_leader, is_leader)
+        if replicated is not None:
+            store_i32(&p.replicated, replicated)
+        partition_advanced(p, 0, NULL)
+
+    def wake_by(self, WriteAheadLog wal not None):
+        """Lets ``wal`` wake the reactors when batches become durable. Call it before a log that uses ``wal`` is served."""
+        cdef int i
+        for i in range(self.plane.reactor_count):
+            wal.wake_by(i, self.plane.reactors[i].mailbox.event_fd)
+
+    def set_durability(self, str topic, int partition, PartitionLog log not None, WriteAheadLog wal):
+        """Joins a served log to a write-ahead log, or with None separates it from its write-ahead log.
+
+        Raises:
+            KeyError: The partition is not served here.
+        """
+        cdef Partition *p = self._find(topic, partition)
+        with nogil:
+            pthread_rwlock_wrlock(&self.plane.table_lock)
+        try:
+            join(log, wal, PyBytes_FromStringAndSize(<char *>p.topic.id, 16), partition)
+        finally:
+            pthread_rwlock_unlock(&self.plane.table_lock)
+        if wal is None:
+            log.advance_high_watermark(log.log_end_offset)
+            partition_advanced(p, 0, NULL)
+
+    def notify(self, str topic, int partition, int64_t appended_bytes=0):
+        """Wakes waiting fetches and acks after the control thread has appended or moved the high watermark."""
+        partition_advanced(self._find(topic, partition), appended_bytes, NULL)
+
+    def remove_topic(self, str topic):
+        """Stops serving a topic. On return no reactor uses its logs, and requests that waited are answered.
+
+        Raises:
+            KeyError: No such topic here.
+        """
+        cdef bytes name = topic.encode()
+        cdef Topic *found = topic_by_name(&self.plane.table, <uint8_t *>PyBytes_AS_STRING(name), <int32_t>len(name))
+        if found == NULL:
+            raise KeyError(f"topic {topic} is not served here")
+        self._bury(found)
+        self._sweep(False)
+
+    cdef void _bury(self, Topic *topic):
+        cdef int i, n = topic.partition_count
+        cdef Partition *p
+        cdef Partition *first = NULL
+        with nogil:
+            pthread_rwlock_wrlock(&self.plane.table_lock)
+        for i in range(n):
+            p = topic.partitions[i]
+            if p != NULL:
+                store_i32(&p.deleted, 1)
+                p.next_dead = first
+                first = p
+        topic_remove(&self.plane.table, topic)
+        pthread_rwlock_unlock(&self.plane.table_lock)
+        while first != NULL:
+            p = first
+            first = p.next_dead
+            partition_advanced(p, 0, NULL)
+            p.next_dead = self.plane.dead
+            self.plane.dead = p
+            add_i32(&p.refs, -1)
+
+    cdef void _sweep(self, bint all):
+        """Frees removed partitions without references (all of them once the threads have ended)."""
+        cdef Partition **at = &self.plane.dead
+        cdef Partition *p
+        while at[0] != NULL:
+            p = at[0]
+            if load_i32(&p.refs) == 0 or all:
+                at[0] = p.next_dead
+                Py_DECREF(<object>p.log_owner)
+                if self.replaced is not None:            # None while the object is being destroyed
+                    self.replaced.pop(<size_t>p, None)
+                partition_free(p)
+            else:
+                at = &p.next_dead
+
+    # ------------------------------------------------------------ counters
+
+    def counters(self):
+        """Returns totals over the reactors, read without locks.
+
+        Returns:
+            dict: ``connections`` (open now), ``accepted``, ``received_bytes``, ``sent_bytes``,
+            ``fetch_sessions``, ``timers`` (entries in the reactors' heaps, also expired ones), ``slow_batches`` (a dict of
+            ``waiting_bytes``, ``working_bytes`` and ``parked_connections``), and for ``produce`` and ``fetch`` a dict of ``requests``, ``errors``,
+            ``total_us`` and ``latency_buckets`` (count below 2**i microseconds).
+        """
+        return counters_of(&self.plane)
+
+    def partition_counters(self, str topic, int partition):
+        """Returns ``(appended_records, appended_bytes, fetched_records, fetched_bytes, failed_produces, failed_fetches)``
+        since the start of the broker."""
+        cdef Partition *p = self._find(topic, partition)
+        if p.log == NULL:
+            return 0, 0, 0, 0, 0, 0
+        return (load_i64(&p.log.appended_records), load_i64(&p.log.appended_bytes),
+                load_i64(&p.fetched_records), load_i64(&p.fetched_bytes),
+                load_i64(&p.failed_produces), load_i64(&p.failed_fetches))

@@ -1,0 +1,461 @@
+"""Fetch: parses and evaluates requests, and answers or parks them.
+
+Evaluation finds a range of complete batches for every partition and takes a reference to its file, without reading bytes.
+If there are at least min.bytes, the response is a chain of chunks that sendfile sends. Otherwise the references are
+released, and the request waits on its partitions until records are appended or max.wait.ms has passed.
+"""
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memset
+from bowstring._native.base.atomics cimport bump_i64, load_i32, load_i64
+from bowstring._native.base.clock cimport monotonic_ns
+from bowstring._native.base.error_codes cimport (
+    FENCED_LEADER_EPOCH, FETCH_SESSION_ID_NOT_FOUND, FETCH_SESSION_TOPIC_ID_ERROR, INVALID_FETCH_SESSION_EPOCH,
+    KAFKA_STORAGE_ERROR, NOT_LEADER_OR_FOLLOWER, OFFSET_OUT_OF_RANGE, UNKNOWN_LEADER_EPOCH, UNKNOWN_TOPIC_ID,
+    UNKNOWN_TOPIC_OR_PARTITION, UNSUPPORTED_COMPRESSION_TYPE)
+from bowstring._native.base.wire cimport (
+    MAX_TAGS, Reader, read_i32, read_i8, read_string, read_uvarint, take)
+from bowstring._native.log cimport (
+    ABORTED_ALL, ABORTED_COLD, AbortedList, aborted_most, log_aborted, log_end_offset_for_epoch, log_read, read_warm,
+    segment_file_release, slice_shorten)
+from bowstring._native.record.batch cimport CODEC_ZSTD
+from bowstring._native.server.connection cimport connection_find, connection_hold
+from bowstring._native.server.fetch_disk cimport (
+    READ_AHEAD_BYTES, READ_MIN_BYTES, cold_follow, cold_take, cold_start)
+from bowstring._native.server.fetch_response cimport fetch_answer, release_slices
+from bowstring._native.server.fetch_session cimport (
+    part_drop_partition, session_changed, session_create, session_find, session_remove, session_used, sessions_leave,
+    set_bytes, set_free, set_read_forgotten, set_read_topics)
+from bowstring._native.server.id_table cimport id_add, id_find, id_remove
+from bowstring._native.server.timers cimport timer_add, timers_sweep
+from bowstring._native.server.topic_table cimport (
+    partition_retain, topic_by_id, topic_by_name, topic_partition, waiter_add, waiter_remove)
+from bowstring._native.server.types cimport (
+    HELD_MIN_BYTES, ZSTD_FETCH_VERSION, Connection, FetchPart, FetchRequest, FetchSession, FetchSet, FetchTopic,
+    Partition, Reactor, RequestHeader, Topic)
+
+cdef enum:
+    SESSION_FINAL_EPOCH = -1        # a full fetch that closes the session
+    SESSION_INITIAL_EPOCH = 0       # a full fetch that opens one
+
+cdef enum Patience:
+    LOOK                            # answer if there are at least min.bytes
+    DUE                             # max.wait.ms has passed: answer, unless all records must first be read from the disk
+    NOW                             # answer with the available records
+
+# ---------------------------------------------------------------- parsing
+
+
+cdef bint fetch_receive(Reactor *r, Connection *c, const RequestHeader *header, Reader *body) noexcept nogil:
+    """Parses one Fetch request and evaluates it. False when it is malformed: the caller closes the connection."""
+    cdef int16_t version = header.api_version
+    cdef FetchRequest *request = <FetchRequest *>calloc(1, sizeof(FetchRequest))
+    cdef int32_t session_id = 0, epoch = SESSION_FINAL_EPOCH
+    cdef bint ok
+    if request == NULL:
+        return False
+    request.connection_id = c.id
+    request.slot = c.tail_slot - 1
+    request.correlation_id = header.correlation_id
+    request.version = version
+    request.started_ns = monotonic_ns()
+    request.replica_id = read_i32(body) if version <= 14 else -1
+    request.max_wait_ms = read_i32(body)
+    request.min_bytes = read_i32(body)
+    request.max_bytes = read_i32(body)
+    request.isolation = read_i8(body)
+    if version >= 7:
+        session_id = read_i32(body)
+        epoch = read_i32(body)
+    if request.max_bytes > r.plane.fetch_max_bytes:
+        request.max_bytes = r.plane.fetch_max_bytes
+    if epoch == SESSION_FINAL_EPOCH or epoch == SESSION_INITIAL_EPOCH:
+        ok = read_full(r, request, body, session_id, epoch)
+    else:
+        ok = read_incremental(r, request, body, session_id, epoch)
+    if request.session != NULL:
+        session_used(request.session, c)
+    if not ok or not read_tail(request, body):
+        if request.session != NULL:
+            request.session.waiting = NULL
+        set_free(&request.own)
+        free(request)
+        return False
+    request.next = c.fetches
+    if request.next != NULL:
+        request.next.previous = request
+    c.fetches = request
+    if not evaluate(r, request, DUE if request.max_wait_ms <= 0 else LOOK):
+        wait(r, request)
+    return True
+
+
+cdef void answer_session(Reactor *r, FetchSession *session) noexcept nogil:
+    """Answers the session's waiting request: a session has one request at a time."""
+    if session.waiting != NULL:
+        evaluate(r, session.waiting, NOW)
+
+
+cdef bint read_full(Reactor *r, FetchRequest *request, Reader *body, int32_t session_id, int32_t epoch) noexcept nogil:
+    """Handles a full fetch: closes the session it names, and opens a new one if requested and there is room."""
+    cdef FetchSession *session = session_find(r, session_id) if session_id != 0 else NULL
+    cdef FetchSet nothing
+    memset(&nothing, 0, sizeof(FetchSet))
+    if not set_read_topics(&request.own, body, request.version):
+        return False
+    if request.version >= 7 and not set_read_forgotten(&nothing, body, request.version):
+        return False
+    request.own.by_id = request.version >= 13
+    if session != NULL:
+        answer_session(r, session)
+        session_remove(r, session)
+    if epoch == SESSION_INITIAL_EPOCH:
+        request.session = session_create(r, &request.own)
+        if request.session != NULL:
+            request.session_id = request.session.id
+            request.session.waiting = request
+    return True
+
+
+cdef bint read_incremental(Reactor *r, FetchRequest *request, Reader *body, int32_t session_id,
+                           int32_t epoch) noexcept nogil:
+    """Handles an incremental fetch: the session's partitions, with this request's changes."""
+    cdef FetchSession *session = session_find(r, session_id)
+    cdef FetchSet *contents = &request.own               # receives the changes if there is no session
+    if session == NULL:
+        request.error = FETCH_SESSION_ID_NOT_FOUND
+    elif session.epoch != epoch:
+        request.error = INVALID_FETCH_SESSION_EPOCH
+    elif session.set.by_id != (request.version >= 13):
+        request.error = FETCH_SESSION_TOPIC_ID_ERROR
+    else:
+        answer_session(r, session)
+        contents = &session.set
+        session.epoch = epoch + 1 if epoch < 0x7FFFFFFF else 1
+        session.last_used_ms = r.now_ms
+        session.waiting = request
+        request.session = session
+        request.session_id = session_id
+        request.incremental = True
+    if (not set_read_topics(contents, body, request.version)
+            or not set_read_forgotten(contents, body, request.version)):
+        return False
+    if request.error != 0:
+        set_free(&request.own)
+    elif session.set.part_count == 0:                    # Kafka then ends the session and returns id 0
+        request.session = NULL
+        request.session_id = 0
+        session_remove(r, session)
+    elif not session_changed(r, session):                # the client continues with full fetches
+        request.error = FETCH_SESSION_ID_NOT_FOUND
+        request.session = NULL
+        request.session_id = 0
+        session_remove(r, session)
+    return True
+
+
+cdef bint read_tail(FetchRequest *request, Reader *body) noexcept nogil:
+    """Reads rack id and tagged fields; a follower gives its replica id in one of them from version 15 on."""
+    cdef const uint8_t *at
+    cdef uint32_t n, tag, size
+    cdef Reader value
+    if request.version >= 11:
+        read_string(body, request.version >= 12, &at)
+    if request.version >= 12:
+        n = read_uvarint(body)
+        body.bad = body.bad or n > MAX_TAGS
+        while n > 0 and not body.bad:
+            tag = read_uvarint(body)
+            size = read_uvarint(body)
+            value.at = take(body, size)
+            value.end = body.at
+            value.bad = False
+            if tag == 1 and request.version >= 15 and not body.bad:
+                request.replica_id = read_i32(&value)
+            n -= 1
+    return not body.bad
+
+# ---------------------------------------------------------------- evaluating
+
+
+cdef Partition *resolve(Reactor *r, const FetchSet *s, FetchPart *part) noexcept nogil:
+    """Returns the partition with a reference. Looks it up again if it was unknown or has been deleted."""
+    cdef const FetchTopic *wanted = &s.topics[part.topic]
+    cdef Topic *topic
+    if part.partition != NULL:
+        if not load_i32(&part.partition.deleted):
+            return part.partition
+        part_drop_partition(part)
+    if s.by_id:
+        topic = topic_by_id(&r.plane.table, wanted.id)
+    else:
+        topic = topic_by_name(&r.plane.table, wanted.name, wanted.name_length)
+    part.partition = topic_partition(topic, part.index)
+    if part.partition != NULL:
+        partition_retain(part.partition)
+    elif s.by_id and topic == NULL:
+        part.error = UNKNOWN_TOPIC_ID
+    else:
+        part.error = UNKNOWN_TOPIC_OR_PARTITION
+    return part.partition
+
+
+cdef int16_t check_leadership(const FetchRequest *request, const FetchPart *part, const Partition *p) noexcept nogil:
+    if p.log == NULL:
+        return KAFKA_STORAGE_ERROR
+    if not p.is_leader or request.replica_id >= 0:       # there is no replication yet, so no followers
+        return NOT_LEADER_OR_FOLLOWER
+    if part.current_leader_epoch >= 0:
+        if part.current_leader_epoch < p.leader_epoch:
+            return FENCED_LEADER_EPOCH
+        if part.current_leader_epoch > p.leader_epoch:
+            return UNKNOWN_LEADER_EPOCH
+    if p.log.config.compression == CODEC_ZSTD and request.version < ZSTD_FETCH_VERSION:
+        return UNSUPPORTED_COMPRESSION_TYPE
+    return 0
+
+
+cdef bint diverges(FetchPart *part, Partition *p) noexcept nogil:
+    """Whether the reader must truncate first: its last epoch ended in this log before its offset, or is unknown
+    (KIP-595)."""
+    cdef int32_t epoch = -1
+    cdef int64_t end_offset = -1
+    if part.last_fetched_epoch < 0:
+        return False
+    log_end_offset_for_epoch(p.log, part.last_fetched_epoch, &epoch, &end_offset)
+    if epoch < 0 or end_offset < 0:
+        part.error = OFFSET_OUT_OF_RANGE
+        return True
+    if epoch < part.last_fetched_epoch or end_offset < part.fetch_offset:
+        part.diverging_epoch = epoch
+        part.diverging_end_offset = end_offset
+        return True
+    return False
+
+
+cdef int16_t find_aborted(FetchPart *part, Partition *p, bint wait) noexcept nogil:
+    """Finds the aborted transactions of a slice for its reader. Shortens a slice that overlaps too many of them, and marks
+    it cold if the index must first be read from the disk."""
+    cdef AbortedList found
+    cdef int64_t to_offset = part.slice.next_offset, end_offset
+    cdef int status
+    if to_offset < 0:
+        to_offset = part.last_stable_offset
+    status = log_aborted(p.log, part.fetch_offset, to_offset, aborted_most(), wait, &found)
+    if status == 0 and found.to_offset < to_offset:
+        end_offset = slice_shorten(&part.slice, found.to_offset, &part.cursor)
+        if end_offset > found.to_offset:                 # a single batch that overlaps all of them
+            free(found.pairs)
+            status = log_aborted(p.log, part.fetch_offset, end_offset, ABORTED_ALL, wait, &found)
+        elif end_offset < 0:
+            status = <int>end_offset
+    if status == 0:
+        part.aborted = found.pairs
+        part.aborted_count = found.count
+        return 0
+    free(found.pairs)
+    segment_file_release(part.slice.file)
+    part.slice.file = NULL
+    part.slice.size_bytes = 0
+    part.slice.cold = status == ABORTED_COLD
+    return 0 if part.slice.cold else KAFKA_STORAGE_ERROR
+
+
+cdef void read(Reactor *r, FetchRequest *request, FetchPart *part, Partition *p, int64_t limit, int64_t budget,
+               bint min_one) noexcept nogil:
+    """Finds a slice of batches that are in memory and checked. Leaves other batches to a storage thread and sets slice.cold.
+    A request does not read more from the disk than fits its response."""
+    cdef int64_t size_bytes = budget if budget < part.max_bytes else part.max_bytes
+    part.slice.cold = True
+    if not cold_take(request, part) or part.error != 0:
+        return
+    part.followed = part.cursor.offset == part.fetch_offset
+    part.error = log_read(p.log, part.fetch_offset, limit, size_bytes, min_one, &part.cursor, &part.slice)
+    if part.slice.file != NULL and request.isolation:
+        part.error = find_aborted(part, p, part.aborted_read)
+        part.aborted_read = False
+    if part.error == 0 and part.slice.cold:
+        if budget - request.cold_bytes < READ_MIN_BYTES and not (min_one and request.cold_bytes == 0):
+            part.slice.cold = False                      # for a later request
+        elif not cold_start(r, request, part, min(size_bytes, budget - request.cold_bytes)):
+            part.error = read_warm(p.log, part.fetch_offset, limit, size_bytes, min_one, &part.cursor, &part.slice)
+            if part.slice.file != NULL and request.isolation:
+                part.error = find_aborted(part, p, True)
+    elif part.slice.file != NULL and part.cursor.warm.end > 0:
+        request.ahead_bytes += part.slice.size_bytes
+        cold_follow(r, request, part)
+
+
+cdef void look(Reactor *r, FetchRequest *request, const FetchSet *s, FetchPart *part, int64_t budget,
+               bint min_one) noexcept nogil:
+    """Evaluates one partition: error, offsets, and a slice of at most `budget` bytes."""
+    cdef Partition *p
+    cdef int64_t limit
+    part.error = 0
+    part.diverging_epoch = -1
+    part.high_watermark = part.last_stable_offset = part.log_start_offset = -1
+    part.slice.file = NULL
+    part.slice.size_bytes = 0
+    part.slice.cold = False
+    p = resolve(r, s, part)
+    if p == NULL:
+        return
+    part.error = check_leadership(request, part, p)
+    if part.error != 0:
+        bump_i64(&p.failed_fetches, 1)
+        return
+    part.high_watermark = load_i64(&p.log.high_watermark)
+    part.last_stable_offset = load_i64(&p.log.last_stable_offset)
+    part.log_start_offset = load_i64(&p.log.log_start_offset)
+    limit = part.last_stable_offset if request.isolation else part.high_watermark
+    if not diverges(part, p):
+        if part.fetch_offset >= limit and part.fetch_offset <= load_i64(&p.log.log_end_offset):
+            return
+        if part.fetch_offset < limit and (budget <= 0 or part.max_bytes <= 0) and not min_one:
+            return
+        read(r, request, part, p, limit, budget, min_one)
+    if part.error != 0:
+        bump_i64(&p.failed_fetches, 1)
+        if part.error == OFFSET_OUT_OF_RANGE:            # Kafka's response has no other fields with this error
+            part.high_watermark = part.last_stable_offset = part.log_start_offset = -1
+
+
+cdef bint evaluate(Reactor *r, FetchRequest *request, Patience patience) noexcept nogil:
+    """Evaluates every partition. If there are enough bytes, answers, frees the request and returns True."""
+    cdef FetchSet *s = &request.session.set if request.session != NULL else &request.own
+    cdef FetchPart *part
+    cdef int64_t bytes = 0
+    cdef int32_t k, i, n = s.part_count, last = -1
+    cdef bint urgent = n == 0 or request.error != 0, cold = False
+    request.arrived_bytes = request.cold_bytes = 0
+    request.ahead_bytes = READ_AHEAD_BYTES               # plus the bytes that the response gets from disk reads
+    if s.first >= n:
+        s.first = 0
+    for k in range(n):
+        i = s.first + k
+        if i >= n:
+            i -= n
+        part = &s.parts[i]
+        look(r, request, s, part, request.max_bytes - bytes, bytes == 0)
+        if part.slice.size_bytes > 0:
+            bytes += part.slice.size_bytes
+            last = i
+        if part.error != 0 or part.diverging_epoch >= 0 or (part.slice.size_bytes > 0 and part.cursor.warm.end > 0):
+            urgent = True                                # send the bytes from the disk while the next piece is read
+        cold = cold or part.slice.cold
+    if patience == DUE:
+        request.overdue = True
+    if request.overdue and (bytes > 0 or not cold):      # Kafka waits for the disk as well
+        urgent = True
+    if not urgent and patience != NOW and (bytes < request.min_bytes or (cold and bytes == 0)):
+        request.missing_bytes = 0 if request.overdue else request.min_bytes - bytes
+        release_slices(s)
+        return False
+    unwait(request)
+    fetch_answer(r, request, s)
+    if last >= 0:
+        s.first = last + 1 if last + 1 < n else 0
+    forget(r, request)
+    return True
+
+# ---------------------------------------------------------------- waiting
+
+
+cdef void hold(Reactor *r, FetchRequest *request) noexcept nogil:
+    """Counts the memory of a waiting request for its connection. Sessions have their own limit."""
+    cdef Connection *c
+    cdef int64_t bytes = set_bytes(&request.own)
+    if bytes >= HELD_MIN_BYTES:
+        c = connection_find(r, request.connection_id)
+        if c != NULL:
+            connection_hold(c, request.slot, bytes)
+
+
+cdef void wait(Reactor *r, FetchRequest *request) noexcept nogil:
+    cdef FetchSet *s = &request.session.set if request.session != NULL else &request.own
+    cdef int32_t i
+    cdef FetchPart *part
+    if request.id <= 0:
+        request.id = id_add(&r.fetches, request)
+    timers_sweep(r)
+    hold(r, request)
+    if request.id < 0 or not timer_add(&r.timers, r.now_ms + request.max_wait_ms, request.id):
+        evaluate(r, request, NOW)
+        return
+    for i in range(s.part_count):
+        part = &s.parts[i]
+        part.waiter.reactor = r
+        part.waiter.request = request
+        part.waiter.fetch_id = request.id
+        waiter_add(&part.waiter, part.partition)
+    request.waiting = True
+    evaluate(r, request, LOOK)                           # another thread may have appended meanwhile
+
+
+cdef void unwait(FetchRequest *request) noexcept nogil:
+    cdef FetchSet *s = &request.session.set if request.session != NULL else &request.own
+    cdef int32_t i
+    if request.waiting:
+        for i in range(s.part_count):
+            waiter_remove(&s.parts[i].waiter)
+        request.waiting = False
+
+
+cdef void forget(Reactor *r, FetchRequest *request) noexcept nogil:
+    """Frees an answered (or abandoned) request that no longer waits."""
+    cdef Connection *c = connection_find(r, request.connection_id)
+    cdef FetchRequest **at = &r.ready_fetches
+    if request.id > 0:
+        id_remove(&r.fetches, request.id)
+    if request.ready:
+        while at[0] != request:
+            at = &at[0].next_ready
+        at[0] = request.next_ready
+    if request.previous != NULL:
+        request.previous.next = request.next
+    elif c != NULL and c.fetches == request:
+        c.fetches = request.next
+    if request.next != NULL:
+        request.next.previous = request.previous
+    if request.session != NULL:
+        request.session.waiting = NULL
+    set_free(&request.own)
+    free(request)
+
+
+cdef void fetch_serve_ready(Reactor *r) noexcept nogil:
+    """After the pass's appends: evaluates the fetches that waited for them."""
+    cdef FetchRequest *request
+    while r.ready_fetches != NULL:
+        request = r.ready_fetches
+        r.ready_fetches = request.next_ready
+        request.ready = False
+        if request.arrived_bytes >= request.missing_bytes:
+            evaluate(r, request, LOOK)
+
+
+cdef void fetch_woken(Reactor *r, int64_t fetch_id, int64_t bytes) noexcept nogil:
+    """MAIL_WAKE_FETCH from another thread."""
+    cdef FetchRequest *request = <FetchRequest *>id_find(&r.fetches, fetch_id)
+    if request == NULL:
+        return
+    request.arrived_bytes += bytes
+    if bytes == 0:
+        request.missing_bytes = 0                        # an offset moved or a partition was deleted: evaluate
+    if not request.ready:
+        request.ready = True
+        request.next_ready = r.ready_fetches
+        r.ready_fetches = request
+
+
+cdef void fetch_timed_out(Reactor *r, FetchRequest *request) noexcept nogil:
+    evaluate(r, request, DUE)
+
+
+cdef void fetch_connection_closed(Connection *c) noexcept nogil:
+    """Frees the waiting fetches of a connection that closes."""
+    while c.fetches != NULL:
+        unwait(c.fetches)
+        forget(c.reactor, c.fetches)
+    if c.large_session:
+        sessions_leave(c.reactor, c.id)

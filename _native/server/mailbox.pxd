@@ -1,0 +1,37 @@
+"""Passes messages from other threads to a reactor: a list under a lock, and an eventfd that wakes its epoll."""
+from libc.stdint cimport int32_t, int64_t, uint64_t
+from libc.stdlib cimport realloc
+from posix.unistd cimport write
+from bowstring._native.server.types cimport Mail, Mailbox
+from bowstring._native.base.pthread cimport pthread_mutex_lock, pthread_mutex_unlock
+
+
+cdef inline void wake(int event_fd) noexcept nogil:
+    cdef uint64_t one = 1
+    write(event_fd, &one, 8)
+
+
+cdef inline bint post(Mailbox *box, int32_t kind, int64_t a, int64_t b, void *data) noexcept nogil:
+    """Appends one mail; wakes the owner if the box was empty. False when memory ran out."""
+    cdef int32_t capacity
+    cdef Mail *mails
+    cdef bint first
+    pthread_mutex_lock(&box.lock)
+    if box.count == box.capacity:
+        capacity = box.capacity * 2 if box.capacity > 0 else 64
+        mails = <Mail *>realloc(box.mails, capacity * sizeof(Mail))
+        if mails == NULL:
+            pthread_mutex_unlock(&box.lock)
+            return False
+        box.mails = mails
+        box.capacity = capacity
+    first = box.count == 0
+    box.mails[box.count].kind = kind
+    box.mails[box.count].a = a
+    box.mails[box.count].b = b
+    box.mails[box.count].data = data
+    box.count += 1
+    pthread_mutex_unlock(&box.lock)
+    if first:
+        wake(box.event_fd)
+    return True

@@ -1,0 +1,13 @@
+"""Produce: parses requests, checks batches, gathers them by partition, writes and answers them."""
+from bowstring._native.server.types cimport Connection, ProducePart, Reactor, RequestHeader
+from bowstring._native.wal.types cimport Wal
+from bowstring._native.base.wire cimport Reader
+
+cdef bint produce_receive(Reactor *r, Connection *c, const RequestHeader *header, Reader *body) noexcept nogil
+# Returns the write-ahead log that is too full for the request's batches; NULL: the request need not wait. Changes nothing.
+cdef Wal *produce_blocked(Reactor *r, const RequestHeader *header, Reader body) noexcept nogil
+cdef void produce_flush(Reactor *r) noexcept nogil
+cdef void produce_acknowledged(Reactor *r, ProducePart *part) noexcept nogil
+cdef void produce_slow_batch_done(Reactor *r, ProducePart *part) noexcept nogil
+cdef void produce_timed_out(Reactor *r, void *request) noexcept nogil
+cdef void produce_abandon(Reactor *r) noexcept nogil

@@ -1,0 +1,559 @@
+"""Produce: parses requests, checks batches, gathers them by partition, writes and answers them.
+
+A request's batches stay in the connection's receive buffer. They are checked as they are read, linked to their
+partition, and written when FLUSH_BYTES have gathered or the pass ends: one log write per partition, however many frames
+and connections they came from. Batches that need Python (another compression.type, or checks of compressed records) go
+through the control thread, and so do later batches of the same partition, which keeps the order.
+
+Contents, in the order of a request's life, and where reactors enter each part:
+
+    parse    produce_blocked, produce_receive    a frame was received: its batches are checked and gathered
+    append   produce_flush                       the pass ends: batches are written, durable ends move
+    resume   produce_acknowledged, produce_slow_batch_done, produce_timed_out, produce_abandon
+                                                 a batch's wait has ended, or can never end
+    answer   called by all of these              answer_or_wait() ends one batch, finish() the request
+"""
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t
+from libc.stdlib cimport free, malloc, realloc
+from libc.string cimport memcpy, memset
+from bowstring._native.base.atomics cimport add_i32, bump_i64, load_i32, load_i64
+from bowstring._native.base.clock cimport monotonic_ns
+from bowstring._native.base.error_codes cimport (
+    INVALID_RECORD, INVALID_REQUIRED_ACKS, INVALID_TOPIC_EXCEPTION, INVALID_TXN_STATE, KAFKA_STORAGE_ERROR,
+    NOT_ENOUGH_REPLICAS, NOT_LEADER_OR_FOLLOWER, REQUEST_TIMED_OUT, UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION,
+    UNSUPPORTED_COMPRESSION_TYPE)
+from bowstring._native.base.wire cimport (
+    Reader, read_bytes, read_count, read_i16, read_i32, read_string, skip_tags, take)
+from bowstring._native.log cimport AppendEntry, log_advance_high_watermark, log_append, log_durable_to
+from bowstring._native.record.batch cimport (
+    ATTR_COMPRESSION_MASK, ATTR_TRANSACTIONAL, BATCH_HEADER_BYTES, CODEC_ZSTD, BatchRules, batch_correct,
+    batch_validate)
+from bowstring._native.record.compressed_frame cimport framing_ok
+from bowstring._native.server.commit_queue cimport commit_kick, commit_pop, commit_push, commit_queue, commits_full
+from bowstring._native.server.connection cimport (
+    connection_answer, connection_answer_bytes, connection_condemn, connection_end, connection_find, connection_hold)
+from bowstring._native.server.counters cimport count_request
+from bowstring._native.server.id_table cimport id_add, id_remove
+from bowstring._native.server.produce_response cimport produce_encode, record_errors_free, record_errors_hold
+from bowstring._native.server.slow_batches cimport slow_free, slow_needed, slow_send
+from bowstring._native.server.timers cimport timer_add, timers_sweep
+from bowstring._native.server.topic_table cimport (
+    ack_waiter_add, ack_waiter_remove, partition_advanced, partition_release, partition_retain, topic_by_id,
+    topic_by_name, topic_partition)
+from bowstring._native.server.types cimport (
+    ENTRIES_MAX, HELD_MIN_BYTES, ZSTD_PRODUCE_VERSION, CommitItem, CommitQueue, Connection, Partition, PendingList,
+    ProducePart, ProduceRequest, ProduceTopic, Reactor, RequestHeader, Topic)
+from bowstring._native.wal.group_commit cimport wal_full
+from bowstring._native.wal.types cimport Wal
+
+cdef struct Shape:
+    # The counts that measure() finds, so that the request is allocated in one block.
+    int32_t topics
+    int32_t parts
+    int64_t name_bytes
+
+# ---------------------------------------------------------------- parse
+
+
+cdef bint measure(Reader r, int16_t version, Shape *shape) noexcept nogil:
+    """Counts the entries of the topic array; False when it is malformed, or has too many."""
+    cdef bint flexible = version >= 9
+    cdef const uint8_t *at
+    cdef int32_t topics = read_count(&r, flexible), parts, i, j, n
+    memset(shape, 0, sizeof(Shape))
+    for i in range(topics):
+        if version >= 13:
+            take(&r, 16)
+        else:
+            n = read_string(&r, flexible, &at)
+            if n < 0:
+                return False
+            shape.name_bytes += n
+        parts = read_count(&r, flexible)
+        if parts < 0 or r.bad or shape.topics + shape.parts + parts >= ENTRIES_MAX:
+            return False
+        for j in range(parts):
+            read_i32(&r)
+            read_bytes(&r, flexible, &at)
+            if flexible:
+                skip_tags(&r)
+            if r.bad:
+                return False
+        if flexible:
+            skip_tags(&r)
+        shape.topics += 1
+        shape.parts += parts
+    if flexible:
+        skip_tags(&r)
+    return not r.bad and topics >= 0
+
+
+cdef int64_t request_bytes(const Shape *shape) noexcept nogil:
+    return (sizeof(ProduceRequest) + shape.topics * <int64_t>sizeof(ProduceTopic)
+            + shape.parts * <int64_t>sizeof(ProducePart) + shape.name_bytes)
+
+
+cdef ProduceRequest *allocate(const Shape *shape) noexcept nogil:
+    """Allocates the request, its topics, parts and topic names in one block; freed by free()."""
+    cdef int64_t size = request_bytes(shape)
+    cdef ProduceRequest *request = <ProduceRequest *>malloc(size)
+    if request == NULL:
+        return NULL
+    memset(request, 0, sizeof(ProduceRequest))
+    request.parts = <ProducePart *>(request + 1)
+    request.topics = <ProduceTopic *>(request.parts + shape.parts)
+    request.names = <uint8_t *>(request.topics + shape.topics)
+    return request
+
+
+cdef Wal *full_wal_of(Reactor *r, Reader *body, bint by_id, bint flexible) noexcept nogil:
+    """Returns the full write-ahead log of one topic of a request, or NULL. Reads the topic to its end."""
+    cdef const uint8_t *at
+    cdef Topic *topic
+    cdef Partition *p
+    cdef Wal *full = NULL
+    cdef int32_t i, n
+    if by_id:
+        topic = topic_by_id(&r.plane.table, take(body, 16))
+    else:
+        n = read_string(body, flexible, &at)
+        topic = topic_by_name(&r.plane.table, at, n) if n >= 0 else NULL
+    n = read_count(body, flexible)
+    for i in range(n):
+        p = topic_partition(topic, read_i32(body))
+        read_bytes(body, flexible, &at)
+        if flexible:
+            skip_tags(body)
+        if body.bad:
+            return NULL
+        if p != NULL and p.log != NULL and p.log.wal != NULL and wal_full(p.log.wal):
+            full = p.log.wal
+    if flexible:
+        skip_tags(body)
+    return full
+
+
+cdef Wal *produce_blocked(Reactor *r, const RequestHeader *header, Reader body) noexcept nogil:
+    """Returns the write-ahead log that is too full for a request's batches; NULL when it need not wait."""
+    cdef bint flexible = header.api_version >= 9
+    cdef const uint8_t *at
+    cdef Wal *full = NULL
+    cdef int32_t i, topics
+    if not commits_full(r):
+        return NULL
+    read_string(&body, flexible, &at)
+    read_i16(&body)
+    read_i32(&body)
+    topics = read_count(&body, flexible)
+    for i in range(topics):
+        if body.bad or full != NULL:
+            break
+        full = full_wal_of(r, &body, header.api_version >= 13, flexible)
+    return NULL if body.bad else full
+
+
+cdef bint produce_receive(Reactor *r, Connection *c, const RequestHeader *header, Reader *body) noexcept nogil:
+    """Parses one Produce request and checks its batches; False when it is malformed (the caller closes)."""
+    cdef int16_t version = header.api_version
+    cdef bint flexible = version >= 9
+    cdef const uint8_t *at
+    cdef Shape shape
+    cdef ProduceRequest *request
+    cdef int16_t acks
+    cdef int32_t timeout_ms
+    read_string(body, flexible, &at)                     # transactional id: transactions are not supported yet
+    acks = read_i16(body)
+    timeout_ms = read_i32(body)
+    if body.bad or not measure(body[0], version, &shape):
+        return False
+    request = allocate(&shape)
+    if request == NULL:
+        return False
+    request.reactor = r
+    request.connection_id = c.id
+    request.slot = c.tail_slot - 1
+    request.correlation_id = header.correlation_id
+    request.version = version
+    request.acks = acks
+    request.timeout_ms = timeout_ms
+    request.started_ns = monotonic_ns()
+    request.id = -1
+    request.topic_count = shape.topics
+    request.part_count = shape.parts
+    request.remaining = shape.parts + 1                  # one for this function
+    if request_bytes(&shape) >= HELD_MIN_BYTES:
+        connection_hold(c, request.slot, request_bytes(&shape))
+    read_parts(r, request, body)
+    finish(r, request)
+    return True
+
+
+cdef void read_parts(Reactor *r, ProduceRequest *request, Reader *body) noexcept nogil:
+    cdef bint flexible = request.version >= 9
+    cdef const uint8_t *at
+    cdef uint8_t *names = request.names
+    cdef ProducePart *part = request.parts
+    cdef ProduceTopic *topic
+    cdef Topic *known
+    cdef int32_t i, j
+    cdef int64_t n
+    cdef int16_t error
+    read_count(body, flexible)
+    for i in range(request.topic_count):
+        topic = &request.topics[i]
+        if request.version >= 13:
+            memcpy(topic.id, take(body, 16), 16)
+            topic.name = NULL
+            topic.name_length = 0
+            known = topic_by_id(&r.plane.table, topic.id)
+        else:
+            topic.name_length = read_string(body, flexible, &at)
+            memcpy(names, at, topic.name_length)
+            topic.name = names
+            names += topic.name_length
+            known = topic_by_name(&r.plane.table, topic.name, topic.name_length)
+        topic.part_count = read_count(body, flexible)
+        for j in range(topic.part_count):
+            memset(part, 0, sizeof(ProducePart))
+            part.request = request
+            part.log_start_offset = -1
+            part.index = read_i32(body)
+            n = read_bytes(body, flexible, &at)
+            if flexible:
+                skip_tags(body)
+            error = admit(r, request, part, known, <uint8_t *>at, n)
+            if error != 0:                               # else another thread may own the part now
+                part.error = error
+                request.remaining -= 1
+            part += 1
+        if flexible:
+            skip_tags(body)
+
+
+cdef int16_t admit(Reactor *r, ProduceRequest *request, ProducePart *part, Topic *topic, uint8_t *data,
+                   int64_t n) noexcept nogil:
+    """Checks one batch and queues it for the log. Returns 0, or the error code of a refused batch."""
+    cdef Partition *p = topic_partition(topic, part.index)
+    cdef BatchRules rules
+    cdef int16_t error
+    if request.acks < -1 or request.acks > 1:
+        return INVALID_REQUIRED_ACKS
+    if p == NULL:
+        return UNKNOWN_TOPIC_ID if request.version >= 13 and topic == NULL else UNKNOWN_TOPIC_OR_PARTITION
+    if topic.internal:
+        part.reason = b"Clients may not produce to an internal topic."
+        return INVALID_TOPIC_EXCEPTION
+    if p.log == NULL:
+        return KAFKA_STORAGE_ERROR
+    if not p.is_leader:
+        return NOT_LEADER_OR_FOLLOWER
+    part.log_start_offset = load_i64(&p.log.log_start_offset)
+    if request.acks == -1 and p.in_sync_replicas < p.min_insync_replicas:
+        return NOT_ENOUGH_REPLICAS
+    if n < 0:
+        part.reason = b"A produce request must carry exactly one record batch for each partition."
+        return INVALID_RECORD
+    rules.max_message_bytes = p.log.config.max_message_bytes
+    rules.key_required = p.log.config.compacted
+    rules.log_append_time = p.log.config.log_append_time
+    rules.timestamp_before_max_ms = p.log.config.timestamp_before_max_ms
+    rules.timestamp_after_max_ms = p.log.config.timestamp_after_max_ms
+    error = batch_validate(data, n, &rules, r.wall_ms, &part.entry.info, &part.reason, &part.record_errors)
+    if error != 0:
+        bump_i64(&p.failed_produces, 1)
+        record_errors_hold(r, part)
+        return error
+    if part.entry.info.attributes & ATTR_TRANSACTIONAL:
+        part.reason = b"This broker does not support transactions yet; produce without a transactional id."
+        return INVALID_TXN_STATE
+    if (part.entry.info.attributes & ATTR_COMPRESSION_MASK) == CODEC_ZSTD and request.version < ZSTD_PRODUCE_VERSION:
+        part.reason = b"Produce requests before version 7 cannot use zstd; upgrade the client or use another codec."
+        return UNSUPPORTED_COMPRESSION_TYPE
+    if part.entry.info.attributes & ATTR_COMPRESSION_MASK and not framing_ok(
+            part.entry.info.attributes & ATTR_COMPRESSION_MASK, data + BATCH_HEADER_BYTES, n - BATCH_HEADER_BYTES):
+        part.reason = b"The compressed records do not have the format of the batch's compression codec."
+        return INVALID_RECORD
+    batch_correct(data, n, &part.entry.info)
+    part.entry.data = data
+    part.partition = p
+    partition_retain(p)
+    if slow_needed(p, &part.entry.info, r.wall_ms):
+        if not enlist(r, request) or not slow_send(r, part, data, n):
+            partition_release(p)
+            part.partition = NULL
+            return REQUEST_TIMED_OUT
+        return 0
+    return 0 if enqueue(r, p, part) else REQUEST_TIMED_OUT
+
+
+cdef bint enqueue(Reactor *r, Partition *p, ProducePart *part) noexcept nogil:
+    """Adds a checked batch to its partition's list for this pass; False when memory ran out."""
+    cdef PendingList *pending = &p.pending[r.index]
+    cdef Partition **grown
+    if pending.count == 0:
+        if r.dirty_count == r.dirty_capacity:
+            grown = <Partition **>realloc(r.dirty, (r.dirty_capacity * 2 + 64) * sizeof(Partition *))
+            if grown == NULL:
+                return False
+            r.dirty = grown
+            r.dirty_capacity = r.dirty_capacity * 2 + 64
+        r.dirty[r.dirty_count] = p
+        r.dirty_count += 1
+        pending.head = part
+    else:
+        pending.tail.next = part
+    part.next = NULL
+    pending.tail = part
+    pending.count += 1
+    r.pending_bytes += part.entry.info.size_bytes
+    return True
+
+# ---------------------------------------------------------------- append
+
+
+cdef void produce_flush(Reactor *r) noexcept nogil:
+    """Writes all batches gathered in this pass, one log_append per partition, and answers finished requests."""
+    cdef int32_t i
+    for i in range(r.dirty_count):
+        flush_partition(r, r.dirty[i])
+    r.dirty_count = 0
+    r.pending_bytes = 0
+    if r.commits != NULL:
+        commit_kick(r)
+        release_commits(r)
+
+
+cdef bint entries_reserve(Reactor *r, int32_t n) noexcept nogil:
+    cdef AppendEntry **grown
+    if n > r.entries_capacity:
+        grown = <AppendEntry **>realloc(r.entries, n * 2 * sizeof(AppendEntry *))
+        if grown == NULL:
+            return False
+        r.entries = grown
+        r.entries_capacity = n * 2
+    return True
+
+
+cdef void flush_partition(Reactor *r, Partition *p) noexcept nogil:
+    cdef PendingList *pending = &p.pending[r.index]
+    cdef ProducePart *part = pending.head
+    cdef ProducePart *following
+    cdef int32_t n = 0
+    cdef Wal *wal = p.log.wal
+    cdef int64_t before = load_i64(&p.log.appended_bytes)
+    if not entries_reserve(r, pending.count):
+        while part != NULL:                              # out of memory: nothing is written, and the error is retriable
+            following = part.next
+            part.error = REQUEST_TIMED_OUT
+            answer_or_wait(r, p, part)
+            part = following
+        pending[0] = PendingList(NULL, NULL, 0)
+        return
+    while part != NULL:
+        r.entries[n] = &part.entry
+        n += 1
+        part = part.next
+    log_append(p.log, r.entries, n, p.leader_epoch, r.wall_ms)
+    if wal != NULL and await_commit(r, p, wal, n, load_i64(&p.log.appended_bytes) - before):
+        return
+    if not p.replicated:
+        log_advance_high_watermark(p.log, load_i64(&p.log.log_end_offset))
+    part = pending.head
+    pending[0] = PendingList(NULL, NULL, 0)
+    while part != NULL:
+        following = part.next
+        part.error = part.entry.error
+        answer_or_wait(r, p, part)
+        part = following
+    partition_advanced(p, load_i64(&p.log.appended_bytes) - before, r)
+
+
+cdef bint await_commit(Reactor *r, Partition *p, Wal *wal, int32_t n, int64_t bytes) noexcept nogil:
+    """Delays the work after an append until the write-ahead log is durable; False when it need not wait."""
+    cdef PendingList *pending = &p.pending[r.index]
+    cdef ProducePart *part = pending.head
+    cdef ProducePart *following
+    cdef CommitQueue *queue
+    cdef int64_t frame = 0, end_offset = 0
+    cdef int32_t i
+    for i in range(n):
+        if r.entries[i].error == 0:
+            frame = max(frame, r.entries[i].wal_frame)
+            end_offset = max(end_offset, r.entries[i].base_offset + r.entries[i].info.last_offset_delta + 1)
+    if frame == 0:                                       # all batches were refused, or the append synced them
+        log_durable_to(p.log, end_offset, not p.replicated)
+        return False
+    pending[0] = PendingList(NULL, NULL, 0)
+    queue = commit_queue(r, wal)
+    if queue != NULL and commit_push(queue, frame, p, end_offset, bytes, NULL):
+        partition_retain(p)
+    while part != NULL:
+        following = part.next
+        part.next = NULL
+        part.error = part.entry.error
+        if part.owned != NULL:
+            slow_free(part)
+        if part.error == 0 and part.request.acks != 0:
+            if queue != NULL and enlist(r, part.request) and commit_push(queue, frame, NULL, 0, 0, part):
+                part = following
+                continue
+            part.error = REQUEST_TIMED_OUT               # the batch may still become durable, but is never acknowledged
+        answer_or_wait(r, p, part)
+        part = following
+    return True
+
+
+cdef void release_commits(Reactor *r) noexcept nogil:
+    """Moves durable ends and answers requests whose frames are durable."""
+    cdef CommitQueue *queue = r.commits
+    cdef CommitItem item
+    cdef Partition *p
+    cdef bint failed = False
+    while queue != NULL:
+        while commit_pop(r, queue, &item, &failed):
+            if item.part != NULL:
+                p = item.part.partition
+                if failed:
+                    item.part.error = KAFKA_STORAGE_ERROR
+                elif load_i32(&p.deleted):
+                    item.part.error = UNKNOWN_TOPIC_OR_PARTITION
+                answer_or_wait(r, p, item.part)
+                continue
+            p = item.partition
+            if not failed:
+                log_durable_to(p.log, item.end_offset, not p.replicated)
+                partition_advanced(p, item.bytes, r)
+            partition_release(p)
+        queue = queue.next
+
+# ---------------------------------------------------------------- resume
+
+
+cdef void produce_acknowledged(Reactor *r, ProducePart *part) noexcept nogil:
+    """MAIL_ACK: the high watermark has passed the batch, or its partition was deleted."""
+    if load_i32(&part.partition.deleted):
+        part.error = UNKNOWN_TOPIC_OR_PARTITION
+    part_done(r, part)
+
+
+cdef void produce_slow_batch_done(Reactor *r, ProducePart *part) noexcept nogil:
+    """MAIL_SLOW_BATCH: the control thread has set part.error and its message, or part.owned and part.entry."""
+    cdef Partition *p = part.partition
+    add_i32(&p.slow_batches, -1)
+    if part.error == 0 and load_i32(&p.deleted):
+        part.error = UNKNOWN_TOPIC_OR_PARTITION
+    if part.error == 0 and enqueue(r, p, part):
+        return
+    if part.error == 0:
+        part.error = REQUEST_TIMED_OUT
+    slow_free(part)
+    bump_i64(&p.failed_produces, 1)
+    record_errors_hold(r, part)
+    part_done(r, part)
+
+
+cdef void produce_timed_out(Reactor *r, void *found) noexcept nogil:
+    """timeout.ms has passed: batches that still wait for replicas get REQUEST_TIMED_OUT but stay in the log."""
+    cdef ProduceRequest *request = <ProduceRequest *>found
+    cdef ProducePart *part
+    cdef int32_t i
+    request.remaining += 1                               # keeps the request while its parts are walked
+    for i in range(request.part_count):
+        part = &request.parts[i]
+        if part.partition != NULL and part.listed and ack_waiter_remove(part):
+            part.error = REQUEST_TIMED_OUT
+            part_done(r, part)
+    finish(r, request)
+
+
+cdef void produce_abandon(Reactor *r) noexcept nogil:
+    """Frees requests that still wait after the thread has ended. They stay unanswered; their batches may be in the log."""
+    cdef ProduceRequest *request
+    cdef ProducePart *part
+    cdef int32_t k, i
+    for k in range(r.produces.used):
+        request = <ProduceRequest *>r.produces.items[k]
+        if request == NULL:
+            continue
+        for i in range(request.part_count):
+            part = &request.parts[i]
+            if part.partition != NULL:
+                ack_waiter_remove(part)
+                partition_release(part.partition)
+            free(part.owned)
+            free(part.record_errors)
+        id_remove(&r.produces, request.id)
+        free(request)
+
+# ---------------------------------------------------------------- answer
+
+
+cdef void answer_or_wait(Reactor *r, Partition *p, ProducePart *part) noexcept nogil:
+    """Sets the result of a batch that is in the log or refused, or makes it wait for the high watermark."""
+    part.next = NULL
+    if part.owned != NULL:
+        slow_free(part)
+    if part.error != 0:
+        bump_i64(&p.failed_produces, 1)
+    else:
+        part.log_start_offset = load_i64(&p.log.log_start_offset)
+        if part.request.acks == -1:
+            part.required_offset = part.entry.base_offset + part.entry.info.last_offset_delta + 1
+            if load_i64(&p.log.high_watermark) < part.required_offset and ack_waiter_add(part):
+                arm_timeout(r, part.request)
+                return
+    part_done(r, part)
+
+
+cdef bint enlist(Reactor *r, ProduceRequest *request) noexcept nogil:
+    """Registers a request that outlives the pass for its timer and produce_abandon; False when memory ran out."""
+    if request.id < 0:
+        request.id = id_add(&r.produces, request)
+    return request.id >= 0
+
+
+cdef void arm_timeout(Reactor *r, ProduceRequest *request) noexcept nogil:
+    if not request.timed and enlist(r, request):
+        timers_sweep(r)
+        request.timed = timer_add(&r.timers, r.now_ms + (request.timeout_ms if request.timeout_ms > 0 else 0),
+                                  -request.id)
+
+
+cdef void part_done(Reactor *r, ProducePart *part) noexcept nogil:
+    if part.partition != NULL:
+        partition_release(part.partition)
+        part.partition = NULL
+    finish(r, part.request)
+
+
+cdef void finish(Reactor *r, ProduceRequest *request) noexcept nogil:
+    """Call it when one part (or the parser) is done; the last call answers and frees the request."""
+    cdef Connection *c
+    cdef int32_t i
+    cdef int failed = 0
+    request.remaining -= 1
+    if request.remaining > 0:
+        return
+    if request.id >= 0:
+        id_remove(&r.produces, request.id)
+    for i in range(request.part_count):
+        if request.parts[i].error != 0:
+            failed = 1
+    count_request(&r.produce, request.started_ns, failed)
+    c = connection_find(r, request.connection_id)
+    if c != NULL and request.acks == 0:
+        if failed:                                       # the only way to signal an error to a client that expects no reply
+            connection_end(c, request.slot, b"produce-failed", b"a batch sent with acks=0 was refused")
+        else:
+            connection_answer(c, request.slot, NULL)
+    elif c != NULL:
+        r.scratch.size = 0
+        produce_encode(&r.scratch, request)
+        if r.scratch.failed:
+            r.scratch.failed = False
+            connection_condemn(c)
+        else:
+            connection_answer_bytes(c, request.slot, r.scratch.data, r.scratch.size)
+    if failed:
+        record_errors_free(request)
+    free(request)

@@ -1,0 +1,8 @@
+"""Runs a reactor's loop: epoll, frames, mail, timers."""
+from bowstring._native.server.types cimport Plane, Reactor
+
+cdef bint reactor_init(Reactor *r, Plane *plane, int index) noexcept nogil
+cdef bint reactor_start(Reactor *r) noexcept nogil
+cdef void reactor_stop(Reactor *r) noexcept nogil
+cdef void reactor_close_connections(Reactor *r) noexcept nogil
+cdef void reactor_free(Reactor *r) noexcept nogil

@@ -1,0 +1,533 @@
+"""Runs a reactor's loop: epoll, frames, mail, timers.
+
+One pass: receive from every ready socket, cut frames, handle them; write the batches gathered; answer the
+fetches that were waiting for them; send replies; fit buffers. The table lock is held through a pass and
+never while sleeping.
+"""
+from libc.errno cimport EAGAIN, ECONNABORTED, EINTR, EMFILE, ENFILE, errno
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdio cimport snprintf
+from libc.stdlib cimport free
+from libc.string cimport memset
+from posix.unistd cimport close, read
+from bowstring._native.base.atomics cimport bump_i64
+from bowstring._native.base.clock cimport monotonic_ms, wall_clock_ms
+from bowstring._native.server.commit_queue cimport commit_await_room, commits_free, commits_waiting
+from bowstring._native.server.connection cimport (
+    buffer_pool_free, chunks_free, connection_answer, connection_borrow_buffer, connection_close, connection_condemn,
+    connection_find, connection_full, connection_open, connection_send, connection_fit_buffer, connection_stall,
+    connection_touch, connection_watch)
+from bowstring._native.server.control_queue cimport plane_event
+from bowstring._native.server.fetch cimport fetch_connection_closed, fetch_serve_ready, fetch_timed_out, fetch_woken
+from bowstring._native.server.fetch_session cimport session_remove
+from bowstring._native.server.request_dispatch cimport cut_frames
+from bowstring._native.server.id_table cimport id_find
+from bowstring._native.server.mailbox cimport post, wake
+from bowstring._native.server.pacing cimport pacer_gather, pacer_init, pacer_received
+from bowstring._native.server.types cimport (
+    FLUSH_BYTES, MAIL_ACK, MAIL_CLOSE, MAIL_CONNECTION, MAIL_REPLY, MAIL_SLOW_BATCH, MAIL_STOP, MAIL_WAKE_FETCH,
+    SESSION_BUCKETS, STALL_CONTROL, STALL_NONE, STALL_WAL, Chunk, Connection, FetchRequest, Mail, Plane,
+    ProducePart, Reactor, Stall, Timer)
+from bowstring._native.server.produce cimport (
+    produce_abandon, produce_acknowledged, produce_flush, produce_slow_batch_done, produce_timed_out)
+from bowstring._native.base.pthread cimport (
+    pthread_join, pthread_mutex_destroy, pthread_mutex_init, pthread_mutex_lock, pthread_mutex_unlock,
+    pthread_rwlock_rdlock, pthread_rwlock_unlock)
+from bowstring._native.server.slow_batches cimport slow_connection_closed, slow_resume
+from bowstring._native.base.threads cimport ask_short_slice, start_thread
+from bowstring._native.server.timers cimport timer_pop
+from bowstring._native.wal.types cimport Wal
+from bowstring._native.base.wire cimport writer_free
+
+cdef extern from *:
+    """
+    #include <pthread.h>
+    #include <sys/epoll.h>
+    #include <sys/eventfd.h>
+    #include <sys/socket.h>
+
+    static int epoll_add(int epoll_fd, int fd, void *item) {
+        struct epoll_event e;
+        e.events = EPOLLIN;
+        e.data.ptr = item;
+        return epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &e);
+    }
+    static void epoll_remove(int epoll_fd, int fd) { epoll_ctl(epoll_fd, EPOLL_CTL_DEL, fd, NULL); }
+    static int accept_connection(int fd) { return accept4(fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC); }
+    static int new_eventfd(void) { return eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC); }
+    static int new_epoll(void) { return epoll_create1(EPOLL_CLOEXEC); }
+    """
+    cdef union epoll_data_t:
+        void *ptr
+    cdef struct epoll_event:
+        uint32_t events
+        epoll_data_t data
+    int epoll_wait(int epoll_fd, epoll_event *events, int n, int timeout_ms) nogil
+    int epoll_add(int epoll_fd, int fd, void *item) nogil
+    uint32_t EPOLLIN, EPOLLOUT, EPOLLERR, EPOLLHUP
+    void epoll_remove(int epoll_fd, int fd) nogil
+    int accept_connection(int fd) nogil
+    int new_eventfd() nogil
+    int new_epoll() nogil
+    ssize_t recv(int fd, void *data, size_t n, int flags) nogil
+
+cdef enum:
+    EVENTS = 256
+    LISTENER_TAG = 1                # epoll's data of a listener is (index << 1) | 1, of the mailbox NULL
+    EXACT_MIN_BYTES = 32768         # the rest of a frame of this size is received without later bytes
+    IDLE_CHECK_MAX_MS = 10000
+    ACCEPT_REST_MS = 100
+    SCRATCH_KEEP_BYTES = 1 << 20
+
+# ---------------------------------------------------------------- receiving
+
+
+cdef void receive(Reactor *r, Connection *c) noexcept nogil:
+    """Calls recv() once: up to the end of the buffer, or only the rest of a large frame."""
+    cdef int64_t room, have, need
+    cdef ssize_t n
+    cdef const uint8_t *at
+    if not connection_borrow_buffer(c):
+        connection_condemn(c)
+        return
+    connection_touch(c)
+    room = c.capacity - c.end
+    have = c.end - c.start
+    if have >= 4:
+        at = c.buffer + c.start
+        need = 4 + ((<int64_t>at[0] << 24) | (at[1] << 16) | (at[2] << 8) | at[3]) - have
+        if EXACT_MIN_BYTES <= need < room:
+            room = need
+    n = recv(c.fd, c.buffer + c.end, room, 0)
+    if n <= 0:
+        if n == 0 or (errno != EAGAIN and errno != EINTR):
+            c.closing = True
+        return
+    c.end += n
+    c.last_active_ms = r.now_ms
+    bump_i64(&r.received_bytes, n)
+    pacer_received(&r.pacer, c.fd, n)
+    cut_frames(r, c)
+
+
+# ---------------------------------------------------------------- accepting
+
+
+cdef void accept_all(Reactor *r, int32_t listener) noexcept nogil:
+    """Reactor 0 accepts connections and assigns them to the reactors in turn."""
+    cdef Plane *plane = r.plane
+    cdef Reactor *to
+    cdef int fd
+    while True:
+        fd = accept_connection(plane.listeners[listener])
+        if fd < 0:
+            if errno == EMFILE or errno == ENFILE:
+                out_of_files(plane)
+                if not shed(plane.listeners[listener]):
+                    rest_listeners(r)
+            elif errno != EAGAIN and errno != EINTR and errno != ECONNABORTED:
+                rest_listeners(r)
+            return
+        if fd > plane.connection_fd_max:
+            out_of_files(plane)
+            close(fd)
+            continue
+        to = &plane.reactors[plane.next_reactor]
+        plane.next_reactor = (plane.next_reactor + 1) % plane.reactor_count
+        if to == r:
+            connection_open(r, fd, listener)
+        elif not post(&to.mailbox, MAIL_CONNECTION, fd, listener, NULL):
+            close(fd)
+
+
+cdef void out_of_files(Plane *plane) noexcept nogil:
+    plane_event(plane, 2, b"out-of-files", b"no file descriptor left for a new connection; raise ulimit -n")
+
+
+cdef void rest_listeners(Reactor *r) noexcept nogil:
+    """Pauses accepting after an error that would repeat at once: epoll would report it again and again."""
+    cdef int32_t i
+    for i in range(r.plane.listener_count):
+        epoll_remove(r.epoll_fd, r.plane.listeners[i])
+    r.accept_again_ms = r.now_ms + ACCEPT_REST_MS
+
+
+cdef bint watch_listeners(Reactor *r) noexcept nogil:
+    cdef int32_t i
+    r.accept_again_ms = 0
+    for i in range(r.plane.listener_count):
+        if epoll_add(r.epoll_fd, r.plane.listeners[i], <void *>(<uint64_t>i << 1 | LISTENER_TAG)) != 0:
+            return False
+    return True
+
+
+cdef extern from *:
+    """
+    #include <fcntl.h>
+    #include <sys/resource.h>
+    #include <unistd.h>
+    /* When descriptors run out: frees a spare one to accept and close the connection, so that the client does not wait.
+       All planes of the process share it, so it is exchanged atomically. */
+    static int spare_fd = -1;
+    static void keep_spare(void) {
+        int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+        int none = -1;
+        if (fd >= 0 && !__atomic_compare_exchange_n(&spare_fd, &none, fd, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+            close(fd);
+    }
+    static int shed(int listener) {
+        int spare = __atomic_exchange_n(&spare_fd, -1, __ATOMIC_ACQ_REL);
+        int fd;
+        if (spare >= 0)
+            close(spare);
+        fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+        if (fd >= 0)
+            close(fd);
+        keep_spare();
+        return fd >= 0;
+    }
+    /* The kernel assigns the lowest free descriptor, so a connection's descriptor shows how many are in use. An eighth of
+       the process's limit is reserved for logs: without a descriptor, an append takes its log out of service. */
+    static int largest_connection_fd(void) {
+        struct rlimit limit;
+        if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur > 0x7FFFFFFF)
+            return 0x7FFFFFFF;
+        return (int)(limit.rlim_cur - limit.rlim_cur / 8);
+    }
+    """
+    bint shed(int listener) nogil
+    void keep_spare() nogil
+    int largest_connection_fd() nogil
+
+# ---------------------------------------------------------------- mail and timers
+
+
+cdef void handle_mail(Reactor *r, Mail *mail) noexcept nogil:
+    cdef Connection *c
+    if mail.kind == MAIL_CONNECTION:
+        connection_open(r, <int>mail.a, <int32_t>mail.b)
+    elif mail.kind == MAIL_REPLY:
+        c = connection_find(r, mail.a)
+        if c == NULL:
+            chunks_free(<Chunk *>mail.data)
+        elif mail.data == NULL:
+            connection_condemn(c)
+        else:
+            c.controls -= 1
+            connection_answer(c, mail.b, <Chunk *>mail.data)
+    elif mail.kind == MAIL_CLOSE:
+        c = connection_find(r, mail.a)
+        if c != NULL:
+            connection_condemn(c)
+    elif mail.kind == MAIL_WAKE_FETCH:
+        fetch_woken(r, mail.a, mail.b)
+    elif mail.kind == MAIL_ACK:
+        produce_acknowledged(r, <ProducePart *>mail.data)
+    elif mail.kind == MAIL_SLOW_BATCH:
+        produce_slow_batch_done(r, <ProducePart *>mail.data)
+    elif mail.kind == MAIL_STOP:
+        r.running = False
+
+
+cdef void open_mailbox(Reactor *r) noexcept nogil:
+    cdef uint64_t count
+    cdef Mail *mails
+    cdef int32_t n, i
+    read(r.mailbox.event_fd, &count, 8)
+    pthread_mutex_lock(&r.mailbox.lock)
+    mails = r.mailbox.mails
+    n = r.mailbox.count
+    r.mailbox.mails = NULL
+    r.mailbox.count = r.mailbox.capacity = 0
+    pthread_mutex_unlock(&r.mailbox.lock)
+    for i in range(n):
+        handle_mail(r, &mails[i])
+    free(mails)
+
+
+cdef void run_timers(Reactor *r) noexcept nogil:
+    cdef Timer timer
+    cdef void *found
+    while r.timers.count > 0 and r.timers.items[0].due_ms <= r.now_ms:
+        timer = timer_pop(&r.timers)
+        if timer.id > 0:
+            found = id_find(&r.fetches, timer.id)
+            if found != NULL:
+                fetch_timed_out(r, <FetchRequest *>found)
+        else:
+            found = id_find(&r.produces, -timer.id)
+            if found != NULL:
+                produce_timed_out(r, found)
+
+
+cdef void close_idle(Reactor *r) noexcept nogil:
+    """connections.max.idle.ms: closes connections without requests in flight and without traffic."""
+    cdef int32_t i
+    cdef Connection *c
+    for i in range(r.connections.used):
+        c = <Connection *>r.connections.items[i]
+        if (c != NULL and r.now_ms - c.last_active_ms > r.plane.connections_max_idle_ms
+                and c.head_slot == c.tail_slot and not c.parked and not c.stalled):
+            connection_condemn(c)
+    r.idle_check_due_ms = r.now_ms + idle_check_ms(r)
+
+
+cdef int64_t idle_check_ms(const Reactor *r) noexcept nogil:
+    """How often to check: a connection closes at most a tenth of its idle time late."""
+    cdef int64_t tenth = r.plane.connections_max_idle_ms // 10 + 1
+    return tenth if tenth < IDLE_CHECK_MAX_MS else IDLE_CHECK_MAX_MS
+
+
+cdef int sleep_ms(Reactor *r) noexcept nogil:
+    """Time until the next timer; -1 (forever) when only sockets can wake the reactor."""
+    cdef int64_t due = -1
+    if r.timers.count > 0:
+        due = r.timers.items[0].due_ms
+    if r.connections_open > 0 and r.plane.connections_max_idle_ms > 0:
+        if r.idle_check_due_ms < r.now_ms:
+            r.idle_check_due_ms = r.now_ms + idle_check_ms(r)
+        if due < 0 or r.idle_check_due_ms < due:
+            due = r.idle_check_due_ms
+    if r.accept_again_ms > 0 and (due < 0 or r.accept_again_ms < due):
+        due = r.accept_again_ms
+    if due < 0:
+        return -1
+    due -= r.now_ms
+    return <int>(due if due > 0 else 0)
+
+# ---------------------------------------------------------------- the loop
+
+
+cdef void flush_pass(Reactor *r, bint last) noexcept nogil:
+    """Writes batches, answers requests and sends replies; then buffers may move. Connections are closed only at the end of
+    the pass (`last`): until then unhandled events may point to them."""
+    cdef int32_t i, kept = 0
+    cdef Connection *c
+    produce_flush(r)
+    fetch_serve_ready(r)
+    for i in range(r.to_flush_count - 1, -1, -1):        # readers get records before their writers get acknowledgements
+        c = r.to_flush[i]
+        c.in_flush_list = False
+        connection_send(c)
+    r.to_flush_count = 0
+    for i in range(r.touched_count):
+        c = r.touched[i]
+        if not c.closing:
+            connection_fit_buffer(c)
+            connection_watch(c)
+        if not c.closing:
+            c.touched = False
+        elif last:
+            fetch_connection_closed(c)
+            slow_connection_closed(c)
+            connection_close(c)
+        else:
+            r.touched[kept] = c
+            kept += 1
+    r.touched_count = kept
+
+
+cdef bint holds_up(const Connection *c, Stall why) noexcept nogil:
+    """Whether the connection's own reason for stalling remains."""
+    return c.controls > 0 if why == STALL_CONTROL else connection_full(c)
+
+
+cdef void look_again(Reactor *r) noexcept nogil:
+    """Continues connections at the end of a pass that the sent replies have unstalled, because epoll reports no event
+    for them."""
+    cdef int32_t i
+    for i in range(r.stalled_count):
+        if r.stalled[i].stalled != STALL_WAL and not holds_up(r.stalled[i], <Stall>r.stalled[i].stalled):
+            wake(r.mailbox.event_fd)
+            return
+
+
+cdef void resume_stalled(Reactor *r) noexcept nogil:
+    """Retries the requests of stalled connections, the longest stalled first. Those that must still wait stay on the
+    list, which is rebuilt in place."""
+    cdef int32_t i, n = r.stalled_count
+    cdef Connection *c
+    cdef Wal *wal
+    cdef Stall why
+    r.stalled_count = 0
+    for i in range(n):
+        c = r.stalled[i]
+        why = <Stall>c.stalled
+        wal = c.stalled_on
+        r.stalled_on_wals -= why == STALL_WAL
+        c.stalled = STALL_NONE
+        c.stalled_on = NULL
+        if commit_await_room(r, wal) if why == STALL_WAL else holds_up(c, why):
+            connection_stall(c, why, wal)
+        elif not c.closing:
+            connection_touch(c)
+            cut_frames(r, c)
+            if r.pending_bytes >= FLUSH_BYTES:
+                flush_pass(r, False)
+
+
+cdef void resume_parked(Reactor *r) noexcept nogil:
+    """Continues connections whose requests waited for room (slow_batches.pxd)."""
+    cdef Connection *c = slow_resume(r)
+    while c != NULL:
+        connection_touch(c)
+        cut_frames(r, c)
+        c = slow_resume(r)
+
+
+cdef void one_pass(Reactor *r, epoll_event *events, int n) noexcept nogil:
+    cdef int i
+    cdef uint64_t tag
+    cdef Connection *c
+    cdef bint mail = False
+    for i in range(n):
+        tag = <uint64_t>events[i].data.ptr
+        if tag == 0:
+            mail = True
+        elif tag & LISTENER_TAG:
+            accept_all(r, <int32_t>(tag >> 1))
+        else:
+            c = <Connection *>events[i].data.ptr
+            if events[i].events & EPOLLOUT:
+                connection_send(c)
+            if events[i].events & EPOLLIN:
+                receive(r, c)
+            elif events[i].events & (EPOLLERR | EPOLLHUP):
+                connection_condemn(c)
+            if r.pending_bytes >= FLUSH_BYTES:
+                flush_pass(r, False)
+    if mail:
+        open_mailbox(r)
+    if r.stalled_count > 0:
+        resume_stalled(r)
+    run_timers(r)
+    if r.parked_count > 0:
+        resume_parked(r)
+    if r.idle_check_due_ms > 0 and r.now_ms >= r.idle_check_due_ms:
+        close_idle(r)
+    if r.accept_again_ms > 0 and r.now_ms >= r.accept_again_ms and not watch_listeners(r):
+        rest_listeners(r)
+    flush_pass(r, True)
+    if r.stalled_count > r.stalled_on_wals:
+        look_again(r)
+    if r.scratch.capacity > SCRATCH_KEEP_BYTES:
+        writer_free(&r.scratch)                          # do not keep the memory of one huge reply
+
+
+cdef void *run(void *argument) noexcept nogil:
+    cdef Reactor *r = <Reactor *>argument
+    cdef epoll_event events[EVENTS]
+    cdef int n
+    ask_short_slice()
+    while r.running:
+        r.now_ms = monotonic_ms()
+        n = epoll_wait(r.epoll_fd, events, EVENTS, sleep_ms(r))
+        if n < 0:
+            n = 0
+        pthread_rwlock_rdlock(&r.plane.table_lock)
+        r.now_ms = monotonic_ms()
+        r.wall_ms = wall_clock_ms()
+        one_pass(r, events, n)
+        pthread_rwlock_unlock(&r.plane.table_lock)
+        pacer_gather(&r.pacer, FLUSH_BYTES,
+                     r.mailbox.event_fd if commits_waiting(r) or r.stalled_on_wals > 0 else -1)
+    return NULL
+
+# ---------------------------------------------------------------- life
+
+
+cdef bint reactor_init(Reactor *r, Plane *plane, int index) noexcept nogil:
+    """Initializes a reactor. False, with errno set, when the kernel refuses a file descriptor."""
+    memset(r, 0, sizeof(Reactor))
+    r.plane = plane
+    r.index = index
+    r.now_ms = monotonic_ms()
+    r.wall_ms = wall_clock_ms()
+    r.session_seed = <uint32_t>(r.wall_ms * 2654435761u) ^ <uint32_t>index
+    pthread_mutex_init(&r.mailbox.lock, NULL)
+    pacer_init(&r.pacer)
+    keep_spare()
+    r.epoll_fd = new_epoll()
+    r.mailbox.event_fd = new_eventfd()
+    if r.epoll_fd < 0 or r.mailbox.event_fd < 0:
+        return False
+    return epoll_add(r.epoll_fd, r.mailbox.event_fd, NULL) == 0
+
+
+cdef bint reactor_start(Reactor *r) noexcept nogil:
+    cdef char name[16]
+    if r.index == 0:
+        r.plane.connection_fd_max = largest_connection_fd()
+        if not watch_listeners(r):
+            return False
+    r.running = True
+    snprintf(name, sizeof(name), b"reactor-%d", r.index)
+    if start_thread(&r.thread, run, r, name) != 0:
+        r.running = False
+        return False
+    return True
+
+
+cdef void reactor_stop(Reactor *r) noexcept nogil:
+    """Ends the loop after the current pass and waits for the thread."""
+    if r.thread != 0:
+        post(&r.mailbox, MAIL_STOP, 0, 0, NULL)
+        pthread_join(r.thread, NULL)
+        r.thread = 0
+
+
+cdef void reactor_close_connections(Reactor *r) noexcept nogil:
+    """Closes all connections after the thread has ended, so that clients notice at once."""
+    cdef int32_t i
+    cdef Connection *c
+    for i in range(r.connections.used):
+        c = <Connection *>r.connections.items[i]
+        if c != NULL:
+            fetch_connection_closed(c)
+            slow_connection_closed(c)
+            connection_close(c)
+
+
+cdef void drop_mails(Reactor *r) noexcept nogil:
+    """Frees mail that arrived too late."""
+    cdef int32_t i
+    for i in range(r.mailbox.count):
+        if r.mailbox.mails[i].kind == MAIL_REPLY:
+            chunks_free(<Chunk *>r.mailbox.mails[i].data)
+        elif r.mailbox.mails[i].kind == MAIL_CONNECTION:
+            close(<int>r.mailbox.mails[i].a)
+    free(r.mailbox.mails)
+
+
+cdef void reactor_free(Reactor *r) noexcept nogil:
+    """Frees everything after the thread has ended."""
+    cdef int32_t i
+    reactor_close_connections(r)
+    produce_abandon(r)
+    drop_mails(r)
+    if r.sessions != NULL:
+        for i in range(SESSION_BUCKETS):
+            while r.sessions[i] != NULL:
+                session_remove(r, r.sessions[i])
+        free(r.sessions)
+    buffer_pool_free(r)
+    close(r.epoll_fd)
+    close(r.mailbox.event_fd)
+    pthread_mutex_destroy(&r.mailbox.lock)
+    commits_free(r)
+    free(r.connections.items)
+    free(r.connections.generations)
+    free(r.connections.free)
+    free(r.fetches.items)
+    free(r.fetches.generations)
+    free(r.fetches.free)
+    free(r.produces.items)
+    free(r.produces.generations)
+    free(r.produces.free)
+    free(r.timers.items)
+    free(r.dirty)
+    free(r.entries)
+    free(r.touched)
+    free(r.to_flush)
+    free(r.stalled)
+    writer_free(&r.scratch)

@@ -1,0 +1,138 @@
+"""Cuts frames out of a receive buffer and calls the handler of each frame's API key."""
+from libc.stdint cimport int64_t, uint8_t, uint32_t
+from libc.stdio cimport snprintf
+from bowstring._native.server.commit_queue cimport commit_await_room
+from bowstring._native.server.connection cimport (
+    connection_condemn, connection_end, connection_full, connection_hold, connection_open_slot, connection_stall)
+from bowstring._native.server.control_queue cimport control_send_request
+from bowstring._native.server.fetch cimport fetch_receive
+from bowstring._native.server.types cimport (
+    Connection, LARGE_BODY_BYTES, MAX_API_KEY, Plane, Reactor, RequestHeader, STALL_CONTROL,
+    STALL_UNANSWERED, STALL_WAL)
+from bowstring._native.server.produce cimport produce_blocked, produce_receive
+from bowstring._native.server.slow_batches cimport slow_cost, slow_parks_for, slow_give_back, slow_waits
+from bowstring._native.wal.types cimport Wal
+from bowstring._native.base.wire cimport Reader, read_i16, read_i32, read_string, skip_tags
+
+cdef enum:
+    API_PRODUCE = 0
+    API_FETCH = 1
+    API_API_VERSIONS = 18
+    FRAME_MIN_BYTES = 10            # the shortest request header
+
+
+cdef void refuse_size(Connection *c, int64_t size) noexcept nogil:
+    cdef char text[120]
+    cdef uint32_t top = <uint32_t>size >> 8
+    if top >> 8 == 0x1603 or top == 0x160301 or top == 0x160303:
+        connection_end(c, -1, b"tls-on-plaintext",
+                       b"a client started TLS on a PLAINTEXT listener; set security.protocol=PLAINTEXT in the client")
+        return
+    snprintf(text, sizeof(text), b"a frame of %lld bytes; 10 to socket.request.max.bytes=%lld are allowed",
+             <long long>size, <long long>c.reactor.plane.request_max_bytes)
+    connection_end(c, -1, b"bad-frame-size", text)
+
+
+cdef void refuse(Connection *c, int64_t slot, const char *what, int api_key, int api_version) noexcept nogil:
+    cdef char text[120]
+    snprintf(text, sizeof(text), b"%s (api key %d, version %d)", what, api_key, api_version)
+    connection_end(c, slot, b"bad-request", text)
+
+
+cdef bint must_wait(Reactor *r, Connection *c, const RequestHeader *header, const Reader *body) noexcept nogil:
+    """Whether a request must wait for room. If not, r.slow_reserved is the number of bytes counted for it."""
+    cdef Wal *full
+    cdef int64_t size = body.end - body.at
+    if header.api_key == API_FETCH:
+        return False
+    if header.api_key == API_PRODUCE:
+        full = produce_blocked(r, header, body[0])
+        if full != NULL and commit_await_room(r, full):
+            if r.slow_reserved != 0:
+                slow_give_back(r)
+            connection_stall(c, STALL_WAL, full)
+            return True
+        return slow_waits(r, c, header, body)
+    if c.controls > 0:
+        if r.slow_reserved != 0:
+            slow_give_back(r)
+        connection_stall(c, STALL_CONTROL, NULL)
+        return True
+    if r.slow_reserved != 0 or size < LARGE_BODY_BYTES:
+        return False                                     # it has waited, or is small
+    return slow_parks_for(r, c, slow_cost(size))
+
+
+cdef bint handle_frame(Reactor *r, Connection *c, const uint8_t *frame, int64_t size) noexcept nogil:
+    """Parses one request's header and calls its handler. False: the request must wait in the buffer."""
+    cdef Reader body
+    cdef RequestHeader header
+    cdef Plane *plane = r.plane
+    cdef int64_t slot, counted
+    cdef bint offered, ok
+    body.at = frame
+    body.end = frame + size
+    body.bad = False
+    header.api_key = read_i16(&body)
+    header.api_version = read_i16(&body)
+    header.correlation_id = read_i32(&body)
+    header.client_id_length = read_string(&body, False, &header.client_id)
+    if body.bad:
+        refuse(c, -1, b"truncated request header", header.api_key, header.api_version)
+        return True
+    offered = (0 <= header.api_key < MAX_API_KEY and plane.apis[header.api_key].highest >= 0
+               and plane.apis[header.api_key].lowest <= header.api_version <= plane.apis[header.api_key].highest)
+    if offered:
+        if header.api_version >= plane.apis[header.api_key].flexible_from:
+            skip_tags(&body)
+        if body.bad:
+            refuse(c, -1, b"truncated request header", header.api_key, header.api_version)
+            return True
+    elif header.api_key != API_API_VERSIONS:              # a version that is too new is answered in version 0
+        refuse(c, -1, b"API or version not offered", header.api_key, header.api_version)
+        return True
+    if must_wait(r, c, &header, &body):
+        return False
+    counted = r.slow_reserved
+    slot = connection_open_slot(c)
+    if slot < 0:
+        connection_condemn(c)
+    elif header.api_key == API_PRODUCE:
+        ok = produce_receive(r, c, &header, &body)
+        if not ok:
+            refuse(c, slot, b"malformed request, or too many partitions in one", header.api_key, header.api_version)
+    elif header.api_key == API_FETCH:
+        ok = fetch_receive(r, c, &header, &body)
+        if not ok:
+            refuse(c, slot, b"malformed request, or too many partitions in one", header.api_key, header.api_version)
+    elif control_send_request(c, &header, slot, body.at, body.end - body.at, counted):
+        r.slow_reserved -= counted
+        c.controls += 1
+        connection_hold(c, slot, size)
+    else:
+        connection_condemn(c)
+    if r.slow_reserved != 0:
+        slow_give_back(r)
+    return True
+
+
+cdef void cut_frames(Reactor *r, Connection *c) noexcept nogil:
+    """Handles every complete frame in the receive buffer."""
+    cdef Reader head
+    cdef int64_t size
+    while c.end - c.start >= 4 and not c.closing and not c.refusing and not c.parked and not c.stalled:
+        head.at = c.buffer + c.start
+        head.end = head.at + 4
+        head.bad = False
+        size = read_i32(&head)
+        if size < FRAME_MIN_BYTES or size > r.plane.request_max_bytes:
+            refuse_size(c, size)
+            return
+        if c.end - c.start < 4 + size:
+            return
+        if connection_full(c):
+            connection_stall(c, STALL_UNANSWERED, NULL)
+            return
+        if not handle_frame(r, c, c.buffer + c.start + 4, size):    # the frame stays until there is room
+            return
+        c.start += 4 + size

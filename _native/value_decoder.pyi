@@ -1,9 +1,0 @@
-from typing import Any
-
-from bowstring._native.value_column import Description, Finished, Input
-
-def frame_ids(values: Input) -> set[int]: ...
-
-class Decoder:
-    def __init__(self, columns: Description, framed: bool, *rest: Any) -> None: ...
-    def decode(self, values: Input) -> tuple[Finished, list[tuple[int, str]]]: ...

@@ -1,0 +1,9 @@
+from typing import Any, Self
+
+from bowstring._native.values.column import Description, Finished, Input
+
+def frame_ids(values: Input) -> set[int]: ...
+
+class Decoder:
+    def __new__(cls, columns: Description, framed: bool, *rest: Any) -> Self: ...
+    def decode(self, values: Input) -> tuple[Finished, list[tuple[int, str]]]: ...

@@ -1,7 +1,0 @@
-"""The write-ahead log as Python sees it; it owns the struct. See wal.pyx."""
-from bowstring._native.wal_types cimport Wal
-
-cdef class WriteAheadLog:
-    cdef Wal *wal
-    cdef object path
-    cdef readonly object io, io_reason

@@ -1,0 +1,465 @@
+"""Staging and group commit, see group_commit.pxd and types.pxd.
+
+Three kinds of threads run this code: those that append (wal_stage), the write-ahead log's own thread (wal_run), and its
+supply thread (segment_push, wal_spare).
+
+Contents: staging · waking · segments · group commit · life.
+"""
+from libc.errno cimport ESHUTDOWN
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memcpy, memset, strdup
+from posix.stdlib cimport posix_memalign
+from posix.unistd cimport write
+from bowstring._native.base.atomics cimport bump_i64, full_fence, load_i32, load_i64, store_i32, store_i64
+from bowstring._native.base.crc cimport crc32c_update
+from bowstring._native.base.pthread cimport (
+    pthread_cond_destroy, pthread_cond_init, pthread_cond_signal, pthread_cond_wait, pthread_mutex_destroy,
+    pthread_mutex_init, pthread_mutex_lock, pthread_mutex_unlock)
+from bowstring._native.base.threads cimport ask_short_slice
+from bowstring._native.wal.segment_files cimport device_close, device_write, segment_close, segment_drop, write_trailer
+from bowstring._native.wal.types cimport (
+    WAL_BLOCK, WAL_CONTROL, WAL_DEPTH, WAL_FRAME_BYTES, WAL_MAGIC, WAL_PART, WAL_SUPPLY, WAL_WAKES, WalBuffer,
+    WalEntryHeader, WalFrameHeader)
+
+cdef enum:
+    POOL_MAX = 12                   # buffers kept for reuse: allocating fresh pages is slow
+    SEGMENTS_LEAST = 2              # one to write to, and one that a checkpoint frees at the same time
+    CRC_FROM = 8                    # in a frame's header
+
+# ---------------------------------------------------------------- staging
+
+
+cdef int64_t blocks(int64_t size_bytes) noexcept nogil:
+    return (size_bytes + WAL_BLOCK - 1) // WAL_BLOCK * WAL_BLOCK
+
+
+cdef int64_t wal_entry_max_bytes(const Wal *wal) noexcept nogil:
+    return (wal.frame_bytes - <int64_t>sizeof(WalFrameHeader) - <int64_t>sizeof(WalEntryHeader)) & ~<int64_t>7
+
+
+cdef WalBuffer *buffer_take(Wal *wal) noexcept nogil:
+    """Returns an empty frame. Call it under the lock."""
+    cdef WalBuffer *buffer = wal.pool
+    if buffer != NULL:
+        wal.pool = buffer.next
+        wal.pool_count -= 1
+        buffer.next = NULL
+        return buffer
+    buffer = <WalBuffer *>calloc(1, sizeof(WalBuffer))
+    if buffer == NULL:
+        return NULL
+    if posix_memalign(<void **>&buffer.data, WAL_BLOCK, <size_t>wal.frame_bytes) != 0:
+        free(buffer)
+        return NULL
+    return buffer
+
+
+cdef void buffer_give_back(Wal *wal, WalBuffer *buffer) noexcept nogil:
+    if wal.pool_count < POOL_MAX:
+        buffer.next = wal.pool
+        wal.pool = buffer
+        wal.pool_count += 1
+    else:
+        free(buffer.data)
+        free(buffer)
+
+
+cdef void seal(Wal *wal) noexcept nogil:
+    """Closes the open frame: it accepts no more entries."""
+    cdef WalBuffer *buffer = wal.open
+    wal.open = NULL
+    buffer.next = NULL
+    if wal.sealed == NULL:
+        wal.sealed = buffer
+    else:
+        wal.sealed_tail.next = buffer
+    wal.sealed_tail = buffer
+
+
+cdef bint open_frame(Wal *wal, int64_t wanted) noexcept nogil:
+    """Ensures that the open frame has room for `wanted` more bytes. False when memory ran out."""
+    cdef WalBuffer *buffer = wal.open
+    if buffer != NULL and buffer.size_bytes + wanted > wal.frame_bytes:
+        seal(wal)
+        buffer = NULL
+    if buffer == NULL:
+        buffer = buffer_take(wal)
+        if buffer == NULL:
+            return False
+        wal.last_frame += 1
+        buffer.frame = wal.last_frame
+        buffer.size_bytes = sizeof(WalFrameHeader)
+        buffer.entries = 0
+        wal.open = buffer
+    return True
+
+
+cdef int64_t stage(Wal *wal, const uint8_t *topic_id, int32_t partition, int32_t kind, int64_t offset,
+                   int64_t part_position, const uint8_t **parts, const int64_t *sizes, int32_t n) noexcept nogil:
+    cdef int64_t size_bytes = 0, padded, frame
+    cdef WalEntryHeader *entry
+    cdef uint8_t *at
+    cdef int32_t i
+    for i in range(n):
+        size_bytes += sizes[i]
+    padded = (size_bytes + 7) & ~<int64_t>7
+    pthread_mutex_lock(&wal.lock)
+    if not open_frame(wal, <int64_t>sizeof(WalEntryHeader) + padded):
+        pthread_mutex_unlock(&wal.lock)
+        return -1
+    entry = <WalEntryHeader *>(wal.open.data + wal.open.size_bytes)
+    memset(entry, 0, sizeof(WalEntryHeader))
+    memcpy(entry.topic_id, topic_id, 16)
+    entry.partition = partition
+    entry.kind = kind
+    entry.offset = offset
+    entry.size_bytes = size_bytes
+    entry.part_position = part_position
+    at = <uint8_t *>(entry + 1)
+    for i in range(n):
+        memcpy(at, parts[i], <size_t>sizes[i])
+        at += sizes[i]
+    memset(at, 0, <size_t>(padded - size_bytes))
+    wal.open.size_bytes += <int64_t>sizeof(WalEntryHeader) + padded
+    wal.open.entries += 1
+    frame = wal.open.frame
+    store_i64(&wal.staged_frame, frame)
+    store_i64(&wal.staged_bytes, wal.staged_bytes + size_bytes)
+    pthread_mutex_unlock(&wal.lock)
+    return frame
+
+
+cdef int64_t wal_stage(Wal *wal, const uint8_t *topic_id, int32_t partition, int32_t kind, int64_t offset,
+                       const uint8_t **parts, const int64_t *sizes, int32_t n) noexcept nogil:
+    return stage(wal, topic_id, partition, kind, offset, 0, parts, sizes, n)
+
+
+cdef int64_t wal_stage_parts(Wal *wal, const uint8_t *topic_id, int32_t partition, int64_t offset,
+                             const uint8_t *batch, int64_t size_bytes) noexcept nogil:
+    cdef int64_t at = 0, frame = -1, bytes
+    cdef int64_t part_bytes = wal_entry_max_bytes(wal)
+    cdef const uint8_t *part
+    while at < size_bytes:
+        part = batch + at
+        bytes = size_bytes - at if size_bytes - at < part_bytes else part_bytes
+        frame = stage(wal, topic_id, partition, WAL_PART, offset, at, &part, &bytes, 1)
+        if frame < 0:
+            return -1
+        at += bytes
+    return frame
+
+
+cdef void wal_kick(Wal *wal) noexcept nogil:
+    cdef bint sleeps
+    pthread_mutex_lock(&wal.lock)
+    sleeps = wal.idle
+    wal.idle = False
+    pthread_mutex_unlock(&wal.lock)
+    if sleeps:
+        pthread_cond_signal(&wal.work)
+
+
+
+cdef bint wal_full(const Wal *wal) noexcept nogil:
+    return load_i64(&wal.staged_bytes) > wal.staged_max_bytes and not load_i32(&wal.failed)
+
+# ---------------------------------------------------------------- waking
+
+
+cdef void wake(Wal *wal, int who) noexcept nogil:
+    cdef uint64_t one = 1
+    if wal.wake_fds[who] >= 0:
+        write(wal.wake_fds[who], &one, 8)
+
+
+cdef void wake_waiting(Wal *wal) noexcept nogil:
+    cdef int i
+    full_fence()                                         # stores durable_frame before it loads the waiters; waiters do the reverse, so no wake-up is lost
+    for i in range(WAL_WAKES):
+        if load_i32(&wal.waiting[i]) and take_flag(&wal.waiting[i]):
+            wake(wal, i)
+
+
+cdef void fail(Wal *wal, int error) noexcept nogil:
+    pthread_mutex_lock(&wal.lock)
+    store_i32(&wal.failed, -error)
+    pthread_mutex_unlock(&wal.lock)
+    wake_waiting(wal)
+    wake(wal, WAL_CONTROL)
+
+# ---------------------------------------------------------------- segments
+
+
+cdef void segment_push(WalSegment **head, WalSegment **tail, WalSegment *segment) noexcept nogil:
+    segment.next = NULL
+    if head[0] == NULL:
+        head[0] = segment
+    else:
+        tail[0].next = segment
+    tail[0] = segment
+
+
+cdef void want_segment(Wal *wal) noexcept nogil:
+    store_i32(&wal.wants_segment, 1)
+    wake(wal, WAL_SUPPLY)
+
+
+cdef int tell_checkpoint(Wal *wal) noexcept nogil:
+    """Writes to the current segment's trailer which frames are no longer needed. 0 or a negated errno."""
+    cdef int64_t checkpoint
+    cdef int fd
+    cdef int error
+    pthread_mutex_lock(&wal.trailer_lock)
+    pthread_mutex_lock(&wal.lock)
+    checkpoint = wal.checkpoint_frame
+    fd = wal.current.fd
+    pthread_mutex_unlock(&wal.lock)
+    error = write_trailer(fd, wal.segment_bytes, wal.run, checkpoint)
+    pthread_mutex_unlock(&wal.trailer_lock)
+    return error
+
+
+cdef int next_segment(Wal *wal, bint wait) noexcept nogil:
+    """Continues in a free segment. If there is none, wakes the supply thread and waits. Call it under the lock, which it
+    releases while it waits. Returns 0 or a negated errno; ESHUTDOWN: no segment, and `wait` is False."""
+    cdef WalSegment *segment
+    cdef int error = 0
+    if wal.free == NULL:
+        wal.waited_for_segment += 1
+    while wal.free == NULL:
+        want_segment(wal)
+        if not wait or wal.stopping or wal.failed:
+            return -ESHUTDOWN
+        pthread_cond_wait(&wal.work, &wal.lock)
+    segment = wal.free
+    wal.free = segment.next
+    if wal.current != NULL:
+        if segment.used:
+            pthread_mutex_unlock(&wal.lock)
+            error = tell_checkpoint(wal)
+            pthread_mutex_lock(&wal.lock)
+        if error != 0:
+            segment_push(&wal.free, &wal.free_tail, segment)
+            return error
+        segment_push(&wal.full, &wal.full_tail, wal.current)
+    segment.used = True
+    wal.current = segment
+    segment.last_frame = 0
+    wal.position = 0
+    if wal.free == NULL:                                 # so that the next one is ready when this one is full
+        want_segment(wal)
+    return 0
+
+
+cdef int32_t wal_spare(Wal *wal) noexcept nogil:
+    cdef WalSegment *dropped = NULL
+    cdef WalSegment *segment
+    cdef int32_t n = 0
+    cdef bint current
+    cdef int error = 0
+    pthread_mutex_lock(&wal.lock)
+    while wal.free != NULL and wal.segments > SEGMENTS_LEAST:
+        segment = wal.free
+        wal.free = segment.next
+        segment.next = dropped
+        dropped = segment
+        wal.segments -= 1
+        n += 1
+    current = wal.current != NULL
+    pthread_mutex_unlock(&wal.lock)
+    # First record on the medium that their frames are no longer needed, as before overwriting them.
+    if n > 0 and current:
+        error = tell_checkpoint(wal)
+    while dropped != NULL:
+        segment = dropped
+        dropped = segment.next
+        if error == 0:
+            segment_drop(wal, segment)
+            continue
+        pthread_mutex_lock(&wal.lock)
+        segment_push(&wal.free, &wal.free_tail, segment)
+        wal.segments += 1
+        pthread_mutex_unlock(&wal.lock)
+    return n if error == 0 else 0
+
+# ---------------------------------------------------------------- group commit
+
+
+cdef void finish_frame(Wal *wal, WalBuffer *buffer, int64_t checkpoint, int64_t durable) noexcept nogil:
+    cdef WalFrameHeader *header = <WalFrameHeader *>buffer.data
+    cdef int64_t frame_bytes = blocks(buffer.size_bytes)
+    memset(header, 0, sizeof(WalFrameHeader))
+    header.magic = WAL_MAGIC
+    header.payload_bytes = <unsigned int>(buffer.size_bytes - <int64_t>sizeof(WalFrameHeader))
+    header.frame_bytes = <unsigned int>frame_bytes
+    header.run = wal.run
+    header.frame = buffer.frame
+    header.checkpoint = checkpoint
+    header.durable = durable
+    header.entries = buffer.entries
+    header.crc = crc32c_update(0, buffer.data + CRC_FROM, buffer.size_bytes - CRC_FROM)
+    memset(buffer.data + buffer.size_bytes, 0, <size_t>(frame_bytes - buffer.size_bytes))
+
+
+cdef int32_t take_group(Wal *wal, WalBuffer **group) noexcept nogil:
+    """Collects the frames to write next: full frames, and the open one when they are few. Call it under the lock."""
+    cdef int32_t n = 0
+    while n < WAL_DEPTH:
+        if wal.sealed == NULL and wal.open != NULL:
+            seal(wal)
+        if wal.sealed == NULL:
+            break
+        group[n] = wal.sealed
+        wal.sealed = wal.sealed.next
+        n += 1
+    return n
+
+
+cdef int place(Wal *wal, WalBuffer *buffer, int64_t size_bytes, int *fd, int64_t *position, bint wait) noexcept nogil:
+    """Chooses the segment and position of a frame. Call it under the lock, which it may release while it waits. Returns 0
+    or a negated errno."""
+    cdef int error
+    if wal.current == NULL or wal.position + size_bytes > wal.segment_bytes - WAL_BLOCK:
+        error = next_segment(wal, wait)
+        if error != 0:
+            return error
+    fd[0] = wal.current.fd
+    position[0] = wal.position
+    wal.position += size_bytes
+    wal.current.last_frame = buffer.frame
+    return 0
+
+
+cdef int commit_group(Wal *wal, WalBuffer **group, int32_t n, bint wait) noexcept nogil:
+    cdef int[WAL_DEPTH] fds
+    cdef int64_t[WAL_DEPTH] sizes
+    cdef int64_t[WAL_DEPTH] positions
+    cdef int64_t staged = 0, checkpoint, last = group[n - 1].frame
+    cdef int32_t i
+    cdef int error = 0
+    pthread_mutex_lock(&wal.lock)
+    checkpoint = wal.checkpoint_frame
+    for i in range(n):
+        sizes[i] = blocks(group[i].size_bytes)
+        error = place(wal, group[i], sizes[i], &fds[i], &positions[i], wait)
+        if error != 0:
+            break
+    pthread_mutex_unlock(&wal.lock)
+    if error == 0:
+        for i in range(n):
+            finish_frame(wal, group[i], checkpoint, load_i64(&wal.durable_frame))
+        error = device_write(&wal.device, n, fds, group, sizes, positions)
+    pthread_mutex_lock(&wal.lock)
+    for i in range(n):
+        staged += group[i].size_bytes - <int64_t>sizeof(WalFrameHeader) - group[i].entries * <int64_t>sizeof(WalEntryHeader)
+        bump_i64(&wal.written_bytes, sizes[i] if error == 0 else 0)
+        buffer_give_back(wal, group[i])
+    if error == 0:
+        bump_i64(&wal.frames, n)
+        bump_i64(&wal.payload_bytes, staged)
+        store_i64(&wal.durable_frame, last)
+    if wal.sealed == NULL and wal.open == NULL:
+        store_i64(&wal.staged_bytes, 0)
+    else:
+        staged = wal.staged_bytes - staged
+        store_i64(&wal.staged_bytes, staged if staged > 0 else 0)
+    pthread_mutex_unlock(&wal.lock)
+    return error
+
+
+cdef int commit_once(Wal *wal, bint wait) noexcept nogil:
+    """Runs one group commit; see the .pxd."""
+    cdef WalBuffer *group[WAL_DEPTH]
+    cdef int32_t n
+    cdef int error
+    if load_i32(&wal.failed):
+        return -load_i32(&wal.failed)
+    pthread_mutex_lock(&wal.lock)
+    n = take_group(wal, group)
+    pthread_mutex_unlock(&wal.lock)
+    if n == 0:
+        return 0
+    error = commit_group(wal, group, n, wait)
+    if error != 0:
+        fail(wal, error)
+        return error
+    wake_waiting(wal)
+    return 1
+
+
+cdef void *wal_run(void *argument) noexcept nogil:
+    cdef Wal *wal = <Wal *>argument
+    cdef bint over = False
+    ask_short_slice()
+    while not over:
+        if commit_once(wal, True) == 1:
+            continue
+        pthread_mutex_lock(&wal.lock)
+        while wal.sealed == NULL and wal.open == NULL or wal.failed:
+            if wal.stopping:
+                over = True
+                break
+            wal.idle = True
+            pthread_cond_wait(&wal.work, &wal.lock)
+        wal.idle = False
+        pthread_mutex_unlock(&wal.lock)
+    return NULL
+
+# ---------------------------------------------------------------- life
+
+
+cdef void free_buffers(WalBuffer *buffer) noexcept nogil:
+    cdef WalBuffer *following
+    while buffer != NULL:
+        following = buffer.next
+        free(buffer.data)
+        free(buffer)
+        buffer = following
+
+
+cdef void free_segments(WalSegment *segment) noexcept nogil:
+    cdef WalSegment *following
+    while segment != NULL:
+        following = segment.next
+        segment_close(segment)
+        segment = following
+
+
+cdef Wal *wal_new(const char *directory, int64_t segment_bytes, int64_t staged_max_bytes) noexcept nogil:
+    cdef Wal *wal = <Wal *>calloc(1, sizeof(Wal))
+    cdef int i
+    if wal == NULL:
+        return NULL
+    wal.directory = strdup(directory)
+    if wal.directory == NULL:
+        free(wal)
+        return NULL
+    wal.segment_bytes = segment_bytes
+    wal.frame_bytes = segment_bytes // 4 // WAL_BLOCK * WAL_BLOCK
+    if wal.frame_bytes > WAL_FRAME_BYTES:
+        wal.frame_bytes = WAL_FRAME_BYTES
+    wal.staged_max_bytes = staged_max_bytes
+    wal.device.direct = True
+    for i in range(WAL_WAKES):
+        wal.wake_fds[i] = -1
+    pthread_mutex_init(&wal.lock, NULL)
+    pthread_mutex_init(&wal.trailer_lock, NULL)
+    pthread_cond_init(&wal.work, NULL)
+    return wal
+
+
+cdef void wal_free(Wal *wal) noexcept nogil:
+    free_buffers(wal.open)
+    free_buffers(wal.sealed)
+    free_buffers(wal.pool)
+    free_segments(wal.free)
+    free_segments(wal.full)
+    if wal.current != NULL:
+        segment_close(wal.current)
+    device_close(&wal.device)
+    pthread_mutex_destroy(&wal.lock)
+    pthread_mutex_destroy(&wal.trailer_lock)
+    pthread_cond_destroy(&wal.work)
+    free(wal.directory)
+    free(wal)

@@ -1,0 +1,238 @@
+"""Answers requests of local readers: the broker's identity, and which bytes of which files can be read."""
+
+import asyncio
+import os
+import socket
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from bowstring._native.log.local_segments import shared_segments
+from bowstring._native.log.partition_log import LogError, PartitionLog
+from bowstring._native.server.partition_waiter import LogWaiters
+from bowstring.engine import event_log
+from bowstring.engine.errors import Errors, KafkaError
+from bowstring.engine.local.protocol import (
+    ANY_TOPIC_ID,
+    SEGMENTS_MAX,
+    WAIT_MS_MAX,
+    Hello,
+    Segment,
+    Segments,
+    SegmentsRequest,
+    decode_request,
+    encode_error,
+    encode_hello,
+    encode_segments,
+)
+from bowstring.engine.metadata.image import TopicImage
+
+if TYPE_CHECKING:
+    from bowstring.engine.requests.broker_services import BrokerServices
+
+_READ_COMMITTED: Final = 1
+_ISOLATIONS: Final = (0, _READ_COMMITTED)
+# Most aborted transactions in one answer: 4 MiB of the 64 MiB that readers accept. Beyond that, the answer
+# covers fewer offsets.
+ABORTED_MAX: Final = 1 << 18
+_NO_LIMIT: Final = (1 << 63) - 1
+
+
+class Answer(NamedTuple):
+    """A frame and the open files sent with it; the holder closes them."""
+
+    frame: bytes
+    descriptors: tuple[int, ...] = ()
+
+    def close(self) -> None:
+        """Closes the descriptors of this process."""
+        for fd in self.descriptors:
+            os.close(fd)
+
+
+class LocalRequests:
+    """Answers local readers on the control loop.
+
+    Attributes:
+        waiters: readers that wait for records.
+        answered: SEGMENTS requests answered since start.
+    """
+
+    def __init__(self, services: "BrokerServices", instance: str, waiters: LogWaiters) -> None:
+        self._services = services
+        self._hello = Hello(instance, services.cluster_id, services.node_id)
+        self._waiting: dict[int, asyncio.Future[bool]] = {}
+        self.waiters = waiters
+        self.answered = 0
+
+    async def answer(self, connection: socket.socket, principal: str, body: bytes) -> Answer:
+        """Returns the answer to one request.
+
+        Raises:
+            LocalFrameError: The bytes are not a request.
+        """
+        header, request = decode_request(body)
+        number = header.correlation_id
+        try:
+            if request is None:
+                raise KafkaError(Errors.UNSUPPORTED_VERSION)
+            if isinstance(request, str):
+                return Answer(encode_hello(number, self._hello))
+            found = await self._segments(connection, principal, request)
+        except (KafkaError, LogError) as error:
+            return Answer(encode_error(number, error.code, str(error)))
+        except Exception:
+            event_log.error("bug: a request of a local reader failed; report the traceback", traceback=True)
+            return Answer(encode_error(number, Errors.UNKNOWN_SERVER_ERROR.code, "see the broker's log"))
+        self.answered += 1
+        descriptors = tuple(each.fd for each in found.segments)
+        answer = Answer(encode_segments(number, found), descriptors)
+        if not request.descriptors:
+            answer.close()
+            return answer._replace(descriptors=())
+        return answer
+
+    # ------------------------------------------------------------ segments
+
+    def _authorize(self, principal: str, topic: TopicImage) -> None:
+        """Checks that a principal has READ on the topic, as Fetch does. Without an authorizer every principal
+        has it.
+        """
+
+    def _log(self, request: SegmentsRequest, principal: str) -> tuple[TopicImage, PartitionLog]:
+        topic = self._services.metadata.image.topics.get(request.topic)
+        if topic is None:
+            raise KafkaError(Errors.UNKNOWN_TOPIC_OR_PARTITION)
+        self._authorize(principal, topic)
+        if request.topic_id not in (ANY_TOPIC_ID, topic.id):
+            raise KafkaError(Errors.UNKNOWN_TOPIC_ID)
+        log = self._services.leader_log(request.topic, request.partition, request.current_leader_epoch)
+        return topic, log
+
+    async def _segments(
+        self, connection: socket.socket, principal: str, request: SegmentsRequest
+    ) -> Segments:
+        if request.isolation not in _ISOLATIONS or not 0 < request.max_segments <= SEGMENTS_MAX:
+            raise KafkaError(
+                Errors.INVALID_REQUEST, f"max segments must be 1 to {SEGMENTS_MAX}, isolation 0 or 1"
+            )
+        found = await self._look(request, principal)
+        wait_s = min(request.max_wait_ms, WAIT_MS_MAX) / 1000
+        deadline = time.monotonic() + wait_s
+        while not found.segments and found.next_offset >= 0 and wait_s > 0:
+            # The waiter is registered before the log is read again, so no wake-up is lost.
+            number, woken = self._add_waiter(request)
+            try:
+                found = await self._look(request, principal)
+                if not found.segments:
+                    interrupted = await self._wait(connection, woken, wait_s)
+                    found = await self._look(request, principal)
+                    if interrupted:
+                        break
+            finally:
+                self._waiting.pop(number, None)
+                self.waiters.remove(number)
+            wait_s = deadline - time.monotonic()
+        return found
+
+    def _add_waiter(self, request: SegmentsRequest) -> "tuple[int, asyncio.Future[bool]]":
+        try:
+            number = self.waiters.add(request.topic, request.partition)
+        except KeyError:
+            raise KafkaError(Errors.UNKNOWN_TOPIC_OR_PARTITION) from None
+        woken: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._waiting[number] = woken
+        return number, woken
+
+    async def _look(self, request: SegmentsRequest, principal: str) -> Segments:
+        topic, log = self._log(request, principal)
+        work = partial(look_at, log, request)
+        job = asyncio.get_running_loop().run_in_executor(None, work)
+        try:
+            found = await asyncio.shield(job)
+        except asyncio.CancelledError:
+            job.add_done_callback(_close_unwanted)
+            raise
+        found.topic_id = topic.id
+        found.leader_epoch = topic.partitions[request.partition].leader_epoch
+        return found
+
+    # ------------------------------------------------------------ waiting
+
+    async def _wait(self, connection: socket.socket, woken: "asyncio.Future[bool]", wait_s: float) -> bool:
+        """Waits until the log has moved or time is over. Returns True if the reader has closed or sent
+        something.
+        """
+        loop = asyncio.get_running_loop()
+        timer = loop.call_later(wait_s, _resolve, woken, False)
+        loop.add_reader(connection.fileno(), _resolve, woken, True)
+        try:
+            return await woken
+        finally:
+            loop.remove_reader(connection.fileno())
+            timer.cancel()
+
+    def wake(self) -> None:
+        """Wakes the readers whose logs have moved."""
+        for number in self.waiters.take():
+            if (woken := self._waiting.get(number)) is not None:
+                _resolve(woken, False)
+
+
+def _resolve(future: "asyncio.Future[bool]", value: bool) -> None:
+    if not future.done():
+        future.set_result(value)
+
+
+def look_at(log: PartitionLog, request: SegmentsRequest, aborted_max: int = ABORTED_MAX) -> Segments:
+    """Reads the log's segments. On an executor thread, because it may wait for the disk.
+
+    The caller closes them. An answer has at most `aborted_max` aborted transactions, unless more touch
+    its first batch.
+    """
+    answer = _share(log, request)
+    if request.isolation != _READ_COMMITTED or not answer.segments:
+        return answer
+    try:
+        offset, end, most = request.fetch_offset, _end_of(answer), aborted_max
+        aborted, told_below = log.aborted_below(offset, end, most)
+        while told_below < end:
+            shorter = _share(log, request, told_below)
+            if shorter.segments:
+                close_segments(answer)
+                answer = shorter
+                break
+            most *= 2  # all transactions found touch the first batch
+            aborted, told_below = log.aborted_below(offset, end, most)
+    except BaseException:
+        close_segments(answer)
+        raise
+    answer.aborted = sorted(aborted, key=lambda each: each[1])
+    return answer
+
+
+def _share(log: PartitionLog, request: SegmentsRequest, below_offset: int = _NO_LIMIT) -> Segments:
+    start, high, stable, history, next_offset, found = shared_segments(
+        log,
+        request.fetch_offset,
+        read_committed=request.isolation == _READ_COMMITTED,
+        max_segments=request.max_segments,
+        below_offset=below_offset,
+    )
+    segments = [Segment(*each) for each in found]
+    return Segments(ANY_TOPIC_ID, -1, start, high, stable, next_offset, history, segments)
+
+
+def _end_of(answer: Segments) -> int:
+    return answer.segments[-1].end_offset if answer.next_offset < 0 else answer.next_offset
+
+
+def close_segments(answer: Segments) -> None:
+    """Closes the descriptors of an answer."""
+    for each in answer.segments:
+        os.close(each.fd)
+
+
+def _close_unwanted(job: "asyncio.Future[Segments]") -> None:
+    if not job.cancelled() and job.exception() is None:
+        close_segments(job.result())

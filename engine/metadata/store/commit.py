@@ -1,0 +1,143 @@
+"""Carries out the changes of a commit to the metadata log: creates and retires logs, applies configs."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from bowstring._native.log.partition_log import LogError
+from bowstring.engine import event_log
+from bowstring.engine.configs import BrokerConfigs
+from bowstring.engine.errors import Errors, KafkaError
+from bowstring.engine.metadata.image import (
+    BROKER_RESOURCE,
+    CLIENT_METRICS_RESOURCE,
+    GROUP_RESOURCE,
+    TOPIC_RESOURCE,
+    ClusterImage,
+    TopicImage,
+)
+from bowstring.engine.metadata.topic_changes import NewTopic, create_topic
+from bowstring.engine.protocol.ids import random_uuid
+from bowstring.engine.protocol.records.cluster_metadata.settings import ConfigRecord
+from bowstring.engine.protocol.records.cluster_metadata.topics import (
+    PartitionRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
+from bowstring.engine.protocol.schema import MetadataRecord
+
+if TYPE_CHECKING:
+    from bowstring.engine.metadata.store.log import MetadataLog
+    from bowstring.engine.storage.log_manager import TopicLogs
+
+_WITHOUT_EFFECT: Final = {GROUP_RESOURCE: "group", CLIENT_METRICS_RESOURCE: "client metrics subscription"}
+
+
+class ClusterChanges:
+    """The only way for handlers to change the cluster: commit, then carry out."""
+
+    def __init__(
+        self, metadata: "MetadataLog", logs: "TopicLogs", configs: BrokerConfigs, node_id: int
+    ) -> None:
+        self._metadata = metadata
+        self._logs = logs
+        self._configs = configs
+        self._node_id = node_id
+        self.when_changed: Callable[[], None] = lambda: None
+        self.when_topic_deleted: Callable[[str, bytes], None] = lambda name, topic_id: None
+
+    async def commit(self, records: Sequence[MetadataRecord]) -> None:
+        """Commits records and carries them out. Call only inside ``metadata.changing()``.
+
+        Raises:
+            KafkaError: KAFKA_STORAGE_ERROR when the metadata log cannot be written.
+        """
+        image = self._metadata.image
+        self._assign_directories(image, records)
+        removed = {
+            record.topic_id: image.topics_by_id[record.topic_id].name
+            for record in records
+            if isinstance(record, RemoveTopicRecord)
+        }
+        delays = {name: self._delete_delay_ms(image, name) for name in removed.values()}
+        try:
+            await self._metadata.commit(records)
+        except LogError as error:
+            raise KafkaError(
+                Errors.KAFKA_STORAGE_ERROR, f"the metadata log cannot be written: {error}"
+            ) from error
+        for topic_id, name in removed.items():
+            self._logs.remove(name, delays[name])
+            self.when_topic_deleted(name, topic_id)
+        if removed:
+            await self._logs.sync_removed()
+        for topic_id in {record.topic_id: None for record in records if isinstance(record, PartitionRecord)}:
+            await self._open(image, image.topics_by_id[topic_id])
+        await self._configure(image, [record for record in records if isinstance(record, ConfigRecord)])
+        self.when_changed()
+
+    def _assign_directories(self, image: ClusterImage, records: Sequence[MetadataRecord]) -> None:
+        """Assigns a log directory to this broker's replicas of new partitions (KIP-858)."""
+        names = {record.topic_id: record.name for record in records if isinstance(record, TopicRecord)}
+        own = [
+            (record, record.replicas.index(self._node_id))
+            for record in records
+            if isinstance(record, PartitionRecord) and self._node_id in record.replicas
+        ]
+        keys = [
+            (names.get(record.topic_id) or image.topics_by_id[record.topic_id].name, record.partition_id)
+            for record, _ in own
+        ]
+        for (record, place), directory_id in zip(own, self._logs.assign(keys), strict=True):
+            record.directories[place] = directory_id
+
+    async def _open(self, image: ClusterImage, topic: TopicImage) -> None:
+        try:
+            await self._logs.open_new(image, topic)
+        except (OSError, LogError) as error:
+            # The topic exists; the next start with enough resources creates its partitions.
+            event_log.error(
+                "the partitions of a new topic could not be created; fix the cause in detail, then restart "
+                "the broker to create them",
+                topic=topic.name,
+                detail=str(error),
+            )
+            raise KafkaError(
+                Errors.KAFKA_STORAGE_ERROR, f"{topic.name} cannot be created: {error}"
+            ) from error
+
+    def _delete_delay_ms(self, image: ClusterImage, topic: str) -> int:
+        return int(self._configs.topic_value("file.delete.delay.ms", image.topic_configs(topic)))
+
+    async def _configure(self, image: ClusterImage, records: list[ConfigRecord]) -> None:
+        if any(record.resource_type == BROKER_RESOURCE for record in records):
+            self.load_dynamic_configs(image)
+            await self._logs.configure_all(image)
+        for record in records:
+            if record.resource_type in _WITHOUT_EFFECT and record.value is not None:
+                event_log.warning(
+                    "a config is stored and reported, but has no effect yet; remove it to silence this "
+                    "warning",
+                    config=record.name,
+                    of=f"{_WITHOUT_EFFECT[record.resource_type]} {record.resource_name}",
+                )
+        for name in {record.resource_name for record in records if record.resource_type == TOPIC_RESOURCE}:
+            await self._logs.configure(name, image)
+
+    def load_dynamic_configs(self, image: ClusterImage) -> None:
+        """Applies the broker configs of the image."""
+        own = image.resource_configs(BROKER_RESOURCE, str(self._node_id))
+        self._configs.set_dynamic(own, image.resource_configs(BROKER_RESOURCE, ""))
+
+    async def create_internal_topic(
+        self, name: str, partitions: int, replication_factor: int, configs: Mapping[str, str]
+    ) -> bool:
+        """Creates a coordinator's topic unless it exists, with at most as many replicas as there are brokers.
+
+        Returns whether it was created by this call.
+        """
+        async with self._metadata.changing() as image:
+            if name in image.topics:
+                return False
+            wanted = NewTopic(name, partitions, min(replication_factor, len(image.brokers)), None, configs)
+            await self.commit(create_topic(image, self._configs, wanted, random_uuid()))
+            return True

@@ -1,0 +1,114 @@
+"""Checks before a start changes anything that the metadata log is present and intact.
+
+Without its metadata log, or with one damaged in the middle, a broker would treat every partition as a stray.
+So it refuses to start before it has written anything, and the log can be restored from a copy.
+"""
+
+import errno
+import os
+from pathlib import Path
+
+from bowstring._native.log.partition_log import LogError
+from bowstring._native.log.verify import verify_file
+from bowstring.engine.storage.directory_lock import DataDirectoryError
+from bowstring.engine.storage.log_dir import (
+    CLEAN_SHUTDOWN,
+    META_PROPERTIES,
+    METADATA_PARTITION_DIRECTORY,
+)
+
+
+def check_metadata_log(path: Path) -> None:
+    """Checks the directory of the metadata log without writing. A new data directory passes.
+
+    Raises:
+        DataDirectoryError: Names the missing, damaged or unreadable file and says what to do.
+    """
+    metadata = path / METADATA_PARTITION_DIRECTORY
+    try:
+        if not (path / META_PROPERTIES).exists():
+            return
+        _check_presence(path, metadata)
+        logs = sorted(metadata.glob("[0-9]*.log"))
+        was_clean = (path / CLEAN_SHUTDOWN).exists()
+        for log in logs:
+            _check_batches(log, may_be_torn=not was_clean and log is logs[-1])
+        if not os.access(path, os.W_OK, effective_ids=True):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+    except PermissionError as error:
+        raise not_permitted(str(error.filename)) from error
+
+
+def not_permitted(file: str) -> DataDirectoryError:
+    """Returns the error for a file that this user may not read or write."""
+    return DataDirectoryError(
+        f"{file} cannot be read and written: permission denied; give it to the user that runs the broker "
+        "(chown -R), or start the broker as the previous user"
+    )
+
+
+def explained(error: LogError, path: Path) -> Exception:
+    """Returns a clearer error for a log that could not be opened because of permissions; otherwise `error`
+    itself.
+    """
+    if os.strerror(errno.EACCES) in str(error):
+        for partition in [path, *(Path(entry.path) for entry in os.scandir(path) if entry.is_dir())]:
+            if not os.access(partition, os.R_OK | os.W_OK | os.X_OK, effective_ids=True):
+                return not_permitted(str(partition))
+            for file in os.scandir(partition):
+                if not os.access(file.path, os.R_OK | os.W_OK, effective_ids=True):
+                    return not_permitted(file.path)
+    return error
+
+
+def _check_presence(path: Path, metadata: Path) -> None:
+    if metadata.exists() and not metadata.is_dir():
+        raise DataDirectoryError(
+            f"{metadata} is a file, but must be the directory of the metadata log; restore it from a copy"
+        )
+    files = os.listdir(metadata) if metadata.exists() else []
+    if any(name.endswith((".log", ".checkpoint")) for name in files):
+        return
+    partition = next(
+        (
+            entry.name
+            for entry in os.scandir(path)
+            if entry.is_dir() and entry.name != metadata.name and entry.name.rpartition("-")[2].isdigit()
+        ),
+        None,
+    )
+    if partition is not None:
+        raise DataDirectoryError(
+            f"{metadata} {'is empty' if metadata.exists() else 'is missing'}, but {path} holds partitions "
+            f"({partition}), which are lost without it; restore it from a copy. (A directory that Apache "
+            "Kafka used with ZooKeeper has no metadata log: let Kafka migrate it to KRaft first.)"
+        )
+
+
+def _check_batches(log: Path, *, may_be_torn: bool) -> None:
+    """Accepts a torn end, which a crash leaves and recovery cuts off; refuses damage before complete batches.
+
+    The torn batch may have good bytes after the damage: power loss may keep a file's new size and only some
+    pages of its last batch.
+    """
+    try:
+        found = verify_file(log, int(log.stem))
+    except OSError as error:
+        if error.errno == errno.EOPNOTSUPP:
+            raise DataDirectoryError(
+                f"{log} is in a message format that Kafka 4 no longer reads; upgrade the directory with "
+                "Apache Kafka 3 first"
+            ) from error
+        if isinstance(error, PermissionError):
+            raise
+        raise DataDirectoryError(
+            f"{log} cannot be read: {error.strerror}; check the disk, or restore the file from a copy"
+        ) from error
+    damage = next((each for each in found["damage"] if each["end_offset"] >= 0), None)
+    if damage is not None and may_be_torn and damage["position"] + damage["size_bytes"] == found["position"]:
+        return
+    if damage is not None:
+        raise DataDirectoryError(
+            f"{log} is damaged at byte {damage['position']} (offset {damage['first_offset']}): "
+            f"{damage['what']}. A crash does not cause this; restore {log.parent} from a copy"
+        )

@@ -1,0 +1,75 @@
+"""Keeps metadata records of features that this version does not implement, so that none is lost.
+
+They are replayed, written to snapshots, and available to an Apache Kafka that takes the directory over.
+"""
+
+from collections.abc import Callable, Hashable, Iterator
+from typing import Any, Final
+
+from bowstring.engine.protocol.records.cluster_metadata import nodes, security, settings
+from bowstring.engine.protocol.schema import MetadataRecord
+
+# Only the last record of each key counts, so the key identifies what a record describes.
+_KEYS: Final[dict[type[MetadataRecord], Callable[[Any], Hashable]]] = {
+    nodes.RegisterControllerRecord: lambda record: record.controller_id,
+    settings.ClientQuotaRecord: lambda record: (
+        tuple(
+            sorted(
+                (each.entity_type, each.entity_name or "", each.entity_name is None) for each in record.entity
+            )
+        ),
+        record.key,
+    ),
+    security.UserScramCredentialRecord: lambda record: (record.name, record.mechanism),
+    security.DelegationTokenRecord: lambda record: record.token_id,
+    security.AccessControlEntryRecord: lambda record: record.id,
+}
+_REMOVALS: Final[dict[type[MetadataRecord], tuple[type[MetadataRecord], Callable[[Any], Hashable]]]] = {
+    security.RemoveUserScramCredentialRecord: (
+        security.UserScramCredentialRecord,
+        lambda record: (record.name, record.mechanism),
+    ),
+    security.RemoveDelegationTokenRecord: (security.DelegationTokenRecord, lambda record: record.token_id),
+    security.RemoveAccessControlEntryRecord: (
+        security.AccessControlEntryRecord,
+        lambda record: record.id,
+    ),
+}
+
+KEPT_RECORDS: Final[tuple[type[MetadataRecord], ...]] = (*_KEYS, *_REMOVALS)
+"""Record types that `UnsupportedRecords.apply` accepts."""
+
+KEPT_IN_ORDER: Final[tuple[type[MetadataRecord], ...]] = (
+    security.AccessControlEntryRecord,
+    security.UserScramCredentialRecord,
+    security.DelegationTokenRecord,
+)
+"""Record types that end a snapshot, in Kafka's order."""
+
+
+class UnsupportedRecords:
+    """Kept records by key. Removing an unknown key has no effect."""
+
+    def __init__(self) -> None:
+        self._records: dict[type[MetadataRecord], dict[Hashable, MetadataRecord]] = {}
+
+    def apply(self, record: MetadataRecord) -> None:
+        """Stores a record in place of an older one with the same key, or drops what it removes."""
+        kind = type(record)
+        if kind in _REMOVALS:
+            removed, key_of = _REMOVALS[kind]
+            self._records.get(removed, {}).pop(key_of(record), None)
+            return
+        same_kind = self._records.setdefault(kind, {})
+        key = _KEYS[kind](record)
+        if isinstance(record, settings.ClientQuotaRecord) and record.remove:
+            same_kind.pop(key, None)
+        else:
+            same_kind[key] = record
+
+    def of(self, kind: type[MetadataRecord]) -> Iterator[MetadataRecord]:
+        """Returns the kept records of a type."""
+        return iter(self._records.get(kind, {}).values())
+
+    def __len__(self) -> int:
+        return sum(len(records) for records in self._records.values())

@@ -1,0 +1,98 @@
+"""Lists the parts of a broker that request handlers use."""
+
+from typing import TYPE_CHECKING
+
+from bowstring._native.log.partition_log import PartitionLog
+from bowstring._native.server.data_plane import DataPlane
+from bowstring.engine.configs import BrokerConfigs
+from bowstring.engine.errors import Errors, KafkaError
+from bowstring.engine.metadata.store.commit import ClusterChanges
+from bowstring.engine.metadata.store.log import MetadataLog
+from bowstring.engine.metadata.store.producer_ids import ProducerIds
+from bowstring.engine.requests.listeners import Listener
+from bowstring.engine.requests.time_slices import TimeSlices
+from bowstring.engine.storage.disk_reads import DiskReads
+from bowstring.engine.storage.log_dir import DataDirectory
+from bowstring.engine.storage.log_dirs import LogDirectories
+from bowstring.engine.storage.log_manager import TopicLogs
+from bowstring.engine.storage.replica_moves import LogMoves
+
+if TYPE_CHECKING:
+    from bowstring.engine.groups.shell import GroupShell
+
+
+class BrokerServices:
+    """The parts of the broker that API handlers and local readers use.
+
+    Attributes:
+        configs: The configs in force.
+        node_id: This node.
+        directories: The log directories.
+        metadata: The metadata log and its image.
+        logs: The partition logs.
+        moves: Moves of partitions between log directories.
+        plane: The native data plane.
+        changes: Commits changes to the cluster and carries them out.
+        producer_ids: Allocates producer ids.
+        listeners: The client listeners, with the ports really bound.
+        advertised: The advertised listeners, in the same order.
+        time_slices: Shares the control thread among long requests.
+        disk_reads: Threads that read from the disk for requests.
+    """
+
+    configs: BrokerConfigs
+    node_id: int
+    directories: LogDirectories
+    metadata: MetadataLog
+    logs: TopicLogs
+    moves: LogMoves
+    plane: DataPlane
+    changes: ClusterChanges
+    producer_ids: ProducerIds
+    listeners: list[Listener]
+    advertised: list[Listener]
+    time_slices: TimeSlices
+    disk_reads: DiskReads
+    _groups: "GroupShell | None" = None
+
+    @property
+    def cluster_id(self) -> str:
+        """The cluster's id, in text form."""
+        return self.directories.cluster_id
+
+    @property
+    def directory(self) -> DataDirectory:
+        """The log directory with the metadata log; usually the only one."""
+        return self.directories.metadata
+
+    @property
+    def groups(self) -> "GroupShell":
+        """The group coordinator; created and started on first use, on the control loop."""
+        if self._groups is None:
+            from bowstring.engine.groups.shell import GroupShell
+
+            self._groups = GroupShell(self.configs, self.metadata, self.logs, self.plane, self.changes)
+            self._groups.start()
+        return self._groups
+
+    def leader_log(self, topic: str, partition: int, current_leader_epoch: int = -1) -> PartitionLog:
+        """Returns the log of a partition that this broker leads, if the client's leader epoch matches (-1:
+        any).
+
+        Raises:
+            KafkaError: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH,
+                UNKNOWN_LEADER_EPOCH, KAFKA_STORAGE_ERROR.
+        """
+        found = self.metadata.image.topics.get(topic)
+        if found is None or not 0 <= partition < len(found.partitions):
+            raise KafkaError(Errors.UNKNOWN_TOPIC_OR_PARTITION)
+        image = found.partitions[partition]
+        log = self.logs.get(topic, partition)
+        if self.logs.is_missing(topic, partition):
+            raise KafkaError(Errors.KAFKA_STORAGE_ERROR)
+        if image.leader != self.node_id or log is None:
+            raise KafkaError(Errors.NOT_LEADER_OR_FOLLOWER)
+        if current_leader_epoch not in (-1, image.leader_epoch):
+            older = current_leader_epoch < image.leader_epoch
+            raise KafkaError(Errors.FENCED_LEADER_EPOCH if older else Errors.UNKNOWN_LEADER_EPOCH)
+        return log

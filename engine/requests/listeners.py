@@ -1,0 +1,156 @@
+"""Parses and checks `listeners` and `advertised.listeners`, and fills in the ports that were bound."""
+
+import socket
+from typing import Final, NamedTuple
+
+from bowstring.engine.configs import BrokerConfigs, ConfigError
+
+ALL_INTERFACES: Final = "PLAINTEXT://:9092"
+
+
+class Listener(NamedTuple):
+    """One listener: a name, a host ("" for all interfaces), a port, and its security protocol."""
+
+    name: str
+    host: str
+    port: int
+    protocol: str = "PLAINTEXT"
+
+
+def parse_listener(text: str) -> tuple[str, str, int]:
+    """Returns name, host and port of ``NAME://host:port``; an IPv6 host is in brackets.
+
+    Raises:
+        ConfigError: The text does not have that form.
+    """
+    name, separator, address = text.strip().partition("://")
+    host, colon, port = address.rpartition(":")
+    if not (separator and name and colon and port.isdigit() and int(port) <= 65535):
+        raise ConfigError(f"'{text}' is not a listener; write NAME://host:port, such as PLAINTEXT://:9092")
+    return name.upper(), host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def client_listeners(configs: BrokerConfigs) -> list[Listener]:
+    """Returns the listeners for clients: `listeners` without those of the controller role.
+
+    Raises:
+        ConfigError: A listener is malformed, has the name of another one, has no or an unsupported security
+            protocol, or is open to other machines without explicit permission.
+    """
+    protocols = dict(
+        pair.strip().upper().split(":", 1)
+        for pair in configs.value("listener.security.protocol.map").split(",")
+        if ":" in pair
+    )
+    controllers = {name.upper() for name in configs.value("controller.listener.names")}
+    found: dict[str, Listener] = {}
+    open_to_all = configs.value("bowstring.listen.unauthenticated")
+    for text in _wanted(configs):
+        name, host, port = parse_listener(text)
+        if name in found:
+            raise ConfigError(f"listeners: two listeners are called {name}; give each its own name")
+        if name in controllers:
+            continue
+        protocol = protocols.get(name)
+        if protocol is None:
+            raise ConfigError(
+                f"listeners: no security protocol for {name}; "
+                f"add {name}:PLAINTEXT to listener.security.protocol.map"
+            )
+        if protocol != "PLAINTEXT":
+            raise ConfigError(
+                f"listeners: {name} asks for {protocol}, but only PLAINTEXT is supported yet; use PLAINTEXT "
+                "with a loopback address, or keep Apache Kafka for this broker"
+            )
+        if not (open_to_all or is_loopback(host)):
+            raise ConfigError(
+                f"listeners: {text.strip()} would let every machine that can reach this one read, write and "
+                "delete everything, because there is no authentication yet; listen on 127.0.0.1, or allow "
+                "it with --listen-unauthenticated (in a file: bowstring.listen.unauthenticated=true)"
+            )
+        found[name] = Listener(name, host, port, protocol)
+    if not found:
+        raise ConfigError("listeners has no listener for clients; add PLAINTEXT://:9092")
+    return list(found.values())
+
+
+def _wanted(configs: BrokerConfigs) -> list[str]:
+    if "listeners" not in configs.static and configs.value("bowstring.listen.unauthenticated"):
+        configs.static["listeners"] = ALL_INTERFACES  # reported to clients that ask for the config
+    return list(configs.value("listeners"))
+
+
+def is_loopback(host: str) -> bool:
+    """Returns whether `host` ("" for all interfaces) is reachable only from this machine.
+
+    Resolves names. An unknown name counts as loopback, because nothing can listen on it.
+    """
+    for family in (socket.AF_INET, socket.AF_INET6):
+        try:
+            return _is_loopback_address(socket.inet_pton(family, host))
+        except OSError:
+            continue
+    if not host:
+        return False
+    try:
+        found = socket.getaddrinfo(host, None, socket.AF_INET, socket.SOCK_STREAM)
+    except OSError:
+        return True
+    return all(_is_loopback_address(socket.inet_pton(family, str(to[0]))) for family, *_, to in found)
+
+
+def _is_loopback_address(packed: bytes) -> bool:
+    if len(packed) == 4:
+        return packed[0] == 127
+    mapped = packed[:12] == bytes(10) + b"\xff\xff" and packed[12] == 127
+    return mapped or packed == bytes(15) + b"\x01"
+
+
+def told_elsewhere(bound: list[Listener], advertised: list[Listener]) -> list[str]:
+    """Returns advertised addresses of loopback listeners that belong to another interface."""
+    return [
+        f"{told.name}://{told.host}:{told.port}"
+        for listener, told in zip(bound, advertised, strict=True)
+        if told.host not in (listener.host, "localhost")
+        and is_loopback(listener.host)
+        and not told.host.startswith("127.")
+        and told.host != "::1"
+    ]
+
+
+def advertised_listeners(configs: BrokerConfigs, bound: list[Listener]) -> list[Listener]:
+    """Returns the advertised listeners for metadata, in the order of `bound`, which has the ports really
+    bound.
+
+    Raises:
+        ConfigError: `advertised.listeners` names an unknown listener, or an address that nobody can reach.
+    """
+    given: dict[str, tuple[str, int]] = {}
+    for text in configs.value("advertised.listeners") or []:
+        name, host, port = parse_listener(text)
+        given[name] = (host, port)
+    # Kafka's own example file advertises controllers too; no client asks for them here.
+    unknown = set(given) - {parse_listener(text)[0] for text in _wanted(configs)}
+    if unknown:
+        raise ConfigError(f"advertised.listeners: {sorted(unknown)[0]} is not among listeners")
+    advertised = []
+    for listener in bound:
+        host, port = given.get(listener.name, (listener.host, listener.port))
+        if host in ("0.0.0.0", "::"):
+            if listener.name in given:
+                raise ConfigError(
+                    f"advertised.listeners: clients cannot connect to {host}; name an address that reaches "
+                    "this broker"
+                )
+            host = ""
+        advertised.append(listener._replace(host=host or _own_name(), port=port or listener.port))
+    return advertised
+
+
+def _own_name() -> str:
+    name = socket.gethostname()
+    try:
+        socket.getaddrinfo(name, None)
+    except OSError:
+        return "localhost"
+    return name

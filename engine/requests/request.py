@@ -1,0 +1,63 @@
+"""Defines a request as its handler sees it."""
+
+from typing import Any
+
+from bowstring.engine.requests.listeners import Listener
+
+
+class Request:
+    """A decoded request and its context.
+
+    Attributes:
+        api_key: The API's key.
+        version: Version of request and response.
+        body: The decoded request, an instance of the API's request class.
+        correlation_id: The client's number for it.
+        client_id: The client's name for itself; None when it sent none.
+        principal: The sender, such as ``User:ANONYMOUS``.
+        peer: The sender's address, ``host:port``.
+        listener: The listener it came through, with the advertised address.
+        connection_id: Id of its connection while that is open.
+        received_ns: Time of arrival, CLOCK_MONOTONIC.
+    """
+
+    __slots__ = (
+        "api_key",
+        "body",
+        "client_id",
+        "connection_id",
+        "correlation_id",
+        "listener",
+        "peer",
+        "principal",
+        "received_ns",
+        "slot",
+        "version",
+    )
+
+    def __init__(
+        self,
+        *,
+        api_key: int,
+        version: int,
+        body: Any,
+        listener: Listener,
+        correlation_id: int = 0,
+        client_id: str | None = None,
+        principal: str = "User:ANONYMOUS",
+        peer: str = "",
+        connection_id: int = -1,
+        slot: int = -1,
+        received_ns: int = 0,
+    ) -> None:
+        self.api_key = api_key
+        self.version = version
+        self.body = body
+        self.listener = listener
+        self.correlation_id = correlation_id
+        self.client_id = client_id
+        self.principal = principal
+        self.peer = peer
+        self.connection_id = connection_id
+        self.slot = slot
+        self.received_ns = received_ns

@@ -1,0 +1,634 @@
+"""Manages the partition logs of this broker: opens, registers with the data plane, configures, retires
+them.
+"""
+
+import asyncio
+import os
+import shutil
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Set
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from bowstring._native.disk.log_dir import is_device_error, sync_file_system
+from bowstring._native.log.partition_log import LogError, PartitionLog
+from bowstring._native.server.data_plane import DataPlane
+from bowstring.engine import event_log
+from bowstring.engine.configs import BrokerConfigs
+from bowstring.engine.errors import Errors, KafkaError
+from bowstring.engine.metadata.image import ClusterImage, TopicImage
+from bowstring.engine.parallel import run_on_threads, threads_for
+from bowstring.engine.storage.checkpoints import (
+    HIGH_WATERMARKS,
+    LOG_START_OFFSETS,
+    RECOVERY_POINTS,
+    sync_directory,
+    write_offsets,
+)
+from bowstring.engine.storage.commit_mode import Durability
+from bowstring.engine.storage.damage import report_findings
+from bowstring.engine.storage.directory_wal import sync_logs
+from bowstring.engine.storage.log_dir import (
+    DELETED_SUFFIX,
+    STRAY_SUFFIX,
+    DataDirectory,
+    partition_directory,
+)
+from bowstring.engine.storage.log_dirs import LogDirectories
+from bowstring.engine.storage.log_opener import Opener
+from bowstring.engine.storage.log_placement import (
+    Future,
+    PartitionKey,
+    Places,
+    assigned_id,
+    find_places,
+    where_to_open,
+)
+
+# Opening this many logs blocks the control thread for about a millisecond; larger sets go to another thread.
+_INLINE_LOGS: Final = 4
+_NONE: Final[frozenset[int]] = frozenset()
+
+
+def _take_back(path: Path) -> None:
+    """Removes a directory that was just created, if possible."""
+    with suppress(OSError):
+        for name in os.listdir(path):
+            os.unlink(path / name)
+        os.rmdir(path)
+
+
+class TopicLogs:
+    """Every partition log of the broker, by topic and index.
+
+    An idle partition costs one PartitionLog and one list slot.
+
+    Attributes:
+        unfinished: Moves of partitions between directories that were in progress when the broker stopped.
+        control_writes: Appends that the control thread made itself, for housekeeping.
+        when_replaced: Called with topic, index and log when another log replaces a partition's log.
+    """
+
+    def __init__(
+        self, directories: LogDirectories, configs: BrokerConfigs, plane: DataPlane, node_id: int
+    ) -> None:
+        self._directories = directories
+        self._configs = configs
+        self._plane = plane
+        self._node_id = node_id
+        self._logs: dict[str, list[PartitionLog | None]] = {}
+        self._offline: dict[str, set[int]] = {}
+        self._retired: dict[str, float] = {}
+        # directories in which the new names of removed partitions are not durable yet
+        self._renamed_in: set[DataDirectory] = set()
+        # the supply thread of a write-ahead log also writes recovery points
+        self._writing = threading.Lock()
+        self._written: dict[tuple[DataDirectory, str], dict[PartitionKey, int]] = {}
+        # logs that a move has replaced and whose directories are not renamed yet
+        self._leaving: dict[PartitionKey, PartitionLog] = {}
+        self.unfinished: dict[PartitionKey, Future] = {}
+        self.control_writes = 0
+        self.when_replaced: Callable[[str, int, PartitionLog], None] = lambda topic, index, log: None
+        self.durability = Durability(configs, plane, self._checkpoint_recovery)
+
+    # ------------------------------------------------------------ lookup
+
+    def get(self, topic: str, partition: int) -> PartitionLog | None:
+        """Returns the log of a partition, or None when this broker has none."""
+        logs = self._logs.get(topic)
+        return logs[partition] if logs is not None and 0 <= partition < len(logs) else None
+
+    def of_topic(self, topic: str) -> list[PartitionLog | None]:
+        """Returns the logs of a topic by index; None for partitions that this broker does not hold."""
+        return self._logs.get(topic, [])
+
+    def __iter__(self) -> Iterator[tuple[str, int, PartitionLog]]:
+        for topic, logs in list(self._logs.items()):
+            for index, log in enumerate(logs):
+                if log is not None:
+                    yield topic, index, log
+
+    def is_offline(self, topic: str, partition: int) -> bool:
+        """Returns whether a partition of this broker accepts no writes, because its log or its directory has
+        failed.
+        """
+        if partition in self._offline.get(topic, ()):
+            return True
+        log = self.get(topic, partition)
+        return log is not None and log.failed
+
+    def is_missing(self, topic: str, partition: int) -> bool:
+        """Returns whether a partition of this broker cannot be read either, because its directory could not
+        be opened.
+        """
+        return partition in self._offline.get(topic, ())
+
+    def offline_of(self, topic: str) -> tuple[Set[int], Set[int]]:
+        """Returns the partitions of a topic that accept no writes but can be read, and those that cannot be
+        read.
+        """
+        missing = self._offline.get(topic, _NONE)
+        if self._directories.all_online:
+            return _NONE, missing
+        return {i for i, log in enumerate(self.of_topic(topic)) if log is not None and log.failed}, missing
+
+    @property
+    def offline_count(self) -> int:
+        """Number of partitions that accept no writes."""
+        return sum(map(len, self._offline.values())) + sum(log.failed for _, _, log in self)
+
+    def counts(self) -> Counter[DataDirectory]:
+        """Number of partitions in each directory."""
+        return Counter(self._directories.of(log) for _, _, log in self)
+
+    # ------------------------------------------------------------ opening
+
+    def open_all(self, image: ClusterImage, threads: int) -> dict[PartitionKey, bytes]:
+        """Opens and serves every partition that the image assigns to this broker.
+
+        Returns:
+            The directory ids of partitions found in another directory than the image says.
+
+        Raises:
+            DataDirectoryError, OSError, LogError: A log could not be opened; the message names its directory.
+        """
+        places = find_places(self._directories, image, self._node_id)
+        opener = Opener(self._directories, places)
+        self._retire_strays(places)
+        topics = list(image.topics.values())
+        for topic in topics:
+            self._logs[topic.name] = [None] * len(topic.partitions)
+        work = [(topic, index) for topic in topics for index in self._own(topic, 0)]
+        elsewhere: dict[PartitionKey, bytes] = {}
+
+        def open_one(item: tuple[TopicImage, int]) -> None:
+            topic, index = item
+            config = self._configs.log_config(image.topic_configs(topic.name))
+            log = self._open(opener, places, topic, index, config)
+            self._logs[topic.name][index] = log
+            if log is None:
+                self._offline.setdefault(topic.name, set()).add(index)
+            elif (found := self._directories.of(log).directory_id) != assigned_id(
+                topic, index, self._node_id
+            ):
+                elsewhere[topic.name, index] = found
+
+        run_on_threads(open_one, work, threads_for(len(work), threads))
+        self.unfinished = opener.unfinished
+        self._written = opener.checkpoints()
+        self._replay_wals(topics, image)
+        self.durability.open(home.path for home in self._directories.opened)
+        for topic in topics:
+            self._serve(topic, range(len(topic.partitions)), image)
+        if self._offline:
+            event_log.error(
+                "partitions are offline because their log directory is offline; repair the directory, then "
+                "restart the broker",
+                partitions=sum(map(len, self._offline.values())),
+                example=next(f"{topic}-{min(indexes)}" for topic, indexes in self._offline.items()),
+            )
+        return elsewhere
+
+    def _open(
+        self, opener: Opener, places: Places, topic: TopicImage, index: int, config: dict[str, int]
+    ) -> PartitionLog | None:
+        """Opens a partition found at start, or creates it if a crash prevented that; returns None when
+        offline.
+        """
+        key = topic.name, index
+        assigned = assigned_id(topic, index, self._node_id)
+        home: DataDirectory | str | None = self._directories.by_id(assigned)
+        if key not in places.twice:
+            home = where_to_open(self._directories, places, key, assigned)
+        if isinstance(home, str):
+            return None
+        if home is None:
+            home = self._directories.by_id(assigned) or self._place(key)
+            event_log.warning(
+                "a partition has no directory and is created empty; unless its topic is new, stop the "
+                "broker and restore the directory from a copy",
+                partition=partition_directory(*key),
+                directory=str(home.path) if home is not None else None,
+            )
+            return self._make(topic, index, config, home) if home is not None else None
+        try:
+            log = opener.open(home, key, config)
+        except (OSError, LogError):
+            if home.health.failed and self._directories.online:
+                return None
+            raise
+        report_findings(partition_directory(*key), log)
+        home = self._directories.of(log)
+        if not home.was_clean and home.read_partition_metadata(partition_directory(*key)) is None:
+            home.write_partition_metadata(partition_directory(*key), topic.id)
+        return log
+
+    def _place(self, key: PartitionKey) -> DataDirectory | None:
+        return self._directories.place(self.counts(), self._cordoned(), key)
+
+    def _cordoned(self) -> list[str]:
+        return [os.path.abspath(path) for path in self._configs.value("cordoned.log.dirs")]
+
+    def is_cordoned(self, directory: DataDirectory) -> bool:
+        """Returns whether a directory accepts no new partitions (KIP-1066)."""
+        return str(directory.path) in self._cordoned()
+
+    def assign(self, partitions: Iterable[PartitionKey]) -> list[bytes]:
+        """Chooses a directory for each new partition, fewest partitions first; returns their ids.
+
+        Raises:
+            KafkaError: KAFKA_STORAGE_ERROR when no directory is online.
+        """
+        counts = self.counts() if len(self._directories.all) > 1 else Counter[DataDirectory]()
+        cordoned = self._cordoned()
+        ids = []
+        for key in partitions:
+            directory = self._directories.place(counts, cordoned, key)
+            if directory is None:
+                raise KafkaError(Errors.KAFKA_STORAGE_ERROR, "every log directory has failed")
+            counts[directory] += 1
+            ids.append(directory.directory_id)
+        return ids
+
+    def _replay_wals(self, topics: list[TopicImage], image: ClusterImage) -> None:
+        """Replays the write-ahead logs after an unclean stop. A partition that has moved since is found in
+        its present directory.
+        """
+        unclean = [home for home in self._directories.opened if not home.was_clean]
+        logs = {
+            (topic.id, index): log
+            for topic in topics
+            for index, log in enumerate(self._logs[topic.name])
+            if unclean and log is not None
+        }
+        if unclean:
+            committed = [
+                key
+                for key in logs
+                if self.durability.wants_commit(image.topic_configs(image.topics_by_id[key[0]].name))
+            ]
+            self.durability.recover([home.path for home in unclean], logs, committed)
+            self._sync_compacted(topics, image)
+            self._checkpoint_recovery()
+
+    def _sync_compacted(self, topics: list[TopicImage], image: ClusterImage) -> None:
+        """Syncs logs with gaps from compaction, in os mode too, so that the gaps lie below the recovery
+        points.
+        """
+        due = []
+        for topic in topics:
+            if self._configs.log_config(image.topic_configs(topic.name))["compacted"]:
+                due += [
+                    log
+                    for log in self._logs[topic.name]
+                    if log is not None and not log.failed and log.recovery_point < log.log_end_offset
+                ]
+        sync_logs(due)
+
+    async def open_new(self, image: ClusterImage, topic: TopicImage) -> None:
+        """Creates and serves the partitions of a topic that are assigned here and not open yet."""
+        if self._is_in_checkpoints(topic.name):
+            # After a crash, checkpoint entries of a deleted topic of this name would be applied to the new
+            # one.
+            await asyncio.get_running_loop().run_in_executor(None, self.checkpoint(RECOVERY_POINTS))
+        logs = self._logs.setdefault(topic.name, [])
+        first = len(logs)
+        logs.extend([None] * (len(topic.partitions) - first))
+        indexes = self._own(topic, first)
+        config = self._configs.log_config(image.topic_configs(topic.name))
+        homes = [self._home_of_new(topic, index) for index in indexes]
+        work = [(index, home) for index, home in zip(indexes, homes, strict=True) if home is not None]
+
+        def make() -> list[PartitionLog]:
+            return [self._make(topic, index, config, home) for index, home in work]
+
+        if len(work) <= _INLINE_LOGS:
+            made = make()
+        else:
+            made = await asyncio.get_running_loop().run_in_executor(None, make)
+        # Records acknowledged in these partitions must not be lost together with their directories' names.
+        made_in = {
+            home: [log for (_, each), log in zip(work, made, strict=True) if each is home] for _, home in work
+        }
+        for home, logs_in_it in made_in.items():
+            await asyncio.get_running_loop().run_in_executor(None, self._sync_new, home, logs_in_it)
+        for (index, _), log in zip(work, made, strict=True):
+            logs[index] = log
+        for index in set(indexes) - {index for index, _ in work}:
+            self._offline.setdefault(topic.name, set()).add(index)
+        self._serve(topic, indexes, image)
+
+    def _sync_new(self, home: DataDirectory, logs: list[PartitionLog]) -> None:
+        """Makes new partitions durable: directory names and partition.metadata."""
+
+        def sync() -> None:
+            if len(logs) > _INLINE_LOGS:
+                sync_file_system(home.path)
+                return
+            for log in logs:
+                home.sync_partition_metadata(os.path.basename(log.directory))
+            sync_directory(home.path)
+
+        self._directories.guard(home, "syncing new partitions", sync)
+
+    def _home_of_new(self, topic: TopicImage, index: int) -> DataDirectory | None:
+        home = self._directories.by_id(assigned_id(topic, index, self._node_id))
+        if home is None:
+            home = self._place((topic.name, index))
+        self._directories.preferred.pop((topic.name, index), None)
+        return home if home is not None and not home.health.failed else None
+
+    def _own(self, topic: TopicImage, first: int) -> list[int]:
+        return [
+            first + i
+            for i, partition in enumerate(topic.partitions[first:])
+            if self._node_id in partition.replicas
+        ]
+
+    def _is_in_checkpoints(self, topic: str) -> bool:
+        """Returns whether a topic that does not exist here has entries in the checkpoints on disk."""
+        return topic not in self._logs and any(
+            name == topic for offsets in self._written.values() for name, _ in offsets
+        )
+
+    def _make(
+        self, topic: TopicImage, index: int, config: dict[str, int], home: DataDirectory
+    ) -> PartitionLog:
+        name = partition_directory(topic.name, index)
+        path = home.path / name
+        try:
+            if path.exists():
+                # A crash came between the deletion of a topic and the renaming of its directories.
+                self._retire(home, topic.name, index, STRAY_SUFFIX)
+            path.mkdir()
+            try:
+                home.write_partition_metadata(name, topic.id)
+            except OSError:
+                _take_back(path)  # otherwise a start would open it as the partition, without its topic id
+                raise
+        except OSError as error:
+            if is_device_error(error.errno or 0):
+                home.health.fail(error.errno or 0, "creating a partition", str(path))
+            raise
+        return PartitionLog(str(path), config, recovery_point=0, clean_shutdown=True, health=home.health)
+
+    def _retire_strays(self, places: Places) -> None:
+        """Renames directories that belong to no partition of the image, and schedules deleted ones for
+        unlinking.
+        """
+        for home, topic_name, index in places.strays:
+            name = partition_directory(topic_name, index)
+            event_log.warning(
+                "a directory belongs to no partition and is renamed with the suffix -stray; delete it if "
+                "its records are not needed",
+                directory=name,
+            )
+            self._retire(home, topic_name, index, STRAY_SUFFIX)
+        now = time.monotonic()
+        for home in self._directories.opened:
+            for name in home.deleted_directories():
+                self._retired[str(home.path / name)] = now
+
+    def _serve(self, topic: TopicImage, indexes: Iterable[int], image: ClusterImage) -> None:
+        min_insync = self._configs.topic_value("min.insync.replicas", image.topic_configs(topic.name))
+        logs = self._logs[topic.name]
+        for index in indexes:
+            log = logs[index]
+            if log is None and index not in self._offline.get(topic.name, ()):
+                continue
+            partition = topic.partitions[index]
+            if log is not None and log.leader_epoch < partition.leader_epoch:
+                log.assign_epoch(partition.leader_epoch, log.log_end_offset)
+            if log is not None:
+                self.durability.join(topic.id, index, log, image.topic_configs(topic.name))
+                log.advance_high_watermark(log.log_end_offset)
+            self._plane.add_partition(
+                topic.name,
+                topic.id,
+                index,
+                log,
+                leader_epoch=partition.leader_epoch,
+                min_insync_replicas=partition.min_in_sync(min_insync),
+                in_sync_replicas=len(partition.in_sync),
+                is_leader=partition.leader == self._node_id,
+            )
+
+    # ------------------------------------------------------------ changes
+
+    async def configure(self, topic: str, image: ClusterImage) -> None:
+        """Applies a topic's configs to its logs."""
+        overrides = image.topic_configs(topic)
+        config = self._configs.log_config(overrides)
+        min_insync = self._configs.topic_value("min.insync.replicas", overrides)
+        for index, log in enumerate(self.of_topic(topic)):
+            if log is not None:
+                log.configure(config)
+                least = image.topics[topic].partitions[index].min_in_sync(min_insync)
+                self._plane.update_partition(topic, index, min_insync_replicas=least)
+        for index, log in enumerate(self.of_topic(topic)):
+            if log is not None:
+                await self._switch_durability(topic, index, overrides)
+
+    async def _switch_durability(self, topic: str, index: int, overrides: dict[str, str]) -> None:
+        log = self.get(topic, index)
+        while log is not None:
+            try:
+                await self.durability.switch(topic, index, log, overrides)
+            except (LogError, OSError) as error:
+                event_log.error(
+                    "a partition could not change between os and commit mode; check the disk, then "
+                    "restart the broker",
+                    partition=partition_directory(topic, index),
+                    detail=str(error),
+                )
+            found = self.get(topic, index)
+            log = found if found is not log else None  # the partition moved meanwhile: switch the new log too
+
+    async def configure_all(self, image: ClusterImage) -> None:
+        """Applies configs to every topic after a broker config changed."""
+        for name in list(self._logs):
+            await self.configure(name, image)
+
+    def remove(self, topic: str, delete_delay_ms: int) -> None:
+        """Stops serving a topic and renames its directories; they are unlinked after the delay."""
+        logs = self._logs.pop(topic)
+        self._plane.remove_topic(topic)
+        self._offline.pop(topic, None)
+        due = time.monotonic() + delete_delay_ms / 1000
+        for index, log in enumerate(logs):
+            self.left(topic, index)
+            if log is not None:
+                home = self._directories.of(log)
+                self._renamed_in.add(home)
+                path = str(home.path / home.retired_name(topic, index, DELETED_SUFFIX))
+                if self._directories.guard(
+                    home, "renaming a deleted partition", partial(os.rename, log.directory, path)
+                ):
+                    self._retired[path] = due
+                self.durability.discard(log)
+                log.mark_deleted(path)
+
+    async def sync_removed(self) -> None:
+        """Makes the new names of removed partitions durable, before another topic may use the old names.
+
+        Otherwise power loss could restore the directory of a deleted topic under the name of a new one.
+        """
+        homes, self._renamed_in = self._renamed_in, set()
+        for home in homes:
+            sync = partial(
+                self._directories.guard, home, "syncing its names", partial(sync_directory, home.path)
+            )
+            await asyncio.get_running_loop().run_in_executor(None, sync)
+
+    def _retire(self, home: DataDirectory, topic: str, index: int, suffix: str) -> str:
+        target = home.path / home.retired_name(topic, index, suffix)
+        os.rename(home.path / partition_directory(topic, index), target)
+        return str(target)
+
+    def replaced(self, topic: str, index: int, log: PartitionLog) -> None:
+        """Registers the log that has replaced a partition's log in the data plane."""
+        old, self._logs[topic][index] = self._logs[topic][index], log
+        if old is not None:
+            self._leaving[topic, index] = old
+        self.when_replaced(topic, index, log)
+
+    def left(self, topic: str, index: int) -> None:
+        """Records that a replaced log's directory no longer has the partition's name."""
+        self._leaving.pop((topic, index), None)
+
+    def retire_later(self, path: str, due: float) -> None:
+        """Schedules a directory for unlinking at `due` (time.monotonic)."""
+        self._retired[path] = due
+
+    def next_unlink(self) -> float | None:
+        """Time (time.monotonic) at which the next retired directory may be unlinked; None when there is
+        none.
+        """
+        return min(self._retired.values(), default=None)
+
+    def unlink_retired(self, now: float) -> None:
+        """Unlinks retired directories that are due. Slow: not for the control thread."""
+        for path, due in list(self._retired.items()):
+            if due <= now:
+                del self._retired[path]
+                shutil.rmtree(path, ignore_errors=True)
+
+    # ------------------------------------------------------------ checkpoints and the end
+
+    def checkpoint(self, name: str) -> Callable[[], None]:
+        """Returns work that writes one of the offset checkpoints in each directory where it changed. Run it
+        on another thread.
+        """
+        return partial(self._checkpoint, name)
+
+    def _checkpoint(self, name: str) -> None:
+        """Writes a checkpoint. Reads the offsets under the lock, so that a file never goes back to older
+        offsets.
+        """
+        with self._writing:
+            offsets = self._offsets(name)
+            if name == RECOVERY_POINTS:
+                # DeleteRecords raises both. With the recovery point alone, recovery would skip records that
+                # were never synced.
+                self._write_checkpoints(LOG_START_OFFSETS, self._offsets(LOG_START_OFFSETS))
+            self._write_checkpoints(name, offsets)
+
+    def _offsets(self, name: str) -> dict[DataDirectory, dict[PartitionKey, int]]:
+        value = _CHECKPOINTS[name]
+        offsets: dict[DataDirectory, dict[PartitionKey, int]] = {
+            home: {} for home in self._directories.opened
+        }
+        for topic, index, log in self:
+            offsets[self._directories.of(log)][topic, index] = value(log)
+        # After a crash the partition may be in its old directory.
+        for (topic, index), old in list(self._leaving.items()):
+            home, new = self._directories.of(old), self.get(topic, index)
+            if home in offsets and new is not None:
+                kept = new if name == LOG_START_OFFSETS else old
+                offsets[home].setdefault((topic, index), value(kept))
+        return offsets
+
+    def _checkpoint_recovery(self) -> None:
+        self._checkpoint(RECOVERY_POINTS)
+
+    def sync_rolled(self, log: PartitionLog) -> int:
+        """Syncs the closed segments of a log and writes its recovery point to the checkpoint file.
+
+        Compaction needs this before it makes gaps: above a recovery point, recovery takes a gap for lost
+        records. Slow: not for the control thread.
+
+        Returns:
+            The recovery point: offsets below it may have gaps.
+
+        Raises:
+            LogError: The log could not be synced, or the file could not be written.
+        """
+        point = int(log.flush(include_active=False))
+        self._checkpoint_recovery()
+        if log.failed:
+            raise LogError(Errors.KAFKA_STORAGE_ERROR.code, f"{log.directory} is out of service")
+        return point
+
+    def _write_checkpoints(self, name: str, offsets: dict[DataDirectory, dict[PartitionKey, int]]) -> None:
+        for home, all_offsets in offsets.items():
+            # Like Kafka, leaves out log starts that equal the first segment's base offset.
+            skips_zero = name == LOG_START_OFFSETS
+            found = {key: offset for key, offset in all_offsets.items() if offset > 0 or not skips_zero}
+            if found != self._written.get((home, name)) and self._directories.guard(
+                home, f"writing {name}", partial(write_offsets, home.path / name, found)
+            ):
+                self._written[home, name] = found
+
+    def close(self, threads: int) -> None:
+        """Closes every log with a snapshot of producer state. Afterwards all records are on the medium.
+
+        Raises:
+            OSError, LogError: A file could not be written; the next start must recover.
+        """
+        self.durability.stop()
+        each_log = [log for _, _, log in self]
+        ends: dict[DataDirectory, dict[PartitionKey, int]] = {home: {} for home in self._directories.opened}
+        for topic, index, log in self:
+            end = int(log.recovery_point if log.failed else log.log_end_offset)
+            ends[self._directories.of(log)][topic, index] = end
+        failures: list[Exception] = []
+        run_on_threads(partial(_close, failures), each_log, threads_for(len(each_log), threads))
+        # One sync of the file system replaces several syncs for each of thousands of logs.
+        for home in self._directories.opened:
+            self._directories.guard(home, "syncing its file system", partial(sync_file_system, home.path))
+        with self._writing:
+            self._write_checkpoints(RECOVERY_POINTS, ends)
+        self._checkpoint(LOG_START_OFFSETS)
+        self._checkpoint(HIGH_WATERMARKS)
+        self._logs.clear()
+        # Producer state and indexes of a failed log are not what a clean shutdown promises.
+        for log in each_log:
+            if log.failed:
+                failure = f"{log.directory} has failed: {log.stats()['failure']}"
+                failures.append(LogError(Errors.KAFKA_STORAGE_ERROR.code, failure))
+                self._directories.unclean.add(self._directories.of(log))
+        # The same applies to logs that a move has replaced and whose directories still have the partitions'
+        # names.
+        self._directories.unclean.update(self._directories.of(log) for log in self._leaving.values())
+        self.durability.close(is_clean=self._directories.is_clean)
+        if failures:
+            raise failures[-1]
+
+
+def _close(failures: list[Exception], log: PartitionLog) -> None:
+    """Closes one log. A failure does not keep the others from closing."""
+    try:
+        log.close(sync=False)
+    except LogError as error:
+        failures.append(error)
+
+
+_CHECKPOINTS: Final[dict[str, Callable[[PartitionLog], int]]] = {
+    RECOVERY_POINTS: lambda log: int(log.recovery_point),
+    LOG_START_OFFSETS: lambda log: int(log.log_start_offset),
+    HIGH_WATERMARKS: lambda log: int(log.high_watermark),
+}

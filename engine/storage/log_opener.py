@@ -1,0 +1,144 @@
+"""Opens existing partitions at start, each from the directory with its newest records."""
+
+import os
+from collections.abc import Mapping
+
+from bowstring._native.log.partition_log import LogError, PartitionLog
+from bowstring.engine import event_log
+from bowstring.engine.storage.checkpoints import (
+    LOG_START_OFFSETS,
+    RECOVERY_POINTS,
+    read_offsets,
+    sync_directory,
+)
+from bowstring.engine.storage.log_dir import STRAY_SUFFIX, DataDirectory, partition_directory
+from bowstring.engine.storage.log_dirs import LogDirectories
+from bowstring.engine.storage.log_placement import PartitionKey, Places
+
+
+class Opener:
+    """Opens existing logs with the offsets from their directory's checkpoints. Threads may share one opener.
+
+    An interrupted move between directories (see replica_moves) leaves up to two copies of a partition. They
+    share one history, so the longer copy is the right one; with equal ends it is the one that the metadata
+    log names.
+
+    Attributes:
+        unfinished: Copies whose move must be resumed; all others were resolved.
+    """
+
+    def __init__(self, directories: LogDirectories, places: Places) -> None:
+        self._places = places
+        self.unfinished = dict(places.futures)
+        self._recovery_points: dict[DataDirectory, Mapping[PartitionKey, int]] = {}
+        self._log_starts: dict[DataDirectory, Mapping[PartitionKey, int]] = {}
+        for directory in directories.opened:
+            self._recovery_points[directory] = read_offsets(directory.path / RECOVERY_POINTS)
+            self._log_starts[directory] = read_offsets(directory.path / LOG_START_OFFSETS)
+
+    def checkpoints(self) -> dict[tuple[DataDirectory, str], dict[PartitionKey, int]]:
+        """Returns the content of the checkpoint files; missing, empty or damaged ones are left out."""
+        read = ((RECOVERY_POINTS, self._recovery_points), (LOG_START_OFFSETS, self._log_starts))
+        return {
+            (directory, name): dict(offsets)
+            for name, of_directories in read
+            for directory, offsets in of_directories.items()
+            if offsets
+        }
+
+    def open(self, directory: DataDirectory, key: PartitionKey, config: dict[str, int]) -> PartitionLog:
+        """Opens the log of a partition that is in `directory`, or was there before an interrupted move.
+
+        Raises:
+            OSError, LogError: The log could not be opened.
+        """
+        name = partition_directory(*key)
+        if key in self._places.twice:
+            return self._one_of_two(*self._places.twice[key], key, config)
+        future = self.unfinished.get(key)
+        if key not in self._places.live:
+            assert future is not None
+            # The move was complete except for this rename: the old copy already had its new name.
+            del self.unfinished[key]
+            _rename(directory, future.name, name)
+            return self._open_in(directory, name, key, config)
+        log = self._open_in(directory, name, key, config)
+        if future is None or future.directory is directory:
+            return log
+        return self._or_future(log, directory, key, config)
+
+    def _open_in(
+        self, directory: DataDirectory, name: str, key: PartitionKey, config: dict[str, int]
+    ) -> PartitionLog:
+        return PartitionLog(
+            f"{directory.path}/{name}",
+            config,
+            recovery_point=self._recovery_points[directory].get(key, 0),
+            clean_shutdown=directory.was_clean,
+            log_start_offset=self._log_starts[directory].get(key, 0),
+            health=directory.health,
+        )
+
+    def _one_of_two(
+        self, assigned: DataDirectory, other: DataDirectory, key: PartitionKey, config: dict[str, int]
+    ) -> PartitionLog:
+        """Chooses between two copies after a crash between the two renames that end a move."""
+        name = partition_directory(*key)
+        new = self._open_in(assigned, name, key, config)
+        old = self._open_in(other, name, key, config)
+        if new.log_end_offset >= old.log_end_offset:
+            _set_aside(old, other, key)
+            return new
+        _set_aside(new, assigned, key)
+        return old
+
+    def _or_future(
+        self, log: PartitionLog, directory: DataDirectory, key: PartitionKey, config: dict[str, int]
+    ) -> PartitionLog:
+        """Opens the copy instead if it had already replaced the log and only its directory was not renamed
+        yet.
+        """
+        future = self.unfinished[key]
+        try:
+            # Opens as unclean: the order in which its end was written is unknown.
+            copy = PartitionLog(
+                f"{future.directory.path}/{future.name}",
+                config,
+                recovery_point=0,
+                clean_shutdown=False,
+                log_start_offset=log.log_start_offset,
+                health=future.directory.health,
+            )
+        except LogError as error:
+            event_log.warning(
+                "the future replica of a partition cannot be read; the move starts again from the beginning",
+                detail=str(error),
+            )
+            return log
+        end = copy.log_end_offset
+        if end <= log.log_end_offset:
+            copy.close(sync=False)
+            return log
+        del self.unfinished[key]
+        copy.close(sync=True)
+        name = partition_directory(*key)
+        _set_aside(log, directory, key)
+        _rename(future.directory, future.name, name)
+        return self._open_in(future.directory, name, key, config)
+
+
+def _rename(directory: DataDirectory, old: str, new: str) -> None:
+    os.rename(directory.path / old, directory.path / new)
+    sync_directory(directory.path)
+
+
+def _set_aside(log: PartitionLog, directory: DataDirectory, key: PartitionKey) -> None:
+    log.close(sync=False)
+    aside = directory.retired_name(*key, STRAY_SUFFIX)
+    _rename(directory, partition_directory(*key), aside)
+    event_log.warning(
+        "the broker stopped during the move of a partition; the partition uses the newer copy, and the "
+        "older one is renamed with the suffix -stray",
+        partition=partition_directory(*key),
+        directory=str(directory.path / aside),
+    )

@@ -1,0 +1,5 @@
+"""Administers a cluster.
+
+Imported by: aio, cli, demo, pipeline, pytest_plugin.
+May import: clients, config, engine, engine.protocol, group, net.
+"""

@@ -1,0 +1,432 @@
+"""Implements Admin: topics, configs, groups, offsets and the cluster itself."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from types import TracebackType
+from typing import Any, Self
+
+from bowstring.clients import forks
+from bowstring.clients.admin.configs import AdminConfigs
+from bowstring.clients.admin.groups import AdminGroups
+from bowstring.clients.admin.results import ClusterDescription, LogDir, NewTopic, ReplicaSize
+from bowstring.clients.config.client import ADMIN
+from bowstring.clients.config.names import configurable
+from bowstring.clients.errors import ClientError, ConfigError, ForkedError, broker_error
+from bowstring.clients.group import offset_queries
+from bowstring.clients.net.client import NetworkClient
+from bowstring.clients.net.connection import Api, Body
+from bowstring.clients.net.metadata import Cluster, parse_bootstrap
+from bowstring.clients.records import (
+    EARLIEST_TIMESTAMP,
+    LATEST_TIMESTAMP,
+    Node,
+    OffsetAndTimestamp,
+    TopicInfo,
+    TopicPartition,
+)
+from bowstring.clients.troubles import OnError, Troubles
+from bowstring.engine.errors import Errors
+from bowstring.engine.protocol.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
+from bowstring.engine.protocol.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+)
+from bowstring.engine.protocol.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from bowstring.engine.protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
+from bowstring.engine.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from bowstring.engine.protocol.messages.describe_cluster import DescribeClusterRequest
+from bowstring.engine.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
+
+_log = logging.getLogger("bowstring.admin")
+
+# From this version on DeleteTopics has one struct for each topic (KIP-516).
+DELETE_STATES_VERSION = 6
+# The broker's timeout for an operation is this much shorter than ours, so that its answer arrives in time.
+ANSWER_MARGIN_S = 1.0
+
+
+class Admin(AdminConfigs, AdminGroups):
+    """Inspects and changes a cluster. Any number of threads may share one.
+
+    Args:
+        bootstrap_servers: `host:port,host:port`, or a list of them; or a mapping with other clients' names.
+        timeout_ms: how long each call waits for an answer.
+        client_id: name that brokers log.
+        on_error: called during calls with each problem that the client logs and retries, such as a broker
+            that is down. An exception that it raises is raised by the call.
+
+    Every method raises NoBrokerError when no broker can be reached in time, and a BrokerError (or a subclass,
+    such as TopicExistsError) when a broker refuses.
+
+    Examples:
+        >>> with Admin("localhost:9092") as admin:
+        ...     topic_id = admin.create_topic("greetings", partitions=3)
+        ...     print(sorted(admin.topics()))
+        ['greetings']
+    """
+
+    @configurable(ADMIN)
+    def __init__(
+        self,
+        bootstrap_servers: str | Iterable[str] = "localhost:9092",
+        *,
+        timeout_ms: int = 30_000,
+        client_id: str = "bowstring-admin",
+        on_error: OnError | None = None,
+    ):
+        self._timeout_s = timeout_ms / 1000
+        self.troubles = Troubles(_log)
+        self.listener = self.troubles.listen(on_error)
+        self._client = NetworkClient(client_id, request_timeout_ms=timeout_ms, troubles=self.troubles)
+        self._cluster = Cluster(self._client, parse_bootstrap(bootstrap_servers), allow_auto_create=False)
+        self._lock = threading.RLock()
+        forks.watch(self)
+
+    def after_fork(self, error: ForkedError) -> None:
+        """Replaces the lock in a forked child: the thread that held it may not exist there.
+
+        Args:
+            error: why the client cannot be used in the child; unused here.
+        """
+        self._lock = threading.RLock()
+
+    def close(self) -> None:
+        """Closes the connections."""
+        with self._lock:
+            self._client.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # ------------------------------------------------------------ topics
+
+    def topics(self, *, internal: bool = False) -> dict[str, TopicInfo]:
+        """Returns every topic by name; internal topics only with `internal`.
+
+        Args:
+            internal: also returns internal topics, such as __consumer_offsets.
+        """
+        with self._lock:
+            self._cluster.want_all = True
+            self._cluster.refresh(self._timeout_s)
+            return {n: info for n, info in self._cluster.topics.items() if internal or not info.internal}
+
+    def list_topics(self) -> dict[str, TopicInfo]:
+        """Returns every topic by name except internal ones; other clients' name for `topics`."""
+        return self.topics()
+
+    def describe_topic(self, name: str) -> TopicInfo:
+        """Returns partitions and leaders of one topic.
+
+        Args:
+            name: name of the topic.
+
+        Raises:
+            UnknownTopicError: the topic does not exist.
+        """
+        with self._lock:
+            self._cluster.want(name)
+            self._cluster.refresh(self._timeout_s)
+            info = self._cluster.topics.get(name)
+            if info is None:
+                code = self._cluster.topic_errors.get(name, Errors.UNKNOWN_TOPIC_OR_PARTITION.code)
+                self._cluster.forget(name)
+                raise broker_error(code, f"topic {name!r}")
+            return info
+
+    def create_topics(self, topics: Iterable[NewTopic], *, validate_only: bool = False) -> dict[str, bytes]:
+        """Creates topics; returns their ids by name.
+
+        Args:
+            topics: the topics, each with its partitions and configs.
+            validate_only: checks the request, but creates nothing.
+
+        Raises:
+            TopicExistsError, BrokerError: the first refusal; the other topics are created.
+        """
+        request = CreateTopicsRequest(
+            topics=[_creatable(topic) for topic in topics],
+            timeout_ms=self._broker_timeout_ms(),
+            validate_only=validate_only,
+        )
+        response = self._controller_call(CreateTopicsRequest, request)
+        for result in response.topics:
+            if result.error_code:
+                raise broker_error(result.error_code, f"creating topic {result.name!r}", result.error_message)
+        return {result.name: result.topic_id for result in response.topics}
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int = -1,
+        replication_factor: int = -1,
+        configs: Mapping[str, str] | None = None,
+    ) -> bytes:
+        """Creates one topic (-1: the broker's default); returns its id. Raises like create_topics.
+
+        Args:
+            name: name of the topic.
+            partitions: number of partitions.
+            replication_factor: number of replicas of each partition.
+            configs: topic configs by name; the others have the broker's defaults.
+        """
+        return self.create_topics([NewTopic(name, partitions, replication_factor, dict(configs or {}))])[name]
+
+    def delete_topics(self, names: Iterable[str]) -> None:
+        """Deletes topics and their records.
+
+        Args:
+            names: names of the topics.
+
+        Raises:
+            UnknownTopicError, BrokerError: the first refusal; the other topics are deleted.
+        """
+        wanted = list(names)
+        timeout_ms = self._broker_timeout_ms()
+
+        def request(version: int) -> DeleteTopicsRequest:
+            if version >= DELETE_STATES_VERSION:
+                states = [DeleteTopicState(name=name) for name in wanted]
+                return DeleteTopicsRequest(topics=states, timeout_ms=timeout_ms)
+            return DeleteTopicsRequest(topic_names=wanted, timeout_ms=timeout_ms)
+
+        response = self._controller_call(DeleteTopicsRequest, request)
+        with self._lock:
+            for name in wanted:
+                self._cluster.forget(name)
+        for result in response.responses:
+            if result.error_code:
+                raise broker_error(result.error_code, f"deleting topic {result.name!r}", result.error_message)
+
+    def create_partitions(self, counts: Mapping[str, int], *, validate_only: bool = False) -> None:
+        """Raises the number of partitions of topics to `counts`.
+
+        Args:
+            counts: new number of partitions, by topic; it may not be lower than the present one.
+            validate_only: checks the request, but changes nothing.
+
+        Raises:
+            BrokerError: the first refusal.
+        """
+        request = CreatePartitionsRequest(
+            topics=[
+                CreatePartitionsTopic(name=name, count=count, assignments=None)
+                for name, count in counts.items()
+            ],
+            timeout_ms=self._broker_timeout_ms(),
+            validate_only=validate_only,
+        )
+        for result in self._controller_call(CreatePartitionsRequest, request).results:
+            if result.error_code:
+                raise broker_error(
+                    result.error_code, f"adding partitions to {result.name!r}", result.error_message
+                )
+
+    # ------------------------------------------------------------ records and offsets
+
+    def list_offsets(
+        self, timestamps: Mapping[TopicPartition, int], *, read_committed: bool = False
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        """Finds the first record at or after each timestamp (ms, or a special one of `records`); None without
+        one.
+
+        Args:
+            timestamps: milliseconds since the epoch, or a special timestamp of `records`, by partition.
+            read_committed: answers for readers with read_committed: the end is the last stable offset.
+        """
+        with self._lock:
+            return offset_queries.list_offsets(self._cluster, timestamps, read_committed, self._timeout_s)
+
+    def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Returns the first offset of each partition.
+
+        Args:
+            partitions: topics and partition numbers.
+        """
+        return self._ends(partitions, EARLIEST_TIMESTAMP)
+
+    def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Returns the offset after the last record of each partition.
+
+        Args:
+            partitions: topics and partition numbers.
+        """
+        return self._ends(partitions, LATEST_TIMESTAMP)
+
+    def _ends(self, partitions: Iterable[TopicPartition], timestamp: int) -> dict[TopicPartition, int]:
+        found = self.list_offsets(dict.fromkeys(partitions, timestamp))
+        return {partition: answer.offset for partition, answer in found.items() if answer is not None}
+
+    def delete_records(self, before_offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Deletes records below the offsets (-1: all records); returns the new first offsets (KIP-107).
+
+        Args:
+            before_offsets: first offset to keep, by partition; -1 deletes all records.
+
+        Raises:
+            OffsetOutOfRangeError, BrokerError: the error of the first partition that was refused.
+        """
+        found: dict[TopicPartition, int] = {}
+        for node, partitions in self._by_leader(before_offsets).items():
+            topics: dict[str, list[DeleteRecordsPartition]] = {}
+            for partition in partitions:
+                part = DeleteRecordsPartition(
+                    partition_index=partition.partition, offset=before_offsets[partition]
+                )
+                topics.setdefault(partition.topic, []).append(part)
+            request = DeleteRecordsRequest(
+                topics=[DeleteRecordsTopic(name=name, partitions=parts) for name, parts in topics.items()],
+                timeout_ms=self._broker_timeout_ms(),
+            )
+            for topic in self._call(lambda node=node: node, DeleteRecordsRequest, request).topics:  # type: ignore[misc]
+                for part in topic.partitions:
+                    partition = TopicPartition(topic.name, part.partition_index)
+                    if part.error_code:
+                        raise broker_error(part.error_code, f"deleting records of {partition}")
+                    found[partition] = part.low_watermark
+        return found
+
+    def _by_leader(self, partitions: Iterable[TopicPartition]) -> dict[Node, list[TopicPartition]]:
+        found: dict[Node, list[TopicPartition]] = {}
+        with self._lock:
+            for partition in partitions:
+                deadline = offset_queries.deadline_in(self._timeout_s)
+                node = offset_queries.await_leader(self._cluster, partition, deadline)
+                found.setdefault(node, []).append(partition)
+        return found
+
+    # ------------------------------------------------------------ the cluster
+
+    def describe_cluster(self) -> ClusterDescription:
+        """Returns brokers, controller and cluster id."""
+        response = self._call(self._any_node, DescribeClusterRequest, DescribeClusterRequest())
+        if response.error_code:
+            raise broker_error(response.error_code, "describing the cluster", response.error_message)
+        brokers = [Node(b.broker_id, b.host, b.port, b.rack) for b in response.brokers]
+        return ClusterDescription(response.cluster_id, response.controller_id, sorted(brokers))
+
+    def describe_log_dirs(self) -> dict[int, list[LogDir]]:
+        """Returns the directories of every broker by its id, with the sizes of the replicas in them."""
+        found = {}
+        for broker in self.describe_cluster().brokers:
+            request = DescribeLogDirsRequest(topics=None)
+            response = self._call(lambda node=broker: node, DescribeLogDirsRequest, request)  # type: ignore[misc]
+            if response.error_code:
+                raise broker_error(response.error_code, f"describing the log dirs of {broker}")
+            found[broker.id] = [_log_dir(result) for result in response.results]
+        return found
+
+    def move_replicas(self, partitions: Iterable[TopicPartition], path: str, broker_id: int) -> None:
+        """Starts moves of replicas on a broker into another of its log directories (KIP-113).
+
+        Moves continue after the answer. `describe_log_dirs` shows each as a replica with `is_future` until it
+        ends.
+
+        Args:
+            partitions: topics and partition numbers.
+            path: the log directory to move to, as it stands in the broker's log.dirs.
+            broker_id: the broker that has the replicas.
+
+        Raises:
+            BrokerError: the first refusal; the others move.
+        """
+        topics: dict[str, list[int]] = {}
+        for partition in partitions:
+            topics.setdefault(partition.topic, []).append(partition.partition)
+        wanted = [AlterReplicaLogDirTopic(name=name, partitions=found) for name, found in topics.items()]
+        request = AlterReplicaLogDirsRequest(dirs=[AlterReplicaLogDir(path=path, topics=wanted)])
+        node = self._broker(str(broker_id))
+        response = self._call(lambda: node, AlterReplicaLogDirsRequest, request)
+        for topic in response.results:
+            for result in topic.partitions:
+                if result.error_code:
+                    what = f"moving {topic.topic_name}-{result.partition_index} to {path}"
+                    raise broker_error(result.error_code, what)
+
+    # ------------------------------------------------------------ asking
+
+    def _broker_timeout_ms(self) -> int:
+        return int(max(self._timeout_s - ANSWER_MARGIN_S, self._timeout_s / 2) * 1000)
+
+    def _any_node(self) -> Node:
+        return self._cluster.any_node()
+
+    def _broker(self, broker_id: str) -> Node:
+        brokers = {str(broker.id): broker for broker in self.describe_cluster().brokers}
+        if broker_id not in brokers:
+            raise ConfigError(
+                f"there is no broker {broker_id!r}; existing brokers: {', '.join(sorted(brokers))}"
+            )
+        return brokers[broker_id]
+
+    def _call(self, pick: Callable[[], Node | None], api: Api, body: Body) -> Any:
+        with self._lock:
+            return self._cluster.call(pick, api, body, self._timeout_s)
+
+    def _controller_call(self, api: Api, body: Body) -> Any:
+        """Sends to any broker, which forwards to the controller (KIP-590)."""
+        return self._call(self._any_node, api, body)
+
+    def _coordinator_call(self, group: str, api: Api, body: Body, check: Callable[[Any], None]) -> Any:
+        """Sends to the group's coordinator; retries when `check` raises a retriable error, such as after the
+        coordinator moved.
+        """
+
+        def attempt(left_s: float) -> Any:
+            node = offset_queries.find_coordinator(self._cluster, group, left_s)
+            response = self._client.wait(self._client.send(node, api, body, timeout_s=left_s))
+            check(response)
+            return response
+
+        with self._lock:
+            return offset_queries.retried(self._cluster, self._timeout_s, attempt)
+
+
+def _creatable(topic: NewTopic) -> CreatableTopic:
+    assignments = [
+        CreatableReplicaAssignment(partition_index=partition, broker_ids=list(brokers))
+        for partition, brokers in topic.assignments.items()
+    ]
+    return CreatableTopic(
+        name=topic.name,
+        num_partitions=-1 if assignments else topic.partitions,
+        replication_factor=-1 if assignments else topic.replication_factor,
+        assignments=assignments,
+        configs=[CreatableTopicConfig(name=name, value=value) for name, value in topic.configs.items()],
+    )
+
+
+def _log_dir(result: Any) -> LogDir:
+    if result.error_code:
+        error: ClientError | None = broker_error(result.error_code, f"log directory {result.log_dir}")
+    else:
+        error = None
+    replicas = {
+        TopicPartition(topic.name, part.partition_index): ReplicaSize(
+            part.partition_size, part.offset_lag, part.is_future_key
+        )
+        for topic in result.topics
+        for part in topic.partitions
+    }
+    return LogDir(result.log_dir, result.total_bytes, result.usable_bytes, replicas, error)

@@ -1,0 +1,154 @@
+"""Implements Admin's methods for configs of topics and brokers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from bowstring.clients.admin.results import ConfigEntry
+from bowstring.clients.errors import ConfigError, broker_error
+from bowstring.engine.protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+)
+from bowstring.engine.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+
+if TYPE_CHECKING:
+    from bowstring.clients.net.connection import Api, Body
+    from bowstring.clients.records import Node
+
+# ConfigResource.Type of Kafka's protocol.
+RESOURCE_TYPES = {"topic": 2, "broker": 4, "broker-logger": 8, "client-metrics": 16, "group": 32}
+
+# DescribeConfigsResponse.ConfigSource.
+CONFIG_SOURCES = {
+    0: "UNKNOWN",
+    1: "DYNAMIC_TOPIC_CONFIG",
+    2: "DYNAMIC_BROKER_CONFIG",
+    3: "DYNAMIC_DEFAULT_BROKER_CONFIG",
+    4: "STATIC_BROKER_CONFIG",
+    5: "DEFAULT_CONFIG",
+    6: "DYNAMIC_BROKER_LOGGER_CONFIG",
+    7: "DYNAMIC_CLIENT_METRICS_CONFIG",
+    8: "DYNAMIC_GROUP_CONFIG",
+}
+
+# Bowstring's own topic configs. They are returned only if requested by name; Kafka ignores the request.
+OWN_TOPIC_CONFIGS = ("bowstring.durability",)
+
+# IncrementalAlterConfigs operations (KIP-339).
+SET, DELETE, APPEND, SUBTRACT = range(4)
+DOCUMENTATION_VERSION = 3
+
+
+class AdminConfigs:
+    """Mixed into Admin, which provides the calls."""
+
+    if TYPE_CHECKING:
+
+        def _call(self, pick: Callable[[], Node | None], api: Api, body: Body) -> Any: ...
+
+        def _any_node(self) -> Node: ...
+
+        def _broker(self, broker_id: str) -> Node: ...
+
+    def describe_configs(
+        self, kind: str, name: str, *, documentation: bool = False, names: Iterable[str] | None = None
+    ) -> dict[str, ConfigEntry]:
+        """Returns the configs of a resource by name; `kind` is "topic", "broker" or "group".
+
+        Args:
+            kind: "topic", "broker" or "group".
+            name: name of the topic or group, or id of the broker.
+            documentation: also returns what each config is for.
+            names: configs to return; None for all.
+
+        Raises:
+            ConfigError: the kind is unknown.
+            BrokerError: the resource does not exist.
+        """
+        wanted = [None if names is None else list(names)]
+        if kind == "topic" and names is None:
+            wanted.append(list(OWN_TOPIC_CONFIGS))
+        resources = [
+            DescribeConfigsResource(resource_type=_type(kind), resource_name=name, configuration_keys=keys)
+            for keys in wanted
+        ]
+
+        def request(version: int) -> DescribeConfigsRequest:
+            return DescribeConfigsRequest(
+                resources=resources,
+                include_documentation=documentation and version >= DOCUMENTATION_VERSION,
+            )
+
+        response = self._call(self._config_node(kind, name), DescribeConfigsRequest, request)
+        entries = {}
+        for result in response.results:
+            if result.error_code:
+                raise broker_error(result.error_code, f"configs of {kind} {name!r}", result.error_message)
+            for config in result.configs:
+                entries[config.name] = ConfigEntry(
+                    config.name,
+                    config.value,
+                    CONFIG_SOURCES.get(config.config_source, "UNKNOWN"),
+                    config.read_only,
+                    config.is_sensitive,
+                    config.documentation,
+                )
+        return entries
+
+    def alter_configs(
+        self,
+        kind: str,
+        name: str,
+        *,
+        set: Mapping[str, str] | None = None,
+        delete: Iterable[str] = (),
+        append: Mapping[str, str] | None = None,
+        subtract: Mapping[str, str] | None = None,
+        validate_only: bool = False,
+    ) -> None:
+        """Changes single configs of a resource and keeps the others (KIP-339).
+
+        `append` and `subtract` change lists such as cleanup.policy. An empty broker `name` means all brokers.
+
+        Args:
+            kind: "topic", "broker" or "group".
+            name: name of the topic or group, or id of the broker.
+            set: new values by config.
+            delete: configs that get their default again.
+            append: elements to add to a list, by config; separate several with commas.
+            subtract: elements to remove from a list, by config.
+            validate_only: checks the request, but changes nothing.
+
+        Raises:
+            ConfigError: the kind is unknown.
+            BrokerError: the broker refuses a name or value, and says which.
+        """
+        changes = [AlterableConfig(name=key, config_operation=DELETE, value=None) for key in delete]
+        for operation, values in ((SET, set), (APPEND, append), (SUBTRACT, subtract)):
+            for key, value in (values or {}).items():
+                changes.append(AlterableConfig(name=key, config_operation=operation, value=value))
+        resource = AlterConfigsResource(resource_type=_type(kind), resource_name=name, configs=changes)
+        request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=validate_only)
+        response = self._call(self._config_node(kind, name), IncrementalAlterConfigsRequest, request)
+        for result in response.responses:
+            if result.error_code:
+                raise broker_error(result.error_code, f"configs of {kind} {name!r}", result.error_message)
+
+    def _config_node(self, kind: str, name: str) -> Callable[[], Node | None]:
+        """Returns the node to ask: a broker's own configs need the broker itself."""
+        if kind.startswith("broker") and name:
+            return lambda: self._broker(name)
+        return self._any_node
+
+
+def _type(kind: str) -> int:
+    number = RESOURCE_TYPES.get(kind)
+    if number is None:
+        raise ConfigError(f"there are configs of {', '.join(RESOURCE_TYPES)}, not of {kind!r}")
+    return number

@@ -1,0 +1,240 @@
+"""Implements Admin's methods for groups and their offsets."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from bowstring.clients.admin.results import (
+    ClusterDescription,
+    GroupDescription,
+    GroupLag,
+    GroupListing,
+    GroupMemberDescription,
+)
+from bowstring.clients.errors import BrokerError, ProtocolError, broker_error
+from bowstring.clients.group import offset_queries
+from bowstring.clients.group.offset_requests import commit_request, commit_results
+from bowstring.clients.group.protocol import by_topic, decode_assignment
+from bowstring.clients.records import Node, OffsetAndMetadata, TopicPartition
+from bowstring.engine.errors import Errors
+from bowstring.engine.protocol.messages.delete_groups import DeleteGroupsRequest
+from bowstring.engine.protocol.messages.describe_groups import DescribeGroupsRequest
+from bowstring.engine.protocol.messages.list_groups import ListGroupsRequest
+from bowstring.engine.protocol.messages.offset_commit import OffsetCommitRequest
+from bowstring.engine.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+
+if TYPE_CHECKING:
+    from bowstring.clients.net.connection import Api, Body
+    from bowstring.clients.net.metadata import Cluster
+
+# From this version on ListGroups filters by state (KIP-518).
+STATES_VERSION = 4
+
+
+class AdminGroups:
+    """Mixed into Admin, which provides the calls."""
+
+    if TYPE_CHECKING:
+        _cluster: Cluster
+        _lock: threading.RLock
+        _timeout_s: float
+
+        def _call(self, pick: Callable[[], Node | None], api: Api, body: Body) -> Any: ...
+
+        def _coordinator_call(
+            self, group: str, api: Api, body: Body, check: Callable[[Any], None]
+        ) -> Any: ...
+
+        def describe_cluster(self) -> ClusterDescription: ...  # noqa: D102
+
+        def end_offsets(  # noqa: D102
+            self, partitions: Iterable[TopicPartition]
+        ) -> dict[TopicPartition, int]: ...
+
+    def list_groups(self, states: Iterable[str] = ()) -> list[GroupListing]:
+        """Returns the groups of every broker, by name; only those in one of `states` (e.g. "Stable") if
+        given.
+
+        Args:
+            states: group states by Kafka's names; empty for all.
+        """
+        wanted = {state.casefold() for state in states}
+        found = {}
+        for broker in self.describe_cluster().brokers:
+            response = self._call(lambda node=broker: node, ListGroupsRequest, ListGroupsRequest())  # type: ignore[misc]
+            if response.error_code:
+                raise broker_error(response.error_code, f"listing the groups of {broker}")
+            for group in response.groups:
+                if not wanted or group.group_state.casefold() in wanted:
+                    found[group.group_id] = GroupListing(
+                        group.group_id, group.protocol_type, group.group_state, group.group_type
+                    )
+        return [found[name] for name in sorted(found)]
+
+    def describe_group(self, group: str) -> GroupDescription:
+        """Returns state and members of a group.
+
+        Args:
+            group: id of the group.
+
+        Raises:
+            GroupError: the group does not exist.
+        """
+
+        def check(response: Any) -> None:
+            for answer in response.groups:
+                if answer.error_code:
+                    raise broker_error(answer.error_code, f"group {group!r}", answer.error_message)
+                if answer.group_state == "Dead":
+                    raise broker_error(
+                        Errors.GROUP_ID_NOT_FOUND.code, f"group {group!r}", "the group does not exist"
+                    )
+
+        request = DescribeGroupsRequest(groups=[group])
+        answer = self._coordinator_call(group, DescribeGroupsRequest, request, check).groups[0]
+        with self._lock:
+            coordinator = offset_queries.find_coordinator(self._cluster, group, self._timeout_s)
+        members = [
+            GroupMemberDescription(
+                member.member_id,
+                member.group_instance_id,
+                member.client_id,
+                member.client_host,
+                _assignment(answer.protocol_type, member.member_assignment),
+            )
+            for member in answer.members
+        ]
+        return GroupDescription(
+            group, answer.group_state, answer.protocol_type, answer.protocol_data, coordinator, members
+        )
+
+    def delete_groups(self, groups: Iterable[str]) -> None:
+        """Deletes groups without members, and their offsets.
+
+        Args:
+            groups: ids of the groups.
+
+        Raises:
+            GroupError: the first refusal: the group has members, or does not exist.
+        """
+        for group in groups:
+
+            def check(response: Any, group: str = group) -> None:
+                for result in response.results:
+                    if result.error_code:
+                        raise broker_error(result.error_code, f"deleting group {group!r}")
+
+            self._coordinator_call(
+                group, DeleteGroupsRequest, DeleteGroupsRequest(groups_names=[group]), check
+            )
+
+    def committed_offsets(
+        self, group: str, partitions: Iterable[TopicPartition] | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Returns a group's committed offsets, for `partitions` or for all; partitions without one are left
+        out.
+
+        Args:
+            group: id of the group.
+            partitions: topics and partition numbers; None for all with a committed offset.
+        """
+        with self._lock:
+            return offset_queries.committed_offsets(self._cluster, group, partitions, self._timeout_s)
+
+    def alter_offsets(self, group: str, offsets: Mapping[TopicPartition, int | OffsetAndMetadata]) -> None:
+        """Stores offsets for a group without members.
+
+        Args:
+            group: id of the group.
+            offsets: offset of the next record to read, by partition.
+
+        Raises:
+            GroupError: the group has members; stop them first.
+        """
+        committed = {
+            TopicPartition(*partition): value
+            if isinstance(value, OffsetAndMetadata)
+            else OffsetAndMetadata(value)
+            for partition, value in offsets.items()
+        }
+
+        def check(response: Any) -> None:
+            for partition, code in commit_results(response).items():
+                if code == Errors.UNKNOWN_MEMBER_ID.code:
+                    raise broker_error(
+                        Errors.NON_EMPTY_GROUP.code, f"group {group!r}", "the group has members"
+                    )
+                if code:
+                    raise broker_error(code, f"storing the offset of {partition} in group {group!r}")
+
+        self._coordinator_call(group, OffsetCommitRequest, commit_request(group, committed), check)
+
+    def delete_offsets(self, group: str, partitions: Iterable[TopicPartition]) -> None:
+        """Deletes the committed offsets of partitions that no member of the group reads (KIP-496).
+
+        Args:
+            group: id of the group.
+            partitions: topics and partition numbers.
+
+        Raises:
+            GroupError: the group does not exist, or reads one of the partitions.
+        """
+        topics = [
+            OffsetDeleteRequestTopic(
+                name=topic,
+                partitions=[OffsetDeleteRequestPartition(partition_index=number) for number in numbers],
+            )
+            for topic, numbers in by_topic(partitions).items()
+        ]
+
+        def check(response: Any) -> None:
+            if response.error_code:
+                raise broker_error(response.error_code, f"group {group!r}")
+            for topic in response.topics:
+                for part in topic.partitions:
+                    if part.error_code:
+                        partition = TopicPartition(topic.name, part.partition_index)
+                        raise broker_error(part.error_code, f"offset of {partition} in group {group!r}")
+
+        request = OffsetDeleteRequest(group_id=group, topics=topics)
+        self._coordinator_call(group, OffsetDeleteRequest, request, check)
+
+    def group_lag(self, group: str) -> list[GroupLag]:
+        """Returns the group's lag in each partition that it reads or has committed an offset for.
+
+        Args:
+            group: id of the group.
+
+        Raises:
+            GroupError: the group does not exist.
+        """
+        description = self.describe_group(group)
+        committed = self.committed_offsets(group)
+        readers = {partition: member for member in description.members for partition in member.assignment}
+        rows = []
+        for partition in sorted(set(committed) | set(readers)):
+            try:
+                end = self.end_offsets([partition]).get(partition, -1)
+            except BrokerError as error:
+                if error.code != Errors.UNKNOWN_TOPIC_OR_PARTITION.code:
+                    raise
+                end = -1  # an offset outlives its topic for some time
+            stored = committed[partition].offset if partition in committed else None
+            lag = max(0, end - stored) if stored is not None and end >= 0 else None
+            rows.append(GroupLag(partition, stored, end, lag, readers.get(partition)))
+        return rows
+
+
+def _assignment(protocol_type: str, data: bytes) -> list[TopicPartition]:
+    if protocol_type != "consumer":
+        return []
+    try:
+        return sorted(decode_assignment(data))
+    except ProtocolError:
+        return []  # some clients use their own format here

@@ -1,0 +1,111 @@
+"""Defines arguments and results of Admin."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from bowstring.clients.errors import ClientError
+from bowstring.clients.records import Node, TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopic:
+    """A topic to create; -1 means the broker's default. `assignments`: broker ids by partition.
+
+    Args:
+        name: name of the topic.
+        partitions: number of partitions.
+        replication_factor: number of replicas of each partition.
+        configs: topic configs by name; the others have the broker's defaults.
+        assignments: broker ids by partition; leave partitions and replication_factor at -1 then.
+    """
+
+    name: str
+    partitions: int = -1
+    replication_factor: int = -1
+    configs: Mapping[str, str] = field(default_factory=dict)
+    assignments: Mapping[int, Sequence[int]] = field(default_factory=dict)
+
+
+class ClusterDescription(NamedTuple):
+    """The brokers of a cluster."""
+
+    cluster_id: str
+    controller_id: int
+    brokers: list[Node]
+
+
+class ReplicaSize(NamedTuple):
+    """A replica in a log directory. `is_future`: a copy that is moving there and is `offset_lag` behind."""
+
+    size_bytes: int
+    offset_lag: int
+    is_future: bool = False
+
+
+class LogDir(NamedTuple):
+    """A broker's log directory; sizes are -1 if the broker does not report them."""
+
+    path: str
+    total_bytes: int
+    usable_bytes: int
+    replicas: dict[TopicPartition, ReplicaSize]
+    error: ClientError | None
+
+
+class ConfigEntry(NamedTuple):
+    """One config of a topic or broker. `source` is Kafka's name for the source of the value."""
+
+    name: str
+    value: str | None
+    source: str
+    read_only: bool
+    sensitive: bool
+    documentation: str | None
+
+    @property
+    def is_default(self) -> bool:
+        """Whether the value is the default."""
+        return self.source == "DEFAULT_CONFIG"
+
+
+class GroupListing(NamedTuple):
+    """A group in ListGroups; state and type are empty if the broker does not report them."""
+
+    group_id: str
+    protocol_type: str
+    state: str
+    group_type: str
+
+
+class GroupMemberDescription(NamedTuple):
+    """A member of a group and its partitions."""
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    assignment: list[TopicPartition]
+
+
+class GroupDescription(NamedTuple):
+    """A group with its members."""
+
+    group_id: str
+    state: str
+    protocol_type: str
+    assignor: str
+    coordinator: Node
+    members: list[GroupMemberDescription]
+
+
+class GroupLag(NamedTuple):
+    """A group's progress in one partition; `committed` is None without a committed offset."""
+
+    partition: TopicPartition
+    committed: int | None
+    log_end_offset: int
+    lag: int | None
+    member: GroupMemberDescription | None

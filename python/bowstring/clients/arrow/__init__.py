@@ -1,0 +1,5 @@
+"""Builds the Arrow columns that readers return, with typed values.
+
+Imported by: aio, consumer, tables.
+May import: _native.arrow, clients, values.
+"""

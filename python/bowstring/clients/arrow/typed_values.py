@@ -1,0 +1,91 @@
+"""Decodes keys and values of record batches with a format (bowstring.Json, Avro, Protobuf)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Protocol
+
+from bowstring.clients.arrow.columns import pyarrow
+from bowstring.clients.errors import ConfigError
+from bowstring.values.errors import ValueDecodeError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class ValueFormat(Protocol):
+    """Decodes bytes into typed columns.
+
+    Attributes:
+        schema: the columns.
+    """
+
+    schema: pa.Schema
+
+    def decode(self, array: pa.Array) -> tuple[pa.StructArray, pa.StringArray | None]:
+        """Decodes binary or binary_view values into structs and error messages. A bad value is a null struct
+        with a message, a null value a null struct without one. The messages are None when all values are
+        good.
+        """
+
+
+class TypedColumns:
+    """Replaces `key` and `value` by structs, each followed by a column `key_error` or `value_error`.
+
+    Args:
+        formats: by "key" and "value"; None keeps the bytes.
+
+    Raises:
+        ConfigError: a format was given for a column that is not read.
+    """
+
+    def __init__(self, schema: pa.Schema, formats: Mapping[str, ValueFormat | None]):
+        arrow = pyarrow()
+        self._formats = {name: form for name, form in formats.items() if form is not None}
+        for name in self._formats:
+            if name not in schema.names:
+                raise ConfigError(
+                    f"a format for {name!r} was given, but columns={schema.names} leaves it out"
+                )
+        fields = []
+        for field in schema:
+            form = self._formats.get(field.name)
+            if form is None:
+                fields.append(field)
+            else:
+                fields.append(arrow.field(field.name, arrow.struct(list(form.schema))))
+                fields.append(arrow.field(f"{field.name}_error", arrow.string()))
+        self.schema: pa.Schema = arrow.schema(fields)
+
+    def batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Returns the batch with typed columns; a bad value is null, with its message in the error column."""
+        if not self._formats:
+            return batch
+        pa = pyarrow()
+        arrays = []
+        for name, array in zip(batch.schema.names, batch.columns, strict=True):
+            form = self._formats.get(name)
+            if form is None:
+                arrays.append(array)
+                continue
+            try:
+                structs, errors = form.decode(array)
+            except ValueDecodeError as error:
+                record = _record(batch, name, error.row)
+                raise ValueDecodeError(error.row, error.reason, error.bad_values, record) from None
+            dead_letter = getattr(form, "dead_letter", None)
+            if errors is not None and dead_letter is not None:
+                dead_letter.send(batch, errors)
+            arrays.append(structs)
+            arrays.append(pa.nulls(len(array), pa.string()) if errors is None else errors)
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+
+def _record(batch: pa.RecordBatch, name: str, row: int) -> str:
+    """Names the record of a row, as far as the batch has its topic, partition and offset."""
+    parts = [
+        f"{part} {batch.column(part)[row].as_py()}"
+        for part in ("topic", "partition", "offset")
+        if part in batch.schema.names
+    ]
+    return ", ".join([*parts, name if parts else f"{name} {row}"])

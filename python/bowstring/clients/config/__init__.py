@@ -1,0 +1,5 @@
+"""Maps settings of the clients from all their names.
+
+Imported by: cli, admin, consumer, producer, spark.
+May import: clients.
+"""

@@ -1,0 +1,289 @@
+"""Lists the settings of Consumer and Admin, with their names in other clients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bowstring.clients.config.names import (
+    ConfigName,
+    ConfigTable,
+    Setting,
+    as_given,
+    boolean,
+    choice,
+    integer,
+    multiplied,
+    one_of,
+    refused,
+    setting,
+    text,
+)
+from bowstring.clients.errors import ConfigError
+
+_NO_TLS = "TLS and SASL are not supported yet: use a PLAINTEXT listener"
+_LOGGING = "clients log with Python's logging, under the logger `bowstring`"
+_METRICS = "use Producer.metrics() and Consumer.lag(); there are no callbacks for metrics"
+_ERRORS = "errors are raised by calls and futures; there are no callbacks for them"
+_SOCKETS = "sockets use the kernel's default sizes and keep-alive"
+_BACKOFF = "after a refusal the client reconnects after 50 ms, doubling to 1 s"
+_CODECS = "records are bytes; typed values are bowstring.Json, Avro and Protobuf"
+_READ_AHEAD = "prefetch_max_bytes and max_partition_fetch_bytes limit how far fetches run ahead"
+
+_NO_EFFECT: tuple[ConfigName, ...] = (
+    refused("security.protocol", _NO_TLS, "PLAINTEXT"),
+    refused("sasl.mechanism", _NO_TLS, "None"),
+    refused("sasl.mechanisms", _NO_TLS),
+    refused("sasl.username", _NO_TLS),
+    refused("sasl.password", _NO_TLS),
+    refused("sasl.jaas.config", _NO_TLS),
+    refused("sasl.plain.username", _NO_TLS, "None"),
+    refused("sasl.plain.password", _NO_TLS, "None"),
+    refused("ssl.context", _NO_TLS, "None"),
+    refused("ssl.cafile", _NO_TLS, "None"),
+    refused("ssl.certfile", _NO_TLS, "None"),
+    refused("ssl.keyfile", _NO_TLS, "None"),
+    refused("ssl.ca.location", _NO_TLS),
+    refused("ssl.certificate.location", _NO_TLS),
+    refused("ssl.key.location", _NO_TLS),
+    refused("ssl.truststore.location", _NO_TLS),
+    refused("ssl.keystore.location", _NO_TLS),
+    refused("throttle.cb", _ERRORS, "None"),
+    refused("stats.cb", _METRICS, "None"),
+    refused("statistics.interval.ms", _METRICS, "0"),
+    refused("metrics.num.samples", _METRICS),
+    refused("metrics.sample.window.ms", _METRICS),
+    refused("metric.reporters", _METRICS, "", "[]"),
+    refused("logger", _LOGGING, "None"),
+    refused("log.level", _LOGGING),
+    refused("log.connection.close", _LOGGING, "false"),
+    refused("debug", _LOGGING, ""),
+    refused("reconnect.backoff.ms", _BACKOFF, "50"),
+    refused("reconnect.backoff.max.ms", _BACKOFF, "1000"),
+    refused("socket.keepalive.enable", _SOCKETS, "true"),
+    refused("socket.nagle.disable", _SOCKETS, "true"),
+    refused("socket.connection.setup.timeout.ms", "the limit for connecting is 10 s", "10000"),
+    refused("receive.buffer.bytes", _SOCKETS, "-1", "None"),
+    refused("send.buffer.bytes", _SOCKETS, "-1", "None"),
+    refused("socket.receive.buffer.bytes", _SOCKETS, "0"),
+    refused("socket.send.buffer.bytes", _SOCKETS, "0"),
+    refused(
+        "connections.max.idle.ms", "connections stay open; the client reconnects when a broker closes one"
+    ),
+    refused("api.version", "the client negotiates versions with each broker", "None"),
+    refused("api.version.request", "the client negotiates versions with each broker", "true"),
+    refused("broker.address.family", "the client tries every address of a name", "any"),
+)
+
+
+def connection(client_id: str) -> tuple[Setting | ConfigName, ...]:
+    """Returns the rows that every client has; `client_id` is the default."""
+    return (
+        setting(
+            "bootstrap_servers",
+            "localhost:9092",
+            as_given,
+            "bootstrap.servers",
+            "metadata.broker.list",
+        ),
+        setting("client_id", client_id, text, "client.id"),
+        setting(
+            "on_error",
+            None,
+            as_given,
+            "error.cb",
+        ),
+        *_NO_EFFECT,
+    )
+
+
+_RESETS = {
+    "earliest": "earliest",
+    "smallest": "earliest",
+    "beginning": "earliest",
+    "latest": "latest",
+    "largest": "latest",
+    "end": "latest",
+    "none": "none",
+    "error": "none",
+}
+_ASSIGNORS = {
+    "range": "range",
+    "rangeassignor": "range",
+    "rangepartitionassignor": "range",
+    "cooperative-sticky": "cooperative-sticky",
+    "cooperativestickyassignor": "cooperative-sticky",
+}
+
+
+def _assignors(name: str, value: Any) -> tuple[str, ...]:
+    """Reads names separated by commas, or a list of names, Java class names or kafka-python classes."""
+    given = value.split(",") if isinstance(value, str) else list(value)
+    found = []
+    for each in given:
+        word = each.strip() if isinstance(each, str) else getattr(each, "__name__", str(each))
+        plain = word.rpartition(".")[2].casefold()
+        if plain not in _ASSIGNORS:
+            raise ConfigError(f"{name}: there is no assignor {word!r}; use range or cooperative-sticky")
+        found.append(_ASSIGNORS[plain])
+    return tuple(dict.fromkeys(found))
+
+
+def _known_assignors(argument: str, value: Any) -> None:
+    unknown = [each for each in value if each not in _ASSIGNORS.values()]
+    if unknown:
+        raise ConfigError(f"assignor {unknown[0]!r} is unknown; use range or cooperative-sticky")
+
+
+CONSUMER = ConfigTable(
+    "Consumer",
+    (
+        *connection("bowstring-consumer"),
+        setting("group_id", None, text, "group.id"),
+        setting(
+            "group_instance_id",
+            None,
+            text,
+            "group.instance.id",
+        ),
+        setting(
+            "auto_offset_reset",
+            "latest",
+            choice(_RESETS),
+            "auto.offset.reset",
+            check=one_of("earliest", "latest", "none"),
+        ),
+        setting(
+            "enable_auto_commit",
+            True,
+            boolean,
+            "enable.auto.commit",
+        ),
+        setting(
+            "auto_commit_interval_ms",
+            5_000,
+            integer,
+            "auto.commit.interval.ms",
+        ),
+        setting(
+            "assignors",
+            ("range", "cooperative-sticky"),
+            _assignors,
+            "partition.assignment.strategy",
+            check=_known_assignors,
+        ),
+        setting(
+            "session_timeout_ms",
+            45_000,
+            integer,
+            "session.timeout.ms",
+        ),
+        setting("heartbeat_interval_ms", 3_000, integer, "heartbeat.interval.ms"),
+        setting(
+            "max_poll_interval_ms",
+            300_000,
+            integer,
+            "max.poll.interval.ms",
+        ),
+        setting("max_poll_records", 500, integer, "max.poll.records"),
+        setting("fetch_min_bytes", 1, integer, "fetch.min.bytes"),
+        setting("fetch_max_bytes", 52_428_800, integer, "fetch.max.bytes"),
+        setting(
+            "max_partition_fetch_bytes",
+            1_048_576,
+            integer,
+            "max.partition.fetch.bytes",
+            "fetch.message.max.bytes",
+        ),
+        setting(
+            "prefetch_max_bytes",
+            67_108_864,
+            integer,
+            ("queued.max.messages.kbytes", multiplied(1024)),
+        ),
+        setting(
+            "fetch_max_wait_ms",
+            500,
+            integer,
+            "fetch.max.wait.ms",
+            "fetch.wait.max.ms",
+        ),
+        setting(
+            "isolation_level",
+            "read_uncommitted",
+            text,
+            "isolation.level",
+            check=one_of("read_uncommitted", "read_committed"),
+        ),
+        setting("check_crcs", True, boolean, "check.crcs"),
+        setting(
+            "local",
+            False,
+            choice({"true": True, "false": False, "auto": "auto"}),
+            "local",
+            check=one_of(True, False, "auto"),
+        ),
+        setting(
+            "request_timeout_ms",
+            30_000,
+            integer,
+            "request.timeout.ms",
+            "socket.timeout.ms",
+        ),
+        setting(
+            "default_timeout_ms",
+            60_000,
+            integer,
+            "default.api.timeout.ms",
+        ),
+        setting(
+            "metadata_max_age_ms",
+            300_000,
+            integer,
+            "metadata.max.age.ms",
+            "topic.metadata.refresh.interval.ms",
+        ),
+        setting(
+            "allow_auto_create",
+            True,
+            boolean,
+            "allow.auto.create.topics",
+        ),
+        refused("group.protocol", "only the classic protocol is supported", "classic"),
+        refused("group.remote.assignor", "only the classic protocol is supported", "None"),
+        refused("client.rack", "records are always fetched from the leader", "", "None"),
+        refused("key.deserializer", _CODECS, "None"),
+        refused("value.deserializer", _CODECS, "None"),
+        refused(
+            "enable.auto.offset.store", "commit(offsets) commits explicit offsets; there is no separate store"
+        ),
+        refused("enable.partition.eof", "lag() is 0 at the end of a partition", "false"),
+        refused("on.commit", "give on_commit to commit(asynchronous=True, on_commit=…)", "None"),
+        refused("default.offset.commit.callback", "give on_commit to commit(asynchronous=True, on_commit=…)"),
+        refused("consumer.timeout.ms", "poll(timeout=…) returns an empty list when no records come", "inf"),
+        refused("queued.min.messages", _READ_AHEAD),
+        refused("fetch.error.backoff.ms", "the client retries a failed fetch after 100 ms"),
+        refused("retry.backoff.ms", "the client retries after 50 to 100 ms", "100"),
+        refused("retry.backoff.max.ms", "the client retries after 50 to 100 ms", "1000"),
+        refused("interceptor.classes", "there are no interceptors: wrap poll()", "", "[]"),
+        refused("exclude.internal.topics", "a pattern also matches internal topics"),
+        refused("legacy.iterator", "iteration always uses poll()"),
+    ),
+)
+
+ADMIN = ConfigTable(
+    "Admin",
+    (
+        *connection("bowstring-admin"),
+        setting(
+            "timeout_ms",
+            30_000,
+            integer,
+            "request.timeout.ms",
+            "socket.timeout.ms",
+            "default.api.timeout.ms",
+        ),
+        refused("metadata.max.age.ms", "an admin asks for metadata in each call"),
+        refused("retry.backoff.ms", "the client retries after 50 ms", "100"),
+        refused("retries", "calls are retried until timeout_ms is over"),
+    ),
+)

@@ -1,0 +1,364 @@
+"""Implements Consumer: reads records of partitions, alone or as a member of a group."""
+
+from __future__ import annotations
+
+import logging
+import time
+import weakref
+from collections.abc import Callable, Iterable
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from bowstring.clients.config.client import CONSUMER
+from bowstring.clients.config.names import configurable
+from bowstring.clients.consumer.compat import FamiliarNames
+from bowstring.clients.consumer.coordinator import Listener, Membership
+from bowstring.clients.consumer.fetch_config import FetchConfig
+from bowstring.clients.consumer.fetcher import Fetcher
+from bowstring.clients.consumer.offsets import ConsumerOffsets
+from bowstring.clients.consumer.partition_state import Positions
+from bowstring.clients.consumer.poll import RecordReading
+from bowstring.clients.consumer.poll_arrow import ArrowReading
+from bowstring.clients.consumer.seek import ConsumerPositions
+from bowstring.clients.errors import ClientError, ClientTimeoutError, ConfigError
+from bowstring.clients.group.assignors import ASSIGNORS
+from bowstring.clients.group.heartbeat import GroupConfig, Heartbeat
+from bowstring.clients.local.discovery import Local
+from bowstring.clients.net.client import NetworkClient
+from bowstring.clients.net.metadata import Cluster, parse_bootstrap
+from bowstring.clients.records import TopicPartition
+from bowstring.clients.single_thread import OneThread
+from bowstring.clients.timeouts import seconds
+from bowstring.clients.troubles import OnError, Troubles
+
+if TYPE_CHECKING:
+    from bowstring.clients.arrow.typed_values import ValueFormat
+
+
+_log = logging.getLogger("bowstring.consumer")
+
+
+class Consumer(RecordReading, ConsumerOffsets, FamiliarNames, ConsumerPositions, ArrowReading):
+    """Reads records. Used by one thread at a time.
+
+    Use either `subscribe` (a group shares the topics' partitions and stores its progress) or `assign` (the
+    caller chooses partitions). The consumer fetches ahead of `poll` by up to two answers per partition.
+
+    Args:
+        bootstrap_servers: `host:port,host:port`, or a list of them; or a mapping with other clients' names.
+        group_id: required to subscribe and to commit.
+        group_instance_id: makes this a static member (KIP-345).
+        client_id: name that brokers log.
+        auto_offset_reset: where to start without a committed offset: "latest", "earliest", or "none", which
+            makes `poll` raise.
+        enable_auto_commit: commits returned records every auto_commit_interval_ms and on close.
+        auto_commit_interval_ms: milliseconds between automatic commits.
+        assignors: names out of "range" and "cooperative-sticky", in order of preference.
+        session_timeout_ms: time without a heartbeat after which the group removes the member.
+        heartbeat_interval_ms: milliseconds between heartbeats to the group coordinator.
+        max_poll_interval_ms: longest time between polls before the group reassigns the partitions.
+        max_poll_records: most records of one `poll`.
+        fetch_min_bytes: bytes that a broker waits for before it answers a fetch.
+        fetch_max_bytes: most bytes of one fetch.
+        max_partition_fetch_bytes: most bytes of one partition in a fetch; a larger batch is still returned.
+        prefetch_max_bytes: limit on fetched bytes that wait for polls. Beyond it, only partitions without
+            waiting records are fetched. Answers in transit are extra, at most fetch_max_bytes per broker.
+        fetch_max_wait_ms: longest time that a broker waits for fetch_min_bytes.
+        isolation_level: "read_uncommitted", or "read_committed" to skip aborted transactions (KIP-98).
+        check_crcs: checks the CRC-32C of every batch.
+        local: True reads existing records from the broker's mapped files. The broker must be Bowstring, on
+            this machine, and grant access to this user. "auto" does so if possible and otherwise reads over
+            TCP, like False (docs/guide/local-reads.md). New records always arrive over TCP.
+        value, key: formats (bowstring.Json, Avro, Protobuf) that turn these columns of `poll_arrow` and
+            `to_reader` into structs, each followed by a column `value_error` or `key_error`.
+        request_timeout_ms: time for the answer to a request; then the connection is closed.
+        default_timeout_ms: how long calls without their own timeout wait for brokers.
+        metadata_max_age_ms: age at which the metadata of topics is refreshed.
+        allow_auto_create: lets brokers create the topics that are read, if their configs allow it.
+        on_error: called during `poll` with each problem that the consumer logs and retries, such as a broker
+            that is down. An exception that it raises is raised by `poll`.
+
+    Raises:
+        ConfigError: an argument is invalid.
+
+    Examples:
+        >>> with Consumer("localhost:9092", group_id="readers", auto_offset_reset="earliest") as consumer:
+        ...     consumer.subscribe(["greetings"])
+        ...     for record in consumer.poll(timeout=5):
+        ...         print(record.key, record.value)
+        b'me' b'hello'
+    """
+
+    @configurable(CONSUMER)
+    def __init__(
+        self,
+        bootstrap_servers: str | Iterable[str] = "localhost:9092",
+        *,
+        group_id: str | None = None,
+        group_instance_id: str | None = None,
+        client_id: str = "bowstring-consumer",
+        auto_offset_reset: str = "latest",
+        enable_auto_commit: bool = True,
+        auto_commit_interval_ms: int = 5_000,
+        assignors: tuple[str, ...] = ("range", "cooperative-sticky"),
+        session_timeout_ms: int = 45_000,
+        heartbeat_interval_ms: int = 3_000,
+        max_poll_interval_ms: int = 300_000,
+        max_poll_records: int = 500,
+        fetch_min_bytes: int = 1,
+        fetch_max_bytes: int = 52_428_800,
+        max_partition_fetch_bytes: int = 1_048_576,
+        prefetch_max_bytes: int = 67_108_864,
+        fetch_max_wait_ms: int = 500,
+        isolation_level: str = "read_uncommitted",
+        check_crcs: bool = True,
+        local: Local = False,
+        value: ValueFormat | None = None,
+        key: ValueFormat | None = None,
+        request_timeout_ms: int = 30_000,
+        default_timeout_ms: int = 60_000,
+        metadata_max_age_ms: int = 300_000,
+        allow_auto_create: bool = True,
+        on_error: OnError | None = None,
+    ):
+        self._read_committed = is_read_committed(isolation_level)
+        self._check_crcs = check_crcs
+        self._max_poll_records = max_poll_records
+        self._timeout_s = default_timeout_ms / 1000
+        self._owner = OneThread("Consumer")
+        self.troubles = Troubles(_log)
+        self.listener = self.troubles.listen(self._owner.lending(on_error))
+        self._client = NetworkClient(client_id, request_timeout_ms=request_timeout_ms, troubles=self.troubles)
+        self._cluster = Cluster(
+            self._client,
+            parse_bootstrap(bootstrap_servers),
+            metadata_max_age_ms=metadata_max_age_ms,
+            allow_auto_create=allow_auto_create,
+        )
+        self._positions = Positions()
+        sizes = (fetch_min_bytes, fetch_max_bytes, max_partition_fetch_bytes, prefetch_max_bytes)
+        how = (self._read_committed, check_crcs, auto_offset_reset, local)
+        config = FetchConfig(*sizes, fetch_max_wait_ms, *how)
+        self._fetcher = Fetcher(self._client, self._cluster, self._positions, config)
+        self._group: Membership | None = None
+        self._prepare_arrow({"key": key, "value": value})
+        self._finalizer: weakref.finalize[..., Consumer] = weakref.finalize(self, self._client.close)
+        if group_id is not None:
+            chosen = [ASSIGNORS[name] for name in assignors]
+            times = (session_timeout_ms / 1000, heartbeat_interval_ms / 1000, max_poll_interval_ms / 1000)
+            auto_commit_s = auto_commit_interval_ms / 1000 if enable_auto_commit else None
+            self._join_group(GroupConfig(group_id, group_instance_id, chosen, *times), auto_commit_s)
+
+    def _join_group(self, config: GroupConfig, auto_commit_s: float | None) -> None:
+        heartbeat = Heartbeat(self._client.client_id, config, self._client.wakeup)
+        self._group = Membership(
+            self._fetcher, self._owner, config, heartbeat=heartbeat, auto_commit_s=auto_commit_s
+        )
+        self._finalizer.detach()
+        self._finalizer = weakref.finalize(self, _abandon, heartbeat, self._client)
+
+    # ------------------------------------------------------------ what to read
+
+    def subscribe(
+        self,
+        topics: Iterable[str] | str | None = None,
+        *,
+        pattern: str | None = None,
+        on_assigned: Listener | None = None,
+        on_revoked: Listener | None = None,
+        on_lost: Listener | None = None,
+    ) -> None:
+        """Subscribes to `topics`, or to those whose whole name matches `pattern`; the group shares their
+        partitions.
+
+        The listeners are called during `poll` with the partitions assigned, revoked (a commit is still
+        possible) and lost (it is not).
+
+        Args:
+            topics: names of topics, or one name.
+            pattern: regular expression for the whole name; also matches topics created later.
+            on_assigned, on_revoked, on_lost: called with a list of partitions.
+
+        Raises:
+            ConfigError: there is no group_id, or neither or both of topics and pattern are given.
+        """
+        with self._owner:
+            if self._group is None:
+                raise ConfigError("subscribe() needs a group_id; without one use assign()")
+            if (topics is None) == (pattern is None):
+                raise ConfigError("subscribe() takes either topics or a pattern")
+            names = [topics] if isinstance(topics, str) else list(topics or ())
+            self._cluster.forget_missing(names)
+            self._group.subscribe(names, pattern, (on_assigned, on_revoked, on_lost))
+            self._fetcher.group_assigns = True
+
+    def assign(self, partitions: Iterable[TopicPartition | tuple[str, int]]) -> None:
+        """Reads exactly these partitions; partitions that were already assigned keep their positions.
+
+        Args:
+            partitions: topics and partition numbers.
+        """
+        with self._owner:
+            if self._group is not None and self._group.subscribed:
+                raise ConfigError("assign() after subscribe(): unsubscribe() first")
+            wanted = [TopicPartition(*partition) for partition in partitions]
+            self._positions.replace(wanted)
+            self._cluster.forget_missing({partition.topic for partition in wanted})
+            for partition in wanted:
+                self._cluster.want(partition.topic)
+
+    def unsubscribe(self) -> None:
+        """Ends reading and leaves the group."""
+        with self._owner:
+            if self._group is not None:
+                self._group.unsubscribe()
+                self._fetcher.group_assigns = False
+            self._positions.replace([])
+            self._cluster.forget_missing(())
+
+    def subscription(self) -> set[str]:
+        """The subscribed topics."""
+        return set(self._group.topics) if self._group is not None else set()
+
+    def partitions_for(self, topic: str, timeout: float | None = None) -> list[TopicPartition]:
+        """Returns every partition of a topic.
+
+        Args:
+            topic: name of the topic.
+            timeout: seconds to wait for brokers; None for default_timeout_ms.
+
+        Raises:
+            UnknownTopicError, NoBrokerError: not answered within `timeout` seconds.
+        """
+        with self._owner:
+            info = self._cluster.await_topic(topic, self._seconds(timeout))
+            return [TopicPartition(topic, number) for number in sorted(info.partitions)]
+
+    def _until(self, deadline: float, take: Callable[[], bool], *, wakes: bool = True) -> None:
+        """Runs steps until `take` finds something, time is over or wakeup() is called."""
+        over = False
+        while True:
+            wait_s = self._step()
+            if take():
+                break
+            if over or (wakes and self._woken):
+                self._woken = self._woken and not wakes
+                return
+            left = max(0.0, deadline - time.monotonic())
+            over = left == 0.0  # records that have already arrived still count: even poll(0) returns them
+            self._client.poll(min(wait_s, left))
+            self.troubles.deliver()
+            # without a group nothing can be revoked meanwhile: take arrived records at once
+            if self._group is None:
+                self._raise_errors()
+                if take():
+                    break
+        # Send the next fetches now, while the caller processes these records.
+        self._fetcher.start()
+        if self._group is not None or not self._fetcher.only_asked:
+            self._client.poll(0)
+
+    def _step(self) -> float:
+        """Runs all periodic work except reading; returns seconds until the next step is due."""
+        self._raise_errors()
+        wait_s = self._cluster.maintain()
+        if self._group is not None:
+            wait_s = min(wait_s, self._group.step())
+        else:
+            for partition in self._fetcher.without_position():
+                self._fetcher.reset_by_policy(partition)
+        self._raise_errors()
+        return min(wait_s, self._fetcher.start())
+
+    def _raise_errors(self) -> None:
+        error, self._fetcher.error = self._fetcher.error, None
+        if error is None and self._group is not None:
+            error = self._group.take_error()
+        if error is not None:
+            raise error
+
+    # ------------------------------------------------------------ positions
+
+    def position(self, partition: TopicPartition | tuple[str, int], timeout: float | None = None) -> int:
+        """Returns the offset of the next record to read; looks it up if it is unknown.
+
+        Args:
+            partition: an assigned partition.
+            timeout: seconds to wait for brokers; None for default_timeout_ms.
+
+        Raises:
+            ClientTimeoutError: still unknown after `timeout` seconds.
+        """
+        with self._owner:
+            state = self._state(partition)
+            timeout_s = self._seconds(timeout)
+            self._until(time.monotonic() + timeout_s, lambda: state.position is not None, wakes=False)
+            if state.position is None:
+                raise ClientTimeoutError(f"the position in {partition} was not found within {timeout_s:g} s")
+            return state.position
+
+    def _seconds(self, timeout: float | None) -> float:
+        return self._timeout_s if timeout is None else seconds(timeout)
+
+    # ------------------------------------------------------------ the end
+
+    def close(self, autocommit: bool = True) -> None:
+        """Commits (with enable_auto_commit), leaves the group and closes the connections.
+
+        A `with` block that ends by an exception commits only finished records: those of earlier polls, not of
+        the last one; in a loop over the consumer, those before the present one. Explicit commits remain. The
+        next owner of the partitions reads the rest again.
+
+        Args:
+            autocommit: False does not commit.
+        """
+        if self._owner.closed:
+            return
+        with self._owner:
+            try:
+                if self._group is not None:
+                    self._group.close(autocommit=autocommit)
+            finally:
+                self._owner.closed = True
+                self._positions.end_iteration()
+                self._fetcher.close()
+                self._finalizer()
+
+    def take_back(self) -> None:
+        """Moves positions back before the last returned records, which are not finished; the next poll
+        returns them again.
+        """
+        with self._owner:
+            self._positions.take_back()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.close()
+            return
+        try:
+            if not self._owner.closed:
+                self.take_back()
+            self.close()
+        except ClientError as failure:  # the exception of the block takes precedence
+            _log.warning("closing the consumer failed, so its last commit may be missing: %s", failure)
+
+
+def is_read_committed(isolation_level: str) -> bool:
+    """Returns whether records of aborted and open transactions are left out (KIP-98).
+
+    Raises:
+        ConfigError: the level is unknown.
+    """
+    CONSUMER.check(isolation_level=isolation_level)
+    return isolation_level == "read_committed"
+
+
+def _abandon(heartbeat: Heartbeat, client: NetworkClient) -> None:
+    """Stops the threads and closes the connections, also of a consumer that was never closed."""
+    heartbeat.close()
+    client.close()

@@ -1,0 +1,213 @@
+"""Implements Consumer's methods for records: poll by poll, one by one, or as fetched batches."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from bowstring.clients.consumer import record_batches
+from bowstring.clients.consumer.partition_state import PartitionState, Positions
+from bowstring.clients.errors import CorruptBatchError
+from bowstring.clients.net.client import NetworkClient
+from bowstring.clients.records import Record, TopicPartition
+from bowstring.clients.single_thread import OneThread
+from bowstring.clients.timeouts import most_records, seconds
+
+ITERATION_WAIT_S = 1.0
+
+
+class RawBatches(NamedTuple):
+    """Fetched record batches, not decompressed and not decoded.
+
+    The first batch may hold records below `offset`; `record_count` includes them.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    next_offset: int
+    record_count: int
+    data: memoryview
+
+
+class RecordReading:
+    """Mixed into Consumer, which provides positions and steps."""
+
+    _client: NetworkClient
+    _positions: Positions
+    _owner: OneThread
+    _check_crcs: bool
+    _max_poll_records: int
+    _woken = False
+    _until: Callable[..., None]
+
+    def poll(self, timeout: float | None = 1.0, *, max_records: int | None = None) -> list[Record]:
+        """Returns records that have arrived; waits for the first up to `timeout` seconds, with None or -1
+        without limit.
+
+        The call finishes the records of earlier polls: automatic commits include them.
+
+        Args:
+            timeout: seconds to wait for the first record; 0 does not wait.
+            max_records: most records, by default the consumer's max_poll_records.
+
+        Raises:
+            OffsetOutOfRangeError, NoOffsetError: with auto_offset_reset="none".
+            CorruptBatchError: a batch fails its CRC or cannot be decoded.
+            ClientError: an error that another poll cannot solve.
+        """
+        limit = most_records(max_records, self._max_poll_records)
+        deadline = time.monotonic() + seconds(timeout)
+        with self._owner:
+            records: list[Record] = []
+            self._positions.begin_poll()
+            self._until(deadline, lambda: self._take(limit, records))
+            return records
+
+    def poll_batches(self, timeout: float | None = 1.0) -> list[RawBatches]:
+        """Returns arrived batches undecoded: the fast way to copy, count or forward records.
+
+        Moves positions past the result. Raises like `poll`.
+
+        Args:
+            timeout: seconds to wait for the first batch; None or -1 waits without limit.
+        """
+        deadline = time.monotonic() + seconds(timeout)
+        with self._owner:
+            taken: list[RawBatches] = []
+            self._positions.begin_poll()
+            self._until(deadline, lambda: self._take_raw(taken))
+            return taken
+
+    def await_records(self, timeout: float | None = 1.0) -> bool:
+        """Waits up to `timeout` seconds; returns whether a poll would return records. Does not move
+        positions.
+
+        As with `poll`, records returned before are finished. Raises like `poll`.
+
+        Args:
+            timeout: seconds; None or -1 waits without limit.
+        """
+        deadline = time.monotonic() + seconds(timeout)
+        with self._owner:
+            self._positions.begin_poll()
+            self._until(deadline, self._has_buffered)
+            return self._has_buffered()
+
+    def _has_buffered(self) -> bool:
+        return any(not state.paused and state.has_buffered for _, state in self._positions.items())
+
+    def wakeup(self) -> None:
+        """Makes a poll that waits in another thread, or else the next one, return at once with what it
+        has.
+        """
+        self._woken = True
+        self._client.wakeup()
+
+    def __iter__(self) -> Iterator[Record]:
+        """Yields records without end, one at a time; ends when the consumer is closed meanwhile.
+
+        The position is after each record when it is yielded: leaving the loop loses no record, and a commit
+        inside the loop stores only records that were yielded. A record is finished when the next one is
+        requested.
+        """
+        return itertools.chain.from_iterable(self._one_by_one())
+
+    def _one_by_one(self) -> Iterator[Iterator[Record]]:
+        """Yields runs of records of one partition, each at most max_poll_records long.
+
+        A seek, a pause or another poll inside the loop ends the run.
+        """
+        while not self._owner.closed:
+            found: list[Iterator[Record]] = []
+            with self._owner:
+                self._positions.begin_poll()
+                self._until(time.monotonic() + ITERATION_WAIT_S, lambda to=found: self._take_stretch(to))
+            yield from found
+
+    # ------------------------------------------------------------ taking what is buffered
+
+    def _take(self, limit: int, records: list[Record]) -> bool:
+        served = []
+        for partition, state in self._positions.items():
+            if state.paused or not state.has_buffered:
+                continue
+            before = len(records)
+            try:
+                full = self._take_partition_records(partition, state, limit, records)
+            except CorruptBatchError:
+                if not records:
+                    raise
+                full = True  # return the good records first; the next poll reaches the bad one again
+            if len(records) > before:
+                served.append(partition)
+            if full:
+                break
+        self._positions.rotate(served)
+        return bool(records)
+
+    def _take_partition_records(
+        self, partition: TopicPartition, state: PartitionState, limit: int, records: list[Record]
+    ) -> bool:
+        """Takes records of one partition; returns whether the poll has enough. Stops before a large chunk if
+        the poll already has records: decoding many records in advance costs more (cache misses) than
+        another poll.
+        """
+        state.begin(self._positions.poll_number)
+        while len(records) < limit:
+            unread = 0 if state.is_decoded or not state.chunks else state.chunks[0].record_count
+            if records and unread > limit - len(records):
+                return True
+            if not self._decode(partition, state):
+                return False
+            records += state.take_decoded(limit - len(records))
+        return True
+
+    def _take_stretch(self, found: list[Iterator[Record]]) -> bool:
+        for partition, state in self._positions.items():
+            if not state.paused and self._decode(partition, state):
+                state.begin(self._positions.poll_number)
+                found.append(self._positions.read_one_by_one(state, self._max_poll_records))
+                self._positions.rotate([partition])
+                return True
+        return False
+
+    def _decode(self, partition: TopicPartition, state: PartitionState) -> bool:
+        """Returns whether there are decoded records; decodes a chunk if none are left.
+
+        Raises:
+            CorruptBatchError: the next batch is bad; it stays buffered.
+        """
+        while not state.is_decoded and state.chunks:
+            chunk = record_batches.take_good(state, self._check_crcs, partition)
+            try:
+                state.decoded = record_batches.decode(chunk, partition)
+            except CorruptBatchError:
+                state.put_back(chunk)
+                raise
+            state.decoded_at = 0
+            state.decoded_next_offset = chunk.next_offset
+            if not state.decoded:
+                state.position = chunk.next_offset
+        return state.is_decoded
+
+    def _take_raw(self, taken: list[RawBatches]) -> bool:
+        for partition, state in self._positions.items():
+            if state.paused:
+                continue
+            state.forget_decoded()
+            state.begin(self._positions.poll_number)
+            while state.chunks:
+                try:
+                    chunk = record_batches.take_good(state, self._check_crcs, partition)
+                except CorruptBatchError:
+                    if taken:
+                        return True  # return the good records first; the next call reaches the bad one again
+                    raise
+                taken.append(
+                    RawBatches(*partition, chunk.offset, chunk.next_offset, chunk.record_count, chunk.data)
+                )
+                state.position = chunk.next_offset
+        return bool(taken)

@@ -1,0 +1,5 @@
+"""Implements membership of a consumer group, and its offsets.
+
+Imported by: admin, consumer, spark.
+May import: _native.protocol, clients, engine, engine.protocol, net.
+"""

@@ -1,0 +1,167 @@
+"""Encodes requests for offsets, committed ones and those of the log, for consumers and Admin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from bowstring.clients.errors import broker_error
+from bowstring.clients.group.protocol import by_topic
+from bowstring.clients.records import OffsetAndMetadata, Record, TopicPartition
+from bowstring.engine.protocol.messages.find_coordinator import FindCoordinatorRequest
+from bowstring.engine.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from bowstring.engine.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from bowstring.engine.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+)
+
+# From this version on FindCoordinator takes several keys (KIP-699).
+COORDINATOR_KEYS_VERSION = 4
+
+# From this version on one request may name several groups (KIP-709).
+GROUPS_VERSION = 8
+
+# From this version on OffsetFetch can ask for every partition of the group.
+ALL_PARTITIONS_VERSION = 2
+
+
+def with_metadata(
+    offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | Record,
+) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Converts plain numbers to offsets without metadata, and a record to the offset after it."""
+    if isinstance(offsets, Record):
+        partition = TopicPartition(offsets.topic, offsets.partition)
+        return {partition: OffsetAndMetadata(offsets.offset + 1)}
+    return {
+        TopicPartition(*partition): offset
+        if isinstance(offset, OffsetAndMetadata)
+        else OffsetAndMetadata(offset)
+        for partition, offset in offsets.items()
+    }
+
+
+def commit_request(
+    group: str,
+    offsets: Mapping[TopicPartition, OffsetAndMetadata],
+    *,
+    generation: int = -1,
+    member_id: str = "",
+    group_instance_id: str | None = None,
+) -> Callable[[int], OffsetCommitRequest]:
+    """Returns a request that commits `offsets`; generation -1 commits from outside the group, which must then
+    be empty.
+    """
+    topics: dict[str, list[OffsetCommitRequestPartition]] = {}
+    for (topic, partition), committed in offsets.items():
+        topics.setdefault(topic, []).append(
+            OffsetCommitRequestPartition(
+                partition_index=partition,
+                committed_offset=committed.offset,
+                committed_leader_epoch=committed.leader_epoch,
+                committed_metadata=committed.metadata,
+            )
+        )
+
+    def build(version: int) -> OffsetCommitRequest:
+        return OffsetCommitRequest(
+            group_id=group,
+            generation_id_or_member_epoch=generation,
+            member_id=member_id,
+            group_instance_id=group_instance_id if version >= 7 else None,
+            topics=[OffsetCommitRequestTopic(name=name, partitions=parts) for name, parts in topics.items()],
+        )
+
+    return build
+
+
+def commit_results(response: OffsetCommitResponse) -> dict[TopicPartition, int]:
+    """Returns the error code by partition; 0 where the offset was stored."""
+    return {
+        TopicPartition(topic.name, part.partition_index): part.error_code
+        for topic in response.topics
+        for part in topic.partitions
+    }
+
+
+def fetch_request(
+    group: str, partitions: Iterable[TopicPartition] | None, *, require_stable: bool = False
+) -> Callable[[int], OffsetFetchRequest]:
+    """Returns a request for the committed offsets of `partitions`, or of all when None."""
+    wanted = None if partitions is None else by_topic(partitions)
+
+    def build(version: int) -> OffsetFetchRequest:
+        stable = require_stable and version >= 7
+        if version >= GROUPS_VERSION:
+            topics = None
+            if wanted is not None:
+                topics = [OffsetFetchRequestTopics(name=n, partition_indexes=p) for n, p in wanted.items()]
+            asked = OffsetFetchRequestGroup(group_id=group, topics=topics)
+            return OffsetFetchRequest(groups=[asked], require_stable=stable)
+        old = None
+        if wanted is not None:
+            old = [OffsetFetchRequestTopic(name=n, partition_indexes=p) for n, p in wanted.items()]
+        return OffsetFetchRequest(group_id=group, topics=old, require_stable=stable)
+
+    return build
+
+
+def fetched_offsets(group: str, response: OffsetFetchResponse) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Returns the committed offsets; partitions without one are left out.
+
+    Raises:
+        BrokerError: the coordinator refused, for the group or for a partition.
+    """
+    code = response.error_code
+    topics: Iterable[object] = response.topics
+    for answer in response.groups:
+        code, topics = answer.error_code, answer.topics
+    if code:
+        raise broker_error(code, f"group {group!r}")
+    found = {}
+    for topic in topics:
+        for part in topic.partitions:  # type: ignore[attr-defined]
+            partition = TopicPartition(topic.name, part.partition_index)  # type: ignore[attr-defined]
+            if part.error_code:
+                raise broker_error(part.error_code, f"committed offset of {partition} in group {group!r}")
+            if part.committed_offset >= 0:
+                found[partition] = OffsetAndMetadata(
+                    part.committed_offset, part.committed_leader_epoch, part.metadata or ""
+                )
+    return found
+
+
+def coordinator_request(group: str) -> Callable[[int], FindCoordinatorRequest]:
+    """Returns a request for the coordinator of `group`."""
+
+    def build(version: int) -> FindCoordinatorRequest:
+        if version >= COORDINATOR_KEYS_VERSION:
+            return FindCoordinatorRequest(coordinator_keys=[group])
+        return FindCoordinatorRequest(key=group)
+
+    return build
+
+
+def list_offsets_request(timestamps: dict[TopicPartition, int], read_committed: bool) -> ListOffsetsRequest:
+    """Returns a request for the offsets at `timestamps`."""
+    topics: dict[str, list[ListOffsetsPartition]] = {}
+    for (topic, partition), timestamp in timestamps.items():
+        topics.setdefault(topic, []).append(
+            ListOffsetsPartition(partition_index=partition, timestamp=timestamp)
+        )
+    return ListOffsetsRequest(
+        replica_id=-1,
+        isolation_level=1 if read_committed else 0,
+        topics=[ListOffsetsTopic(name=name, partitions=parts) for name, parts in topics.items()],
+    )

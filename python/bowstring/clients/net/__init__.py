@@ -1,0 +1,5 @@
+"""Connects to brokers: frames, requests in flight, cluster metadata.
+
+Imported by: clients.*, spark.
+May import: _native.arrow, _native.client, _native.protocol, clients, engine, engine.protocol, version.
+"""

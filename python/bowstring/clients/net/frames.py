@@ -1,0 +1,126 @@
+"""Encodes and decodes frames for clients, and chooses API versions."""
+
+from __future__ import annotations
+
+import struct
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+from bowstring._native.client.fetch_codec import MalformedAnswer, parse_fetch_answer
+from bowstring._native.client.produce_requests import parse_acknowledgements
+from bowstring._native.protocol.message_codec import ProtocolError as CodecError
+from bowstring.clients.errors import ProtocolError, UnsupportedApiError
+from bowstring.engine.errors import Errors
+from bowstring.engine.protocol import frames
+from bowstring.engine.protocol.messages.api_versions import ApiVersionsRequest
+from bowstring.engine.protocol.messages.fetch import FetchRequest
+from bowstring.engine.protocol.messages.produce import ProduceRequest
+from bowstring.engine.protocol.schema import Request
+from bowstring.engine.protocol.versions import API_VERSIONS
+from bowstring.version import __version__
+
+# Requested first; a broker that does not support it answers in version 0 with its versions (KIP-511).
+API_VERSIONS_HIGHEST = 4
+
+# The newest versions that these clients use if not the newest declared: committed offsets are addressed by
+# topic name here; later versions use topic ids only.
+HIGHEST_SPOKEN = {8: 9, 9: 9}
+
+
+def api_versions_body(asked: int) -> ApiVersionsRequest:
+    """Returns the first request on every connection."""
+    if asked < 3:
+        return ApiVersionsRequest()
+    return ApiVersionsRequest(client_software_name="bowstring", client_software_version=__version__)
+
+
+def api_name(api: type[Request]) -> str:
+    """Returns Kafka's name of an API."""
+    return API_VERSIONS[api.api_key].name
+
+
+def choose_version(api: type[Request], versions: Mapping[int, tuple[int, int]]) -> int:
+    """Returns the newest version of `api` that both sides support.
+
+    Raises:
+        UnsupportedApiError: there is none.
+    """
+    ours = API_VERSIONS[api.api_key]
+    theirs = versions.get(api.api_key)
+    if theirs is None:
+        raise UnsupportedApiError(
+            f"the broker does not offer {ours.name}: it is too old or does not support it yet"
+        )
+    highest = min(HIGHEST_SPOKEN.get(ours.key, ours.highest), theirs[1])
+    if highest < max(ours.lowest, theirs[0]):
+        raise UnsupportedApiError(
+            f"the broker supports {ours.name} {theirs[0]} to {theirs[1]}, this client {ours.lowest} to "
+            f"{ours.highest}: upgrade the older of the two"
+        )
+    return highest
+
+
+class FramedRequest(ABC):
+    """A request that writes its own frame around buffers too large to copy."""
+
+    @abstractmethod
+    def buffers(self, version: int, correlation_id: int, client_id: str) -> list[memoryview]:
+        """Returns the frame with its length in front, as buffers to send one after another."""
+
+
+def encode_request(
+    body: Request | FramedRequest, version: int, correlation_id: int, client_id: str
+) -> list[memoryview]:
+    """Returns the frame of a request with its length in front, as buffers to send one after another.
+
+    Raises:
+        ProtocolError: the body does not fit the version.
+    """
+    if not isinstance(body, Request):  # checked this way because isinstance() with an ABC takes microseconds
+        return body.buffers(version, correlation_id, client_id)
+    try:
+        frame = frames.encode_request(body, version, correlation_id, client_id)
+    except CodecError as error:
+        raise ProtocolError(f"cannot be sent: {error}") from error
+    prefix = struct.pack(">i", len(frame))
+    if len(frame) < 4096:
+        return [memoryview(prefix + frame)]
+    return [memoryview(prefix), memoryview(frame)]
+
+
+def decode_response(api: type[Request], version: int, frame: memoryview) -> Any:
+    """Decodes the body of a response frame (without its length). Fetch gives a FetchAnswer, whose records
+    stay in the frame; Produce gives Acknowledgements if nothing was refused.
+
+    Raises:
+        ProtocolError: the bytes are malformed.
+    """
+    try:
+        if api is FetchRequest:
+            return parse_fetch_answer(frame, version)
+        if api is ProduceRequest and (acknowledged := parse_acknowledgements(frame, version)) is not None:
+            return acknowledged
+        return frames.decode_response(api.api_key, version, frame)[1]
+    except (CodecError, MalformedAnswer) as error:
+        raise ProtocolError(f"the broker's answer cannot be decoded: {error}") from error
+
+
+def decode_api_versions(asked: int, frame: memoryview) -> tuple[dict[int, tuple[int, int]], int | None]:
+    """Returns versions by API key; and, if `asked` was refused, the version to retry with.
+
+    Raises:
+        ProtocolError: the bytes are malformed, or the broker refuses every version.
+    """
+    (code,) = struct.unpack_from(">h", frame, 4) if len(frame) >= 6 else (0,)
+    refused = code == Errors.UNSUPPORTED_VERSION.code
+    response = decode_response(ApiVersionsRequest, 0 if refused else asked, frame)
+    versions = {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
+    if not refused:
+        if code:
+            raise ProtocolError(f"the broker refuses to report its versions: {Errors.of(code).name}")
+        return versions, None
+    highest = min(versions.get(ApiVersionsRequest.api_key, (0, 0))[1], asked - 1)
+    if asked == 0:
+        raise ProtocolError("the broker refuses every version of ApiVersions")
+    return versions, max(0, highest)

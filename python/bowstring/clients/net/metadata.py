@@ -1,0 +1,356 @@
+"""Keeps metadata of the cluster: brokers, topics and leaders, refreshed when they turn out to be wrong."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from bowstring.clients.errors import ClientError, ConfigError, NoBrokerError, broker_error
+from bowstring.clients.net.client import NetworkClient
+from bowstring.clients.net.connection import Api, Body, Pending
+from bowstring.clients.records import Node, PartitionInfo, TopicInfo
+from bowstring.clients.troubles import GRACE_S, broker_name, topic_name
+from bowstring.engine.errors import Errors
+from bowstring.engine.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseTopic,
+)
+
+DEFAULT_PORT = 9092
+RETRY_PAUSE_S = 0.02
+RETRY_PAUSE_MAX_S = 1.0
+
+_MISSING = (Errors.UNKNOWN_TOPIC_OR_PARTITION.code, Errors.UNKNOWN_TOPIC_ID.code)
+
+
+def parse_bootstrap(servers: str | Iterable[str]) -> list[Node]:
+    """Parses `host:port,host:port` (or an iterable of such) into nodes with negative ids, as their ids are
+    unknown.
+
+    Raises:
+        ConfigError: no server is named, or a port is not a number.
+    """
+    parts = servers.split(",") if isinstance(servers, str) else list(servers)
+    nodes: list[Node] = []
+    for part in (part.strip() for part in parts):
+        if not part:
+            continue
+        host, port = _split_port(part.split("://", 1)[-1])
+        if not host or not port.isdigit() or not 0 < int(port) < 65536:
+            raise ConfigError(f"bootstrap server {part!r} is not host:port")
+        nodes.append(Node(-1 - len(nodes), host, int(port)))
+    if not nodes:
+        raise ConfigError("bootstrap_servers is empty: give at least one host:port")
+    return nodes
+
+
+def _split_port(text: str) -> tuple[str, str]:
+    if text.startswith("["):
+        host, _, rest = text[1:].partition("]")
+        return host, rest.removeprefix(":") or str(DEFAULT_PORT)
+    host, colon, port = text.rpartition(":")
+    return (host, port) if colon else (text, str(DEFAULT_PORT))
+
+
+class Cluster:
+    """Metadata of a cluster, used to route requests. Owned by the thread that owns `client`.
+
+    Args:
+        client: the connections.
+        bootstrap: brokers to ask first, and again when all known ones are lost (KIP-899).
+        metadata_max_age_ms: topics in use are looked up again after this long.
+        allow_auto_create: whether asking for a topic may create it.
+    """
+
+    def __init__(
+        self,
+        client: NetworkClient,
+        bootstrap: list[Node],
+        *,
+        metadata_max_age_ms: int = 300_000,
+        allow_auto_create: bool = True,
+    ):
+        self.client = client
+        self.bootstrap = bootstrap
+        self.brokers: dict[int, Node] = {}
+        self.controller_id = -1
+        self.cluster_id: str | None = None
+        self.topics: dict[str, TopicInfo] = {}
+        self.topic_errors: dict[str, int] = {}
+        self.names: dict[bytes, str] = {}
+        self.wanted: set[str] = set()
+        self.want_all = False
+        self.version = 0
+        self.stale = True
+        self._troubles = client.troubles
+        self._allow_auto_create = allow_auto_create
+        self._max_age_s = metadata_max_age_ms / 1000
+        self._refreshed_at = 0.0
+        self._pending: Pending | None = None
+        self._retry_at = 0.0
+        self._pause_s = RETRY_PAUSE_S
+        self._rng = random.Random()
+
+    # ------------------------------------------------------------ looking up
+
+    def leader(self, topic: str, partition: int) -> Node | None:
+        """Returns the leader of a partition, None while unknown."""
+        info = self.topics.get(topic)
+        found = info.partitions.get(partition) if info else None
+        return self.brokers.get(found.leader) if found else None
+
+    def leader_epoch(self, topic: str, partition: int) -> int:
+        """Returns the leader epoch from metadata, -1 when unknown."""
+        info = self.topics.get(topic)
+        found = info.partitions.get(partition) if info else None
+        return found.leader_epoch if found else -1
+
+    def topic_id(self, topic: str) -> bytes:
+        """Returns the topic's id; zero when unknown or the broker has no ids (before KIP-516)."""
+        info = self.topics.get(topic)
+        return info.topic_id if info else bytes(16)
+
+    def any_node(self) -> Node:
+        """Returns the least busy broker that is not backing off, for requests that any broker answers."""
+        known = list(self.brokers.values())
+        usable = [node for node in known if not self.client.backing_off(node)]
+        if not usable:
+            usable = [node for node in self.bootstrap if not self.client.backing_off(node)]
+        if not usable:
+            return self._rng.choice(known or self.bootstrap)
+        self._rng.shuffle(usable)
+        return min(usable, key=self.client.in_flight)
+
+    # ------------------------------------------------------------ refreshing
+
+    def want(self, topic: str) -> None:
+        """Keeps `topic` in the metadata from now on."""
+        if topic not in self.wanted:
+            self.wanted.add(topic)
+            self.stale = True
+            self._retry_at = 0.0  # the pause applies to topics that were requested before
+
+    def forget(self, topic: str) -> None:
+        """Drops `topic`, which is no longer used here, e.g. because it was deleted."""
+        self.wanted.discard(topic)
+        self.topics.pop(topic, None)
+        self.topic_errors.pop(topic, None)
+        self._troubles.forget(topic_name(topic))
+
+    def forget_missing(self, used: Iterable[str]) -> None:
+        """Stops asking for missing topics except `used` ones."""
+        for topic in (self.wanted & self.topic_errors.keys()).difference(used):
+            self.forget(topic)
+
+    def invalidate(self) -> None:
+        """Marks the metadata as outdated: it is refreshed at the next opportunity."""
+        self.stale = True
+
+    def maintain(self) -> float:
+        """Starts a refresh when one is due; returns seconds until the next check."""
+        now = time.monotonic()
+        if self._pending is not None:
+            return 3600.0
+        due = self._refreshed_at + self._max_age_s
+        if not self.stale and now < due:
+            return due - now
+        if now < self._retry_at:
+            return self._retry_at - now
+        self._start()
+        return 3600.0
+
+    def _start(self) -> None:
+        self.stale = False  # before `wanted` is read: another thread may add a topic at any time
+        names = None if self.want_all else sorted(self.wanted)
+        self._pending = self.client.send(
+            self.any_node(), MetadataRequest, self._request(names), callback=self._refreshed
+        )
+
+    def _request(self, names: list[str] | None) -> Callable[[int], MetadataRequest]:
+        def build(version: int) -> MetadataRequest:
+            topics = None
+            if names is not None:
+                topics = [MetadataRequestTopic(name=name) for name in names]
+            if version >= 4:
+                return MetadataRequest(topics=topics, allow_auto_topic_creation=self._allow_auto_create)
+            return MetadataRequest(topics=topics)
+
+        return build
+
+    def _refreshed(self, pending: Pending) -> None:
+        self._pending = None
+        if pending.error is not None:
+            self.stale = True
+        else:
+            self.update(pending.response)
+        # Ask again for what is unknown, at growing intervals.
+        self._pause_s = min(RETRY_PAUSE_MAX_S, self._pause_s * 2) if self.stale else RETRY_PAUSE_S
+        self._retry_at = time.monotonic() + self._pause_s
+
+    def update(self, response: MetadataResponse) -> None:
+        """Applies a MetadataResponse."""
+        self.brokers = {b.node_id: Node(b.node_id, b.host, b.port, b.rack) for b in response.brokers}
+        self.controller_id = response.controller_id
+        self.cluster_id = response.cluster_id
+        for topic in response.topics:
+            if topic.name is not None:
+                self._update_topic(topic.name, topic)
+        if self.want_all:
+            there = {topic.name for topic in response.topics}
+            for name in [name for name in self.topics if name not in there]:
+                del self.topics[name]
+        self.version += 1
+        self._refreshed_at = time.monotonic()
+        if self._troubles.active:
+            self._forget_addresses()
+
+    def _forget_addresses(self) -> None:
+        """Stops reconnecting to bootstrap servers that are not a broker's address."""
+        used = {(broker.host, broker.port) for broker in self.brokers.values()}
+        for node in self.bootstrap:
+            if (node.host, node.port) not in used:
+                self._troubles.forget(broker_name(node.host, node.port))
+
+    def _update_topic(self, name: str, topic: MetadataResponseTopic) -> None:
+        if topic.error_code:
+            if topic.error_code in _MISSING:
+                self.topics.pop(name, None)
+            if name in self.wanted:
+                error = broker_error(topic.error_code, topic_name(name))
+                self.topic_errors[name] = topic.error_code
+                self.stale = self.stale or error.retriable
+                self._troubles.note(topic_name(name), error, grace_s=GRACE_S if error.retriable else 0.0)
+            return
+        self.topic_errors.pop(name, None)
+        known = self.topics.get(name)
+        partitions = {}
+        for part in topic.partitions:
+            info = PartitionInfo(
+                part.partition_index,
+                part.leader_id,
+                part.leader_epoch,
+                tuple(part.replica_nodes),
+                tuple(part.isr_nodes),
+                tuple(part.offline_replicas),
+            )
+            before = known.partitions.get(info.partition) if known else None
+            # A broker that lags behind may answer: a newer epoch stays (KIP-320).
+            if (
+                known is not None
+                and before is not None
+                and known.topic_id == topic.topic_id
+                and 0 <= info.leader_epoch < before.leader_epoch
+            ):
+                info = before
+            partitions[info.partition] = info
+        leaderless = [info.partition for info in partitions.values() if info.leader < 0]
+        if leaderless:
+            self.stale = True
+            numbers = ", ".join(map(str, leaderless))
+            error = broker_error(Errors.LEADER_NOT_AVAILABLE.code, f"{topic_name(name)}, partition {numbers}")
+            self._troubles.note(topic_name(name), error, grace_s=GRACE_S)
+        else:
+            self._troubles.over(topic_name(name))
+        if known is not None:
+            self.names.pop(known.topic_id, None)
+        self.topics[name] = TopicInfo(name, topic.topic_id, topic.is_internal, partitions)
+        self.names[topic.topic_id] = name
+
+    # ------------------------------------------------------------ blocking calls
+
+    def refresh(self, timeout_s: float) -> None:
+        """Refreshes now and waits for the answer.
+
+        Raises:
+            NoBrokerError: no broker answered in time.
+        """
+        version, deadline = self.version, time.monotonic() + timeout_s
+        self.stale = True
+        while self.version == version:
+            self.pause(self.maintain(), deadline, timeout_s)
+
+    def await_topic(self, topic: str, timeout_s: float) -> TopicInfo:
+        """Returns metadata of a topic; looks it up when it is unknown.
+
+        Raises:
+            NoBrokerError: no broker answered in time.
+            UnknownTopicError: the topic does not exist.
+        """
+        new = topic not in self.wanted
+        self.want(topic)
+        try:
+            self._await_topic(topic, timeout_s)
+        except ClientError:
+            if new:
+                self.forget(topic)  # otherwise it would be requested from now on without a user
+            raise
+        return self.topics[topic]
+
+    def _await_topic(self, topic: str, timeout_s: float) -> None:
+        deadline = time.monotonic() + timeout_s
+        while topic not in self.topics:
+            failure = self.topic_errors.get(topic)
+            if failure is not None and (time.monotonic() >= deadline or not Errors.of(failure).retriable):
+                raise broker_error(failure, f"topic {topic!r}")
+            if failure is not None:
+                self.stale = True
+            self.pause(self.maintain(), deadline, timeout_s, fail=failure is None)
+
+    def pause(self, wait_s: float, deadline: float, timeout_s: float, *, fail: bool = True) -> None:
+        """Polls until something happens or `wait_s` is over.
+
+        Raises NoBrokerError at the deadline, unless metadata is there already: then the caller looks again.
+        """
+        left, version = deadline - time.monotonic(), self.version
+        self.client.poll(max(0.0, min(wait_s, left)))
+        if left <= 0 and fail and self.version == version:
+            raise self.unreachable(timeout_s)
+        self._troubles.deliver()
+
+    def unreachable(self, waited_s: float) -> NoBrokerError:
+        """Returns the error for an operation that found no broker."""
+        failures: list[tuple[Node, str]] = []
+        for node in [*self.brokers.values(), *self.bootstrap]:
+            error = self.client.last_failure(node)
+            if error is None and node.id < 0 and not self.brokers:
+                failures.append((node, "no answer yet"))
+            if error is not None and all((node.host, node.port) != (n.host, n.port) for n, _ in failures):
+                failures.append((node, str(getattr(error, "reason", error))))
+        return NoBrokerError(failures, waited_s)
+
+    def call(self, pick: Callable[[], Node | None], api: Api, body: Body, timeout_s: float) -> Any:
+        """Sends to the node that `pick` chooses until one answers; retries retriable network errors.
+
+        Raises:
+            NoBrokerError: no broker answered in time.
+            ClientError: an error that cannot be retried.
+        """
+        deadline = time.monotonic() + timeout_s
+        pause_s = RETRY_PAUSE_S
+        while True:
+            node = pick()
+            if node is None:
+                self.stale = True
+                self.pause(min(self.maintain(), pause_s), deadline, timeout_s)
+                continue
+            # Detects connections that the broker closed while idle before the request is sent.
+            self.client.poll(0)
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise self.unreachable(timeout_s)
+            pending = self.client.send(node, api, body, timeout_s=min(left, self.client.request_timeout_s))
+            try:
+                return self.client.wait(pending)
+            except ClientError as error:
+                if not error.retriable:
+                    raise
+            self.stale = True
+            self._troubles.deliver()
+            retry_at = min(deadline, time.monotonic() + pause_s)
+            while time.monotonic() < retry_at:
+                self.client.poll(retry_at - time.monotonic())
+            pause_s = min(1.0, pause_s * 2)

@@ -1,0 +1,40 @@
+"""How producers end: forgotten, at the interpreter's exit, or in a fork. No record is lost silently."""
+
+from __future__ import annotations
+
+import logging
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from bowstring.clients import forks
+from bowstring.clients.errors import ForkedError
+
+if TYPE_CHECKING:
+    from bowstring.clients.producer.sender import Sender
+
+_log = logging.getLogger("bowstring.producer")
+
+
+def watch(producer: object, sender: Sender) -> weakref.finalize[Any, Any]:
+    """Sees to it that what was sent is delivered when `producer` is forgotten or the interpreter ends.
+
+    The finalizer's `detach()` is for `close()`, which then does so itself.
+    """
+    forks.watch(sender)
+    return weakref.finalize(producer, _finish, sender)
+
+
+def _finish(sender: Sender) -> None:
+    """Delivers what waits, within delivery_timeout_ms; says how much was lost when not all could be."""
+    if isinstance(sender.failure, ForkedError):
+        return  # what waits is the parent's to send
+    failed_before = sender.metrics.errors
+    sender.stop(sender.config.delivery_timeout_s)
+    lost = 0 if sender.in_callback() else sender.metrics.errors - failed_before
+    if lost:
+        _log.error(
+            "%d records were not delivered before the end, within delivery_timeout_ms: %s. "
+            "close() or flush() a producer and look at its futures to know which",
+            lost,
+            sender.last_error,
+        )

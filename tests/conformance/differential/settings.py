@@ -1,0 +1,20 @@
+"""Settings of both brokers of a conversation."""
+
+SHORTEST_SESSION_MS = 600
+LARGEST_GROUP = 4
+SETTINGS = {
+    "node.id": "1",
+    "offsets.topic.num.partitions": "4",
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "transaction.state.log.num.partitions": "4",
+    "process.roles": "broker,controller",
+    "controller.listener.names": "CONTROLLER",
+    "group.min.session.timeout.ms": str(SHORTEST_SESSION_MS),
+    "group.max.size": str(LARGEST_GROUP),
+    # Answers must not depend on the progress of a rebalance timer or a retention pass.
+    "group.initial.rebalance.delay.ms": "0",
+    "log.retention.check.interval.ms": "3600000",
+    "log.initial.task.delay.ms": "3600000",
+}

@@ -1,0 +1,83 @@
+"""Makes file operations of logs fail: replaces entries of the table that all of them use (disk/file_ops.pxd)."""
+
+import ctypes
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
+
+file_ops = import_module("bowstring._native.disk.file_ops")  # by name: it has no stub, only a table in C
+
+_P, _I, _L = ctypes.c_void_p, ctypes.c_int, ctypes.c_int64
+
+
+class IoVec(ctypes.Structure):
+    """struct iovec."""
+
+    _fields_ = [("base", _P), ("size", ctypes.c_size_t)]
+
+
+class FileOps(ctypes.Structure):
+    """struct FileOps, field by field."""
+
+    _fields_ = [
+        ("open", ctypes.CFUNCTYPE(_I, ctypes.c_char_p, _I)),
+        ("close", ctypes.CFUNCTYPE(_I, _I)),
+        ("pread", ctypes.CFUNCTYPE(_L, _I, _P, _L, _L)),
+        ("pwritev", ctypes.CFUNCTYPE(_L, _I, ctypes.POINTER(IoVec), _I, _L)),
+        ("truncate", ctypes.CFUNCTYPE(_I, _I, _L)),
+        ("reserve", ctypes.CFUNCTYPE(_I, _I, _L, _L)),
+        ("sync", ctypes.CFUNCTYPE(_I, _I)),
+        ("stat", ctypes.CFUNCTYPE(_I, _I, _P, _P)),
+        ("stat_path", ctypes.CFUNCTYPE(_I, ctypes.c_char_p, _P)),
+        ("rename", ctypes.CFUNCTYPE(_I, ctypes.c_char_p, ctypes.c_char_p)),
+        ("unlink", ctypes.CFUNCTYPE(_I, ctypes.c_char_p)),
+        ("write_durable", ctypes.CFUNCTYPE(_L, _I, _P, _L, _L)),
+        ("sync_file_system", ctypes.CFUNCTYPE(_I, ctypes.c_char_p)),
+        ("advise", ctypes.CFUNCTYPE(_I, _I, _L, _L, _I)),
+        ("cached", ctypes.CFUNCTYPE(_I, _I, _L, _L)),
+        ("set_modified", ctypes.CFUNCTYPE(_I, _I, _L)),
+    ]
+
+
+def table() -> FileOps:
+    """Returns the table in use."""
+    capsule = file_ops.__pyx_capi__["file_ops"]
+    name = ctypes.pythonapi.PyCapsule_GetName
+    name.restype, name.argtypes = ctypes.c_char_p, [ctypes.py_object]
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype, pointer.argtypes = _P, [ctypes.py_object, ctypes.c_char_p]
+    return FileOps.from_address(pointer(capsule, name(capsule)))
+
+
+@contextmanager
+def all_replaced(makers: dict[str, Callable]) -> Iterator[None]:
+    """Replaces each named operation by ``make(original)``, which returns a negated errno to fail."""
+    ops = table()
+    old, callbacks = {}, []
+    try:
+        for operation, make in makers.items():
+            kind = type(getattr(ops, operation))
+            slot = _P.from_address(ctypes.addressof(ops) + getattr(FileOps, operation).offset)
+            callback = kind(make(kind(slot.value)))
+            callbacks.append(callback)  # ctypes frees callbacks without a reference
+            old[operation] = slot, slot.value
+            slot.value = ctypes.cast(callback, _P).value
+        yield
+    finally:
+        for slot, value in old.values():
+            slot.value = value
+
+
+def replaced(operation: str, make: Callable):
+    """Replaces one operation."""
+    return all_replaced({operation: make})
+
+
+def failing(operation: str, error: int, *, after: int = 0):
+    """Makes the operation fail with `error` after its first `after` calls."""
+    calls = iter(range(after))
+
+    def make(original):
+        return lambda *arguments: original(*arguments) if next(calls, None) is not None else -error
+
+    return replaced(operation, make)

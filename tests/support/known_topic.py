@@ -1,0 +1,18 @@
+"""Producers that wait for a short time only, and must know a topic first."""
+
+from bowstring.clients.errors import NoBrokerError
+from bowstring.clients.producer.producer import Producer
+from tests.support.waiting import wait_until
+
+
+def await_topic(producer: Producer, topic: str) -> None:
+    """Asks until the producer knows the topic, however short its max_block_ms."""
+
+    def is_known() -> bool:
+        try:
+            producer.find_topic(topic)
+        except NoBrokerError:
+            return False
+        return True
+
+    wait_until(is_known, f"no metadata of {topic}")

@@ -1,0 +1,50 @@
+"""What is not there yet is refused in the way by which clients of each version give up (docs/guide/other-clients.md)."""
+
+import pytest
+
+from bowstring.engine.api.find_coordinator import NO_TRANSACTIONS
+from bowstring.engine.errors import Errors
+from bowstring.engine.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from bowstring.engine.protocol.messages.find_coordinator import FindCoordinatorRequest
+
+TRANSACTION, SHARE = 1, 2
+
+
+def found(served, version, key_type=TRANSACTION):
+    answer = served.ask(
+        FindCoordinatorRequest(coordinator_keys=["x"], key_type=key_type)
+        if version >= 4
+        else FindCoordinatorRequest(key="x", key_type=key_type),
+        version,
+    )
+    return answer.coordinators[0] if version >= 4 else answer
+
+
+@pytest.mark.parametrize(
+    ("version", "error"),
+    [
+        (1, Errors.NONE),
+        (2, Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+        (3, Errors.NONE),
+        (4, Errors.UNSUPPORTED_VERSION),
+        (6, Errors.UNSUPPORTED_VERSION),
+    ],
+)
+def test_coordinators_of_transactions(served, version, error):
+    answer = found(served, version)
+    assert answer.error_code == error.code
+    if error:
+        assert (answer.error_message, answer.node_id) == (NO_TRANSACTIONS, -1)
+    else:
+        assert answer.node_id >= 0 and answer.port == served.broker.port
+
+
+def test_coordinators_of_share_groups(served):
+    assert found(served, 6, SHARE).error_code == Errors.INVALID_REQUEST.code
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_the_new_group_protocol(served, version):
+    answer = served.ask(ConsumerGroupHeartbeatRequest(group_id="g", member_id="m"), version)
+    assert answer.error_code == Errors.UNSUPPORTED_VERSION.code
+    assert "group.protocol=classic" in answer.error_message

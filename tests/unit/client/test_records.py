@@ -1,0 +1,139 @@
+"""The clients' native loops, held against batches from the encoder and from hand-made bytes."""
+
+import gc
+import struct
+
+import pytest
+
+from bowstring._native.record import decode as native
+from bowstring._native.record.encode import BatchBuilder, encode_batch, with_producer
+from bowstring._native.record.encode_columns import binary_column
+from bowstring._native.record.types import CorruptBatch
+from bowstring.clients.consumer import record_batches as batches
+from bowstring.clients.consumer.partition_state import Chunk
+from bowstring.clients.errors import ConfigError, CorruptBatchError
+from bowstring.clients.producer import encoded_batches
+from bowstring.clients.records import Record, TopicPartition
+
+P = TopicPartition("t", 1)
+
+
+def batch(values, base_offset=0, **fields):
+    return encode_batch(
+        [(b"k", value, 1000 + i, []) for i, value in enumerate(values)], base_offset=base_offset, **fields
+    )
+
+
+def decoded(data, offset=0, aborted=()):
+    return native.decode_records(Record, "t", 1, data, offset, aborted=aborted)
+
+
+def test_scan_tells_bytes_next_offset_and_records():
+    data = batch([b"a", b"b"]) + batch([b"c"], base_offset=2)
+    assert native.scan(data) == (len(data), 3, 3)
+    assert native.scan(data + batch([b"d"], base_offset=3)[:-1]) == (len(data), 3, 3)
+    assert native.scan(b"") == (0, -1, 0)
+
+
+def test_scan_refuses_a_flipped_bit_unless_told_not_to_look():
+    data = bytearray(batch([b"abc"]))
+    data[-2] ^= 1
+    with pytest.raises(CorruptBatch, match=r"CRC"):
+        native.scan(data)
+    assert native.scan(data, verify_crc=False)[2] == 1
+
+
+def test_decode_skips_what_is_before_the_offset():
+    data = batch([b"a", b"b", b"c"], base_offset=10)
+    assert [r.offset for r in decoded(data, 11)] == [11, 12]
+    record = decoded(data, 12)[0]
+    assert record == Record("t", 1, 12, 1002, 0, b"k", b"c", ())
+    assert isinstance(record, Record)
+
+
+@pytest.mark.parametrize("codec", range(5))
+def test_every_codec_decodes(codec):
+    values = [b"value %d" % i for i in range(50)]
+    builder = BatchBuilder()
+    for value in values:
+        builder.append(None, value, 5, [("h", b"1"), ("n", None)])
+    data = builder.build(codec)
+    records = decoded(data)
+    assert [r.value for r in records] == values
+    assert records[0].headers == (("h", b"1"), ("n", None)) and records[0].key is None
+    assert native.payload_bytes(data) == (50, sum(map(len, values)))
+
+
+def marker(producer_id, base_offset, kind):
+    key, value = struct.pack(">hh", 0, kind), struct.pack(">hi", 0, 0)
+    return encode_batch(
+        [(key, value, 0, [])], base_offset=base_offset, producer_id=producer_id, producer_epoch=0, base_sequence=0,
+        transactional=True, control=True,
+    )  # fmt: skip
+
+
+def transactional(values, producer_id, base_offset):
+    return batch(
+        values, base_offset, producer_id=producer_id, producer_epoch=0, base_sequence=0, transactional=True
+    )
+
+
+def test_aborted_transactions_and_markers_are_left_out():
+    data = (
+        transactional([b"lost"], 5, 0)
+        + transactional([b"kept"], 6, 1)
+        + batch([b"plain"], 2)
+        + marker(5, 3, 0)
+        + transactional([b"next"], 5, 4)
+        + marker(5, 5, 1)
+        + marker(6, 6, 1)
+    )
+    assert [r.value for r in decoded(data, aborted=[(5, 0)])] == [b"kept", b"plain", b"next"]
+    assert [r.value for r in decoded(data)] == [b"lost", b"kept", b"plain", b"next"]
+
+
+def test_with_producer_renews_the_crc():
+    data = batch([b"a", b"b"])
+    numbered = with_producer(data, 77, 3, 2**31 - 1)
+    assert native.scan(numbered) == (len(data), 2, 2)
+    assert numbered == batch([b"a", b"b"], producer_id=77, producer_epoch=3, base_sequence=2**31 - 1)
+    assert data == batch([b"a", b"b"]), "the original stays"
+
+
+def test_binary_column_has_arrows_layout():
+    data, offsets, validity = binary_column([b"ab", None, b"", b"c"])
+    assert (data, list(offsets), validity) == (b"abc", [0, 2, 2, 2, 3], b"\x0d")
+    assert binary_column([b"x"])[2] is None
+    with pytest.raises(TypeError, match=r"str"):
+        binary_column(["x"])
+
+
+def test_the_garbage_collector_need_not_look_at_records():
+    records = decoded(encode_batch([(b"k", b"v", 1, [("h", b"1")])]))
+    assert not gc.is_tracked(records[0])
+
+    class WithDict(Record):
+        """Has room for attributes, so it may be part of a cycle."""
+
+    data = batch([b"a"])
+    assert gc.is_tracked(native.decode_records(WithDict, "t", 1, data, 0)[0])
+
+
+def test_record_class_must_be_a_tuple():
+    with pytest.raises(TypeError):
+        native.decode_records(dict, "t", 0, b"")
+
+
+def test_errors_name_the_partition():
+    data = bytearray(batch([b"abc"]))
+    data[-2] ^= 1
+    with pytest.raises(CorruptBatchError, match=r"t-1.*CRC.*seek"):
+        batches.scan(memoryview(data), True, P)
+    with pytest.raises(CorruptBatchError, match=r"no complete batch"):
+        batches.scan(memoryview(bytes(batch([b"abc"])[:70])), True, P)
+    broken = bytearray(batch([b"abc"]))
+    broken[61] = 0x7F  # the record's length
+    with pytest.raises(CorruptBatchError, match=r"t-1 from offset 0"):
+        batches.decode(Chunk(memoryview(broken), 0, 1, 1), P)
+    with pytest.raises(ConfigError, match=r"brotli"):
+        encoded_batches.codec_number("brotli")

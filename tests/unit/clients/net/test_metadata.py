@@ -1,0 +1,58 @@
+"""What clients know of a cluster."""
+
+import pytest
+
+from bowstring.clients.errors import NoBrokerError
+from bowstring.clients.net.client import NetworkClient
+from bowstring.clients.net.metadata import Cluster, parse_bootstrap
+from tests.support.fake_broker import FakeBroker
+from tests.support.readable import readable
+from tests.support.waiting import HANG_S
+
+
+class TakenMeanwhile(set):
+    """Wanted topics; another thread wants one more as soon as they have been read."""
+
+    cluster: Cluster
+
+    def __iter__(self):
+        found = list(set.__iter__(self))
+        self.cluster.want("t")
+        return iter(found)
+
+
+def test_a_topic_that_is_wanted_while_a_request_is_made_is_in_the_next():
+    with FakeBroker() as broker:
+        client = NetworkClient("test")
+        cluster = Cluster(client, parse_bootstrap(broker.bootstrap))
+        cluster.wanted = TakenMeanwhile()
+        cluster.wanted.cluster = cluster
+        cluster.refresh(HANG_S)
+        cluster.wanted = set(set.__iter__(cluster.wanted))
+        cluster.maintain()
+        client.poll(0)
+        assert cluster.wanted == {"t"} and (cluster.stale or cluster._pending is not None)
+        client.close()
+
+
+def test_an_answer_that_is_there_at_the_deadline_counts():
+    """A client may be held up until its time is over, and its broker not."""
+    with FakeBroker() as broker:
+        client = NetworkClient("test")
+        cluster = Cluster(client, parse_bootstrap(broker.bootstrap))
+        cluster.refresh(HANG_S)
+        cluster.want("t")
+        cluster.maintain()
+        connection = client.ready_connection(cluster.any_node())
+        assert connection is not None and readable(connection.socket, HANG_S)
+        assert list(cluster.await_topic("t", 0.0).partitions) == [0]
+        client.close()
+
+
+def test_a_topic_that_nobody_was_there_to_ask_for_is_asked_for_no_more():
+    client = NetworkClient("test")
+    cluster = Cluster(client, parse_bootstrap("127.0.0.1:1"))
+    with pytest.raises(NoBrokerError):
+        cluster.await_topic("t", 0.0)
+    assert not cluster.wanted
+    client.close()

@@ -1,0 +1,218 @@
+"""The metadata log on disk: epochs, snapshots, their retention, and what is done about damage."""
+
+import json
+from contextlib import contextmanager
+
+import pytest
+
+from bowstring._native.record.decode import decode_batches
+from bowstring._native.record.encode import encode_batch
+from bowstring.engine.configs import BrokerConfigs
+from bowstring.engine.metadata.quorum import control_record, quorum_epoch
+from bowstring.engine.metadata.store.log import MetadataLog
+from bowstring.engine.metadata.store.reader import read_metadata
+from bowstring.engine.protocol.records.cluster_metadata.markers import BeginTransactionRecord
+from bowstring.engine.protocol.records.cluster_metadata.settings import ConfigRecord, FeatureLevelRecord
+from bowstring.engine.protocol.records.cluster_metadata.topics import TopicRecord
+from bowstring.engine.protocol.records.control import VotersRecord, VotersRecordVoter
+from bowstring.engine.protocol.records.control_batch import ControlRecordType, decode_control_key
+from bowstring.engine.storage.directory_lock import DataDirectoryError
+from bowstring.engine.storage.log_dir import DataDirectory
+from tests.support.embedded import engine_of
+from tests.support.waiting import wait_until
+
+
+@pytest.fixture
+def directory(tmp_path):
+    made = DataDirectory(tmp_path / "data")
+    made.open(node_id=1)
+    yield made
+    made.close()
+
+
+@contextmanager
+def opened(directory, **configs):
+    log = MetadataLog()
+    log.open(directory, BrokerConfigs({name.replace("_", "."): value for name, value in configs.items()}))
+    try:
+        yield log
+    finally:
+        log.close()
+
+
+def config(name, value="v"):
+    return ConfigRecord(resource_type=2, resource_name="t", name=name, value=value)
+
+
+def checkpoints(directory):
+    return sorted(path.name for path in (directory.path / "__cluster_metadata-0").glob("*.checkpoint"))
+
+
+def names(log):
+    return set(log.image.resource_configs(2, "t"))
+
+
+def test_each_start_is_an_epoch_that_says_who_leads(directory):
+    for epoch in (1, 2):
+        with opened(directory) as log:
+            assert log.leader_epoch == log.log.leader_epoch == epoch
+            (record,) = decode_batches(log.log.read(log.end_offset - 1, 1000, "log_end"))
+    assert record.control and decode_control_key(record.key) is ControlRecordType.LEADER_CHANGE
+    assert record.value[2:6] == (1).to_bytes(4, "big")
+    state = (directory.path / "__cluster_metadata-0/quorum-state").read_text()
+    assert json.loads(state)["leaderId"] == 1 and quorum_epoch(state) == 2
+
+
+def test_an_epoch_seen_elsewhere_is_passed(directory):
+    with opened(directory):
+        pass
+    state = directory.path / "__cluster_metadata-0/quorum-state"
+    state.write_text(state.read_text().replace('"leaderEpoch":1', '"leaderEpoch":9'))
+    with opened(directory) as log:
+        assert log.leader_epoch == 10
+    state.write_text("{")
+    with opened(directory) as log:
+        assert log.leader_epoch == 11
+
+
+def test_a_snapshot_stands_for_what_is_before_it(directory):
+    with opened(directory) as log:
+        log.commit_alone([FeatureLevelRecord(name="metadata.version", feature_level=30), config("a")])
+        snapshot = log.write_snapshot()
+        assert (snapshot.end_offset, snapshot.epoch) == (log.end_offset, 1)
+        log.commit_alone([config("b")])
+    assert len(checkpoints(directory)) == 1
+    with opened(directory) as log:
+        assert names(log) == {"a", "b"}
+    state = read_metadata(directory.path / "__cluster_metadata-0")
+    assert set(state.image.resource_configs(2, "t")) == {"a", "b"}
+    assert (state.end_offset, state.epoch, state.torn_bytes) == (5, 2, 0)
+
+
+@pytest.mark.parametrize("cut", [0, 40, -10])
+def test_a_damaged_snapshot_gives_way_to_the_one_before_and_to_the_log(directory, caplog, cut):
+    with opened(directory) as log:
+        log.commit_alone([config("a")])
+        first = log.write_snapshot()
+        log.commit_alone([config("b")])
+        second = log.write_snapshot()
+    folder = directory.path / "__cluster_metadata-0"
+    for id in (second, first):
+        path = folder / f"{id.end_offset:020d}-{id.epoch:010d}.checkpoint"
+        path.write_bytes(path.read_bytes()[:cut])
+        with opened(directory) as log:
+            assert names(log) == {"a", "b"}
+        assert any("cannot be read" in each.message for each in caplog.records)
+        caplog.clear()
+
+
+def test_without_the_log_before_it_a_damaged_snapshot_is_fatal(directory):
+    with opened(directory) as log:
+        log.commit_alone([config("a")])
+        snapshot = log.write_snapshot()
+        log.log.roll()
+        log.log.advance_high_watermark(log.end_offset)
+        log.log.delete_records(snapshot.end_offset)
+        log.log.apply_retention(0)
+    (name,) = checkpoints(directory)
+    with opened(directory) as log:
+        assert names(log) == {"a"}
+    path = directory.path / "__cluster_metadata-0" / name
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(DataDirectoryError, match="no usable snapshot"), opened(directory):
+        pass
+
+
+def test_a_log_that_ends_before_its_snapshot_begins_anew(directory):
+    with opened(directory) as log:
+        log.commit_alone([config("a"), config("b")])
+        snapshot = log.write_snapshot()
+    for path in (directory.path / "__cluster_metadata-0").glob("00000000000000000000.*"):
+        path.unlink()
+    with opened(directory) as log:
+        assert names(log) == {"a", "b"}
+        assert log.log.log_start_offset == snapshot.end_offset
+        log.commit_alone([config("c")])
+    with opened(directory) as log:
+        assert names(log) == {"a", "b", "c"}
+
+
+def test_old_snapshots_go_and_the_log_below_them(directory):
+    with opened(directory, metadata_max_retention_bytes="1") as log:
+        for round in range(4):
+            log.commit_alone([config(f"n{round}")])
+            log.log.roll()
+            log.log.advance_high_watermark(log.end_offset)
+            last = log.write_snapshot()
+        assert log.log.log_start_offset == last.end_offset
+        assert len(log.log.segments()) == 1
+    assert checkpoints(directory) == [f"{last.end_offset:020d}-{last.epoch:010d}.checkpoint"]
+    with opened(directory) as log:
+        assert names(log) == {"n0", "n1", "n2", "n3"}
+
+
+def test_snapshots_within_bounds_stay(directory):
+    with opened(directory) as log:
+        for round in range(3):
+            log.commit_alone([config(f"n{round}")])
+            log.write_snapshot()
+        assert log.log.log_start_offset == 0
+    assert len(checkpoints(directory)) == 3
+
+
+def test_what_a_crash_left_of_a_snapshot_goes(directory):
+    with opened(directory):
+        pass
+    part = directory.path / "__cluster_metadata-0/00000000000000000009-0000000001.checkpoint.part"
+    part.write_bytes(b"half")
+    with opened(directory):
+        assert not part.exists()
+
+
+def test_a_transaction_that_never_ended_is_aborted(directory):
+    with opened(directory) as log:
+        log.commit_alone(
+            [BeginTransactionRecord(name="t"), TopicRecord(name="half", topic_id=bytes(15) + b"\7")]
+        )
+    for _ in range(2):
+        with opened(directory) as log:
+            assert not log.image.in_transaction and not log.image.topics
+            log.commit_alone([config("a")])
+            assert names(log) == {"a"}
+
+
+def test_a_newer_metadata_version_is_refused(directory):
+    with opened(directory) as log:
+        log.commit_alone([FeatureLevelRecord(name="metadata.version", feature_level=31)])
+    with pytest.raises(DataDirectoryError, match=r"metadata\.version 31"), opened(directory):
+        pass
+
+
+def test_a_log_of_several_controllers_is_refused(directory):
+    with opened(directory) as log:
+        voters = VotersRecord(
+            version=0, voters=[VotersRecordVoter(voter_id=id, voter_directory_id=bytes(16)) for id in (1, 2)]
+        )
+        key, value = control_record(ControlRecordType.KRAFT_VOTERS, voters)
+        log.log.append(encode_batch([(key, value, 0, None)], control=True), log.leader_epoch, 0)
+    with pytest.raises(DataDirectoryError, match="controllers 1, 2"), opened(directory):
+        pass
+
+
+def test_snapshots_are_taken_by_bytes_and_by_time(serve):
+    broker = serve(metadata_log_max_record_bytes_between_snapshots="1000000")
+    folder = broker.directory / "__cluster_metadata-0"
+    broker.create_topic("few")
+    assert not list(folder.glob("*.checkpoint"))
+    broker.stop()
+    broker.config["metadata.log.max.snapshot.interval.ms"] = "50"
+    broker.start()
+    wait_until(lambda: list(folder.glob("*.checkpoint")))
+    broker.stop()
+    broker.config["metadata.log.max.snapshot.interval.ms"] = "0"
+    broker.config["metadata.log.max.record.bytes.between.snapshots"] = "1"
+    broker.start()
+    broker.create_topic("many")
+    wait_until(lambda: len(list(folder.glob("*.checkpoint"))) > 1)
+    broker.restart()
+    assert set(engine_of(broker.broker).metadata.image.topics) == {"few", "many"}

@@ -1,0 +1,254 @@
+"""migrate-dir: what it refuses, changes, keeps and writes. That Kafka then starts is in tests/conformance."""
+
+import json
+import subprocess
+import sys
+import uuid
+
+import pytest
+
+from bowstring import Broker
+from bowstring.clients.admin.admin import Admin
+from bowstring.engine.configs import BrokerConfigs, ConfigError
+from bowstring.engine.configs.files import load
+from bowstring.engine.metadata.image import BROKER_RESOURCE
+from bowstring.engine.metadata.store.log import MetadataLog
+from bowstring.engine.metadata.store.reader import read_metadata
+from bowstring.engine.protocol.records.cluster_metadata.security import AccessControlEntryRecord
+from bowstring.engine.protocol.records.cluster_metadata.settings import (
+    ClientQuotaRecord,
+    ConfigRecord,
+    EntityData,
+)
+from bowstring.engine.storage.checkpoints import replace_file
+from bowstring.engine.storage.log_dir import DataDirectory
+
+KILLED = """
+import os, sys
+from bowstring import Broker
+from bowstring.clients.admin.admin import Admin
+broker = Broker(data_dir=sys.argv[1]).start()
+with Admin(broker.bootstrap_servers) as admin:
+    admin.create_topic("t", 1, 1, {})
+print(broker.port, flush=True)
+os._exit(9)
+"""
+
+
+@pytest.fixture
+def stopped(tmp_path):
+    """The directory of a broker that ran, with a topic, and stopped."""
+    path = tmp_path / "data"
+    with Broker(data_dir=path) as broker, Admin(broker.bootstrap_servers) as admin:
+        admin.create_topic("t", 2, 1, {"bowstring.durability": "commit", "retention.ms": "7"})
+    return path
+
+
+def content(path):
+    return {each: each.read_bytes() for each in path.rglob("*") if each.is_file() and each.name != ".lock"}
+
+
+def metadata(path):
+    return read_metadata(path / "__cluster_metadata-0")
+
+
+def test_to_kafka(offline, stopped, tmp_path):
+    before = content(stopped)
+    done = offline("migrate-dir", stopped, "--json", "--backup", tmp_path / "kept")
+    assert done.code == 0, done.err
+    report = json.loads(done.out)
+    assert (report["to"], report["topics"], report["partitions"], report["clean"]) == ("kafka", 1, 2, True)
+    assert report["backup"] == str(tmp_path / "kept")
+    image = metadata(stopped).image
+    assert image.topic_configs("t") == {"retention.ms": "7"}
+    assert image.brokers[1].fenced and image.brokers[1].in_controlled_shutdown
+    after = content(stopped)
+    assert all("__cluster_metadata-0" in str(path) for path in before if before[path] != after.get(path))
+    assert before[stopped / "__cluster_metadata-0/00000000000000000000.log"] == (
+        (tmp_path / "kept/00000000000000000000.log").read_bytes()
+    )
+    settings = load(stopped / "server.properties")
+    assert settings["process.roles"] == "broker,controller"
+    assert settings["controller.quorum.voters"] == "1@127.0.0.1:9093"
+    assert settings["log.dirs"] == str(stopped)
+    assert "CONTROLLER://127.0.0.1:9093" in settings["listeners"].split(",")
+    assert settings["offsets.topic.replication.factor"] == "1"
+    again = json.loads(offline("migrate-dir", stopped, "--to", "kafka", "--json").out)
+    assert again["backup"] is None, "nothing is left to change"
+    assert len(list(stopped.glob("server.properties.*"))) == 1
+
+
+def test_settings_so_far_are_taken_over(offline, stopped, tmp_path):
+    config = tmp_path / "mine.properties"
+    config.write_text("num.partitions=5\nlisteners=PLAINTEXT://:19092\nbowstring.durability=os\nnode.id=1\n")
+    done = offline("migrate-dir", stopped, "--config", config, "--properties", tmp_path / "k.properties")
+    assert done.code == 0, done.err
+    settings = load(tmp_path / "k.properties")
+    assert settings["num.partitions"] == "5"
+    assert settings["listeners"] == "PLAINTEXT://:19092,CONTROLLER://127.0.0.1:9093"
+    assert not any(name.startswith("bowstring.") for name in settings)
+
+
+def test_a_dry_run_changes_nothing(offline, stopped):
+    before = content(stopped)
+    done = offline("migrate-dir", stopped, "--dry-run")
+    assert done.code == 0
+    assert "not done: removed bowstring.durability of t" in done.err
+    assert content(stopped) == before
+
+
+def test_back_to_bowstring_changes_no_record(offline, stopped):
+    before = content(stopped)
+    done = offline("migrate-dir", stopped, "--to", "bowstring")
+    assert done.code == 0
+    assert f"bowstring serve --config {stopped}/server.properties" in done.out
+    after = content(stopped)
+    assert set(after) - set(before) == {stopped / "server.properties"}
+    assert {path: after[path] for path in before} == before
+    settings = load(stopped / "server.properties")
+    assert "process.roles" not in settings and settings["node.id"] == "1"
+    with Broker(config=settings | {"listeners": "PLAINTEXT://127.0.0.1:0"}, data_dir=stopped) as broker:
+        assert broker.port
+
+
+def set_dynamically(path, **configs):
+    """Dynamic configs that another broker, or an older one, left in the metadata log of a stopped directory."""
+    records = [
+        ConfigRecord(
+            resource_type=BROKER_RESOURCE, resource_name="", name=name.replace("_", "."), value=value
+        )
+        for name, value in configs.items()
+    ]
+    leave(path, *records)
+
+
+def leave(path, *records):
+    """What another broker left in the metadata log of a stopped directory."""
+    directory = DataDirectory(path)
+    directory.open(1)
+    log = MetadataLog()
+    log.open(directory, BrokerConfigs({}))
+    log.commit_alone(records)
+    log.close()
+    if directory.was_clean:
+        directory.mark_clean(-1)
+    directory.close()
+
+
+def test_a_protection_in_the_metadata_log_stops_the_start_until_it_is_removed(offline, stopped):
+    set_dynamically(stopped, max_connections="100", log_retention_ms="5", com_example_limit="7")
+    for _ in range(2):
+        with pytest.raises(ConfigError, match=r"max\.connections=100 is not enforced.*migrate-dir"):
+            Broker(data_dir=stopped).start()
+        assert (stopped / ".kafka_cleanshutdown").exists(), "nothing was touched"
+    done = json.loads(offline("migrate-dir", stopped, "--to", "bowstring", "--json").out)
+    assert "removed max.connections of all brokers, which Bowstring does not enforce" in done["changes"]
+    assert done["backup"] is not None
+    assert metadata(stopped).image.resource_configs(BROKER_RESOURCE, "") == {
+        "log.retention.ms": "5",
+        "com.example.limit": "7",
+    }
+    with Broker(data_dir=stopped) as broker:
+        assert broker.port
+
+
+def test_what_kafka_kept_to_protect_is_warned_of_at_each_start(stopped, caplog):
+    rule = AccessControlEntryRecord(
+        id=bytes(15) + b"\1",
+        resource_type=2,
+        resource_name="t",
+        pattern_type=3,
+        principal="User:eve",
+        host="*",
+        operation=3,
+        permission_type=2,
+    )
+    quota = ClientQuotaRecord(
+        entity=[EntityData(entity_type="user", entity_name="eve")], key="producer_byte_rate", value=1000.0
+    )
+    leave(stopped, rule, quota)
+    for _ in range(2):
+        caplog.clear()
+        with Broker(data_dir=stopped):
+            pass
+        said = {
+            record.getMessage(): record.facts["count"]
+            for record in caplog.records
+            if "keeps" in record.getMessage()
+        }
+        assert said == {
+            f"the metadata log holds {what}, which this broker keeps but does not enforce; do not rely on them": 1
+            for what in ("access control entries", "client quotas")
+        }
+
+
+def test_an_unclean_directory_with_a_protection_is_recovered(offline, tmp_path):
+    path = tmp_path / "data"
+    subprocess.run([sys.executable, "-c", KILLED, str(path)], check=False, capture_output=True)
+    set_dynamically(path, max_connections="100")
+    assert offline("migrate-dir", path, "--to", "bowstring", "--unclean").code == 0
+    with Broker(data_dir=path) as broker, Admin(broker.bootstrap_servers) as admin:
+        assert "t" in admin.list_topics()
+
+
+def test_a_listener_of_kafkas_is_opened_again_by_a_command_that_says_so(offline, tmp_path):
+    path = tmp_path / "data"
+    settings = {"advertised.listeners": "PLAINTEXT://broker.example:7"}
+    with Broker(data_dir=path, config=settings):
+        pass
+    done = json.loads(offline("migrate-dir", path, "--to", "bowstring", "--json").out)
+    assert done["command"].endswith("server.properties --listen-unauthenticated")
+    assert any("PLAINTEXT://:7" in warning for warning in done["warnings"])
+
+
+def test_keys_of_plugins_are_carried_over(offline, stopped, tmp_path):
+    config = tmp_path / "mine.properties"
+    config.write_text("confluent.telemetry.enabled=false\n")
+    done = offline("migrate-dir", stopped, "--config", config, "--to", "kafka")
+    assert done.code == 0, done.err
+    assert "confluent.telemetry.enabled=false" in (stopped / "server.properties").read_text()
+
+
+def test_a_directory_in_use(offline, tmp_path):
+    with Broker(data_dir=tmp_path / "data"):
+        done = offline("migrate-dir", tmp_path / "data")
+    assert done.code == 1 and "is in use" in done.err
+
+
+def test_an_unclean_directory_is_refused_or_recovered(offline, tmp_path):
+    path = tmp_path / "data"
+    command = [sys.executable, "-c", KILLED, str(path)]
+    port = subprocess.run(command, check=False, capture_output=True, text=True).stdout.strip()
+    done = offline("migrate-dir", path)
+    assert done.code == 1 and "--unclean" in done.err
+    done = offline("migrate-dir", path, "--unclean", "--json")
+    assert done.code == 0, done.err
+    assert "t" in metadata(path).image.topics
+    assert (path / ".kafka_cleanshutdown").exists()
+    assert load(path / "server.properties")["listeners"].startswith(f"PLAINTEXT://127.0.0.1:{port},")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda path: (path / "meta.properties").unlink(), "meta.properties is missing"),
+        (lambda path: replace_file(path / "meta.properties", "cluster.id=x\n"), "is damaged"),
+        (
+            lambda path: (path / "__cluster_metadata-0").rename(path.parent / "away"),
+            "no __cluster_metadata-0",
+        ),
+    ],
+)
+def test_what_is_no_brokers_directory(offline, stopped, spoil, message):
+    spoil(stopped)
+    done = offline("migrate-dir", stopped)
+    assert done.code == 1 and message in done.err
+    assert offline("migrate-dir", stopped / "nowhere").code == 1
+
+
+def test_directories_of_different_brokers(offline, stopped, tmp_path):
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "meta.properties").write_text(f"version=1\ncluster.id={uuid.uuid4().hex}\nnode.id=1\n")
+    done = offline("migrate-dir", stopped, other)
+    assert done.code == 1 and "different brokers" in done.err

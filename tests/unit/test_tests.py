@@ -1,0 +1,199 @@
+"""The tests are checked like the code: where they lie, and that what several of them need stands once."""
+
+import ast
+from collections import defaultdict
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+TESTS = ROOT / "tests"
+# Names that begin with an underscore and are no secret: of named tuples, of the standard library and of other projects
+# (columns of Spark's frames, its gateway to the JVM, codes of librdkafka, pytest-xdist, kafka-python), which have no other.
+NOT_OURS = {
+    *("_replace", "_asdict", "_fields", "_exit"),
+    *("_error", "_bad", "_jvm", "_jdf", "_jsc", "_jsparkSession"),
+    *("_FATAL", "_BAD_MSG", "_PARTITION_EOF", "_assign_work_unit", "_coordinator"),
+}
+# Our own private names that tests use, by file, each with the reason why there is no public one.
+PRIVATE = {
+    "support/embedded.py": {
+        "_running": "users of an embedded broker have no business in its parts; this is the tests' one way in",
+        "_loop": "the same",
+    },
+    "simulation/producer/lives.py": {"_sender": "its thread has ended when the producer is closed"},
+    "support/offline_producer.py": {
+        "_payload": "a producer without its constructor, which would connect",
+        "_header_pairs": "the same",
+        "_no_partition": "the same",
+    },
+    "system/bad_input/test_clients_and_bad_input.py": {
+        "_sender": "makes a producer forget its broker, which no broker can do",
+    },
+    "unit/clients/config/test_names.py": {
+        "_max_poll_records": "what became of a setting; it shows only with a broker that is slow in the right way",
+        "_group": "the same",
+        "_timeout_s": "the same",
+    },
+    "unit/clients/consumer/test_fetcher.py": {"_positions": "waits until records wait for polls"},
+    "unit/clients/consumer/test_local_fetch.py": {
+        "_fetcher": "tells records that came from files from those that came over TCP, which are equal",
+        "_local": "the same",
+    },
+    "unit/clients/consumer/test_local_reader.py": {
+        "_idle_timeout_s": "is short only once the reader has what it is to read",
+    },
+    "unit/clients/consumer/test_poll_arrow.py": {"_positions": "how many bytes wait for polls"},
+    "unit/clients/consumer/test_unfinished.py": {"_group": "closing fails, which no broker makes happen"},
+    "unit/clients/group/test_member.py": {
+        "_group": "a generation that has passed, without the races of a rebalance",
+        "_member": "the same",
+        "_heartbeat": "a poll that comes too late once, and never again",
+        "_max_poll_interval_s": "the same",
+    },
+    "unit/clients/net/test_metadata.py": {
+        "_pending": "metadata that was asked for shows nowhere until it comes"
+    },
+    "unit/clients/producer/test_callbacks.py": {
+        "_sender": "a signal comes while a caller waits for room; and whether the thread has ended",
+        "_connections": "how many bytes wait to be written",
+    },
+    "unit/clients/producer/test_producer_lifetime.py": {"_sender": "whether the thread has ended"},
+    "unit/clients/test_troubles.py": {
+        "_cluster": "a topic that is asked for no more shows nowhere",
+        "_sender": "the same",
+    },
+    "unit/groups/test_administration.py": {"_heap": "bounds what a queue keeps for timers that are gone"},
+}
+# What changes or reads an attribute by its name.
+PATCHING = {"setattr", "getattr", "delattr", "hasattr", "patch", "object"}
+
+
+@cache
+def sources() -> dict[Path, ast.Module]:
+    """Every file below tests/, parsed; not before a test asks, as every worker imports this file."""
+    return {path: ast.parse(path.read_text()) for path in sorted(TESTS.rglob("*.py"))}
+
+
+def imported(tree: ast.Module) -> set[str]:
+    """Modules below `tests`, and names in them, that a file imports."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert not node.level, f"line {node.lineno}: import it by its full name"
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return {name for name in found if name.startswith("tests.")}
+
+
+def test_no_test_imports_another_test():
+    """What two tests need lies in tests/support, or beside the tests of its suite under a name of its own."""
+    wrong = [
+        f"{path.relative_to(ROOT)} imports {name}"
+        for path, tree in sources().items()
+        for name in imported(tree)
+        if any(part.startswith("test_") or part == "conftest" for part in name.split("."))
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_unit_tests_mirror_the_packages():
+    packages = {
+        str(path.relative_to(top).parent)
+        for top in (ROOT / "_native", ROOT / "engine", ROOT / "python" / "bowstring")
+        for path in top.rglob("__init__.py")
+    } | {"bench", "docs", "pages", "project", "."}
+    folders = {str(path.relative_to(TESTS / "unit").parent) for path in (TESTS / "unit").rglob("*.py")}
+    nowhere = folders - packages
+    assert not nowhere, f"folders under tests/unit that no package is called as: {sorted(nowhere)}"
+
+
+def test_every_folder_is_a_package():
+    """Two files of one name are told apart by it."""
+    lacking = {path.parent for path in sources()} - {
+        path.parent for path in sources() if path.name == "__init__.py"
+    }
+    assert not lacking, f"no __init__.py in {sorted(map(str, lacking))}"
+
+
+def test_waiting_stands_once():
+    """Loops of one's own over a condition have deadlines of their own, and some of them are too short."""
+    names = ("until", "wait_until", "wait_for", "eventually")
+    found = [
+        f"{path.relative_to(ROOT)}: {node.name}"
+        for path, tree in sources().items()
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef) and node.name in names
+    ]
+    assert found == ["tests/support/waiting.py: wait_until"]
+
+
+def test_sleeps_say_why():
+    """A sleep instead of a wait makes a test slow on quick machines and wrong on slow ones.
+
+    `sleep(0)` lets other work go on. What another hand needs a sleep for is a `pause` with its reason, also in the
+    programs that tests start.
+    """
+    found = []
+    for path, tree in sources().items():
+        if path == TESTS / "support" / "waiting.py":
+            continue
+        allowed = {
+            node.func
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Call) and [ast.unparse(each) for each in node.args] == ["0"]
+        }
+        for node in ast.walk(tree):
+            is_sleep = isinstance(node, ast.Attribute) and node.attr == "sleep" and node not in allowed
+            is_imported = isinstance(node, ast.alias) and node.name == "sleep"
+            is_in_program = (
+                isinstance(node, ast.Constant) and isinstance(node.value, str) and ".sleep(" in node.value
+            )
+            if is_sleep or is_imported or (is_in_program and path != Path(__file__)):
+                found.append(f"{path.relative_to(ROOT)}:{node.lineno}")
+    assert not found, f"use wait_until, or pause with a reason (tests/support/waiting.py): {found}"
+
+
+def private_names(tree: ast.Module) -> set[str]:
+    """Private names of other objects that a file reads, imports or patches."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute):
+            own = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
+            found |= set() if own else {node.attr}
+        elif isinstance(node, ast.ImportFrom):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in PATCHING:
+            strings = [each.value for each in node.args if isinstance(each, ast.Constant)]
+            found |= {part for each in strings if isinstance(each, str) for part in each.split(".")}
+    return (
+        {name for name in found if name.startswith("_") and not name.startswith("__")}
+        - NOT_OURS
+        - {"_native"}
+    )
+
+
+def test_private_names_are_left_alone():
+    """A test that knows the inside of a module fails when the inside changes, and passes when the outside does."""
+    found = {
+        path.relative_to(TESTS).as_posix(): names
+        for path, tree in sources().items()
+        if (names := private_names(tree))
+    }
+    assert found == {path: set(reasons) for path, reasons in PRIVATE.items()}
+
+
+def test_no_function_stands_twice():
+    """Fixtures aside: they make what is their own module's."""
+    places = defaultdict(list)
+    for path, tree in sources().items():
+        for node in tree.body:
+            if (
+                isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+                and not node.decorator_list
+            ):
+                text = "\n".join(ast.unparse(each) for each in node.body[bool(ast.get_docstring(node)) :])
+                if text.count("\n") >= 2:
+                    places[text].append(f"{path.relative_to(ROOT)}:{node.lineno} {node.name}")
+    twice = [" = ".join(found) for found in places.values() if len(found) > 1]
+    assert not twice, "\n".join(twice)
