@@ -10,10 +10,17 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import hypothesis
 import pytest
 
 if TYPE_CHECKING:
     from xdist.scheduler import LoadScopeScheduling
+
+# On a loaded machine an example takes as long as it takes.
+hypothesis.settings.register_profile(
+    "bowstring", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow], print_blob=True
+)
+hypothesis.settings.load_profile("bowstring")
 
 TESTS: Final = Path(__file__).parent
 WORKERS_A_CORE: Final = 2

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,13 @@ ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / ".sanitize"
 # For hangs: minutes on an idle machine, many of them beside others' work.
 BUILD_TIMEOUT_S, TESTS_TIMEOUT_S = 1_800, 2_400
+# A test that takes so long tells where its threads are.
+TRACES_AFTER_S = 300
+# Python keeps what it allocates at start; leaks are looked for by the flat-memory tests.
+OPTIONS = {
+    "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=1:allocator_may_return_null=1:quarantine_size_mb=16",
+    "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
+}
 SUBJECTS = [
     *(
         f"tests/unit/{name}"
@@ -56,9 +64,7 @@ def sanitized():
     assert ran.returncode == 0, ran.stdout[-2000:] + ran.stderr[-4000:]
     yield environment | {
         "LD_PRELOAD": f"{runtime('libasan.so')} {runtime('libubsan.so')}",
-        # Python keeps what it allocates at start; leaks are looked for by the flat-memory tests.
-        "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=1:allocator_may_return_null=1:quarantine_size_mb=16",
-        "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
+        **OPTIONS,
         "PYTHONPATH": str(BUILD / "lib"),
         "PYTHONMALLOC": "malloc",
         "BOWSTRING_FUZZ_SECONDS": "10",
@@ -66,15 +72,40 @@ def sanitized():
     shutil.rmtree(BUILD / "temp", ignore_errors=True)
 
 
+def reports_in(folder: Path) -> dict[str, str]:
+    """Settings that keep what a sanitizer finds: a process that aborts takes its captured stderr with it."""
+    return {name: f"{OPTIONS[name]}:log_path={folder}/report" for name in OPTIONS}
+
+
+def told(folder: Path) -> str:
+    """Returns what the sanitizers and the tests wrote last."""
+    files = [*sorted(folder.glob("report.*")), folder / "output"]
+    return "\n".join(f"{path.name}:\n{path.read_text(errors='replace')[-6000:]}" for path in files)
+
+
 @pytest.mark.timeout(BUILD_TIMEOUT_S + TESTS_TIMEOUT_S + HANG_S)
-def test_native_code_under_sanitizers(sanitized):
+def test_native_code_under_sanitizers(sanitized, tmp_path):
     probe = subprocess.run(
         [sys.executable, "-c", "import bowstring._native.log.partition_log as m; print(m.__file__)"],
         env=sanitized, capture_output=True, text=True, timeout=HANG_S, check=False,
     )  # fmt: skip
     assert str(BUILD) in probe.stdout, probe.stdout + probe.stderr
-    ran = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "--numprocesses", "2", *SUBJECTS],
-        cwd=ROOT, env=sanitized, capture_output=True, text=True, timeout=TESTS_TIMEOUT_S, check=False,
-    )  # fmt: skip
-    assert ran.returncode == 0, ran.stdout[-6000:] + ran.stderr[-6000:]
+    command = [
+        sys.executable, "-m", "pytest", "-v", "-x", "-p", "no:cacheprovider", "--numprocesses", "2",
+        "-o", f"faulthandler_timeout={TRACES_AFTER_S}", *SUBJECTS,
+    ]  # fmt: skip
+    with (tmp_path / "output").open("w") as output:
+        ran = subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env=sanitized | reports_in(tmp_path),
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            code = ran.wait(TESTS_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            os.killpg(ran.pid, signal.SIGKILL)
+            code = "hangs"
+    assert code == 0, told(tmp_path)

@@ -47,7 +47,7 @@ def sequences_of(log) -> list[tuple[int, int, int]]:
     return [(who, epoch, last) for who, epoch, last, *_ in log.active_producers() if last >= 0]
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, suppress_health_check=list(HealthCheck))
 @given(rounds=st.lists(ROUND, min_size=1, max_size=4), segment_bytes=st.sampled_from([300, 900, 4000]))
 def test_what_is_left_is_what_the_model_leaves(tmp_path_factory, rounds, segment_bytes):
     directory = tmp_path_factory.mktemp("model") / "model-0"

@@ -59,7 +59,7 @@ def frame_of(answer, version):
     return frames.encode_response(1, version, 77, answer)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(answers, VERSIONS)
 def test_every_version_is_read_as_the_codec_reads_it(answer, version):
     frame = frame_of(answer, version)
@@ -78,7 +78,7 @@ def test_every_version_is_read_as_the_codec_reads_it(answer, version):
         assert got.records is None or got.records == part.records
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(answers, VERSIONS, st.data())
 def test_damaged_answers_are_refused_or_read_but_never_beyond_their_end(answer, version, data):
     frame = frame_of(answer, version)

@@ -262,5 +262,5 @@ class GroupMachine(RuleBasedStateMachine):
         assert set(again["groups"]) <= set(live["groups"])
 
 
-GroupMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=60, deadline=None)
+GroupMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=60)
 TestGroupMachine = GroupMachine.TestCase

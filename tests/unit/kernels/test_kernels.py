@@ -106,7 +106,7 @@ def one(function, row):
     return bytes(found).decode() if function.result == "string" else found
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow])
 @given(records, st.integers(0, 3))
 @pytest.mark.parametrize("function", [long, total, hour, share, start, known, word], ids=lambda f: f.name)
 def test_over_a_batch_is_one_by_one(function, rows, cut):
@@ -155,7 +155,7 @@ def as_set(rows):
     )
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow])
 @given(records, st.lists(st.integers(0, 40), max_size=3))
 @pytest.mark.parametrize("by", [{}, {"p": "partition"}, {"w": word, "s": start}, {"key": "key"}], ids=str)
 @pytest.mark.parametrize("where", [None, long], ids=str)
@@ -171,13 +171,11 @@ def test_aggregates_are_those_of_plain_python(where, by, rows, cuts):
     assert as_set(fused.finish([fused.merge(halves)]).to_pylist()) == as_set(found.to_pylist())
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=30), st.binary(min_size=1, max_size=3), st.integers(0, 5))
 def test_find(data, pattern, begin):
     assert find.py_func(np.frombuffer(data, np.uint8), pattern, begin) == data.find(pattern, begin)
 
 
-@settings(deadline=None)
 @given(st.integers(-(10**15), 10**15), st.sampled_from([b"", b",", b"}"]))
 def test_integer(number, behind):
     assert integer(np.frombuffer(str(number).encode() + behind, np.uint8), 0) == number

@@ -5,4 +5,4 @@ from hypothesis import settings
 from tests.support.log_machine import LogMachine
 
 TestLogModel = LogMachine.TestCase
-TestLogModel.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestLogModel.settings = settings(max_examples=60, stateful_step_count=40)

@@ -319,6 +319,6 @@ class LargeStagedMachine(StagedMachine):
 
 
 TestStagedTailModel = StagedMachine.TestCase
-TestStagedTailModel.settings = settings(max_examples=100, stateful_step_count=50, deadline=None)
+TestStagedTailModel.settings = settings(max_examples=100, stateful_step_count=50)
 TestLargeStagedTailModel = LargeStagedMachine.TestCase
-TestLargeStagedTailModel.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestLargeStagedTailModel.settings = settings(max_examples=60, stateful_step_count=40)

@@ -18,7 +18,7 @@ from tests.support.declared_messages import (
 )
 from tests.support.example_messages import example
 
-quick = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+quick = settings(max_examples=25, suppress_health_check=list(HealthCheck))
 
 
 @pytest.mark.parametrize("declared", all_messages(), ids=name_of)

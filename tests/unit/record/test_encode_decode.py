@@ -14,7 +14,7 @@ from bowstring._native.record.types import CorruptBatch
 from tests.support import reference_batch as reference
 from tests.support.strategies import NOW_MS, batches, int64, records
 
-quick = settings(max_examples=150, deadline=None)
+quick = settings(max_examples=150)
 codecs = st.integers(0, 4)
 
 

@@ -22,7 +22,7 @@ KEPT = (
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(batches, st.integers(0, 4), st.integers(0, 4))
 def test_recompress_keeps_header_and_records(made, before, after):
     plain = reference.encode(made)

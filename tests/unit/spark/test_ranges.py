@@ -1,6 +1,6 @@
 """How ranges are shared among tasks and batches."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bowstring.clients.records import TopicPartition
@@ -15,7 +15,6 @@ def offsets(found):
     return sorted((each.partition, offset) for each in found for offset in range(each.start, each.end))
 
 
-@settings(deadline=None)
 @given(ranges, st.none() | st.integers(1, 40), st.none() | st.integers(1, 5_000))
 def test_split_keeps_every_offset_once(given_ranges, at_least, at_most):
     found = split(given_ranges, at_least, at_most)
@@ -40,7 +39,6 @@ def test_split_is_what_spark_does():
     assert [each.size for each in split(one, None, 30)] == [25, 25, 25, 25]
 
 
-@settings(deadline=None)
 @given(ranges, st.integers(1, 20_000))
 def test_rate_limit_is_shared_in_proportion(given_ranges, limit):
     start = {TopicPartition(each.topic, each.partition): each.start for each in given_ranges}

@@ -70,7 +70,7 @@ def groups(draw):
     return counts, members
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(groups(), st.data())
 def test_sticky_settles_balanced_and_complete_and_never_gives_one_partition_twice(group, data):
     counts, members = group

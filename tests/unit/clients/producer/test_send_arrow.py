@@ -60,7 +60,7 @@ def tables(draw):
     return table, rows
 
 
-@hypothesis.settings(max_examples=60, deadline=None)
+@hypothesis.settings(max_examples=60)
 @hypothesis.given(tables(), st.integers(1, 5))
 def test_every_layout(drawn, partitions):
     table, rows = drawn
