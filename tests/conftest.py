@@ -98,5 +98,19 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
                 self.workqueue.move_to_end(next(reversed(self.workqueue)), last=False)
             super()._assign_work_unit(node)
 
+        def remove_node(self, node: Any) -> str | None:
+            # When a worker crashes, pytest-xdist 3.8 also gives groups that are done to others, which then wait for
+            # tests for ever; and it runs the test that crashed once more.
+            left = {group: tests for group, tests in self.assigned_work.pop(node).items() if not all(tests.values())}
+            if not left:
+                return None
+            running = next(iter(left.values()))
+            crashed: str = next(test for test, done in running.items() if not done)
+            running[crashed] = True
+            self.workqueue.update((group, tests) for group, tests in left.items() if not all(tests.values()))
+            for other in self.assigned_work:
+                self._reschedule(other)
+            return crashed
+
     config.option.loadscopereorder = False
     return Groups(config, log)

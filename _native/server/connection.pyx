@@ -34,6 +34,8 @@ cdef extern from "server/sockets.h":
         size_t msg_iovlen
     void clear_message(msghdr *m) nogil
     ssize_t send(int fd, const void *data, size_t n, int flags) nogil
+    int shutdown(int fd, int how) nogil
+    int SHUT_RDWR
     ssize_t sendmsg(int fd, const msghdr *m, int flags) nogil
     ssize_t sendfile(int out_fd, int in_fd, int64_t *offset, size_t n) nogil
     int MSG_NOSIGNAL, MSG_MORE, MSG_DONTWAIT
@@ -468,6 +470,10 @@ cdef void connection_close(Connection *c) noexcept nogil:
     cdef int64_t i
     cdef Reactor *r = c.reactor
     id_remove(&r.connections, c.id)
+    # A process that another thread forks has the socket too, until it runs its own program. Then close() alone neither
+    # ends the connection nor the events that name `c`.
+    epoll_set(r.epoll_fd, EPOLL_CTL_DEL, c.fd, 0, NULL)
+    shutdown(c.fd, SHUT_RDWR)
     close(c.fd)
     connection_unstall(c)
     for i in range(c.head_slot, c.tail_slot):

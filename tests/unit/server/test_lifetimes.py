@@ -1,12 +1,15 @@
 """What outlives what: topics recreated or deleted under those who wait, planes dropped in the middle of things."""
 
+import contextlib
 import errno
 import os
+import socket
 import struct
 import subprocess
 import sys
 import time
 import uuid
+from pathlib import Path
 
 import pytest
 
@@ -407,6 +410,34 @@ def test_a_listener_without_descriptors_does_not_spin(tmp_path):
     )
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.splitlines() == ["idle True", "served"], ran.stdout
+
+
+def watched_sockets():
+    """Descriptors that the epolls of this process watch."""
+    watched = []
+    for name in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):
+            if os.readlink(f"/proc/self/fd/{name}") == "anon_inode:[eventpoll]":
+                lines = Path(f"/proc/self/fdinfo/{name}").read_text().splitlines()
+                watched += [int(line.split()[1]) for line in lines if line.startswith("tfd:")]
+    return sorted(watched)
+
+
+def test_a_connection_ends_though_a_forked_process_has_its_socket(served, client):
+    """As while another thread runs a command: epoll reported events of a connection that was freed."""
+    client.call(produce(batch(b"v"), 9), 9)
+    before = watched_sockets()
+    late = served.client()
+    late.call(produce(batch(b"v"), 9), 9)
+    (added,) = set(watched_sockets()) - set(before)
+    forked = os.dup(added)
+    try:
+        late.socket.shutdown(socket.SHUT_WR)
+        assert late.closed()
+        assert watched_sockets() == before
+        client.call(produce(batch(b"v"), 9), 9)
+    finally:
+        os.close(forked)
 
 
 def test_requests_nobody_answers_yet_are_not_heaped_up(served, client):
