@@ -11,8 +11,12 @@ cdef bint commit_push(CommitQueue *queue, int64_t frame, Partition *p, int64_t e
 # Removes the oldest item if its frame is on the medium, or (*failed) never will be. False: there is no such item, and the
 # reactor is woken when there may be one.
 cdef bint commit_pop(Reactor *r, CommitQueue *queue, CommitItem *item, bint *failed) noexcept nogil
-# Lets the write-ahead logs write everything that was staged in this pass.
-cdef void commit_kick(Reactor *r) noexcept nogil
+# Begins to write everything that was staged in this pass, and what others have staged meanwhile.
+cdef void commits_begin(Reactor *r) noexcept nogil
+# Collects the writes that have ended. Called at the begin of a pass when the reactor has a ring.
+cdef void commits_collect(Reactor *r) noexcept nogil
+# Waits for the reactor's writes, and leaves the rest to the write-ahead logs' threads. On the reactor's thread, at its end.
+cdef void commits_stop(Reactor *r) noexcept nogil
 # Returns whether a write-ahead log that this reactor appends to is too full for more.
 cdef bint commits_full(const Reactor *r) noexcept nogil
 # Requests that the reactor is woken once `wal` has room. False: it has room now.

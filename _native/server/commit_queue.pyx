@@ -2,7 +2,9 @@
 from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport calloc, free, malloc
 from bowstring._native.base.atomics cimport full_fence, load_i32, load_i64, store_i32
-from bowstring._native.wal.group_commit cimport wal_full, wal_kick
+from bowstring._native.wal.group_commit cimport wal_begin, wal_ended, wal_full, wal_kick
+from bowstring._native.wal.segment_files cimport reactor_ring, reactor_ring_close
+from bowstring._native.wal.types cimport WAL_LEADS, WAL_WAITS
 
 cdef enum:
     FIRST_CAPACITY = 64
@@ -17,9 +19,10 @@ cdef CommitQueue *commit_queue(Reactor *r, Wal *wal) noexcept nogil:
         if queue == NULL:
             return NULL
         queue.wal = wal
-        queue.kicked = True
         queue.next = r.commits
         r.commits = queue
+        if r.ring == NULL:
+            r.ring = reactor_ring(&wal.device, r.mailbox.event_fd)
     return queue
 
 
@@ -50,7 +53,7 @@ cdef bint commit_push(CommitQueue *queue, int64_t frame, Partition *p, int64_t e
     item.bytes = bytes
     item.part = part
     queue.count += 1
-    queue.kicked = False
+    queue.behind = True
     return True
 
 
@@ -60,8 +63,8 @@ cdef bint commit_pop(Reactor *r, CommitQueue *queue, CommitItem *item, bint *fai
         return False
     frame = queue.items[queue.head].frame
     if load_i64(&queue.wal.durable_frame) < frame and not load_i32(&queue.wal.failed):
-        store_i32(&queue.wal.waiting[r.index], 1)
-        full_fence()                                     # the log's thread stores durable_frame, then loads `waiting`
+        store_i32(&queue.wal.waiting[r.index], WAL_WAITS if r.ring == NULL else WAL_LEADS)
+        full_fence()                                     # who ends a group stores durable_frame, then loads `waiting`
         if load_i64(&queue.wal.durable_frame) < frame and not load_i32(&queue.wal.failed):
             return False
     item[0] = queue.items[queue.head]
@@ -71,12 +74,39 @@ cdef bint commit_pop(Reactor *r, CommitQueue *queue, CommitItem *item, bint *fai
     return True
 
 
-cdef void commit_kick(Reactor *r) noexcept nogil:
+cdef void commits_begin(Reactor *r) noexcept nogil:
     cdef CommitQueue *queue = r.commits
     while queue != NULL:
-        if not queue.kicked:
-            queue.kicked = True
+        if r.ring != NULL and queue.wal.device.ring != NULL:
+            if queue.count > 0 or queue.behind:          # also what other threads have staged
+                wal_begin(queue.wal, r.ring)
+        elif queue.behind:
             wal_kick(queue.wal)
+        queue.behind = False
+        queue = queue.next
+
+
+cdef void commits_collect(Reactor *r) noexcept nogil:
+    cdef Wal *wal = wal_ended(r.ring, r.index, False)
+    cdef CommitQueue *queue
+    while wal != NULL:
+        queue = r.commits
+        while queue != NULL:
+            if queue.wal == wal:
+                queue.behind = True
+            queue = queue.next
+        wal = wal_ended(r.ring, r.index, False)
+
+
+cdef void commits_stop(Reactor *r) noexcept nogil:
+    cdef CommitQueue *queue = r.commits
+    if r.ring != NULL:
+        while wal_ended(r.ring, r.index, True) != NULL:
+            pass
+        reactor_ring_close(r.ring)
+        r.ring = NULL
+    while queue != NULL:
+        wal_kick(queue.wal)                              # this reactor may have been woken to lead
         queue = queue.next
 
 
@@ -90,8 +120,9 @@ cdef bint commits_full(const Reactor *r) noexcept nogil:
 
 
 cdef bint commit_await_room(Reactor *r, Wal *wal) noexcept nogil:
-    store_i32(&wal.waiting[r.index], 1)
-    full_fence()                                         # the log's thread makes room, then loads `waiting`
+    if load_i32(&wal.waiting[r.index]) != WAL_LEADS:
+        store_i32(&wal.waiting[r.index], WAL_WAITS)
+    full_fence()                                         # who ends a group makes room, then loads `waiting`
     return wal_full(wal)
 
 

@@ -29,7 +29,7 @@ from bowstring._native.record.batch cimport (
     ATTR_COMPRESSION_MASK, ATTR_TRANSACTIONAL, BATCH_HEADER_BYTES, CODEC_ZSTD, BatchRules, batch_correct,
     batch_validate)
 from bowstring._native.record.compressed_frame cimport framing_ok
-from bowstring._native.server.commit_queue cimport commit_kick, commit_pop, commit_push, commit_queue, commits_full
+from bowstring._native.server.commit_queue cimport commit_pop, commit_push, commit_queue, commits_begin, commits_full
 from bowstring._native.server.connection cimport (
     connection_answer, connection_answer_bytes, connection_condemn, connection_end, connection_find, connection_hold)
 from bowstring._native.server.counters cimport count_request
@@ -319,7 +319,7 @@ cdef void produce_flush(Reactor *r) noexcept nogil:
     r.dirty_count = 0
     r.pending_bytes = 0
     if r.commits != NULL:
-        commit_kick(r)
+        commits_begin(r)
         release_commits(r)
 
 

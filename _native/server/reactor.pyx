@@ -12,7 +12,8 @@ from libc.string cimport memset
 from posix.unistd cimport close, read
 from bowstring._native.base.atomics cimport bump_i64
 from bowstring._native.base.clock cimport monotonic_ms, wall_clock_ms
-from bowstring._native.server.commit_queue cimport commit_await_room, commits_free, commits_waiting
+from bowstring._native.server.commit_queue cimport (
+    commit_await_room, commits_collect, commits_free, commits_stop, commits_waiting)
 from bowstring._native.server.connection cimport (
     buffer_pool_free, chunks_free, connection_answer, connection_borrow_buffer, connection_close, connection_condemn,
     connection_find, connection_full, connection_open, connection_send, connection_fit_buffer, connection_stall,
@@ -380,6 +381,8 @@ cdef void one_pass(Reactor *r, epoll_event *events, int n) noexcept nogil:
     cdef uint64_t tag
     cdef Connection *c
     cdef bint mail = False
+    if r.ring != NULL:
+        commits_collect(r)
     for i in range(n):
         tag = <uint64_t>events[i].data.ptr
         if tag == 0:
@@ -431,6 +434,7 @@ cdef void *run(void *argument) noexcept nogil:
         pthread_rwlock_unlock(&r.plane.table_lock)
         pacer_gather(&r.pacer, FLUSH_BYTES,
                      r.mailbox.event_fd if commits_waiting(r) or r.stalled_on_wals > 0 else -1)
+    commits_stop(r)
     return NULL
 
 # ---------------------------------------------------------------- life

@@ -352,7 +352,7 @@ cdef struct CommitQueue:
     int32_t head
     int32_t count
     int32_t capacity                # a power of two
-    int8_t kicked                   # the write-ahead log was woken for everything staged
+    int8_t behind                   # something may be staged that nobody was asked to write
 
 # ---------------------------------------------------------------- reactors
 
@@ -440,6 +440,7 @@ cdef struct Reactor:
     int64_t accept_again_ms         # reactor 0: listeners accept again then; 0: they accept now
     Pacer pacer
     CommitQueue *commits            # one for each write-ahead log it has appended to
+    void *ring                      # writes frames of write-ahead logs; NULL: their threads do it
     Connection *parked_head         # connections that wait for room, in the order they were parked
     Connection *parked_tail
     int32_t parked_count

@@ -17,8 +17,14 @@ cdef int64_t wal_stage(Wal *wal, const uint8_t *topic_id, int32_t partition, int
 # piece, or -1 when memory ran out; replay ignores pieces without the last one.
 cdef int64_t wal_stage_parts(Wal *wal, const uint8_t *topic_id, int32_t partition, int64_t offset,
                              const uint8_t *batch, int64_t size_bytes) noexcept nogil
-# Lets the thread write what is staged. Called once per pass, so that all batches of a pass share a frame.
+# Lets the thread write what is staged. Reactors with a ring call wal_begin instead.
 cdef void wal_kick(Wal *wal) noexcept nogil
+# Begins to write what is staged, on a reactor with its ring (segment_files.pxd: reactor_ring), and does not wait. Called
+# once per pass, so that all batches of a pass share a frame. Does nothing while frames are on their way.
+cdef void wal_begin(Wal *wal, void *ring) noexcept nogil
+# Collects writes that have ended; a reactor calls it until it returns NULL, then begins the next write of each log that
+# was returned. With `wait`, waits as long as writes are on their way.
+cdef Wal *wal_ended(void *ring, int32_t reactor, bint wait) noexcept nogil
 # Returns whether more than staged_max_bytes are not durable yet. The device is then slower than the producers, which
 # must wait.
 cdef bint wal_full(const Wal *wal) noexcept nogil
@@ -28,8 +34,8 @@ cdef int32_t wal_spare(Wal *wal) noexcept nogil
 # Returns the largest entry that a frame can hold, in bytes.
 cdef int64_t wal_entry_max_bytes(const Wal *wal) noexcept nogil
 
-# Runs one group commit. Returns 1 when something became durable, 0 when nothing was staged, or a negated errno. With
-# `wait`, waits for a segment when none is free.
+# Runs one group commit. Returns 1 when something became durable, 2 when also a reactor was woken that leads the next
+# commit, 0 when there is nothing to write now, or a negated errno. With `wait`, waits for a segment when none is free.
 cdef int commit_once(Wal *wal, bint wait) noexcept nogil
 cdef void *wal_run(void *argument) noexcept nogil        # the thread
 cdef void segment_push(WalSegment **head, WalSegment **tail, WalSegment *segment) noexcept nogil

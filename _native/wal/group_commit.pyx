@@ -1,9 +1,9 @@
 """Staging and group commit, see group_commit.pxd and types.pxd.
 
-Three kinds of threads run this code: those that append (wal_stage), the write-ahead log's own thread (wal_run), and its
-supply thread (segment_push, wal_spare).
+Four kinds of threads run this code: those that append (wal_stage), reactors that lead a commit (wal_begin, wal_ended), the
+write-ahead log's own thread (wal_run), and its supply thread (segment_push, wal_spare).
 
-Contents: staging · waking · segments · group commit · life.
+Contents: staging · waking · segments · group commit · commits that reactors lead · life.
 """
 from libc.errno cimport ESHUTDOWN
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
@@ -17,10 +17,12 @@ from bowstring._native.base.pthread cimport (
     pthread_cond_destroy, pthread_cond_init, pthread_cond_signal, pthread_cond_wait, pthread_mutex_destroy,
     pthread_mutex_init, pthread_mutex_lock, pthread_mutex_unlock)
 from bowstring._native.base.threads cimport ask_short_slice
-from bowstring._native.wal.segment_files cimport device_close, device_write, segment_close, segment_drop, write_trailer
+from bowstring._native.wal.segment_files cimport (
+    device_close, device_complete, device_finish, device_has_room, device_reap, device_start, device_write,
+    segment_close, segment_drop, write_trailer)
 from bowstring._native.wal.types cimport (
-    WAL_BLOCK, WAL_CONTROL, WAL_DEPTH, WAL_FRAME_BYTES, WAL_MAGIC, WAL_PART, WAL_SUPPLY, WAL_WAKES, WalBuffer,
-    WalEntryHeader, WalFrameHeader)
+    WAL_BLOCK, WAL_CONTROL, WAL_DEPTH, WAL_FRAME_BYTES, WAL_LEADS, WAL_MAGIC, WAL_PART, WAL_SUPPLY, WAL_WAKES,
+    WalBuffer, WalEntryHeader, WalFrameHeader, WalGroup)
 
 cdef enum:
     POOL_MAX = 12                   # buffers kept for reuse: allocating fresh pages is slow
@@ -151,14 +153,21 @@ cdef int64_t wal_stage_parts(Wal *wal, const uint8_t *topic_id, int32_t partitio
 
 
 cdef void wal_kick(Wal *wal) noexcept nogil:
-    cdef bint sleeps
+    cdef bint sleeps = False
     pthread_mutex_lock(&wal.lock)
-    sleeps = wal.idle
-    wal.idle = False
+    if not wal.writing:                                  # else who writes now goes on with what is staged
+        sleeps = ask_thread(wal)
     pthread_mutex_unlock(&wal.lock)
     if sleeps:
         pthread_cond_signal(&wal.work)
 
+
+cdef bint ask_thread(Wal *wal) noexcept nogil:
+    """Hands what is staged to the thread. Call it under the lock. Returns whether the caller must signal `work` after it."""
+    cdef bint sleeps = wal.idle
+    wal.asked = True
+    wal.idle = False
+    return sleeps
 
 
 cdef bint wal_full(const Wal *wal) noexcept nogil:
@@ -173,12 +182,18 @@ cdef void wake(Wal *wal, int who) noexcept nogil:
         write(wal.wake_fds[who], &one, 8)
 
 
-cdef void wake_waiting(Wal *wal) noexcept nogil:
+cdef bint wake_waiting(Wal *wal) noexcept nogil:
+    """Returns whether one of those that were woken begins the next write."""
     cdef int i
+    cdef int32_t waits
+    cdef bint leads = False
     full_fence()                                         # stores durable_frame before it loads the waiters; waiters do the reverse, so no wake-up is lost
     for i in range(WAL_WAKES):
-        if load_i32(&wal.waiting[i]) and take_flag(&wal.waiting[i]):
+        waits = take_flag(&wal.waiting[i]) if load_i32(&wal.waiting[i]) else 0
+        if waits:
+            leads = leads or waits == WAL_LEADS
             wake(wal, i)
+    return leads
 
 
 cdef void fail(Wal *wal, int error) noexcept nogil:
@@ -302,109 +317,181 @@ cdef void finish_frame(Wal *wal, WalBuffer *buffer, int64_t checkpoint, int64_t 
     memset(buffer.data + buffer.size_bytes, 0, <size_t>(frame_bytes - buffer.size_bytes))
 
 
-cdef int32_t take_group(Wal *wal, WalBuffer **group) noexcept nogil:
-    """Collects the frames to write next: full frames, and the open one when they are few. Call it under the lock."""
-    cdef int32_t n = 0
-    while n < WAL_DEPTH:
+cdef bint nothing_staged(const Wal *wal) noexcept nogil:
+    return wal.sealed == NULL and wal.open == NULL
+
+
+cdef int take_group(Wal *wal, bint may_block, bint wait) noexcept nogil:
+    """Collects the frames to write next and their places: full frames, and the open one when they are few. Call it under
+    the lock by who set `writing`. Without `may_block` it stops at the end of the segment; with it, it may release the
+    lock, and with `wait` it waits for a segment. Returns 0 or a negated errno."""
+    cdef WalGroup *group = &wal.group
+    cdef WalBuffer *buffer
+    cdef int64_t size_bytes
+    cdef int error
+    group.wal = wal
+    group.count = 0
+    while group.count < WAL_DEPTH:
         if wal.sealed == NULL and wal.open != NULL:
             seal(wal)
-        if wal.sealed == NULL:
+        buffer = wal.sealed
+        if buffer == NULL:
             break
-        group[n] = wal.sealed
-        wal.sealed = wal.sealed.next
-        n += 1
-    return n
-
-
-cdef int place(Wal *wal, WalBuffer *buffer, int64_t size_bytes, int *fd, int64_t *position, bint wait) noexcept nogil:
-    """Chooses the segment and position of a frame. Call it under the lock, which it may release while it waits. Returns 0
-    or a negated errno."""
-    cdef int error
-    if wal.current == NULL or wal.position + size_bytes > wal.segment_bytes - WAL_BLOCK:
-        error = next_segment(wal, wait)
-        if error != 0:
-            return error
-    fd[0] = wal.current.fd
-    position[0] = wal.position
-    wal.position += size_bytes
-    wal.current.last_frame = buffer.frame
+        size_bytes = blocks(buffer.size_bytes)
+        if wal.current == NULL or wal.position + size_bytes > wal.segment_bytes - WAL_BLOCK:
+            if not may_block:
+                break
+            error = next_segment(wal, wait)
+            if error != 0:
+                return error
+        wal.sealed = buffer.next
+        group.frames[group.count] = buffer
+        group.fds[group.count] = wal.current.fd
+        group.sizes[group.count] = size_bytes
+        group.positions[group.count] = wal.position
+        group.count += 1
+        wal.position += size_bytes
+        wal.current.last_frame = buffer.frame
     return 0
 
 
-cdef int commit_group(Wal *wal, WalBuffer **group, int32_t n, bint wait) noexcept nogil:
-    cdef int[WAL_DEPTH] fds
-    cdef int64_t[WAL_DEPTH] sizes
-    cdef int64_t[WAL_DEPTH] positions
-    cdef int64_t staged = 0, checkpoint, last = group[n - 1].frame
+cdef void finish_frames(Wal *wal, int64_t checkpoint) noexcept nogil:
     cdef int32_t i
-    cdef int error = 0
+    for i in range(wal.group.count):
+        finish_frame(wal, wal.group.frames[i], checkpoint, load_i64(&wal.durable_frame))
+
+
+cdef void end_group(Wal *wal, int error) noexcept nogil:
+    """Gives the frames and `writing` back. Without an error, their batches are durable from here on."""
+    cdef WalGroup *group = &wal.group
+    cdef WalBuffer *buffer
+    cdef int64_t staged = 0, last = 0
+    cdef int32_t i
     pthread_mutex_lock(&wal.lock)
-    checkpoint = wal.checkpoint_frame
-    for i in range(n):
-        sizes[i] = blocks(group[i].size_bytes)
-        error = place(wal, group[i], sizes[i], &fds[i], &positions[i], wait)
-        if error != 0:
-            break
-    pthread_mutex_unlock(&wal.lock)
-    if error == 0:
-        for i in range(n):
-            finish_frame(wal, group[i], checkpoint, load_i64(&wal.durable_frame))
-        error = device_write(&wal.device, n, fds, group, sizes, positions)
-    pthread_mutex_lock(&wal.lock)
-    for i in range(n):
-        staged += group[i].size_bytes - <int64_t>sizeof(WalFrameHeader) - group[i].entries * <int64_t>sizeof(WalEntryHeader)
-        bump_i64(&wal.written_bytes, sizes[i] if error == 0 else 0)
-        buffer_give_back(wal, group[i])
-    if error == 0:
-        bump_i64(&wal.frames, n)
+    for i in range(group.count):
+        buffer = group.frames[i]
+        last = buffer.frame
+        staged += (buffer.size_bytes - <int64_t>sizeof(WalFrameHeader)
+                   - buffer.entries * <int64_t>sizeof(WalEntryHeader))
+        bump_i64(&wal.written_bytes, group.sizes[i] if error == 0 else 0)
+        buffer_give_back(wal, buffer)
+    if error == 0 and group.count > 0:
+        bump_i64(&wal.frames, group.count)
         bump_i64(&wal.payload_bytes, staged)
         store_i64(&wal.durable_frame, last)
-    if wal.sealed == NULL and wal.open == NULL:
+    if nothing_staged(wal):
         store_i64(&wal.staged_bytes, 0)
     else:
         staged = wal.staged_bytes - staged
         store_i64(&wal.staged_bytes, staged if staged > 0 else 0)
+    group.count = 0
+    store_i32(&wal.writing, 0)
+    if wal.stopping:
+        pthread_cond_signal(&wal.work)
     pthread_mutex_unlock(&wal.lock)
-    return error
+    if error != 0:
+        fail(wal, error)
 
 
 cdef int commit_once(Wal *wal, bint wait) noexcept nogil:
     """Runs one group commit; see the .pxd."""
-    cdef WalBuffer *group[WAL_DEPTH]
-    cdef int32_t n
+    cdef int64_t checkpoint = 0
     cdef int error
     if load_i32(&wal.failed):
         return -load_i32(&wal.failed)
     pthread_mutex_lock(&wal.lock)
-    n = take_group(wal, group)
-    pthread_mutex_unlock(&wal.lock)
-    if n == 0:
+    if wal.writing or nothing_staged(wal):
+        pthread_mutex_unlock(&wal.lock)
         return 0
-    error = commit_group(wal, group, n, wait)
+    store_i32(&wal.writing, 1)
+    error = take_group(wal, True, wait)
+    checkpoint = wal.checkpoint_frame
+    pthread_mutex_unlock(&wal.lock)
+    if error == 0:
+        finish_frames(wal, checkpoint)
+        error = device_write(&wal.device, &wal.group)
+    end_group(wal, error)
     if error != 0:
-        fail(wal, error)
         return error
-    wake_waiting(wal)
-    return 1
+    return 2 if wake_waiting(wal) else 1
 
 
 cdef void *wal_run(void *argument) noexcept nogil:
+    """Writes what it is asked to. After a group it goes on with what was staged meanwhile, unless it has woken a reactor that
+    does."""
     cdef Wal *wal = <Wal *>argument
-    cdef bint over = False
+    cdef bint unfinished, goes_on = True
     ask_short_slice()
-    while not over:
-        if commit_once(wal, True) == 1:
-            continue
+    while True:
         pthread_mutex_lock(&wal.lock)
-        while wal.sealed == NULL and wal.open == NULL or wal.failed:
-            if wal.stopping:
-                over = True
-                break
+        while not wal.unfinished and (
+                wal.writing or wal.failed or nothing_staged(wal) or not (goes_on or wal.asked or wal.stopping)):
+            if wal.stopping and not wal.writing:
+                pthread_mutex_unlock(&wal.lock)
+                return NULL
             wal.idle = True
             pthread_cond_wait(&wal.work, &wal.lock)
+        wal.idle = wal.asked = False
+        unfinished = wal.unfinished
+        wal.unfinished = False
+        pthread_mutex_unlock(&wal.lock)
+        if unfinished:
+            end_group(wal, device_finish(&wal.group))
+            goes_on = not wake_waiting(wal)
+        else:
+            goes_on = commit_once(wal, True) == 1
+
+# ---------------------------------------------------------------- commits that reactors lead
+
+
+cdef void wal_begin(Wal *wal, void *ring) noexcept nogil:
+    cdef int64_t checkpoint
+    cdef bint sleeps = False, begins = False
+    cdef int error
+    if load_i32(&wal.writing) or load_i32(&wal.failed):
+        return
+    pthread_mutex_lock(&wal.lock)
+    if not (wal.writing or wal.failed or nothing_staged(wal)):
+        if device_has_room(ring):
+            take_group(wal, False, False)
+            begins = wal.group.count > 0
+        if begins:
+            store_i32(&wal.writing, 1)
+        else:                                            # the next segment may have to be waited for
+            sleeps = ask_thread(wal)
+    checkpoint = wal.checkpoint_frame
+    pthread_mutex_unlock(&wal.lock)
+    if sleeps:
+        pthread_cond_signal(&wal.work)
+    if not begins:
+        return
+    finish_frames(wal, checkpoint)
+    error = device_start(ring, &wal.group)
+    if error != 0:
+        wal.group.count = 0                              # the kernel may still read these frames: they are never used again
+        end_group(wal, error)
+
+
+cdef Wal *wal_ended(void *ring, int32_t reactor, bint wait) noexcept nogil:
+    cdef WalGroup *group = device_reap(ring, wait)
+    cdef Wal *wal
+    cdef bint sleeps
+    if group == NULL:
+        return NULL
+    wal = group.wal
+    if group.error == 0 and not device_complete(group):
+        pthread_mutex_lock(&wal.lock)
+        wal.unfinished = True
+        sleeps = wal.idle
         wal.idle = False
         pthread_mutex_unlock(&wal.lock)
-    return NULL
+        if sleeps:
+            pthread_cond_signal(&wal.work)
+        return wal
+    end_group(wal, group.error)
+    store_i32(&wal.waiting[reactor], 0)                  # it is awake
+    wake_waiting(wal)
+    return wal
 
 # ---------------------------------------------------------------- life
 

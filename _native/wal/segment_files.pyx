@@ -5,140 +5,94 @@ loaded with dlopen, which costs a start less than importing the package would.
 
 Contents: devices (io_uring) · segments · frames (trailers, device_write).
 """
-from libc.errno cimport EINVAL, EIO, ENOMEM
+from libc.errno cimport EAGAIN, EINTR, EINVAL, EIO, ENOMEM
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.stdio cimport snprintf
-from libc.stdlib cimport free, malloc
-from libc.string cimport memset
+from libc.stdlib cimport free, getenv, malloc
+from libc.string cimport memset, strdup
 from posix.fcntl cimport O_CREAT, O_RDWR
 from posix.stdlib cimport posix_memalign
 from bowstring._native.base.crc cimport crc32c_update
 from bowstring._native.disk.file_ops cimport FILE_PATH_BYTES, file_ops, iovec, is_full, sync_path
 from bowstring._native.wal.types cimport WAL_BLOCK, WAL_DEPTH, WAL_TRAILER_MAGIC, WalFrameHeader
 
-cdef extern from *:
-    """
-    #ifndef _GNU_SOURCE
-    #define _GNU_SOURCE
-    #endif
-    #include <dlfcn.h>
-    #include <errno.h>
-    #include <fcntl.h>
-    #include <stdint.h>
-    #include <stdlib.h>
-    #include <string.h>
-    #include <sys/uio.h>
-    #include <linux/io_uring.h>
-    #ifndef RWF_DSYNC
-    #define RWF_DSYNC 2
-    #endif
-
-    typedef struct {
-        void *library;
-        int (*submit_and_wait)(void *ring, unsigned n);
-        struct io_uring_sqe *(*get_sqe)(void *ring);
-        int (*wait_cqe)(void *ring, struct io_uring_cqe **cqe);
-        void (*cqe_seen)(void *ring, struct io_uring_cqe *cqe);
-        void (*queue_exit)(void *ring);
-        /* liburing's struct io_uring has 216 bytes in 2.x; the spare room is for later versions. */
-        uint64_t ring[128];
-    } Ring;
-
-    static Ring *ring_open(const char *path, unsigned depth, const char **why) {
-        Ring *r = (Ring *)calloc(1, sizeof(Ring));
-        int (*init)(unsigned, void *, unsigned);
-        int error;
-        if (r == NULL) { *why = "no memory"; return NULL; }
-        r->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-        if (r->library == NULL) { *why = "the package liburing cannot be loaded"; free(r); return NULL; }
-        init = (int (*)(unsigned, void *, unsigned))dlsym(r->library, "io_uring_queue_init");
-        r->submit_and_wait = (int (*)(void *, unsigned))dlsym(r->library, "io_uring_submit_and_wait");
-        r->get_sqe = (struct io_uring_sqe *(*)(void *))dlsym(r->library, "io_uring_get_sqe");
-        r->wait_cqe = (int (*)(void *, struct io_uring_cqe **))dlsym(r->library, "io_uring_wait_cqe");
-        r->cqe_seen = (void (*)(void *, struct io_uring_cqe *))dlsym(r->library, "io_uring_cqe_seen");
-        r->queue_exit = (void (*)(void *))dlsym(r->library, "io_uring_queue_exit");
-        if (!init || !r->submit_and_wait || !r->get_sqe || !r->wait_cqe || !r->cqe_seen || !r->queue_exit) {
-            *why = "the package liburing is too old: it lacks a function";
-            dlclose(r->library);
-            free(r);
-            return NULL;
-        }
-        error = init(depth, r->ring, 0);
-        if (error != 0) {
-            *why = error == -EPERM || error == -ENOSYS ? "the kernel does not allow io_uring here" : strerror(-error);
-            dlclose(r->library);
-            free(r);
-            return NULL;
-        }
-        return r;
-    }
-    static void ring_close(Ring *r) {
-        r->queue_exit(r->ring);
-        dlclose(r->library);
-        free(r);
-    }
-    /* Submits all writes and waits for all. done[] gets the bytes that each wrote, so short writes can be finished. */
-    static int ring_write(Ring *r, int n, const int *fds, uint8_t *const *data, const int64_t *sizes,
-                          const int64_t *positions, int64_t *done) {
-        struct io_uring_cqe *cqe;
-        int i, error = 0, result;
-        for (i = 0; i < n; i++) {
-            struct io_uring_sqe *sqe = r->get_sqe(r->ring);
-            if (sqe == NULL)
-                return -EIO;
-            memset(sqe, 0, sizeof(*sqe));
-            sqe->opcode = IORING_OP_WRITE;
-            sqe->fd = fds[i];
-            sqe->addr = (uint64_t)(uintptr_t)data[i];
-            sqe->len = (uint32_t)sizes[i];
-            sqe->off = (uint64_t)positions[i];
-            sqe->rw_flags = RWF_DSYNC;
-            sqe->user_data = (uint64_t)i;
-        }
-        do
-            result = r->submit_and_wait(r->ring, (unsigned)n);
-        while (result == -EINTR);
-        if (result < 0)
-            return result;
-        for (i = 0; i < n; i++) {
-            do
-                result = r->wait_cqe(r->ring, &cqe);
-            while (result == -EINTR);
-            if (result < 0)
-                return result;
-            if (cqe->res == -EINTR || cqe->res == -EAGAIN)
-                ;                       /* not written: the caller writes it with pwrite */
-            else if (cqe->res < 0)
-                error = cqe->res;
-            else
-                done[cqe->user_data] = cqe->res;
-            r->cqe_seen(r->ring, cqe);
-        }
-        return error;
-    }
-    """
+cdef extern from "wal/ring.h" nogil:
     ctypedef struct Ring:
         pass
-    Ring *ring_open(const char *path, unsigned depth, const char **why) nogil
-    void ring_close(Ring *ring) nogil
+    Ring *ring_open(const char *path, unsigned depth, int event_fd, const char **why)
+    void ring_close(Ring *ring)
     int ring_write(Ring *ring, int n, const int *fds, uint8_t **data, const int64_t *sizes, const int64_t *positions,
-                   int64_t *done) nogil
+                   int64_t *done)
+    bint ring_has_room(const Ring *ring, int n)
+    int ring_start(Ring *ring, int n, const int *fds, uint8_t **data, const int64_t *sizes, const int64_t *positions,
+                   uint64_t *tags)
+    bint ring_reap(Ring *ring, bint wait, uint64_t *tag, int *result)
     int O_DIRECT
 
 cdef enum:
     PREPARE_BYTES = 1 << 20
     FRUITLESS_MAX = 4               # consecutive writes without progress of a block
+    REACTOR_WRITES = 64             # of one reactor at once, to all write-ahead logs
 
 
 cdef bint device_open_ring(WalDevice *device, const char *liburing_path, const char **why) noexcept nogil:
-    device.ring = ring_open(liburing_path, WAL_DEPTH, why)
-    return device.ring != NULL
+    device.ring = ring_open(liburing_path, WAL_DEPTH, -1, why)
+    if device.ring == NULL:
+        return False
+    device.liburing = strdup(liburing_path)
+    return device.liburing != NULL
 
 
 cdef void device_close(WalDevice *device) noexcept nogil:
     if device.ring != NULL:
         ring_close(<Ring *>device.ring)
         device.ring = NULL
+    free(device.liburing)
+    device.liburing = NULL
+
+
+cdef void *reactor_ring(const WalDevice *device, int event_fd) noexcept nogil:
+    cdef const char *why = NULL
+    if getenv(b"BOWSTRING_NO_RING") != NULL:
+        return NULL
+    return NULL if device.liburing == NULL else ring_open(device.liburing, REACTOR_WRITES, event_fd, &why)
+
+
+cdef void reactor_ring_close(void *ring) noexcept nogil:
+    ring_close(<Ring *>ring)
+
+
+cdef bint device_has_room(const void *ring) noexcept nogil:
+    return ring_has_room(<const Ring *>ring, WAL_DEPTH)
+
+
+cdef int device_start(void *ring, WalGroup *group) noexcept nogil:
+    cdef uint8_t *data[WAL_DEPTH]
+    cdef uint64_t tags[WAL_DEPTH]
+    cdef int32_t i
+    for i in range(group.count):
+        group.done[i] = 0
+        data[i] = group.frames[i].data
+        tags[i] = <uint64_t>group | <uint64_t>i          # a group's address is a multiple of WAL_DEPTH
+    group.left = group.count
+    group.error = 0
+    return ring_start(<Ring *>ring, group.count, group.fds, data, group.sizes, group.positions, tags)
+
+
+cdef WalGroup *device_reap(void *ring, bint wait) noexcept nogil:
+    cdef uint64_t tag = 0
+    cdef int result = 0
+    cdef WalGroup *group
+    while ring_reap(<Ring *>ring, wait, &tag, &result):
+        group = <WalGroup *>(tag & ~<uint64_t>(WAL_DEPTH - 1))
+        if result >= 0:
+            group.done[tag & (WAL_DEPTH - 1)] = result
+        elif result != -EINTR and result != -EAGAIN:     # these were not written: device_finish writes them
+            group.error = result
+        group.left -= 1
+        if group.left == 0:
+            return group
+    return NULL
 
 # ---------------------------------------------------------------- segments
 
@@ -261,19 +215,34 @@ cdef int write_durably(int fd, uint8_t *data, int64_t size_bytes, int64_t positi
     return 0
 
 
-cdef int device_write(WalDevice *device, int32_t n, const int *fds, WalBuffer **frames, const int64_t *sizes,
-                      const int64_t *positions) noexcept nogil:
-    cdef int64_t[WAL_DEPTH] done
+cdef bint device_complete(const WalGroup *group) noexcept nogil:
+    cdef int32_t i
+    for i in range(group.count):
+        if group.done[i] < group.sizes[i]:
+            return False
+    return True
+
+
+cdef int device_finish(WalGroup *group) noexcept nogil:
+    cdef int32_t i
+    cdef int64_t done
+    cdef int error = group.error
+    for i in range(group.count):
+        if error == 0 and group.done[i] < group.sizes[i]:
+            done = group.done[i] - group.done[i] % WAL_BLOCK
+            error = write_durably(group.fds[i], group.frames[i].data + done, group.sizes[i] - done,
+                                  group.positions[i] + done)
+    return error
+
+
+cdef int device_write(WalDevice *device, WalGroup *group) noexcept nogil:
     cdef uint8_t *data[WAL_DEPTH]
     cdef int32_t i
-    cdef int error = 0
-    for i in range(n):
-        done[i] = 0
-        data[i] = frames[i].data
+    group.error = 0
+    for i in range(group.count):
+        group.done[i] = 0
+        data[i] = group.frames[i].data
     if device.ring != NULL:
-        error = ring_write(<Ring *>device.ring, n, fds, data, sizes, positions, done)
-    for i in range(n):
-        if error == 0 and done[i] < sizes[i]:
-            done[i] -= done[i] % WAL_BLOCK
-            error = write_durably(fds[i], frames[i].data + done[i], sizes[i] - done[i], positions[i] + done[i])
-    return error
+        group.error = ring_write(<Ring *>device.ring, group.count, group.fds, data, group.sizes, group.positions,
+                                 group.done)
+    return device_finish(group)

@@ -1,8 +1,9 @@
 """Structures of the write-ahead log of one log directory: batches of all its partitions in one sequential, durable stream.
 
-log_append stages a batch under Log.lock. The batch is durable once `durable_frame` has reached its frame. The write-ahead
-log's own thread writes frames: everything that was staged while the previous write ran goes out together (group commit),
-so nothing waits for a timer.
+log_append stages a batch under Log.lock. The batch is durable once `durable_frame` has reached its frame. Everything that was
+staged while the previous write ran goes out together (group commit), so nothing waits for a timer. Reactors start
+writes themselves and are told when they end; the write-ahead log's own thread does what may block, and works for
+threads that are no reactors. Whoever sets `writing` owns `group` until it is cleared.
 
 Locking: Wal.lock is a leaf, taken under Log.lock, and never held during a write.
 """
@@ -48,6 +49,9 @@ cdef enum:
     WAL_CONTROL = WAL_REACTORS_MAX
     WAL_SUPPLY = WAL_CONTROL + 1
     WAL_WAKES = WAL_SUPPLY + 1
+    # What a waiting thread does when it is woken.
+    WAL_WAITS = 1
+    WAL_LEADS = 2                   # it also begins the next write
 
 cdef struct WalBuffer:
     # One frame being filled or written; `data` is aligned for O_DIRECT.
@@ -67,15 +71,33 @@ cdef struct WalSegment:
 
 cdef struct WalDevice:
     # How frames reach the medium.
-    void *ring                      # io_uring, or NULL: durable writes through FileOps
+    void *ring                      # the thread's io_uring, or NULL: durable writes through FileOps
+    char *liburing                  # path of the library, for the rings of reactors; NULL without io_uring
     int32_t direct                  # files are opened with O_DIRECT
 
+cdef struct Wal
+
+cdef struct WalGroup:
+    # Frames on their way to the medium.
+    Wal *wal
+    int32_t count
+    int32_t left                    # writes that have not ended
+    int error                       # a negated errno
+    WalBuffer *frames[WAL_DEPTH]
+    int[WAL_DEPTH] fds
+    int64_t[WAL_DEPTH] sizes
+    int64_t[WAL_DEPTH] positions
+    int64_t[WAL_DEPTH] done         # bytes written by the first try
+
 cdef struct Wal:
+    # ---- owned by who set `writing`; first, so that its address is aligned
+    WalGroup group
     # ---- atomics
     int64_t durable_frame           # all frames up to this one are on the medium
     int64_t staged_frame            # newest frame that has an entry
     int32_t failed                  # errno after a failure: nothing more becomes durable
-    int32_t waiting[WAL_WAKES]      # threads to wake when durable_frame moves
+    int32_t waiting[WAL_WAKES]      # threads to wake when durable_frame moves: WAL_WAITS or WAL_LEADS
+    int32_t writing                 # someone has taken frames and writes them; stored under lock
     int32_t wants_segment           # asks the supply thread to make or free a segment
     int64_t staged_bytes            # not yet durable
     # counters
@@ -98,6 +120,8 @@ cdef struct Wal:
     pthread_mutex_t lock
     pthread_cond_t work             # the thread sleeps here
     int8_t idle                     # the thread sleeps and must be signalled
+    int8_t asked                    # the thread, not a reactor, shall write what is staged
+    int8_t unfinished               # the thread shall finish `group`, whose writes were short
     int8_t stopping
     int64_t last_frame              # the highest frame number in use
     int64_t checkpoint_frame        # frames up to this one are in synced partition files

@@ -121,7 +121,7 @@ cdef class WriteAheadLog:
         if done < 0:
             raise WalError(-done, f"the write-ahead log in {self.path} cannot be written: "
                                   f"{(<bytes>strerror(-done)).decode()}")
-        return done == 1
+        return done > 0
 
     # ------------------------------------------------------------ segments
 
