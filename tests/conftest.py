@@ -101,7 +101,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
         def remove_node(self, node: Any) -> str | None:
             # When a worker crashes, pytest-xdist 3.8 also gives groups that are done to others, which then wait for
             # tests for ever; and it runs the test that crashed once more.
-            left = {group: tests for group, tests in self.assigned_work.pop(node).items() if not all(tests.values())}
+            left = {
+                group: tests
+                for group, tests in self.assigned_work.pop(node).items()
+                if not all(tests.values())
+            }
             if not left:
                 return None
             running = next(iter(left.values()))

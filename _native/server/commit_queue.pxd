@@ -11,9 +11,11 @@ cdef bint commit_push(CommitQueue *queue, int64_t frame, Partition *p, int64_t e
 # Removes the oldest item if its frame is on the medium, or (*failed) never will be. False: there is no such item, and the
 # reactor is woken when there may be one.
 cdef bint commit_pop(Reactor *r, CommitQueue *queue, CommitItem *item, bint *failed) noexcept nogil
-# Begins to write everything that was staged in this pass, and what others have staged meanwhile.
+# Begins to write everything that was staged in this pass, and what others have staged meanwhile. Every pass calls it: a
+# reactor that was woken to lead may have no batch of its own there any more.
 cdef void commits_begin(Reactor *r) noexcept nogil
-# Collects the writes that have ended. Called at the begin of a pass when the reactor has a ring.
+# Collects the writes that have ended, for a reactor with a ring. Called after the mailbox's event was taken, which also
+# tells of them.
 cdef void commits_collect(Reactor *r) noexcept nogil
 # Waits for the reactor's writes, and leaves the rest to the write-ahead logs' threads. On the reactor's thread, at its end.
 cdef void commits_stop(Reactor *r) noexcept nogil

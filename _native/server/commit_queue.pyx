@@ -78,8 +78,7 @@ cdef void commits_begin(Reactor *r) noexcept nogil:
     cdef CommitQueue *queue = r.commits
     while queue != NULL:
         if r.ring != NULL and queue.wal.device.ring != NULL:
-            if queue.count > 0 or queue.behind:          # also what other threads have staged
-                wal_begin(queue.wal, r.ring)
+            wal_begin(queue.wal, r.ring)
         elif queue.behind:
             wal_kick(queue.wal)
         queue.behind = False
@@ -87,26 +86,20 @@ cdef void commits_begin(Reactor *r) noexcept nogil:
 
 
 cdef void commits_collect(Reactor *r) noexcept nogil:
-    cdef Wal *wal = wal_ended(r.ring, r.index, False)
-    cdef CommitQueue *queue
-    while wal != NULL:
-        queue = r.commits
-        while queue != NULL:
-            if queue.wal == wal:
-                queue.behind = True
-            queue = queue.next
-        wal = wal_ended(r.ring, r.index, False)
+    while wal_ended(r.ring, r.index, False):
+        pass
 
 
 cdef void commits_stop(Reactor *r) noexcept nogil:
     cdef CommitQueue *queue = r.commits
     if r.ring != NULL:
-        while wal_ended(r.ring, r.index, True) != NULL:
+        while wal_ended(r.ring, r.index, True):
             pass
         reactor_ring_close(r.ring)
         r.ring = NULL
     while queue != NULL:
-        wal_kick(queue.wal)                              # this reactor may have been woken to lead
+        store_i32(&queue.wal.waiting[r.index], 0)        # it leads no more
+        wal_kick(queue.wal)
         queue = queue.next
 
 

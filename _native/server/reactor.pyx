@@ -381,8 +381,6 @@ cdef void one_pass(Reactor *r, epoll_event *events, int n) noexcept nogil:
     cdef uint64_t tag
     cdef Connection *c
     cdef bint mail = False
-    if r.ring != NULL:
-        commits_collect(r)
     for i in range(n):
         tag = <uint64_t>events[i].data.ptr
         if tag == 0:
@@ -401,6 +399,8 @@ cdef void one_pass(Reactor *r, epoll_event *events, int n) noexcept nogil:
                 flush_pass(r, False)
     if mail:
         open_mailbox(r)
+    if r.ring != NULL:
+        commits_collect(r)
     if r.stalled_count > 0:
         resume_stalled(r)
     run_timers(r)

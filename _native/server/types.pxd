@@ -352,7 +352,7 @@ cdef struct CommitQueue:
     int32_t head
     int32_t count
     int32_t capacity                # a power of two
-    int8_t behind                   # something may be staged that nobody was asked to write
+    int8_t behind                   # something is staged that the write-ahead log's thread was not asked to write
 
 # ---------------------------------------------------------------- reactors
 

@@ -22,9 +22,9 @@ cdef void wal_kick(Wal *wal) noexcept nogil
 # Begins to write what is staged, on a reactor with its ring (segment_files.pxd: reactor_ring), and does not wait. Called
 # once per pass, so that all batches of a pass share a frame. Does nothing while frames are on their way.
 cdef void wal_begin(Wal *wal, void *ring) noexcept nogil
-# Collects writes that have ended; a reactor calls it until it returns NULL, then begins the next write of each log that
-# was returned. With `wait`, waits as long as writes are on their way.
-cdef Wal *wal_ended(void *ring, int32_t reactor, bint wait) noexcept nogil
+# Ends a group whose writes have ended; a reactor calls it until it returns False, and begins the next write in the same
+# pass. With `wait`, waits as long as writes are on their way.
+cdef bint wal_ended(void *ring, int32_t reactor, bint wait) noexcept nogil
 # Returns whether more than staged_max_bytes are not durable yet. The device is then slower than the producers, which
 # must wait.
 cdef bint wal_full(const Wal *wal) noexcept nogil

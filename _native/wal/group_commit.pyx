@@ -448,8 +448,8 @@ cdef void wal_begin(Wal *wal, void *ring) noexcept nogil:
     cdef int64_t checkpoint
     cdef bint sleeps = False, begins = False
     cdef int error
-    if load_i32(&wal.writing) or load_i32(&wal.failed):
-        return
+    if load_i32(&wal.writing) or load_i64(&wal.staged_frame) == load_i64(&wal.durable_frame):
+        return                                           # whoever writes now sees to the rest
     pthread_mutex_lock(&wal.lock)
     if not (wal.writing or wal.failed or nothing_staged(wal)):
         if device_has_room(ring):
@@ -472,12 +472,12 @@ cdef void wal_begin(Wal *wal, void *ring) noexcept nogil:
         end_group(wal, error)
 
 
-cdef Wal *wal_ended(void *ring, int32_t reactor, bint wait) noexcept nogil:
+cdef bint wal_ended(void *ring, int32_t reactor, bint wait) noexcept nogil:
     cdef WalGroup *group = device_reap(ring, wait)
     cdef Wal *wal
     cdef bint sleeps
     if group == NULL:
-        return NULL
+        return False
     wal = group.wal
     if group.error == 0 and not device_complete(group):
         pthread_mutex_lock(&wal.lock)
@@ -487,11 +487,11 @@ cdef Wal *wal_ended(void *ring, int32_t reactor, bint wait) noexcept nogil:
         pthread_mutex_unlock(&wal.lock)
         if sleeps:
             pthread_cond_signal(&wal.work)
-        return wal
-    end_group(wal, group.error)
-    store_i32(&wal.waiting[reactor], 0)                  # it is awake
-    wake_waiting(wal)
-    return wal
+    else:
+        end_group(wal, group.error)
+        store_i32(&wal.waiting[reactor], 0)              # it is awake
+        wake_waiting(wal)
+    return True
 
 # ---------------------------------------------------------------- life
 

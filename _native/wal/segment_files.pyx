@@ -8,7 +8,7 @@ Contents: devices (io_uring) · segments · frames (trailers, device_write).
 from libc.errno cimport EAGAIN, EINTR, EINVAL, EIO, ENOMEM
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.stdio cimport snprintf
-from libc.stdlib cimport free, getenv, malloc
+from libc.stdlib cimport free, malloc
 from libc.string cimport memset, strdup
 from posix.fcntl cimport O_CREAT, O_RDWR
 from posix.stdlib cimport posix_memalign
@@ -53,8 +53,6 @@ cdef void device_close(WalDevice *device) noexcept nogil:
 
 cdef void *reactor_ring(const WalDevice *device, int event_fd) noexcept nogil:
     cdef const char *why = NULL
-    if getenv(b"BOWSTRING_NO_RING") != NULL:
-        return NULL
     return NULL if device.liburing == NULL else ring_open(device.liburing, REACTOR_WRITES, event_fd, &why)
 
 
