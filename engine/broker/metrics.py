@@ -188,6 +188,24 @@ class BrokerCollector(Collector):
         ):
             yield GaugeMetricFamily(name, help_text, value)
         yield self._slow_operations()
+        yield from self._staged_tails()
+
+    def _staged_tails(self) -> Iterator[Metric]:
+        taken = GaugeMetricFamily(
+            "bowstring_staged_tails_bytes",
+            "Memory that staged tails of logs use, in bytes, by log directory and mode of durability.",
+            labels=["directory", "mode"],
+        )
+        pool = GaugeMetricFamily(
+            "bowstring_staged_tails_pool_bytes",
+            "Memory that staged tails may use, in bytes; when all is used, batches go straight to files.",
+            labels=["directory", "mode"],
+        )
+        for directory in self._broker.directories:
+            for mode, taken_bytes in directory.tails.taken_bytes():
+                taken.add_metric([str(directory.path), mode], taken_bytes)
+                pool.add_metric([str(directory.path), mode], directory.tails.pool_bytes)
+        yield from (taken, pool)
 
     def _slow_operations(self) -> Metric:
         family = CounterMetricFamily(

@@ -10,6 +10,7 @@ import contextlib
 import os
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -91,6 +92,11 @@ class StagedTails:
             )
             self._remove()
             return None
+
+    def taken_bytes(self) -> Iterator[tuple[str, int]]:
+        """Returns, for each mode ("os", "commit"), how much of its pool staged tails use."""
+        for pool in self._pools:
+            yield "commit" if pool.path is None else "os", pool.taken_bytes
 
     def _remove(self) -> None:
         with contextlib.suppress(OSError):

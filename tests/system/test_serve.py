@@ -342,6 +342,7 @@ def test_metrics_are_served_as_prometheus_text(start):
     assert values["bowstring_partitions"] == "2.0"
     assert values["bowstring_under_replicated_partitions"] == "0.0"
     assert values["bowstring_offline_partitions"] == "0.0"
+    assert sum(name.startswith("bowstring_staged_tails_bytes{") for name in values) == 2
     assert float(values["bowstring_connections"]) >= 1
     assert values['bowstring_slow_batches_bytes{state="waiting"}'] == "0.0"
     assert values["bowstring_slow_batches_parked_connections"] == "0.0"

@@ -42,6 +42,8 @@ def test_a_clean_stop_leaves_only_kafkas_files(tmp_path, health, tails):
     log = opened(tmp_path, health)
     log.append(batch(), 0, NOW_MS)
     assert size(tmp_path) == 0
+    taken = dict(tails.taken_bytes())
+    assert taken["os"] > 0 and taken["commit"] == 0
     log.close()
     tails.close()
     assert [each.name for each in tmp_path.iterdir()] == ["t-0"]
