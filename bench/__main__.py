@@ -21,7 +21,7 @@ from bench.cases import clients, cold, durability, footprint, latency, spark, sp
 from bench.cases.compaction import compaction
 from bench.cases.consume import FilledTopics, consume, produce_and_consume
 from bench.cases.micro import micro
-from bench.cases.produce import LARGE_BATCHES, MODERN_DEFAULTS, SMALL_BATCHES, produce
+from bench.cases.produce import LARGE_BATCHES, MODERN_DEFAULTS, SMALL_BATCHES, produce, produce_durably
 from bench.cases.recovery import recovery
 from bench.cases.warmup import memory_under_load, warm_up
 from bench.lab import PEER_CLASSES, Lab, log
@@ -53,6 +53,15 @@ LOADED: dict[str, Case] = {
     "consume-3": lambda lab, topics, name: consume(lab, topics, name, "Three consumers at once", 3),
     "both": lambda lab, _, name: produce_and_consume(lab, name, "Produce and consume at once"),
     "latency": lambda lab, _, name: latency.end_to_end_latency(lab, name, "End-to-end latency"),
+    "commit-small": lambda lab, _, name: produce_durably(
+        lab,
+        name,
+        "Produce 100 B, acks=1, batch.size 8196, on the medium; Kafka from its page cache",
+        SMALL_BATCHES,
+    ),
+    "commit-modern": lambda lab, _, name: produce_durably(
+        lab, name, "Produce 100 B, modern defaults, on the medium; Kafka from its page cache", MODERN_DEFAULTS
+    ),
     "durable": lambda lab, _, name: durability.against_page_cache(
         lab, name, "Produce 1 KiB, acknowledged from the medium; Kafka from its page cache"
     ),

@@ -140,6 +140,24 @@ BARS = (
     Bar("end-to-end latency, p50", "latency", "p50_ms", "ms", (at_most(0.25, "ms"),)),
     Bar("end-to-end latency, p99", "latency", "p99_ms", "ms", (at_most(1, "ms"),)),
     Bar("end-to-end latency, p99.9", "latency", "p999_ms", "ms", (at_most(3, "ms"),)),
+    *(
+        bar
+        for case, load in (
+            ("commit-small", "100 B, 8 KB batches"),
+            ("commit-modern", "100 B, modern defaults"),
+        )
+        for bar in (
+            Bar(
+                f"commit mode, throughput, {load}; Kafka from its page cache",
+                case,
+                "records_per_second",
+                "rec/s",
+                (times_kafka(1.15),),
+            ),
+            Bar(f"the same, share of os mode, {load}", case, "share_of_os", "×", (at_least(0.95, "×"),)),
+            Bar(f"the same, broker CPU, {load}", case, "cpu_seconds_per_gb", "CPU-s/GB", (at_most_share(4),)),
+        )
+    ),
     Bar(
         "commit mode, throughput, 1 KiB; Kafka from its page cache",
         "durable",

@@ -6,7 +6,7 @@ import statistics
 import time
 from collections.abc import Mapping
 
-from bench.cases.produce import MODERN_DEFAULTS, limit_seconds
+from bench.cases.produce import COMMIT, MODERN_DEFAULTS, limit_seconds
 from bench.lab import PARTITIONS, Lab
 from bench.limits import catalogue
 from bench.peers.peer import Peer
@@ -18,7 +18,6 @@ from bowstring._native.record.encode import encode_batch
 RECORD_BYTES = 1024
 MIB = 1 << 20
 MANY_PARTITIONS = 1_000
-COMMIT = {"bowstring.durability": "commit"}
 SYNC_EACH = {"flush.messages": "1"}
 
 

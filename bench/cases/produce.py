@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from bench.lab import PARTITIONS, RECORD_BYTES, Lab, log
 from bench.limits import catalogue
 from bench.peers.peer import Peer
@@ -15,6 +17,7 @@ MIB = 1 << 20
 # Other settings are the Java client's defaults; in 4.x that makes linger.ms 5.
 SMALL_BATCHES = {"acks": "1", "batch.size": "8196"}
 MODERN_DEFAULTS = {"acks": "all", "enable.idempotence": "true", "batch.size": "16384", "linger.ms": "5"}
+COMMIT = {"bowstring.durability": "commit"}
 LARGE_BATCHES = {"acks": "1", "batch.size": "65536"}
 
 
@@ -32,6 +35,31 @@ def produce(lab: Lab, name: str, title: str, settings: dict[str, str], producers
     return lab.alternate(case, lambda peer: _measure(lab, lab.peer(peer), settings, producers), limits=limits)
 
 
+def produce_durably(lab: Lab, name: str, title: str, settings: dict[str, str]) -> CaseResult:
+    """One producer. Bowstring is measured in commit mode and in os mode, Kafka with its defaults."""
+    facts = settings | {
+        "records": f"{lab.size.produce_records:,}",
+        "record": f"{RECORD_BYTES} B value, no key",
+        "partitions": str(PARTITIONS),
+        "Bowstring's topic": str(COMMIT),
+        "Kafka's topic": "default",
+        "client": "ProducerPerformance in a warm JVM",
+    }
+
+    def measure(name: str) -> dict[str, float]:
+        peer = lab.peer(name)
+        if name != "bowstring":
+            return _measure(lab, peer, settings, 1)
+        values = _measure(lab, peer, settings, 1, COMMIT)
+        os_mode = _measure(lab, peer, settings, 1)
+        for figure in ("records_per_second", "cpu_seconds_per_gb"):
+            values[f"os_{figure}"] = os_mode[figure]
+        return values | {"share_of_os": values["records_per_second"] / os_mode["records_per_second"]}
+
+    limits = catalogue.commit(catalogue.throughput(RECORD_BYTES))
+    return lab.alternate(CaseResult(name, title, facts), measure, limits=limits)
+
+
 def fill(lab: Lab, peer: Peer, topic: str, records: int) -> None:
     """Produces `records` records to `topic` with modern defaults, without measuring."""
     (host,) = lab.hosts(1)
@@ -44,9 +72,15 @@ def limit_seconds(records: int) -> float:
     return 60 + records / 50_000
 
 
-def _measure(lab: Lab, peer: Peer, settings: dict[str, str], producers: int) -> dict[str, float]:
+def _measure(
+    lab: Lab,
+    peer: Peer,
+    settings: dict[str, str],
+    producers: int,
+    configs: Mapping[str, str] | None = None,
+) -> dict[str, float]:
     records = lab.size.produce_records
-    topic = lab.new_topic(peer)
+    topic = lab.new_topic(peer, configs=configs)
     hosts = lab.hosts(producers)
     with Meter(peer.pid) as meter:
         for host in hosts:
