@@ -67,7 +67,7 @@ def sanitized():
         **OPTIONS,
         "PYTHONPATH": str(BUILD / "lib"),
         "PYTHONMALLOC": "malloc",
-        "BOWSTRING_FUZZ_SECONDS": "10",
+        "BOWSTRING_FUZZ_SECONDS": "5",
     }
     shutil.rmtree(BUILD / "temp", ignore_errors=True)
 

@@ -24,6 +24,7 @@ const CODECS = {
   none: CompressionTypes.None, gzip: CompressionTypes.GZIP, snappy: CompressionTypes.Snappy,
   lz4: CompressionTypes.LZ4, zstd: CompressionTypes.ZSTD,
 }
+const HANG_MS = 240_000
 const ACKS = { 0: 0, 1: 1, all: -1 }
 const CRC_TABLE = Int32Array.from({ length: 256 }, (_, byte) => {
   for (let bit = 0; bit < 8; bit++) byte = byte & 1 ? (byte >>> 1) ^ 0xedb88320 : byte >>> 1
@@ -264,9 +265,26 @@ async function leave(args) {
 }
 
 const TOPIC = kafkajs.ConfigResourceTypes.TOPIC
+// Not KafkaJS's own waitForLeaders: it gives up when Kafka's metadata do not have the topic yet.
+const leadersOf = async (admin, topic) => {
+  const until = Date.now() + HANG_MS
+  let missing
+  while (Date.now() < until) {
+    try {
+      const { topics } = await admin.fetchTopicMetadata({ topics: [topic] })
+      if (topics[0].partitions.every((partition) => partition.leader >= 0)) return
+      missing = new Error(`a partition of ${topic} has no leader`)
+    } catch (error) {
+      if (!['UNKNOWN_TOPIC_OR_PARTITION', 'LEADER_NOT_AVAILABLE'].includes(error.type)) throw error
+      missing = error
+    }
+    await new Promise((resolve) => setTimeout(resolve, 20))
+  }
+  throw missing
+}
 const ADMIN = {
   create_topic: (admin, args) => admin.createTopics({
-    waitForLeaders: true,
+    waitForLeaders: false,
     topics: [{
       topic: args.topic,
       numPartitions: args.partitions,
@@ -276,6 +294,7 @@ const ADMIN = {
   }).then((created) => {
     // KafkaJS answers false, not an error, for a topic that exists.
     if (!created) throw Object.assign(new Error('TOPIC_ALREADY_EXISTS'), { code: 36 })
+    return leadersOf(admin, args.topic)
   }),
   delete_topic: (admin, args) => admin.deleteTopics({ topics: [args.topic] }),
   create_partitions: (admin, args) =>
