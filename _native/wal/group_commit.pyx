@@ -28,6 +28,7 @@ cdef enum:
     POOL_MAX = 12                   # buffers kept for reuse: allocating fresh pages is slow
     SEGMENTS_LEAST = 2              # one to write to, and one that a checkpoint frees at the same time
     CRC_FROM = 8                    # in a frame's header
+    LED_MAX_BYTES = 64 << 10       # a reactor leaves larger groups to the thread, which works beside it
 
 # ---------------------------------------------------------------- staging
 
@@ -418,8 +419,9 @@ cdef int commit_once(Wal *wal, bint wait) noexcept nogil:
 
 cdef void *wal_run(void *argument) noexcept nogil:
     """Writes what it is asked to. After a group it goes on with what was staged meanwhile, unless it has woken a reactor that
-    does."""
+    does: those leave only large groups to it."""
     cdef Wal *wal = <Wal *>argument
+    cdef bint led
     cdef bint unfinished, goes_on = True
     ask_short_slice()
     while True:
@@ -437,9 +439,10 @@ cdef void *wal_run(void *argument) noexcept nogil:
         pthread_mutex_unlock(&wal.lock)
         if unfinished:
             end_group(wal, device_finish(&wal.group))
-            goes_on = not wake_waiting(wal)
+            led = wake_waiting(wal)
         else:
-            goes_on = commit_once(wal, True) == 1
+            led = commit_once(wal, True) != 1
+        goes_on = not led or load_i64(&wal.staged_bytes) > LED_MAX_BYTES
 
 # ---------------------------------------------------------------- commits that reactors lead
 
@@ -452,12 +455,12 @@ cdef void wal_begin(Wal *wal, void *ring) noexcept nogil:
         return                                           # whoever writes now sees to the rest
     pthread_mutex_lock(&wal.lock)
     if not (wal.writing or wal.failed or nothing_staged(wal)):
-        if device_has_room(ring):
+        if device_has_room(ring) and wal.staged_bytes <= LED_MAX_BYTES:
             take_group(wal, False, False)
             begins = wal.group.count > 0
         if begins:
             store_i32(&wal.writing, 1)
-        else:                                            # the next segment may have to be waited for
+        else:                                            # it is large, or the next segment may have to be waited for
             sleeps = ask_thread(wal)
     checkpoint = wal.checkpoint_frame
     pthread_mutex_unlock(&wal.lock)

@@ -98,9 +98,10 @@ def test_what_is_answered_is_in_frames(tmp_path, reactors):
         assert sum(served.logs[TOPIC, index].high_watermark for index in range(2)) == 4 * rounds
 
 
-def test_segments_that_are_full_are_changed_by_the_thread(tmp_path):
-    """A reactor must not wait for a segment, nor for a trailer."""
-    batches, value = 60, os.urandom(400_000)
+@pytest.mark.parametrize(("batches", "size"), [(720, 30_000), (60, 400_000)])
+def test_segments_that_are_full_are_changed_by_the_thread(tmp_path, batches, size):
+    """A reactor must not wait for a segment, nor for a trailer. Large groups are the thread's from the start."""
+    value = os.urandom(size)
     with serving(tmp_path, segments=2) as (served, wal):
         ended = threading.Event()
 
