@@ -26,6 +26,11 @@ cdef CommitQueue *commit_queue(Reactor *r, Wal *wal) noexcept nogil:
     return queue
 
 
+cdef bint leads(const Reactor *r, const Wal *wal) noexcept nogil:
+    """Whether the reactor begins writes of this log. With several logs, one may be without io_uring."""
+    return r.ring != NULL and wal.device.ring != NULL
+
+
 cdef bint grow(CommitQueue *queue) noexcept nogil:
     cdef int32_t capacity = queue.capacity * 2 if queue.capacity > 0 else FIRST_CAPACITY
     cdef CommitItem *items = <CommitItem *>malloc(capacity * sizeof(CommitItem))
@@ -63,7 +68,7 @@ cdef bint commit_pop(Reactor *r, CommitQueue *queue, CommitItem *item, bint *fai
         return False
     frame = queue.items[queue.head].frame
     if load_i64(&queue.wal.durable_frame) < frame and not load_i32(&queue.wal.failed):
-        store_i32(&queue.wal.waiting[r.index], WAL_WAITS if r.ring == NULL else WAL_LEADS)
+        store_i32(&queue.wal.waiting[r.index], WAL_LEADS if leads(r, queue.wal) else WAL_WAITS)
         full_fence()                                     # who ends a group stores durable_frame, then loads `waiting`
         if load_i64(&queue.wal.durable_frame) < frame and not load_i32(&queue.wal.failed):
             return False
@@ -77,7 +82,7 @@ cdef bint commit_pop(Reactor *r, CommitQueue *queue, CommitItem *item, bint *fai
 cdef void commits_begin(Reactor *r) noexcept nogil:
     cdef CommitQueue *queue = r.commits
     while queue != NULL:
-        if r.ring != NULL and queue.wal.device.ring != NULL:
+        if leads(r, queue.wal):
             wal_begin(queue.wal, r.ring)
         elif queue.behind:
             wal_kick(queue.wal)
