@@ -21,14 +21,15 @@ from bowstring._native.wal.segment_files cimport (
     device_close, device_complete, device_finish, device_has_room, device_reap, device_start, device_write,
     segment_close, segment_drop, write_trailer)
 from bowstring._native.wal.types cimport (
-    WAL_BLOCK, WAL_CONTROL, WAL_DEPTH, WAL_FRAME_BYTES, WAL_LEADS, WAL_MAGIC, WAL_PART, WAL_SUPPLY, WAL_WAKES,
-    WalBuffer, WalEntryHeader, WalFrameHeader, WalGroup)
+    WAL_BLOCK, WAL_CONTROL, WAL_DEPTH, WAL_ENDED, WAL_FRAME_BYTES, WAL_GROUPS, WAL_LEADS, WAL_MAGIC, WAL_PART, WAL_SUPPLY,
+    WAL_UNFINISHED, WAL_WAKES, WAL_WRITING, WalBuffer, WalEntryHeader, WalFrameHeader, WalGroup)
 
 cdef enum:
     POOL_MAX = 12                   # buffers kept for reuse: allocating fresh pages is slow
     SEGMENTS_LEAST = 2              # one to write to, and one that a checkpoint frees at the same time
     CRC_FROM = 8                    # in a frame's header
     LED_MAX_BYTES = 64 << 10       # a reactor leaves larger groups to the thread, which works beside it
+    GROUPS_LED = 2                  # groups on their way at which a reactor waits and gathers
 
 # ---------------------------------------------------------------- staging
 
@@ -156,7 +157,7 @@ cdef int64_t wal_stage_parts(Wal *wal, const uint8_t *topic_id, int32_t partitio
 cdef void wal_kick(Wal *wal) noexcept nogil:
     cdef bint sleeps = False
     pthread_mutex_lock(&wal.lock)
-    if not wal.writing:                                  # else who writes now goes on with what is staged
+    if wal.groups_under_way == 0:                        # else who writes now goes on with what is staged
         sleeps = ask_thread(wal)
     pthread_mutex_unlock(&wal.lock)
     if sleeps:
@@ -195,14 +196,6 @@ cdef bint wake_waiting(Wal *wal) noexcept nogil:
             leads = leads or waits == WAL_LEADS
             wake(wal, i)
     return leads
-
-
-cdef void fail(Wal *wal, int error) noexcept nogil:
-    pthread_mutex_lock(&wal.lock)
-    store_i32(&wal.failed, -error)
-    pthread_mutex_unlock(&wal.lock)
-    wake_waiting(wal)
-    wake(wal, WAL_CONTROL)
 
 # ---------------------------------------------------------------- segments
 
@@ -322,16 +315,28 @@ cdef bint nothing_staged(const Wal *wal) noexcept nogil:
     return wal.sealed == NULL and wal.open == NULL
 
 
-cdef int take_group(Wal *wal, bint may_block, bint wait) noexcept nogil:
+cdef bint group_is_free(const Wal *wal) noexcept nogil:
+    """Whether another group may be taken. Call it under the lock."""
+    return not wal.taking and not wal.failed and wal.groups_under_way < WAL_GROUPS
+
+
+cdef bint much_gathered(const Wal *wal) noexcept nogil:
+    """Call it under the lock."""
+    return wal.sealed != NULL or (wal.open != NULL and wal.open.size_bytes > LED_MAX_BYTES)
+
+
+cdef int take_group(Wal *wal, bint may_block, bint wait, WalGroup **taken) noexcept nogil:
     """Collects the frames to write next and their places: full frames, and the open one when they are few. Call it under
-    the lock by who set `writing`. Without `may_block` it stops at the end of the segment; with it, it may release the
-    lock, and with `wait` it waits for a segment. Returns 0 or a negated errno."""
-    cdef WalGroup *group = &wal.group
+    the lock while a group is free. Without `may_block` it stops at the end of the segment; with it, it may release the
+    lock, and with `wait` it waits for a segment. *taken is NULL if it has collected nothing. Returns 0 or a negated errno."""
+    cdef WalGroup *group = &wal.groups[(wal.oldest_group + wal.groups_under_way) & (WAL_GROUPS - 1)]
     cdef WalBuffer *buffer
     cdef int64_t size_bytes
-    cdef int error
+    cdef int error = 0
     group.wal = wal
     group.count = 0
+    group.error = 0
+    group.state = WAL_WRITING
     while group.count < WAL_DEPTH:
         if wal.sealed == NULL and wal.open != NULL:
             seal(wal)
@@ -342,9 +347,11 @@ cdef int take_group(Wal *wal, bint may_block, bint wait) noexcept nogil:
         if wal.current == NULL or wal.position + size_bytes > wal.segment_bytes - WAL_BLOCK:
             if not may_block:
                 break
+            wal.taking = True
             error = next_segment(wal, wait)
+            wal.taking = False
             if error != 0:
-                return error
+                break
         wal.sealed = buffer.next
         group.frames[group.count] = buffer
         group.fds[group.count] = wal.current.fd
@@ -353,126 +360,156 @@ cdef int take_group(Wal *wal, bint may_block, bint wait) noexcept nogil:
         group.count += 1
         wal.position += size_bytes
         wal.current.last_frame = buffer.frame
-    return 0
+    taken[0] = group if group.count > 0 or error != 0 else NULL
+    if taken[0] != NULL:
+        store_i32(&wal.groups_under_way, wal.groups_under_way + 1)
+    return error
 
 
-cdef void finish_frames(Wal *wal, int64_t checkpoint) noexcept nogil:
+cdef void finish_frames(WalGroup *group, int64_t checkpoint) noexcept nogil:
     cdef int32_t i
-    for i in range(wal.group.count):
-        finish_frame(wal, wal.group.frames[i], checkpoint, load_i64(&wal.durable_frame))
+    for i in range(group.count):
+        finish_frame(group.wal, group.frames[i], checkpoint, load_i64(&group.wal.durable_frame))
 
 
-cdef void end_group(Wal *wal, int error) noexcept nogil:
-    """Gives the frames and `writing` back. Without an error, their batches are durable from here on."""
-    cdef WalGroup *group = &wal.group
+cdef void release_group(Wal *wal, const WalGroup *group) noexcept nogil:
+    """Gives the frames of the oldest group back. Call it under the lock. Its batches are durable from here on, unless the log
+    has failed."""
     cdef WalBuffer *buffer
     cdef int64_t staged = 0, last = 0
     cdef int32_t i
-    pthread_mutex_lock(&wal.lock)
     for i in range(group.count):
         buffer = group.frames[i]
         last = buffer.frame
         staged += (buffer.size_bytes - <int64_t>sizeof(WalFrameHeader)
                    - buffer.entries * <int64_t>sizeof(WalEntryHeader))
-        bump_i64(&wal.written_bytes, group.sizes[i] if error == 0 else 0)
+        bump_i64(&wal.written_bytes, group.sizes[i] if not wal.failed else 0)
         buffer_give_back(wal, buffer)
-    if error == 0 and group.count > 0:
+    if not wal.failed and group.count > 0:
         bump_i64(&wal.frames, group.count)
         bump_i64(&wal.payload_bytes, staged)
         store_i64(&wal.durable_frame, last)
-    if nothing_staged(wal):
+    staged = wal.staged_bytes - staged
+    store_i64(&wal.staged_bytes, staged if staged > 0 else 0)
+
+
+cdef void end_group(Wal *wal, WalGroup *group, int error) noexcept nogil:
+    """A group has ended. Older ones may still be on their way: then it waits for them."""
+    cdef bint first
+    pthread_mutex_lock(&wal.lock)
+    if error != 0 and not wal.failed:
+        store_i32(&wal.failed, -error)
+    group.state = WAL_ENDED
+    while wal.groups_under_way > 0 and wal.groups[wal.oldest_group].state == WAL_ENDED:
+        release_group(wal, &wal.groups[wal.oldest_group])
+        wal.oldest_group = (wal.oldest_group + 1) & (WAL_GROUPS - 1)
+        store_i32(&wal.groups_under_way, wal.groups_under_way - 1)
+    if wal.groups_under_way == 0 and nothing_staged(wal):
         store_i64(&wal.staged_bytes, 0)
-    else:
-        staged = wal.staged_bytes - staged
-        store_i64(&wal.staged_bytes, staged if staged > 0 else 0)
-    group.count = 0
-    store_i32(&wal.writing, 0)
-    if wal.stopping:
+    if wal.stopping or wal.asked:
         pthread_cond_signal(&wal.work)
     pthread_mutex_unlock(&wal.lock)
     if error != 0:
-        fail(wal, error)
+        wake_waiting(wal)
+        wake(wal, WAL_CONTROL)
 
 
 cdef int commit_once(Wal *wal, bint wait) noexcept nogil:
     """Runs one group commit; see the .pxd."""
+    cdef WalGroup *group = NULL
     cdef int64_t checkpoint = 0
     cdef int error
     if load_i32(&wal.failed):
         return -load_i32(&wal.failed)
     pthread_mutex_lock(&wal.lock)
-    if wal.writing or nothing_staged(wal):
+    if nothing_staged(wal) or not group_is_free(wal):
         pthread_mutex_unlock(&wal.lock)
         return 0
-    store_i32(&wal.writing, 1)
-    error = take_group(wal, True, wait)
+    error = take_group(wal, True, wait, &group)
     checkpoint = wal.checkpoint_frame
     pthread_mutex_unlock(&wal.lock)
+    if group == NULL:
+        return 0
     if error == 0:
-        finish_frames(wal, checkpoint)
-        error = device_write(&wal.device, &wal.group)
-    end_group(wal, error)
+        finish_frames(group, checkpoint)
+        error = device_write(&wal.device, group)
+    end_group(wal, group, error)
     if error != 0:
         return error
     return 2 if wake_waiting(wal) else 1
+
+
+cdef WalGroup *unfinished_group(Wal *wal) noexcept nogil:
+    """Returns a group that the thread shall finish, and makes it the thread's. Call it under the lock."""
+    cdef WalGroup *group
+    cdef int32_t i
+    for i in range(wal.groups_under_way):
+        group = &wal.groups[(wal.oldest_group + i) & (WAL_GROUPS - 1)]
+        if group.state == WAL_UNFINISHED:
+            group.state = WAL_WRITING
+            return group
+    return NULL
 
 
 cdef void *wal_run(void *argument) noexcept nogil:
     """Writes what it is asked to. After a group it goes on with what was staged meanwhile, unless it has woken a reactor that
     does: those leave only large groups to it."""
     cdef Wal *wal = <Wal *>argument
-    cdef bint led
-    cdef bint unfinished, goes_on = True
+    cdef WalGroup *unfinished
+    cdef bint led, goes_on = True
     ask_short_slice()
     while True:
         pthread_mutex_lock(&wal.lock)
-        while not wal.unfinished and (
-                wal.writing or wal.failed or nothing_staged(wal) or not (goes_on or wal.asked or wal.stopping)):
-            if wal.stopping and not wal.writing:
+        wal.asked = (wal.asked or goes_on) and not nothing_staged(wal)
+        unfinished = unfinished_group(wal)
+        while unfinished == NULL and (nothing_staged(wal) or not group_is_free(wal)
+                                      or not (wal.asked or wal.stopping)):
+            if wal.stopping and wal.groups_under_way == 0:
                 pthread_mutex_unlock(&wal.lock)
                 return NULL
             wal.idle = True
             pthread_cond_wait(&wal.work, &wal.lock)
+            unfinished = unfinished_group(wal)
         wal.idle = wal.asked = False
-        unfinished = wal.unfinished
-        wal.unfinished = False
         pthread_mutex_unlock(&wal.lock)
-        if unfinished:
-            end_group(wal, device_finish(&wal.group))
+        if unfinished != NULL:
+            end_group(wal, unfinished, device_finish(unfinished))
             led = wake_waiting(wal)
         else:
             led = commit_once(wal, True) != 1
-        goes_on = not led or load_i64(&wal.staged_bytes) > LED_MAX_BYTES
+        goes_on = not led
+        if led:
+            pthread_mutex_lock(&wal.lock)
+            goes_on = much_gathered(wal)
+            pthread_mutex_unlock(&wal.lock)
 
 # ---------------------------------------------------------------- commits that reactors lead
 
 
 cdef void wal_begin(Wal *wal, void *ring) noexcept nogil:
+    cdef WalGroup *group = NULL
     cdef int64_t checkpoint
-    cdef bint sleeps = False, begins = False
+    cdef bint sleeps = False
     cdef int error
-    if load_i32(&wal.writing) or load_i64(&wal.staged_frame) == load_i64(&wal.durable_frame):
+    if load_i32(&wal.groups_under_way) >= GROUPS_LED or load_i64(&wal.staged_frame) == load_i64(&wal.durable_frame):
         return                                           # whoever writes now sees to the rest
     pthread_mutex_lock(&wal.lock)
-    if not (wal.writing or wal.failed or nothing_staged(wal)):
-        if device_has_room(ring) and wal.staged_bytes <= LED_MAX_BYTES:
-            take_group(wal, False, False)
-            begins = wal.group.count > 0
-        if begins:
-            store_i32(&wal.writing, 1)
-        else:                                            # it is large, or the next segment may have to be waited for
+    if not nothing_staged(wal) and group_is_free(wal) and wal.groups_under_way < GROUPS_LED:
+        if device_has_room(ring) and not much_gathered(wal):
+            take_group(wal, False, False, &group)
+        if group == NULL:                                # it is large, or the next segment may have to be waited for
             sleeps = ask_thread(wal)
     checkpoint = wal.checkpoint_frame
     pthread_mutex_unlock(&wal.lock)
     if sleeps:
         pthread_cond_signal(&wal.work)
-    if not begins:
+    if group == NULL:
         return
-    finish_frames(wal, checkpoint)
-    error = device_start(ring, &wal.group)
+    finish_frames(group, checkpoint)
+    error = device_start(ring, group)
     if error != 0:
-        wal.group.count = 0                              # the kernel may still read these frames: they are never used again
-        end_group(wal, error)
+        group.count = 0                                  # the kernel may still read these frames: they are never used again
+        end_group(wal, group, error)
 
 
 cdef bint wal_ended(void *ring, int32_t reactor, bint wait) noexcept nogil:
@@ -484,14 +521,14 @@ cdef bint wal_ended(void *ring, int32_t reactor, bint wait) noexcept nogil:
     wal = group.wal
     if group.error == 0 and not device_complete(group):
         pthread_mutex_lock(&wal.lock)
-        wal.unfinished = True
+        group.state = WAL_UNFINISHED
         sleeps = wal.idle
         wal.idle = False
         pthread_mutex_unlock(&wal.lock)
         if sleeps:
             pthread_cond_signal(&wal.work)
     else:
-        end_group(wal, group.error)
+        end_group(wal, group, group.error)
         store_i32(&wal.waiting[reactor], 0)              # it is awake
         wake_waiting(wal)
     return True

@@ -240,7 +240,9 @@ cdef int device_write(WalDevice *device, WalGroup *group) noexcept nogil:
     for i in range(group.count):
         group.done[i] = 0
         data[i] = group.frames[i].data
-    if device.ring != NULL:
+    # One frame alone goes by pwrite: this thread then waits for write and flush itself, with its short slice. With
+    # io_uring a kernel worker does, and on a busy machine that has to wait for its turn twice.
+    if device.ring != NULL and group.count > 1:
         group.error = ring_write(<Ring *>device.ring, group.count, group.fds, data, group.sizes, group.positions,
                                  group.done)
     return device_finish(group)

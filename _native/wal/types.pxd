@@ -1,9 +1,10 @@
 """Structures of the write-ahead log of one log directory: batches of all its partitions in one sequential, durable stream.
 
 log_append stages a batch under Log.lock. The batch is durable once `durable_frame` has reached its frame. Everything that was
-staged while the previous write ran goes out together (group commit), so nothing waits for a timer. Reactors start
+staged while the previous writes ran goes out together (group commit), so nothing waits for a timer. Reactors start
 writes themselves and are told when they end; the write-ahead log's own thread does what may block, and works for
-threads that are no reactors. Whoever sets `writing` owns `group` until it is cleared.
+threads that are no reactors. Up to WAL_GROUPS groups are on their way at once; they may end in any order, and become durable
+in the order in which they were taken.
 
 Locking: Wal.lock is a leaf, taken under Log.lock, and never held during a write.
 """
@@ -42,7 +43,8 @@ cdef enum:
 
 cdef enum:
     WAL_FRAME_BYTES = 1 << 20       # size of a frame, unless segments are too small for it
-    WAL_DEPTH = 4                   # frames written at once
+    WAL_DEPTH = 4                   # frames of a group, written at once
+    WAL_GROUPS = 4                  # groups on their way at once, a power of two
     # Who may be woken: reactors by their index, the control thread (what it waits for is durable, or never will be), and
     # the supply thread (a segment is wanted).
     WAL_REACTORS_MAX = 16
@@ -77,9 +79,15 @@ cdef struct WalDevice:
 
 cdef struct Wal
 
+cdef enum WalGroupState:
+    WAL_WRITING                     # who took it writes it
+    WAL_UNFINISHED                  # its writes were short: the thread finishes them
+    WAL_ENDED
+
 cdef struct WalGroup:
-    # Frames on their way to the medium.
+    # Frames on their way to the medium. `state` is guarded by the lock, the rest belongs to who took the group.
     Wal *wal
+    WalGroupState state
     int32_t count
     int32_t left                    # writes that have not ended
     int error                       # a negated errno
@@ -90,14 +98,14 @@ cdef struct WalGroup:
     int64_t[WAL_DEPTH] done         # bytes written by the first try
 
 cdef struct Wal:
-    # ---- owned by who set `writing`; first, so that its address is aligned
-    WalGroup group
+    # ---- first, so that addresses of groups are aligned
+    WalGroup groups[WAL_GROUPS]     # a ring: from `oldest_group` on
     # ---- atomics
     int64_t durable_frame           # all frames up to this one are on the medium
     int64_t staged_frame            # newest frame that has an entry
     int32_t failed                  # errno after a failure: nothing more becomes durable
     int32_t waiting[WAL_WAKES]      # threads to wake when durable_frame moves: WAL_WAITS or WAL_LEADS
-    int32_t writing                 # someone has taken frames and writes them; stored under lock
+    int32_t groups_under_way        # stored under lock
     int32_t wants_segment           # asks the supply thread to make or free a segment
     int64_t staged_bytes            # not yet durable
     # counters
@@ -121,7 +129,8 @@ cdef struct Wal:
     pthread_cond_t work             # the thread sleeps here
     int8_t idle                     # the thread sleeps and must be signalled
     int8_t asked                    # the thread, not a reactor, shall write what is staged
-    int8_t unfinished               # the thread shall finish `group`, whose writes were short
+    int8_t taking                   # the thread takes a group and may have released the lock: no other may be taken
+    int32_t oldest_group
     int8_t stopping
     int64_t last_frame              # the highest frame number in use
     int64_t checkpoint_frame        # frames up to this one are in synced partition files

@@ -150,6 +150,8 @@ cdef class WriteAheadLog:
         pthread_mutex_lock(&self.wal.lock)
         if frame > self.wal.checkpoint_frame:
             self.wal.checkpoint_frame = frame
+        # A frame that is still on its way must not meet the next frame in its place.
+        frame = min(frame, load_i64(&self.wal.durable_frame))
         while self.wal.full != NULL and self.wal.full.last_frame <= frame:
             segment = self.wal.full
             self.wal.full = segment.next
