@@ -72,7 +72,7 @@ LOADED: dict[str, Case] = {
         lab, name, "Latency of one 1 KiB record on the medium"
     ),
     "durable-partitions": lambda lab, _, name: durability.many_partitions(
-        lab, name, "Produce 1 KiB to 1,000 partitions, on the medium, beside one"
+        lab, name, "Produce 1 KiB to 10,000 partitions, on the medium, beside one and six"
     ),
     "arrow-produce": lambda lab, _, name: clients.arrow_produce(
         lab, name, "Python: send_arrow beside confluent-kafka"

@@ -24,6 +24,7 @@ cdef extern from "server/sockets.h":
     void name_peer(int fd, char *out, size_t size) nogil
     void set_nodelay(int fd) nogil
     int epoll_set(int epoll_fd, int op, int fd, uint32_t events, void *item) nogil
+    bint others_wait(int epoll_fd, const void *item) nogil
     int EPOLL_CTL_ADD, EPOLL_CTL_MOD, EPOLL_CTL_DEL
     uint32_t EPOLLIN, EPOLLOUT
     cdef struct iovec:
@@ -50,6 +51,8 @@ cdef enum:
     SLOTS_MAX = 1024                    # a connection with this many unanswered requests is not read from
     OUT_BYTES_MAX = 1024 * 1024         # nor one with this many bytes of queued replies
     IOVECS = 32
+    LOOK_BYTES = 256 * 1024             # of files to one connection, until it is looked whether others wait
+    TURN_BYTES = 4 * 1024 * 1024        # of files to one connection, until timers and others go on in any case
 
 # ---------------------------------------------------------------- receive buffers
 
@@ -346,15 +349,16 @@ cdef void pop_out(Connection *c) noexcept nogil:
     chunk_drop(chunk)
 
 
-cdef ssize_t send_range(Connection *c, const Chunk *chunk) noexcept nogil:
-    """Sends from the file, or from its staged tail. As sendfile: fewer bytes than asked for are no error."""
+cdef ssize_t send_range(Connection *c, const Chunk *chunk, int64_t most) noexcept nogil:
+    """Sends at most so many bytes from the file, or from its staged tail. As sendfile: fewer bytes than asked for are no
+    error."""
     cdef TailView view
-    cdef int64_t offset = chunk.position, size_bytes = chunk.end - chunk.position
+    cdef int64_t offset = chunk.position, size_bytes = min(chunk.end - chunk.position, most)
     cdef int64_t staged_from = tail_view(&chunk.file.tail, offset, size_bytes, &view)
     cdef ssize_t sent
     if view.chunk != NULL:
         sent = send(c.fd, view.data, view.size_bytes, MSG_NOSIGNAL | MSG_DONTWAIT | (
-            MSG_MORE if chunk.next != NULL or view.size_bytes < size_bytes else 0))
+            MSG_MORE if chunk.next != NULL or view.size_bytes < chunk.end - chunk.position else 0))
         view_release(&view)
         return sent
     if size_bytes > staged_from - offset > 0:
@@ -362,13 +366,25 @@ cdef ssize_t send_range(Connection *c, const Chunk *chunk) noexcept nogil:
     return sendfile(c.fd, chunk.file.fd, &offset, size_bytes)
 
 
-cdef bint send_file(Connection *c) noexcept nogil:
+cdef struct Turn:
+    int64_t left                    # bytes until it ends in any case
+    int64_t look                    # bytes until it is looked whether others wait
+
+
+cdef bint send_file(Connection *c, Turn *turn) noexcept nogil:
+    """Sends the file chunk at the head of the queue, until the connection's turn is over."""
     cdef Chunk *chunk = c.out_head
     cdef ssize_t sent
     while chunk.position < chunk.end:
-        sent = send_range(c, chunk)
+        if turn.look <= 0:
+            if turn.left <= 0 or others_wait(c.reactor.epoll_fd, c):
+                return False
+            turn.look = LOOK_BYTES
+        sent = send_range(c, chunk, turn.look)
         if sent > 0:
             chunk.position += sent
+            turn.look -= sent
+            turn.left -= sent
             bump_i64(&c.reactor.sent_bytes, sent)
             c.last_active_ms = c.reactor.now_ms
         elif sent == 0:
@@ -384,10 +400,12 @@ cdef bint send_file(Connection *c) noexcept nogil:
 
 
 cdef bint connection_send(Connection *c) noexcept nogil:
-    """Sends queued replies until the socket is full. False once the connection must be closed."""
+    """Sends queued replies until the socket is full or the connection's turn is over; then epoll reports it at the next pass.
+    False once the connection must be closed."""
+    cdef Turn turn = Turn(TURN_BYTES, LOOK_BYTES)
     while c.out_head != NULL and not c.closing:
         if c.out_head.file != NULL:
-            if not send_file(c):
+            if not send_file(c, &turn):
                 break
         elif not send_bytes(c):
             break

@@ -39,4 +39,11 @@ static int epoll_set(int epoll_fd, int op, int fd, uint32_t events, void *item) 
     e.data.ptr = item;
     return epoll_ctl(epoll_fd, op, fd, &e);
 }
+
+/* Whether there is something to do for another than `item`. A later epoll_wait reports it again. */
+static int others_wait(int epoll_fd, const void *item) {
+    struct epoll_event events[2];
+    int n = epoll_wait(epoll_fd, events, 2, 0);
+    return n > 1 || (n == 1 && events[0].data.ptr != item);
+}
 static void clear_message(struct msghdr *m) { memset(m, 0, sizeof *m); }

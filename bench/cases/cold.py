@@ -5,12 +5,16 @@ from __future__ import annotations
 import contextlib
 import os
 import statistics
+import subprocess
+import sys
 import threading
 import time
 
 from bench.cases.produce import LARGE_BATCHES, MIB, limit_seconds
+from bench.clients.consumers import PACED_MB_PER_SECOND
 from bench.lab import Lab, wait_until_calm
 from bench.limits import catalogue
+from bench.peers.install import PeerError
 from bench.peers.peer import Peer
 from bench.peers.tools import (
     CONSUMER,
@@ -31,13 +35,14 @@ PARTITIONS = 1
 
 def catch_up(lab: Lab, name: str, title: str) -> CaseResult:
     """Measures a steady producer's p99: alone, beside a consumer of cached records, beside one of evicted
-    records.
+    records, and beside one that reads evicted records at PACED_MB_PER_SECOND.
     """
     facts = {
         "catching up": f"{lab.size.cold_records:,} records of {RECORD_BYTES} B from {PARTITIONS} partition",
         "producer": f"{PRODUCES_PER_SECOND} requests/s of {RECORD_BYTES} B, acks=all, a blocking socket, "
         "real-time priority where allowed",
         "consumer": "ConsumerPerformance in a warm JVM, its default settings",
+        "paced consumer": f"bowstring's consumer in a process of its own, {PACED_MB_PER_SECOND} MB/s",
         "evicted": "fsync, then posix_fadvise(DONTNEED) of the topic's files",
     }
     case = CaseResult(name, title, facts)
@@ -109,13 +114,18 @@ def _measure(lab: Lab, peer: Peer) -> dict[str, float]:
     cached = _beside_consumer(lab, peer, old, new)
     evict(peer, old)
     cold = _beside_consumer(lab, peer, old, new)
+    evict(peer, old)
+    paced_p99_ms = _beside_paced_consumer(lab, peer, old, new)
     lab.delete_topic(peer, old)
     lab.delete_topic(peer, new)
     return {
         "quiet_p99_ms": quiet.p99_ms,
         "cached_p99_ms": cached["p99_ms"],
         "cold_p99_ms": cold["p99_ms"],
+        "paced_p99_ms": paced_p99_ms,
+        "cached_p99_over_quiet": cached["p99_ms"] / quiet.p99_ms,
         "cold_p99_over_quiet": cold["p99_ms"] / quiet.p99_ms,
+        "paced_p99_over_quiet": paced_p99_ms / quiet.p99_ms,
         "cached_mib_per_second": cached["mib_per_second"],
         "cold_mib_per_second": cold["mib_per_second"],
         "cached_cpu_seconds_per_gb": cached["cpu_seconds_per_gb"],
@@ -137,6 +147,20 @@ def _beside_consumer(lab: Lab, peer: Peer, old: str, new: str) -> dict[str, floa
         "cpu_seconds_per_gb": meter.cpu_seconds / (payload / 1e9),
         "stolen_seconds": meter.stolen_seconds,
     }
+
+
+def _beside_paced_consumer(lab: Lab, peer: Peer, old: str, new: str) -> float:
+    client = ["bowstring-paced", peer.bootstrap, old, str(lab.size.cold_records)]
+    with _SteadyProducer(peer, new) as producer:
+        ended = subprocess.run(
+            [sys.executable, "-m", "bench.clients", *client],
+            capture_output=True,
+            text=True,
+            timeout=limit_seconds(lab.size.cold_records) * 4,
+        )
+    if ended.returncode != 0:
+        raise PeerError(f"the paced consumer ended with {ended.returncode}: {ended.stderr[-2000:]}")
+    return producer.p99_ms
 
 
 def evict(peer: Peer, topic: str) -> None:

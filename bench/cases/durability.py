@@ -17,7 +17,7 @@ from bowstring._native.record.encode import encode_batch
 
 RECORD_BYTES = 1024
 MIB = 1 << 20
-MANY_PARTITIONS = 1_000
+MANY_PARTITIONS = 10_000
 SYNC_EACH = {"flush.messages": "1"}
 
 
@@ -103,11 +103,11 @@ def latency(lab: Lab, name: str, title: str) -> CaseResult:
 
 
 def many_partitions(lab: Lab, name: str, title: str) -> CaseResult:
-    """Runs the same load on one partition and evenly on many, with Bowstring in commit mode."""
+    """Runs the same load on one partition, on six, and evenly on many, with Bowstring in commit mode."""
     facts = MODERN_DEFAULTS | {
         "records": f"{lab.size.durable_records:,} each",
         "record": f"{RECORD_BYTES} B value, no key",
-        "partitions": f"1, then {MANY_PARTITIONS:,}",
+        "partitions": f"1, {PARTITIONS}, then {MANY_PARTITIONS:,}",
         "Bowstring's topic": str(COMMIT),
         "Kafka's topic": "default",
         "client": "ProducerPerformance in a warm JVM",
@@ -117,13 +117,17 @@ def many_partitions(lab: Lab, name: str, title: str) -> CaseResult:
         peer = lab.peer(name)
         configs = COMMIT if name == "bowstring" else {}
         one = _produce(lab, peer, 1, configs, lab.size.durable_records)
+        six = _produce(lab, peer, PARTITIONS, configs, lab.size.durable_records)
         many = _produce(lab, peer, MANY_PARTITIONS, configs, lab.size.durable_records)
         return {
             "one_records_per_second": one["records_per_second"],
+            "six_records_per_second": six["records_per_second"],
             "many_records_per_second": many["records_per_second"],
             "share_of_one": many["records_per_second"] / one["records_per_second"],
+            "share_of_six": many["records_per_second"] / six["records_per_second"],
             "one_cpu_seconds_per_gb": one["cpu_seconds_per_gb"],
             "many_cpu_seconds_per_gb": many["cpu_seconds_per_gb"],
+            "many_rss_peak_mib": many["rss_peak_mib"],
         }
 
     limits = catalogue.commit(catalogue.throughput(RECORD_BYTES, "one_", "many_"))

@@ -19,6 +19,7 @@ CLIENTS: dict[str, Client] = {
     "kafka-python-send": producers.kafka_python_send,
     "bowstring-poll-arrow": consumers.bowstring_poll_arrow,
     "bowstring-poll-arrow-views": consumers.bowstring_poll_arrow_views,
+    "bowstring-paced": consumers.bowstring_paced,
     "bowstring-poll": consumers.bowstring_poll,
     "bowstring-poll-10000": consumers.bowstring_poll_10000,
     "bowstring-iterate": consumers.bowstring_iterate,

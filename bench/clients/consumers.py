@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
@@ -9,6 +10,7 @@ from itertools import islice
 from bench.clients.settings import Settings
 
 TIMEOUT_S = 30.0
+PACED_MB_PER_SECOND = 200
 CONFLUENT_BATCH = 10_000
 # By default librdkafka stops fetching when 100,000 messages (or 64 MiB) wait, and checks again after a
 # second.
@@ -44,6 +46,31 @@ def _poll_arrow(bootstrap: str, topic: str, records: int, layout: str) -> Callab
             if not rows:
                 break
             seen += rows
+        return seen
+
+    return run
+
+
+def bowstring_paced(bootstrap: str, topic: str, records: int) -> Callable[[], int]:
+    """`poll_arrow` views at PACED_MB_PER_SECOND of keys and values, as a consumer that does something with
+    them.
+    """
+    import bowstring
+
+    consumer = bowstring.Consumer(bootstrap, auto_offset_reset="earliest")
+    partitions = consumer.partitions_for(topic)
+
+    def run() -> int:
+        consumer.assign(partitions)
+        seen = size_bytes = 0
+        started = time.monotonic()
+        while seen < records:
+            batch = consumer.poll_arrow(layout="binary_view", timeout=TIMEOUT_S)
+            if not batch.num_rows:
+                break
+            seen += batch.num_rows
+            size_bytes += sum(len(value) for value in batch.column("value").to_pylist()[:1]) * batch.num_rows
+            time.sleep(max(0.0, started + size_bytes / (PACED_MB_PER_SECOND * 1e6) - time.monotonic()))
         return seen
 
     return run
