@@ -130,7 +130,12 @@ class Disk:
         self._lock = threading.RLock()
         self._mapped = {path: MappedFile(root / path) for path in mapped}
         self._chance = random.Random(1)
-        self.real_inodes: dict[int, int] = {}
+        self.real_inodes = {(root / path).stat().st_ino: inode for path, inode in self._paths.items()}
+
+    @property
+    def mapped(self) -> tuple[str, ...]:
+        """The paths of the files that the process maps."""
+        return tuple(self._mapped)
 
     def note(self, kind: str, value: object = None) -> Note:
         """Adds a note between the operations."""

@@ -18,7 +18,7 @@ class MappedFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.content = b""
+        self.content = path.read_bytes() if path.exists() else b""
 
     def gone(self) -> None:
         """The file was removed; the next one of this name is another."""
