@@ -1,13 +1,20 @@
-"""Staged tails in os mode on the simulated disk: the process is killed, or power lost, at every operation and store."""
+"""Staged tails in os mode on the simulated disk: the process is killed, or power lost, at every operation and store.
+
+BOWSTRING_SEED runs one random workload at every moment.
+"""
 
 import os
+import random
 
 import pytest
 
 from tests.simulation.disk.crashes import scratch
 from tests.simulation.disk.medium import KILLED, SYSTEMATIC, random_outcome
-from tests.simulation.disk.staged_workload import SCRIPT, StagedCrashes, StagedWorkload, staged_disk
+from tests.simulation.disk.staged_workload import RANDOM, SCRIPT, StagedCrashes, StagedWorkload, staged_disk
+from tests.simulation.disk.workload import random_steps
 
+SEED = os.environ.get("BOWSTRING_SEED")
+SEEDS = [int(SEED)] if SEED else range(1, 9)
 # Of the moments; BOWSTRING_EVERY_FAULT=1 takes all of them. After a power cut the pool restores nothing, and most
 # moments differ only in it.
 SHARE = 1.0 if os.environ.get("BOWSTRING_EVERY_FAULT") else 0.15
@@ -40,3 +47,17 @@ def test_power_lost_with_any_mix_of_pages(worked):
     disk, ever = worked
     outcomes = [random_outcome(seed, journal=seed % 2 == 0) for seed in range(4)]
     StagedCrashes(ever).at_every_moment(disk, outcomes, share=SHARE)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_random_workloads(seed):
+    every = SEED is not None
+    with scratch() as root:
+        disk = staged_disk(root)
+        workload = StagedWorkload(disk, seed)
+        with disk.watched():
+            workload.run(random_steps(seed, 60, RANDOM))
+        StagedCrashes(workload.ever).at_every_moment(disk, [KILLED], share=1.0 if every else 0.15)
+        outcomes = random.Random(seed).sample(SYSTEMATIC[1:], 2)
+        outcomes.append(random_outcome(seed, journal=True))
+        StagedCrashes(workload.ever).at_every_moment(disk, outcomes, share=1.0 if every else 0.05)

@@ -21,7 +21,7 @@ from tests.simulation.disk.crashes import Crashes, Image, scratch
 from tests.simulation.disk.disk import Disk, tree_of
 from tests.simulation.disk.medium import KILLED, Outcome
 from tests.simulation.disk.pool_images import placed, put_staged
-from tests.simulation.disk.workload import CONFIGS, Batch, Facts, Partition, Workload, open_partition
+from tests.simulation.disk.workload import CONFIGS, WEIGHTS, Batch, Facts, Partition, Workload, open_partition
 from tests.support.log_batches import CONFIG, NOW_MS, batch
 
 POOL_BYTES = 256 << 10
@@ -132,9 +132,15 @@ class StagedWorkload(Workload):
         assert self.put(partition, data, 1)
         partition.sequences[producer] = sequence + 1
 
+    def delete_records(self, partition: Partition) -> None:
+        """Checkpoints the log start: after a kill the epochs of what was deleted are not there."""
+        super().delete_records(partition)
+        self.checkpoint()
+
     def recreate(self, partition: Partition) -> None:
         """The topic is deleted, and another one of its name made, while the first has a tail."""
         root, name = self.disk.root, partition.name
+        self.count += 1
         retired = root / f"{name}.{self.count}-delete"
         (root / name).rename(retired)
         sync_directory(root)
@@ -184,3 +190,5 @@ SCRIPT = [
     ("restart", ""), *[("append_much", "t-1")] * 3, ("truncate", "t-1"), ("append_transaction", "t-2"),
     ("append_idempotent", "t-1"), ("append", "t-0"), ("kill", ""), ("append", "t-0"), ("append_idempotent", "t-1"),
 ]  # fmt: skip
+
+RANDOM = WEIGHTS | {"append_much": 12, "append_large": 2, "recreate": 2, "rest": 2, "kill": 3}

@@ -322,13 +322,13 @@ WEIGHTS = {
     "append": 12, "append_idempotent": 16, "append_transaction": 8, "new_epoch": 2, "roll": 3, "flush": 4,
     "flush_rolled": 3, "retain": 3, "delete_records": 2, "unlink": 2, "truncate": 2, "checkpoint": 3, "restart": 1,
 }  # fmt: skip
-OF_THE_BROKER = ("checkpoint", "restart")
+OF_THE_BROKER = ("checkpoint", "restart", "kill", "rest")
 
 
-def random_steps(seed: int, count: int) -> list[tuple[str, str]]:
+def random_steps(seed: int, count: int, weights: dict[str, int] = WEIGHTS) -> list[tuple[str, str]]:
     """Returns a workload of random steps."""
     chance = random.Random(seed)
-    steps = chance.choices(list(WEIGHTS), list(WEIGHTS.values()), k=count)
+    steps = chance.choices(list(weights), list(weights.values()), k=count)
     return [(step, "" if step in OF_THE_BROKER else chance.choice(list(CONFIGS))) for step in steps]
 
 
