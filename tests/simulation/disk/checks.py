@@ -161,7 +161,9 @@ def check_clean_restart(log: PartitionLog, config: dict[str, int]) -> None:
     """Checks that a clean stop and start changes nothing."""
     before = (log.log_start_offset, log.log_end_offset, sorted(log.active_producers()), log.epochs())
     log.close(sync=False)
-    again = PartitionLog(log.directory, config, clean_shutdown=True, log_start_offset=before[0])
+    again = PartitionLog(
+        log.directory, config, clean_shutdown=True, recovery_point=before[1], log_start_offset=before[0]
+    )
     after = (again.log_start_offset, again.log_end_offset, sorted(again.active_producers()), again.epochs())
-    assert after == before
+    assert after == before, f"{log!r}: {after} after a clean restart, {before} before"
     again.close(sync=False)
