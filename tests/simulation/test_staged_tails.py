@@ -177,12 +177,11 @@ def test_a_chunk_of_an_older_run_is_not_restored_again(home):
 
 @pytest.mark.parametrize("made_again", [False, True])
 def test_a_chunk_of_a_deleted_topic_goes_nowhere(home, made_again):
-    """Also when a topic of the same name is there, whose file is as long as the first one's was."""
+    """Also when another topic of the name is there: its file has the length that the first one's had."""
     log = home.open("t-0", {}, clean=True)
     put(log, count=3, value=b"deleted")
     path = home.root / "t-0.0123456789abcdef-delete"
-    (home.root / "t-0").rename(path)
-    log.mark_deleted(str(path))
+    (home.root / "t-0").rename(path)  # the kill comes before the log hears of it
     if made_again:
         home.open("t-0", {}, clean=True)
     home.kill()
@@ -290,7 +289,9 @@ def test_a_disk_that_is_full_when_a_chunk_is_written_out_in_commit_mode():
                     workload.commit()
             assert log.failed
             acked = [each for each in workload.live["t-1"] if each.last < log.high_watermark]
-            assert [each.base_offset for each in headers(everything(log))][: len(acked)] == [a.base for a in acked]
+            assert [each.base_offset for each in headers(everything(log))][: len(acked)] == [
+                a.base for a in acked
+            ]
             disk.watcher = lambda operation, path: None
             workload.kill()
             found = headers(everything(workload.broker.logs["t-1"]))

@@ -59,7 +59,9 @@ class Rounds:
                 for i in range(PARTITIONS)
             ]
             request = p.ProduceRequest(
-                acks=-1, timeout_ms=60_000, topic_data=[p.TopicProduceData(name=TOPIC, partition_data=batches)]
+                acks=-1,
+                timeout_ms=60_000,
+                topic_data=[p.TopicProduceData(name=TOPIC, partition_data=batches)],
             )
             self.sent += 1
             try:

@@ -22,14 +22,14 @@ from tests.simulation.disk.disk import Disk, tree_of
 from tests.simulation.disk.medium import KILLED, Outcome
 from tests.simulation.disk.pool_images import placed, put_staged
 from tests.simulation.disk.workload import CONFIGS, WEIGHTS, Batch, Facts, Partition, Workload, open_partition
-from tests.support.log_batches import CONFIG, NOW_MS, batch
+from tests.support.log_batches import CONFIG, batch
 
 POOL_BYTES = 256 << 10
 # Also the first batch is staged, and one after a pause of the machine.
 NEVER_AT_REST_MS = 1 << 40
 # t-1 fills chunks of 16 KiB; the others roll before.
 STAGED_CONFIGS = CONFIGS | {
-    "t-1": CONFIG | {"segment_bytes": 120_000, "index_interval_bytes": 2000, "file_delete_delay_ms": 1000}
+    "t-1": CONFIG | {"segment_bytes": 300_000, "index_interval_bytes": 2000, "file_delete_delay_ms": 1000}
 }
 
 
@@ -116,6 +116,11 @@ class StagedWorkload(Workload):
         for _ in range(self.chance.randrange(2, 5)):
             self.append_sized(partition, self.chance.choice([1500, 3000, 5000]))
 
+    def fill_chunks(self, partition: Partition) -> None:
+        """Fills so many that the tail keeps one: a tail that was full twice within a second asks for no larger one."""
+        for _ in range(18):
+            self.append_sized(partition, 4000)
+
     def append_large(self, partition: Partition) -> None:
         """A batch that no chunk takes."""
         self.append_sized(partition, 66_000)
@@ -185,10 +190,18 @@ SCRIPT = [
     ("append_idempotent", "t-0"), ("rest", ""), ("append_idempotent", "t-0"), ("kill", ""), *[("append_much", "t-1")] * 3,
     ("append_large", "t-1"), ("append_idempotent", "t-1"), ("truncate", "t-1"), ("append_idempotent", "t-1"),
     ("new_epoch", "t-0"), ("append_idempotent", "t-0"), ("flush", "t-1"), ("append_much", "t-1"), ("checkpoint", ""),
-    ("kill", ""), ("append_transaction", "t-2"), ("append_transaction", "t-2"), ("recreate", "t-0"), ("append", "t-0"),
+    ("kill", ""), ("append_transaction", "t-2"), ("fill_chunks", "t-1"), ("append_transaction", "t-2"), ("recreate", "t-0"),
+    ("append", "t-0"),
     ("append_idempotent", "t-0"), *[("append_much", "t-1")] * 2, ("recreate", "t-1"), ("append_much", "t-1"),
     ("restart", ""), *[("append_much", "t-1")] * 3, ("truncate", "t-1"), ("append_transaction", "t-2"),
     ("append_idempotent", "t-1"), ("append", "t-0"), ("kill", ""), ("append", "t-0"), ("append_idempotent", "t-1"),
 ]  # fmt: skip
 
-RANDOM = WEIGHTS | {"append_much": 12, "append_large": 2, "recreate": 2, "rest": 2, "kill": 3}
+RANDOM = WEIGHTS | {
+    "append_much": 12,
+    "append_large": 2,
+    "fill_chunks": 2,
+    "recreate": 2,
+    "rest": 2,
+    "kill": 3,
+}

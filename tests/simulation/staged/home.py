@@ -12,7 +12,7 @@ from bowstring._native.disk.staged_tail import abandon_tails, write_rested
 from bowstring._native.disk.tail_pool import TailMemory, restore
 from bowstring._native.log.partition_log import PartitionLog
 from bowstring.engine.storage.staged_tails import TAILS_FILE
-from tests.simulation.disk.disk import tree_of
+from tests.simulation.disk.disk import put_tree, tree_of
 from tests.simulation.disk.pool_images import Image, headers_of, placed, settle_staged
 from tests.support import faults
 from tests.support.log_batches import CONFIG
@@ -84,11 +84,7 @@ class Home:
                 shutil.rmtree(path)
             else:
                 path.unlink()
-        for path, content in sorted(image.items()):
-            if content is None:
-                (self.root / path).mkdir()
-            else:
-                (self.root / path).write_bytes(content)
+        put_tree(self.root, image)
         settle_staged(self.root, image, same_boot=True)
         self.start()
 

@@ -28,12 +28,23 @@ CONFIGS: Final = {
 }
 # (step, weight)
 WEIGHTS: Final = {
-    "append": 14, "append_many": 8, "append_large": 2, "repeat": 2, "read": 8, "search": 4, "truncate": 4, "roll": 2,
+    "append": 14, "append_many": 8, "fill": 1, "append_large": 2, "repeat": 2, "read": 8, "search": 4, "truncate": 4, "roll": 2,
     "flush": 2, "rest": 2, "use_up": 1, "delete_records": 1, "recreate": 1, "full_disk": 1, "kill": 2, "stop": 1,
     "kill_within": 9,
 }  # fmt: skip
 # What a process may die of.
-WITHIN: Final = ("append", "append_many", "append_large", "truncate", "roll", "flush", "rest", "recreate")
+WITHIN: Final = (
+    "append",
+    "append_many",
+    "fill",
+    "fill",
+    "append_large",
+    "truncate",
+    "roll",
+    "flush",
+    "rest",
+    "recreate",
+)
 SIZES: Final = (3, 40, 200, 900, 3000, 9000)
 
 
@@ -78,7 +89,10 @@ class Lives:
 
     def _run(self, root: Path) -> None:
         self.home = Home(
-            root, self.chance, self.chance.choice([256, 256, 512, 1024]) << 10, self.chance.choice([0, 0, 3000])
+            root,
+            self.chance,
+            self.chance.choice([256, 256, 512, 1024]) << 10,
+            self.chance.choice([0, 0, 3000]),
         )
         self.partitions = {
             name: Partition(name, self.home.open(name, config, clean=True), Model())
@@ -105,7 +119,9 @@ class Lives:
         self.count += 1
         producers = partition.model.sequences
         # One that the log has forgotten may not begin anew: it would need another epoch.
-        producer = self.chance.choice([-1, *producers] if len(producers) > 2 else [-1, *producers, self.count])
+        producer = self.chance.choice(
+            [-1, *producers] if len(producers) > 2 else [-1, *producers, self.count]
+        )
         sequence = producers.get(producer, 0) if producer >= 0 else -1
         records = self.chance.randrange(1, 4) if size_bytes < 1000 else 1
         values = [b"%d-%d-" % (self.count, i) + self.chance.randbytes(1) * size_bytes for i in range(records)]
@@ -140,6 +156,11 @@ class Lives:
         size_bytes = self.chance.choice([2000, 7000, 30_000])
         for _ in range(self.chance.randrange(3, 12)):
             self._append(partition, size_bytes)
+
+    def fill(self, partition: Partition) -> None:
+        """So many batches that the tail goes on in a chunk that was full."""
+        for _ in range(18):
+            self._append(partition, 4000)
 
     def append_large(self, partition: Partition) -> None:
         """A batch that no chunk takes, and one behind it."""
@@ -239,17 +260,20 @@ class Lives:
         assert self.home.pool.taken_bytes == 0
 
     def recreate(self, partition: Partition) -> None:
-        """The topic is deleted, and another of its name made; the first one's tail is still there."""
+        """The topic is deleted, and another of its name made, perhaps while the first one's tail is still there."""
         self.count += 1
         self._retired_path = self.home.root / f"{partition.name}.{self.count}-delete"
         Path(partition.log.directory).rename(self._retired_path)
-        partition.log.mark_deleted(str(self._retired_path))
-        self._retired.append(partition.log)
+        deleted = partition.log
+        self._retired.append(deleted)
+        if self.count % 2:
+            deleted.mark_deleted(str(self._retired_path))
         partition.model = Model()
         partition.flushed = 0
         partition.log = self.home.open(partition.name, CONFIGS[partition.name], clean=True)
         for _ in range(self.chance.randrange(4)):
             self._append(partition, self.chance.choice(SIZES))
+        deleted.mark_deleted(str(self._retired_path))
 
     # ------------------------------------------------------------ the process
 
@@ -288,7 +312,7 @@ class Lives:
         """The process dies in the midst of a step: what was there before is there."""
         step = self.chance.choice(WITHIN)
         before = partition.model.truncated_to(partition.model.end)
-        moment = self.chance.choice([self.chance.randrange(1, 7), self.chance.randrange(1, 40)])
+        moment = self.chance.randrange(1, 60 if step == "fill" else self.chance.choice([7, 40]))
         self.story.append(f"  {step}, dies before operation {moment}")
         appended: list[Put] = []
         with self.home.image_at(moment) as found:

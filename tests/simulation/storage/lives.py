@@ -20,7 +20,7 @@ from bowstring.engine.storage.staged_tails import TAILS_FILE
 from tests.simulation.disk.crashes import scratch
 from tests.simulation.disk.disk import READS, Disk, Fault, put_tree
 from tests.simulation.disk.medium import KILLED, NOTHING, SYSTEMATIC, Outcome, random_outcome
-from tests.simulation.disk.pool_images import settle_staged, placed
+from tests.simulation.disk.pool_images import placed, settle_staged
 from tests.simulation.storage.model import Acked
 from tests.simulation.storage.one_thread_broker import SETTINGS, Stalled, SteadyBroker
 from tests.simulation.storage.random_steps import FAILURES, Work
@@ -53,8 +53,8 @@ def after_power_loss(disk: Disk, outcome: Outcome) -> Disk:
     image = medium.image(outcome, moment, disk.under_way)
     inodes = medium.inodes(outcome, moment)
     paths = {real: inodes[made] for real, made in disk.real_inodes.items() if made in inodes}
-    for path in disk.mapped:
-        image = placed(image, paths, path)
+    for pool in disk.mapped:
+        image = placed(image, paths, pool)
     for path in disk.root.iterdir():
         if path.is_dir():
             shutil.rmtree(path)
