@@ -15,7 +15,7 @@ from bowstring._native.base.pthread cimport (
     pthread_mutex_lock, pthread_mutex_trylock, pthread_mutex_unlock)
 from bowstring._native.disk.file_ops cimport file_ops, staged_files, write_range
 from bowstring._native.disk.tail_pool cimport (
-    SIZES, UNIT_BYTES, TailChunk, TailMemory, chunk_hold, chunk_name, chunk_publish, chunk_release, chunk_take)
+    SIZES, UNIT_BYTES, TailChunk, TailMemory, chunk_hold, chunk_ops, chunk_release, chunk_take)
 
 cdef enum:
     FILES_MAX = 1 << 16             # descriptors from here on have no tail
@@ -80,7 +80,7 @@ cdef bint take(StagedTail *tail, TailPool *pool, int64_t size_bytes, int64_t pos
         chunk_release(chunk)
         return False
     if chunk.header != NULL:
-        chunk_name(chunk, found.st_ino, position, base_offset, directory)
+        chunk_ops.name(chunk, found.st_ino, position, base_offset, directory)
     tail.chunk = chunk
     tail.start = tail.end = position
     tail.begun_ns = monotonic_ns()
@@ -102,7 +102,7 @@ cdef void leave(StagedTail *tail) noexcept nogil:
 cdef void drop(StagedTail *tail) noexcept nogil:
     """Gives the chunk back: the file has its bytes, or nobody needs them."""
     cdef TailChunk *chunk = tail.chunk
-    chunk_publish(chunk, 0)
+    chunk_ops.publish(chunk, 0)
     leave(tail)
     chunk_release(chunk)
 
@@ -134,12 +134,12 @@ cdef int make_room(StagedTail *tail, int64_t size_bytes, const char *directory, 
     error = write_chunk(tail)
     if error != 0:
         return error
-    chunk_publish(chunk, 0)
+    chunk_ops.publish(chunk, 0)
     if chunk.header != NULL:
         if fstat(tail.fd, &found) != 0:
             drop(tail)
             return 0
-        chunk_name(chunk, found.st_ino, tail.end, base_offset, directory)
+        chunk_ops.name(chunk, found.st_ino, tail.end, base_offset, directory)
     tail.start = tail.end
     tail.begun_ns = monotonic_ns()
     return 0
@@ -191,7 +191,7 @@ cdef int tail_append(StagedTail *tail, TailPool *pool, const iovec *parts, int n
         memcpy(to, parts[i].iov_base, parts[i].iov_len)
         to += parts[i].iov_len
     tail.end += size_bytes
-    chunk_publish(tail.chunk, tail.end - tail.start)
+    chunk_ops.publish(tail.chunk, tail.end - tail.start)
     pthread_mutex_unlock(&tail.lock)
     return 1
 
@@ -270,7 +270,7 @@ cdef int tail_truncate(StagedTail *tail, int64_t size_bytes) noexcept nogil:
     elif tail.chunk != NULL:
         if size_bytes < tail.end:
             tail.end = size_bytes
-            chunk_publish(tail.chunk, size_bytes - tail.start)
+            chunk_ops.publish(tail.chunk, size_bytes - tail.start)
         error = write_out(tail)
     if error == 0:
         error = file_ops.truncate(tail.fd, size_bytes)

@@ -50,16 +50,22 @@ cdef struct TailPool:
     void *newest
     int32_t ending
 
+cdef struct ChunkOps:
+    # The stores into headers. Tests replace this table, as they do FileOps, to see what a process that dies leaves.
+
+    # Says in the pool's file where the chunk's bytes belong; it has none yet.
+    void (*name)(
+        TailChunk *chunk, int64_t inode, int64_t position, int64_t base_offset, const char *directory) noexcept nogil
+    # Publishes that the first `length` bytes are there; 0 before the chunk is given back.
+    void (*publish)(TailChunk *chunk, int64_t length) noexcept nogil
+
+cdef ChunkOps chunk_ops
+
 # Returns a chunk of this size, or of the next smaller one that is free; NULL when the pool is used up. The caller holds
 # its only reference.
 cdef TailChunk *chunk_take(TailPool *pool, int32_t size) noexcept nogil
 cdef void chunk_hold(TailChunk *chunk) noexcept nogil
 cdef void chunk_release(TailChunk *chunk) noexcept nogil
-# Says in the pool's file where the chunk's bytes belong; it has none yet.
-cdef void chunk_name(
-    TailChunk *chunk, int64_t inode, int64_t position, int64_t base_offset, const char *directory) noexcept nogil
-# Publishes that the first `length` bytes are there; 0 before the chunk is given back.
-cdef void chunk_publish(TailChunk *chunk, int64_t length) noexcept nogil
 
 cdef class TailMemory:
     """The Python class of a TailPool; owns it, but for a pool that still has bytes of a log at the end, which is not freed.

@@ -120,8 +120,8 @@ cdef void chunk_release(TailChunk *chunk) noexcept nogil:
     pthread_mutex_unlock(&pool.lock)
 
 
-cdef void chunk_name(TailChunk *chunk, int64_t inode, int64_t position, int64_t base_offset,
-                     const char *directory) noexcept nogil:
+cdef void real_name(TailChunk *chunk, int64_t inode, int64_t position, int64_t base_offset,
+                    const char *directory) noexcept nogil:
     cdef const char *slash = strrchr(directory, b'/')
     cdef const char *name = slash + 1 if slash != NULL else directory
     cdef size_t n = strlen(name)
@@ -137,9 +137,13 @@ cdef void chunk_name(TailChunk *chunk, int64_t inode, int64_t position, int64_t 
     chunk.header.crc = header_crc(chunk.header)
 
 
-cdef void chunk_publish(TailChunk *chunk, int64_t length) noexcept nogil:
+cdef void real_publish(TailChunk *chunk, int64_t length) noexcept nogil:
     if chunk.header != NULL:
         store_i64(&chunk.header.length, length)          # a release store: the bytes are there before it
+
+
+chunk_ops.name = real_name
+chunk_ops.publish = real_publish
 
 # ---------------------------------------------------------------- TailMemory
 

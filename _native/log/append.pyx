@@ -41,13 +41,17 @@ cdef enum:
 # ---------------------------------------------------------------- writing
 
 
+cdef TailPool *pool_of(const Log *log) noexcept nogil:
+    """Returns the pool of the log's mode; NULL: its tail is not staged."""
+    if log.directory == NULL:
+        return NULL
+    return log.directory.tails if log.wal == NULL else log.directory.wal_tails
+
+
 cdef TailPool *pool_for(Log *log, int64_t end) noexcept nogil:
     """Returns where a batch that ends at this position may be staged; NULL: it goes to the file."""
     cdef LogState *state = state_of(log)
-    cdef TailPool *pool
-    if log.directory == NULL:
-        return NULL
-    pool = log.directory.tails if log.wal == NULL else log.directory.wal_tails
+    cdef TailPool *pool = pool_of(log)
     if pool == NULL or end < pool.from_bytes:
         return NULL
     # Only where blocks are reserved: then no full disk can refuse later what was acknowledged.
@@ -95,8 +99,9 @@ cdef void reserve_ahead(Log *log, int fd, int64_t end) noexcept nogil:
     cdef LogState *state = state_of(log)
     cdef int64_t step = end if end < RESERVE_MAX_BYTES else RESERVE_MAX_BYTES
     cdef int64_t least = RESERVE_MIN_BYTES
-    if log.directory != NULL and log.directory.tails != NULL and log.directory.tails.from_bytes < least:
-        least = log.directory.tails.from_bytes
+    cdef TailPool *pool = pool_of(log)
+    if pool != NULL and pool.from_bytes < least:
+        least = pool.from_bytes
     if end <= state.reserved_bytes or end < least:
         return
     state.reserve_failed = file_ops.reserve(fd, end, step) != 0

@@ -38,34 +38,10 @@ cdef int drop_last_segment(Log *log, int64_t now_ms) noexcept nogil:
     return error
 
 
-cdef int truncate_active(Log *log, int64_t *end_offset) noexcept nogil:
-    """Removes complete batches: the log then ends where the batch with the offset began. Otherwise recovery would treat the
-    gap before the next segment as lost records, and delete the segment."""
-    cdef int64_t offset = end_offset[0]
+cdef int cut_active(Log *log, Segment *segment, int64_t position) noexcept nogil:
     cdef LogState *state = state_of(log)
-    cdef Segment *segment = active_segment(state)
-    cdef int64_t position = segment.size_bytes
-    cdef BatchInfo info
-    cdef SegmentFile *file
     cdef int error = 0
-    cdef int found
-    if not state.activated:
-        segment_file_detach(segment)                     # it has just become active
-        error = segment_activate(state)
-        if error != 0:
-            return error
-    found = segment_locate(state, segment, offset, segment.size_bytes, &position, &info)
-    if found < 0:
-        return found
-    if found > 0 and info.base_offset < offset:
-        offset = end_offset[0] = info.base_offset
-    position = corrupt_begin(segment, position)          # a corrupt range is removed completely: its offsets are unknown
-    error = indexes_truncate(state, offset)
-    if error == 0:
-        error = aborted_truncate(state, segment, offset)
-    if error != 0 or position == segment.size_bytes:
-        return error
-    file = segment_file(state, segment, True, &error)
+    cdef SegmentFile *file = segment_file(state, segment, True, &error)
     if file == NULL:
         return error
     error = log_cut(state, segment, file, position)
@@ -80,6 +56,35 @@ cdef int truncate_active(Log *log, int64_t *end_offset) noexcept nogil:
         state.reserved_bytes = 0
         error = timestamps_rescan(log)
     return error
+
+
+cdef int truncate_active(Log *log, int64_t *end_offset) noexcept nogil:
+    """Removes complete batches: the log then ends where the batch with the offset began. Otherwise recovery would treat the
+    gap before the next segment as lost records, and delete the segment."""
+    cdef int64_t offset = end_offset[0]
+    cdef LogState *state = state_of(log)
+    cdef Segment *segment = active_segment(state)
+    cdef int64_t position = segment.size_bytes
+    cdef BatchInfo info
+    cdef int error = 0
+    cdef int found
+    if not state.activated:
+        segment_file_detach(segment)                     # it has just become active
+        error = segment_activate(state)
+        if error != 0:
+            return error
+    found = segment_locate(state, segment, offset, segment.size_bytes, &position, &info)
+    if found < 0:
+        return found
+    if found > 0 and info.base_offset < offset:
+        offset = end_offset[0] = info.base_offset
+    position = corrupt_begin(segment, position)          # a corrupt range is removed completely: its offsets are unknown
+    error = indexes_truncate(state, offset)
+    if error == 0 and position < segment.size_bytes:
+        error = cut_active(log, segment, position)
+    # After the batches: recovery removes entries of transactions that are gone, but below the recovery point it does not
+    # add those that are missing.
+    return error if error != 0 else aborted_truncate(state, segment, offset)
 
 
 cdef void drop_snapshots_above(LogState *state, int64_t offset) noexcept nogil:

@@ -17,6 +17,11 @@ SMALL = [
     *["append"] * 3, "commit", "append", "commit", *["append"] * 4, "commit", "checkpoint", "append", "roll", "commit",
     "append", "append", "truncate", "append", "commit", "append", "restart", *["append"] * 2, "commit", "append",
 ]  # fmt: skip
+STAGED = [
+    "append", *["append_some", "commit"] * 3, "append", "rest", "append", "commit", "append_some", "kill", "append", "commit",
+    "append_some", "truncate", "commit", "append_some", "commit", "checkpoint", "append_some", "commit", "append", "kill",
+    *["append", "commit"] * 3, "restart", "append_some", "commit", "roll", "append_some",
+]  # fmt: skip
 LARGE = [
     "append", "commit", *["append_much", "append", "commit"] * 11, "checkpoint", *["append_much", "commit"] * 5, "append"
 ]  # fmt: skip
@@ -48,6 +53,14 @@ def test_anything_left(small):
     # Names in order: a file system that loses a log's first file and keeps its second has none of our users.
     outcomes = [random_outcome(seed, journal=True) for seed in range(4)]
     CommitCrashes(workload.ever).at_every_moment(disk, outcomes, share=0.3)
+
+
+@pytest.mark.parametrize("outcome", [KILLED, NOTHING, random_outcome(3, journal=True)], ids=lambda o: o.name)
+def test_staged_tails(outcome):
+    """Chunks that are full, written out at rest, cut, and lost with the process."""
+    disk, workload = worked(STAGED, 5)
+    assert workload.staged_bytes > 0
+    CommitCrashes(workload.ever).at_every_moment(disk, [outcome], share=SHARE)
 
 
 def test_segments_used_again():

@@ -1,6 +1,6 @@
 """Checks of a partition that is opened after a crash."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import dataclass
 
 from bowstring._native.log.partition_log import LogError, PartitionLog
@@ -46,7 +46,7 @@ def read_all(log: PartitionLog) -> list[Seen]:
     return found
 
 
-def check_batches(seen: list[Seen], ever: set[Batch], owed: Iterable[Batch], log: PartitionLog) -> None:
+def check_batches(seen: list[Seen], ever: Set[Batch], owed: Iterable[Batch], log: PartitionLog) -> None:
     """Checks that every batch in the log was appended at its offset, and that every promised batch is in the log."""
     there = {s.batch for s in seen}
     strange = [b for b in there if b not in ever]
@@ -134,7 +134,7 @@ def check_producers(seen: list[Seen], log: PartitionLog) -> None:
 
 
 def check_log(
-    log: PartitionLog, ever: set[Batch], owed: Iterable[Batch], start: int, *, may_lack_front: bool = False
+    log: PartitionLog, ever: Set[Batch], owed: Iterable[Batch], start: int, *, may_lack_front: bool = False
 ) -> None:
     """Runs all checks; appends a few more batches to the log.
 
@@ -161,7 +161,9 @@ def check_clean_restart(log: PartitionLog, config: dict[str, int]) -> None:
     """Checks that a clean stop and start changes nothing."""
     before = (log.log_start_offset, log.log_end_offset, sorted(log.active_producers()), log.epochs())
     log.close(sync=False)
-    again = PartitionLog(log.directory, config, clean_shutdown=True, log_start_offset=before[0])
+    again = PartitionLog(
+        log.directory, config, clean_shutdown=True, recovery_point=before[1], log_start_offset=before[0]
+    )
     after = (again.log_start_offset, again.log_end_offset, sorted(again.active_producers()), again.epochs())
-    assert after == before
+    assert after == before, f"{log!r}: {after} after a clean restart, {before} before"
     again.close(sync=False)

@@ -6,6 +6,9 @@ The steps that a broker runs on threads (engine/storage/commit_mode.py) run one 
 import random
 from pathlib import Path
 
+from bowstring._native.disk.log_dir import DirectoryHealth
+from bowstring._native.disk.staged_tail import abandon_tails, write_rested
+from bowstring._native.disk.tail_pool import TailMemory
 from bowstring._native.log import durability as log_durability
 from bowstring._native.log.partition_log import PartitionLog
 from bowstring._native.log.wal_replay import replay, segment_numbers, supersede, survey
@@ -32,6 +35,8 @@ CONFIGS = {
     "t-1": CONFIG | {"segment_bytes": 2 << 20},
 }
 FEW_SEGMENTS = 3
+POOL_BYTES = 256 << 10
+NEVER_AT_REST_MS = 1 << 40
 
 
 class CommitBroker:
@@ -40,6 +45,10 @@ class CommitBroker:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.logs: dict[str, PartitionLog] = {}
+        # Every batch is staged; a crash loses the tails, which are in plain memory.
+        self.tails = TailMemory(POOL_BYTES, from_bytes=0, rest_ms=NEVER_AT_REST_MS)
+        self.health = DirectoryHealth(str(root))
+        self.health.stage_tails(None, self.tails)
 
     def start(self) -> None:
         """Opens all logs and replays the write-ahead log."""
@@ -49,7 +58,7 @@ class CommitBroker:
             points, starts = (read_offsets(self.root / name) for name in (RECOVERY_POINTS, LOG_START_OFFSETS))
             for name, config in CONFIGS.items():
                 self.logs[name] = open_partition(
-                    self.root, name, config, points, starts, clean=directory.was_clean
+                    self.root, name, config, points, starts, clean=directory.was_clean, health=self.health
                 )
             by_id = {(TOPIC_ID, key_of(name)[1]): log for name, log in self.logs.items()}
             if directory.was_clean:
@@ -127,6 +136,7 @@ class CommitWorkload:
         self.ever: dict[str, set[Batch]] = {name: set() for name in CONFIGS}
         self.sequences: dict[tuple[str, int], int] = {}
         self.count = 0
+        self.staged_bytes = 0  # most that was taken of the pool
 
     def run(self, steps: list[str]) -> None:
         """Starts and runs the steps; notes in the trace record the promised batches."""
@@ -174,8 +184,29 @@ class CommitWorkload:
     def commit(self) -> None:
         self.broker.commit()
 
+    def append_some(self) -> None:
+        """Fills chunks of staged tails."""
+        for _ in range(4):
+            self.put("t-1", 2400)
+            self.staged_bytes = max(self.staged_bytes, self.broker.tails.taken_bytes)
+
     def checkpoint(self) -> None:
         self.broker.checkpoint()
+
+    def rest(self) -> None:
+        """Writes out the staged tails, as when the partitions are at rest."""
+        assert write_rested(self.broker.tails, 0) == (0, 0)
+
+    def kill(self) -> None:
+        """The process dies: what is staged, and not in the write-ahead log yet, is lost."""
+        marks = {name: log.high_watermark for name, log in self.broker.logs.items()}
+        abandon_tails(self.broker.tails)
+        self.broker = CommitBroker(self.disk.root)
+        self.broker.start()
+        for name, log in self.broker.logs.items():
+            assert log.log_end_offset >= marks[name]
+            self.live[name] = [batch for batch in self.live[name] if batch.last < log.log_end_offset]
+            self.take_sequences(name)
 
     def roll(self) -> None:
         self.broker.logs[self.chance.choice(list(CONFIGS))].roll()
@@ -188,10 +219,14 @@ class CommitWorkload:
             target = batches[-self.chance.randrange(1, 3)].base
             self.live[name] = [b for b in batches if b.last < target]
             log.truncate_to(target)
-            known = {p[0]: p[2] + 1 for p in log.active_producers()}
-            self.sequences |= {(name, p): known.get(p, 0) for n, p in self.sequences if n == name}
+            self.take_sequences(name)
             self.broker.write_checkpoints()
             self.broker.commit()
+
+    def take_sequences(self, name: str) -> None:
+        """Goes on where the log's producers are."""
+        known = {p[0]: p[2] + 1 for p in self.broker.logs[name].active_producers()}
+        self.sequences |= {(name, p): known.get(p, 0) for n, p in self.sequences if n == name}
 
 
 class CommitCrashes(Crashes):

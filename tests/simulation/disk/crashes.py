@@ -44,6 +44,8 @@ def scratch() -> Iterator[Path]:
 class Crashes:
     """Checks images of a data directory; skips images that it has checked with the same promises."""
 
+    configs = CONFIGS
+
     def __init__(self, ever: dict[str, set[Batch]]) -> None:
         self.ever = ever
         self.looked = 0  # checked partitions
@@ -64,7 +66,7 @@ class Crashes:
             if isinstance(event, Note):
                 continue
             for outcome in outcomes if chance.random() < share else ():
-                image = medium.image(outcome, moment, event)
+                image = self.adapt(medium.image(outcome, moment, event), disk, medium.inodes(outcome, moment))
                 try:
                     self.look(image, facts, outcome)
                 except Exception as problem:
@@ -74,16 +76,21 @@ class Crashes:
             if event is not None:
                 medium.apply(event)
 
+    def adapt(self, image: Image, disk: Disk, inodes: dict[int, str]) -> Image:
+        """Returns what `look` takes for an image; `inodes` says which simulated inode its files had."""
+        return image
+
     def look(self, image: Image, facts: dict[str, Facts], outcome: Outcome) -> None:
         """Starts on an image, and checks every partition."""
         clean, points, starts = self.start_broker(image)
-        for name in CONFIGS:
+        for name in self.configs:
             fact = facts[name]
             owed = [
                 b
                 for b in fact.acked
                 if b.last >= fact.start and (outcome is KILLED or b.last < fact.durable_end)
             ]
+            may = self.ever[name] if fact.may is None or outcome is not KILLED else fact.may
             unordered = outcome.names == "any"
             files = {path: content for path, content in image.items() if path.split("/")[0] == name}
             key = (
@@ -94,6 +101,7 @@ class Crashes:
                 unordered,
                 fact.start,
                 *(b.base for b in owed),
+                hash(may) if isinstance(may, frozenset) else None,
             )
             digest = hashlib.blake2b(repr(key).encode())
             for path, content in sorted(files.items()):
@@ -107,9 +115,9 @@ class Crashes:
             self.looked += 1
             with scratch() as root:
                 put_tree(root, files)
-                log = open_partition(root, name, CONFIGS[name], points, starts, clean=clean)
-                check_log(log, self.ever[name], owed, fact.start, may_lack_front=unordered)
-                check_clean_restart(log, CONFIGS[name])
+                log = open_partition(root, name, self.configs[name], points, starts, clean=clean)
+                check_log(log, may, owed, fact.start, may_lack_front=unordered)
+                check_clean_restart(log, self.configs[name])
 
     def start_broker(self, image: Image) -> tuple[bool, dict[PartitionKey, int], dict[PartitionKey, int]]:
         """Returns (whether the stop was clean, recovery points, log starts) as a broker reads them."""

@@ -7,14 +7,16 @@ lie in a real directory, so that whoever works on them sees what a page cache wo
 import ctypes
 import errno
 import os
+import random
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from tests.simulation.disk.mapped_file import MappedFile
 from tests.simulation.disk.medium import (
     Event,
     Link,
@@ -99,9 +101,14 @@ class Disk:
         capacity: Most bytes of files and reservations together; beyond it operations fail with ENOSPC.
         is_off: The power has failed: every operation fails with EIO, and is not recorded.
         under_way: The write that the power failure interrupted, if any.
+        real_inodes: The file system's inodes of the files that were opened, and the simulated ones.
+
+    Args:
+        mapped: Files that the process maps, by their paths below `root`: what it stores there is in the trace,
+            before the next operation, the stores between two steps of a staged tail in any order.
     """
 
-    def __init__(self, root: Path, plan: Plan | None = None) -> None:
+    def __init__(self, root: Path, plan: Plan | None = None, *, mapped: Iterable[str] = ()) -> None:
         self.root = root
         self.base = tree_of(root)
         self.trace: list[Event] = []
@@ -121,9 +128,18 @@ class Disk:
         self._synced_writes: set[int] = set()  # descriptors opened with O_DSYNC or O_SYNC
         self._next_inode = len(self._paths) + 1
         self._lock = threading.RLock()
+        self._mapped = {path: MappedFile(root / path) for path in mapped}
+        self._chance = random.Random(1)
+        self.real_inodes = {(root / path).stat().st_ino: inode for path, inode in self._paths.items()}
+
+    @property
+    def mapped(self) -> tuple[str, ...]:
+        """The paths of the files that the process maps."""
+        return tuple(self._mapped)
 
     def note(self, kind: str, value: object = None) -> Note:
         """Adds a note between the operations."""
+        self.look_at_mapped()
         made = Note(kind, value)
         self.trace.append(made)
         return made
@@ -145,6 +161,7 @@ class Disk:
         with self._lock:
             if self.is_off:
                 return OFF
+            self.look_at_mapped()
             self.calls += 1
             fault = self.plan(self.calls, operation) or self.watcher(operation, path or "")
             if self.is_off:
@@ -154,6 +171,22 @@ class Disk:
             if fault is not None:
                 self.struck.append((self.calls, operation))
             return fault
+
+    def look_at_mapped(self) -> None:
+        """Adds what was stored in mapped files since the last time."""
+        for path, file in self._mapped.items():
+            inode = self._paths.get(path)
+            if self.is_off:
+                return
+            if inode is None:
+                file.gone()
+                continue
+            resized, stores = file.look()
+            if resized is not None:
+                self._taken[inode] = resized
+                self.trace.append(Truncate(inode, resized))
+            self._chance.shuffle(stores)
+            self.trace += [Write(inode, position, data) for position, data in stores]
 
     def path_of(self, fd: int) -> str:
         """Returns the current path of a descriptor; an empty string for files outside the root."""
@@ -207,6 +240,7 @@ class Disk:
                 self._taken[inode] = 0
                 self.trace.append(Truncate(inode, 0))
             self._files[fd] = inode
+            self.real_inodes[os.fstat(fd).st_ino] = inode
             if flags & (os.O_DSYNC | os.O_SYNC):
                 self._synced_writes.add(fd)
 
@@ -270,8 +304,18 @@ class Disk:
             "rmdir",
         ]
         wrapped = {name: getattr(self, f"_python_{name}")(getattr(os, name)) for name in names}
-        with faults.all_replaced(makers), mock.patch.multiple(os, **wrapped):
+        stores = {"name": self._looking, "publish": self._looking} if self._mapped else {}
+        with faults.all_replaced(makers), faults.stores_replaced(stores), mock.patch.multiple(os, **wrapped):
             yield
+
+    def _looking(self, original):
+        def call(*arguments):
+            with self._lock:
+                self.look_at_mapped()
+                original(*arguments)
+                self.look_at_mapped()
+
+        return call
 
     def _native_open(self, original):
         def call(path, flags):

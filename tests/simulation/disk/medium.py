@@ -347,27 +347,35 @@ class Medium:
             under_way: The operation that the crash interrupts; a write may be partly done.
         """
         chance = outcome.chance(moment)
-        directories = {inode: dict(names) for inode, names in self.directories.items()}
-        kept = outcome.names_kept(chance, self.names)
-        for there, change in zip(kept, self.names, strict=True):
-            if there:
-                _apply_name(directories, change)
+        names = self._names(outcome, chance)
         pieces = (
             outcome.sectors(chance, under_way)
             if isinstance(under_way, Write) and outcome.torn != "none"
             else []
         )
-        found: dict[str, bytes | None] = {}
+        return {
+            path: None if inode in self.directories else self._content(inode, outcome, chance, pieces)
+            for path, inode in names.items()
+        }
+
+    def inodes(self, outcome: Outcome, moment: int) -> dict[int, str]:
+        """inode -> path of the files in the image of that outcome."""
+        return {inode: path for path, inode in self._names(outcome, outcome.chance(moment)).items()}
+
+    def _names(self, outcome: Outcome, chance: random.Random) -> dict[str, int]:
+        directories = {inode: dict(names) for inode, names in self.directories.items()}
+        kept = outcome.names_kept(chance, self.names)
+        for there, change in zip(kept, self.names, strict=True):
+            if there:
+                _apply_name(directories, change)
+        found: dict[str, int] = {}
         unvisited = [("", self.ROOT)]
         while unvisited:
             above, directory = unvisited.pop()
             for name, inode in sorted(directories[directory].items()):
-                path = f"{above}{name}"
+                found[f"{above}{name}"] = inode
                 if inode in directories:
-                    found[path] = None
-                    unvisited.append((f"{path}/", inode))
-                else:
-                    found[path] = self._content(inode, outcome, chance, pieces)
+                    unvisited.append((f"{above}{name}/", inode))
         return found
 
     def _content(self, inode: int, outcome: Outcome, chance: random.Random, pieces: Iterable[Write]) -> bytes:

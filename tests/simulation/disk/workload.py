@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from bowstring._native.disk.log_dir import DirectoryHealth
 from bowstring._native.log.partition_log import LogError, PartitionLog
 from bowstring.engine.storage.checkpoints import (
     HIGH_WATERMARKS,
@@ -46,11 +47,16 @@ class Batch:
 
 @dataclass(frozen=True)
 class Facts:
-    """The promises of a partition at one moment."""
+    """The promises of a partition at one moment.
+
+    Attributes:
+        may: The batches that it may have when the process is killed; None: all that were ever appended.
+    """
 
     acked: tuple[Batch, ...] = ()
     durable_end: int = 0
     start: int = 0
+    may: frozenset[Batch] | None = None
 
     def both(self, other: "Facts") -> "Facts":
         """Returns the promises that hold both before and after a step."""
@@ -86,6 +92,8 @@ class Workload:
         failing: Operations may fail: after a step that ends with an error the next one runs.
     """
 
+    configs = CONFIGS
+
     def __init__(self, disk: Disk, seed: int, *, failing: bool = False) -> None:
         self.disk = disk
         self.chance = random.Random(seed)
@@ -93,7 +101,7 @@ class Workload:
         self.now_ms = NOW_MS
         self.partitions: dict[str, Partition] = {}
         self.ever: dict[str, set[Batch]] = {
-            name: set() for name in CONFIGS
+            name: set() for name in self.configs
         }  # all batches ever appended to a log
         self.count = 0
 
@@ -135,14 +143,19 @@ class Workload:
         try:
             points, starts = read_offsets(root / RECOVERY_POINTS), read_offsets(root / LOG_START_OFFSETS)
             for name, config in CONFIGS.items():
-                log = open_partition(root, name, config, points, starts, clean=directory.was_clean)
-                log.advance_high_watermark(log.log_end_offset)
-                old = self.partitions.get(name)
-                made = self.partitions[name] = Partition(name, log, ever=self.ever[name])
-                if old is not None:
-                    made.live, made.sequences, made.epoch = old.live, old.sequences, old.epoch
+                self.adopt(
+                    name, open_partition(root, name, config, points, starts, clean=directory.was_clean)
+                )
         finally:
             directory.close()
+
+    def adopt(self, name: str, log: PartitionLog) -> None:
+        """Goes on with the log of a partition that was opened anew."""
+        log.advance_high_watermark(log.log_end_offset)
+        old = self.partitions.get(name)
+        made = self.partitions[name] = Partition(name, log, ever=self.ever[name])
+        if old is not None:
+            made.live, made.sequences, made.epoch = old.live, old.sequences, old.epoch
 
     def restart(self) -> None:
         """Stops cleanly and starts again."""
@@ -273,19 +286,21 @@ def open_partition(
     starts: dict[tuple[str, int], int],
     *,
     clean: bool,
+    health: DirectoryHealth | None = None,
 ) -> PartitionLog:
     """Opens a partition like a start of the broker, or creates it."""
     path = root / name
     if not path.exists():
         path.mkdir()
         sync_directory(root)
-        return PartitionLog(str(path), config, recovery_point=0, clean_shutdown=True)
+        return PartitionLog(str(path), config, recovery_point=0, clean_shutdown=True, health=health)
     return PartitionLog(
         str(path),
         config,
         recovery_point=points.get(key_of(name), 0),
         clean_shutdown=clean,
         log_start_offset=starts.get(key_of(name), 0),
+        health=health,
     )
 
 
@@ -307,13 +322,13 @@ WEIGHTS = {
     "append": 12, "append_idempotent": 16, "append_transaction": 8, "new_epoch": 2, "roll": 3, "flush": 4,
     "flush_rolled": 3, "retain": 3, "delete_records": 2, "unlink": 2, "truncate": 2, "checkpoint": 3, "restart": 1,
 }  # fmt: skip
-OF_THE_BROKER = ("checkpoint", "restart")
+OF_THE_BROKER = ("checkpoint", "restart", "kill", "rest")
 
 
-def random_steps(seed: int, count: int) -> list[tuple[str, str]]:
+def random_steps(seed: int, count: int, weights: dict[str, int] = WEIGHTS) -> list[tuple[str, str]]:
     """Returns a workload of random steps."""
     chance = random.Random(seed)
-    steps = chance.choices(list(WEIGHTS), list(WEIGHTS.values()), k=count)
+    steps = chance.choices(list(weights), list(weights.values()), k=count)
     return [(step, "" if step in OF_THE_BROKER else chance.choice(list(CONFIGS))) for step in steps]
 
 

@@ -1,7 +1,8 @@
 """Successive lives of a broker on one disk: each ends with a stop, kill -9, or a power cut.
 
 The power goes at one operation: it and all that follow fail, as on a file system that was shut down. What the next
-life finds is any state of the disk that the trace of operations allows.
+life finds is any state of the disk that the trace of operations allows. A kill comes between two steps, or in the same
+way at an operation: then the next life finds what the page cache has, and what was stored in the mapped pools.
 """
 
 import errno
@@ -15,9 +16,11 @@ from bowstring._native.wal.write_ahead_log import WalError
 from bowstring.engine.metadata.store import log as metadata_log
 from bowstring.engine.storage.checkpoints import RECOVERY_POINTS
 from bowstring.engine.storage.directory_lock import DataDirectoryError
+from bowstring.engine.storage.staged_tails import TAILS_FILE
 from tests.simulation.disk.crashes import scratch
 from tests.simulation.disk.disk import READS, Disk, Fault, put_tree
-from tests.simulation.disk.medium import NOTHING, SYSTEMATIC, Outcome, random_outcome
+from tests.simulation.disk.medium import KILLED, NOTHING, SYSTEMATIC, Outcome, random_outcome
+from tests.simulation.disk.pool_images import placed, settle_staged
 from tests.simulation.storage.model import Acked
 from tests.simulation.storage.one_thread_broker import SETTINGS, Stalled, SteadyBroker
 from tests.simulation.storage.random_steps import FAILURES, Work
@@ -37,22 +40,30 @@ TROUBLE: Final = {
     "failed write": 1,
     "full": 3,
 }
+POOLS: Final = (f"a/{TAILS_FILE}", f"b/{TAILS_FILE}")
 POWER_OUTCOMES: Final = [each for each in SYSTEMATIC if each.name not in ("the process is killed",)]
 
 
 def after_power_loss(disk: Disk, outcome: Outcome) -> Disk:
-    """Returns the disk that the next start finds at the same path."""
+    """Returns the disk that the next start finds at the same path; KILLED: only the process has died."""
     medium = disk.medium()
     for event in disk.trace:
         medium.apply(event)
-    image = medium.image(outcome, len(disk.trace), disk.under_way)
+    moment = len(disk.trace)
+    image = medium.image(outcome, moment, disk.under_way)
+    inodes = medium.inodes(outcome, moment)
+    paths = {real: inodes[made] for real, made in disk.real_inodes.items() if made in inodes}
+    for pool in disk.mapped:
+        image = placed(image, paths, pool)
     for path in disk.root.iterdir():
         if path.is_dir():
             shutil.rmtree(path)
         else:
             path.unlink()
     put_tree(disk.root, image)
-    return Disk(disk.root)
+    for pool in disk.mapped:
+        settle_staged(disk.root, image, same_boot=outcome is KILLED, path=pool)
+    return Disk(disk.root, mapped=disk.mapped)
 
 
 class Lives:
@@ -90,7 +101,7 @@ class Lives:
             raise AssertionError(f"seed {self.seed}: {problem!r}\n{story}") from problem
 
     def _run(self, root: Path) -> None:
-        disk, survived, safe = Disk(root), Acked.KILL, Acked.POWER
+        disk, survived, safe = Disk(root, mapped=POOLS), Acked.KILL, Acked.POWER
         for life in range(LIVES):
             self.story.append(f"life {life}")
             last = life == LIVES - 1
@@ -100,6 +111,8 @@ class Lives:
                     end = "power"
                     self._begin(disk, end, "none", most=60)
                     self._start_and_lose_power(disk)
+                    if self._generator(life).random() < 0.4:
+                        end = "kill at start"
                 else:
                     self._begin(disk, "", "none")
                     broker = SteadyBroker(disk.root)
@@ -107,7 +120,11 @@ class Lives:
                     trouble = self.chance.choices(list(TROUBLE), list(TROUBLE.values()))[0]
                     self._begin(disk, end, trouble)
                     end = self._live(disk, broker, end)
-            disk, survived, safe = self._next(disk, end)
+            if end == "kill at start":
+                self.story.append("  killed at its start")
+                disk = after_power_loss(disk, KILLED)  # it had to survive what came before this start
+            else:
+                disk, survived, safe = self._next(disk, end)
 
     # ------------------------------------------------------------ a life
 
@@ -119,17 +136,24 @@ class Lives:
         )
         # The written data is then not on the medium yet.
         self._power_at_sync = self.chance.random() < 0.5
+        kills = self._generator(len(self.story))
+        if end == "kill" and kills.random() < 0.6:
+            self._power_at, self._power_at_sync = kills.randrange(1, kills.choice([30, 150, most])), False
         self._fault_at = self.chance.randrange(1, 400) if trouble not in ("none", "full") else -1
         self._trouble = trouble
         disk.capacity = None
         disk.watcher = lambda operation, path: self._watch(disk, operation, path)
+
+    def _generator(self, number: int) -> random.Random:
+        """Another generator: with the choices of kills in the first, the known seeds would not be what they were."""
+        return random.Random(f"{self.seed} {number}")
 
     def _watch(self, disk: Disk, operation: str, path: str) -> Fault | None:
         """Cuts power, makes operations fail, or interleaves an append."""
         self._operations += 1
         self._changes += operation not in READS
         if self._changes >= self._power_at > 0 and (operation == "sync" or not self._power_at_sync):
-            self.story.append(f"  power fails at {operation} of {path}")
+            self.story.append(f"  it ends at {operation} of {path}")
             disk.power_off()
             return None
         if operation == "rename" and path.endswith(f"{RECOVERY_POINTS}.tmp"):
@@ -223,6 +247,8 @@ class Lives:
 
     def _next(self, disk: Disk, end: str) -> tuple[Disk, Acked, Acked]:
         """Returns the next life's disk, what acknowledged batches had to survive, and what all of its data survives from then on."""
+        if end == "kill" and disk.is_off:
+            return after_power_loss(disk, KILLED), Acked.KILL, Acked.KILL
         if end != "power":
             return disk, Acked.KILL, Acked.POWER if end == "stop" else Acked.KILL
         outcome = self._outcome()

@@ -1,11 +1,13 @@
 """Opening a log again: after a clean shutdown, a crash, damage, and with files missing."""
 
+import os
 import random
 import shutil
 
 import pytest
 
 from bowstring._native.log.partition_log import LogError
+from tests.support.faults import replaced
 from tests.support.log_batches import (
     NOW_MS,
     batch,
@@ -273,3 +275,26 @@ def test_what_can_not_be_read_is_named(tmp_path):
     (tmp_path / segment_name(0, ".log")).mkdir()
     with pytest.raises(LogError, match=r"loading the segments failed in .*: Is a directory"):
         open_log(tmp_path, clean=False)
+
+
+def test_a_flush_after_an_unclean_stop_syncs_the_segment_that_ends_at_the_recovery_point(tmp_path):
+    """It was flushed while it was active, and rolled before the stop: its indexes were never synced."""
+    log = open_log(tmp_path)
+    fill(log, 5)
+    point = log.flush()
+    log.roll()
+    fill(log, 1)
+    crash(log)
+    log = open_log(tmp_path, clean=False, recovery_point=point)
+    synced = set()
+
+    def make(original):
+        def call(fd):
+            synced.add(os.path.basename(os.readlink(f"/proc/self/fd/{fd}")))
+            return original(fd)
+
+        return call
+
+    with replaced("sync", make):
+        assert log.flush() == point + 10
+    assert {segment_name(0, ".index"), segment_name(0, ".timeindex"), segment_name(point, ".log")} <= synced

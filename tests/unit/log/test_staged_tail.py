@@ -3,6 +3,7 @@
 import ctypes
 import errno
 import tempfile
+import threading
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from tests.support.faults import failing
 from tests.support.log_batches import CONFIG, NOW_MS, batch, everything, headers
 from tests.support.log_machine import CONFIG as SMALL
 from tests.support.log_machine import LogMachine
+from tests.support.waiting import HANG_S
 
 POOL_BYTES = 256 << 10
 # Also the first batch is staged, and one after a pause of the machine.
@@ -270,6 +272,33 @@ def test_a_pool_that_cannot_be_trusted_restores_nothing(home, damage):
     home.start()
     assert home.restored == 0
     assert home.size() == before
+
+
+def test_tails_are_written_out_beside_appends(home):
+    """The thread for rested tails takes locks in the other order: it must not wait for a tail with the pool's lock."""
+    logs = [home.open(f"t-{i}") for i in range(3)]
+    ended = threading.Event()
+
+    def append(log):
+        for i in range(3000):
+            log.append(batch([b"%d" % i * 40]), 0, NOW_MS)
+
+    def write_out():
+        while not ended.is_set():
+            assert write_rested(home.pool, 0) == (0, 0)
+
+    appending = [threading.Thread(target=append, args=(log,), daemon=True) for log in logs]
+    writing = threading.Thread(target=write_out, daemon=True)
+    for thread in (writing, *appending):
+        thread.start()
+    for thread in appending:
+        thread.join(HANG_S)
+        assert not thread.is_alive(), "an append hangs"
+    ended.set()
+    writing.join(HANG_S)
+    assert not writing.is_alive()
+    for log in logs:
+        assert [h.base_offset for h in headers(everything(log))] == list(range(3000))
 
 
 class StagedMachine(LogMachine):

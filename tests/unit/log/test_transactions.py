@@ -1,10 +1,13 @@
 """Transactions as the log sees them: last stable offset, markers, the .txnindex, and after a restart."""
 
+import errno
+import os
 import struct
 
 import pytest
 
 from bowstring._native.log.partition_log import LogError
+from tests.support.faults import replaced
 from tests.support.log_batches import (
     NOW_MS,
     TRANSACTIONAL,
@@ -153,6 +156,28 @@ def test_truncation_reopens_a_transaction(tmp_path):
     assert committed(log) == 0
     end(log, 1, abort=False)
     assert committed(log) == 2
+
+
+def test_a_process_that_ends_within_a_truncation_loses_no_aborted_transaction(tmp_path):
+    """Batches are cut before their entries: below the recovery point no start would find that entries are missing."""
+    log = open_log(tmp_path)
+    for sequence in range(3):
+        write(log, 1, sequence)
+        end(log, 1, abort=True)
+    point = log.flush()
+    path = os.path.realpath(tmp_path / segment_name(0, ".log"))
+
+    def make(original):
+        return lambda fd, size: (
+            -errno.EIO if os.readlink(f"/proc/self/fd/{fd}") == path else original(fd, size)
+        )
+
+    with replaced("truncate", make), pytest.raises(LogError):
+        log.truncate_to(2)
+    crash(log)
+    log = open_log(tmp_path, clean=False, recovery_point=point)
+    assert log.log_end_offset == point == 6
+    assert log.aborted_transactions(0, 6) == [(1, 0), (1, 2), (1, 4)]
 
 
 def test_log_start_above_an_open_transaction(tmp_path):
