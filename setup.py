@@ -7,7 +7,7 @@ Environment:
     BOWSTRING_ONLY      comma-separated modules of _native (`server.produce`) to build; "none": none.
     BOWSTRING_QUICK     "1" builds in half the time what runs at half the speed.
     BOWSTRING_COVERAGE  "1" builds for `make coverage`: modules note in build/lines which of their lines ran.
-    BOWSTRING_SANITIZE  "1" builds with AddressSanitizer and UndefinedBehaviorSanitizer.
+    BOWSTRING_SANITIZE  "1" builds with AddressSanitizer and UndefinedBehaviorSanitizer, "thread" with ThreadSanitizer.
     BOWSTRING_SPARK_JARS  the folder of Spark's jars to compile against, if not PySpark's or SPARK_HOME's.
 """
 
@@ -27,7 +27,7 @@ from setuptools.errors import ExecError
 
 PACKAGE = Path("python/bowstring/_native")
 COVERAGE = os.environ.get("BOWSTRING_COVERAGE") == "1"
-SANITIZE = os.environ.get("BOWSTRING_SANITIZE") == "1"
+SANITIZE = {"1": "address,undefined", "thread": "thread"}.get(os.environ.get("BOWSTRING_SANITIZE", ""))
 # Those that this process may use.
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 ONLY = set(filter(None, os.environ.get("BOWSTRING_ONLY", "").split(",")))
@@ -120,7 +120,7 @@ if COVERAGE:
     traced = ["-include", str(header), f'-DBOWSTRING_LINES="{folder}"']
     compile_args = ["-O1", "-g0", "-fno-strict-aliasing", "-Wno-unused-function", *traced]
 if SANITIZE:
-    flags = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-fno-omit-frame-pointer"]
+    flags = [f"-fsanitize={SANITIZE}", "-fno-sanitize-recover=undefined", "-fno-omit-frame-pointer"]
     # Lines are enough for what a sanitizer reports, and take a third less time than all of -g.
     compile_args = ["-O1", "-g1", "-fno-strict-aliasing", *flags]
     link_args = flags

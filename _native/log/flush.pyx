@@ -7,7 +7,7 @@ from libc.stdint cimport int32_t, int64_t
 from libc.stdio cimport snprintf
 from libc.stdlib cimport free, malloc
 from libc.string cimport strcmp
-from bowstring._native.base.atomics cimport load_i32
+from bowstring._native.base.atomics cimport load_i32, store_i64
 from bowstring._native.base.clock cimport monotonic_ns
 from bowstring._native.base.pthread cimport pthread_mutex_lock, pthread_mutex_unlock
 from bowstring._native.disk.file_ops cimport FILE_PATH_BYTES, PATH_BYTES, sync_path
@@ -152,7 +152,7 @@ cdef int flush_done(Log *log, const FlushGoal *goal, const char *directory, bint
         state.rescued = True
     else:
         if goal.end_offset > state.recovery_point and goal.truncations == log.truncations:
-            state.recovery_point = goal.end_offset
+            store_i64(&state.recovery_point, goal.end_offset)
         if goal.names and goal.newest_base > state.synced_segment:
             state.synced_segment = goal.newest_base
     pthread_mutex_unlock(&log.lock)
@@ -225,5 +225,5 @@ cdef bint log_flush_by_count(Log *log) noexcept nogil:
     if error != 0:
         log_fail(log, error, b"flushing the log")
         return False
-    state.recovery_point = log.log_end_offset
+    store_i64(&state.recovery_point, log.log_end_offset)
     return True

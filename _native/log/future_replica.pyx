@@ -208,7 +208,7 @@ cdef int future_take_over(Log *source, Log *target) noexcept nogil:
             epochs_truncate_start(&new.epochs, source.log_start_offset)
         store_i64(&target.high_watermark, source.high_watermark)
         # Makes readers' cursors into the source invalid in the target.
-        target.truncations = source.truncations + 1
+        store_i64(&target.truncations, source.truncations + 1)
         new.limit_offset = -1
         store_i64(&target.appended_batches, source.appended_batches)
         store_i64(&target.appended_records, source.appended_records)

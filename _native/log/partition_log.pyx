@@ -370,7 +370,7 @@ cdef class PartitionLog:
         with nogil:
             error = log_flush(self.log, include_active)
         check(self.log, error)
-        return state_of(self.log).recovery_point
+        return load_i64(&state_of(self.log).recovery_point)
 
     @property
     def recovery_point(self):

@@ -262,7 +262,7 @@ cdef dict stats_of(Log *log):
         "producers": state.producers.count,
         "ongoing_transactions": state.producers.ongoing.count,
         "recovery_point": state.recovery_point,
-        "truncations": log.truncations,
+        "truncations": load_i64(&log.truncations),
         "deleted_files": deleted_files,
         "recovered_segments": state.recovered_segments,
         "recovered_bytes": state.recovered_bytes,

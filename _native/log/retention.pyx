@@ -28,7 +28,7 @@ cdef void raise_start(Log *log, int64_t offset) noexcept nogil:
     if log.high_watermark < offset:
         store_i64(&log.high_watermark, offset)
     if state.recovery_point < offset:
-        state.recovery_point = offset
+        store_i64(&state.recovery_point, offset)
     epochs_truncate_start(&state.epochs, offset)
     producers_on_high_watermark(&state.producers, offset)
     if state.producers.end_offset < offset:

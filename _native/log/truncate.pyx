@@ -99,14 +99,14 @@ cdef void drop_snapshots_above(LogState *state, int64_t offset) noexcept nogil:
 cdef void set_end(Log *log, int64_t offset) noexcept nogil:
     """Lowers all offsets that must not be above the log end."""
     cdef LogState *state = state_of(log)
-    log.truncations += 1
+    store_i64(&log.truncations, log.truncations + 1)
     state.limit_offset = -1
     if log.log_start_offset > offset:
         store_i64(&log.log_start_offset, offset)
     if log.high_watermark > offset:
         store_i64(&log.high_watermark, offset)
     if state.recovery_point > offset:
-        state.recovery_point = offset
+        store_i64(&state.recovery_point, offset)
     store_i32(&log.leader_epoch, epochs_newest(&state.epochs))
     store_i64(&log.log_end_offset, offset)
     if active_segment(state).base_offset < state.synced_segment:

@@ -241,7 +241,7 @@ cdef struct LogState:
     int32_t roll_jitter_ms          # of the active segment
     int64_t reserved_bytes          # blocks of the active segment's .log are reserved up to this position; 0: none
     int8_t reserve_failed           # they are not: the disk is full, or its file system does not reserve
-    int64_t recovery_point          # offsets below it survive power loss
+    int64_t recovery_point          # offsets below it survive power loss; atomic
     int64_t synced_segment          # base offset of the newest segment whose name in the directory is synced
     int64_t quiet_since_offset      # log end at the last housekeeping; if unchanged, the log is quiet
     int64_t first_unstable_offset   # -1: none

@@ -4,6 +4,7 @@ Before a full heap grows, such timers are removed if they are more than half of 
 """
 from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport realloc
+from bowstring._native.base.atomics cimport store_i32
 from bowstring._native.server.id_table cimport id_find
 from bowstring._native.server.types cimport IdTable, Reactor, Timer, TimerHeap
 
@@ -19,7 +20,7 @@ cdef inline bint timer_add(TimerHeap *h, int64_t due_ms, int64_t id) noexcept no
         h.items = items
         h.capacity = capacity
     i = h.count
-    h.count += 1
+    store_i32(&h.count, i + 1)                           # counters() reads it without a lock
     while i > 0:
         parent = (i - 1) // 2
         if h.items[parent].due_ms <= due_ms:
@@ -36,7 +37,7 @@ cdef inline Timer timer_pop(TimerHeap *h) noexcept nogil:
     cdef Timer top = h.items[0]
     cdef Timer last
     cdef int32_t i = 0, child
-    h.count -= 1
+    store_i32(&h.count, h.count - 1)
     last = h.items[h.count]
     while True:
         child = 2 * i + 1
@@ -65,7 +66,7 @@ cdef inline void timers_sweep(Reactor *r) noexcept nogil:
     cdef Timer timer
     if n < h.capacity or 2 * (ids_in_use(&r.fetches) + ids_in_use(&r.produces)) > n:
         return
-    h.count = 0
+    store_i32(&h.count, 0)
     for i in range(n):                                   # timers move to or before their old position
         timer = h.items[i]
         if id_find(&r.fetches, timer.id) != NULL if timer.id > 0 else id_find(&r.produces, -timer.id) != NULL:

@@ -38,6 +38,9 @@ cdef int64_t wal_entry_max_bytes(const Wal *wal) noexcept nogil
 # commit, 0 when there is nothing to write now, or a negated errno. With `wait`, waits for a segment when none is free.
 cdef int commit_once(Wal *wal, bint wait) noexcept nogil
 cdef void *wal_run(void *argument) noexcept nogil        # the thread
+# Frees the full segments that a checkpoint covers, but for those with a frame on its way: it must not meet the next frame in
+# its place. Call it under the lock.
+cdef void free_covered(Wal *wal) noexcept nogil
 cdef void segment_push(WalSegment **head, WalSegment **tail, WalSegment *segment) noexcept nogil
 cdef Wal *wal_new(const char *directory, int64_t segment_bytes, int64_t staged_max_bytes) noexcept nogil
 cdef void wal_free(Wal *wal) noexcept nogil

@@ -94,6 +94,7 @@ cdef bint open_frame(Wal *wal, int64_t wanted) noexcept nogil:
         wal.last_frame += 1
         buffer.frame = wal.last_frame
         buffer.size_bytes = sizeof(WalFrameHeader)
+        buffer.payload_bytes = 0
         buffer.entries = 0
         wal.open = buffer
     return True
@@ -126,6 +127,7 @@ cdef int64_t stage(Wal *wal, const uint8_t *topic_id, int32_t partition, int32_t
         at += sizes[i]
     memset(at, 0, <size_t>(padded - size_bytes))
     wal.open.size_bytes += <int64_t>sizeof(WalEntryHeader) + padded
+    wal.open.payload_bytes += size_bytes
     wal.open.entries += 1
     frame = wal.open.frame
     store_i64(&wal.staged_frame, frame)
@@ -233,14 +235,22 @@ cdef int next_segment(Wal *wal, bint wait) noexcept nogil:
     """Continues in a free segment. If there is none, wakes the supply thread and waits. Call it under the lock, which it
     releases while it waits. Returns 0 or a negated errno; ESHUTDOWN: no segment, and `wait` is False."""
     cdef WalSegment *segment
+    cdef WalGroup *unfinished
     cdef int error = 0
     if wal.free == NULL:
         wal.waited_for_segment += 1
     while wal.free == NULL:
-        want_segment(wal)
+        if wal.full == NULL or wal.full.last_frame > wal.checkpoint_frame:
+            want_segment(wal)                            # else the group on its way there frees it when it ends
         if not wait or wal.stopping or wal.failed:
             return -ESHUTDOWN
-        pthread_cond_wait(&wal.work, &wal.lock)
+        unfinished = unfinished_group(wal)               # the only segment to be freed may wait for it
+        if unfinished == NULL:
+            pthread_cond_wait(&wal.work, &wal.lock)
+            continue
+        pthread_mutex_unlock(&wal.lock)
+        finish_group(wal, unfinished)
+        pthread_mutex_lock(&wal.lock)
     segment = wal.free
     wal.free = segment.next
     if wal.current != NULL:
@@ -259,6 +269,15 @@ cdef int next_segment(Wal *wal, bint wait) noexcept nogil:
     if wal.free == NULL:                                 # so that the next one is ready when this one is full
         want_segment(wal)
     return 0
+
+
+cdef void free_covered(Wal *wal) noexcept nogil:
+    cdef WalSegment *segment
+    cdef int64_t frame = min(wal.checkpoint_frame, wal.durable_frame)
+    while wal.full != NULL and wal.full.last_frame <= frame:
+        segment = wal.full
+        wal.full = segment.next
+        segment_push(&wal.free, &wal.free_tail, segment)
 
 
 cdef int32_t wal_spare(Wal *wal) noexcept nogil:
@@ -381,16 +400,14 @@ cdef void release_group(Wal *wal, const WalGroup *group) noexcept nogil:
     for i in range(group.count):
         buffer = group.frames[i]
         last = buffer.frame
-        staged += (buffer.size_bytes - <int64_t>sizeof(WalFrameHeader)
-                   - buffer.entries * <int64_t>sizeof(WalEntryHeader))
+        staged += buffer.payload_bytes
         bump_i64(&wal.written_bytes, group.sizes[i] if not wal.failed else 0)
         buffer_give_back(wal, buffer)
     if not wal.failed and group.count > 0:
         bump_i64(&wal.frames, group.count)
         bump_i64(&wal.payload_bytes, staged)
         store_i64(&wal.durable_frame, last)
-    staged = wal.staged_bytes - staged
-    store_i64(&wal.staged_bytes, staged if staged > 0 else 0)
+    store_i64(&wal.staged_bytes, wal.staged_bytes - staged)
 
 
 cdef void end_group(Wal *wal, WalGroup *group, int error) noexcept nogil:
@@ -404,9 +421,8 @@ cdef void end_group(Wal *wal, WalGroup *group, int error) noexcept nogil:
         release_group(wal, &wal.groups[wal.oldest_group])
         wal.oldest_group = (wal.oldest_group + 1) & (WAL_GROUPS - 1)
         store_i32(&wal.groups_under_way, wal.groups_under_way - 1)
-    if wal.groups_under_way == 0 and nothing_staged(wal):
-        store_i64(&wal.staged_bytes, 0)
-    if wal.stopping or wal.asked:
+    free_covered(wal)
+    if wal.stopping or wal.asked or wal.taking:
         pthread_cond_signal(&wal.work)
     pthread_mutex_unlock(&wal.lock)
     if error != 0:
@@ -451,6 +467,12 @@ cdef WalGroup *unfinished_group(Wal *wal) noexcept nogil:
     return NULL
 
 
+cdef bint finish_group(Wal *wal, WalGroup *group) noexcept nogil:
+    """On the thread. Returns whether it has woken a reactor that begins the next write."""
+    end_group(wal, group, device_finish(group))
+    return wake_waiting(wal)
+
+
 cdef void *wal_run(void *argument) noexcept nogil:
     """Writes what it is asked to. After a group it goes on with what was staged meanwhile, unless it has woken a reactor that
     does: those leave only large groups to it."""
@@ -473,8 +495,7 @@ cdef void *wal_run(void *argument) noexcept nogil:
         wal.idle = wal.asked = False
         pthread_mutex_unlock(&wal.lock)
         if unfinished != NULL:
-            end_group(wal, unfinished, device_finish(unfinished))
-            led = wake_waiting(wal)
+            led = finish_group(wal, unfinished)
         else:
             led = commit_once(wal, True) != 1
         goes_on = not led
@@ -515,18 +536,14 @@ cdef void wal_begin(Wal *wal, void *ring) noexcept nogil:
 cdef bint wal_ended(void *ring, int32_t reactor, bint wait) noexcept nogil:
     cdef WalGroup *group = device_reap(ring, wait)
     cdef Wal *wal
-    cdef bint sleeps
     if group == NULL:
         return False
     wal = group.wal
     if group.error == 0 and not device_complete(group):
         pthread_mutex_lock(&wal.lock)
         group.state = WAL_UNFINISHED
-        sleeps = wal.idle
-        wal.idle = False
         pthread_mutex_unlock(&wal.lock)
-        if sleeps:
-            pthread_cond_signal(&wal.work)
+        pthread_cond_signal(&wal.work)                   # it sleeps, waits for a segment, or looks before it sleeps
     else:
         end_group(wal, group, group.error)
         store_i32(&wal.waiting[reactor], 0)              # it is awake

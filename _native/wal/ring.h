@@ -115,17 +115,19 @@ static int ring_fill(Ring *r, int fd, uint8_t *data, int64_t size, int64_t posit
 static int ring_write(Ring *r, int n, const int *fds, uint8_t *const *data, const int64_t *sizes,
                       const int64_t *positions, int64_t *done) {
     struct io_uring_cqe *cqe;
-    int i, error = 0, result;
+    int i, error = 0, result, submitted = 0;
     for (i = 0; i < n; i++) {
         error = ring_fill(r, fds[i], data[i], sizes[i], positions[i], (uint64_t)i);
         if (error != 0)
             return error;
     }
-    do
+    while (submitted < n) {             /* the kernel may take some of them first */
         result = r->submit_and_wait(r->ring, (unsigned)n);
-    while (result == -EINTR);
-    if (result < 0)
-        return result;
+        if (result > 0)
+            submitted += result;
+        else if (result != -EINTR)
+            return result < 0 ? result : -EIO;
+    }
     for (i = 0; i < n; i++) {
         do
             result = r->wait_cqe(r->ring, &cqe);

@@ -60,6 +60,7 @@ cdef struct WalBuffer:
     WalBuffer *next
     uint8_t *data
     int64_t size_bytes              # header and entries so far
+    int64_t payload_bytes           # of the entries, without headers and padding
     int64_t frame
     int32_t entries
 

@@ -21,6 +21,8 @@ class WalStats(TypedDict):
     # how often a commit had to wait for a segment
     waited_for_segment: int
     checkpoint_frame: int
+    # writes that have not ended, or wait for an older one
+    groups_under_way: int
 
 class WriteAheadLog:
     io: str

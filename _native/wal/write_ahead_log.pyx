@@ -11,7 +11,8 @@ from bowstring._native.base.atomics cimport full_fence, load_i32, load_i64, stor
 from bowstring._native.base.pthread cimport (
     pthread_cond_broadcast, pthread_cond_signal, pthread_join, pthread_mutex_lock, pthread_mutex_unlock)
 from bowstring._native.base.threads cimport start_thread
-from bowstring._native.wal.group_commit cimport commit_once, segment_push, take_flag, wal_free, wal_new, wal_run
+from bowstring._native.wal.group_commit cimport (
+    commit_once, free_covered, segment_push, take_flag, wal_free, wal_new, wal_run)
 from bowstring._native.wal.segment_files cimport device_open_ring, segment_open, write_trailer
 from bowstring._native.wal.types cimport WAL_BLOCK, WAL_CONTROL, WAL_SUPPLY, WAL_WAKES, WalSegment
 
@@ -145,17 +146,12 @@ cdef class WriteAheadLog:
         pthread_mutex_unlock(&self.wal.lock)
 
     def released(self, int64_t frame):
-        """Records that synced partition files hold everything up to ``frame``, which frees older segments."""
-        cdef WalSegment *segment
+        """Records that synced partition files hold everything up to ``frame``, which frees older segments: at once, or when
+        their last frame is durable."""
         pthread_mutex_lock(&self.wal.lock)
         if frame > self.wal.checkpoint_frame:
             self.wal.checkpoint_frame = frame
-        # A frame that is still on its way must not meet the next frame in its place.
-        frame = min(frame, load_i64(&self.wal.durable_frame))
-        while self.wal.full != NULL and self.wal.full.last_frame <= frame:
-            segment = self.wal.full
-            self.wal.full = segment.next
-            segment_push(&self.wal.free, &self.wal.free_tail, segment)
+        free_covered(self.wal)
         pthread_cond_signal(&self.wal.work)
         pthread_mutex_unlock(&self.wal.lock)
 
@@ -205,6 +201,8 @@ cdef class WriteAheadLog:
     def stats(self):
         """Returns counters and sizes, see write_ahead_log.pyi."""
         cdef int free_segments_ = 0, full_segments = 0
+        cdef int32_t segments, groups
+        cdef int64_t waited, checkpoint
         cdef WalSegment *segment
         pthread_mutex_lock(&self.wal.lock)
         segment = self.wal.free
@@ -215,10 +213,12 @@ cdef class WriteAheadLog:
         while segment != NULL:
             full_segments += 1
             segment = segment.next
+        segments, groups = self.wal.segments, self.wal.groups_under_way
+        waited, checkpoint = self.wal.waited_for_segment, self.wal.checkpoint_frame
         pthread_mutex_unlock(&self.wal.lock)
         return {
-            "segments": self.wal.segments, "free_segments": free_segments_, "full_segments": full_segments,
+            "segments": segments, "free_segments": free_segments_, "full_segments": full_segments,
             "frames": load_i64(&self.wal.frames), "written_bytes": load_i64(&self.wal.written_bytes),
             "payload_bytes": load_i64(&self.wal.payload_bytes), "staged_bytes": load_i64(&self.wal.staged_bytes),
-            "waited_for_segment": self.wal.waited_for_segment, "checkpoint_frame": self.wal.checkpoint_frame,
+            "waited_for_segment": waited, "checkpoint_frame": checkpoint, "groups_under_way": groups,
         }

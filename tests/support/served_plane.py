@@ -15,15 +15,19 @@ LOG_CONFIG = CONFIG | {"segment_bytes": 1 << 20}
 
 
 class Served:
-    """A running plane with one topic of two partitions, and helpers for tests."""
+    """A running plane with one topic of two partitions, and helpers for tests.
 
-    def __init__(self, directory, reactors: int = 1, **settings):
+    `health` is of the log directory; `log_config` is for all its logs.
+    """
+
+    def __init__(self, directory, reactors: int = 1, health=None, log_config=None, **settings):
         keys = (0, 1, 3, 18)
         apis = {
             key: (API_VERSIONS[key].lowest, API_VERSIONS[key].highest, API_VERSIONS[key].flexible_from)
             for key in keys
         }
         self.directory = directory
+        self.health, self.log_config = health, LOG_CONFIG | (log_config or {})
         self.plane = DataPlane(apis=apis, reactors=reactors, **settings)
         self.port = self.plane.listen("127.0.0.1", 0)
         self.logs: dict[tuple[str, int], PartitionLog] = {}
@@ -31,11 +35,13 @@ class Served:
         self.add_topic(TOPIC, TOPIC_ID, 2)
         self.plane.start()
 
-    def add_topic(self, name, topic_id, partitions, serve=None, **config):
+    def add_topic(self, name, topic_id, partitions, serve=None, folder=None, **config):
         for index in range(partitions):
-            path = self.directory / f"{name}-{index}"
+            path = self.directory / f"{folder or name}-{index}"
             path.mkdir(exist_ok=True)
-            log = PartitionLog(str(path), LOG_CONFIG | config, recovery_point=0, clean_shutdown=True)
+            log = PartitionLog(
+                str(path), self.log_config | config, recovery_point=0, clean_shutdown=True, health=self.health
+            )
             self.logs[name, index] = log
             self.plane.add_partition(name, topic_id, index, log, **(serve or {}))
 

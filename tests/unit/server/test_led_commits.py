@@ -16,12 +16,13 @@ from tests.support.faults import replaced
 from tests.support.joined_wal import BLOCK, append, contents, wal_on
 from tests.support.joined_wal import TOPIC_ID as OWN_ID
 from tests.support.log_batches import open_log
-from tests.support.plane_requests import batch, only, produce
+from tests.support.plane_requests import batch, fetch, only, produce
+from tests.support.readable import readable
 from tests.support.served_plane import TOPIC, TOPIC_ID, Served
 from tests.support.waiting import HANG_S, wait_until
 
 KAFKA_STORAGE_ERROR = 56
-F_ADD_SEALS, F_SEAL_GROW = 1033, 4
+F_ADD_SEALS, F_SEAL_GROW, F_SETPIPE_SZ = 1033, 4, 1031
 
 
 @contextmanager
@@ -53,10 +54,115 @@ def files_of(directory):
     return found
 
 
-def replace_files(directory, other):
-    """Lets all writes to the write-ahead log go to another file."""
-    for fd in files_of(directory):
-        os.dup2(other, fd)
+class Files:
+    """Lets writes to the segments of a write-ahead log go elsewhere; what is on its way stays where it was going."""
+
+    def __init__(self, directory):
+        self.saved = {fd: os.dup(fd) for fd in files_of(directory)}
+
+    def replace(self, other):
+        for fd in self.saved:
+            os.dup2(other, fd)
+        os.close(other)
+
+    def put_back(self):
+        for fd, own in self.saved.items():
+            os.dup2(own, fd)
+
+    def close(self):
+        for own in self.saved.values():
+            os.close(own)
+
+
+class FullPipe:
+    """A write to it stays on its way until `drain`, which lets one block in at a time."""
+
+    def __init__(self):
+        self.reader, self.writer = os.pipe()
+        self.bytes = fcntl.fcntl(self.writer, F_SETPIPE_SZ, BLOCK)
+        assert os.write(self.writer, bytes(self.bytes)) == BLOCK
+
+    def copy(self):
+        return os.dup(self.writer)
+
+    def drain(self):
+        assert len(os.read(self.reader, BLOCK)) == BLOCK
+
+    def close(self):
+        for fd in (self.reader, self.writer):
+            if fd >= 0:
+                os.close(fd)
+        self.reader = self.writer = -1
+
+    def fail(self):
+        os.close(self.reader)
+        self.reader = -1
+
+
+def sealed(blocks):
+    """A memfd that takes the bytes up to this end only."""
+    short = os.memfd_create("short", os.MFD_ALLOW_SEALING)
+    os.truncate(short, blocks * BLOCK)
+    fcntl.fcntl(short, F_ADD_SEALS, F_SEAL_GROW)
+    return short
+
+
+class Groups:
+    """Begins groups by requests of one batch each, which clients of one reactor or of several send."""
+
+    def __init__(self, served, wal, directory, reactors=1):
+        self.served, self.wal, self.reactors = served, wal, reactors
+        self.clients = [served.client() for _ in range(2 * reactors)]  # connections go to reactors in turn
+        for client in self.clients:
+            assert only(client.call(produce(batch(b"first"), 9), 9)).error_code == 0
+        self.before = served.logs[TOPIC, 0].high_watermark
+        self.files = Files(directory)
+        self.begun = 0
+
+    def begin(self, to=None, size=500):
+        """Begins a group that is written to `to`, and returns its client; the write is on its way."""
+        if to is not None:
+            self.files.replace(to)
+        client = self.clients[self.begun % self.reactors]
+        probe = self.clients[self.begun % self.reactors + self.reactors]
+        client.send(produce(batch(bytes(size)), 9), 9)
+        self.begun += 1
+        wait_until(lambda: self.served.logs[TOPIC, 0].log_end_offset == self.before + self.begun)
+        probe.call(fetch(12), 12)  # the pass that has appended has ended
+        return client
+
+    def stop(self):
+        """Hangs where a group is left."""
+        self.served.plane.stop()
+        self.wal.stop()
+
+    def nothing_answered(self, *clients):
+        for probe in self.clients[self.reactors :]:  # each reactor has made a pass since
+            probe.call(fetch(12), 12)
+        for client in clients:
+            assert not readable(client.socket, 0)
+        assert self.served.logs[TOPIC, 0].high_watermark == self.before
+
+
+@contextmanager
+def two_groups(tmp_path, reactors=1, segments=4):
+    """Serves, and closes what the test has opened before it stops, so that a failure does not hang."""
+    with serving(tmp_path, reactors, segments) as (served, wal):
+        groups, pipes = Groups(served, wal, tmp_path, reactors), [FullPipe(), FullPipe()]
+        try:
+            yield groups, pipes
+        finally:
+            for pipe in pipes:
+                pipe.close()
+            groups.files.close()
+
+
+def plain_file(tmp_path):
+    return os.open(tmp_path / "other", os.O_RDWR | os.O_CREAT)
+
+
+def error_of(client):
+    return only(client.receive(0, 9)).error_code
 
 
 @pytest.mark.parametrize("reactors", [1, 3])
@@ -143,9 +249,8 @@ def test_a_write_that_fails_is_answered(tmp_path):
     with serving(tmp_path) as (served, wal):
         client = served.client()
         assert only(client.call(produce(batch(b"a"), 9), 9)).error_code == 0
-        null = os.open("/dev/null", os.O_RDONLY)
-        replace_files(tmp_path, null)
-        os.close(null)
+        with closing(Files(tmp_path)) as files:
+            files.replace(os.open("/dev/null", os.O_RDONLY))
         assert only(client.call(produce(batch(b"b"), 9), 9)).error_code == KAFKA_STORAGE_ERROR
         assert wal.failure is not None
         assert served.logs[TOPIC, 0].high_watermark == 1
@@ -153,15 +258,11 @@ def test_a_write_that_fails_is_answered(tmp_path):
 
 @pytest.mark.parametrize("goes_on", [True, False])
 def test_a_short_write_is_finished_by_the_thread(tmp_path, goes_on):
-    """A sealed memfd takes the bytes up to its end only."""
     with serving(tmp_path) as (served, _):
         client = served.client()
         assert only(client.call(produce(batch(b"a"), 9), 9)).error_code == 0
-        short = os.memfd_create("short", os.MFD_ALLOW_SEALING)
-        os.truncate(short, 2 * BLOCK)  # the first block is used
-        fcntl.fcntl(short, F_ADD_SEALS, F_SEAL_GROW)
-        replace_files(tmp_path, short)
-        os.close(short)
+        with closing(Files(tmp_path)) as files:
+            files.replace(sealed(2))  # the first block is used
         written = []
 
         def make(original):
@@ -191,3 +292,210 @@ def test_replay_puts_back_what_reactors_wrote(tmp_path):
     with closing(open_log(saved / f"{TOPIC}-0", clean=False)) as log:
         replay(saved, {(TOPIC_ID, 0): log})
         assert contents(log) == wanted
+
+
+# ---------------------------------------------------------------- two groups on their way
+
+
+@pytest.mark.parametrize("reactors", [1, 2])
+def test_the_younger_group_waits_for_the_older(tmp_path, reactors):
+    with two_groups(tmp_path, reactors) as (groups, (pipe, _)):
+        frame = groups.wal.durable_frame
+        first = groups.begin(pipe.copy())
+        second = groups.begin(plain_file(tmp_path))
+        wait_until(lambda: os.stat(tmp_path / "other").st_size > 0)
+        assert groups.wal.stats()["groups_under_way"] == 2
+        groups.nothing_answered(first, second)
+        assert groups.wal.durable_frame == frame
+        third = groups.begin()  # it gathers: two are on their way, though one has ended
+        assert groups.wal.stats()["groups_under_way"] == 2
+        pipe.drain()
+        assert error_of(first) == error_of(second) == error_of(third) == 0
+        assert groups.wal.durable_frame == frame + 3 == groups.wal.staged_frame
+
+
+@pytest.mark.parametrize("reactors", [1, 2])
+@pytest.mark.parametrize("failed", ["older", "younger"])
+def test_an_error_in_one_of_two_groups_answers_everything(tmp_path, failed, reactors):
+    """The other group is still on its way then."""
+    with two_groups(tmp_path, reactors) as (groups, pipes):
+        clients = [groups.begin(pipe.copy()) for pipe in pipes]
+        assert groups.wal.stats()["groups_under_way"] == 2
+        clients.append(groups.begin())  # gathers
+        other, one = pipes if failed == "younger" else reversed(pipes)
+        one.fail()
+        assert [error_of(client) for client in clients] == [KAFKA_STORAGE_ERROR] * 3
+        assert groups.wal.failure == os.strerror(errno.EPIPE)
+        other.drain()
+        last = produce(batch(b"late"), 9)
+        assert only(groups.clients[0].call(last, 9)).error_code == KAFKA_STORAGE_ERROR
+        groups.stop()
+        assert groups.served.logs[TOPIC, 0].high_watermark == groups.before
+        assert groups.wal.stats()["groups_under_way"] == 0
+
+
+def test_an_error_in_the_older_group_after_the_younger_ended(tmp_path):
+    with two_groups(tmp_path) as (groups, (pipe, _)):
+        clients = [groups.begin(pipe.copy()), groups.begin(plain_file(tmp_path))]
+        wait_until(lambda: os.stat(tmp_path / "other").st_size > 0)
+        groups.nothing_answered(*clients)
+        pipe.fail()
+        assert [error_of(client) for client in clients] == [KAFKA_STORAGE_ERROR] * 2
+        groups.stop()
+        assert groups.served.logs[TOPIC, 0].high_watermark == groups.before
+
+
+@pytest.mark.parametrize("goes_on", [True, False])
+@pytest.mark.parametrize("short", ["older", "younger"])
+def test_a_short_write_in_one_of_two_groups(tmp_path, short, goes_on):
+    """The thread finishes it. The younger group waits for that, and the older does not."""
+    with two_groups(tmp_path) as (groups, pipes):
+        finishing, finish = threading.Event(), threading.Event()
+
+        def make(original):
+            def write(fd, data, size, position):
+                finishing.set()
+                assert finish.wait(HANG_S)
+                return size if goes_on else -errno.EIO
+
+            return write
+
+        with replaced("write_durable", make):
+            clients = [
+                groups.begin(pipe.copy(), size=BLOCK if short == name else 500)
+                for name, pipe in zip(["older", "younger"], pipes, strict=True)
+            ]
+            older, younger = pipes
+            (older if short == "older" else younger).drain()  # lets in one block of two
+            assert finishing.wait(HANG_S)
+            groups.nothing_answered(*clients)
+            (younger if short == "older" else older).drain()
+            if short == "older":
+                groups.nothing_answered(*clients)
+            else:
+                assert error_of(clients[0]) == 0
+            finish.set()
+            expected = 0 if goes_on else KAFKA_STORAGE_ERROR
+            assert error_of(clients[1]) == expected
+            if short == "older":
+                assert error_of(clients[0]) == expected
+            groups.stop()
+        durable = 2 if goes_on else 0 if short == "older" else 1
+        assert groups.served.logs[TOPIC, 0].high_watermark == groups.before + durable
+
+
+@pytest.mark.parametrize("reactors", [1, 2])
+@pytest.mark.parametrize("first", ["older", "younger"])
+def test_a_stop_waits_for_both_groups(tmp_path, first, reactors):
+    with two_groups(tmp_path, reactors) as (groups, pipes):
+        for pipe in pipes:
+            groups.begin(pipe.copy())
+        groups.begin()  # gathers: the thread writes it at the end
+        groups.files.put_back()
+        stopping = threading.Thread(target=groups.stop, daemon=True)
+        stopping.start()
+        for pipe in pipes if first == "older" else reversed(pipes):
+            assert stopping.is_alive()
+            pipe.drain()
+        stopping.join(HANG_S)
+        assert not stopping.is_alive(), "the stop hangs"
+        assert groups.wal.failure is None
+        assert groups.wal.durable_frame == groups.wal.staged_frame
+        stats = groups.wal.stats()
+        assert (stats["groups_under_way"], stats["staged_bytes"]) == (0, 0)
+
+
+LARGE_BYTES = 900_000  # four of these, and no fifth, fit into a segment
+
+
+def test_a_segment_is_not_freed_while_its_last_frame_is_on_its_way(tmp_path):
+    with two_groups(tmp_path, segments=2) as (groups, (pipe, _)):
+        wal, large = groups.wal, produce(batch(bytes(LARGE_BYTES)), 9, partition=1)
+        for _ in range(4):
+            assert only(groups.clients[1].call(large, 9)).error_code == 0
+        client = groups.begin(pipe.copy())
+        groups.files.put_back()
+        for _ in range(3):
+            groups.clients[1].send(large, 9)  # on to the other segment
+        wait_until(lambda: wal.stats()["full_segments"] == 1)
+        for log in groups.served.logs.values():
+            log.flush()
+        wal.released(wal.closed_frame)
+        assert wal.stats()["checkpoint_frame"] > wal.durable_frame
+        assert (wal.stats()["full_segments"], wal.stats()["free_segments"]) == (1, 0)
+        pipe.drain()
+        assert error_of(client) == 0
+        wait_until(lambda: wal.stats()["free_segments"] == 1, "the checkpoint covers it since its frame is durable")
+        for _ in range(3):
+            assert error_of(groups.clients[1]) == 0
+
+
+def test_the_thread_finishes_a_short_write_while_it_waits_for_a_segment(tmp_path):
+    """The segment it waits for is freed by this write's end only."""
+    writing, go_on = threading.Event(), threading.Event()
+
+    def make(original):
+        def write(*arguments):
+            writing.set()
+            assert go_on.wait(HANG_S)
+            return original(*arguments)
+
+        return write
+
+    with two_groups(tmp_path, segments=2) as (groups, (pipe, _)):
+        wal, log = groups.wal, groups.served.logs[TOPIC, 1]
+        client, other = groups.clients
+        large = produce(batch(bytes(LARGE_BYTES)), 9, partition=1)
+        for _ in range(3):
+            assert only(other.call(large, 9)).error_code == 0
+        groups.begin(pipe.copy(), size=BLOCK)
+        groups.files.put_back()
+        with replaced("write_durable", make):
+            other.send(large, 9)
+            assert writing.wait(HANG_S)
+            for _ in range(5):  # they gather: four fill the other segment
+                other.send(large, 9)
+            wait_until(lambda: log.log_end_offset == 9)
+            go_on.set()
+            wait_until(lambda: wal.stats()["waited_for_segment"] > 0)
+        for each in groups.served.logs.values():
+            each.flush()
+        wal.released(wal.closed_frame)
+        pipe.drain()  # lets in one block of two
+        assert error_of(client) == 0
+        for _ in range(6):
+            assert error_of(other) == 0
+
+
+# ---------------------------------------------------------------- several logs
+
+
+def test_a_log_without_io_uring_beside_one_that_has_it(tmp_path):
+    """Its commits are the thread's; a reactor that has a ring for the other log must not promise to begin them."""
+    rounds = 200
+    with serving(tmp_path) as (served, _):
+        (tmp_path / "plain").mkdir()
+        plain = wal_on(tmp_path / "plain", io="pwrite")
+        served.plane.wake_by(plain)
+        plain.start()
+        served.plane.set_durability(TOPIC, 1, served.logs[TOPIC, 1], plain)
+        clients = [served.client() for _ in range(3)]
+
+        def send(client):
+            for i in range(rounds):
+                for partition in (0, 1):
+                    client.send(produce(batch(b"%d" % i * 50), 9, partition=partition), 9)
+                for _ in range(2):
+                    assert error_of(client) == 0
+
+        threads = [threading.Thread(target=send, args=(client,), daemon=True) for client in clients]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(HANG_S)
+            assert not thread.is_alive(), "somebody waits for ever"
+        assert plain.durable_frame == plain.staged_frame
+        assert [served.logs[TOPIC, index].high_watermark for index in range(2)] == [len(clients) * rounds] * 2
+        served.plane.stop()
+        plain.stop()
+        join(served.logs[TOPIC, 1], None, TOPIC_ID, 1)
