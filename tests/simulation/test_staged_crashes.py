@@ -58,6 +58,6 @@ def test_random_workloads(seed):
         with disk.watched():
             workload.run(random_steps(seed, 60, RANDOM))
         StagedCrashes(workload.ever).at_every_moment(disk, [KILLED], share=1.0 if every else 0.15)
-        outcomes = random.Random(seed).sample(SYSTEMATIC[1:], 2)
-        outcomes.append(random_outcome(seed, journal=True))
+        # Not any mix of pages and sizes: a page that a truncation zeroed, in a file that kept its size, is damage.
+        outcomes = random.Random(seed).sample(SYSTEMATIC[1:], 3)
         StagedCrashes(workload.ever).at_every_moment(disk, outcomes, share=1.0 if every else 0.05)

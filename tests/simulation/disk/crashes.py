@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from bowstring._native.log.partition_log import PartitionLog
 from bowstring.engine.storage.checkpoints import (
     LOG_START_OFFSETS,
     RECOVERY_POINTS,
@@ -80,6 +81,9 @@ class Crashes:
         """Returns what `look` takes for an image; `inodes` says which simulated inode its files had."""
         return image
 
+    def check_opened(self, log: PartitionLog, outcome: Outcome) -> None:
+        """Looks at a log that was just opened."""
+
     def look(self, image: Image, facts: dict[str, Facts], outcome: Outcome) -> None:
         """Starts on an image, and checks every partition."""
         clean, points, starts = self.start_broker(image)
@@ -116,6 +120,7 @@ class Crashes:
             with scratch() as root:
                 put_tree(root, files)
                 log = open_partition(root, name, self.configs[name], points, starts, clean=clean)
+                self.check_opened(log, outcome)
                 check_log(log, may, owed, fact.start, may_lack_front=unordered)
                 check_clean_restart(log, self.configs[name])
 

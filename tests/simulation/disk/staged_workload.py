@@ -166,6 +166,10 @@ class StagedCrashes(Crashes):
         paths = {real: inodes[made] for real, made in disk.real_inodes.items() if made in inodes}
         return placed(image, paths)
 
+    def check_opened(self, log: PartitionLog, outcome: Outcome) -> None:
+        """What is restored are whole batches: recovery has nothing to cut."""
+        assert outcome is not KILLED or log.stats()["truncated_bytes"] == 0
+
     def look(self, image: Image, facts: dict[str, Facts], outcome: Outcome) -> None:
         """Restores what was staged, and checks every partition."""
         with scratch() as root:

@@ -288,6 +288,8 @@ class Lives:
                 start=each.model.start,
                 recovery_point=self.chance.choice([0, each.flushed]),
             )
+            # What is restored are whole batches: recovery has nothing to cut.
+            assert each.log.stats()["truncated_bytes"] == 0
 
     def _check(self) -> None:
         for each in self.partitions.values():

@@ -16,7 +16,7 @@ from bowstring._native.disk.staged_tail import write_rested
 from bowstring._native.disk.tail_pool import TailMemory, restore
 from bowstring._native.log.checkpoint import flush_logs
 from bowstring._native.log.partition_log import LogError, PartitionLog
-from tests.support.faults import failing
+from tests.support.faults import failing, replaced
 from tests.support.log_batches import CONFIG, NOW_MS, batch, everything, headers
 from tests.support.log_machine import CONFIG as SMALL
 from tests.support.log_machine import LogMachine
@@ -275,13 +275,13 @@ def test_a_pool_that_cannot_be_trusted_restores_nothing(home, damage):
 
 
 def test_tails_are_written_out_beside_appends(home):
-    """The thread for rested tails takes locks in the other order: it must not wait for a tail with the pool's lock."""
+    """Whatever comes first, the file gets each batch once."""
     logs = [home.open(f"t-{i}") for i in range(3)]
     ended = threading.Event()
 
     def append(log):
         for i in range(3000):
-            log.append(batch([b"%d" % i * 40]), 0, NOW_MS)
+            log.append(batch([b"%d" % i + b"x" * 7000]), 0, NOW_MS)
 
     def write_out():
         while not ended.is_set():
@@ -299,6 +299,29 @@ def test_tails_are_written_out_beside_appends(home):
     assert not writing.is_alive()
     for log in logs:
         assert [h.base_offset for h in headers(everything(log))] == list(range(3000))
+
+
+def test_who_writes_out_rested_tails_does_not_wait_for_one_in_use(home):
+    """He has the pool's lock, which the append that writes its chunk to the file wants next."""
+    log = home.open()
+    staged(log)
+    waited = []
+
+    def make(original):
+        def call(*arguments):
+            writing = threading.Thread(target=write_rested, args=(home.pool, 0), daemon=True)
+            writing.start()
+            writing.join(HANG_S)
+            waited.append(writing.is_alive())
+            return original(*arguments)
+
+        return call
+
+    with replaced("pwritev", make):
+        log.append(batch([b"x" * 15_000]), 0, NOW_MS)
+        log.append(batch([b"x" * 15_000]), 0, NOW_MS)
+    assert waited and not any(waited)
+    assert len(headers(everything(log))) == 7
 
 
 class StagedMachine(LogMachine):
