@@ -17,7 +17,8 @@ from bowstring._native.record.encode import encode_batch
 
 RECORD_BYTES = 1024
 MIB = 1 << 20
-MANY_PARTITIONS = 10_000
+# Apache Kafka creates at most 10,000 records for a request: one for the topic, one for each partition.
+MANY_PARTITIONS = 9_999
 SYNC_EACH = {"flush.messages": "1"}
 
 
