@@ -233,7 +233,8 @@ class RaftCore:
         changed.
         """
         quorum = self.quorum
-        is_known = leader.leader_id != NO_LEADER
+        # A node that got a new disk may have led before with the old one. It does not know that epoch's leader then.
+        is_known = leader.leader_id not in (NO_LEADER, self.local.key.id)
         assert self._is_consistent(leader), f"{leader} contradicts {quorum.leader_and_epoch}"
         endpoints = leader.endpoints
         if is_known and not endpoints:
@@ -242,7 +243,7 @@ class RaftCore:
             if is_known and endpoints:
                 self.to_follower(leader.epoch, leader.leader_id, endpoints, now_ms)
             else:
-                self.to_unattached(leader.epoch, now_ms, leader.leader_id)
+                self.to_unattached(leader.epoch, now_ms, leader.leader_id if is_known else NO_LEADER)
             return True
         learns = not quorum.has_leader or len(endpoints) > len(quorum.state.leader_endpoints)
         if leader.epoch == quorum.epoch and is_known and endpoints and learns:
@@ -251,13 +252,11 @@ class RaftCore:
         return False
 
     def _is_consistent(self, leader: LeaderAndEpoch) -> bool:
-        """One epoch has one leader; and who leads knows it."""
+        """One epoch has one leader."""
         quorum = self.quorum
-        if leader.epoch < quorum.epoch or leader.leader_id == NO_LEADER:
+        if leader.epoch != quorum.epoch or NO_LEADER in (leader.leader_id, quorum.leader_id):
             return True
-        if leader.leader_id == self.local.key.id:
-            return leader.epoch == quorum.epoch and quorum.leader_id == leader.leader_id
-        return leader.epoch > quorum.epoch or quorum.leader_id in (NO_LEADER, leader.leader_id)
+        return leader.leader_id == quorum.leader_id
 
     # ------------------------------------------------------------ checks that several messages have
 
@@ -282,7 +281,7 @@ class RaftCore:
         otherwise whether the request is worth repeating at once.
         """
         if leader.epoch < self.quorum.epoch or error is Errors.UNKNOWN_LEADER_EPOCH:
-            return True
+            return False  # the other one is behind
         if leader.epoch > self.quorum.epoch or error in _STALE:
             return self.maybe_transition(leader, now_ms)
         if leader.leader_id not in (NO_LEADER, self.local.key.id) and not self.quorum.has_leader:

@@ -175,11 +175,15 @@ def append_fetched(core: RaftCore, records: bytes) -> bool:
     except CorruptBatch as error:
         core.note(f"the records of the leader are refused: {error}")
         return False
+    if not headers:
+        core.note("the records of the leader are refused: not one batch is whole")
+        return False
     wrong = _first_wrong(core, headers)
     if wrong is not None:
         core.note(f"the records of the leader are refused: {wrong}, after {core.end}")
         return False
-    core.append(records, headers)
+    # The last batch of an answer may be cut off by its limit.
+    core.append(records[: headers[-1].position + headers[-1].size_bytes], headers)
     if core.can_become_voter or core.quorum.is_voter:
         core.flush()
     return True

@@ -249,15 +249,18 @@ class LeaderState:
 
     def heard_from(self, key: ReplicaKey, now_ms: int) -> None:
         """Notes a Fetch or FetchSnapshot."""
-        if not self.is_voter(key):
-            return
-        self._fetched.add(key.id)
+        if self.is_voter(key):
+            self._fetched.add(key.id)
         majority = len(self._voters) // 2 + 1
         if self.is_voter(self.local.key):
             majority -= 1  # a leader that is being removed does not count itself
         if len(self._fetched) >= majority:
             self._fetched.clear()
             self._check_quorum_at_ms = now_ms + self._config.check_quorum_timeout_ms
+
+    def follow_alone(self, now_ms: int) -> None:
+        """Notes that the only voter follows itself; the next voter that is added has the whole time to fetch."""
+        self._check_quorum_at_ms = now_ms + self._config.check_quorum_timeout_ms
 
     def silent_voters(self, now_ms: int) -> list[ReplicaKey]:
         """Voters that have not fetched lately, and perhaps do not know this leader."""

@@ -2,12 +2,17 @@
 them).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from bowstring.engine.errors import Error, Errors
 from bowstring.engine.raft.keys import NO_LEADER, OffsetAndEpoch, ReplicaKey
 from bowstring.engine.raft.voters import Endpoints, VersionRange
+
+
+def _no_error() -> Error:
+    # A default that is no factory would be asked for its name in the class, which errors have elsewhere.
+    return Errors.NONE
 
 
 class LeaderAndEpoch(NamedTuple):
@@ -37,7 +42,7 @@ class VoteResponse:
     """Answers VoteRequest."""
 
     leader: LeaderAndEpoch
-    error: Error = Errors.NONE
+    error: Error = field(default_factory=_no_error)
     vote_granted: bool = False
 
 
@@ -55,7 +60,7 @@ class BeginQuorumEpochResponse:
     """Answers BeginQuorumEpochRequest."""
 
     leader: LeaderAndEpoch
-    error: Error = Errors.NONE
+    error: Error = field(default_factory=_no_error)
 
 
 @dataclass(slots=True)
@@ -72,7 +77,7 @@ class EndQuorumEpochResponse:
     """Answers EndQuorumEpochRequest."""
 
     leader: LeaderAndEpoch
-    error: Error = Errors.NONE
+    error: Error = field(default_factory=_no_error)
 
 
 @dataclass(slots=True)
@@ -97,7 +102,7 @@ class FetchResponse:
     """Answers FetchRequest: with records, the end that the follower truncates to, or a snapshot to fetch."""
 
     leader: LeaderAndEpoch
-    error: Error = Errors.NONE
+    error: Error = field(default_factory=_no_error)
     high_watermark: int = -1
     log_start_offset: int = -1
     diverging: OffsetAndEpoch | None = None
@@ -122,7 +127,7 @@ class FetchSnapshotResponse:
     """Answers FetchSnapshotRequest."""
 
     leader: LeaderAndEpoch
-    error: Error = Errors.NONE
+    error: Error = field(default_factory=_no_error)
     snapshot_id: OffsetAndEpoch | None = None
     size_bytes: int = 0
     position: int = 0
@@ -144,7 +149,7 @@ class AddVoterRequest:
 class AddVoterResponse:
     """Answers AddVoterRequest."""
 
-    error: Error = Errors.NONE
+    error: Error = field(default_factory=_no_error)
     message: str | None = None
 
 
@@ -160,7 +165,7 @@ class RemoveVoterRequest:
 class RemoveVoterResponse:
     """Answers RemoveVoterRequest."""
 
-    error: Error = Errors.NONE
+    error: Error = field(default_factory=_no_error)
     message: str | None = None
 
 
@@ -180,7 +185,7 @@ class UpdateVoterResponse:
     """Answers UpdateVoterRequest."""
 
     leader: LeaderAndEpoch
-    error: Error = Errors.NONE
+    error: Error = field(default_factory=_no_error)
 
 
 @dataclass(slots=True)
@@ -192,7 +197,7 @@ class ApiVersionsRequest:
 class ApiVersionsResponse:
     """Answers ApiVersionsRequest."""
 
-    error: Error = Errors.NONE
+    error: Error = field(default_factory=_no_error)
     versions: VersionRange | None = None
 
 
@@ -216,7 +221,7 @@ class DescribeQuorumResponse:
     """Answers DescribeQuorumRequest."""
 
     leader: LeaderAndEpoch
-    error: Error = Errors.NONE
+    error: Error = field(default_factory=_no_error)
     high_watermark: int = -1
     voters: tuple[ReplicaProgress, ...] = ()
     observers: tuple[ReplicaProgress, ...] = ()

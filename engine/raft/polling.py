@@ -18,6 +18,7 @@ def poll(core: RaftCore, now_ms: int) -> float:
         state = core.quorum.state
         due_ms = _POLL[type(state)](core, state, now_ms)
         if core.quorum.state is state:
+            assert due_ms > now_ms, f"{state} is not done at {now_ms}, and has nothing to do"
             return due_ms
 
 
@@ -25,6 +26,8 @@ def poll(core: RaftCore, now_ms: int) -> float:
 
 
 def _poll_leader(core: RaftCore, leader: LeaderState, now_ms: int) -> float:
+    if leader.is_only_voter:
+        leader.follow_alone(now_ms)
     is_due = leader.check_quorum_at_ms <= now_ms
     if is_due or leader.resign_requested or core.stop_at_ms is not None:
         core.to_resigned(now_ms)
@@ -62,25 +65,29 @@ def _poll_resigned(core: RaftCore, state: Resigned, now_ms: int) -> float:
     if core.stop_at_ms is not None:
         if core.stop_at_ms <= now_ms:
             state.unacknowledged.clear()  # they will notice
-        return min(_in_future(core.stop_at_ms, now_ms), core.requests.next_ready_at_ms())
+        return min(_in_future(core.stop_at_ms, now_ms), core.requests.next_ready_at_ms(now_ms))
     if state.election_deadline_ms <= now_ms:
         # The next epoch, because this one has a leader for all who have heard of it.
         core.to_unattached(state.epoch + 1, now_ms)
-    return min(state.election_deadline_ms, core.requests.next_ready_at_ms())
+    return min(state.election_deadline_ms, core.requests.next_ready_at_ms(now_ms))
 
 
 # ---------------------------------------------------------------- nominees
 
 
 def _poll_candidate(core: RaftCore, state: Candidate, now_ms: int) -> float:
-    if state.election_deadline_ms <= now_ms and core.stop_at_ms is None:
+    if core.stop_at_ms is not None:
+        return NEVER
+    if state.election_deadline_ms <= now_ms:
         elections.become_prospective(core, now_ms)
         return now_ms
     return _send_votes(core, state, now_ms)
 
 
 def _poll_prospective(core: RaftCore, state: Prospective, now_ms: int) -> float:
-    if state.election_deadline_ms <= now_ms and core.stop_at_ms is None:
+    if core.stop_at_ms is not None:
+        return NEVER
+    if state.election_deadline_ms <= now_ms:
         elections.give_up(core, now_ms)
         return now_ms
     return _send_votes(core, state, now_ms)
@@ -91,7 +98,7 @@ def _send_votes(core: RaftCore, state: Candidate | Prospective, now_ms: int) -> 
         return state.election_deadline_ms
     for key in state.votes.unrecorded:
         _send_to_voter(core, key, elections.vote_request, now_ms)
-    return min(state.election_deadline_ms, core.requests.next_ready_at_ms())
+    return min(state.election_deadline_ms, core.requests.next_ready_at_ms(now_ms))
 
 
 def _send_to_voter(
@@ -197,14 +204,14 @@ def _fetch(core: RaftCore, state: Follower, now_ms: int) -> float:
             request = snapshot_fetching.fetch_snapshot_request(core, snapshot)
         if not _send_to_leader(core, state, request, now_ms):
             return _fetch_from_any(core, now_ms)
-    return core.requests.next_ready_at_ms()
+    return core.requests.next_ready_at_ms(now_ms)
 
 
 def _fetch_from_any(core: RaftCore, now_ms: int) -> float:
     node = core.requests.ready_bootstrap_server(now_ms)
     if node is not None:
         core.send(node, fetching.fetch_request(core), now_ms)
-    return core.requests.next_ready_at_ms()
+    return core.requests.next_ready_at_ms(now_ms)
 
 
 _POLL: dict[type, Callable[[RaftCore, Any, int], float]] = {

@@ -36,11 +36,6 @@ class RequestManager:
         del self._connections[id]
         return True
 
-    def ready_at_ms(self, id: int) -> float:
-        """When the request's time or the pause ends; NEVER when the node is ready."""
-        connection = self._connections.get(id)
-        return NEVER if connection is None else connection.ready_at_ms
-
     def has_timed_out(self, id: int, now_ms: int) -> bool:
         """Whether a request has had no answer in time."""
         connection = self._connections.get(id)
@@ -67,9 +62,10 @@ class RequestManager:
         ready = [node for node in self._bootstrap if self.is_ready(node.id, now_ms)]
         return ready[self._random(len(ready))] if ready else None
 
-    def next_ready_at_ms(self) -> float:
-        """When the next request's time or pause ends."""
-        return min((each.ready_at_ms for each in self._connections.values()), default=NEVER)
+    def next_ready_at_ms(self, now_ms: int) -> float:
+        """When the next request's time or pause ends. What has ended already is nobody's concern."""
+        coming = (each.ready_at_ms for each in self._connections.values() if each.ready_at_ms > now_ms)
+        return min(coming, default=NEVER)
 
     def sent(self, id: int, now_ms: int) -> int:
         """Notes a request; returns its correlation id."""
