@@ -131,10 +131,11 @@ class PreVoteDisturbsNobody(Invariant):
             if followed is state and is_fresh and not self.world.slow_syncs:
                 self.fail(f"{node.key} hears from its leader and votes against it: {request}")
 
-    def heard(self, node, asked, response):
+    def heard(self, node, asked, response, before):
         state = node.replica.state
-        if isinstance(response, FetchResponse) and not response.error and isinstance(state, Follower):
-            if response.leader.epoch == state.epoch:
+        if isinstance(response, FetchResponse) and state is before[0] and isinstance(state, Follower):
+            # An answer that came too late, or that was refused, does not move the deadline.
+            if state.fetch_deadline_ms > before[1]:
                 self.loyal[node.id] = (state, self.world.now)
         if isinstance(response, VoteResponse) and response.vote_granted:
             self.granted.setdefault((node.id, response.leader.epoch), set()).add(asked)

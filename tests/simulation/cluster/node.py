@@ -87,7 +87,7 @@ class SimulatedNode:
         self.timer_at = None
         self.applied, self.digest = 0, EMPTY
         self.promised = []
-        configured, bootstrap = self.world.facts_for(self)
+        configured, bootstrap = self.bootstrap = self.world.facts_for(self)
         self.replica = RaftReplica(
             self.voter,
             self.disk,
@@ -144,8 +144,10 @@ class SimulatedNode:
     def handle_response(self, life, asked, correlation_id, response):
         if self.life == life and self.is_up:
             self.world.say(self, f"gets from {asked}", response)
-            self.world.heard(self, asked, response)
-            self.carry_out(self.replica.receive_response(asked, correlation_id, response, self.now_ms()))
+            before = (self.replica.state, getattr(self.replica.state, "fetch_deadline_ms", 0))
+            out = self.replica.receive_response(asked, correlation_id, response, self.now_ms())
+            self.world.heard(self, asked, response, before)
+            self.carry_out(out)
 
     def later(self, call, args):
         """Handles an event now, or when the pause is over."""

@@ -156,9 +156,9 @@ class World:
         for call in self.handled_calls:
             call(node, request, before)
 
-    def heard(self, node, asked, response):
+    def heard(self, node, asked, response, before):
         for call in self.heard_calls:
-            call(node, asked, response)
+            call(node, asked, response, before)
 
     def appended(self, node, batch):
         for call in self.appended_calls:
@@ -334,6 +334,8 @@ class World:
         self.network.cut.clear()
         for node in self.nodes:
             node.paused_until = 0.0
+            if node.is_up and node.bootstrap != self.facts_for(node):
+                node.crash((0, 1, 1))  # others have moved since; its settings are mended
             if not node.is_up:
                 if node.disk.damaged and self.plan.dynamic:
                     node.replace_disk()
@@ -379,6 +381,12 @@ class World:
                 and voter.endpoints == self.nodes[voter.key.id].voter.endpoints
             ]
             if len(there) <= len(voters) // 2 and voters.is_voter(node.key):
+                return False
+            # As in Kafka, who has an uncommitted record that removes it does not stand, and its log may be longer
+            # than those of the others, who then do not get its vote.
+            if not voters.is_voter(node.key) and any(
+                self._voters_of(each).is_voter(node.key) for each in self.nodes
+            ):
                 return False
         return True
 
