@@ -25,6 +25,7 @@ from bowstring.engine.raft.messages import (
 )
 from bowstring.engine.raft.quorum_state import QuorumState
 from bowstring.engine.raft.request_manager import RequestManager
+from bowstring.engine.raft.states import Follower
 from bowstring.engine.raft.voters import Endpoints, Node, Voter, VoterSet, node_at
 
 _STALE: Final = (Errors.FENCED_LEADER_EPOCH, Errors.NOT_LEADER_OR_FOLLOWER)
@@ -233,7 +234,8 @@ class RaftCore:
         changed.
         """
         quorum = self.quorum
-        # A node that got a new disk may have led before with the old one. It does not know that epoch's leader then.
+        # A node that got a new disk may have led before with the old one. It does not know that epoch's
+        # leader then.
         is_known = leader.leader_id not in (NO_LEADER, self.local.key.id)
         assert self._is_consistent(leader), f"{leader} contradicts {quorum.leader_and_epoch}"
         endpoints = leader.endpoints
@@ -250,6 +252,17 @@ class RaftCore:
             self.to_follower(leader.epoch, leader.leader_id, endpoints, now_ms)
             return True
         return False
+
+    def learn_endpoints(self, leader: LeaderAndEpoch) -> None:
+        """Takes over where the leader says itself that it listens.
+
+        Others may have told an old place: that of the latest voters, before the leader moved.
+        """
+        state = self.quorum.state
+        if isinstance(state, Follower) and (leader.leader_id, leader.epoch) == (state.leader_id, state.epoch):
+            said = {each.name for each in leader.endpoints}
+            kept = tuple(each for each in state.leader_endpoints if each.name not in said)
+            state.leader_endpoints = leader.endpoints + kept
 
     def _is_consistent(self, leader: LeaderAndEpoch) -> bool:
         """One epoch has one leader."""

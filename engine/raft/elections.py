@@ -152,6 +152,7 @@ def handle_begin_quorum_epoch_request(
     error = _announcement_error(core, request.leader)
     if not error:
         core.maybe_transition(request.leader, now_ms)
+        core.learn_endpoints(request.leader)
         if request.voter is not None and not core.local.key.is_meant_by(request.voter):
             error = Errors.INVALID_VOTER_KEY
     core.respond(token, BeginQuorumEpochResponse(core.quorum.leader_and_epoch, error))

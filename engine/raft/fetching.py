@@ -143,6 +143,7 @@ def handle_fetch_response(core: RaftCore, source: int, response: FetchResponse, 
     state = core.quorum.state
     if not isinstance(state, Follower):
         return True
+    core.learn_endpoints(response.leader)
     if response.diverging is not None:
         core.truncate_to(truncation_offset(core.log, response.diverging))
     elif response.snapshot_id is not None:

@@ -168,7 +168,7 @@ class RaftReplica:
 
     def receive_request(self, token: object, request: Request, now_ms: int) -> list[Effect]:
         """Handles a request of another node, or of a tool."""
-        _REQUESTS[type(request)](self._core, token, request, now_ms)
+        REQUESTS[type(request)](self._core, token, request, now_ms)
         return self._done(now_ms)
 
     def receive_response(
@@ -177,7 +177,7 @@ class RaftReplica:
         """Handles the answer to a `Send`; `source` is the id of its destination."""
         core = self._core
         if core.requests.is_expected(source, correlation_id):
-            success = _RESPONSES[type(response)](core, source, response, now_ms)
+            success = RESPONSES[type(response)](core, source, response, now_ms)
             core.requests.answered(source, correlation_id, success=success, now_ms=now_ms)
         return self._done(now_ms)
 
@@ -246,7 +246,7 @@ def _handle_error(core: RaftCore, source: int, response: ErrorResponse, now_ms: 
     return False
 
 
-_REQUESTS: Final[dict[type, Callable[[RaftCore, object, Any, int], None]]] = {
+REQUESTS: Final[dict[type, Callable[[RaftCore, object, Any, int], None]]] = {
     VoteRequest: elections.handle_vote_request,
     BeginQuorumEpochRequest: elections.handle_begin_quorum_epoch_request,
     EndQuorumEpochRequest: elections.handle_end_quorum_epoch_request,
@@ -258,7 +258,7 @@ _REQUESTS: Final[dict[type, Callable[[RaftCore, object, Any, int], None]]] = {
     ApiVersionsRequest: _answer_api_versions,
     DescribeQuorumRequest: describe.handle_describe_quorum_request,
 }
-_RESPONSES: Final[dict[type, Callable[[RaftCore, int, Any, int], bool]]] = {
+RESPONSES: Final[dict[type, Callable[[RaftCore, int, Any, int], bool]]] = {
     VoteResponse: elections.handle_vote_response,
     BeginQuorumEpochResponse: elections.handle_begin_quorum_epoch_response,
     EndQuorumEpochResponse: elections.handle_end_quorum_epoch_response,

@@ -118,7 +118,9 @@ class Disk:
         at = 0
         for header in batch_headers(data):
             end = at + header.size_bytes
-            batch = Batch(header.base_offset, header.last_offset + 1, header.leader_epoch, bytes(data[at:end]))
+            batch = Batch(
+                header.base_offset, header.last_offset + 1, header.leader_epoch, bytes(data[at:end])
+            )
             self.write(("append", batch))
             self.on_append(batch)
             at = end

@@ -12,7 +12,7 @@ from bowstring.engine.raft.messages import (
     VoteRequest,
     VoteResponse,
 )
-from bowstring.engine.raft.states import Candidate, Follower
+from bowstring.engine.raft.states import NEVER, Candidate, Follower
 
 
 class Violation(AssertionError):
@@ -105,6 +105,9 @@ class PreVoteBindsNobody(Invariant):
     def handled(self, node, request, before):
         if isinstance(request, VoteRequest) and request.pre_vote and request.epoch <= before.epoch:
             state = node.replica.state
+            deadline = getattr(before, "election_deadline_ms", getattr(before, "fetch_deadline_ms", NEVER))
+            if deadline <= node.now_ms():
+                return  # what it did may be for that
             is_same = (state.epoch, state.voted) == (before.epoch, before.voted)
             stood = isinstance(state, Candidate) and not isinstance(before, Candidate)
             if not is_same and not stood:
@@ -133,10 +136,10 @@ class PreVoteDisturbsNobody(Invariant):
 
     def heard(self, node, asked, response, before):
         state = node.replica.state
-        if isinstance(response, FetchResponse) and state is before[0] and isinstance(state, Follower):
-            # An answer that came too late, or that was refused, does not move the deadline.
-            if state.fetch_deadline_ms > before[1]:
-                self.loyal[node.id] = (state, self.world.now)
+        follows = isinstance(response, FetchResponse) and isinstance(state, Follower) and state is before[0]
+        # An answer that came too late, or that was refused, does not move the deadline.
+        if follows and state.fetch_deadline_ms > before[1]:
+            self.loyal[node.id] = (state, self.world.now)
         if isinstance(response, VoteResponse) and response.vote_granted:
             self.granted.setdefault((node.id, response.leader.epoch), set()).add(asked)
 
@@ -147,7 +150,9 @@ class PreVoteDisturbsNobody(Invariant):
             granted = {id for id in self.granted.get((node.id, state.epoch - 1), ()) if voters.get(id)}
             restarted = before is None or before[1] != node.life
             if len(granted | {node.id}) <= len(voters) // 2 and not restarted:
-                self.fail(f"{node.key} begins epoch {state.epoch} with the pre-votes of {granted} of {voters}")
+                self.fail(
+                    f"{node.key} begins epoch {state.epoch} with the pre-votes of {granted} of {voters}"
+                )
         if before is None or before[0] is not state:
             self.last[node.id] = (state, node.life)
 
@@ -262,7 +267,9 @@ class HighWatermarkOfALaterLeaderIsHigher(Invariant):
                 self.highest[state.epoch] = state.high_watermark
                 before = max((high for epoch, high in self.highest.items() if epoch < state.epoch), default=0)
                 if known < 0 and state.high_watermark < before:
-                    self.fail(f"epoch {state.epoch} begins with {state.high_watermark}, but {before} was told")
+                    self.fail(
+                        f"epoch {state.epoch} begins with {state.high_watermark}, but {before} was told"
+                    )
 
 
 class HighWatermarkNeverGoesBack(Invariant):
@@ -377,20 +384,23 @@ class LeaderHearsAMajority(Invariant):
 
     def handled(self, node, request, before):
         if isinstance(request, FetchRequest) and isinstance(before, LeaderState):
-            self.fetched.setdefault((node.id, node.life, before.epoch), {})[request.replica.id] = self.world.now
+            self.fetched.setdefault((node.id, node.life, before.epoch), {})[request.replica.id] = (
+                self.world.now
+            )
 
     def check(self, node):
         state = node.replica.state
         if not isinstance(state, LeaderState):
             return
         where, now = (node.id, node.life, state.epoch), self.world.now
-        began = self.since.setdefault(where, now)
+        # A voter that was just added has as long as the others had.
+        began = self.since.setdefault((*where, node.replica.voters_offset), now)
         voters = [id for id in node.replica.voters.ids if id != node.id]
         needed = (len(voters) + 1) // 2 + (1 if len(voters) == len(node.replica.voters) else 0)
         needed = min(needed, len(voters))
         if needed == 0:
             return
-        limit = 4 * node.config.check_quorum_timeout_ms
+        limit = 1.5 * node.config.check_quorum_timeout_ms
         if now - began < limit or node.paused_until > now - limit:
             return
         times = sorted((self.fetched.get(where, {}).get(id, began) for id in voters), reverse=True)

@@ -33,9 +33,13 @@ class Network:
 
     def version(self, cls, source, destination):
         if cls is vote.VoteRequest:
-            return min(self.world.plan.vote_versions[source % 8], self.world.plan.vote_versions[destination % 8])
+            return min(
+                self.world.plan.vote_versions[source % 8], self.world.plan.vote_versions[destination % 8]
+            )
         if cls is fetch.FetchRequest:
-            return min(self.world.plan.fetch_versions[source % 8], self.world.plan.fetch_versions[destination % 8])
+            return min(
+                self.world.plan.fetch_versions[source % 8], self.world.plan.fetch_versions[destination % 8]
+            )
         return _VERSIONS[cls.__name__]
 
     def request(self, source, life, effect):
@@ -88,7 +92,7 @@ class Network:
 
     def respond(self, token, response):
         """Sends an answer back."""
-        source, life, asked, correlation_id, cls, version, id = token
+        source, _, _, _, cls, version, id = token
         body = wire.response_body(cls, response, version, LISTENER)
         if isinstance(body, fetch.FetchResponse) and not self.calm:
             self.maybe_flip(body)
@@ -97,12 +101,12 @@ class Network:
 
     def maybe_flip(self, body: Message):
         """Damages records on their way; what is around them is checked by nobody, as with TCP alone."""
-        if body.responses and body.responses[0].partitions[0].records:
-            if self.random.random() < self.world.plan.flip:
-                records = bytearray(body.responses[0].partitions[0].records)
-                at = self.random.randrange(len(records) * 8)
-                records[at // 8] ^= 1 << at % 8
-                body.responses[0].partitions[0].records = bytes(records)
+        partition = body.responses[0].partitions[0] if body.responses else None
+        if partition is not None and partition.records and self.random.random() < self.world.plan.flip:
+            records = bytearray(partition.records)
+            at = self.random.randrange(len(records) * 8)
+            records[at // 8] ^= 1 << at % 8
+            partition.records = bytes(records)
 
     def arrive_back(self, id, token, data):
         source, life, asked, correlation_id, cls, version, _ = token

@@ -1,6 +1,7 @@
 """A node: the shell that the core needs, on a simulated disk, network and clock; and a state machine."""
 
 from random import Random
+from typing import ClassVar
 
 from bowstring._native.record.decode import decode_batches
 from bowstring.engine.errors import KafkaError
@@ -36,6 +37,7 @@ class SimulatedNode:
         self.replica: RaftReplica | None = None
         self.config = QuorumConfig(
             append_linger_ms=world.plan.linger_ms,
+            retry_backoff_ms=world.plan.retry_ms,
             fetch_max_bytes=world.plan.fetch_max_bytes,
             fetch_snapshot_max_bytes=world.plan.snapshot_max_bytes,
             auto_join=world.plan.auto_join,
@@ -258,7 +260,7 @@ class SimulatedNode:
         self.apply_to(effect.offset)
         self.world.committed(self, effect.offset)
         while self.promised and self.promised[0][0] < effect.offset:
-            offset, epoch, value = self.promised.pop(0)
+            offset, _, value = self.promised.pop(0)
             self.world.acknowledged(self, offset, value)
 
     def leader_changed(self, effect):
@@ -270,7 +272,7 @@ class SimulatedNode:
     def note(self, effect):
         self.world.say(self, "notes", effect.text)
 
-    EFFECTS = {
+    EFFECTS: ClassVar = {
         effects.PersistElection: persist,
         effects.FlushLog: flush,
         effects.InstallSnapshot: install,

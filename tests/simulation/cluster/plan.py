@@ -40,6 +40,7 @@ class Plan:
     sync_ms: tuple[int, int]
     drift: float
     linger_ms: int
+    retry_ms: int
     fetch_max_bytes: int
     snapshot_max_bytes: int
     # highest version of Vote by node; 1 has no pre-vote
@@ -89,6 +90,7 @@ def draw(seed, **forced):
         sync_ms=random.choice([(0, 1), (1, 5), (1, 30), (5, 300)]),
         drift=random.choice([0.0, 0.02, 0.1]),
         linger_ms=random.choice([0, 5, 25]),
+        retry_ms=random.choice([20, 100, 200]),
         fetch_max_bytes=random.choice([100, 500, 1 << 20]),
         snapshot_max_bytes=random.choice([50, 100, 1 << 20]),
         vote_versions=tuple(2 if random.random() < 0.85 else 1 for _ in range(8))

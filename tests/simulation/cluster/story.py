@@ -9,7 +9,14 @@ from bowstring.engine.raft.messages import LeaderAndEpoch
 from bowstring.engine.raft.states import EpochElection
 from tests.simulation.cluster.disk import Batch
 
-UNINTERESTING = {"cluster_id", "max_bytes", "max_wait_ms", "leader_endpoints", "endpoints", "election_deadline_ms"}
+UNINTERESTING = {
+    "cluster_id",
+    "max_bytes",
+    "max_wait_ms",
+    "leader_endpoints",
+    "endpoints",
+    "election_deadline_ms",
+}
 UNINTERESTING |= {"fetch_deadline_ms", "update_voter_at_ms", "log_start_offset", "local"}
 
 

@@ -389,5 +389,3 @@ class World:
             ):
                 return False
         return True
-
-
