@@ -259,7 +259,7 @@ class LeaderState:
             self._check_quorum_at_ms = now_ms + self._config.check_quorum_timeout_ms
 
     def follow_alone(self, now_ms: int) -> None:
-        """Notes that the only voter follows itself; the next voter that is added has the whole time to fetch."""
+        """Notes that the only voter follows itself, so that the next one has the whole time to fetch."""
         self._check_quorum_at_ms = now_ms + self._config.check_quorum_timeout_ms
 
     def silent_voters(self, now_ms: int) -> list[ReplicaKey]:

@@ -15,7 +15,6 @@ from bowstring.engine.raft.keys import OffsetAndEpoch
 from bowstring.engine.raft.leader import LeaderState
 from bowstring.engine.raft.log import Validation, Validity
 from bowstring.engine.raft.quorum_state import QuorumState
-from bowstring.engine.raft.request_manager import RequestManager
 from bowstring.engine.raft.states import Follower, Prospective, Unattached
 from tests.simulation.cluster.node import SimulatedNode
 from tests.simulation.cluster.world import World
@@ -317,17 +316,6 @@ def records_unchecked(patches):
 
     right = fetching.batch_headers
     patches.set(fetching, "batch_headers", lambda data: [Unchecked(header) for header in right(data)])
-
-
-@fault(
-    "An answer counts, whatever request it is for",
-    *("CoreAssertion", "PreVoteDisturbsNobody", "Recovers"),
-    duplicate=0.1,
-    delay_ms=(1, 200),
-)
-def answers_of_other_requests(patches):
-    # There is a request on its way, or a pause.
-    patches.set(RequestManager, "is_expected", lambda self, id, correlation_id: not self.is_ready(id, 0))
 
 
 # ---------------------------------------------------------------- snapshots

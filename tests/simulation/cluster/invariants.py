@@ -145,16 +145,15 @@ class PreVoteDisturbsNobody(Invariant):
 
     def check(self, node):
         state, before = node.replica.state, self.last.get(node.id)
-        if isinstance(state, Candidate) and before is not state and self.world.all_know_pre_votes:
+        if before is not None and before[0] is state:
+            return
+        self.last[node.id] = (state, node.life)
+        goes_on = before is None or before[1] != node.life
+        if isinstance(state, Candidate) and not goes_on and self.world.all_know_pre_votes:
             voters = node.replica.voters
             granted = {id for id in self.granted.get((node.id, state.epoch - 1), ()) if voters.get(id)}
-            restarted = before is None or before[1] != node.life
-            if len(granted | {node.id}) <= len(voters) // 2 and not restarted:
-                self.fail(
-                    f"{node.key} begins epoch {state.epoch} with the pre-votes of {granted} of {voters}"
-                )
-        if before is None or before[0] is not state:
-            self.last[node.id] = (state, node.life)
+            if len(granted | {node.id}) <= len(voters) // 2:
+                self.fail(f"{node.key} begins epoch {state.epoch} with the pre-votes of {granted}")
 
 
 class LogsMatch(Invariant):
