@@ -15,7 +15,7 @@ from bowstring.engine.raft.keys import OffsetAndEpoch
 from bowstring.engine.raft.leader import LeaderState
 from bowstring.engine.raft.log import Validation, Validity
 from bowstring.engine.raft.quorum_state import QuorumState
-from bowstring.engine.raft.states import Follower, Prospective, Unattached
+from bowstring.engine.raft.states import Candidate, Follower, Prospective, Unattached
 from tests.simulation.cluster.node import SimulatedNode
 from tests.simulation.cluster.world import World
 
@@ -156,19 +156,24 @@ def half_is_a_majority(patches):
     )
 
 
-@fault(
-    "A leader that starts again stands in its old epoch, as if it had only voted for itself",
-    *("OneLeaderPerEpoch", "LogsMatch", "CoreAssertion"),
-    voters=3,
-)
-def leader_forgets_that_it_led(patches):
-    right = QuorumState.initialize
+@fault("A leader that starts again leads on in its old epoch", "OneLeaderPerEpoch", "LogsMatch", voters=3)
+def leader_leads_on(patches):
+    controls = {}
+
+    def init(self, local, control, *rest):
+        init_right(self, local, control, *rest)
+        controls[local.key] = control
 
     def initialize(self, stored, end, now_ms):
-        if stored is not None and stored.leader_id == self.local.key.id:
-            stored = type(stored)(stored.epoch, -1, self.local.key)
-        right(self, stored, end, now_ms)
+        led = stored is not None and stored.leader_id == self.local.key.id
+        right(self, type(stored)(stored.epoch, -1, self.local.key) if led else stored, end, now_ms)
+        if led and isinstance(self.state, Candidate):
+            for id in controls[self.local.key].voters.ids:
+                self.state.votes.record(id, granted=True)
+            self.to_leader(end.offset, now_ms).append_start_of_epoch(controls[self.local.key], now_ms)
 
+    init_right, right = QuorumState.__init__, QuorumState.initialize
+    patches.set(QuorumState, "__init__", init)
     patches.set(QuorumState, "initialize", initialize)
 
 

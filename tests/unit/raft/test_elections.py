@@ -233,3 +233,30 @@ def test_a_response_of_another_life_is_ignored():
     said = VoteResponse(LeaderAndEpoch(-1, 99))
     node.carry_out(node.replica.receive_response(1, 12345, said, node.now))
     assert node.state.epoch == 0
+
+
+def test_a_nominee_that_is_stopped_sleeps():
+    node = Harness()
+    node.wait(2000)
+    assert isinstance(node.state, Prospective)
+    node.carry_out(node.replica.shutdown(1000, node.now))
+    assert node.replica.is_stopped
+    node.wait(10_000)
+    assert isinstance(node.state, Prospective)
+
+
+def test_a_node_with_a_new_disk_does_not_know_that_its_id_led():
+    node = Harness()
+    node.answer(FetchResponse(leader(0, 3), Errors.FENCED_LEADER_EPOCH))
+    assert isinstance(node.state, Unattached)
+    assert (node.state.epoch, node.state.leader_id) == (3, -1)
+
+
+@pytest.mark.parametrize("error", [Errors.UNKNOWN_LEADER_EPOCH, Errors.NOT_LEADER_OR_FOLLOWER])
+def test_what_teaches_nothing_is_repeated_after_a_pause(error):
+    node = Harness()
+    to = node.sent[-1].destination.id
+    node.answer(FetchResponse(LeaderAndEpoch(-1, 0), error))
+    assert all(each.destination.id != to for each in node.sent)
+    node.wait(19)
+    assert to not in {each.destination.id for each in node.sent}

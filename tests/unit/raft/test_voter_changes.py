@@ -177,3 +177,18 @@ def test_voters_of_records_that_are_cut_off_do_not_count():
     node.ask(BeginQuorumEpochRequest("c", key(0), says))
     node.answer(FetchResponse(says, diverging=OffsetAndEpoch(3, 1)))
     assert node.replica.voters == voters(0, 1, 2)
+
+
+def test_the_only_voter_that_gets_a_second_one_gives_it_time():
+    node = leader(ids=(0,))
+    node.wait(60_000)
+    fetch(node, 3)
+    node.wait(60_000)
+    node.ask(add())
+    asked(node)
+    node.answer(ApiVersionsResponse(versions=VERSIONS))
+    assert node.replica.voters == voters(0, 3)
+    node.wait(2900)
+    assert isinstance(node.state, LeaderState)
+    node.wait(200)
+    assert isinstance(node.state, Resigned)
