@@ -7,7 +7,6 @@ node that is down is refused. Links are cut for each direction apart.
 from bowstring._native.protocol.message_codec import decode, encode
 from bowstring.engine.errors import Errors
 from bowstring.engine.protocol.messages import fetch, vote
-from bowstring.engine.protocol.schema import Message
 from bowstring.engine.raft import wire
 from bowstring.engine.raft.messages import ErrorResponse
 
@@ -99,7 +98,7 @@ class Network:
         data = encode(body, version)
         self.carry(id, source, self.arrive_back, (id, token, data))
 
-    def maybe_flip(self, body: Message):
+    def maybe_flip(self, body):
         """Damages records on their way; what is around them is checked by nobody, as with TCP alone."""
         partition = body.responses[0].partitions[0] if body.responses else None
         if partition is not None and partition.records and self.random.random() < self.world.plan.flip:

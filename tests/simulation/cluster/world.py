@@ -18,8 +18,10 @@ from tests.simulation.cluster.network import LISTENER, Network
 from tests.simulation.cluster.node import SimulatedNode
 from tests.simulation.cluster.plan import CALM_MS
 
-HOOKS = ("check", "answers", "sends", "handled", "heard", "appended", "committed", "acknowledged")
-HOOKS += ("applied", "loaded", "snapshotted")
+HOOKS = (
+    *("check", "answers", "sends", "handled", "heard", "appended", "committed", "acknowledged"),
+    *("applied", "loaded", "snapshotted"),
+)
 TOOL = -1
 
 
