@@ -297,8 +297,9 @@ class RaftCore:
             return False  # the other one is behind
         if leader.epoch > self.quorum.epoch or error in _STALE:
             return self.maybe_transition(leader, now_ms)
-        if leader.leader_id not in (NO_LEADER, self.local.key.id) and not self.quorum.has_leader:
-            # An observer finds the leader and gets records with one Fetch.
+        is_other = leader.leader_id not in (NO_LEADER, self.local.key.id)
+        if is_other and not (self.quorum.has_leader and self.quorum.state.leader_endpoints):
+            # An observer finds the leader, or where it listens, and gets records with one Fetch.
             changed = self.maybe_transition(leader, now_ms)
             return None if changed and not error else changed
         return None

@@ -245,6 +245,13 @@ def test_a_nominee_that_is_stopped_sleeps():
     assert isinstance(node.state, Prospective)
 
 
+def test_a_node_that_knows_who_leads_but_not_where_follows_once_it_is_told():
+    node = Harness(ids=(5, 6), dynamic=False, stored=stored(3, leader_id=1))
+    assert isinstance(node.state, Unattached) and node.state.leader_id == 1
+    node.answer(FetchResponse(leader(1, 3)))
+    assert isinstance(node.state, Follower) and node.state.has_fetched
+
+
 def test_a_node_with_a_new_disk_does_not_know_that_its_id_led():
     node = Harness()
     node.answer(FetchResponse(leader(0, 3), Errors.FENCED_LEADER_EPOCH))
