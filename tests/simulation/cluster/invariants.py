@@ -177,13 +177,15 @@ class LogsMatch(Invariant):
 
 
 class CommittedIsNeverLost(Invariant):
-    """What one replica calls committed, all others have when they call that offset committed; each new leader has
-    it.
+    """What one replica calls committed, all others have when they call that offset committed; and each leader of a
+    later epoch than the one that it was committed in has it.
     """
 
     def __init__(self, world):
         super().__init__(world)
         self.batches: list = []
+        # The epoch in which each was first called committed.
+        self.epochs: list[int] = []
         self.at: dict[int, int] = {}
         self.end = 0
         self.checked: dict[tuple[int, int], int] = {}
@@ -208,6 +210,7 @@ class CommittedIsNeverLost(Invariant):
         elif batch.base == self.end:
             self.at[batch.base] = len(self.batches)
             self.batches.append(batch)
+            self.epochs.append(node.replica.state.epoch)
             self.end = batch.end
         else:
             self.fail(f"{node.key} has {batch}, and {self.end} is committed elsewhere")
@@ -216,9 +219,11 @@ class CommittedIsNeverLost(Invariant):
         state = node.replica.state
         if isinstance(state, LeaderState) and (node.id, state.epoch) not in self.led:
             self.led.add((node.id, state.epoch))
-            if not self.batches:
+            places = reversed(range(len(self.batches)))
+            place = next((each for each in places if self.epochs[each] < state.epoch), None)
+            if place is None:
                 return
-            last, disk = self.batches[-1], node.disk
+            last, disk = self.batches[place], node.disk
             snapshot = disk.latest_snapshot_id()
             covered = snapshot is not None and snapshot.offset >= last.end
             if not covered and disk.view.at(last.base) != last:
@@ -399,7 +404,8 @@ class LeaderHearsAMajority(Invariant):
         needed = min(needed, len(voters))
         if needed == 0:
             return
-        limit = 1.5 * node.config.check_quorum_timeout_ms
+        # Fetches of the majority may come one check apart, and clocks drift.
+        limit = 2.3 * node.config.check_quorum_timeout_ms
         if now - began < limit or node.paused_until > now - limit:
             return
         times = sorted((self.fetched.get(where, {}).get(id, began) for id in voters), reverse=True)
