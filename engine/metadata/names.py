@@ -2,8 +2,10 @@
 
 from typing import Final
 
+from bowstring.engine.protocol import records
+
 MAX_TOPIC_NAME: Final = 249
-METADATA_TOPIC: Final = "__cluster_metadata"
+METADATA_TOPIC: Final = records.METADATA_TOPIC
 GROUPS_TOPIC: Final = "__consumer_offsets"
 INTERNAL_TOPICS: Final = frozenset({GROUPS_TOPIC, "__transaction_state", "__share_group_state"})
 

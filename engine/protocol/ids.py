@@ -10,6 +10,9 @@ from collections.abc import Callable
 ZERO_UUID = bytes(16)
 """The zero id: no id."""
 
+METADATA_TOPIC_ID = bytes(15) + b"\x01"
+"""The id of __cluster_metadata (KIP-595)."""
+
 _TEXT = re.compile(r"[A-Za-z0-9_-]{22}(==)?")
 
 _RESERVED_HIGHEST = 100

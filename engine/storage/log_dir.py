@@ -17,8 +17,6 @@ META_PROPERTIES: Final = "meta.properties"
 CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
 PARTITION_METADATA: Final = "partition.metadata"
 METADATA_PARTITION_DIRECTORY: Final = "__cluster_metadata-0"
-# Kafka reserves id 1 for the metadata topic.
-METADATA_TOPIC_ID: Final = bytes(15) + b"\x01"
 DELETED_SUFFIX: Final = "-delete"
 STRAY_SUFFIX: Final = "-stray"
 FUTURE_SUFFIX: Final = "-future"

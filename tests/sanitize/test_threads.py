@@ -36,7 +36,9 @@ def modules() -> str:
     return ",".join(".".join(path.relative_to(sources).with_suffix("").parts) for path in found)
 
 
-def run(command: list[str], environment: dict[str, str], timeout_s: float) -> subprocess.CompletedProcess[str]:
+def run(
+    command: list[str], environment: dict[str, str], timeout_s: float
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=timeout_s, check=False
     )

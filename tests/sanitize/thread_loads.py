@@ -125,7 +125,9 @@ def producing(served: Served, crew: Crew, partition: int, topic: str = TOPIC, si
     def send() -> None:
         for _ in range(8):
             value = bytes(size if sent[0] % 40 else 30 * size)
-            client.send(produce(batch(value, timestamp=NOW_MS + sent[0]), 9, topic=topic, partition=partition), 9)
+            client.send(
+                produce(batch(value, timestamp=NOW_MS + sent[0]), 9, topic=topic, partition=partition), 9
+            )
             sent[0] += 1
         for _ in range(8):
             (answer,) = client.receive(0, 9).responses[0].partition_responses
@@ -141,7 +143,9 @@ def fetching(served: Served, crew: Crew, partition: int, topic: str = TOPIC, beh
     def read() -> None:
         log = served.logs[topic, partition]
         offset = max(log.log_start_offset, log.high_watermark - behind)
-        request = fetch(12, topic=topic, partition=partition, offset=offset, max_wait_ms=5, partition_max_bytes=200_000)
+        request = fetch(
+            12, topic=topic, partition=partition, offset=offset, max_wait_ms=5, partition_max_bytes=200_000
+        )
         (found,) = client.call(request, 12).responses[0].partitions
         assert found.error_code == 0 or found.error_code in NOTHING_HERE, found
 

@@ -25,6 +25,7 @@ from bowstring.engine.metadata.records import decode_record, encode_record
 from bowstring.engine.metadata.snapshot import SnapshotId, encode_snapshot
 from bowstring.engine.metadata.store.snapshots import MetadataSnapshots
 from bowstring.engine.protocol import ProtocolError
+from bowstring.engine.protocol.ids import METADATA_TOPIC_ID
 from bowstring.engine.protocol.records.cluster_metadata.markers import AbortTransactionRecord
 from bowstring.engine.protocol.records.control_batch import decode_control_key
 from bowstring.engine.protocol.schema import MetadataRecord
@@ -32,7 +33,6 @@ from bowstring.engine.storage.checkpoints import replace_file, sync_directory
 from bowstring.engine.storage.directory_lock import DataDirectoryError
 from bowstring.engine.storage.log_dir import (
     METADATA_PARTITION_DIRECTORY,
-    METADATA_TOPIC_ID,
     DataDirectory,
 )
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from importlib import import_module
+from typing import Final
 
 from bowstring.engine.protocol.schema import CoordinatorKey, CoordinatorValue, MetadataRecord
 
@@ -102,6 +103,9 @@ _CLUSTER_METADATA: dict[int, Row] = {
     27: ("nodes", "RegisterControllerRecord"),
     28: ("topics", "ClearElrRecord"),
 }
+
+
+METADATA_TOPIC: Final = "__cluster_metadata"
 
 
 class MetadataRecords(Mapping[int, type[MetadataRecord]]):

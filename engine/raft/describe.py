@@ -1,0 +1,34 @@
+"""Handles DescribeQuorum: how far each replica is, as the leader knows it (KIP-595, KIP-836)."""
+
+from bowstring.engine.errors import Errors
+from bowstring.engine.raft.core import RaftCore
+from bowstring.engine.raft.leader import LeaderState, ReplicaState
+from bowstring.engine.raft.messages import DescribeQuorumRequest, DescribeQuorumResponse, ReplicaProgress
+
+
+def handle_describe_quorum_request(
+    core: RaftCore, token: object, request: DescribeQuorumRequest, now_ms: int
+) -> None:
+    """Describes the quorum; only its leader can."""
+    leader = core.quorum.state
+    response = DescribeQuorumResponse(core.quorum.leader_and_epoch)
+    if isinstance(leader, LeaderState):
+        response.high_watermark = -1 if leader.high_watermark is None else leader.high_watermark
+        response.voters = tuple(_progress(core, each, now_ms) for each in leader.voter_states())
+        response.observers = tuple(_progress(core, each, now_ms) for each in leader.observer_states(now_ms))
+    else:
+        response.error = Errors.NOT_LEADER_OR_FOLLOWER
+    core.respond(token, response)
+
+
+def _progress(core: RaftCore, state: ReplicaState, now_ms: int) -> ReplicaProgress:
+    endpoints = core.control.voters.endpoints(state.key.id)
+    if state.key.id == core.local.key.id:
+        return ReplicaProgress(state.key, core.log.end_offset, now_ms, now_ms, endpoints)
+    return ReplicaProgress(
+        state.key,
+        -1 if state.end_offset is None else state.end_offset,
+        -1 if state.last_fetch_ms is None else state.last_fetch_ms,
+        -1 if state.last_caught_up_ms is None else state.last_caught_up_ms,
+        endpoints,
+    )

@@ -1,0 +1,217 @@
+"""Holds the state of a replica, and makes the transitions that KRaft allows between states.
+
+    Unattached -> Prospective (timeout), Follower (a leader is found), Unattached (a higher epoch; a vote)
+    Prospective -> Candidate (a majority would vote), Follower or Unattached (it would not), Unattached
+    Candidate -> Leader (a majority votes), Prospective (timeout), Follower, Unattached (higher epoch)
+    Leader -> Resigned, Follower or Unattached (higher epoch)
+    Resigned -> Unattached (in the next epoch), Follower (higher epoch)
+    Follower -> Prospective (fetch timeout), Follower, Unattached (higher epoch)
+
+Observers are only Unattached and Follower. A transition that changes what must be durable asks to persist it.
+"""
+
+from collections.abc import Callable
+
+from bowstring.engine.raft.config import QuorumConfig, RandomBelow
+from bowstring.engine.raft.control_state import ControlState
+from bowstring.engine.raft.election_state import ElectionState
+from bowstring.engine.raft.keys import NO_LEADER, OffsetAndEpoch, ReplicaKey
+from bowstring.engine.raft.leader import LeaderState
+from bowstring.engine.raft.messages import LeaderAndEpoch
+from bowstring.engine.raft.states import (
+    NEVER,
+    Candidate,
+    EpochElection,
+    Follower,
+    Prospective,
+    Resigned,
+    Unattached,
+)
+from bowstring.engine.raft.voters import Endpoints, Voter
+
+EpochState = Unattached | Prospective | Candidate | LeaderState | Follower | Resigned
+
+
+class QuorumState:
+    """The state of a replica.
+
+    Attributes:
+        state: The present state.
+    """
+
+    def __init__(
+        self,
+        local: Voter,
+        control: ControlState,
+        config: QuorumConfig,
+        random: RandomBelow,
+        persist: Callable[[ElectionState], None],
+    ) -> None:
+        self.local = local
+        self._control = control
+        self._config = config
+        self._random = random
+        self._persist = persist
+        self.state: EpochState = Unattached(0, NO_LEADER, None, None, NEVER)
+
+    # ------------------------------------------------------------ what is known
+
+    @property
+    def epoch(self) -> int:
+        """The highest epoch that this replica has heard of."""
+        return self.state.epoch
+
+    @property
+    def leader_id(self) -> int:
+        """The leader of the epoch; NO_LEADER when it is not known."""
+        return self.state.leader_id
+
+    @property
+    def has_leader(self) -> bool:
+        """Whether the leader of the epoch is known."""
+        return self.state.leader_id != NO_LEADER
+
+    @property
+    def leader_and_epoch(self) -> LeaderAndEpoch:
+        """What to tell others."""
+        state = self.state
+        return LeaderAndEpoch(state.leader_id, state.epoch, state.leader_endpoints)
+
+    @property
+    def is_voter(self) -> bool:
+        """Whether this replica is one of the latest voters."""
+        return self._control.voters.is_voter(self.local.key)
+
+    @property
+    def is_only_voter(self) -> bool:
+        """Whether this replica is the only voter."""
+        return self._control.voters.is_only_voter(self.local.key)
+
+    # ------------------------------------------------------------ transitions
+
+    def initialize(self, stored: ElectionState | None, end: OffsetAndEpoch, now_ms: int) -> None:
+        """Continues in the state of the last life. A leader resigns: it must not write other records in its
+        epoch, of which it may have lost some. A candidate goes on.
+        """
+        stored = stored or ElectionState(0)
+        voters, key = self._control.voters, self.local.key
+        timeout_at_ms = self._election_deadline(now_ms)
+        if stored.epoch < end.epoch:
+            self._to(Unattached(end.epoch, NO_LEADER, None, None, timeout_at_ms))
+        elif stored.leader_id == key.id:
+            unacknowledged = {id for id in voters.ids if id != key.id}
+            self._to(Resigned(stored.epoch, key, self.local.endpoints, unacknowledged, (), timeout_at_ms))
+        elif stored.voted is not None and key.is_meant_by(stored.voted) and self.is_voter:
+            votes = EpochElection(voters, key)
+            self._to(Candidate(stored.epoch, key, votes, None, timeout_at_ms))
+        elif stored.leader_id != NO_LEADER and voters.endpoints(stored.leader_id):
+            self._follow(stored, voters.endpoints(stored.leader_id), now_ms)
+        else:
+            self._to(Unattached(stored.epoch, stored.leader_id, stored.voted, None, timeout_at_ms))
+
+    def to_unattached(self, epoch: int, leader_id: int, now_ms: int) -> None:
+        """Waits for a leader: in a higher epoch, or as a prospective that could not win."""
+        state = self.state
+        same = epoch == state.epoch
+        assert epoch > state.epoch or (same and isinstance(state, Prospective)), (epoch, state)
+        keeps = isinstance(state, Candidate | Unattached | Resigned) or (
+            isinstance(state, Prospective) and not state.votes.is_rejected
+        )
+        deadline_ms = self._election_deadline(now_ms)
+        if not self.is_voter:
+            deadline_ms = NEVER
+        elif keeps and not isinstance(state, Follower | LeaderState) and state.election_deadline_ms < NEVER:
+            deadline_ms = state.election_deadline_ms
+        voted = state.voted if same else None
+        self._to(Unattached(epoch, leader_id, voted, state.high_watermark, deadline_ms))
+
+    def add_vote(self, candidate: ReplicaKey, now_ms: int) -> None:
+        """Votes for a candidate. Its chances are at least as good as ours, so the deadline moves on."""
+        state = self.state
+        assert isinstance(state, Unattached | Prospective) and state.voted is None, state
+        assert candidate.id != self.local.key.id, candidate
+        deadline_ms = self._election_deadline(now_ms)
+        if isinstance(state, Unattached):
+            self._to(Unattached(state.epoch, state.leader_id, candidate, state.high_watermark, deadline_ms))
+        else:
+            votes = EpochElection(self._control.voters, self.local.key)
+            self._to(
+                Prospective(
+                    *(state.epoch, state.leader_id, state.leader_endpoints, candidate, votes),
+                    *(state.high_watermark, deadline_ms),
+                )
+            )
+
+    def to_follower(self, epoch: int, leader_id: int, endpoints: Endpoints, now_ms: int) -> None:
+        """Follows a leader. Within an epoch the vote is kept, so that there is no second one."""
+        state = self.state
+        assert endpoints and leader_id not in (NO_LEADER, self.local.key.id), (leader_id, endpoints)
+        assert epoch >= state.epoch, (epoch, state)
+        voted = None
+        if epoch == state.epoch:
+            assert not isinstance(state, LeaderState | Resigned), (leader_id, state)
+            voted = state.voted
+        self._follow(ElectionState(epoch, leader_id, voted), endpoints, now_ms)
+
+    def to_prospective(self, now_ms: int) -> None:
+        """Asks whether it could win an election. Nothing that is durable changes."""
+        state = self.state
+        assert self.is_voter and isinstance(state, Unattached | Follower | Candidate | Resigned), state
+        self.state = Prospective(
+            *(state.epoch, state.leader_id, state.leader_endpoints, state.voted),
+            EpochElection(self._control.voters, self.local.key),
+            *(state.high_watermark, self._election_deadline(now_ms)),
+        )
+
+    def to_candidate(self, now_ms: int) -> None:
+        """Begins an epoch, and votes for itself."""
+        state = self.state
+        assert self.is_voter and isinstance(state, Prospective), state
+        votes = EpochElection(self._control.voters, self.local.key)
+        deadline_ms = self._election_deadline(now_ms)
+        self._to(Candidate(state.epoch + 1, self.local.key, votes, state.high_watermark, deadline_ms))
+
+    def to_leader(self, end_offset: int, now_ms: int) -> LeaderState:
+        """Leads the epoch. The high watermark is not known again until a record of this epoch is committed:
+        only then it is sure not to be below what older leaders told.
+        """
+        state = self.state
+        assert self.is_voter and isinstance(state, Candidate) and state.votes.is_granted, state
+        leader = LeaderState(
+            *(self.local, self._control, self._config),
+            epoch=state.epoch,
+            granting=state.votes.granting,
+            end_offset=end_offset,
+            now_ms=now_ms,
+        )
+        self._to(leader)
+        return leader
+
+    def to_resigned(self, now_ms: int) -> None:
+        """Gives the leadership up, in the same epoch."""
+        state = self.state
+        assert isinstance(state, LeaderState), state
+        unacknowledged = {id for id in self._control.voters.ids if id != self.local.key.id}
+        deadline_ms = self._election_deadline(now_ms)
+        self.state = Resigned(
+            *(state.epoch, self.local.key, self.local.endpoints, unacknowledged),
+            *(state.successors(), deadline_ms),
+        )
+
+    def _to(self, state: EpochState) -> None:
+        self.state = state
+        self._persist(state.election())
+
+    def _follow(self, election: ElectionState, endpoints: Endpoints, now_ms: int) -> None:
+        self._to(
+            Follower(
+                *(election.epoch, election.leader_id, endpoints, election.voted),
+                self.state.high_watermark,
+                now_ms + self._config.fetch_timeout_ms,
+                now_ms + self._config.update_voter_interval_ms,
+            )
+        )
+
+    def _election_deadline(self, now_ms: int) -> float:
+        timeout_ms = self._config.election_timeout_ms
+        return now_ms + timeout_ms + self._random(max(timeout_ms, 1))

@@ -1,0 +1,38 @@
+"""Makes a failing run smaller: leaves out actions as long as the same rule is broken, and ends the story there."""
+
+from dataclasses import replace
+
+from tests.simulation.cluster.invariants import Violation
+from tests.simulation.cluster.world import World
+
+
+def outcome(plan):
+    """Runs a plan; returns the world and the violation, None when all is well."""
+    world = World(plan)
+    try:
+        world.run()
+    except Violation as violation:
+        return world, violation
+    return world, None
+
+
+def shrink(plan, rule, runs=200):
+    """Returns the plan with as few actions as `runs` tries find that still break the rule.
+
+    It leaves out halves, then quarters and so on: what is left when nothing can go is the least that this finds.
+    """
+    actions, size = plan.actions, max(1, len(plan.actions) // 2)
+    while runs > 0:
+        at = 0
+        while at < len(actions) and runs > 0:
+            fewer = actions[:at] + actions[at + size :]
+            runs -= 1
+            _, violation = outcome(replace(plan, actions=fewer))
+            if violation is not None and violation.rule == rule:
+                actions = fewer
+            else:
+                at += size
+        if size == 1:
+            break
+        size = max(1, size // 2)
+    return replace(plan, actions=actions)

@@ -1,0 +1,194 @@
+"""AddRaftVoter, RemoveRaftVoter, UpdateRaftVoter: one change at a time."""
+
+import pytest
+
+from bowstring.engine.errors import Errors
+from bowstring.engine.raft.keys import OffsetAndEpoch, ReplicaKey
+from bowstring.engine.raft.leader import LeaderState
+from bowstring.engine.raft.messages import (
+    AddVoterRequest,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    BeginQuorumEpochRequest,
+    BeginQuorumEpochResponse,
+    FetchRequest,
+    FetchResponse,
+    LeaderAndEpoch,
+    RemoveVoterRequest,
+    UpdateVoterRequest,
+)
+from bowstring.engine.raft.states import Resigned
+from bowstring.engine.raft.voters import VersionRange
+from tests.support.raft_harness import Harness, key, voter, voters
+
+VERSIONS = VersionRange(0, 1)
+
+
+def fetch(node, replica, high_watermark=-1):
+    end = OffsetAndEpoch(node.disk.end_offset, 1)
+    return node.ask(FetchRequest("c", key(replica), 1, end, high_watermark, 0, 1 << 20), f"fetch {replica}")
+
+
+def add(id=3, ack=True):
+    return AddVoterRequest("c", key(id), voter(id).endpoints, 1000, ack)
+
+
+def remove(id):
+    return RemoveVoterRequest("c", key(id))
+
+
+def leader(ids=(0, 1, 2)):
+    node = Harness(ids=ids).lead()
+    for id in ids[1:]:
+        fetch(node, id)
+    assert node.state.high_watermark == 3
+    # Nothing is on its way to the others.
+    for send in [each for each in node.sent if isinstance(each.request, BeginQuorumEpochRequest)]:
+        node.sent.append(send)
+        node.answer(BeginQuorumEpochResponse(LeaderAndEpoch(0, 1)))
+    return node
+
+
+def asked(node):
+    node.sent = [each for each in node.sent if isinstance(each.request, ApiVersionsRequest)]
+    return bool(node.sent)
+
+
+def test_an_observer_that_has_caught_up_is_added():
+    node = leader()
+    fetch(node, 3)
+    assert node.ask(add()) is None and asked(node)
+    node.answer(ApiVersionsResponse(versions=VERSIONS))
+    assert node.replica.voters == voters(0, 1, 2, 3), "it counts from the append on"
+    fetch(node, 1)
+    assert "token" not in node.answers, "three of four are a majority"
+    fetch(node, 3)
+    assert node.answers["token"].error is Errors.NONE
+
+
+def test_an_answer_at_the_append():
+    node = leader()
+    fetch(node, 3)
+    node.ask(add(ack=False))
+    asked(node)
+    node.answer(ApiVersionsResponse(versions=VERSIONS))
+    assert node.answers["token"].error is Errors.NONE
+
+
+def test_an_observer_that_has_not_caught_up_is_not_added():
+    node = leader()
+    node.ask(add())
+    asked(node)
+    node.answer(ApiVersionsResponse(versions=VERSIONS))
+    assert node.answers["token"].error is Errors.REQUEST_TIMED_OUT
+    assert node.replica.voters == voters(0, 1, 2)
+
+
+@pytest.mark.parametrize("versions", [None, VersionRange(0, 0)])
+def test_a_voter_must_support_the_kraft_version(versions):
+    node = leader()
+    fetch(node, 3)
+    node.ask(add())
+    asked(node)
+    node.answer(ApiVersionsResponse(versions=versions))
+    assert node.answers["token"].error is Errors.INVALID_REQUEST
+
+
+def test_no_change_before_the_epoch_has_committed_a_record():
+    node = Harness().lead()
+    assert node.ask(remove(2)).error is Errors.REQUEST_TIMED_OUT
+
+
+def test_one_change_at_a_time():
+    node = leader()
+    node.ask(remove(2), "first")
+    assert node.ask(remove(1), "second").error is Errors.REQUEST_TIMED_OUT
+    fetch(node, 1)
+    assert node.answers["first"].error is Errors.NONE
+    assert node.replica.voters == voters(0, 1)
+
+
+def test_a_change_that_takes_too_long_is_answered_and_still_blocks_the_next():
+    node = leader()
+    node.ask(remove(2), "first")
+    node.wait(2000)
+    assert node.answers["first"].error is Errors.REQUEST_TIMED_OUT
+    assert node.ask(remove(1), "second").error is Errors.REQUEST_TIMED_OUT
+
+
+@pytest.mark.parametrize(
+    ("request_", "error"),
+    [
+        (add(1), Errors.DUPLICATE_VOTER),
+        (AddVoterRequest("c", ReplicaKey(3), voter(3).endpoints, 1), Errors.INVALID_REQUEST),
+        (AddVoterRequest("c", key(3), (), 1), Errors.INVALID_REQUEST),
+        (AddVoterRequest("x", key(3), voter(3).endpoints, 1), Errors.INCONSISTENT_CLUSTER_ID),
+        (remove(7), Errors.VOTER_NOT_FOUND),
+        (RemoveVoterRequest("c", ReplicaKey(1, bytes(15) + b"x")), Errors.VOTER_NOT_FOUND),
+        (UpdateVoterRequest("c", 0, key(1), voter(1).endpoints, VERSIONS), Errors.FENCED_LEADER_EPOCH),
+        (UpdateVoterRequest("c", 1, key(7), voter(7).endpoints, VERSIONS), Errors.VOTER_NOT_FOUND),
+        (UpdateVoterRequest("c", 1, key(1), (), VERSIONS), Errors.INVALID_REQUEST),
+    ],
+)
+def test_wrong_changes(request_, error):
+    assert leader().ask(request_).error is error
+
+
+def test_configured_voters_cannot_be_changed():
+    node = Harness(dynamic=False).lead()
+    fetch(node, 1)
+    assert node.ask(remove(2)).error is Errors.UNSUPPORTED_VERSION
+
+
+def test_the_last_voter_stays():
+    assert leader(ids=(0,)).ask(remove(0)).error is Errors.VOTER_NOT_FOUND
+
+
+def test_a_leader_that_is_removed_leads_until_that_is_committed():
+    node = leader()
+    node.ask(remove(0))
+    assert isinstance(node.state, LeaderState)
+    fetch(node, 1)
+    assert isinstance(node.state, LeaderState), "it does not count itself"
+    fetch(node, 2)
+    assert isinstance(node.state, Resigned)
+    assert node.answers["token"].error is Errors.NONE
+
+
+def test_only_others_change_the_voters():
+    assert Harness().ask(add()).error is Errors.NOT_LEADER_OR_FOLLOWER
+
+
+def test_a_voter_that_moved_is_updated():
+    node = leader()
+    request = UpdateVoterRequest("c", 1, key(1), voter(1, port=9009).endpoints, VERSIONS)
+    assert node.ask(request) is None and asked(node)
+    assert node.sent[-1].destination.port == 9009
+    node.answer(ApiVersionsResponse(versions=VERSIONS))
+    assert node.answers["token"].error is Errors.NONE
+    assert node.replica.voters.endpoints(1) == voter(1, port=9009).endpoints
+
+
+def test_voters_of_records_that_are_cut_off_do_not_count():
+    node = leader()
+    node.ask(remove(2))
+    assert node.replica.voters == voters(0, 1)
+    says = LeaderAndEpoch(1, 2, voter(1).endpoints)
+    node.ask(BeginQuorumEpochRequest("c", key(0), says))
+    node.answer(FetchResponse(says, diverging=OffsetAndEpoch(3, 1)))
+    assert node.replica.voters == voters(0, 1, 2)
+
+
+def test_the_only_voter_that_gets_a_second_one_gives_it_time():
+    node = leader(ids=(0,))
+    node.wait(60_000)
+    fetch(node, 3)
+    node.wait(60_000)
+    node.ask(add())
+    asked(node)
+    node.answer(ApiVersionsResponse(versions=VERSIONS))
+    assert node.replica.voters == voters(0, 3)
+    node.wait(2900)
+    assert isinstance(node.state, LeaderState)
+    node.wait(200)
+    assert isinstance(node.state, Resigned)
