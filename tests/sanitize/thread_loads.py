@@ -34,16 +34,18 @@ WAL_SEGMENT_BYTES = 2 << 20
 
 
 class Crew:
-    """Threads that repeat their work until the time is over; an error in one ends all."""
+    """Threads that repeat their work until the time is over and each kind of work was done; an error in one ends all."""
 
     def __init__(self, seconds: float) -> None:
         self.done: Counter[str] = Counter()
+        self.wanted: set[str] = set()
         self.ends_at = time.monotonic() + seconds
         self.errors: list[BaseException] = []
         self.threads: list[threading.Thread] = []
 
     def goes_on(self) -> bool:
-        return time.monotonic() < self.ends_at and not self.errors
+        late = time.monotonic() >= self.ends_at and all(self.done[name] for name in list(self.wanted))
+        return not late and not self.errors
 
     def add(self, name: str, work: Callable[[], object], every_s: float = 0.0) -> None:
         def repeat() -> None:
@@ -56,6 +58,7 @@ class Crew:
             except BaseException as error:
                 self.errors.append(error)
 
+        self.wanted.add(name)
         self.threads.append(threading.Thread(target=repeat, name=name, daemon=True))
 
     def run(self) -> None:
@@ -113,6 +116,7 @@ def supply(crew: Crew, wal: WriteAheadLog, fd: int, logs: list[PartitionLog]) ->
                 wal.released(frame)
                 crew.done["checkpoints"] += 1
 
+    crew.wanted.add("checkpoints")
     return threading.Thread(target=work, name="supply", daemon=True)
 
 
@@ -125,7 +129,9 @@ def producing(served: Served, crew: Crew, partition: int, topic: str = TOPIC, si
     def send() -> None:
         for _ in range(8):
             value = bytes(size if sent[0] % 40 else 30 * size)
-            client.send(produce(batch(value, timestamp=NOW_MS + sent[0]), 9, topic=topic, partition=partition), 9)
+            client.send(
+                produce(batch(value, timestamp=NOW_MS + sent[0]), 9, topic=topic, partition=partition), 9
+            )
             sent[0] += 1
         for _ in range(8):
             (answer,) = client.receive(0, 9).responses[0].partition_responses
@@ -141,7 +147,9 @@ def fetching(served: Served, crew: Crew, partition: int, topic: str = TOPIC, beh
     def read() -> None:
         log = served.logs[topic, partition]
         offset = max(log.log_start_offset, log.high_watermark - behind)
-        request = fetch(12, topic=topic, partition=partition, offset=offset, max_wait_ms=5, partition_max_bytes=200_000)
+        request = fetch(
+            12, topic=topic, partition=partition, offset=offset, max_wait_ms=5, partition_max_bytes=200_000
+        )
         (found,) = client.call(request, 12).responses[0].partitions
         assert found.error_code == 0 or found.error_code in NOTHING_HERE, found
 

@@ -425,7 +425,9 @@ def test_a_segment_is_not_freed_while_its_last_frame_is_on_its_way(tmp_path):
         assert (wal.stats()["full_segments"], wal.stats()["free_segments"]) == (1, 0)
         pipe.drain()
         assert error_of(client) == 0
-        wait_until(lambda: wal.stats()["free_segments"] == 1, "the checkpoint covers it since its frame is durable")
+        wait_until(
+            lambda: wal.stats()["free_segments"] == 1, "the checkpoint covers it since its frame is durable"
+        )
         for _ in range(3):
             assert error_of(groups.clients[1]) == 0
 
