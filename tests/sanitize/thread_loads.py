@@ -24,6 +24,7 @@ from bowstring.engine.storage.directory_wal import liburing_path
 from bowstring.engine.storage.staged_tails import StagedTails
 from tests.support.log_batches import CONFIG, NOW_MS
 from tests.support.log_batches import batch as log_batch
+from tests.support.plane_client import PlaneClient
 from tests.support.plane_requests import batch, fetch, produce
 from tests.support.served_plane import TOPIC, TOPIC_ID, Served
 from tests.support.waiting import HANG_S, pause
@@ -282,8 +283,19 @@ def closes(directory: Path, crew: Crew) -> None:
             served.add_topic("passing", topic_id, 1, folder=f"passing{round_[0]}")
 
         crew.add("closed", replace)
+        crew.add("visited", lambda: visit(served), every_s=0.02)
+        crew.add("figures", served.plane.counters, every_s=0.005)
         crew.run()
         served.plane.stop()
+
+
+def visit(served: Served) -> None:
+    """A connection with a fetch session."""
+    client = PlaneClient(served.port)
+    first = client.call(fetch(12, session_epoch=0), 12)
+    assert first.session_id
+    client.call(fetch(12, session_id=first.session_id, session_epoch=1, max_wait_ms=5), 12)
+    client.close()
 
 
 # ---------------------------------------------------------------- logs without a data plane
