@@ -7,7 +7,8 @@ Environment:
     BOWSTRING_ONLY      comma-separated modules of _native (`server.produce`) to build; "none": none.
     BOWSTRING_QUICK     "1" builds in half the time what runs at half the speed.
     BOWSTRING_COVERAGE  "1" builds for `make coverage`: modules note in build/lines which of their lines ran.
-    BOWSTRING_SANITIZE  "1" builds with AddressSanitizer and UndefinedBehaviorSanitizer, "thread" with ThreadSanitizer.
+    BOWSTRING_SANITIZE  "1" builds with AddressSanitizer and UndefinedBehaviorSanitizer, "thread" with
+                        ThreadSanitizer.
     BOWSTRING_SPARK_JARS  the folder of Spark's jars to compile against, if not PySpark's or SPARK_HOME's.
 """
 

@@ -6,6 +6,7 @@ to another reactor gets FETCH_SESSION_ID_NOT_FOUND and opens a new session, as a
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcmp, memcpy, memset
+from bowstring._native.base.atomics cimport bump_i64, store_i32
 from bowstring._native.base.clock cimport monotonic_ns
 from bowstring._native.base.wire cimport Reader, read_count, read_i32, read_i64, read_string, skip_tags, take
 from bowstring._native.log cimport cursor_forget
@@ -426,11 +427,11 @@ cdef FetchSession *session_create(Reactor *r, FetchSet *contents) noexcept nogil
     memset(contents, 0, sizeof(FetchSet))
     session.last_used_ms = r.now_ms
     session.bytes = bytes
-    r.session_bytes += bytes
+    bump_i64(&r.session_bytes, bytes)
     bucket = &r.sessions[<uint32_t>session.id % SESSION_BUCKETS]
     session.next = bucket[0]
     bucket[0] = session
-    r.session_count += 1
+    store_i32(&r.session_count, r.session_count + 1)
     return session
 
 
@@ -440,15 +441,15 @@ cdef void session_remove(Reactor *r, FetchSession *session) noexcept nogil:
     while at[0] != session:
         at = &at[0].next
     at[0] = session.next
-    r.session_count -= 1
-    r.session_bytes -= session.bytes
+    store_i32(&r.session_count, r.session_count - 1)
+    bump_i64(&r.session_bytes, -session.bytes)
     set_free(&session.set)
     free(session)
 
 
 cdef bint session_changed(Reactor *r, FetchSession *session) noexcept nogil:
     cdef int64_t bytes = sizeof(FetchSession) + set_bytes(&session.set)
-    r.session_bytes += bytes - session.bytes
+    bump_i64(&r.session_bytes, bytes - session.bytes)
     session.bytes = bytes
     return bytes <= r.plane.session_bytes_max // 4 and r.session_bytes <= r.plane.session_bytes_max
 

@@ -24,6 +24,7 @@ from bowstring.engine.storage.directory_wal import liburing_path
 from bowstring.engine.storage.staged_tails import StagedTails
 from tests.support.log_batches import CONFIG, NOW_MS
 from tests.support.log_batches import batch as log_batch
+from tests.support.plane_client import PlaneClient
 from tests.support.plane_requests import batch, fetch, produce
 from tests.support.served_plane import TOPIC, TOPIC_ID, Served
 from tests.support.waiting import HANG_S, pause
@@ -34,16 +35,18 @@ WAL_SEGMENT_BYTES = 2 << 20
 
 
 class Crew:
-    """Threads that repeat their work until the time is over; an error in one ends all."""
+    """Threads that repeat their work until the time is over and each kind of work was done; an error in one ends all."""
 
     def __init__(self, seconds: float) -> None:
         self.done: Counter[str] = Counter()
+        self.wanted: set[str] = set()
         self.ends_at = time.monotonic() + seconds
         self.errors: list[BaseException] = []
         self.threads: list[threading.Thread] = []
 
     def goes_on(self) -> bool:
-        return time.monotonic() < self.ends_at and not self.errors
+        late = time.monotonic() >= self.ends_at and all(self.done[name] for name in list(self.wanted))
+        return not late and not self.errors
 
     def add(self, name: str, work: Callable[[], object], every_s: float = 0.0) -> None:
         def repeat() -> None:
@@ -56,6 +59,7 @@ class Crew:
             except BaseException as error:
                 self.errors.append(error)
 
+        self.wanted.add(name)
         self.threads.append(threading.Thread(target=repeat, name=name, daemon=True))
 
     def run(self) -> None:
@@ -113,6 +117,7 @@ def supply(crew: Crew, wal: WriteAheadLog, fd: int, logs: list[PartitionLog]) ->
                 wal.released(frame)
                 crew.done["checkpoints"] += 1
 
+    crew.wanted.add("checkpoints")
     return threading.Thread(target=work, name="supply", daemon=True)
 
 
@@ -278,8 +283,19 @@ def closes(directory: Path, crew: Crew) -> None:
             served.add_topic("passing", topic_id, 1, folder=f"passing{round_[0]}")
 
         crew.add("closed", replace)
+        crew.add("visited", lambda: visit(served), every_s=0.02)
+        crew.add("figures", served.plane.counters, every_s=0.005)
         crew.run()
         served.plane.stop()
+
+
+def visit(served: Served) -> None:
+    """A connection with a fetch session."""
+    client = PlaneClient(served.port)
+    first = client.call(fetch(12, session_epoch=0), 12)
+    assert first.session_id
+    client.call(fetch(12, session_id=first.session_id, session_epoch=1, max_wait_ms=5), 12)
+    client.close()
 
 
 # ---------------------------------------------------------------- logs without a data plane

@@ -157,6 +157,23 @@ def two_groups(tmp_path, reactors=1, segments=4):
             groups.files.close()
 
 
+@contextmanager
+def slow_thread():
+    """The thread's writes wait: yields an event that tells of the first, and one that lets them go on."""
+    writing, go_on = threading.Event(), threading.Event()
+
+    def make(original):
+        def write(*arguments):
+            writing.set()
+            assert go_on.wait(HANG_S)
+            return original(*arguments)
+
+        return write
+
+    with replaced("write_durable", make):
+        yield writing, go_on
+
+
 def plain_file(tmp_path):
     return os.open(tmp_path / "other", os.O_RDWR | os.O_CREAT)
 
@@ -434,16 +451,6 @@ def test_a_segment_is_not_freed_while_its_last_frame_is_on_its_way(tmp_path):
 
 def test_the_thread_finishes_a_short_write_while_it_waits_for_a_segment(tmp_path):
     """The segment it waits for is freed by this write's end only."""
-    writing, go_on = threading.Event(), threading.Event()
-
-    def make(original):
-        def write(*arguments):
-            writing.set()
-            assert go_on.wait(HANG_S)
-            return original(*arguments)
-
-        return write
-
     with two_groups(tmp_path, segments=2) as (groups, (pipe, _)):
         wal, log = groups.wal, groups.served.logs[TOPIC, 1]
         client, other = groups.clients
@@ -452,7 +459,7 @@ def test_the_thread_finishes_a_short_write_while_it_waits_for_a_segment(tmp_path
             assert only(other.call(large, 9)).error_code == 0
         groups.begin(pipe.copy(), size=BLOCK)
         groups.files.put_back()
-        with replaced("write_durable", make):
+        with slow_thread() as (writing, go_on):
             other.send(large, 9)
             assert writing.wait(HANG_S)
             for _ in range(5):  # they gather: four fill the other segment
@@ -472,15 +479,26 @@ def test_the_thread_finishes_a_short_write_while_it_waits_for_a_segment(tmp_path
 # ---------------------------------------------------------------- several logs
 
 
-def test_a_log_without_io_uring_beside_one_that_has_it(tmp_path):
-    """Its commits are the thread's; a reactor that has a ring for the other log must not promise to begin them."""
-    rounds = 200
+@contextmanager
+def serving_two_logs(tmp_path):
+    """Serves a partition of a log with io_uring, and one of a log without it."""
     with serving(tmp_path) as (served, _):
         (tmp_path / "plain").mkdir()
         plain = wal_on(tmp_path / "plain", io="pwrite")
         served.plane.wake_by(plain)
         plain.start()
         served.plane.set_durability(TOPIC, 1, served.logs[TOPIC, 1], plain)
+        try:
+            yield served, plain
+        finally:
+            served.plane.stop()
+            plain.stop()
+            join(served.logs[TOPIC, 1], None, TOPIC_ID, 1)
+
+
+def test_a_log_without_io_uring_beside_one_that_has_it(tmp_path):
+    rounds = 200
+    with serving_two_logs(tmp_path) as (served, plain):
         clients = [served.client() for _ in range(3)]
 
         def send(client):
@@ -498,6 +516,18 @@ def test_a_log_without_io_uring_beside_one_that_has_it(tmp_path):
             assert not thread.is_alive(), "somebody waits for ever"
         assert plain.durable_frame == plain.staged_frame
         assert [served.logs[TOPIC, index].high_watermark for index in range(2)] == [len(clients) * rounds] * 2
-        served.plane.stop()
-        plain.stop()
-        join(served.logs[TOPIC, 1], None, TOPIC_ID, 1)
+
+
+def test_no_reactor_promises_to_lead_a_log_without_io_uring(tmp_path):
+    """Though it has a ring, for the other log: the thread goes on with what was staged while it wrote."""
+    with serving_two_logs(tmp_path) as (served, _):
+        first, second = served.client(), served.client()
+        assert only(first.call(produce(batch(b"a"), 9), 9)).error_code == 0
+        with slow_thread() as (writing, go_on):
+            first.send(produce(batch(b"b"), 9, partition=1), 9)
+            assert writing.wait(HANG_S)
+            second.send(produce(batch(b"c"), 9, partition=1), 9)
+            wait_until(lambda: served.logs[TOPIC, 1].log_end_offset == 2)
+            served.client().call(fetch(12), 12)  # the pass that has appended has ended
+            go_on.set()
+            assert error_of(first) == error_of(second) == 0

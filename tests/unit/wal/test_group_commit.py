@@ -100,6 +100,20 @@ def test_released_segments_are_used_again(tmp_path):
     assert sorted(p.name for p in tmp_path.glob("bowstring.wal.*")) == ["bowstring.wal.0", "bowstring.wal.1"]
 
 
+def test_staged_bytes_are_what_is_not_durable(tmp_path):
+    """To the byte, while more is always staged: entries are padded in frames."""
+    wal = wal_on(tmp_path, segments=3)
+    with joined(tmp_path, wal) as (log,):
+        append(log, 7, size=900_001)
+        size = log.size_bytes // 7
+        assert size % 8 and wal.stats()["staged_bytes"] == log.size_bytes == 7 * size
+        for durable in (4, 7):
+            wal.commit()
+            stats = wal.stats()
+            assert stats["payload_bytes"] == durable * size
+            assert stats["staged_bytes"] == (7 - durable) * size
+
+
 def test_the_thread_commits_and_wakes(tmp_path, io):
     wal = wal_on(tmp_path, io=io)
     with joined(tmp_path, wal) as (log,):
