@@ -327,7 +327,12 @@ def logs(directory: Path, crew: Crew) -> None:
         left = PartitionLog(str(made(directory / "left-0")), CONFIG, health=health)
         stack.callback(left.close)
         crew.add("left", lambda: leave(left, wal), every_s=0.01)
-        crew.add("durable", lambda: [commit(wal, log) for log in all_logs[1:]], every_s=0.005)
+
+        def commit_all() -> None:
+            for log in all_logs[1:]:
+                commit(wal, log)
+
+        crew.add("durable", commit_all, every_s=0.005)
         crew.add("awaited", lambda: (wal.control_waits(), wal.stats(), wal.closed_frame), every_s=0.005)
         supplier.start()
         try:
