@@ -412,7 +412,6 @@ cdef void release_group(Wal *wal, const WalGroup *group) noexcept nogil:
 
 cdef void end_group(Wal *wal, WalGroup *group, int error) noexcept nogil:
     """A group has ended. Older ones may still be on their way: then it waits for them."""
-    cdef bint first
     pthread_mutex_lock(&wal.lock)
     if error != 0 and not wal.failed:
         store_i32(&wal.failed, -error)
