@@ -26,7 +26,7 @@ def test_report_of_a_whole_case(tmp_path):
     directory = report.write(run_with(produce_case()), tmp_path, tmp_path / "work")
     assert directory.name == "2026-01-02-some-cpu-r-9000-2-cores"
     text = (directory / "report.md").read_text()
-    assert "| 5.5 [5 – 6] | 0.5 [0.4 – 0.6] | 1/11.0 | ≤ 1/8 of Kafka's | met |" in text
+    assert "| 5.5 [5 – 6] | 0.5 [0.4 – 0.6] | 1/11.0 | ≤ 1/6 of Kafka's | met |" in text
     assert "not measured: the case was not run" in text
     assert "(cpu_per_gb.svg)" in text and (directory / "cpu_per_gb.svg").read_text().startswith("<?xml")
     data = json.loads((directory / "report.json").read_text())
@@ -41,7 +41,7 @@ def test_ratios_to_the_bare_loop(tmp_path):
     case.samples.append(Sample("staged loop", 1, {"cpu_seconds_per_gb": 0.3}))
     directory = report.write(run_with(case), tmp_path, tmp_path / "work")
     text = (directory / "report.md").read_text()
-    assert "| 5.5 [5 – 6] | 0.5 [0.4 – 0.6] | 1/11.0 | 0.4 | 1.25× | ≤ 1/8 of Kafka's | met |" in text
+    assert "| 5.5 [5 – 6] | 0.5 [0.4 – 0.6] | 1/11.0 | 0.4 | 1.25× | ≤ 1/6 of Kafka's | met |" in text
     assert "| figure | Apache Kafka | Bowstring | produce loop | staged loop | Bowstring / loop |" in text
     assert "| cpu seconds per gb | 5.5 [5 – 6] | 0.5 [0.4 – 0.6] | 0.4 | 0.3 | 1.25× |" in text
     assert "A bare loop (`bench/limits`)" in text
