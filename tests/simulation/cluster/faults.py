@@ -183,7 +183,7 @@ def leader_writes_too_early(patches):
     patches.set(World, "waits_for_persist", False)
 
 
-@fault("A leader without followers goes on", "LeaderHearsAMajority", voters=3, snapshot_max_bytes=1 << 20)
+@fault("A leader without followers goes on", "LeaderHearsAMajority", voters=3)
 def no_check_quorum(patches):
     patches.set(LeaderState, "check_quorum_at_ms", property(lambda self: float("inf")))
 

@@ -6,9 +6,12 @@ apply, and by what is on their disks, not by what their cores believe of it, as 
 
 from bowstring.engine.raft.keys import ReplicaKey
 from bowstring.engine.raft.leader import LeaderState
+from bowstring.engine.raft.log import Validity, validate_fetch
 from bowstring.engine.raft.messages import (
     FetchRequest,
     FetchResponse,
+    FetchSnapshotRequest,
+    UpdateVoterRequest,
     VoteRequest,
     VoteResponse,
 )
@@ -379,37 +382,48 @@ class AcknowledgedIsCommitted(Invariant):
 
 
 class LeaderHearsAMajority(Invariant):
-    """A leader that no majority fetches from resigns."""
+    """A leader that no majority fetches from within one and a half fetch timeouts resigns."""
 
     def __init__(self, world):
         super().__init__(world)
-        self.since: dict[tuple, float] = {}
-        self.fetched: dict[tuple, dict[int, float]] = {}
+        # Of a leader: since when it waits for a majority, and who has fetched since then.
+        self.waits: dict[tuple, tuple[float, set[int]]] = {}
+
+    def where(self, node, epoch):
+        return node.id, node.life, epoch, node.replica.voters_offset
 
     def handled(self, node, request, before):
-        if isinstance(request, FetchRequest) and isinstance(before, LeaderState):
-            self.fetched.setdefault((node.id, node.life, before.epoch), {})[request.replica.id] = (
-                self.world.now
-            )
+        if not isinstance(before, LeaderState):
+            return
+        here = self.where(node, before.epoch)
+        since, fetched = self.waits.get(here, (self.world.now, set()))
+        voters = node.replica.voters
+        if isinstance(request, UpdateVoterRequest):
+            since, fetched = self.world.now, set()
+        elif self.counts(node, request, before.epoch) and voters.is_voter(request.replica):
+            fetched.add(request.replica.id)
+        if len(fetched) >= len(voters) // 2 + 1 - voters.is_voter(node.key):
+            since, fetched = self.world.now, set()
+        self.waits[here] = (since, fetched)
+
+    def counts(self, node, request, epoch):
+        if isinstance(request, FetchRequest):
+            valid = validate_fetch(node.disk, *request.end).kind is Validity.VALID
+            return valid and request.leader_epoch == epoch
+        return isinstance(request, FetchSnapshotRequest) and request.leader_epoch == epoch
 
     def check(self, node):
-        state = node.replica.state
+        state, now = node.replica.state, self.world.now
         if not isinstance(state, LeaderState):
             return
-        where, now = (node.id, node.life, state.epoch), self.world.now
-        # A voter that was just added has as long as the others had.
-        began = self.since.setdefault((*where, node.replica.voters_offset), now)
-        voters = [id for id in node.replica.voters.ids if id != node.id]
-        needed = (len(voters) + 1) // 2 + (1 if len(voters) == len(node.replica.voters) else 0)
-        needed = min(needed, len(voters))
-        if needed == 0:
-            return
-        # Fetches of the majority may come one check apart, and clocks drift.
-        limit = 2.3 * node.config.check_quorum_timeout_ms
-        if now - began < limit or node.paused_until > now - limit:
-            return
-        times = sorted((self.fetched.get(where, {}).get(id, began) for id in voters), reverse=True)
-        if now - times[needed - 1] > limit and not self.world.snapshots_fetched:
+        here = self.where(node, state.epoch)
+        since, _ = self.waits.setdefault(here, (now, set()))
+        # Clocks drift, and a process that stands still does not resign.
+        limit = 1.2 * node.config.check_quorum_timeout_ms
+        is_alone = node.replica.voters.is_only_voter(node.key)
+        if is_alone or node.paused_until > now - limit:
+            self.waits[here] = (now, set())
+        elif now - since > limit:
             self.fail(f"{node.key} leads epoch {state.epoch} for {limit} ms without a majority")
 
 

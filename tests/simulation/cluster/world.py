@@ -46,7 +46,6 @@ class World:
         self.network = Network(self, Random(f"{plan.seed} network"))
         self.slow_syncs = plan.sync_ms[1] > 100
         self.all_know_pre_votes = 1 not in plan.vote_versions
-        self.snapshots_fetched = plan.snapshot_max_bytes < 1000
         self.answers_to_tool: list = []
         self._heap: list[tuple] = []
         self._number = 0
