@@ -417,12 +417,12 @@ class LeaderHearsAMajority(Invariant):
         if not isinstance(state, LeaderState):
             return
         here = self.where(node, state.epoch)
-        since, _ = self.waits.setdefault(here, (now, set()))
+        since, fetched = self.waits.setdefault(here, (now, set()))
         # Clocks drift, and a process that stands still does not resign.
         limit = 1.2 * node.config.check_quorum_timeout_ms
         is_alone = node.replica.voters.is_only_voter(node.key)
         if is_alone or node.paused_until > now - limit:
-            self.waits[here] = (now, set())
+            self.waits[here] = (now, fetched)
         elif now - since > limit:
             self.fail(f"{node.key} leads epoch {state.epoch} for {limit} ms without a majority")
 
