@@ -30,6 +30,7 @@ from tests.support.served_plane import TOPIC, TOPIC_ID, Served
 from tests.support.waiting import HANG_S, pause
 
 NOTHING_HERE = (1, 3, 6)  # OFFSET_OUT_OF_RANGE after a truncation, a topic that is just gone
+TRUNCATED = 0  # the partition that is
 SEGMENT_BYTES = 512 << 10
 WAL_SEGMENT_BYTES = 2 << 20
 
@@ -142,16 +143,27 @@ def producing(served: Served, crew: Crew, partition: int, topic: str = TOPIC, si
 
 
 def fetching(served: Served, crew: Crew, partition: int, topic: str = TOPIC, behind: int = 0) -> None:
-    """Reads at the end, so staged bytes; or so many records behind it, so bytes of the file, by sendfile."""
+    """Reads at the end, so staged bytes; or so many records behind it, so bytes of the file, by sendfile.
+
+    A truncation below the high watermark, which `truncating` may read too early, can cut off what is being sent. The
+    broker then closes the connection, and the reader connects again.
+    """
     client = served.client()
 
     def read() -> None:
+        nonlocal client
         log = served.logs[topic, partition]
         offset = max(log.log_start_offset, log.high_watermark - behind)
         request = fetch(
             12, topic=topic, partition=partition, offset=offset, max_wait_ms=5, partition_max_bytes=200_000
         )
-        (found,) = client.call(request, 12).responses[0].partitions
+        try:
+            (found,) = client.call(request, 12).responses[0].partitions
+        except ConnectionError:
+            assert topic == TOPIC and partition == TRUNCATED, (topic, partition)
+            crew.done["cut off"] += 1
+            client = served.client()
+            return
         assert found.error_code == 0 or found.error_code in NOTHING_HERE, found
 
     crew.add("fetched behind" if behind else "fetched", read)
@@ -228,7 +240,7 @@ def serve(directory: Path, crew: Crew, *, switched: bool) -> None:
             fetching(served, crew, index, behind=300)
             asking(crew, logs[index])
         changing(crew, logs[0])
-        truncating(crew, logs[0])
+        truncating(crew, logs[TRUNCATED])
         crew.add("figures", lambda: (wal.stats(), wal.durable_frame, served.plane.counters()), every_s=0.01)
         for thread in supplies:
             thread.start()
