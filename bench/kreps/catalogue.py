@@ -141,6 +141,14 @@ ADDED = (
         share=0.1,
     ),
     Test(
+        "commit-3",
+        "3 producers, acknowledged from the medium",
+        producers=3,
+        topic_configs={"bowstring": COMMIT, "kafka": {"flush.messages": "1"}},
+        share=0.3,
+        bar=(4e6,),
+    ),
+    Test(
         "partitions",
         "1 producer, many partitions",
         kind="partitions",
