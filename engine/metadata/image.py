@@ -77,6 +77,11 @@ class BrokerImage(NamedTuple):
     in_controlled_shutdown: bool = False
     cordoned: tuple[bytes, ...] = ()
 
+    @property
+    def is_active(self) -> bool:
+        """Whether the broker may lead partitions: neither fenced nor in controlled shutdown."""
+        return not self.fenced and not self.in_controlled_shutdown
+
     def endpoint(self, listener: str) -> Endpoint | None:
         """Returns the broker's address on a listener."""
         return next((each for each in self.endpoints if each.listener == listener), None)
@@ -107,6 +112,26 @@ class ClusterImage:
         # Records of a metadata transaction (KIP-868) that has begun and not ended; None outside a
         # transaction.
         self._transaction: list[MetadataRecord] | None = None
+
+    def copy(self) -> "ClusterImage":
+        """Returns an image that changes independently of this one; both share what never changes.
+
+        A metadata transaction that has not ended is left out.
+        """
+        other = ClusterImage()
+        for name, topic in self.topics.items():
+            other.topics[name] = other.topics_by_id[topic.id] = twin = TopicImage(name, topic.id)
+            twin.partitions = topic.partitions.copy()
+        other.unified_names = self.unified_names.copy()
+        other.brokers = self.brokers.copy()
+        other.configs = {resource: configs.copy() for resource, configs in self.configs.items()}
+        other.features = self.features.copy()
+        other.next_producer_id = self.next_producer_id
+        other.partition_count = self.partition_count
+        other.kept = self.kept.copy()
+        # Only equal values meet in it, so both images may add to the same table.
+        other._partition_kinds = self._partition_kinds
+        return other
 
     def resource_configs(self, resource_type: int, name: str) -> dict[str, str]:
         """Returns the configs set on a resource itself. Do not modify."""

@@ -67,6 +67,12 @@ class UnsupportedRecords:
         else:
             same_kind[key] = record
 
+    def copy(self) -> "UnsupportedRecords":
+        """Returns the same records, to be changed independently."""
+        other = UnsupportedRecords()
+        other._records = {kind: records.copy() for kind, records in self._records.items()}
+        return other
+
     def of(self, kind: type[MetadataRecord]) -> Iterator[MetadataRecord]:
         """Returns the kept records of a type."""
         return iter(self._records.get(kind, {}).values())
