@@ -21,6 +21,8 @@ CONTROLLER_REGISTRATIONS_SINCE: Final = 15
 """... controllers register (KIP-919)."""
 DIRECTORIES_SINCE: Final = 17
 """... partitions name the directories of their replicas (KIP-858)."""
+ELR_SINCE: Final = 23
+"""... partitions name their eligible leader replicas (KIP-966)."""
 CORDONED_DIRECTORIES_SINCE: Final = 30
 """... brokers name directories that take no new replicas (KIP-1066)."""
 CHANGED_METADATA: Final = (7, 8, 11, 13, 14, 15, 17, 23, 30)

@@ -110,6 +110,9 @@ def test_new_partitions_get_the_replication_factor_of_the_topic():
     image.apply_all(made(image, NewTopic("t", 1, 2)))
     image.apply_all(create_partitions(image, "t", 3, None))
     assert [partition.replicas for partition in image.topics["t"].partitions] == [(1, 2), (1, 2), (2, 1)]
+    with pytest.raises(KafkaError) as caught:
+        create_partitions(image, "gone", 3, None)
+    assert caught.value.error is Errors.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def test_leaders_are_spread():
