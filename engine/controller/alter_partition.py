@@ -50,9 +50,16 @@ def alter_partition(
             if topic is None:
                 result.error_code = Errors.UNKNOWN_TOPIC_ID.code
             else:
-                change = _Change(state, rules, topic, request.broker_id, each, version)
-                result.error_code = change.run(records, result).code
+                isr = _isr(each, version)
+                change = _Change(state, rules, topic, request.broker_id, each)
+                result.error_code = change.run(isr, records, result).code
     return Decision(records, answer, atomic=False)
+
+
+def _isr(asked: AlterPartitionRequestPartitionData, version: int) -> _Isr:
+    if version < _EPOCHS_SINCE:
+        return [(each, _ANY_EPOCH) for each in asked.new_isr]
+    return [(each.broker_id, each.broker_epoch) for each in asked.new_isr_with_epochs]
 
 
 class _Change:
@@ -65,40 +72,36 @@ class _Change:
         topic: TopicImage,
         broker: int,
         asked: AlterPartitionRequestPartitionData,
-        version: int,
     ) -> None:
         self._state = state
         self._rules = rules
         self._topic = topic
         self._broker = broker
         self._asked = asked
-        self._isr: _Isr = (
-            [(each.broker_id, each.broker_epoch) for each in asked.new_isr_with_epochs]
-            if version >= _EPOCHS_SINCE
-            else [(each, _ANY_EPOCH) for each in asked.new_isr]
-        )
 
-    def run(self, records: list[MetadataRecord], result: AlterPartitionResponsePartitionData) -> Error:
+    def run(
+        self, isr: _Isr, records: list[MetadataRecord], result: AlterPartitionResponsePartitionData
+    ) -> Error:
         """Adds the record and fills the result, or returns the error."""
         index, asked = self._asked.partition_index, self._asked
         if not 0 <= index < len(self._topic.partitions):
             return Errors.UNKNOWN_TOPIC_OR_PARTITION
         partition = self._topic.partitions[index]
-        error = self._check_epochs(partition) or self._check_isr(partition)
+        error = self._check_epochs(partition) or self._check_isr(partition, isr)
         if error is not None:
             return error
         name, state = self._topic.name, self._state
         change = PartitionChange((self._topic.id, index), partition, self._rules, state.min_in_sync(name))
         if state.allows_unclean_election(name):
             change.election = Election.UNCLEAN
-        change.in_sync = tuple(broker for broker, _ in self._isr)
+        change.in_sync = tuple(broker for broker, _ in isr)
         change.recovery_state = asked.leader_recovery_state
         record = change.build()
         if record is not None:
             records.append(record)
             partition = changed_partition(partition, record)
             if partition.leader != self._broker:
-                # The ISR completes a reassignment that removes the leader. It must hear so; the record counts.
+                # The ISR completes a reassignment that removes the leader. It must hear so.
                 return Errors.NEW_LEADER_ELECTED
         result.leader_id = partition.leader
         result.isr = list(partition.in_sync)
@@ -120,8 +123,8 @@ class _Change:
             return Errors.INVALID_UPDATE_VERSION
         return None
 
-    def _check_isr(self, partition: PartitionImage) -> Error | None:
-        brokers = [broker for broker, _ in self._isr]
+    def _check_isr(self, partition: PartitionImage, isr: _Isr) -> Error | None:
+        brokers = [broker for broker, _ in isr]
         state = self._asked.leader_recovery_state
         if (
             len(set(brokers)) != len(brokers)
@@ -132,7 +135,7 @@ class _Change:
             or (state == RECOVERING and partition.leader_recovery_state == RECOVERED)
         ):
             return Errors.INVALID_REQUEST
-        if not all(self._is_eligible(broker, epoch) for broker, epoch in self._isr):
+        if not all(self._is_eligible(broker, epoch) for broker, epoch in isr):
             return Errors.INELIGIBLE_REPLICA
         return None
 

@@ -154,8 +154,8 @@ def _check_feature(name: str, finalized: int, lowest: int, highest: int) -> None
     if not lowest <= finalized <= highest:
         raise KafkaError(
             Errors.UNSUPPORTED_VERSION,
-            f"Unable to register because the broker does not support finalized version {finalized} of {name}. "
-            f"The broker wants a version between {lowest} and {highest}, inclusive.",
+            f"Unable to register because the broker does not support finalized version {finalized} of "
+            f"{name}. The broker wants a version between {lowest} and {highest}, inclusive.",
         )
 
 

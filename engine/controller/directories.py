@@ -41,7 +41,9 @@ def assign_replicas(
             of_directory.topics.append(of_topic)
             for each in topic.partitions:
                 key = topic.topic_id, each.partition_index
-                error = _assign(state, rules, broker.id, key, directory.id, records)
+                error, record = _assign(state, rules, broker.id, key, directory.id)
+                if record is not None:
+                    records.append(record)
                 of_topic.partitions.append(
                     AssignReplicasToDirsResponsePartitionData(
                         partition_index=each.partition_index, error_code=error.code
@@ -59,19 +61,15 @@ def _assign(
     broker: int,
     key: PartitionKey,
     directory: bytes,
-    records: list[MetadataRecord],
-) -> Error:
+) -> tuple[Error, MetadataRecord | None]:
     topic = state.image.topics_by_id.get(key[0])
     if topic is None:
-        return Errors.UNKNOWN_TOPIC_ID
+        return Errors.UNKNOWN_TOPIC_ID, None
     partition = state.find_partition(key)
     if partition is None:
-        return Errors.UNKNOWN_TOPIC_OR_PARTITION
+        return Errors.UNKNOWN_TOPIC_OR_PARTITION, None
     if broker not in partition.replicas:
-        return Errors.NOT_LEADER_OR_FOLLOWER
+        return Errors.NOT_LEADER_OR_FOLLOWER, None
     change = PartitionChange(key, partition, rules, state.min_in_sync(topic.name))
     change.directories[broker] = directory
-    record = change.build()
-    if record is not None:
-        records.append(record)
-    return Errors.NONE
+    return Errors.NONE, change.build()

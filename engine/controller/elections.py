@@ -1,4 +1,4 @@
-"""Elects leaders by request (KIP-460), and from time to time: preferred ones, and unclean ones where allowed."""
+"""Elects leaders by request (KIP-460), and in turn: preferred ones, and unclean ones where allowed."""
 
 from typing import Final
 
@@ -42,8 +42,10 @@ def elect_leaders(state: ControllerState, request: ElectLeadersRequest) -> Decis
         results = ReplicaElectionResult(topic=name)
         answer.replica_election_results.append(results)
         for index in partitions:
-            error, detail = _elect(state, rules, name, index, election, records)
-            check_not_too_many(len(records))
+            error, detail, record = _elect(state, rules, name, index, election)
+            if record is not None:
+                records.append(record)
+                check_not_too_many(len(records))
             if request.topic_partitions is None and error is Errors.ELECTION_NOT_NEEDED:
                 continue
             results.partition_result.append(
@@ -58,23 +60,21 @@ def _elect(
     name: str,
     index: int,
     election: Election,
-    records: list[MetadataRecord],
-) -> tuple[Error, str | None]:
+) -> tuple[Error, str | None, MetadataRecord | None]:
     topic = state.image.topics.get(name)
     if topic is None:
-        return Errors.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {name}"
+        return Errors.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {name}", None
     if not 0 <= index < len(topic.partitions):
-        return Errors.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {name}-{index}"
+        return Errors.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {name}-{index}", None
     partition = topic.partitions[index]
     preferred = election is Election.PREFERRED
     if partition.leader == partition.replicas[0] if preferred else partition.leader != NO_LEADER:
-        return Errors.ELECTION_NOT_NEEDED, Errors.ELECTION_NOT_NEEDED.message
+        return Errors.ELECTION_NOT_NEEDED, Errors.ELECTION_NOT_NEEDED.message, None
     record = _change(state, rules, topic, index, election)
     if record is None:
         error = Errors.PREFERRED_LEADER_NOT_AVAILABLE if preferred else Errors.ELIGIBLE_LEADERS_NOT_AVAILABLE
-        return error, error.message
-    records.append(record)
-    return Errors.NONE, None
+        return error, error.message, None
+    return Errors.NONE, None, record
 
 
 def _change(

@@ -36,13 +36,15 @@ def update_features(
 ) -> Decision[UpdateFeaturesResponse]:
     """Changes all features that are named, or none.
 
+    A metadata.version is not lowered past one that added records or fields.
+
     Args:
         version: Of the request; before 1 it says whether a downgrade is allowed, since 1 of what kind. Before
             2 the answer has a result for each feature.
 
     Raises:
-        KafkaError: INVALID_UPDATE_VERSION for a feature that cannot change so; INVALID_REQUEST for one that is
-            named twice.
+        KafkaError: INVALID_UPDATE_VERSION for a feature that cannot change so; INVALID_REQUEST for one that
+            is named twice.
     """
     updates = {each.feature: each for each in request.feature_updates}
     if len(updates) != len(request.feature_updates):
@@ -76,7 +78,7 @@ def _update(
     if level < 0:
         raise _refused(update, "A feature version cannot be less than 0.")
     if name == KRAFT_VERSION:
-        raise _refused(update, "The version of the quorum's protocol is chosen when its nodes are formatted.")
+        raise _refused(update, "The quorum's protocol is chosen when its nodes are formatted.")
     reason = _why_unsupported(state, name, level)
     if reason is not None:
         raise _refused(update, reason)
@@ -90,7 +92,7 @@ def _update(
         raise _refused(update, "Can't downgrade to a newer version.")
     record = FeatureLevelRecord(name=name, feature_level=level)
     if name == METADATA_VERSION:
-        _check_metadata_version(state, updates, level, present, unsafe=kind == _UNSAFE_DOWNGRADE)
+        _check_metadata_version(level, present, unsafe=kind == _UNSAFE_DOWNGRADE)
     elif name == ELIGIBLE_LEADER_REPLICAS:
         return _change_eligible_leaders(state, updates, update, record)
     return [record]
@@ -124,9 +126,7 @@ def _why_unsupported(state: ControllerState, name: str, level: int) -> str | Non
     return None
 
 
-def _check_metadata_version(
-    state: ControllerState, updates: dict[str, FeatureUpdateKey], level: int, present: int, *, unsafe: bool
-) -> None:
+def _check_metadata_version(level: int, present: int, *, unsafe: bool) -> None:
     if level < present and any(level < changed <= present for changed in CHANGED_METADATA):
         reason = (
             "Unsafe metadata downgrade is not supported in this version."

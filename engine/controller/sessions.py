@@ -59,8 +59,8 @@ class Sessions:
         self._brokers.pop(broker, None)
 
     def touch(self, broker: int, fenced: bool, metadata_offset: int) -> None:
-        """Notes what a heartbeat says. A fenced broker is no longer in controlled shutdown: its next heartbeat
-        lets it go at once.
+        """Notes what a heartbeat says. A fenced broker is no longer in controlled shutdown: its next
+        heartbeat lets it go at once.
         """
         session = self._brokers[broker]
         session.fenced, session.metadata_offset = fenced, metadata_offset

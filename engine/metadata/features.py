@@ -10,7 +10,11 @@ HIGHEST_METADATA_VERSION: Final = 30
 # Level 30 is Kafka 4.3's; 7 is the first that Kafka 4 reads. The features of the group, transaction, share
 # and streams coordinators are not offered before those exist. A level that another broker finalized in the
 # same metadata log is kept.
-SUPPORTED_FEATURES: Final = {METADATA_VERSION: (7, HIGHEST_METADATA_VERSION), KRAFT_VERSION: (0, 1)}
+SUPPORTED_FEATURES: Final = {
+    METADATA_VERSION: (7, HIGHEST_METADATA_VERSION),
+    KRAFT_VERSION: (0, 1),
+    ELIGIBLE_LEADER_REPLICAS: (0, 1),
+}
 
 # The metadata.version since which ...
 LEADER_EPOCH_STAYS_SINCE: Final = 12

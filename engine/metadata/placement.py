@@ -1,7 +1,8 @@
 """Places the replicas of new partitions over racks and brokers, as Kafka's StripedReplicaPlacer does.
 
-Leaders go round the racks, and within a rack round its brokers. The followers of a partition go to other racks
-as long as there are some. Fenced brokers come last, and get no leader.
+Leaders go round the racks, and within a rack round its brokers. The followers of a partition go to other
+racks as long as there are some. Fenced brokers come last, and get no leader. With as many brokers in each rack
+as there are racks, the same broker of a rack leads until the next shuffle, as in Kafka.
 """
 
 from collections.abc import Iterable, MutableSequence, Sequence
@@ -25,7 +26,7 @@ class Randomness(Protocol):
 
 
 class NoRandomness:
-    """Begins with the first rack and broker and changes no order: for clusters where it makes no difference."""
+    """Begins with the first rack and broker and changes no order: for clusters where it does not matter."""
 
     def randrange(self, below: int, /) -> int:
         """Returns 0."""

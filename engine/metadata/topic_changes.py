@@ -246,8 +246,8 @@ def _check_active(image: ClusterImage, index: int, replicas: Sequence[int]) -> N
     if not any(image.brokers[broker].is_active for broker in replicas):
         raise KafkaError(
             Errors.INVALID_REPLICA_ASSIGNMENT,
-            f"All brokers specified in the manual partition assignment for partition {index} are fenced or in "
-            "controlled shutdown.",
+            f"All brokers specified in the manual partition assignment for partition {index} are fenced "
+            "or in controlled shutdown.",
         )
 
 
