@@ -70,10 +70,14 @@ def fence(state: ControllerState, broker: BrokerImage) -> list[MetadataRecord]:
 
 
 def unfence(state: ControllerState, broker: BrokerImage) -> list[MetadataRecord]:
-    """Returns the records that unfence a broker; it leads partitions without a leader where it may."""
+    """Returns the records that unfence a broker; it leads partitions without a leader where it may.
+
+    One that was fenced during its controlled shutdown leads nothing before it registers again.
+    """
+    back = _NOBODY if broker.in_controlled_shutdown else broker.id
     return [
         BrokerRegistrationChangeRecord(broker_id=broker.id, broker_epoch=broker.epoch, fenced=_UNFENCED),
-        *update_leaders(state, state.index.led(NO_LEADER), back=broker.id),
+        *update_leaders(state, state.index.led(NO_LEADER), back=back),
     ]
 
 

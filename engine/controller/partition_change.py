@@ -138,12 +138,15 @@ class PartitionChange:
         """Keeps those that leave an ISR below the minimum as eligible: nothing has been committed without
         them.
         """
-        if len(self.in_sync) >= self._min_in_sync:
+        # Kafka takes the number of replicas of partition 0 before the change, and keeps removed replicas.
+        if len(self.in_sync) >= min(self._min_in_sync, len(self.replicas)):
             self._eligible = ()
             return
         candidates = dict.fromkeys((*self._eligible, *self._partition.in_sync))
         self._eligible = tuple(
-            each for each in candidates if each not in self.in_sync and each not in self.unclean_shutdown
+            each
+            for each in candidates
+            if each in self.replicas and each not in self.in_sync and each not in self.unclean_shutdown
         )
 
     # ------------------------------------------------------------ election

@@ -140,12 +140,8 @@ class ControllerState:
         return topic.partitions[key[1]]
 
     def min_in_sync(self, topic: str) -> int:
-        """Returns how many in-sync replicas a topic needs: min.insync.replicas, but never more than it has
-        replicas.
-        """
-        return (
-            self.image.topics[topic].partitions[0].min_in_sync(int(self._topic_config(topic, _MIN_IN_SYNC)))
-        )
+        """Returns min.insync.replicas of a topic."""
+        return int(self._topic_config(topic, _MIN_IN_SYNC))
 
     def allows_unclean_election(self, topic: str) -> bool:
         """Returns unclean.leader.election.enable of a topic."""

@@ -1,8 +1,8 @@
 """Places the replicas of new partitions over racks and brokers, as Kafka's StripedReplicaPlacer does.
 
 Leaders go round the racks, and within a rack round its brokers. The followers of a partition go to other
-racks as long as there are some. Fenced brokers come last, and get no leader. With as many brokers in each rack
-as there are racks, the same broker of a rack leads until the next shuffle, as in Kafka.
+racks as long as there are some. Fenced brokers come last, and get no leader. With as many brokers in
+each rack as there are racks, the same broker of a rack leads until the next shuffle, as in Kafka.
 """
 
 from collections.abc import Iterable, MutableSequence, Sequence

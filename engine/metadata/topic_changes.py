@@ -6,6 +6,11 @@ from typing import Final, NamedTuple
 from bowstring.engine.configs import BrokerConfigs, ConfigError, validate_topic_configs
 from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.directory_ids import default_directory, takes_replicas
+from bowstring.engine.metadata.features import (
+    DIRECTORIES_SINCE,
+    HIGHEST_METADATA_VERSION,
+    METADATA_VERSION,
+)
 from bowstring.engine.metadata.image import TOPIC_RESOURCE, ClusterImage, TopicImage
 from bowstring.engine.metadata.names import topic_name_problem, unified
 from bowstring.engine.metadata.placement import NoRandomness, Randomness, StripedReplicaPlacer
@@ -256,6 +261,7 @@ def _new_partition(
 ) -> PartitionRecord:
     brokers = [image.brokers[broker] for broker in replicas]
     in_sync = [broker.id for broker in brokers if broker.is_active]
+    level = image.features.get(METADATA_VERSION, HIGHEST_METADATA_VERSION)
     return PartitionRecord(
         partition_id=index,
         topic_id=topic_id,
@@ -265,7 +271,7 @@ def _new_partition(
         leader_epoch=0,
         partition_epoch=0,
         # A broker with several directories chooses one (KIP-858).
-        directories=[default_directory(broker) for broker in brokers],
+        directories=[default_directory(broker) for broker in brokers] if level >= DIRECTORIES_SINCE else [],
     )
 
 
