@@ -258,15 +258,15 @@ def _directory_changes(
 # ------------------------------------------------------------ the end of a registration
 
 
-def fence_stale(state: ControllerState, now_ms: int) -> Decision[bool] | None:
-    """Fences one broker whose session is over; None when there is none.
+def fence_stale(state: ControllerState, now_ms: int) -> Decision[int] | None:
+    """Fences one broker whose session is over; the answer is its id. None when there is none.
 
     One at a time, so that each decision sees the one before.
     """
     while (expired := state.sessions.take_expired(now_ms)) is not None:
         broker = state.image.brokers.get(expired[0])
         if broker is not None and broker.epoch == expired[1] and not broker.fenced:
-            return Decision(leader_updates.fence(state, broker), True, atomic=False)
+            return Decision(leader_updates.fence(state, broker), broker.id, atomic=False)
     return None
 
 

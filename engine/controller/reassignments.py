@@ -5,7 +5,7 @@ from bowstring.engine.controller.partition_change import Election, PartitionChan
 from bowstring.engine.controller.reassignment import first_step, is_under_way, reverted, target_size
 from bowstring.engine.controller.state import ControllerState
 from bowstring.engine.errors import Errors, KafkaError
-from bowstring.engine.metadata.image import ClusterImage, PartitionImage, TopicImage
+from bowstring.engine.metadata.image import PartitionImage, TopicImage
 from bowstring.engine.metadata.topic_changes import check_replicas
 from bowstring.engine.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -114,14 +114,13 @@ def _start(
 
 
 def list_reassignments(
-    image: ClusterImage,
-    reassigning: dict[tuple[bytes, int], None],
-    request: ListPartitionReassignmentsRequest,
-) -> ListPartitionReassignmentsResponse:
-    """Returns the reassignments under way of the named partitions, or of all."""
+    state: ControllerState, request: ListPartitionReassignmentsRequest
+) -> Decision[ListPartitionReassignmentsResponse]:
+    """Lists the reassignments under way of the named partitions, or of all."""
+    image = state.image
     wanted: dict[str, list[int]] = {}
     if request.topics is None:
-        for topic_id, index in reassigning:
+        for topic_id, index in state.index.reassigning:
             wanted.setdefault(image.topics_by_id[topic_id].name, []).append(index)
     else:
         for each in request.topics:
@@ -132,7 +131,7 @@ def list_reassignments(
         found = [] if topic is None else _ongoing(topic, indexes)
         if found:
             answer.topics.append(OngoingTopicReassignment(name=name, partitions=found))
-    return answer
+    return Decision([], answer)
 
 
 def _ongoing(topic: TopicImage, indexes: list[int]) -> list[OngoingPartitionReassignment]:

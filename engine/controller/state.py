@@ -54,6 +54,9 @@ class ControllerState:
         voters: Callable[[], Iterable[int]] = lambda: (),
     ) -> None:
         self.image = image.copy()
+        if image.in_transaction:
+            # Nobody ends it any more: the first records of this controller abort it.
+            self.image.apply(markers.AbortTransactionRecord())
         self.node_id = node_id
         self.cluster_id = cluster_id
         self.configs = configs

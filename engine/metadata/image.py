@@ -114,24 +114,22 @@ class ClusterImage:
         self._transaction: list[MetadataRecord] | None = None
 
     def copy(self) -> "ClusterImage":
-        """Returns an image that changes independently of this one; both share what never changes.
-
-        A metadata transaction that has not ended is left out.
-        """
-        other = ClusterImage()
-        for name, topic in self.topics.items():
-            other.topics[name] = other.topics_by_id[topic.id] = twin = TopicImage(name, topic.id)
-            twin.partitions = topic.partitions.copy()
-        other.unified_names = self.unified_names.copy()
-        other.brokers = self.brokers.copy()
-        other.configs = {resource: configs.copy() for resource, configs in self.configs.items()}
-        other.features = self.features.copy()
-        other.next_producer_id = self.next_producer_id
-        other.partition_count = self.partition_count
-        other.kept = self.kept.copy()
-        # Only equal values meet in it, so both images may add to the same table.
-        other._partition_kinds = self._partition_kinds
-        return other
+        """Returns an image that later records do not change. It shares what no record changes in place."""
+        new = ClusterImage()
+        for topic in self.topics.values():
+            copied = TopicImage(topic.name, topic.id)
+            copied.partitions = topic.partitions.copy()
+            new.topics[topic.name] = new.topics_by_id[topic.id] = copied
+        new.unified_names = self.unified_names.copy()
+        new.brokers = self.brokers.copy()
+        new.configs = {resource: configs.copy() for resource, configs in self.configs.items()}
+        new.features = self.features.copy()
+        new.next_producer_id = self.next_producer_id
+        new.partition_count = self.partition_count
+        new.kept = self.kept.copy()
+        new._partition_kinds = self._partition_kinds.copy()
+        new._transaction = None if self._transaction is None else self._transaction.copy()
+        return new
 
     def resource_configs(self, resource_type: int, name: str) -> dict[str, str]:
         """Returns the configs set on a resource itself. Do not modify."""

@@ -36,7 +36,7 @@ def join(cluster: ControllerCluster, *isr: int) -> None:
 def listed(cluster: ControllerCluster, **topics) -> dict:
     wanted = [ListPartitionReassignmentsTopics(name=name, partition_indexes=i) for name, i in topics.items()]
     request = ListPartitionReassignmentsRequest(topics=wanted or None)
-    answer = list_reassignments(cluster.state.image, cluster.state.index.reassigning, request)
+    answer = cluster.decide(list_reassignments(cluster.state, request))
     return {
         (topic.name, each.partition_index): (
             list(each.replicas),
