@@ -44,11 +44,11 @@ def split(
 def _batches(records: Sequence[MetadataRecord]) -> Iterator[Sequence[MetadataRecord]]:
     start, size_bytes = 0, 0
     for at, record in enumerate(records):
-        bytes_most = bytes_most(record)
-        if at > start and (at - start == RECORDS_MAX or size_bytes + bytes_most > BATCH_BYTES):
+        most = bytes_most(record)
+        if at > start and (at - start == RECORDS_MAX or size_bytes + most > BATCH_BYTES):
             yield records[start:at]
             start, size_bytes = at, 0
-        size_bytes += bytes_most
+        size_bytes += most
     yield records[start:]
 
 

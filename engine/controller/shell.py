@@ -160,6 +160,15 @@ class Controller:
         quorum = self._quorum
         if self._leadership is not None or not quorum.is_leader or quorum.epoch != epoch:
             return
+        try:
+            self._activate(epoch)
+        except Exception:
+            event_log.error("bug: the controller could not begin and gives the leadership up", traceback=True)
+            self._end()
+            quorum.resign()
+
+    def _activate(self, epoch: int) -> None:
+        quorum = self._quorum
         now_ms = self._now_ms()
         records = activation_records(quorum.image, self._bootstrap, self._configs)
         state = ControllerState(
