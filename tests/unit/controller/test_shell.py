@@ -254,6 +254,7 @@ def test_handlers_decide_in_turn_and_do_not_wait_for_each_others_commits():
         await asyncio.gather(*changes)
         async with controller.changing():
             pass  # nothing to commit
+        quorum.commits_at_once = True
         await register(controller, 1)
 
     run(scenario)
