@@ -44,7 +44,25 @@ HANDLERS: Final[dict[int, str]] = {
 }
 """Module by API key; imported on the first request."""
 
+CONTROLLER_HANDLERS: Final[dict[int, str]] = {
+    1: "quorum_messages",
+    18: "api_versions",
+    52: "quorum_messages",
+    53: "quorum_messages",
+    54: "quorum_messages",
+    55: "describe_quorum",
+    59: "quorum_messages",
+    60: "describe_cluster",
+    80: "quorum_messages",
+    81: "quorum_messages",
+    82: "quorum_messages",
+}
+"""The same on listeners of controllers."""
+
 _NATIVE: Final = (0, 1)
 
 ADVERTISED: Final = tuple(sorted({*_NATIVE, *HANDLERS}))
 """Every API that this broker offers. Reactors answer Produce and Fetch."""
+
+CONTROLLER_ADVERTISED: Final = tuple(sorted(CONTROLLER_HANDLERS))
+"""Every API that controllers offer on their listeners. Fetch is that of the metadata log there."""

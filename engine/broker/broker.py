@@ -5,15 +5,14 @@ import os
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from bowstring._native.log.partition_log import LogError, PartitionLog
-from bowstring._native.server.data_plane import DataPlane
 from bowstring.engine import event_log
-from bowstring.engine.api import ADVERTISED
 from bowstring.engine.broker.dispatch import Dispatcher
 from bowstring.engine.broker.file_limit import raise_file_limit
 from bowstring.engine.broker.housekeeping import Housekeeping
+from bowstring.engine.broker.node import make_plane, new_log_directories, node_id_of
 from bowstring.engine.broker.registration import start_records, stop_records
 from bowstring.engine.configs import BrokerConfigs, ConfigError
 from bowstring.engine.errors import Errors
@@ -22,7 +21,6 @@ from bowstring.engine.metadata.store.commit import ClusterChanges
 from bowstring.engine.metadata.store.log import MetadataLog
 from bowstring.engine.metadata.store.producer_ids import ProducerIds
 from bowstring.engine.metadata.store.start_checks import check_metadata_log, explained
-from bowstring.engine.protocol import API_VERSIONS
 from bowstring.engine.protocol.records.cluster_metadata.security import (
     AccessControlEntryRecord,
     UserScramCredentialRecord,
@@ -38,7 +36,6 @@ from bowstring.engine.requests.listeners import (
 )
 from bowstring.engine.storage.cleaner import LogCleaner
 from bowstring.engine.storage.disk_reads import DiskReads
-from bowstring.engine.storage.log_dirs import LogDirectories
 from bowstring.engine.storage.log_manager import TopicLogs
 from bowstring.engine.storage.replica_moves import LogMoves, change_of_directory
 from bowstring.engine.storage.scrubber import Scrubber
@@ -46,8 +43,6 @@ from bowstring.engine.storage.scrubber import Scrubber
 if TYPE_CHECKING:
     from bowstring.engine.broker.metrics_server import MetricsServer
     from bowstring.engine.local.socket import LocalSocket
-
-_MOST_REACTORS_BY_DEFAULT: Final = 4
 
 
 class Broker(BrokerServices):
@@ -72,8 +67,8 @@ class Broker(BrokerServices):
 
     def __init__(self, settings: Mapping[str, str]) -> None:
         self.configs = BrokerConfigs(settings)
-        self.node_id = self._node_id()
-        self.directories = self._log_directories()
+        self.node_id = node_id_of(self.configs)
+        self.directories = new_log_directories(self.configs)
         self.metadata = MetadataLog()
         self.dispatcher = Dispatcher(self)
         self.time_slices = self.dispatcher.time_slices
@@ -81,33 +76,9 @@ class Broker(BrokerServices):
         self.housekeeping = Housekeeping(self)
         self.listeners = []
         self.advertised = []
+        self.endpoints = []
         self.local = None
         self._metrics: MetricsServer | None = None
-
-    def _node_id(self) -> int:
-        old, new = self.configs.value("broker.id"), self.configs.value("node.id")
-        if "broker.id" in self.configs.static and old >= 0:
-            if "node.id" in self.configs.static and new != old:
-                raise ConfigError(
-                    f"node.id is {new} and broker.id is {old}; both name the same setting, so set only "
-                    "node.id"
-                )
-            new = old
-            self.configs.static["node.id"] = str(old)
-        # As in Kafka, so that clients that read the older name find it.
-        self.configs.static["broker.id"] = str(new)
-        return int(new)
-
-    def _log_directories(self) -> LogDirectories:
-        value = self.configs.value
-        paths = value("log.dirs") or value("log.dir")
-        directories = LogDirectories(
-            paths, value("metadata.log.dir"), slow_ms=value("bowstring.log.dir.slow.ms")
-        )
-        for directory in directories.all:
-            directory.tails.pool_bytes = value("bowstring.tail.pool.bytes")
-            directory.tails.from_bytes = value("bowstring.tail.from.bytes")
-        return directories
 
     # ------------------------------------------------------------ start
 
@@ -134,7 +105,7 @@ class Broker(BrokerServices):
         untouched = True  # partition logs
         try:
             self.metadata.open(self.directory, self.configs)
-            self.plane = self._make_plane()
+            self.plane = make_plane(self.configs, roles=("broker",))
             self._listen(wanted)
             self._bind_local()
             self.logs = TopicLogs(self.directories, self.configs, self.plane, self.node_id)
@@ -192,29 +163,11 @@ class Broker(BrokerServices):
             for (topic, index), directory_id in elsewhere.items()
         ]
 
-    def _make_plane(self) -> DataPlane:
-        value = self.configs.value
-        reactors = value("bowstring.reactor.threads") or max(
-            1, min(_MOST_REACTORS_BY_DEFAULT, (os.cpu_count() or 1) // 2)
-        )
-        return DataPlane(
-            apis={
-                key: (api.lowest, api.highest, api.flexible_from)
-                for key in ADVERTISED
-                for api in (API_VERSIONS[key],)
-            },
-            reactors=reactors,
-            request_max_bytes=value("socket.request.max.bytes"),
-            fetch_max_bytes=value("fetch.max.bytes"),
-            session_slots=value("max.incremental.fetch.session.cache.slots"),
-            connections_max_idle_ms=value("connections.max.idle.ms"),
-        )
-
     def _listen(self, wanted: list[Listener]) -> None:
         self.listeners = [
             listener._replace(port=self.plane.listen(listener.host, listener.port)) for listener in wanted
         ]
-        self.advertised = advertised_listeners(self.configs, self.listeners)
+        self.advertised = self.endpoints = advertised_listeners(self.configs, self.listeners)
 
     def _bind_local(self) -> None:
         if self.configs.value("bowstring.local.socket") != "off":

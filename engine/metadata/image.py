@@ -5,6 +5,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any, Final, NamedTuple, Protocol
 
 from bowstring.engine.metadata.names import unified
+from bowstring.engine.metadata.quorum import QuorumFacts
 from bowstring.engine.metadata.unsupported_records import KEPT_RECORDS, UnsupportedRecords
 from bowstring.engine.protocol.records.cluster_metadata import markers, nodes, settings, topics
 from bowstring.engine.protocol.schema import MetadataRecord
@@ -107,6 +108,24 @@ class ClusterImage:
         # Records of a metadata transaction (KIP-868) that has begun and not ended; None outside a
         # transaction.
         self._transaction: list[MetadataRecord] | None = None
+
+    def copy(self) -> "ClusterImage":
+        """Returns an image that later records do not change. It shares what no record changes in place."""
+        new = ClusterImage()
+        for topic in self.topics.values():
+            copied = TopicImage(topic.name, topic.id)
+            copied.partitions = topic.partitions.copy()
+            new.topics[topic.name] = new.topics_by_id[topic.id] = copied
+        new.unified_names = self.unified_names.copy()
+        new.brokers = self.brokers.copy()
+        new.configs = {resource: configs.copy() for resource, configs in self.configs.items()}
+        new.features = self.features.copy()
+        new.next_producer_id = self.next_producer_id
+        new.partition_count = self.partition_count
+        new.kept = self.kept.copy()
+        new._partition_kinds = self._partition_kinds.copy()
+        new._transaction = None if self._transaction is None else self._transaction.copy()
+        return new
 
     def resource_configs(self, resource_type: int, name: str) -> dict[str, str]:
         """Returns the configs set on a resource itself. Do not modify."""
@@ -388,3 +407,22 @@ class ChangingImage(ImageSource, Protocol):
 
     def changing(self) -> AbstractAsyncContextManager[ClusterImage]:
         """Blocks all other changes during a decision and its commit."""
+
+
+class Metadata(ChangingImage, Protocol):
+    """The metadata log as request handlers see it: of a node alone, or this node's replica of a quorum's."""
+
+    @property
+    def quorum(self) -> QuorumFacts:
+        """kraft.version and voters."""
+
+    @property
+    def leader_epoch(self) -> int:
+        """The highest leader epoch of the log that this node knows."""
+
+    @property
+    def end_offset(self) -> int:
+        """The image has the records below."""
+
+    async def commit(self, records: Sequence[MetadataRecord]) -> None:
+        """Changes the cluster. Call it only inside `changing`."""

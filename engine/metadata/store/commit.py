@@ -13,6 +13,7 @@ from bowstring.engine.metadata.image import (
     GROUP_RESOURCE,
     TOPIC_RESOURCE,
     ClusterImage,
+    Metadata,
     TopicImage,
 )
 from bowstring.engine.metadata.topic_changes import NewTopic, create_topic
@@ -26,7 +27,6 @@ from bowstring.engine.protocol.records.cluster_metadata.topics import (
 from bowstring.engine.protocol.schema import MetadataRecord
 
 if TYPE_CHECKING:
-    from bowstring.engine.metadata.store.log import MetadataLog
     from bowstring.engine.storage.log_manager import TopicLogs
 
 _WITHOUT_EFFECT: Final = {GROUP_RESOURCE: "group", CLIENT_METRICS_RESOURCE: "client metrics subscription"}
@@ -35,9 +35,7 @@ _WITHOUT_EFFECT: Final = {GROUP_RESOURCE: "group", CLIENT_METRICS_RESOURCE: "cli
 class ClusterChanges:
     """The only way for handlers to change the cluster: commit, then carry out."""
 
-    def __init__(
-        self, metadata: "MetadataLog", logs: "TopicLogs", configs: BrokerConfigs, node_id: int
-    ) -> None:
+    def __init__(self, metadata: Metadata, logs: "TopicLogs", configs: BrokerConfigs, node_id: int) -> None:
         self._metadata = metadata
         self._logs = logs
         self._configs = configs

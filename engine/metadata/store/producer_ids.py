@@ -1,13 +1,11 @@
 """Allocates producer ids from blocks recorded in the metadata log, so that no id is given twice."""
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from bowstring._native.log.partition_log import LogError
 from bowstring.engine.errors import Errors, KafkaError
+from bowstring.engine.metadata.image import Metadata
 from bowstring.engine.protocol.records.cluster_metadata.settings import ProducerIdsRecord
-
-if TYPE_CHECKING:
-    from bowstring.engine.metadata.store.log import MetadataLog
 
 BLOCK_SIZE: Final = 1000
 """Number of ids in a block (KIP-730)."""
@@ -16,7 +14,7 @@ BLOCK_SIZE: Final = 1000
 class ProducerIds:
     """Allocates ids. As in Kafka, the rest of a block is lost when the broker stops."""
 
-    def __init__(self, metadata: "MetadataLog", node_id: int) -> None:
+    def __init__(self, metadata: Metadata, node_id: int) -> None:
         self._metadata = metadata
         self._node_id = node_id
         self._next = 0
