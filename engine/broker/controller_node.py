@@ -91,6 +91,11 @@ class ControllerNode(BrokerServices):
         self.quorum.start(voter_endpoints(self.endpoints))
         self.plane.start()
 
+    @property
+    def metrics_port(self) -> int:
+        """Port on which metrics are served; -1 when they are not."""
+        return -1
+
     async def stop(self, timeout_ms: int = HANDOVER_MS) -> None:
         """Hands a leadership over, for at most `timeout_ms`, syncs and closes the log, writes the
         clean-shutdown marker.
