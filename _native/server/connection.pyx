@@ -464,8 +464,6 @@ cdef Connection *connection_open(Reactor *reactor, int fd, int32_t listener) noe
     c.fd = fd
     c.reactor = reactor
     c.listener = listener
-    c.is_controller = reactor.plane.is_controller[listener]
-    c.apis = &reactor.plane.controller_apis[0] if c.is_controller else &reactor.plane.apis[0]
     c.id = id_add(&reactor.connections, c)
     if c.id < 0:
         close(fd)

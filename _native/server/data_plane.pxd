@@ -4,7 +4,6 @@ from bowstring._native.server.types cimport Partition, Plane, Topic
 cdef class DataPlane:
     cdef Plane plane
     cdef list sockets
-    cdef list of_controllers        # whether each of them is for controllers
     cdef dict replaced              # by Partition *: its earlier logs, which readers may still use
     cdef bint started, stopped
 

@@ -7,7 +7,7 @@ import socket
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
-from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 from posix.unistd cimport close, read
@@ -32,7 +32,7 @@ from bowstring._native.server.topic_table cimport (
     partition_advanced, partition_free, partition_new, topic_add, topic_by_name, topic_partition, topic_remove,
     topic_set_partition)
 from bowstring._native.server.types cimport (
-    MAIL_CLOSE, MAIL_REPLY, MAX_API_KEY, MAX_REACTORS, REACTOR_SHIFT, ApiRange, Chunk, ControlMessage, Partition, Plane,
+    MAIL_CLOSE, MAIL_REPLY, MAX_API_KEY, MAX_REACTORS, REACTOR_SHIFT, Chunk, ControlMessage, Partition, Plane,
     Reactor, Topic)
 from bowstring._native.wal.write_ahead_log cimport WriteAheadLog
 from bowstring._native.log.durability import join
@@ -61,25 +61,12 @@ cdef enum:
     COPIED_MAX_BYTES = 65536        # a larger response is sent from the memory it was encoded in
 
 
-cdef bint fill_apis(ApiRange *ranges, dict apis) except False:
-    cdef int i
-    for i in range(MAX_API_KEY):
-        ranges[i].highest = -1
-    for key, (lowest, highest, flexible_from) in apis.items():
-        if not 0 <= key < MAX_API_KEY:
-            raise ValueError(f"api key {key} is not 0 to {MAX_API_KEY - 1}")
-        ranges[key].lowest = lowest
-        ranges[key].highest = highest
-        ranges[key].flexible_from = flexible_from
-    return True
-
-
 cdef class DataPlane:
     """Reactor threads, their listeners, and the partitions they serve.
 
     Args:
         apis: ``{api key: (lowest version, highest version, first flexible version)}`` of the offered APIs.
-        controller_apis: The same of the listeners of controllers. The control thread answers all of them.
+        is_controller: It serves controllers: the control thread answers Fetch, which is that of the metadata log.
         reactors: Number of threads, 1 to 16.
         request_max_bytes: ``socket.request.max.bytes``.
         fetch_max_bytes: ``fetch.max.bytes`` of the broker.
@@ -99,16 +86,22 @@ cdef class DataPlane:
         memset(&self.plane, 0, sizeof(Plane))
         self.plane.control_fd = -1
 
-    def __init__(self, *, apis, controller_apis=None, int reactors=1, int64_t request_max_bytes=104857600,
+    def __init__(self, *, apis, bint is_controller=False, int reactors=1, int64_t request_max_bytes=104857600,
                  int64_t fetch_max_bytes=57671680, int session_slots=1000, int64_t session_min_idle_ms=120000,
                  int64_t connections_max_idle_ms=600000, int64_t slow_max_bytes=67108864, int64_t session_bytes=67108864):
         cdef int i
         if not 1 <= reactors <= MAX_REACTORS:
             raise ValueError(f"num.network.threads must be 1 to {MAX_REACTORS}, not {reactors}")
-        fill_apis(self.plane.apis, apis)
-        fill_apis(self.plane.controller_apis, controller_apis or {})
+        for i in range(MAX_API_KEY):
+            self.plane.apis[i].highest = -1
+        for key, (lowest, highest, flexible_from) in apis.items():
+            if not 0 <= key < MAX_API_KEY:
+                raise ValueError(f"api key {key} is not 0 to {MAX_API_KEY - 1}")
+            self.plane.apis[key].lowest = lowest
+            self.plane.apis[key].highest = highest
+            self.plane.apis[key].flexible_from = flexible_from
+        self.plane.is_controller = is_controller
         self.sockets = []
-        self.of_controllers = []
         self.replaced = {}
         self.plane.request_max_bytes = request_max_bytes
         self.plane.fetch_max_bytes = fetch_max_bytes
@@ -140,7 +133,6 @@ cdef class DataPlane:
             free(self.plane.reactors)
         self._free_table()
         free(self.plane.listeners)
-        free(self.plane.is_controller)
         if self.plane.control_fd >= 0:
             close(self.plane.control_fd)
             pthread_mutex_destroy(&self.plane.control_lock)
@@ -168,11 +160,8 @@ cdef class DataPlane:
         """eventfd that is readable when :meth:`take_requests` or :meth:`take_events` has something."""
         return self.plane.control_fd
 
-    def listen(self, str host, int port, *, bint controller=False):
+    def listen(self, str host, int port):
         """Binds a TCP listener and returns its port (``port`` 0: any free port). Call it before :meth:`start`.
-
-        Args:
-            controller: It offers the APIs of controllers.
 
         Raises:
             OSError: The address is in use or not this machine's; the message names it.
@@ -187,19 +176,16 @@ cdef class DataPlane:
             raise OSError(error.errno, f"cannot listen on {host}:{port}: {error.strerror or error}") from error
         bound.setblocking(False)
         self.sockets.append(bound)
-        self.of_controllers.append(controller)
         return bound.getsockname()[1]
 
     def start(self):
         """Starts the reactor threads, which accept connections."""
         cdef int i
         self.plane.listeners = <int *>malloc((len(self.sockets) + 1) * sizeof(int))
-        self.plane.is_controller = <int8_t *>malloc(len(self.sockets) + 1)
-        if self.plane.listeners == NULL or self.plane.is_controller == NULL:
+        if self.plane.listeners == NULL:
             raise MemoryError
         for i, bound in enumerate(self.sockets):
             self.plane.listeners[i] = bound.fileno()
-            self.plane.is_controller[i] = self.of_controllers[i]
         self.plane.listener_count = len(self.sockets)
         self.started = True
         for i in range(self.plane.reactor_count):

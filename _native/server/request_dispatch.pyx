@@ -7,7 +7,7 @@ from bowstring._native.server.connection cimport (
 from bowstring._native.server.control_queue cimport control_send_request
 from bowstring._native.server.fetch cimport fetch_receive
 from bowstring._native.server.types cimport (
-    Connection, LARGE_BODY_BYTES, MAX_API_KEY, Reactor, RequestHeader, STALL_CONTROL,
+    Connection, LARGE_BODY_BYTES, MAX_API_KEY, Plane, Reactor, RequestHeader, STALL_CONTROL,
     STALL_UNANSWERED, STALL_WAL)
 from bowstring._native.server.produce cimport produce_blocked, produce_receive
 from bowstring._native.server.slow_batches cimport slow_cost, slow_parks_for, slow_give_back, slow_waits
@@ -43,7 +43,7 @@ cdef bint must_wait(Reactor *r, Connection *c, const RequestHeader *header, cons
     """Whether a request must wait for room. If not, r.slow_reserved is the number of bytes counted for it."""
     cdef Wal *full
     cdef int64_t size = body.end - body.at
-    if header.api_key == API_FETCH and not c.is_controller:
+    if header.api_key == API_FETCH and not r.plane.is_controller:
         return False
     if header.api_key == API_PRODUCE:
         full = produce_blocked(r, header, body[0])
@@ -67,6 +67,7 @@ cdef bint handle_frame(Reactor *r, Connection *c, const uint8_t *frame, int64_t 
     """Parses one request's header and calls its handler. False: the request must wait in the buffer."""
     cdef Reader body
     cdef RequestHeader header
+    cdef Plane *plane = r.plane
     cdef int64_t slot, counted
     cdef bint offered, ok
     body.at = frame
@@ -79,10 +80,10 @@ cdef bint handle_frame(Reactor *r, Connection *c, const uint8_t *frame, int64_t 
     if body.bad:
         refuse(c, -1, b"truncated request header", header.api_key, header.api_version)
         return True
-    offered = (0 <= header.api_key < MAX_API_KEY and c.apis[header.api_key].highest >= 0
-               and c.apis[header.api_key].lowest <= header.api_version <= c.apis[header.api_key].highest)
+    offered = (0 <= header.api_key < MAX_API_KEY and plane.apis[header.api_key].highest >= 0
+               and plane.apis[header.api_key].lowest <= header.api_version <= plane.apis[header.api_key].highest)
     if offered:
-        if header.api_version >= c.apis[header.api_key].flexible_from:
+        if header.api_version >= plane.apis[header.api_key].flexible_from:
             skip_tags(&body)
         if body.bad:
             refuse(c, -1, b"truncated request header", header.api_key, header.api_version)
@@ -100,7 +101,7 @@ cdef bint handle_frame(Reactor *r, Connection *c, const uint8_t *frame, int64_t 
         ok = produce_receive(r, c, &header, &body)
         if not ok:
             refuse(c, slot, b"malformed request, or too many partitions in one", header.api_key, header.api_version)
-    elif header.api_key == API_FETCH and not c.is_controller:
+    elif header.api_key == API_FETCH and not plane.is_controller:
         ok = fetch_receive(r, c, &header, &body)
         if not ok:
             refuse(c, slot, b"malformed request, or too many partitions in one", header.api_key, header.api_version)

@@ -120,18 +120,11 @@ cdef enum Stall:
     STALL_UNANSWERED                # too many requests are unanswered, or too many replies not received
     STALL_CONTROL                   # the control thread has a request of it: requests take effect in order, as in Kafka
 
-cdef struct ApiRange:
-    int16_t lowest
-    int16_t highest                 # -1: the API is not offered
-    int16_t flexible_from
-
 cdef struct Connection:
     int fd
     int64_t id
     Reactor *reactor
-    const ApiRange *apis            # what its listener offers
     int32_t listener
-    int8_t is_controller            # it came through a listener of controllers: Fetch is for the control thread, too
     char peer[PEER_BYTES]
     uint8_t *buffer                 # borrowed from the reactor's pool while there are unread bytes
     int64_t capacity
@@ -478,6 +471,11 @@ cdef struct PlaneEvent:
     char name[32]
     char detail[512]
 
+cdef struct ApiRange:
+    int16_t lowest
+    int16_t highest                 # -1: the API is not offered
+    int16_t flexible_from
+
 cdef struct Plane:
     int32_t reactor_count
     Reactor *reactors
@@ -485,7 +483,7 @@ cdef struct Plane:
     TopicTable table
     Partition *dead                 # removed partitions; the control thread frees them once refs is 0
     ApiRange apis[MAX_API_KEY]
-    ApiRange controller_apis[MAX_API_KEY]
+    int8_t is_controller            # Fetch is that of the metadata log: the control thread answers it, too
     int64_t request_max_bytes
     int64_t fetch_max_bytes
     int32_t session_slots
@@ -494,7 +492,6 @@ cdef struct Plane:
     int64_t connections_max_idle_ms
     int32_t next_reactor
     int *listeners
-    int8_t *is_controller           # by listener
     int32_t listener_count
     int connection_fd_max           # larger file descriptors are reserved for logs
     # requests for the control thread

@@ -2,7 +2,6 @@
 
 from typing import TYPE_CHECKING, Final
 
-from bowstring.engine.api import ADVERTISED, CONTROLLER_ADVERTISED
 from bowstring.engine.errors import Errors
 from bowstring.engine.metadata.features import SUPPORTED_FEATURES
 from bowstring.engine.protocol import API_VERSIONS
@@ -35,9 +34,8 @@ async def handle(broker: "BrokerServices", request: "Request") -> ApiVersionsRes
     body: ApiVersionsRequest = request.body
     if not _is_valid(body, request.version):
         return ApiVersionsResponse(error_code=Errors.INVALID_REQUEST.code)
-    offered = CONTROLLER_ADVERTISED if request.listener.is_controller else ADVERTISED
     return ApiVersionsResponse(
-        api_keys=[_offer(key) for key in offered],
+        api_keys=[_offer(key) for key in broker.offered],
         supported_features=[
             SupportedFeatureKey(name=name, min_version=low, max_version=high)
             for name, (low, high) in SUPPORTED_FEATURES.items()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from bowstring._native.log.partition_log import LogError, PartitionLog
 from bowstring.engine import event_log
+from bowstring.engine.api import ADVERTISED, HANDLERS
 from bowstring.engine.broker.dispatch import Dispatcher
 from bowstring.engine.broker.file_limit import raise_file_limit
 from bowstring.engine.broker.housekeeping import Housekeeping
@@ -69,14 +70,16 @@ class Broker(BrokerServices):
         self.configs = BrokerConfigs(settings)
         self.node_id = node_id_of(self.configs)
         self.directories = new_log_directories(self.configs)
-        self.metadata = MetadataLog()
+        self._alone = MetadataLog()
+        self.metadata = self._alone
         self.dispatcher = Dispatcher(self)
         self.time_slices = self.dispatcher.time_slices
         self.disk_reads = DiskReads()
         self.housekeeping = Housekeeping(self)
         self.listeners = []
         self.advertised = []
-        self.endpoints = []
+        self.handlers = HANDLERS
+        self.offered = ADVERTISED
         self.local = None
         self._metrics: MetricsServer | None = None
 
@@ -97,34 +100,31 @@ class Broker(BrokerServices):
         wanted = client_listeners(self.configs)
         if "broker" not in self.configs.value("process.roles"):
             raise ConfigError(
-                "process.roles must include broker: this version cannot run as a controller only"
+                "process.roles must include broker: a node without that role has no logs to open"
             )
         raise_file_limit()
         check_metadata_log(self.directory.path)
         self.directories.open(self.node_id)
         untouched = True  # partition logs
         try:
-            self.metadata.open(self.directory, self.configs)
-            self.plane = make_plane(self.configs, roles=("broker",))
+            self._open_metadata()
+            self.plane = make_plane(self.configs, self.offered)
             self._listen(wanted)
             self._bind_local()
             self.logs = TopicLogs(self.directories, self.configs, self.plane, self.node_id)
-            self.changes = ClusterChanges(self.metadata, self.logs, self.configs, self.node_id)
-            self.producer_ids = ProducerIds(self.metadata, self.node_id)
+            self._make_changes()
             self._make_workers()
             self.changes.when_changed = self._cluster_changed
             self.changes.when_topic_deleted = self._topic_deleted
             self.changes.load_dynamic_configs(self.metadata.image)
             if not only_to_recover:
                 self._refuse_unenforced()
-            self.metadata.commit_alone(start_records(self))
+            self._register()
             self.logs.when_replaced = self._log_replaced
-            threads = self.configs.value("num.recovery.threads.per.data.dir") * len(self.directories.opened)
             untouched = False
-            elsewhere = self.logs.open_all(self.metadata.image, threads)
-            self.metadata.commit_alone(self._found_elsewhere(elsewhere))
+            self._open_logs()
         except BaseException as error:
-            self.metadata.close()
+            self._close_metadata_log()
             if untouched:
                 self.directories.leave_as_found()
             else:
@@ -133,6 +133,26 @@ class Broker(BrokerServices):
             if isinstance(error, LogError):
                 raise explained(error, self.directory.path) from error
             raise
+
+    def _open_metadata(self) -> None:
+        self._alone.open(self.directory, self.configs)
+
+    def _close_metadata_log(self) -> None:
+        self._alone.close()
+
+    def _make_changes(self) -> None:
+        self.changes = ClusterChanges(self.metadata, self.logs, self.configs, self.node_id)
+        self.producer_ids = ProducerIds(self.metadata, self.node_id)
+
+    def _register(self) -> None:
+        self._alone.commit_alone(start_records(self))
+
+    def _open_logs(self) -> None:
+        elsewhere = self.logs.open_all(self.metadata.image, self._recovery_threads())
+        self._alone.commit_alone(self._found_elsewhere(elsewhere))
+
+    def _recovery_threads(self) -> int:
+        return int(self.configs.value("num.recovery.threads.per.data.dir") * len(self.directories.opened))
 
     def _make_workers(self) -> None:
         """Creates the parts that work on logs outside requests."""
@@ -167,7 +187,7 @@ class Broker(BrokerServices):
         self.listeners = [
             listener._replace(port=self.plane.listen(listener.host, listener.port)) for listener in wanted
         ]
-        self.advertised = self.endpoints = advertised_listeners(self.configs, self.listeners)
+        self.advertised = advertised_listeners(self.configs, self.listeners)
 
     def _bind_local(self) -> None:
         if self.configs.value("bowstring.local.socket") != "off":
@@ -179,6 +199,11 @@ class Broker(BrokerServices):
     async def start(self) -> None:
         """Starts serving. Call on the control loop, after `open`."""
         self._warn()
+        await self._serve()
+        self._alone.watch_snapshots()
+        self.plane.start()
+
+    async def _serve(self) -> None:
         if GROUPS_TOPIC in self.metadata.image.topics:
             self.groups  # noqa: B018 - whose offsets are read before the first member asks
         asyncio.get_running_loop().add_reader(self.directories.event_fd, self.directories.look)
@@ -188,13 +213,11 @@ class Broker(BrokerServices):
         self.cleaner.start()
         self.scrubber.start()
         self.logs.durability.start(asyncio.get_running_loop())
-        self.metadata.watch_snapshots()
         self.moves.resume(self.logs.unfinished)
         if (port := self.configs.value("bowstring.metrics.port")) >= 0:
             await self._start_metrics(port)
         if self.local is not None:
             self.local.start()
-        self.plane.start()
 
     def _warn(self) -> None:
         for name in self.configs.without_effect():
@@ -254,6 +277,11 @@ class Broker(BrokerServices):
         """Stops accepting, finishes requests in progress, syncs and closes the logs, writes the
         clean-shutdown marker.
         """
+        await self._stop_serving()
+        await self._alone.stop_snapshots()
+        self._close_and_tell()
+
+    async def _stop_serving(self) -> None:
         self.housekeeping.stop()
         await self.cleaner.stop()
         self.scrubber.stop()
@@ -267,7 +295,8 @@ class Broker(BrokerServices):
         asyncio.get_running_loop().remove_reader(self.directories.event_fd)
         self.plane.stop()
         self.disk_reads.stop()
-        await self.metadata.stop_snapshots()
+
+    def _close_and_tell(self) -> None:
         started = time.monotonic()
         self.close()  # runs on the loop itself: no other task is left
         event_log.info("broker stopped cleanly", seconds=round(time.monotonic() - started, 3))
@@ -281,7 +310,7 @@ class Broker(BrokerServices):
         """Closes logs and directories. Writes no marker if a file could not be written; releases the locks in
         any case.
         """
-        epoch = self.metadata.image.brokers[self.node_id].epoch
+        epoch = self._broker_epoch()
         try:
             with ExitStack() as stack:  # callbacks run in reverse order; the first error is raised at the end
                 stack.callback(self.directories.mark_clean, epoch)
@@ -291,9 +320,12 @@ class Broker(BrokerServices):
         finally:
             self.directories.close()
 
+    def _broker_epoch(self) -> int:
+        return self.metadata.image.brokers[self.node_id].epoch
+
     def _close_metadata(self) -> None:
         try:
-            self.metadata.close()
+            self._close_metadata_log()
         except LogError:
             self.directories.unclean.add(self.directory)
             raise
@@ -307,4 +339,4 @@ class Broker(BrokerServices):
 
     def _say_goodbye(self) -> None:
         if not self.directory.health.failed:
-            self.metadata.commit_alone(stop_records(self))
+            self._alone.commit_alone(stop_records(self))

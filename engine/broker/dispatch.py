@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from bowstring._native.protocol.message_steps import DONE, GOING_ON, Encoding, TooLargeError
 from bowstring._native.server.control_request import ControlRequest, SlowBatch
 from bowstring.engine import event_log
-from bowstring.engine.api import CONTROLLER_HANDLERS, HANDLERS
+from bowstring.engine.api import FORWARDED
 from bowstring.engine.broker.request_counters import RequestCounters
 from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.protocol import (
@@ -60,7 +60,7 @@ class Dispatcher:
         self.counters: dict[int, RequestCounters] = {}
         self._looking_over: ThreadPoolExecutor | None = None
         self._services = services
-        self._handlers: dict[tuple[int, bool], Handler] = {}
+        self._handlers: dict[int, Handler] = {}
         self._running: set[asyncio.Task[None]] = set()
         self._slow_batches: SlowBatches | None = None
 
@@ -145,8 +145,7 @@ class Dispatcher:
             from bowstring.engine.api.api_versions import unsupported_version
 
             return encode_response(key, 0, message.correlation_id, unsupported_version(self._services)), True
-        listener = self._services.endpoints[message.listener]
-        if message.body_bytes < _LAZY_BYTES:
+        if message.body_bytes < _LAZY_BYTES or self._services.handlers[key] == FORWARDED:
             body = decode_request(key, version, message.body)
         else:
             body = await self._decode_large(message)
@@ -155,7 +154,7 @@ class Dispatcher:
             api_key=key,
             version=version,
             body=body,
-            listener=listener,
+            listener=self._services.advertised[message.listener],
             correlation_id=message.correlation_id,
             client_id=message.client_id,
             principal=message.principal,
@@ -165,7 +164,7 @@ class Dispatcher:
             received_ns=message.received_ns,
         )
         try:
-            response = await self.handler(key, listener.is_controller)(self._services, request)
+            response = await self.handler(key)(self._services, request)
             encoding = begin_response(key, version, message.correlation_id, response)
             while (state := encoding.step(self.time_slices.until_ns)) != DONE:
                 if state == GOING_ON or self.time_slices.over():
@@ -197,15 +196,12 @@ class Dispatcher:
             self._looking_over, decode_large_request, *work
         )
 
-    def handler(self, key: int, is_controller: bool = False) -> Handler:
-        """Returns the handler of an API on a listener of brokers or controllers; imports its module on first
-        use.
-        """
-        handler = self._handlers.get((key, is_controller))
+    def handler(self, key: int) -> Handler:
+        """Returns the handler of an API; imports its module on first use."""
+        handler = self._handlers.get(key)
         if handler is None:
-            name = (CONTROLLER_HANDLERS if is_controller else HANDLERS)[key]
-            handler = import_module(f"bowstring.engine.api.{name}").handle
-            self._handlers[key, is_controller] = handler
+            module = import_module(f"bowstring.engine.api.{self._services.handlers[key]}")
+            handler = self._handlers[key] = module.handle
         return handler
 
     def _refuse(self, message: ControlRequest, event: str, detail: str) -> None:

@@ -1,11 +1,9 @@
 """What nodes of all roles have: id, directories, data plane, listeners of controllers."""
 
 import os
-from collections.abc import Container
 from typing import Final
 
 from bowstring._native.server.data_plane import DataPlane
-from bowstring.engine.api import ADVERTISED, CONTROLLER_ADVERTISED
 from bowstring.engine.configs import BrokerConfigs, ConfigError
 from bowstring.engine.protocol import API_VERSIONS
 from bowstring.engine.storage.directory_lock import DataDirectoryError
@@ -59,23 +57,22 @@ def check_formatted(directories: LogDirectories) -> None:
         )
 
 
-def make_plane(configs: BrokerConfigs, *, roles: Container[str]) -> DataPlane:
-    """Returns the data plane of a node with these roles."""
+def make_plane(configs: BrokerConfigs, offered: tuple[int, ...], *, is_controller: bool = False) -> DataPlane:
+    """Returns the data plane of a broker or a controller that offers these APIs."""
     value = configs.value
     reactors = value("bowstring.reactor.threads") or max(
         1, min(_MOST_REACTORS_BY_DEFAULT, (os.cpu_count() or 1) // 2)
     )
     return DataPlane(
-        # What is not offered need not be imported.
-        apis=_ranges(ADVERTISED if "broker" in roles else ()),
-        controller_apis=_ranges(CONTROLLER_ADVERTISED if "controller" in roles else ()),
-        reactors=reactors if "broker" in roles else 1,
+        apis={
+            key: (api.lowest, api.highest, api.flexible_from)
+            for key in offered
+            for api in (API_VERSIONS[key],)
+        },
+        is_controller=is_controller,
+        reactors=1 if is_controller else reactors,
         request_max_bytes=value("socket.request.max.bytes"),
         fetch_max_bytes=value("fetch.max.bytes"),
         session_slots=value("max.incremental.fetch.session.cache.slots"),
         connections_max_idle_ms=value("connections.max.idle.ms"),
     )
-
-
-def _ranges(keys: tuple[int, ...]) -> dict[int, tuple[int, int, int]]:
-    return {key: (api.lowest, api.highest, api.flexible_from) for key in keys for api in (API_VERSIONS[key],)}

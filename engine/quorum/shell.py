@@ -27,12 +27,13 @@ from bowstring.engine.metadata.features import HIGHEST_METADATA_VERSION, METADAT
 from bowstring.engine.metadata.image import ClusterImage
 from bowstring.engine.metadata.quorum import QuorumFacts
 from bowstring.engine.metadata.records import encode_record
-from bowstring.engine.metadata.snapshot import SnapshotError, SnapshotId, encode_snapshot
+from bowstring.engine.metadata.snapshot import SnapshotError, SnapshotId, decode_bootstrap, encode_snapshot
 from bowstring.engine.metadata.store.log import metadata_log_config
 from bowstring.engine.protocol import API_VERSIONS
 from bowstring.engine.protocol.messages.api_versions import ApiVersionsRequest
 from bowstring.engine.protocol.schema import Message, MetadataRecord
 from bowstring.engine.quorum.applier import ImageApplier
+from bowstring.engine.quorum.formatting import BOOTSTRAP_CHECKPOINT
 from bowstring.engine.quorum.log import MetadataRaftLog
 from bowstring.engine.quorum.network import NoAnswerError, Peers, UnsupportedByPeerError
 from bowstring.engine.quorum.settings import CONTROLLER, QuorumSettings
@@ -41,8 +42,9 @@ from bowstring.engine.raft import effects, messages, wire
 from bowstring.engine.raft.keys import NO_LEADER, OffsetAndEpoch, ReplicaKey
 from bowstring.engine.raft.leader import LeaderState
 from bowstring.engine.raft.replica import RaftReplica
-from bowstring.engine.raft.states import NEVER
+from bowstring.engine.raft.states import NEVER, Resigned
 from bowstring.engine.raft.voters import Endpoints, Node, Voter, VoterSet, node_at
+from bowstring.engine.storage.directory_lock import DataDirectoryError
 from bowstring.engine.storage.log_dir import DataDirectory
 
 LeaderListener = Callable[[int, int], None]
@@ -115,6 +117,8 @@ class Quorum:
         self._changing = asyncio.Lock()
         self._snapshotting = False
         self._snapshot_due_s: float | None = None
+        self._unreachable: set[int] = set()
+        self._leader_known = asyncio.Event()
         self._watchers: list[tuple[int, asyncio.Future[None]]] = []
 
     # ------------------------------------------------------------ what is known
@@ -244,9 +248,15 @@ class Quorum:
             return
         self._event(lambda: self._replica.shutdown(timeout_ms, self._now_ms()))
         deadline = self._loop.time() + timeout_ms / 1000
-        while not (self._replica.is_stopped or self.failed.done()) and self._loop.time() < deadline:
+        while not self._is_handed_over() and self._loop.time() < deadline:
             await asyncio.sleep(0.005)  # few leaders stop, and no message tells that all is done
         await self._end()
+
+    def _is_handed_over(self) -> bool:
+        """Whether all voters that can be reached know that this node does not lead any more."""
+        state = self._replica.state
+        waits_in_vain = isinstance(state, Resigned) and state.unacknowledged <= self._unreachable
+        return self._replica.is_stopped or self.failed.done() or waits_in_vain
 
     async def _end(self) -> None:
         self._is_stopped = True
@@ -326,6 +336,32 @@ class Quorum:
         """Gives the leadership up, as after an error of the controller."""
         self._event(lambda: self._replica.resign(self._replica.state.epoch, self._now_ms()))
 
+    async def catch_up(self) -> None:
+        """Waits until a leader is known and all that it has told as committed is applied."""
+        while True:
+            await self._leader_known.wait()
+            reached = self._replica.state.high_watermark
+            if reached is not None and self._applier.applied >= reached:
+                return
+            await asyncio.sleep(self._settings.config.retry_backoff_ms / 1000)  # the next Fetch tells more
+
+    def bootstrap_records(self) -> list[MetadataRecord]:
+        """Returns the records of bootstrap.checkpoint, for the first leader.
+
+        Raises:
+            DataDirectoryError: It cannot be read.
+        """
+        path = self._directory.path / BOOTSTRAP_CHECKPOINT
+        try:
+            return decode_bootstrap(path.read_bytes())
+        except FileNotFoundError:
+            return []
+        except SnapshotError as error:
+            raise DataDirectoryError(
+                f"{path} is damaged ({error}); copy it from another controller, or delete it to start with "
+                "the features of this version"
+            ) from error
+
     async def reach(self, offset: int) -> None:
         """Waits until all records below `offset` are applied."""
         if self._applier.applied < offset:
@@ -347,26 +383,33 @@ class Quorum:
         clock_ms = time.time_ns() // 1_000_000 - self._now_ms()
         return wire.response_body(kind, response, version, self.listener, clock_ms)
 
-    async def ask_leader(self, body: Any) -> Any:
+    async def ask_leader(self, body: Any, timeout_ms: int | None = None) -> Any:
         """Sends a request to the active controller; returns the response's body.
 
+        It is sent again to another one after NOT_CONTROLLER, but not when an answer is missing.
+
         Raises:
-            KafkaError: NOT_CONTROLLER: none is known, or it does not answer.
+            KafkaError: NOT_CONTROLLER: none is known in time, or it does not answer.
         """
         api = API_VERSIONS[body.api_key]
-        if self.is_leader:
-            return await self.request(body, api.highest)
-        node = self.leader_node
-        if node is None:
-            raise self._not_controller()
-        connection = self._forwards.at(node.id, node.host, node.port)
-        timeout_s = self._settings.config.request_timeout_ms / 1000
-        try:
-            return (await connection.exchange(body, (api.lowest, api.highest), timeout_s))[0]
-        except (NoAnswerError, UnsupportedByPeerError) as error:
-            raise KafkaError(
-                Errors.NOT_CONTROLLER, f"the active controller {node.id} does not answer: {error}"
-            ) from error
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + (timeout_ms or self._settings.config.request_timeout_ms) / 1000
+        while True:
+            node = self.leader_node
+            if node is not None:
+                connection = self._forwards.at(node.id, node.host, node.port)
+                timeout_s = max(0.001, deadline_s - loop.time())
+                try:
+                    answer, _ = await connection.exchange(body, (api.lowest, api.highest), timeout_s)
+                except (NoAnswerError, UnsupportedByPeerError) as error:
+                    detail = f"the active controller {node.id} does not answer: {error}"
+                    raise KafkaError(Errors.NOT_CONTROLLER, detail) from error
+                if getattr(answer, "error_code", 0) != Errors.NOT_CONTROLLER.code:
+                    return answer
+            if loop.time() >= deadline_s:
+                raise self._not_controller()
+            # No event tells that another node has learned of its leadership.
+            await asyncio.sleep(self._settings.config.retry_backoff_ms / 1000)
 
     async def ask(self, message: messages.Request) -> messages.Response:
         """Has the replica answer a message."""
@@ -541,9 +584,11 @@ class Quorum:
                 prepare, api.key, (lowest, api.highest), self._settings.config.request_timeout_ms / 1000
             )
         except NoAnswerError:
+            self._unreachable.add(to.id)
             return messages.ErrorResponse(Errors.BROKER_NOT_AVAILABLE)
         except (UnsupportedByPeerError, wire.UnsupportedVersionError):
             return messages.ErrorResponse(Errors.UNSUPPORTED_VERSION)
+        self._unreachable.discard(to.id)
         found = wire.parse_response(body, self.listener)
         return messages.ErrorResponse(Errors.BROKER_NOT_AVAILABLE) if found is None else found
 
@@ -621,6 +666,10 @@ class Quorum:
         was_leader, self._told = self._told[0] == self.node_id, told
         if was_leader:
             self._fail_appends(lambda each: True)
+        if leader_id != NO_LEADER:
+            self._leader_known.set()
+        else:
+            self._leader_known.clear()
         for listener in list(self.on_leader_change):
             listener(leader_id, state.epoch)
 

@@ -1,5 +1,6 @@
 """Lists the parts of a broker that request handlers use."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from bowstring._native.log.partition_log import PartitionLog
@@ -37,8 +38,8 @@ class BrokerServices:
         producer_ids: Allocates producer ids.
         listeners: The client listeners, with the ports really bound.
         advertised: The advertised listeners, in the same order.
-        endpoints: What requests come through, as advertised, by the number that the data plane has for it:
-            the client listeners, then those of controllers.
+        handlers: The module that answers, by API key.
+        offered: The keys of all APIs that this node offers here.
         quorum: This node's replica of the metadata quorum; None on a node alone.
         time_slices: Shares the control thread among long requests.
         disk_reads: Threads that read from the disk for requests.
@@ -55,7 +56,8 @@ class BrokerServices:
     producer_ids: ProducerIds
     listeners: list[Listener]
     advertised: list[Listener]
-    endpoints: list[Listener]
+    handlers: Mapping[int, str]
+    offered: tuple[int, ...]
     quorum: "Quorum | None" = None
     time_slices: TimeSlices
     disk_reads: DiskReads

@@ -200,11 +200,17 @@ def _warn(settings: Settings) -> None:
 
 def node_of(settings: Mapping[str, str]) -> "Broker | ControllerNode":
     """Returns the node of the roles that the settings give it."""
-    if "broker" in BrokerConfigs(settings).value("process.roles"):
+    value = BrokerConfigs(settings).value
+    roles, asked = value("process.roles"), value("controller.quorum.bootstrap.servers")
+    # Most brokers are alone, and need not import what a quorum takes.
+    if {"broker", "controller"} <= set(roles) and not value("controller.quorum.voters") and len(asked) <= 1:
         return Broker(settings)
+    from bowstring.engine.broker.cluster_broker import ClusterBroker, is_alone
     from bowstring.engine.broker.controller_node import ControllerNode
 
-    return ControllerNode(settings)
+    if is_alone(settings):
+        return Broker(settings)
+    return ClusterBroker(settings) if "broker" in roles else ControllerNode(settings)
 
 
 async def run(broker: "Broker | ControllerNode", signals: StopSignals) -> None:
@@ -213,7 +219,8 @@ async def run(broker: "Broker | ControllerNode", signals: StopSignals) -> None:
     Raises:
         OSError: The replica has failed.
     """
-    await broker.start()
+    if not await _start(broker, signals):
+        return
     event_log.info(
         "ready",
         version=__version__,
@@ -235,6 +242,26 @@ async def run(broker: "Broker | ControllerNode", signals: StopSignals) -> None:
     await broker.stop()
     if asked is None:
         raise OSError("the replica of the metadata quorum has failed")
+
+
+async def _start(broker: "Broker | ControllerNode", signals: StopSignals) -> bool:
+    """Starts the node; returns whether it serves. One that waits for its cluster can be stopped meanwhile."""
+    if broker.quorum is None:
+        await broker.start()
+        return True
+    starting = asyncio.ensure_future(broker.start())
+    waiting = asyncio.ensure_future(signals.wait())
+    await asyncio.wait({starting, waiting}, return_when=asyncio.FIRST_COMPLETED)
+    asked = not starting.done()
+    if asked:
+        starting.cancel()
+        await asyncio.wait({starting})
+    waiting.cancel()
+    if asked or starting.exception() is not None:
+        await broker.stop()
+    if not asked:
+        starting.result()
+    return not asked
 
 
 async def _asked_or_failed(broker: "Broker | ControllerNode", signals: StopSignals) -> Signals | None:

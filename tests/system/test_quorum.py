@@ -77,7 +77,7 @@ def test_kafkas_tool_describes_the_quorum(quorum):
     assert int(facts["LeaderId"]) == leader.leader_id
     assert int(facts["LeaderEpoch"]) == leader.leader_epoch
     assert int(facts["HighWatermark"]) >= leader.high_watermark
-    assert facts["CurrentVoters"].count("\"id\"") == 3
+    assert facts["CurrentVoters"].count('"id"') == 3
     replicas = java_tool(tool, "--bootstrap-controller", quorum.bootstrap, "describe", "--replication")
     roles = [line.split()[-1] for line in replicas.splitlines()[1:]]
     assert sorted(roles) == ["Follower", "Follower", "Leader"]

@@ -70,7 +70,7 @@ class ClusterChanges:
             await self._logs.sync_removed()
         for topic_id in {record.topic_id: None for record in records if isinstance(record, PartitionRecord)}:
             await self._open(image, image.topics_by_id[topic_id])
-        await self._configure(image, [record for record in records if isinstance(record, ConfigRecord)])
+        await self.configure(image, [record for record in records if isinstance(record, ConfigRecord)])
         self.when_changed()
 
     def _assign_directories(self, image: ClusterImage, records: Sequence[MetadataRecord]) -> None:
@@ -106,7 +106,8 @@ class ClusterChanges:
     def _delete_delay_ms(self, image: ClusterImage, topic: str) -> int:
         return int(self._configs.topic_value("file.delete.delay.ms", image.topic_configs(topic)))
 
-    async def _configure(self, image: ClusterImage, records: list[ConfigRecord]) -> None:
+    async def configure(self, image: ClusterImage, records: list[ConfigRecord]) -> None:
+        """Carries out changes of configs that the image has."""
         if any(record.resource_type == BROKER_RESOURCE for record in records):
             self.load_dynamic_configs(image)
             await self._logs.configure_all(image)
@@ -119,6 +120,8 @@ class ClusterChanges:
                     of=f"{_WITHOUT_EFFECT[record.resource_type]} {record.resource_name}",
                 )
         for name in {record.resource_name for record in records if record.resource_type == TOPIC_RESOURCE}:
+            if name not in image.topics:
+                continue  # deleted since
             await self._logs.configure(name, image)
 
     def load_dynamic_configs(self, image: ClusterImage) -> None:
