@@ -5,6 +5,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any, Final, NamedTuple, Protocol
 
 from bowstring.engine.metadata.names import unified
+from bowstring.engine.metadata.quorum import QuorumFacts
 from bowstring.engine.metadata.unsupported_records import KEPT_RECORDS, UnsupportedRecords
 from bowstring.engine.protocol.records.cluster_metadata import markers, nodes, settings, topics
 from bowstring.engine.protocol.schema import MetadataRecord
@@ -413,3 +414,22 @@ class ChangingImage(ImageSource, Protocol):
 
     def changing(self) -> AbstractAsyncContextManager[ClusterImage]:
         """Blocks all other changes during a decision and its commit."""
+
+
+class Metadata(ChangingImage, Protocol):
+    """The metadata log as request handlers see it: of a node alone, or this node's replica of a quorum's."""
+
+    @property
+    def quorum(self) -> QuorumFacts:
+        """kraft.version and voters."""
+
+    @property
+    def leader_epoch(self) -> int:
+        """The highest leader epoch of the log that this node knows."""
+
+    @property
+    def end_offset(self) -> int:
+        """The image has the records below."""
+
+    async def commit(self, records: Sequence[MetadataRecord]) -> None:
+        """Changes the cluster. Call it only inside `changing`."""

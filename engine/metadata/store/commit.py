@@ -14,6 +14,7 @@ from bowstring.engine.metadata.image import (
     GROUP_RESOURCE,
     TOPIC_RESOURCE,
     ClusterImage,
+    Metadata,
     TopicImage,
 )
 from bowstring.engine.metadata.topic_changes import NewTopic, create_topic
@@ -27,7 +28,6 @@ from bowstring.engine.protocol.records.cluster_metadata.topics import (
 from bowstring.engine.protocol.schema import MetadataRecord
 
 if TYPE_CHECKING:
-    from bowstring.engine.metadata.store.log import MetadataLog
     from bowstring.engine.storage.log_manager import TopicLogs
 
 _WITHOUT_EFFECT: Final = {GROUP_RESOURCE: "group", CLIENT_METRICS_RESOURCE: "client metrics subscription"}
@@ -36,9 +36,7 @@ _WITHOUT_EFFECT: Final = {GROUP_RESOURCE: "group", CLIENT_METRICS_RESOURCE: "cli
 class ClusterChanges:
     """The only way for handlers to change the cluster: commit, then carry out."""
 
-    def __init__(
-        self, metadata: "MetadataLog", logs: "TopicLogs", configs: BrokerConfigs, node_id: int
-    ) -> None:
+    def __init__(self, metadata: Metadata, logs: "TopicLogs", configs: BrokerConfigs, node_id: int) -> None:
         self._metadata = metadata
         self._logs = logs
         self._configs = configs
@@ -73,7 +71,7 @@ class ClusterChanges:
             await self._logs.sync_removed()
         for topic_id in {record.topic_id: None for record in records if isinstance(record, PartitionRecord)}:
             await self._open(image, image.topics_by_id[topic_id])
-        await self._configure(image, [record for record in records if isinstance(record, ConfigRecord)])
+        await self.configure(image, [record for record in records if isinstance(record, ConfigRecord)])
         self.when_changed()
 
     def _assign_directories(self, image: ClusterImage, records: Sequence[MetadataRecord]) -> None:
@@ -111,7 +109,8 @@ class ClusterChanges:
     def _delete_delay_ms(self, image: ClusterImage, topic: str) -> int:
         return int(self._configs.topic_value("file.delete.delay.ms", image.topic_configs(topic)))
 
-    async def _configure(self, image: ClusterImage, records: list[ConfigRecord]) -> None:
+    async def configure(self, image: ClusterImage, records: list[ConfigRecord]) -> None:
+        """Carries out changes of configs that the image has."""
         if any(record.resource_type == BROKER_RESOURCE for record in records):
             self.load_dynamic_configs(image)
             await self._logs.configure_all(image)
@@ -124,6 +123,8 @@ class ClusterChanges:
                     of=f"{_WITHOUT_EFFECT[record.resource_type]} {record.resource_name}",
                 )
         for name in {record.resource_name for record in records if record.resource_type == TOPIC_RESOURCE}:
+            if name not in image.topics:
+                continue  # deleted since
             await self._logs.configure(name, image)
 
     def load_dynamic_configs(self, image: ClusterImage) -> None:

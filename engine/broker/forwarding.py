@@ -1,0 +1,78 @@
+"""Asks the active controller where a broker of a cluster cannot decide itself."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from bowstring.engine.configs import BrokerConfigs
+from bowstring.engine.errors import Errors, KafkaError
+from bowstring.engine.metadata.store.commit import ClusterChanges
+from bowstring.engine.metadata.store.producer_ids import ProducerIds
+from bowstring.engine.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from bowstring.engine.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from bowstring.engine.protocol.schema import MetadataRecord
+from bowstring.engine.quorum.shell import Quorum
+from bowstring.engine.storage.log_manager import TopicLogs
+
+
+class ForwardedChanges(ClusterChanges):
+    """Changes of a cluster whose controller may be another node."""
+
+    def __init__(self, quorum: Quorum, logs: TopicLogs, configs: BrokerConfigs, node_id: int) -> None:
+        super().__init__(quorum, logs, configs, node_id)
+        self._quorum = quorum
+
+    async def commit(self, records: Sequence[MetadataRecord]) -> None:
+        """Refuses: only the active controller writes records.
+
+        Raises:
+            KafkaError: NOT_CONTROLLER.
+        """
+        raise KafkaError(Errors.NOT_CONTROLLER, f"the active controller is {self._quorum.leader_id}")
+
+    async def create_internal_topic(
+        self, name: str, partitions: int, replication_factor: int, configs: Mapping[str, str]
+    ) -> bool:
+        """Has the controller create a coordinator's topic; the request is forwarded.
+
+        Returns whether it was created by this call. It is in the image some time later.
+        """
+        if name in self._quorum.image.topics:
+            return False
+        brokers = sum(not each.fenced for each in self._quorum.image.brokers.values())
+        topic = CreatableTopic(
+            name=name,
+            num_partitions=partitions,
+            replication_factor=min(replication_factor, max(brokers, 1)),
+            configs=[CreatableTopicConfig(name=key, value=value) for key, value in configs.items()],
+        )
+        answer: Any = await self._quorum.ask_leader(CreateTopicsRequest(topics=[topic]))
+        (result,) = answer.topics
+        error = Errors.of(result.error_code)
+        if error and error is not Errors.TOPIC_ALREADY_EXISTS:
+            raise KafkaError(error, result.error_message)
+        return not error
+
+
+class AllocatedProducerIds(ProducerIds):
+    """Producer ids from blocks that the controller allocates (KIP-730)."""
+
+    def __init__(self, quorum: Quorum, node_id: int, broker_epoch: Callable[[], int]) -> None:
+        super().__init__(quorum, node_id)
+        self._quorum = quorum
+        self._broker_epoch = broker_epoch
+
+    async def next_block(self) -> tuple[int, int]:
+        """Returns the first id of a new block, and the one after its last.
+
+        Raises:
+            KafkaError: The controller has refused, or there is none.
+        """
+        request = AllocateProducerIdsRequest(broker_id=self._node_id, broker_epoch=self._broker_epoch())
+        answer: Any = await self._quorum.ask_leader(request)
+        if answer.error_code:
+            raise KafkaError(Errors.of(answer.error_code))
+        return answer.producer_id_start, answer.producer_id_start + answer.producer_id_len
