@@ -26,6 +26,7 @@ from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.image import ClusterImage
 from bowstring.engine.protocol.ids import random_uuid
 from bowstring.engine.protocol.records.cluster_metadata.markers import NoOpRecord
+from bowstring.engine.protocol.records.cluster_metadata.settings import FeatureLevelRecord
 from bowstring.engine.protocol.schema import MetadataRecord
 
 A = TypeVar("A")
@@ -78,13 +79,15 @@ class _Leadership:
 
     Attributes:
         last: Ends when all records appended so far are committed.
+        levels: The same of the last change of a feature's level. Until then the log takes records as of the
+            old levels, so no decision may be made upon the new ones.
         idle_since_ms: When the last record was appended.
     """
 
     def __init__(self, epoch: int, state: ControllerState, last: "asyncio.Future[int]", now_ms: int) -> None:
         self.epoch = epoch
         self.state = state
-        self.last = last
+        self.last = self.levels = last
         self.idle_since_ms = now_ms
         self.timers: dict[str, asyncio.TimerHandle] = {}
 
@@ -214,7 +217,7 @@ class Controller:
                 nobody knows whether the change takes effect.
         """
         async with self._turn:
-            leadership = self._active()
+            leadership = await self._settled()
             decision = decide(leadership.state, self._now_ms())
             done = self._append(leadership, decision)
         await asyncio.shield(done)
@@ -235,7 +238,7 @@ class Controller:
         await self._turn.acquire()
         self._has_turn = True
         try:
-            yield self._active().state.image
+            yield (await self._settled()).state.image
         finally:
             self._end_turn()
 
@@ -249,6 +252,12 @@ class Controller:
         done = self._append(self._active(), Decision(list(records), None))
         self._end_turn()  # others need not wait for the commit
         await asyncio.shield(done)
+
+    async def _settled(self) -> _Leadership:
+        """Waits in its turn until the features are committed; returns the leadership."""
+        while not (leadership := self._active()).levels.done():
+            await asyncio.shield(leadership.levels)
+        return leadership
 
     def _end_turn(self) -> None:
         if self._has_turn:
@@ -273,6 +282,8 @@ class Controller:
                 self._end()
                 quorum.resign()
                 raise
+            if any(isinstance(record, FeatureLevelRecord) for record in decision.records):
+                leadership.levels = leadership.last
         if decision.appended is not None and self._leadership is leadership and quorum.is_leader:
             decision.appended(quorum.next_offset - 1)
         return leadership.last

@@ -198,6 +198,26 @@ def test_an_idle_controller_writes_records():
     run(scenario, metadata_max_idle_interval_ms="5")
 
 
+def test_nothing_is_decided_upon_levels_that_are_not_committed():
+    async def scenario(controller, quorum, clock):
+        quorum.commits_at_once = False
+        old = FeatureLevelRecord(name="metadata.version", feature_level=20)
+        changed = asyncio.ensure_future(controller.run(lambda state, now_ms: Decision([old], None)))
+        levels = []
+
+        def look(state, now_ms):
+            levels.append(quorum.image.features["metadata.version"])
+            return Decision([], None)
+
+        looked = asyncio.ensure_future(controller.run(look))
+        await asyncio.sleep(0)
+        quorum.commit()
+        await asyncio.gather(changed, looked)
+        assert levels == [20]
+
+    run(scenario)
+
+
 def test_large_changes_are_transactions():
     async def scenario(controller, quorum, clock):
         many = [config(name=f"x{number}") for number in range(10_001)]
