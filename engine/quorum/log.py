@@ -65,7 +65,12 @@ class MetadataRaftLog:
             clean_shutdown=directory.was_clean,
             health=directory.health,
         )
-        self._check()
+        try:
+            self._check()
+        except BaseException:
+            self._log.close(sync=False)
+            self.synced_end.close()
+            raise
 
     def _usable_snapshots(self) -> list[OffsetAndEpoch]:
         """Returns the ids of the snapshots that can be read, oldest first.
