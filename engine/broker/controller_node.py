@@ -6,6 +6,7 @@ from contextlib import ExitStack
 from typing import Final
 
 from bowstring.engine.api import CONTROLLER_HANDLERS, offered
+from bowstring.engine.broker.controller_registration import ControllerRegistration
 from bowstring.engine.broker.dispatch import Dispatcher
 from bowstring.engine.broker.file_limit import raise_file_limit
 from bowstring.engine.broker.node import check_formatted, make_plane, new_log_directories, node_id_of
@@ -77,11 +78,14 @@ class ControllerServer(BrokerServices):
             voters=lambda: (each.key.id for each in self.quorum.voters),
         )
         self.controller.start()
+        self._registration = ControllerRegistration(self.quorum, self.node_id, lambda: self.advertised)
+        self._registration.start()
         self.dispatcher.start()
         self.plane.start()
 
     async def stop(self) -> None:
         """Closes the listeners and the connections."""
+        self._registration.stop()
         self.controller.stop()
         await self.dispatcher.stop()
         self.plane.stop()

@@ -9,6 +9,6 @@ heard when; `partition_change` makes every change of a partition; `leader_update
 of a broker. `brokers`, `alter_partition`, `elections`, `reassignments`, `directories`, `producer_ids`,
 `features` and `controllers` decide about the APIs of their subject; `activation` begins a leadership.
 
-Imported by: nobody.
+Imported by: api, broker, requests.
 May import: configs, engine, metadata, protocol.
 """

@@ -20,6 +20,7 @@ from bowstring.engine.protocol.messages.incremental_alter_configs import (
 from bowstring.engine.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from bowstring.engine.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from bowstring.engine.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from bowstring.engine.protocol.records.cluster_metadata.nodes import RegisterControllerRecord
 from tests.support.quorum_nodes import FAST, Controllers, format_directory
 from tests.support.serving import steady_port
 from tests.support.waiting import wait_until_async
@@ -137,6 +138,22 @@ def test_configs_features_and_elections(tmp_path):
     run(tmp_path, scenario)
 
 
+def test_controllers_register_so_that_features_can_rise(tmp_path):
+    async def scenario(cluster):
+        def registered():
+            return {each.controller_id for each in cluster.image().kept.of(RegisterControllerRecord)}
+
+        await wait_until_async(lambda: registered() == {1, 2, 3})
+        update = FeatureUpdateKey(feature="eligible.leader.replicas.version", max_version_level=1)
+        answer = await cluster.ask(UpdateFeaturesRequest(feature_updates=[update]))
+        assert (answer.error_code, answer.error_message) == (0, None)
+        await wait_until_async(
+            lambda: cluster.image().resource_configs(4, "") == {"min.insync.replicas": "1"}
+        )
+
+    run(tmp_path, scenario)
+
+
 def test_leaders_move_away_from_a_broker_that_stops(tmp_path):
     async def scenario(cluster):
         await cluster.create("t", 4, 2)
@@ -174,9 +191,10 @@ def test_the_next_controller_goes_on(tmp_path):
         await cluster.create("t", 2)
         first = await cluster.controllers.leader()
         await cluster.controllers.stop(first.node_id)
-        assert await cluster.create("u", 2) is Errors.NONE
         second = await cluster.controllers.leader()
         assert second is not first
+        await wait_until_async(lambda: cluster.brokers[10].quorum.leader_id == second.node_id)
+        assert await cluster.create("u", 2) is Errors.NONE
         await wait_until_async(lambda: {"t", "u"} <= set(second.quorum.image.topics))
         await wait_until_async(lambda: not any(each.lifecycle.is_fenced for each in cluster.brokers.values()))
 
