@@ -1,13 +1,16 @@
 """A controller's state with brokers and topics, whose decisions are applied at once."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
+
+import pytest
 
 from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.controller import brokers
 from bowstring.engine.controller.decision import Decision
 from bowstring.engine.controller.state import ControllerState
+from bowstring.engine.errors import Error, KafkaError
 from bowstring.engine.metadata.features import SUPPORTED_FEATURES
 from bowstring.engine.metadata.image import ClusterImage, PartitionImage
 from bowstring.engine.protocol.messages.alter_partition import (
@@ -38,6 +41,13 @@ FAR = 1 << 40
 def directory(broker: int, number: int = 0) -> bytes:
     """The id of a log directory of a broker."""
     return bytes([number + 1, broker]) * 8
+
+
+def error_of(call: Callable[[], object]) -> Error:
+    """The error with which a decision is refused."""
+    with pytest.raises(KafkaError) as caught:
+        call()
+    return caught.value.error
 
 
 def registration_request(broker: int, incarnation: int = 1, **fields: Any) -> BrokerRegistrationRequest:

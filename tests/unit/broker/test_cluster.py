@@ -198,4 +198,5 @@ def test_the_next_controller_goes_on(tmp_path):
         await wait_until_async(lambda: {"t", "u"} <= set(second.quorum.image.topics))
         await wait_until_async(lambda: not any(each.lifecycle.is_fenced for each in cluster.brokers.values()))
 
-    run(tmp_path, scenario)
+    # Nobody is to be fenced while there is no controller.
+    run(tmp_path, scenario, **{"broker.session.timeout.ms": "60000"})

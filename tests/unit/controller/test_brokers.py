@@ -3,20 +3,14 @@
 import pytest
 
 from bowstring.engine.controller import brokers
-from bowstring.engine.errors import Errors, KafkaError
+from bowstring.engine.errors import Errors
 from bowstring.engine.metadata.directory_ids import LOST
 from bowstring.engine.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from bowstring.engine.protocol.messages.broker_registration import Feature
 from bowstring.engine.protocol.messages.unregister_broker import UnregisterBrokerRequest
-from tests.support.controller import ControllerCluster, directory, registration_request
+from tests.support.controller import ControllerCluster, directory, error_of, registration_request
 
 METADATA = Feature(name="metadata.version", min_supported_version=7, max_supported_version=30)
-
-
-def refused(call) -> object:
-    with pytest.raises(KafkaError) as caught:
-        call()
-    return caught.value.error
 
 
 # ------------------------------------------------------------ registration
@@ -48,7 +42,7 @@ def test_another_incarnation_waits_for_the_end_of_the_session():
     cluster = ControllerCluster()
     cluster.register(1)
     cluster.heartbeat(1)
-    assert refused(lambda: cluster.register(1, incarnation=2)) is Errors.DUPLICATE_BROKER_REGISTRATION
+    assert error_of(lambda: cluster.register(1, incarnation=2)) is Errors.DUPLICATE_BROKER_REGISTRATION
     cluster.now_ms += 9001
     assert cluster.register(1, incarnation=2) == len(cluster.log) - 1
     assert cluster.state.image.brokers[1].fenced
@@ -88,13 +82,13 @@ def test_registrations_that_are_refused(fields, error):
     cluster = ControllerCluster(2)
     cluster.decide(brokers.unregister(cluster.state, UnregisterBrokerRequest(broker_id=1)))
     before = len(cluster.log)
-    assert refused(lambda: cluster.register(1, **fields)) is error
+    assert error_of(lambda: cluster.register(1, **fields)) is error
     assert len(cluster.log) == before
 
 
 def test_a_broker_without_a_finalized_feature_is_refused():
     cluster = ControllerCluster(eligible_leaders=True)
-    assert refused(lambda: cluster.register(1, features=[METADATA])) is Errors.UNSUPPORTED_VERSION
+    assert error_of(lambda: cluster.register(1, features=[METADATA])) is Errors.UNSUPPORTED_VERSION
 
 
 def test_old_clusters_know_no_directories():
@@ -133,8 +127,8 @@ def test_requests_before_version_3_do_not_tell_how_a_broker_stopped():
 
 def test_heartbeats_of_another_epoch_are_stale():
     cluster = ControllerCluster(1)
-    assert refused(lambda: cluster.heartbeat(1, broker_epoch=77)) is Errors.STALE_BROKER_EPOCH
-    assert refused(lambda: cluster.heartbeat(9, broker_epoch=1)) is Errors.STALE_BROKER_EPOCH
+    assert error_of(lambda: cluster.heartbeat(1, broker_epoch=77)) is Errors.STALE_BROKER_EPOCH
+    assert error_of(lambda: cluster.heartbeat(9, broker_epoch=1)) is Errors.STALE_BROKER_EPOCH
 
 
 def test_a_fenced_broker_leads_nothing_and_is_in_no_isr():
@@ -270,7 +264,7 @@ def test_an_unregistered_broker_is_gone_from_isrs_and_eligible_leaders():
     assert [cluster.partition(each).leader for each in range(2)] == [2, 2]
     assert [cluster.partition(each).in_sync for each in range(2)] == [(2,), (2,)]
     request = UnregisterBrokerRequest(broker_id=1)
-    assert refused(lambda: brokers.unregister(cluster.state, request)) is Errors.BROKER_ID_NOT_REGISTERED
+    assert error_of(lambda: brokers.unregister(cluster.state, request)) is Errors.BROKER_ID_NOT_REGISTERED
 
 
 def test_a_new_controller_takes_all_brokers_as_just_heard():

@@ -5,13 +5,13 @@ import pytest
 from bowstring.engine.controller.controllers import register_controller
 from bowstring.engine.controller.features import update_features
 from bowstring.engine.controller.producer_ids import allocate
-from bowstring.engine.errors import Errors, KafkaError
+from bowstring.engine.errors import Errors
 from bowstring.engine.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from bowstring.engine.protocol.messages.controller_registration import ControllerRegistrationRequest, Feature
 from bowstring.engine.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from bowstring.engine.protocol.records.cluster_metadata.nodes import RegisterControllerRecord
 from bowstring.engine.protocol.records.cluster_metadata.settings import ConfigRecord
-from tests.support.controller import ControllerCluster
+from tests.support.controller import ControllerCluster, error_of
 
 UPGRADE, SAFE, UNSAFE = 1, 2, 3
 ELR = "eligible.leader.replicas.version"
@@ -26,12 +26,6 @@ def update(cluster: ControllerCluster, *updates, version: int = 2, validate_only
         ],
     )
     return cluster.decide(update_features(cluster.state, request, version))
-
-
-def error_of(call) -> object:
-    with pytest.raises(KafkaError) as caught:
-        call()
-    return caught.value.error
 
 
 def test_metadata_version_rises():
