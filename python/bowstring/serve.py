@@ -8,7 +8,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from signal import Signals
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import uvloop
 
@@ -251,7 +251,8 @@ async def _start(broker: "Broker | ControllerNode", signals: StopSignals) -> boo
         return True
     starting = asyncio.ensure_future(broker.start())
     waiting = asyncio.ensure_future(signals.wait())
-    await asyncio.wait({starting, waiting}, return_when=asyncio.FIRST_COMPLETED)
+    both: set[asyncio.Future[Any]] = {starting, waiting}
+    await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
     asked = not starting.done()
     if asked:
         starting.cancel()
@@ -268,7 +269,8 @@ async def _asked_or_failed(broker: "Broker | ControllerNode", signals: StopSigna
     if broker.quorum is None:
         return await signals.wait()
     waiting = asyncio.ensure_future(signals.wait())
-    done, _ = await asyncio.wait({waiting, broker.quorum.failed}, return_when=asyncio.FIRST_COMPLETED)
+    both: set[asyncio.Future[Any]] = {waiting, broker.quorum.failed}
+    done, _ = await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
     if waiting in done:
         return waiting.result()
     waiting.cancel()

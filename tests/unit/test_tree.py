@@ -86,8 +86,13 @@ ENGINE_PACKAGES = {
         *("engine.storage", "_native.log", "_native.protocol", "_native.record", "_native.server"),
     },
     "engine.raft": {"engine", "engine.protocol", "_native.protocol", "_native.record"},
+    "engine.quorum": {
+        *("engine", "engine.configs", "engine.metadata", "engine.metadata.store", "engine.protocol"),
+        *("engine.raft", "engine.storage", "_native.log", "_native.record"),
+    },
     "engine.requests": {
-        *("engine", "engine.configs", "engine.groups", "engine.metadata.store", "engine.storage"),
+        *("engine", "engine.configs", "engine.groups", "engine.metadata", "engine.metadata.store"),
+        *("engine.quorum", "engine.storage"),
         *("_native.log", "_native.protocol", "_native.server"),
     },
     "engine.local": {
@@ -100,8 +105,8 @@ ENGINE_PACKAGES = {
     },
     "engine.broker": {
         *("engine", "engine.api", "engine.configs", "engine.local", "engine.metadata"),
-        *("engine.metadata.store", "engine.protocol", "engine.requests", "engine.storage"),
-        *("_native.log", "_native.protocol", "_native.server"),
+        *("engine.metadata.store", "engine.protocol", "engine.quorum", "engine.raft", "engine.requests"),
+        *("engine.storage", "_native.log", "_native.protocol", "_native.server"),
     },
     "engine.migration": {
         *("engine.broker", "engine.configs", "engine.metadata", "engine.metadata.store", "engine.protocol"),
@@ -180,7 +185,8 @@ OUTER_PACKAGES = {
             "clients.producer",
             "demo",
         ),
-        *("engine.configs", "engine.migration", "engine.protocol", "engine.storage", "pipeline", "spark"),
+        *("engine.broker", "engine.configs", "engine.migration", "engine.protocol", "engine.quorum"),
+        *("engine.storage", "pipeline", "spark"),
         *("_native.base", "_native.log", "_native.protocol", "_native.record"),
     },
 }
