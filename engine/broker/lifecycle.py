@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from bowstring.engine import event_log
-from bowstring.engine.configs import BrokerConfigs
+from bowstring.engine.configs import BrokerConfigs, ConfigError
 from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.features import SUPPORTED_FEATURES
 from bowstring.engine.protocol.ids import random_uuid
@@ -29,7 +29,7 @@ STOP_TIMEOUT_S: Final = 30.0
 """How long a broker waits until the controller has moved its leaders away."""
 
 
-class RegistrationError(OSError):
+class RegistrationError(ConfigError):
     """The controller does not take this broker in; the message says why."""
 
 

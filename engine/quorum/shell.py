@@ -50,6 +50,8 @@ LeaderListener = Callable[[int, int], None]
 """Called with the id of the leader (-1: none is known) and its epoch."""
 HANDOVER_MS: Final = 5000
 """How long a leader that stops waits until the other voters know it."""
+_NO_LEADER_S: Final = 10.0
+"""After how long without a leader, and how often then, the broker's log tells about it."""
 _SLICE_NS: Final = 5_000_000
 _CLIENT_ID: Final = "raft-client-{}"
 
@@ -116,6 +118,7 @@ class Quorum:
         self._told: tuple[int, int] = (NO_LEADER, -1)
         self._changing = asyncio.Lock()
         self._leader_known = asyncio.Event()
+        self._no_leader_timer: asyncio.TimerHandle | None = None
         self._watchers: list[tuple[int, asyncio.Future[None]]] = []
 
     # ------------------------------------------------------------ what is known
@@ -243,6 +246,7 @@ class Quorum:
             listener=self.listener,
             can_become_voter=CONTROLLER in settings.roles,
         )
+        self._wait_for_leader()
         self._event(lambda: self._replica.start(self._stored, self._now_ms()))
 
     async def stop(self, timeout_ms: int = HANDOVER_MS) -> None:
@@ -263,8 +267,9 @@ class Quorum:
 
     async def _end(self) -> None:
         self._is_stopped = True
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, self._no_leader_timer):
+            if timer is not None:
+                timer.cancel()
         for task in self._tasks:
             task.cancel()
         if self._tasks:
@@ -425,6 +430,25 @@ class Quorum:
         self._fail_appends(lambda each: True)
         self.failed.set_exception(error)
         self.failed.exception()  # it need not be looked at
+
+    def _wait_for_leader(self) -> None:
+        if self._no_leader_timer is None:
+            self._no_leader_timer = self._loop.call_later(_NO_LEADER_S, self._tell_of_no_leader)
+
+    def _tell_of_no_leader(self) -> None:
+        """Logs that there is no leader, until there is one."""
+        self._no_leader_timer = None
+        if self._leader_known.is_set() or self._is_stopped or self.failed.done():
+            return
+        silent = sorted(id for id in self._exchanges.unreachable if id >= 0)
+        event_log.warning(
+            "no controller is active: a majority of the voters must run and reach each other; start the "
+            "missing ones, or check the network and their addresses",
+            voters=",".join(map(str, self._replica.voters.ids)) or "unknown",
+            not_answering=",".join(map(str, silent)) or "none",
+            epoch=self._replica.state.epoch,
+        )
+        self._wait_for_leader()
 
     def _set_timer(self) -> None:
         if self._timer is not None:
@@ -624,6 +648,7 @@ class Quorum:
             self._leader_known.set()
         else:
             self._leader_known.clear()
+            self._wait_for_leader()
         for listener in list(self.on_leader_change):
             listener(leader_id, state.epoch)
 

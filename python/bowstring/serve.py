@@ -172,6 +172,9 @@ def main(argv: Sequence[str]) -> int:
         asyncio.set_event_loop(loop)
         try:
             loop.run_until_complete(run(broker, signals))
+        except (ConfigError, DataDirectoryError) as error:
+            print(f"bowstring: {error}", file=sys.stderr)
+            return 1
         except (LogError, OSError) as error:
             event_log.error(
                 "the broker stopped, but not cleanly; the next start recovers the logs. Check the errors "
