@@ -4,7 +4,8 @@ A module here has ``async def handle(broker, request)``, which returns the respo
 write its module and add one row below; the broker then offers the API.
 
 Imported by: broker.
-May import: _native.log, _native.protocol, configs, engine, groups, metadata, protocol, requests, storage.
+May import: _native.log, _native.protocol, configs, controller, engine, groups, metadata, protocol, requests,
+storage.
 """
 
 from collections.abc import Mapping
@@ -48,12 +49,28 @@ HANDLERS: Final[dict[int, str]] = {
 CONTROLLER_HANDLERS: Final[dict[int, str]] = {
     1: "quorum_messages",
     18: "api_versions",
+    19: "controller_changes",
+    20: "controller_changes",
+    33: "controller_changes",
+    37: "controller_changes",
+    43: "controller_requests",
+    44: "controller_changes",
+    45: "controller_requests",
+    46: "controller_requests",
     52: "quorum_messages",
     53: "quorum_messages",
     54: "quorum_messages",
     55: "describe_quorum",
+    56: "controller_requests",
+    57: "controller_requests",
     59: "quorum_messages",
     60: "describe_cluster",
+    62: "controller_requests",
+    63: "controller_requests",
+    64: "controller_requests",
+    67: "controller_requests",
+    70: "controller_requests",
+    73: "controller_requests",
     80: "quorum_messages",
     81: "quorum_messages",
     82: "quorum_messages",

@@ -6,10 +6,12 @@ from contextlib import ExitStack
 from typing import Final
 
 from bowstring.engine.api import CONTROLLER_HANDLERS, offered
+from bowstring.engine.broker.controller_registration import ControllerRegistration
 from bowstring.engine.broker.dispatch import Dispatcher
 from bowstring.engine.broker.file_limit import raise_file_limit
 from bowstring.engine.broker.node import check_formatted, make_plane, new_log_directories, node_id_of
 from bowstring.engine.configs import BrokerConfigs, ConfigError
+from bowstring.engine.controller.shell import Controller
 from bowstring.engine.metadata.store.start_checks import check_metadata_log
 from bowstring.engine.quorum.settings import quorum_settings
 from bowstring.engine.quorum.shell import HANDOVER_MS, Quorum
@@ -27,10 +29,12 @@ class ControllerServer(BrokerServices):
 
     Attributes:
         dispatcher: Answers requests; holds their counters.
+        controller: Decides for the cluster while this node leads the quorum.
     """
 
     dispatcher: Dispatcher
     quorum: Quorum
+    controller: Controller
 
     def __init__(
         self, configs: BrokerConfigs, node_id: int, directories: LogDirectories, quorum: Quorum
@@ -64,12 +68,25 @@ class ControllerServer(BrokerServices):
         return tuple(Endpoint(each.name, each.host, each.port) for each in self.advertised)
 
     def start(self) -> None:
-        """Begins to answer. Call on the control loop."""
+        """Begins to answer and to decide. Call on the control loop, once the quorum is open."""
+        self.controller = Controller(
+            self.quorum,
+            self.configs,
+            node_id=self.node_id,
+            cluster_id=self.cluster_id,
+            bootstrap=self.quorum.bootstrap_records(),
+            voters=lambda: (each.key.id for each in self.quorum.voters),
+        )
+        self.controller.start()
+        self._registration = ControllerRegistration(self.quorum, self.node_id, lambda: self.advertised)
+        self._registration.start()
         self.dispatcher.start()
         self.plane.start()
 
     async def stop(self) -> None:
         """Closes the listeners and the connections."""
+        self._registration.stop()
+        self.controller.stop()
         await self.dispatcher.stop()
         self.plane.stop()
 

@@ -19,7 +19,7 @@ from bowstring.engine.configs.definition import rows as _rows
 # (name, type, default, valid values, importance, how it changes, whether it is acted on, doc[, internal])
 # fmt: off
 CLUSTER = _rows((
-    ("auto.leader.rebalance.enable", BOOLEAN, "true", "", HIGH, READ_ONLY, STORED,
+    ("auto.leader.rebalance.enable", BOOLEAN, "true", "", HIGH, READ_ONLY, APPLIED,
      "Move leadership back to preferred replicas automatically."),
     ("controller.listener.names", LIST, "CONTROLLER", "", HIGH, READ_ONLY, APPLIED,
      "Listeners that belong to the controller role; clients are not served on them."),
@@ -59,7 +59,7 @@ CLUSTER = _rows((
      "Segment size of the metadata log, for tests.", True),
     ("internal.metadata.max.batch.size.in.bytes", INT, "8388608", "", LOW, READ_ONLY, STORED,
      "Largest batch of the metadata log.", True),
-    ("leader.imbalance.check.interval.seconds", LONG, "300", "1..", HIGH, READ_ONLY, STORED,
+    ("leader.imbalance.check.interval.seconds", LONG, "300", "1..", HIGH, READ_ONLY, APPLIED,
      "How often the balance of preferred leaders is checked."),
     ("metadata.log.dir", STRING, None, "", HIGH, READ_ONLY, APPLIED,
      "Directory of the metadata log; the first data directory when unset."),
@@ -71,7 +71,7 @@ CLUSTER = _rows((
      "Segment size of the metadata log."),
     ("metadata.log.segment.ms", LONG, "604800000", "", HIGH, READ_ONLY, APPLIED,
      "Age at which a segment of the metadata log is closed."),
-    ("metadata.max.idle.interval.ms", INT, "500", "0..", LOW, READ_ONLY, STORED,
+    ("metadata.max.idle.interval.ms", INT, "500", "0..", LOW, READ_ONLY, APPLIED,
      "How often an idle controller writes a no-op record."),
     ("metadata.max.retention.bytes", LONG, "104857600", "", HIGH, READ_ONLY, APPLIED,
      "Bytes of metadata log and snapshots kept."),
@@ -101,7 +101,7 @@ CLUSTER = _rows((
      "SO_RCVBUF of a follower's connections."),
     ("replica.socket.timeout.ms", INT, "30000", "", HIGH, READ_ONLY, STORED,
      "Socket timeout of a follower's connections."),
-    ("unclean.leader.election.interval.ms", LONG, "300000", "1..", MEDIUM, READ_ONLY, STORED,
+    ("unclean.leader.election.interval.ms", LONG, "300000", "1..", MEDIUM, READ_ONLY, APPLIED,
      "How often the controller looks for partitions that need an unclean election.", True),
 ))
 # fmt: on

@@ -35,7 +35,7 @@ SERVER = _rows((
      "This broker's id; an older name of node.id."),
     ("broker.rack", STRING, None, "", MEDIUM, READ_ONLY, APPLIED,
      "This broker's rack, shown in metadata."),
-    ("broker.session.timeout.ms", INT, "9000", "", MEDIUM, READ_ONLY, STORED,
+    ("broker.session.timeout.ms", INT, "9000", "", MEDIUM, READ_ONLY, APPLIED,
      "Time without a heartbeat after which the controller fences a broker."),
     ("config.providers", LIST, "", "", LOW, CLUSTER_WIDE, STORED,
      "Sources that ${…} in config values are read from."),

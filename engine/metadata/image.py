@@ -78,6 +78,11 @@ class BrokerImage(NamedTuple):
     in_controlled_shutdown: bool = False
     cordoned: tuple[bytes, ...] = ()
 
+    @property
+    def is_active(self) -> bool:
+        """Whether the broker may lead partitions: neither fenced nor in controlled shutdown."""
+        return not self.fenced and not self.in_controlled_shutdown
+
     def endpoint(self, listener: str) -> Endpoint | None:
         """Returns the broker's address on a listener."""
         return next((each for each in self.endpoints if each.listener == listener), None)
@@ -241,23 +246,7 @@ class ClusterImage:
         if not 0 <= record.partition_id < len(topic.partitions):
             raise MetadataError(f"partition {topic.name}-{record.partition_id} changes but does not exist")
         old = topic.partitions[record.partition_id]
-        leader = old.leader if record.leader == _NO_CHANGE else record.leader
-        state = record.leader_recovery_state
-        topic.partitions[record.partition_id] = self._shared(
-            PartitionImage(
-                _changed(old.replicas, record.replicas),
-                _changed(old.in_sync, record.isr),
-                leader,
-                old.leader_epoch + (record.leader != _NO_CHANGE),
-                old.partition_epoch + 1,
-                _changed(old.directories, record.directories),
-                _changed(old.adding, record.adding_replicas),
-                _changed(old.removing, record.removing_replicas),
-                old.leader_recovery_state if state == _RECOVERY_UNCHANGED else state,
-                _changed(old.eligible_leaders, record.eligible_leader_replicas),
-                _changed(old.last_known_leaders, record.last_known_elr),
-            )
-        )
+        topic.partitions[record.partition_id] = self._shared(changed_partition(old, record))
 
     def _clear_eligible_leaders(self, record: topics.ClearElrRecord) -> None:
         """Clears the eligible leaders of one topic, or of all topics when the record names none (KIP-966)."""
@@ -365,6 +354,24 @@ _MARKERS: Final = (
     markers.EndTransactionRecord,
     markers.AbortTransactionRecord,
 )
+
+
+def changed_partition(old: PartitionImage, record: topics.PartitionChangeRecord) -> PartitionImage:
+    """Returns a partition after a change. The leader epoch rises whenever the record names a leader."""
+    state = record.leader_recovery_state
+    return PartitionImage(
+        _changed(old.replicas, record.replicas),
+        _changed(old.in_sync, record.isr),
+        old.leader if record.leader == _NO_CHANGE else record.leader,
+        old.leader_epoch + (record.leader != _NO_CHANGE),
+        old.partition_epoch + 1,
+        _changed(old.directories, record.directories),
+        _changed(old.adding, record.adding_replicas),
+        _changed(old.removing, record.removing_replicas),
+        old.leader_recovery_state if state == _RECOVERY_UNCHANGED else state,
+        _changed(old.eligible_leaders, record.eligible_leader_replicas),
+        _changed(old.last_known_leaders, record.last_known_elr),
+    )
 
 
 def _changed(old: tuple[Any, ...], new: Sequence[Any] | None) -> tuple[Any, ...]:

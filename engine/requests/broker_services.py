@@ -8,8 +8,10 @@ from bowstring._native.server.data_plane import DataPlane
 from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.image import Metadata
+from bowstring.engine.metadata.placement import Randomness
 from bowstring.engine.metadata.store.commit import ClusterChanges
 from bowstring.engine.metadata.store.producer_ids import ProducerIds
+from bowstring.engine.metadata.topic_changes import NO_RANDOMNESS
 from bowstring.engine.requests.listeners import Listener
 from bowstring.engine.requests.time_slices import TimeSlices
 from bowstring.engine.storage.disk_reads import DiskReads
@@ -19,6 +21,7 @@ from bowstring.engine.storage.log_manager import TopicLogs
 from bowstring.engine.storage.replica_moves import LogMoves
 
 if TYPE_CHECKING:
+    from bowstring.engine.controller.shell import Controller
     from bowstring.engine.groups.shell import GroupShell
     from bowstring.engine.quorum.shell import Quorum
 
@@ -41,6 +44,8 @@ class BrokerServices:
         handlers: The module that answers, by API key.
         offered: The keys of all APIs that this node offers here.
         quorum: This node's replica of the metadata quorum; None on a node alone.
+        controller: This node's controller; None on listeners of brokers.
+        random: For the placement of replicas.
         time_slices: Shares the control thread among long requests.
         disk_reads: Threads that read from the disk for requests.
     """
@@ -59,6 +64,8 @@ class BrokerServices:
     handlers: Mapping[int, str]
     offered: tuple[int, ...]
     quorum: "Quorum | None" = None
+    controller: "Controller | None" = None
+    random: Randomness = NO_RANDOMNESS
     time_slices: TimeSlices
     disk_reads: DiskReads
     _groups: "GroupShell | None" = None

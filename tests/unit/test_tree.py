@@ -21,8 +21,8 @@ NATIVE = sorted([*(ROOT / "_native").rglob("*.pyx"), *(ROOT / "_native").rglob("
 FILE_LINES_MAX = 800
 FUNCTION_LINES_MAX = 60
 # A core takes time, I/O and randomness as arguments.
-PURE = ("engine/groups", "engine/metadata", "engine/protocol", "engine/raft")
-SHELLS = ("engine/groups/shell.py", "engine/metadata/store/")
+PURE = ("engine/controller", "engine/groups", "engine/metadata", "engine/protocol", "engine/raft")
+SHELLS = ("engine/controller/shell.py", "engine/groups/shell.py", "engine/metadata/store/")
 IMPURE_MODULES = {"asyncio", "socket", "time", "random", "threading", "selectors", "uvloop"}
 
 
@@ -90,9 +90,10 @@ ENGINE_PACKAGES = {
         *("engine", "engine.configs", "engine.metadata", "engine.metadata.store", "engine.protocol"),
         *("engine.raft", "engine.storage", "_native.log", "_native.record"),
     },
+    "engine.controller": {"engine", "engine.configs", "engine.metadata", "engine.protocol"},
     "engine.requests": {
-        *("engine", "engine.configs", "engine.groups", "engine.metadata", "engine.metadata.store"),
-        *("engine.quorum", "engine.storage"),
+        *("engine", "engine.configs", "engine.controller", "engine.groups", "engine.metadata"),
+        *("engine.metadata.store", "engine.quorum", "engine.storage"),
         *("_native.log", "_native.protocol", "_native.server"),
     },
     "engine.local": {
@@ -100,11 +101,11 @@ ENGINE_PACKAGES = {
         *("_native.log", "_native.server"),
     },
     "engine.api": {
-        *("engine", "engine.configs", "engine.groups", "engine.metadata", "engine.protocol"),
-        *("engine.requests", "engine.storage", "_native.log", "_native.protocol"),
+        *("engine", "engine.configs", "engine.controller", "engine.groups", "engine.metadata"),
+        *("engine.protocol", "engine.requests", "engine.storage", "_native.log", "_native.protocol"),
     },
     "engine.broker": {
-        *("engine", "engine.api", "engine.configs", "engine.local", "engine.metadata"),
+        *("engine", "engine.api", "engine.configs", "engine.controller", "engine.local", "engine.metadata"),
         *("engine.metadata.store", "engine.protocol", "engine.quorum", "engine.raft", "engine.requests"),
         *("engine.storage", "_native.log", "_native.protocol", "_native.server"),
     },

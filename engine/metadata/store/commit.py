@@ -7,6 +7,7 @@ from bowstring._native.log.partition_log import LogError
 from bowstring.engine import event_log
 from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.errors import Errors, KafkaError
+from bowstring.engine.metadata.directory_ids import MIGRATING
 from bowstring.engine.metadata.image import (
     BROKER_RESOURCE,
     CLIENT_METRICS_RESOURCE,
@@ -86,6 +87,8 @@ class ClusterChanges:
             for record, _ in own
         ]
         for (record, place), directory_id in zip(own, self._logs.assign(keys), strict=True):
+            # Old levels of metadata.version do not write it, but this broker needs it until it stops.
+            record.directories = record.directories or [MIGRATING] * len(record.replicas)
             record.directories[place] = directory_id
 
     async def _open(self, image: ClusterImage, topic: TopicImage) -> None:
