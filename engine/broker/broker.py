@@ -53,6 +53,7 @@ class Broker(BrokerServices):
     shuts down cleanly.
 
     Attributes:
+        alone: The metadata log of a node alone; unused in a cluster.
         dispatcher: Answers requests; holds their counters.
         housekeeping: Runs retention, flushing and checkpoints on timers.
         cleaner: Compacts logs.
@@ -60,6 +61,7 @@ class Broker(BrokerServices):
         local: Gives segment files to readers on this machine; None when it is switched off.
     """
 
+    alone: MetadataLog
     dispatcher: Dispatcher
     housekeeping: Housekeeping
     cleaner: LogCleaner
@@ -70,8 +72,8 @@ class Broker(BrokerServices):
         self.configs = BrokerConfigs(settings)
         self.node_id = node_id_of(self.configs)
         self.directories = new_log_directories(self.configs)
-        self._alone = MetadataLog()
-        self.metadata = self._alone
+        self.alone = MetadataLog()
+        self.metadata = self.alone
         self.dispatcher = Dispatcher(self)
         self.time_slices = self.dispatcher.time_slices
         self.disk_reads = DiskReads()
@@ -135,21 +137,21 @@ class Broker(BrokerServices):
             raise
 
     def _open_metadata(self) -> None:
-        self._alone.open(self.directory, self.configs)
+        self.alone.open(self.directory, self.configs)
 
     def _close_metadata_log(self) -> None:
-        self._alone.close()
+        self.alone.close()
 
     def _make_changes(self) -> None:
         self.changes = ClusterChanges(self.metadata, self.logs, self.configs, self.node_id)
         self.producer_ids = ProducerIds(self.metadata, self.node_id)
 
     def _register(self) -> None:
-        self._alone.commit_alone(start_records(self))
+        self.alone.commit_alone(start_records(self))
 
     def _open_logs(self) -> None:
         elsewhere = self.logs.open_all(self.metadata.image, self._recovery_threads())
-        self._alone.commit_alone(self._found_elsewhere(elsewhere))
+        self.alone.commit_alone(self._found_elsewhere(elsewhere))
 
     def _recovery_threads(self) -> int:
         return int(self.configs.value("num.recovery.threads.per.data.dir") * len(self.directories.opened))
@@ -200,7 +202,7 @@ class Broker(BrokerServices):
         """Starts serving. Call on the control loop, after `open`."""
         self._warn()
         await self._serve()
-        self._alone.watch_snapshots()
+        self.alone.watch_snapshots()
         self.plane.start()
 
     async def _serve(self) -> None:
@@ -278,7 +280,7 @@ class Broker(BrokerServices):
         clean-shutdown marker.
         """
         await self._stop_serving()
-        await self._alone.stop_snapshots()
+        await self.alone.stop_snapshots()
         self._close_and_tell()
 
     async def _stop_serving(self) -> None:
@@ -339,4 +341,4 @@ class Broker(BrokerServices):
 
     def _say_goodbye(self) -> None:
         if not self.directory.health.failed:
-            self._alone.commit_alone(stop_records(self))
+            self.alone.commit_alone(stop_records(self))

@@ -1,7 +1,8 @@
 """Asks the active controller where a broker of a cluster cannot decide itself."""
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.errors import Errors, KafkaError
@@ -16,6 +17,8 @@ from bowstring.engine.protocol.messages.create_topics import (
 from bowstring.engine.protocol.schema import MetadataRecord
 from bowstring.engine.quorum.shell import Quorum
 from bowstring.engine.storage.log_manager import TopicLogs
+
+_LOOK_S: Final = 0.01
 
 
 class ForwardedChanges(ClusterChanges):
@@ -38,7 +41,10 @@ class ForwardedChanges(ClusterChanges):
     ) -> bool:
         """Has the controller create a coordinator's topic; the request is forwarded.
 
-        Returns whether it was created by this call. It is in the image some time later.
+        Returns whether it was created by this call.
+
+        Raises:
+            KafkaError: NOT_CONTROLLER, REQUEST_TIMED_OUT, or what the controller says.
         """
         if name in self._quorum.image.topics:
             return False
@@ -54,7 +60,17 @@ class ForwardedChanges(ClusterChanges):
         error = Errors.of(result.error_code)
         if error and error is not Errors.TOPIC_ALREADY_EXISTS:
             raise KafkaError(error, result.error_message)
+        await self._until_open(name)
         return not error
+
+    async def _until_open(self, topic: str) -> None:
+        """Waits until this broker has got the topic and opened its partitions."""
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + self._configs.value("request.timeout.ms") / 1000
+        while not self._logs.of_topic(topic):
+            if loop.time() >= deadline_s:
+                raise KafkaError(Errors.REQUEST_TIMED_OUT, f"{topic} is not here yet")
+            await asyncio.sleep(_LOOK_S)  # the log of the controller gets here soon
 
 
 class AllocatedProducerIds(ProducerIds):

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from bowstring.engine import event_log
-from bowstring.engine.configs import BrokerConfigs
+from bowstring.engine.configs import BrokerConfigs, ConfigError
 from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.features import SUPPORTED_FEATURES
 from bowstring.engine.protocol.ids import random_uuid
@@ -29,7 +29,11 @@ STOP_TIMEOUT_S: Final = 30.0
 """How long a broker waits until the controller has moved its leaders away."""
 
 
-class RegistrationError(OSError):
+NO_CONTROLLER_S: Final = 5.0
+"""How long a broker that stops waits for a controller that answers."""
+
+
+class RegistrationError(ConfigError):
     """The controller does not take this broker in; the message says why."""
 
 
@@ -63,6 +67,8 @@ class BrokerLifecycle:
         self._may_stop = asyncio.Event()
         self._unfenced = asyncio.Event()
         self._hurry = asyncio.Event()
+        self._beaten = asyncio.Event()
+        self._heard_s = 0.0
         self._beating: asyncio.Task[None] | None = None
 
     # ------------------------------------------------------------ registration
@@ -144,7 +150,11 @@ class BrokerLifecycle:
         while True:
             self._hurry.clear()
             pause_s = interval_s
-            if not await self._send_heartbeat() or self.is_fenced or self._wants_stop:
+            heard = await self._send_heartbeat()
+            if heard:
+                self._heard_s = asyncio.get_running_loop().time()
+            self._beaten.set()
+            if not heard or self.is_fenced or self._wants_stop:
                 pause_s = min(interval_s, _RETRY_S)
             try:
                 async with asyncio.timeout(pause_s):
@@ -188,6 +198,14 @@ class BrokerLifecycle:
 
     # ------------------------------------------------------------ the end
 
+    async def _until_it_may_stop(self) -> None:
+        """Waits for the controller's consent; not for one that does not answer, as when all nodes stop."""
+        loop = asyncio.get_running_loop()
+        self._heard_s = loop.time()
+        while not self._may_stop.is_set() and loop.time() < self._heard_s + NO_CONTROLLER_S:
+            await self._beaten.wait()
+            self._beaten.clear()
+
     async def stop(self) -> None:
         """Asks for a controlled shutdown, waits until the leaders are elsewhere, and ends the heartbeats."""
         if self._beating is None:
@@ -197,8 +215,10 @@ class BrokerLifecycle:
             self._hurry.set()
             try:
                 async with asyncio.timeout(STOP_TIMEOUT_S):
-                    await self._may_stop.wait()
+                    await self._until_it_may_stop()
             except TimeoutError:
+                pass
+            if not self._may_stop.is_set():
                 event_log.warning("the controller did not confirm the stop; the broker stops without that")
         self._beating.cancel()
         await asyncio.wait({self._beating})

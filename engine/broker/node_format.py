@@ -6,7 +6,7 @@ from bowstring.engine.broker.node import node_id_of
 from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.quorum.formatting import FormatOptions, FormatPlan, plan_format
 from bowstring.engine.quorum.settings import CONTROLLER, quorum_settings
-from bowstring.engine.raft.voters import Endpoint
+from bowstring.engine.raft.voters import Endpoint, Endpoints
 from bowstring.engine.requests.listeners import advertised_listeners, controller_listeners
 
 
@@ -19,7 +19,7 @@ def format_plan(settings: Mapping[str, str], options: FormatOptions) -> FormatPl
     configs = BrokerConfigs(settings)
     node_id = node_id_of(configs)
     quorum = quorum_settings(configs, node_id)
-    endpoints = ()
+    endpoints: Endpoints = ()
     if CONTROLLER in quorum.roles:
         told = advertised_listeners(configs, controller_listeners(configs))
         endpoints = tuple(Endpoint(each.name, each.host, each.port) for each in told)

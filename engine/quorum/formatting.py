@@ -21,9 +21,15 @@ from bowstring.engine.metadata.features import (
 )
 from bowstring.engine.metadata.image import ClusterImage
 from bowstring.engine.metadata.quorum import QuorumFacts
-from bowstring.engine.metadata.snapshot import SnapshotId, encode_snapshot
+from bowstring.engine.metadata.snapshot import (
+    SnapshotError,
+    SnapshotId,
+    decode_bootstrap,
+    encode_snapshot,
+)
 from bowstring.engine.metadata.store.snapshots import MetadataSnapshots
 from bowstring.engine.protocol.ids import ZERO_UUID, format_uuid, parse_uuid, random_uuid
+from bowstring.engine.protocol.schema import MetadataRecord
 from bowstring.engine.quorum.settings import CONTROLLER, QuorumSettings
 from bowstring.engine.raft.keys import ReplicaKey
 from bowstring.engine.raft.voters import Endpoint, Endpoints, Voter, VoterSet
@@ -106,7 +112,8 @@ def plan_format(
     features = _features(options.features, dynamic=voters is not None)
     paths = [Path(each).absolute() for each in configs.value("log.dirs") or configs.value("log.dir")]
     metadata = Path(configs.value("metadata.log.dir") or paths[0]).absolute()
-    new, present = [], []
+    new: list[Path] = []
+    present: list[Path] = []
     for path in dict.fromkeys([metadata, *paths]):
         (present if _is_formatted(path, node_id, options.cluster_id) else new).append(path)
     if present and not options.ignore_formatted:
@@ -138,6 +145,24 @@ def carry_out(plan: FormatPlan) -> None:
             f"node.id={plan.node_id}\nversion=1\n",
         )
         sync_directory(path.parent)
+
+
+def read_bootstrap(directory: Path) -> list[MetadataRecord]:
+    """Returns the first records of a new cluster, which formatting has left in a directory.
+
+    Raises:
+        DataDirectoryError: They cannot be read.
+    """
+    path = directory / BOOTSTRAP_CHECKPOINT
+    try:
+        return decode_bootstrap(path.read_bytes())
+    except FileNotFoundError:
+        return []
+    except SnapshotError as error:
+        raise DataDirectoryError(
+            f"{path} is damaged ({error}); copy it from another controller, or delete it to start with the "
+            "features of this version"
+        ) from error
 
 
 def _write_first_metadata(plan: FormatPlan) -> None:

@@ -27,15 +27,15 @@ from bowstring.engine.metadata.features import HIGHEST_METADATA_VERSION, METADAT
 from bowstring.engine.metadata.image import ClusterImage
 from bowstring.engine.metadata.quorum import QuorumFacts
 from bowstring.engine.metadata.records import encode_record
-from bowstring.engine.metadata.snapshot import SnapshotError, SnapshotId, decode_bootstrap, encode_snapshot
+from bowstring.engine.metadata.snapshot import SnapshotError
 from bowstring.engine.metadata.store.log import metadata_log_config
-from bowstring.engine.protocol import API_VERSIONS
-from bowstring.engine.protocol.messages.api_versions import ApiVersionsRequest
 from bowstring.engine.protocol.schema import Message, MetadataRecord
 from bowstring.engine.quorum.applier import ImageApplier
-from bowstring.engine.quorum.formatting import BOOTSTRAP_CHECKPOINT
+from bowstring.engine.quorum.exchanges import Exchanges, ask_leader
+from bowstring.engine.quorum.formatting import read_bootstrap
 from bowstring.engine.quorum.log import MetadataRaftLog
-from bowstring.engine.quorum.network import NoAnswerError, Peers, UnsupportedByPeerError
+from bowstring.engine.quorum.network import Peers
+from bowstring.engine.quorum.own_snapshots import OwnSnapshots
 from bowstring.engine.quorum.settings import CONTROLLER, QuorumSettings
 from bowstring.engine.quorum.state_file import QuorumStateFile
 from bowstring.engine.raft import effects, messages, wire
@@ -44,15 +44,15 @@ from bowstring.engine.raft.leader import LeaderState
 from bowstring.engine.raft.replica import RaftReplica
 from bowstring.engine.raft.states import NEVER, Resigned
 from bowstring.engine.raft.voters import Endpoints, Node, Voter, VoterSet, node_at
-from bowstring.engine.storage.directory_lock import DataDirectoryError
 from bowstring.engine.storage.log_dir import DataDirectory
 
 LeaderListener = Callable[[int, int], None]
 """Called with the id of the leader (-1: none is known) and its epoch."""
 HANDOVER_MS: Final = 5000
 """How long a leader that stops waits until the other voters know it."""
+_NO_LEADER_S: Final = 10.0
+"""After how long without a leader, and how often then, the broker's log tells about it."""
 _SLICE_NS: Final = 5_000_000
-_SNAPSHOT_RETRY_S: Final = 60.0
 _CLIENT_ID: Final = "raft-client-{}"
 
 
@@ -95,10 +95,12 @@ class Quorum:
         self._log: MetadataRaftLog
         self._replica: RaftReplica
         self._applier: ImageApplier
+        self._own_snapshots: OwnSnapshots
         self._state_file: QuorumStateFile
         self._loop: asyncio.AbstractEventLoop
         self._disk = ThreadPoolExecutor(1, thread_name_prefix="quorum-disk")
         self._peers = Peers(_CLIENT_ID.format(node_id))
+        self._exchanges = Exchanges(self._peers, self.listener, settings.config.request_timeout_ms, directory)
         # Apart from the connections of the replica, whose Fetch may wait at the leader.
         self._forwards = Peers(_CLIENT_ID.format(node_id))
         self._effects: deque[effects.Effect] = deque()
@@ -115,10 +117,8 @@ class Quorum:
         self._appends: deque[_Waiting] = deque()
         self._told: tuple[int, int] = (NO_LEADER, -1)
         self._changing = asyncio.Lock()
-        self._snapshotting = False
-        self._snapshot_due_s: float | None = None
-        self._unreachable: set[int] = set()
         self._leader_known = asyncio.Event()
+        self._no_leader_timer: asyncio.TimerHandle | None = None
         self._watchers: list[tuple[int, asyncio.Future[None]]] = []
 
     # ------------------------------------------------------------ what is known
@@ -196,6 +196,11 @@ class Quorum:
         return self._high_watermark
 
     @property
+    def latest_snapshot(self) -> OffsetAndEpoch | None:
+        """The newest snapshot on disk."""
+        return self._log.latest_snapshot_id()
+
+    @property
     def voters(self) -> VoterSet:
         """The latest voters, committed or not."""
         return self._replica.voters
@@ -220,6 +225,7 @@ class Quorum:
         self._stored = self._state_file.read()
         self._applier = ImageApplier(self._log)
         self._applier.load()
+        self._own_snapshots = OwnSnapshots(self._log, self._applier, self._configs)
         self._high_watermark = self._applier.applied
 
     def start(self, endpoints: Endpoints | None = None) -> None:
@@ -240,6 +246,7 @@ class Quorum:
             listener=self.listener,
             can_become_voter=CONTROLLER in settings.roles,
         )
+        self._wait_for_leader()
         self._event(lambda: self._replica.start(self._stored, self._now_ms()))
 
     async def stop(self, timeout_ms: int = HANDOVER_MS) -> None:
@@ -255,17 +262,19 @@ class Quorum:
     def _is_handed_over(self) -> bool:
         """Whether all voters that can be reached know that this node does not lead any more."""
         state = self._replica.state
-        waits_in_vain = isinstance(state, Resigned) and state.unacknowledged <= self._unreachable
+        waits_in_vain = isinstance(state, Resigned) and state.unacknowledged <= self._exchanges.unreachable
         return self._replica.is_stopped or self.failed.done() or waits_in_vain
 
     async def _end(self) -> None:
         self._is_stopped = True
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, self._no_leader_timer):
+            if timer is not None:
+                timer.cancel()
         for task in self._tasks:
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks)
+        await self._own_snapshots.stop()
         self._peers.close()
         self._forwards.close()
         self._fail_appends(lambda each: True)
@@ -351,16 +360,7 @@ class Quorum:
         Raises:
             DataDirectoryError: It cannot be read.
         """
-        path = self._directory.path / BOOTSTRAP_CHECKPOINT
-        try:
-            return decode_bootstrap(path.read_bytes())
-        except FileNotFoundError:
-            return []
-        except SnapshotError as error:
-            raise DataDirectoryError(
-                f"{path} is damaged ({error}); copy it from another controller, or delete it to start with "
-                "the features of this version"
-            ) from error
+        return read_bootstrap(self._directory.path)
 
     async def reach(self, offset: int) -> None:
         """Waits until all records below `offset` are applied."""
@@ -391,25 +391,8 @@ class Quorum:
         Raises:
             KafkaError: NOT_CONTROLLER: none is known in time, or it does not answer.
         """
-        api = API_VERSIONS[body.api_key]
-        loop = asyncio.get_running_loop()
-        deadline_s = loop.time() + (timeout_ms or self._settings.config.request_timeout_ms) / 1000
-        while True:
-            node = self.leader_node
-            if node is not None:
-                connection = self._forwards.at(node.id, node.host, node.port)
-                timeout_s = max(0.001, deadline_s - loop.time())
-                try:
-                    answer, _ = await connection.exchange(body, (api.lowest, api.highest), timeout_s)
-                except (NoAnswerError, UnsupportedByPeerError) as error:
-                    detail = f"the active controller {node.id} does not answer: {error}"
-                    raise KafkaError(Errors.NOT_CONTROLLER, detail) from error
-                if getattr(answer, "error_code", 0) != Errors.NOT_CONTROLLER.code:
-                    return answer
-            if loop.time() >= deadline_s:
-                raise self._not_controller()
-            # No event tells that another node has learned of its leadership.
-            await asyncio.sleep(self._settings.config.retry_backoff_ms / 1000)
+        timeout_ms = timeout_ms or self._settings.config.request_timeout_ms
+        return await ask_leader(body, lambda: self.leader_node, self._forwards, timeout_ms)
 
     async def ask(self, message: messages.Request) -> messages.Response:
         """Has the replica answer a message."""
@@ -447,6 +430,25 @@ class Quorum:
         self._fail_appends(lambda each: True)
         self.failed.set_exception(error)
         self.failed.exception()  # it need not be looked at
+
+    def _wait_for_leader(self) -> None:
+        if self._no_leader_timer is None:
+            self._no_leader_timer = self._loop.call_later(_NO_LEADER_S, self._tell_of_no_leader)
+
+    def _tell_of_no_leader(self) -> None:
+        """Logs that there is no leader, until there is one."""
+        self._no_leader_timer = None
+        if self._leader_known.is_set() or self._is_stopped or self.failed.done():
+            return
+        silent = sorted(id for id in self._exchanges.unreachable if id >= 0)
+        event_log.warning(
+            "no controller is active: a majority of the voters must run and reach each other; start the "
+            "missing ones, or check the network and their addresses",
+            voters=",".join(map(str, self._replica.voters.ids)) or "unknown",
+            not_answering=",".join(map(str, silent)) or "none",
+            epoch=self._replica.state.epoch,
+        )
+        self._wait_for_leader()
 
     def _set_timer(self) -> None:
         if self._timer is not None:
@@ -561,36 +563,12 @@ class Quorum:
         self._spawn(self._exchange(effect))
 
     async def _exchange(self, effect: effects.Send) -> None:
-        response = await self._answer_of(effect.destination, effect.request)
+        response = await self._exchanges.answer(effect.destination, effect.request)
         self._event(
             lambda: self._replica.receive_response(
                 effect.destination.id, effect.correlation_id, response, self._now_ms()
             )
         )
-
-    async def _answer_of(self, to: Node, request: messages.Request) -> messages.Response:
-        api = API_VERSIONS[wire.request_class(request).api_key]  # type: ignore[attr-defined]
-        lowest = wire.FETCH_VERSION_MIN if isinstance(request, messages.FetchRequest) else api.lowest
-        connection = self._peers.at(to.id, to.host, to.port)
-
-        def prepare(version: int) -> Message:
-            body = wire.request_body(request, version)
-            if isinstance(body, ApiVersionsRequest):
-                body.client_software_name, body.client_software_version = "bowstring", "1"
-            return body
-
-        try:
-            body, _ = await connection.exchange_prepared(
-                prepare, api.key, (lowest, api.highest), self._settings.config.request_timeout_ms / 1000
-            )
-        except NoAnswerError:
-            self._unreachable.add(to.id)
-            return messages.ErrorResponse(Errors.BROKER_NOT_AVAILABLE)
-        except (UnsupportedByPeerError, wire.UnsupportedVersionError):
-            return messages.ErrorResponse(Errors.UNSUPPORTED_VERSION)
-        self._unreachable.discard(to.id)
-        found = wire.parse_response(body, self.listener)
-        return messages.ErrorResponse(Errors.BROKER_NOT_AVAILABLE) if found is None else found
 
     def _respond(self, effect: effects.Respond) -> None:
         token = effect.token
@@ -620,7 +598,7 @@ class Quorum:
                 self._loop.call_soon(self._apply)
             self._reached()
             self._look_at_leader()
-            self._watch_snapshots()
+            self._own_snapshots.watch(self._replica)
         except Exception as error:
             self._fail(error)
 
@@ -670,56 +648,9 @@ class Quorum:
             self._leader_known.set()
         else:
             self._leader_known.clear()
+            self._wait_for_leader()
         for listener in list(self.on_leader_change):
             listener(leader_id, state.epoch)
-
-    # ------------------------------------------------------------ own snapshots
-
-    def _watch_snapshots(self) -> None:
-        """Begins a snapshot when there are enough new bytes or the newest one is old."""
-        applier, now_s = self._applier, self._loop.time()
-        if self._snapshotting or applier.new_bytes == 0 or applier.image.in_transaction:
-            return
-        interval_ms = self._configs.value("metadata.log.max.snapshot.interval.ms")
-        if self._snapshot_due_s is None and interval_ms > 0:
-            self._snapshot_due_s = now_s + interval_ms / 1000
-        many = applier.new_bytes >= self._configs.value("metadata.log.max.record.bytes.between.snapshots")
-        if many or (self._snapshot_due_s is not None and now_s >= self._snapshot_due_s):
-            self._snapshotting = True
-            self._spawn(self._snapshot())
-
-    async def _snapshot(self) -> None:
-        applier, now_ms = self._applier, time.time_ns() // 1_000_000
-        id = OffsetAndEpoch(applier.applied, applier.epoch)
-        latest = self._log.latest_snapshot_id()
-        if latest is not None and latest >= id:
-            self._snapshotting = False
-            return
-        # The image goes on while a thread writes the copy.
-        image, facts, timestamp_ms = applier.image.copy(), applier.quorum.copy(), applier.last_timestamp_ms
-        new_bytes = applier.new_bytes
-        value = self._configs.value
-        try:
-            batches = encode_snapshot(image, facts, SnapshotId(*id), timestamp_ms, now_ms)
-            size = await self._loop.run_in_executor(None, self._log.write_snapshot, id, batches)
-            self._log.snapshot_written(
-                *(id, now_ms, value("metadata.max.retention.ms"), value("metadata.max.retention.bytes"))
-            )
-            self._replica.snapshot_created(id)
-        except (OSError, LogError) as error:
-            event_log.error(
-                "a snapshot of the metadata log could not be written and is retried later; check the disk",
-                detail=str(error),
-            )
-            self._snapshot_due_s = self._loop.time() + _SNAPSHOT_RETRY_S
-        else:
-            applier.new_bytes = max(0, applier.new_bytes - new_bytes)
-            self._snapshot_due_s = None
-            event_log.info(
-                "snapshot of the metadata log written", end_offset=id.offset, epoch=id.epoch, size_bytes=size
-            )
-        finally:
-            self._snapshotting = False
 
 
 _CARRY_OUT: Final[dict[type, Callable[[Quorum, Any], None]]] = {

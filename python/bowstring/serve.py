@@ -8,7 +8,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from signal import Signals
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import uvloop
 
@@ -172,6 +172,9 @@ def main(argv: Sequence[str]) -> int:
         asyncio.set_event_loop(loop)
         try:
             loop.run_until_complete(run(broker, signals))
+        except (ConfigError, DataDirectoryError) as error:
+            print(f"bowstring: {error}", file=sys.stderr)
+            return 1
         except (LogError, OSError) as error:
             event_log.error(
                 "the broker stopped, but not cleanly; the next start recovers the logs. Check the errors "
@@ -251,7 +254,8 @@ async def _start(broker: "Broker | ControllerNode", signals: StopSignals) -> boo
         return True
     starting = asyncio.ensure_future(broker.start())
     waiting = asyncio.ensure_future(signals.wait())
-    await asyncio.wait({starting, waiting}, return_when=asyncio.FIRST_COMPLETED)
+    both: set[asyncio.Future[Any]] = {starting, waiting}
+    await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
     asked = not starting.done()
     if asked:
         starting.cancel()
@@ -268,7 +272,8 @@ async def _asked_or_failed(broker: "Broker | ControllerNode", signals: StopSigna
     if broker.quorum is None:
         return await signals.wait()
     waiting = asyncio.ensure_future(signals.wait())
-    done, _ = await asyncio.wait({waiting, broker.quorum.failed}, return_when=asyncio.FIRST_COMPLETED)
+    both: set[asyncio.Future[Any]] = {waiting, broker.quorum.failed}
+    done, _ = await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
     if waiting in done:
         return waiting.result()
     waiting.cancel()

@@ -48,7 +48,7 @@ class QuorumOfProcesses:
             "process.roles": role,
             "log.dirs": str(self.directory / str(id)),
             "controller.listener.names": "CONTROLLER",
-            "listeners": f"CONTROLLER://127.0.0.1:{self.ports[id]}",
+            "listeners": f"CONTROLLER://127.0.0.1:{self.ports.get(id)}",
             **FAST,
             **more,
         }

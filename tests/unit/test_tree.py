@@ -86,10 +86,14 @@ ENGINE_PACKAGES = {
         *("engine.storage", "_native.log", "_native.protocol", "_native.record", "_native.server"),
     },
     "engine.raft": {"engine", "engine.protocol", "_native.protocol", "_native.record"},
+    "engine.quorum": {
+        *("engine", "engine.configs", "engine.metadata", "engine.metadata.store", "engine.protocol"),
+        *("engine.raft", "engine.storage", "_native.log", "_native.record"),
+    },
     "engine.controller": {"engine", "engine.configs", "engine.metadata", "engine.protocol"},
     "engine.requests": {
         *("engine", "engine.configs", "engine.controller", "engine.groups", "engine.metadata"),
-        *("engine.metadata.store", "engine.storage"),
+        *("engine.metadata.store", "engine.quorum", "engine.storage"),
         *("_native.log", "_native.protocol", "_native.server"),
     },
     "engine.local": {
@@ -102,8 +106,8 @@ ENGINE_PACKAGES = {
     },
     "engine.broker": {
         *("engine", "engine.api", "engine.configs", "engine.controller", "engine.local", "engine.metadata"),
-        *("engine.metadata.store", "engine.protocol", "engine.requests", "engine.storage"),
-        *("_native.log", "_native.protocol", "_native.server"),
+        *("engine.metadata.store", "engine.protocol", "engine.quorum", "engine.raft", "engine.requests"),
+        *("engine.storage", "_native.log", "_native.protocol", "_native.server"),
     },
     "engine.migration": {
         *("engine.broker", "engine.configs", "engine.metadata", "engine.metadata.store", "engine.protocol"),
@@ -182,7 +186,8 @@ OUTER_PACKAGES = {
             "clients.producer",
             "demo",
         ),
-        *("engine.configs", "engine.migration", "engine.protocol", "engine.storage", "pipeline", "spark"),
+        *("engine.broker", "engine.configs", "engine.migration", "engine.protocol", "engine.quorum"),
+        *("engine.storage", "pipeline", "spark"),
         *("_native.base", "_native.log", "_native.protocol", "_native.record"),
     },
 }

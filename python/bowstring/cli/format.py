@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from bowstring.cli.output import print_error, print_note
+
+if TYPE_CHECKING:
+    from bowstring.engine.quorum.formatting import FormatOptions
 
 InitialControllers = Annotated[
     str | None,
@@ -52,20 +55,16 @@ def format_directories(
 
     Everything is checked first; after an error nothing has been written.
     """
-    from bowstring.engine.broker.node_format import format_plan
-    from bowstring.engine.configs import ConfigError
-    from bowstring.engine.configs.files import load
-    from bowstring.engine.protocol.ids import format_uuid
-    from bowstring.engine.protocol.ids import random_uuid as new_uuid
-    from bowstring.engine.quorum.formatting import FormatOptions, carry_out
-    from bowstring.engine.storage.directory_lock import DataDirectoryError
-
     if random_uuid:
-        typer.echo(format_uuid(new_uuid()))
+        _print_new_id()
         return
     if config is None or cluster_id is None:
         print_error("give --config and --cluster-id; bowstring format --random-uuid prints a new cluster id")
         raise typer.Exit(2)
+    from bowstring.engine.configs import ConfigError
+    from bowstring.engine.quorum.formatting import FormatOptions
+    from bowstring.engine.storage.directory_lock import DataDirectoryError
+
     try:
         options = FormatOptions(
             cluster_id=cluster_id,
@@ -75,16 +74,30 @@ def format_directories(
             features=dict(_level(text) for text in feature),
             ignore_formatted=ignore_formatted,
         )
-        plan = format_plan(load(config, []), options)
-        carry_out(plan)
+        _format(config, options)
     except (ConfigError, DataDirectoryError, OSError) as error:
         print_error(str(error))
         raise typer.Exit(1) from None
+
+
+def _print_new_id() -> None:
+    from bowstring.engine.protocol.ids import format_uuid, random_uuid
+
+    typer.echo(format_uuid(random_uuid()))
+
+
+def _format(config: Path, options: FormatOptions) -> None:
+    from bowstring.engine.broker.node_format import format_plan
+    from bowstring.engine.configs.files import load
+    from bowstring.engine.quorum.formatting import carry_out
+
+    plan = format_plan(load(config, []), options)
+    carry_out(plan)
     for path in plan.present:
         print_note(f"{path} is already formatted, and stays as it is")
     for path in plan.new:
         levels = ", ".join(f"{name}={level}" for name, level in plan.features.items())
-        typer.echo(f"formatted {path} for node {plan.node_id} of cluster {cluster_id} with {levels}")
+        typer.echo(f"formatted {path} for node {plan.node_id} of cluster {plan.cluster_id} with {levels}")
 
 
 def _level(text: str) -> tuple[str, int]:

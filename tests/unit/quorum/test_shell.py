@@ -98,7 +98,7 @@ def test_a_follower_without_the_log_gets_a_snapshot(tmp_path):
         leader = await controllers.leader()
         for number in range(20):
             await leader.quorum.append([topic(number)])
-        await wait_until_async(lambda: leader.quorum._log.latest_snapshot_id())
+        await wait_until_async(lambda: leader.quorum.latest_snapshot)
         await controllers.start(3)
         images = []
         controllers.nodes[3].quorum.on_snapshot.append(lambda image, end, epoch: images.append(end))
