@@ -21,6 +21,7 @@ from bowstring.engine.protocol.messages.list_partition_reassignments import List
 from bowstring.engine.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from bowstring.engine.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from bowstring.engine.protocol.records.cluster_metadata.nodes import RegisterControllerRecord
+from bowstring.engine.quorum.network import Peers
 from tests.support.quorum_nodes import FAST, Controllers, format_directory
 from tests.support.serving import steady_port
 from tests.support.waiting import wait_until_async
@@ -182,6 +183,31 @@ def test_a_broker_that_is_silent_is_fenced(tmp_path):
         silent.quorum.ask_leader = ask
         await wait_until_async(lambda: not cluster.image().brokers[11].fenced)
         assert NO_LEADER not in leaders(cluster, "t")
+
+    run(tmp_path, scenario)
+
+
+def test_controllers_that_are_not_active_say_so(tmp_path):
+    async def scenario(cluster):
+        active = (await cluster.controllers.leader()).node_id
+        idle = next(id for id in cluster.controllers.nodes if id != active)
+        peers = Peers("test")
+        resource = AlterConfigsResource(resource_type=2, resource_name="t", configs=[])
+        requests = {
+            "topics": CreateTopicsRequest(topics=[CreatableTopic(name="t"), CreatableTopic(name="u")]),
+            "responses": DeleteTopicsRequest(topics=[DeleteTopicState(name="t"), DeleteTopicState(name="u")]),
+            "results": CreatePartitionsRequest(topics=[CreatePartitionsTopic(name="t", count=4)] * 2),
+        }
+        configs = IncrementalAlterConfigsRequest(resources=[resource] * 2)
+        connection = peers.at(idle, "127.0.0.1", cluster.controllers.ports[idle])
+        try:
+            for name, request in [*requests.items(), ("responses", configs)]:
+                answer, _ = await connection.exchange(request, (1, 5) if name == "topics" else (0, 6), 20)
+                assert [each.error_code for each in getattr(answer, name)] == [41, 41]
+            answer, _ = await connection.exchange(UnregisterBrokerRequest(broker_id=1), (0, 0), 20)
+            assert answer.error_code == Errors.NOT_CONTROLLER.code
+        finally:
+            peers.close()
 
     run(tmp_path, scenario)
 
