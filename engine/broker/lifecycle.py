@@ -112,6 +112,7 @@ class BrokerLifecycle:
             ],
             rack=self._configs.value("broker.rack"),
             log_dirs=self._directories.ids(),
+            previous_broker_epoch=self._directories.clean_epoch,
         )
         try:
             answer: BrokerRegistrationResponse = await self._quorum.ask_leader(request)

@@ -205,6 +205,26 @@ def test_leaders_move_away_from_a_broker_that_stops(tmp_path):
     run(tmp_path, scenario)
 
 
+def test_a_broker_that_stopped_cleanly_stays_an_eligible_leader(tmp_path):
+    async def scenario(cluster):
+        await wait_until_async(lambda: len(list(cluster.image().kept.of(RegisterControllerRecord))) == 3)
+        update = FeatureUpdateKey(feature="eligible.leader.replicas.version", max_version_level=1)
+        answer = await cluster.ask(UpdateFeaturesRequest(feature_updates=[update]))
+        assert answer.error_code == 0
+        await cluster.create("t", 1, 2)
+        await wait_until_async(lambda: "t" in cluster.image().topics)
+
+        def partition():
+            return cluster.image().topics["t"].partitions[0]
+
+        await cluster.brokers.pop(10).stop()
+        await wait_until_async(lambda: partition().eligible_leaders == (10,))
+        await cluster.start_broker(10)
+        assert (partition().in_sync, partition().eligible_leaders) == ((11,), (10,))
+
+    run(tmp_path, scenario, min_insync_replicas="2")
+
+
 def test_a_broker_that_is_silent_is_fenced(tmp_path):
     async def scenario(cluster):
         await cluster.create("t", 2, 1)
