@@ -36,6 +36,19 @@ class ForwardedChanges(ClusterChanges):
         """
         raise KafkaError(Errors.NOT_CONTROLLER, f"the active controller is {self._quorum.leader_id}")
 
+    async def create_missing_topic(self, name: str) -> None:
+        """Has the controller create a topic that a client asks for, with this broker's default counts.
+
+        Raises:
+            KafkaError: The controller has refused, or there is none.
+        """
+        if name not in self._quorum.image.topics:
+            value = self._configs.value
+            counts = value("num.partitions"), value("default.replication.factor")
+            await self._create(
+                CreatableTopic(name=name, num_partitions=counts[0], replication_factor=counts[1])
+            )
+
     async def create_internal_topic(
         self, name: str, partitions: int, replication_factor: int, configs: Mapping[str, str]
     ) -> bool:
@@ -55,12 +68,16 @@ class ForwardedChanges(ClusterChanges):
             replication_factor=min(replication_factor, max(brokers, 1)),
             configs=[CreatableTopicConfig(name=key, value=value) for key, value in configs.items()],
         )
+        is_new = await self._create(topic)
+        await self._until_open(name)
+        return is_new
+
+    async def _create(self, topic: CreatableTopic) -> bool:
         answer: Any = await self._quorum.ask_leader(CreateTopicsRequest(topics=[topic]))
         (result,) = answer.topics
         error = Errors.of(result.error_code)
         if error and error is not Errors.TOPIC_ALREADY_EXISTS:
             raise KafkaError(error, result.error_message)
-        await self._until_open(name)
         return not error
 
     async def _until_open(self, topic: str) -> None:

@@ -132,6 +132,16 @@ class ClusterChanges:
         own = image.resource_configs(BROKER_RESOURCE, str(self._node_id))
         self._configs.set_dynamic(own, image.resource_configs(BROKER_RESOURCE, ""))
 
+    async def create_missing_topic(self, name: str) -> None:
+        """Creates a topic that a client asks for, with the default counts, unless it exists.
+
+        Raises:
+            KafkaError: With the error that CreateTopics answers.
+        """
+        async with self._metadata.changing() as image:
+            if name not in image.topics:
+                await self.commit(create_topic(image, self._configs, NewTopic(name), random_uuid()))
+
     async def create_internal_topic(
         self, name: str, partitions: int, replication_factor: int, configs: Mapping[str, str]
     ) -> bool:

@@ -2,6 +2,9 @@
 
 import asyncio
 
+import pytest
+
+from bowstring.engine.api import forwarded
 from bowstring.engine.broker.cluster_broker import ClusterBroker
 from bowstring.engine.controller.partition_index import NO_LEADER
 from bowstring.engine.errors import Errors, KafkaError
@@ -21,6 +24,8 @@ from bowstring.engine.protocol.messages.list_partition_reassignments import List
 from bowstring.engine.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from bowstring.engine.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from bowstring.engine.protocol.records.cluster_metadata.nodes import RegisterControllerRecord
+from bowstring.engine.quorum.network import Peers
+from bowstring.engine.requests.request import Request
 from tests.support.quorum_nodes import FAST, Controllers, format_directory
 from tests.support.serving import steady_port
 from tests.support.waiting import wait_until_async
@@ -154,6 +159,39 @@ def test_controllers_register_so_that_features_can_rise(tmp_path):
     run(tmp_path, scenario)
 
 
+def test_a_broker_creates_topics_that_clients_ask_for(tmp_path):
+    async def scenario(cluster):
+        await cluster.brokers[10].changes.create_missing_topic("t")
+        await wait_until_async(lambda: "t" in cluster.image().topics)
+        await cluster.brokers[11].changes.create_missing_topic("t")
+        assert len(leaders(cluster, "t")) == 1
+        with pytest.raises(KafkaError):
+            await cluster.brokers[10].changes.create_missing_topic("..")
+
+    run(tmp_path, scenario)
+
+
+def test_log_levels_stay_at_the_broker(tmp_path):
+    async def scenario(cluster):
+        await cluster.create("t", 1)
+        broker = cluster.brokers[10]
+        level = AlterableConfig(name="bowstring", config_operation=0, value="INFO")
+        unknown = AlterableConfig(name="gone", config_operation=0, value="INFO")
+        config = AlterableConfig(name="retention.ms", config_operation=0, value="5")
+        resources = [
+            AlterConfigsResource(resource_type=8, resource_name="10", configs=[level]),
+            AlterConfigsResource(resource_type=8, resource_name="10", configs=[unknown]),
+            AlterConfigsResource(resource_type=2, resource_name="t", configs=[config]),
+        ]
+        for sent, codes in ((resources, [0, Errors.INVALID_CONFIG.code, 0]), (resources[:1], [0])):
+            body = IncrementalAlterConfigsRequest(resources=sent)
+            request = Request(api_key=44, version=1, body=body, listener=broker.advertised[0])
+            answer = await forwarded.handle(broker, request)
+            assert [each.error_code for each in answer.responses] == codes
+
+    run(tmp_path, scenario)
+
+
 def test_leaders_move_away_from_a_broker_that_stops(tmp_path):
     async def scenario(cluster):
         await cluster.create("t", 4, 2)
@@ -182,6 +220,31 @@ def test_a_broker_that_is_silent_is_fenced(tmp_path):
         silent.quorum.ask_leader = ask
         await wait_until_async(lambda: not cluster.image().brokers[11].fenced)
         assert NO_LEADER not in leaders(cluster, "t")
+
+    run(tmp_path, scenario)
+
+
+def test_controllers_that_are_not_active_say_so(tmp_path):
+    async def scenario(cluster):
+        active = (await cluster.controllers.leader()).node_id
+        idle = next(id for id in cluster.controllers.nodes if id != active)
+        peers = Peers("test")
+        resource = AlterConfigsResource(resource_type=2, resource_name="t", configs=[])
+        requests = {
+            "topics": CreateTopicsRequest(topics=[CreatableTopic(name="t"), CreatableTopic(name="u")]),
+            "responses": DeleteTopicsRequest(topics=[DeleteTopicState(name="t"), DeleteTopicState(name="u")]),
+            "results": CreatePartitionsRequest(topics=[CreatePartitionsTopic(name="t", count=4)] * 2),
+        }
+        configs = IncrementalAlterConfigsRequest(resources=[resource] * 2)
+        connection = peers.at(idle, "127.0.0.1", cluster.controllers.ports[idle])
+        try:
+            for name, request in [*requests.items(), ("responses", configs)]:
+                answer, _ = await connection.exchange(request, (1, 5) if name == "topics" else (0, 6), 20)
+                assert [each.error_code for each in getattr(answer, name)] == [41, 41]
+            answer, _ = await connection.exchange(UnregisterBrokerRequest(broker_id=1), (0, 0), 20)
+            assert answer.error_code == Errors.NOT_CONTROLLER.code
+        finally:
+            peers.close()
 
     run(tmp_path, scenario)
 

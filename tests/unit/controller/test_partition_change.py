@@ -1,5 +1,7 @@
 """Every rule of a partition's change: elections, leader epochs, eligible leaders, directories."""
 
+from typing import Any
+
 import pytest
 
 from bowstring.engine.controller.partition_change import RECOVERING, Election, PartitionChange, Rules
@@ -14,7 +16,7 @@ KEY = (b"T" * 16, 0)
 
 
 def partition(**fields) -> PartitionImage:
-    facts = {
+    facts: dict[str, Any] = {
         "replicas": (1, 2, 3),
         "in_sync": (1, 2, 3),
         "leader": 1,

@@ -2,6 +2,7 @@
 
 import random
 from collections import Counter
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ from bowstring.engine.metadata.placement import NoRandomness, StripedReplicaPlac
 
 
 def broker(id: int, rack: str | None = None, **fields) -> BrokerImage:
-    facts = {"fenced": False, "directories": (bytes([id]) * 16,)} | fields
+    facts: dict[str, Any] = {"fenced": False, "directories": (bytes([id]) * 16,)} | fields
     return BrokerImage(id, 0, b"", (), rack, **facts)
 
 
