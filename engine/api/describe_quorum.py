@@ -41,7 +41,7 @@ async def handle(broker: "BrokerServices", request: "Request") -> DescribeQuorum
         if request.listener.is_controller:
             described = await broker.quorum.request(body, request.version)
         else:
-            described = await broker.quorum.ask_leader(body)
+            described = await broker.quorum.ask_leader(body, version=request.version)
         return described
     return DescribeQuorumResponse(
         error_message=None,

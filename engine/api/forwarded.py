@@ -25,7 +25,7 @@ async def handle(broker: "BrokerServices", request: "Request") -> Response:
     Behaviour: NOT_CONTROLLER when no controller answers within request.timeout.ms. Log levels are this
     broker's own, and stay here.
 
-    Versions: the controller gets the newest version that both nodes have.
+    Versions: the controller gets that of the request, because the answer must fit it.
     """
     assert broker.quorum is not None, "a node alone forwards nothing"
     timeout_ms = broker.configs.value("request.timeout.ms")
@@ -34,13 +34,15 @@ async def handle(broker: "BrokerServices", request: "Request") -> Response:
     if isinstance(body, IncrementalAlterConfigsRequest):
         own = [_alter(each, body) for each in body.resources if each.resource_type == _BROKER_LOGGER]
     if not own:
-        response: Response = await broker.quorum.ask_leader(body, timeout_ms)
+        response: Response = await broker.quorum.ask_leader(body, timeout_ms, request.version)
         return response
     others = [each for each in body.resources if each.resource_type != _BROKER_LOGGER]
     if not others:
         return IncrementalAlterConfigsResponse(responses=own)
     body = IncrementalAlterConfigsRequest(resources=others, validate_only=body.validate_only)
-    answer: IncrementalAlterConfigsResponse = await broker.quorum.ask_leader(body, timeout_ms)
+    answer: IncrementalAlterConfigsResponse = await broker.quorum.ask_leader(
+        body, timeout_ms, request.version
+    )
     answer.responses = [*own, *answer.responses]
     return answer
 

@@ -84,7 +84,13 @@ class Exchanges:
         )
 
 
-async def ask_leader(body: Request, leader: Callable[[], Node | None], peers: Peers, timeout_ms: int) -> Any:
+async def ask_leader(
+    body: Request,
+    version: int | None,
+    leader: Callable[[], Node | None],
+    peers: Peers,
+    timeout_ms: int,
+) -> Any:
     """Sends a request to the active controller, and after NOT_CONTROLLER to the next one.
 
     Raises:
@@ -92,6 +98,7 @@ async def ask_leader(body: Request, leader: Callable[[], Node | None], peers: Pe
             the request had an effect.
     """
     api = API_VERSIONS[body.api_key]
+    versions = (api.lowest, api.highest) if version is None else (version, version)
     loop = asyncio.get_running_loop()
     deadline_s = loop.time() + timeout_ms / 1000
     while True:
@@ -100,7 +107,7 @@ async def ask_leader(body: Request, leader: Callable[[], Node | None], peers: Pe
             connection = peers.at(node.id, node.host, node.port)
             timeout_s = max(0.001, deadline_s - loop.time())
             try:
-                answer, _ = await connection.exchange(body, (api.lowest, api.highest), timeout_s)
+                answer, _ = await connection.exchange(body, versions, timeout_s)
             except (NoAnswerError, UnsupportedByPeerError) as error:
                 detail = f"the active controller {node.id} does not answer: {error}"
                 raise KafkaError(Errors.NOT_CONTROLLER, detail) from error

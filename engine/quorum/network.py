@@ -5,7 +5,6 @@ Requests on one connection are answered in order.
 """
 
 import asyncio
-from collections.abc import Mapping
 from typing import Any, Final
 
 from bowstring.engine.errors import Errors
@@ -130,11 +129,6 @@ class Peers:
                 connection.close()
             connection = self._connections[id] = PeerConnection(host, port, self._client_id)
         return connection
-
-    @property
-    def all(self) -> Mapping[int, PeerConnection]:
-        """The connections so far."""
-        return self._connections
 
     def close(self) -> None:
         """Closes them."""

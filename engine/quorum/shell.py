@@ -383,16 +383,17 @@ class Quorum:
         clock_ms = time.time_ns() // 1_000_000 - self._now_ms()
         return wire.response_body(kind, response, version, self.listener, clock_ms)
 
-    async def ask_leader(self, body: Any, timeout_ms: int | None = None) -> Any:
+    async def ask_leader(self, body: Any, timeout_ms: int | None = None, version: int | None = None) -> Any:
         """Sends a request to the active controller; returns the response's body.
 
-        It is sent again to another one after NOT_CONTROLLER, but not when an answer is missing.
+        Without a version, it is sent in the newest one that both nodes have. It is sent again to another one
+        after NOT_CONTROLLER, but not when an answer is missing.
 
         Raises:
             KafkaError: NOT_CONTROLLER: none is known in time, or it does not answer.
         """
         timeout_ms = timeout_ms or self._settings.config.request_timeout_ms
-        return await ask_leader(body, lambda: self.leader_node, self._forwards, timeout_ms)
+        return await ask_leader(body, version, lambda: self.leader_node, self._forwards, timeout_ms)
 
     async def ask(self, message: messages.Request) -> messages.Response:
         """Has the replica answer a message."""

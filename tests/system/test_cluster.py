@@ -5,9 +5,12 @@ import pytest
 from bowstring.clients.admin.admin import Admin
 from bowstring.clients.consumer.consumer import Consumer
 from bowstring.clients.producer.producer import Producer
+from bowstring.engine.protocol.messages import describe_quorum as dq
+from tests.support.java_tools import TOOLS, java_tool
 from tests.support.quorum_processes import QuorumOfProcesses
 from tests.support.serving import Process, steady_port
 from tests.support.waiting import HANG_S, wait_until
+from tests.support.wire_client import WireClient
 
 TIMEOUT_MS = int(HANG_S * 1000)
 
@@ -66,6 +69,19 @@ def separate(tmp_path):
         made.stop()
 
 
+def described(port, version):
+    """What a broker says about the quorum, which it has asked the leader for."""
+    topic = dq.DescribeQuorumRequestTopicData(
+        topic_name="__cluster_metadata",
+        partitions=[dq.DescribeQuorumRequestPartitionData(partition_index=0)],
+    )
+    client = WireClient(port)
+    try:
+        return client.ask(dq.DescribeQuorumRequest(topics=[topic]), version).topics[0].partitions[0]
+    finally:
+        client.close()
+
+
 def check_records(bootstrap, topic):
     with Producer(bootstrap) as producer:
         for number in range(30):
@@ -94,6 +110,12 @@ def test_a_broker_beside_controllers_serves_topics(separate):
     with Admin(bootstrap, timeout_ms=TIMEOUT_MS) as admin:
         admin.create_topic("t", partitions=3)
     check_records(bootstrap, "t")
+    for version in range(3):
+        assert {each.replica_id for each in described(separate.broker_ports[10], version).observers} == {10}
+    tool = f"{TOOLS}.MetadataQuorumCommand"
+    told = java_tool(tool, "--bootstrap-server", bootstrap, "describe", "--replication")
+    roles = sorted(line.split()[-1] for line in told.splitlines()[1:])
+    assert roles == ["Follower", "Follower", "Leader", "Observer"]
     first = separate.leader(among=(1, 2, 3))
     separate.kill(first.leader_id)
     others = tuple(id for id in (1, 2, 3) if id != first.leader_id)

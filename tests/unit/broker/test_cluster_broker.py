@@ -15,6 +15,11 @@ from bowstring.engine.protocol.messages.broker_registration import (
     BrokerRegistrationRequest,
     BrokerRegistrationResponse,
 )
+from bowstring.engine.protocol.records.cluster_metadata.markers import (
+    AbortTransactionRecord,
+    BeginTransactionRecord,
+    EndTransactionRecord,
+)
 from bowstring.engine.protocol.records.cluster_metadata.nodes import BrokerEndpoint, RegisterBrokerRecord
 from bowstring.engine.protocol.records.cluster_metadata.settings import ConfigRecord
 from bowstring.engine.protocol.records.cluster_metadata.topics import (
@@ -120,6 +125,25 @@ def test_a_broker_follows_topics_leaders_and_configs(tmp_path):
         assert broker.metadata.image.topic_configs("t") == {"retention.ms": "5"}
         await leader.quorum.append([RemoveTopicRecord(topic_id=TOPIC_ID)])
         await wait_until_async(lambda: broker.logs.get("t", 0) is None)
+
+    run(tmp_path, scenario)
+
+
+def test_records_of_a_transaction_count_at_its_end(tmp_path):
+    async def scenario(broker, controllers, played):
+        await broker.start()
+        leader = await controllers.leader()
+        await leader.quorum.append([BeginTransactionRecord(name="two batches")])
+        end = await leader.quorum.append(created())
+        await broker.quorum.reach(end)
+        assert broker.logs.get("t", 0) is None
+        await leader.quorum.append([EndTransactionRecord()])
+        await wait_until_async(lambda: broker.logs.get("t", 0))
+        await leader.quorum.append([BeginTransactionRecord(name="given up")])
+        await leader.quorum.append([RemoveTopicRecord(topic_id=TOPIC_ID)])
+        end = await leader.quorum.append([AbortTransactionRecord(reason="test")])
+        await broker.quorum.reach(end)
+        assert broker.logs.get("t", 0) is not None
 
     run(tmp_path, scenario)
 
