@@ -50,6 +50,7 @@ class DataPlane:
         self,
         *,
         apis: dict[int, tuple[int, int, int]],
+        is_controller: bool = False,
         reactors: int = 1,
         request_max_bytes: int = 104857600,
         fetch_max_bytes: int = 57671680,

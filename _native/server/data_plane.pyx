@@ -66,6 +66,7 @@ cdef class DataPlane:
 
     Args:
         apis: ``{api key: (lowest version, highest version, first flexible version)}`` of the offered APIs.
+        is_controller: It serves controllers: the control thread answers Fetch, which is that of the metadata log.
         reactors: Number of threads, 1 to 16.
         request_max_bytes: ``socket.request.max.bytes``.
         fetch_max_bytes: ``fetch.max.bytes`` of the broker.
@@ -85,7 +86,7 @@ cdef class DataPlane:
         memset(&self.plane, 0, sizeof(Plane))
         self.plane.control_fd = -1
 
-    def __init__(self, *, apis, int reactors=1, int64_t request_max_bytes=104857600,
+    def __init__(self, *, apis, bint is_controller=False, int reactors=1, int64_t request_max_bytes=104857600,
                  int64_t fetch_max_bytes=57671680, int session_slots=1000, int64_t session_min_idle_ms=120000,
                  int64_t connections_max_idle_ms=600000, int64_t slow_max_bytes=67108864, int64_t session_bytes=67108864):
         cdef int i
@@ -99,6 +100,7 @@ cdef class DataPlane:
             self.plane.apis[key].lowest = lowest
             self.plane.apis[key].highest = highest
             self.plane.apis[key].flexible_from = flexible_from
+        self.plane.is_controller = is_controller
         self.sockets = []
         self.replaced = {}
         self.plane.request_max_bytes = request_max_bytes

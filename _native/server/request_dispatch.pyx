@@ -43,7 +43,7 @@ cdef bint must_wait(Reactor *r, Connection *c, const RequestHeader *header, cons
     """Whether a request must wait for room. If not, r.slow_reserved is the number of bytes counted for it."""
     cdef Wal *full
     cdef int64_t size = body.end - body.at
-    if header.api_key == API_FETCH:
+    if header.api_key == API_FETCH and not r.plane.is_controller:
         return False
     if header.api_key == API_PRODUCE:
         full = produce_blocked(r, header, body[0])
@@ -101,7 +101,7 @@ cdef bint handle_frame(Reactor *r, Connection *c, const uint8_t *frame, int64_t 
         ok = produce_receive(r, c, &header, &body)
         if not ok:
             refuse(c, slot, b"malformed request, or too many partitions in one", header.api_key, header.api_version)
-    elif header.api_key == API_FETCH:
+    elif header.api_key == API_FETCH and not plane.is_controller:
         ok = fetch_receive(r, c, &header, &body)
         if not ok:
             refuse(c, slot, b"malformed request, or too many partitions in one", header.api_key, header.api_version)

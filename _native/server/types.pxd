@@ -483,6 +483,7 @@ cdef struct Plane:
     TopicTable table
     Partition *dead                 # removed partitions; the control thread frees them once refs is 0
     ApiRange apis[MAX_API_KEY]
+    int8_t is_controller            # Fetch is that of the metadata log: the control thread answers it, too
     int64_t request_max_bytes
     int64_t fetch_max_bytes
     int32_t session_slots

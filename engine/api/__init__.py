@@ -4,9 +4,11 @@ A module here has ``async def handle(broker, request)``, which returns the respo
 write its module and add one row below; the broker then offers the API.
 
 Imported by: broker.
-May import: _native.log, _native.protocol, configs, engine, groups, metadata, protocol, requests, storage.
+May import: _native.log, _native.protocol, configs, controller, engine, groups, metadata, protocol, requests,
+storage.
 """
 
+from collections.abc import Mapping
 from typing import Final
 
 HANDLERS: Final[dict[int, str]] = {
@@ -44,7 +46,52 @@ HANDLERS: Final[dict[int, str]] = {
 }
 """Module by API key; imported on the first request."""
 
+CONTROLLER_HANDLERS: Final[dict[int, str]] = {
+    1: "quorum_messages",
+    18: "api_versions",
+    19: "controller_changes",
+    20: "controller_changes",
+    33: "controller_changes",
+    37: "controller_changes",
+    43: "controller_requests",
+    44: "controller_changes",
+    45: "controller_requests",
+    46: "controller_requests",
+    52: "quorum_messages",
+    53: "quorum_messages",
+    54: "quorum_messages",
+    55: "describe_quorum",
+    56: "controller_requests",
+    57: "controller_requests",
+    59: "quorum_messages",
+    60: "describe_cluster",
+    62: "controller_requests",
+    63: "controller_requests",
+    64: "controller_requests",
+    67: "controller_requests",
+    70: "controller_requests",
+    73: "controller_requests",
+    80: "quorum_messages",
+    81: "quorum_messages",
+    82: "quorum_messages",
+}
+"""The same on the listeners of controllers, where Fetch is that of the metadata log."""
+
+FORWARDED: Final = "forwarded"
+
+_FORWARDED_KEYS: Final = frozenset({19, 20, 33, 37, 43, 44, 45, 46, 57, 64, 80, 81})
+
+CLUSTER_HANDLERS: Final = HANDLERS | dict.fromkeys(
+    sorted(_FORWARDED_KEYS.intersection(CONTROLLER_HANDLERS)), FORWARDED
+)
+"""The same on a broker of a cluster: what only the active controller can do is forwarded to it."""
+
 _NATIVE: Final = (0, 1)
 
 ADVERTISED: Final = tuple(sorted({*_NATIVE, *HANDLERS}))
 """Every API that this broker offers. Reactors answer Produce and Fetch."""
+
+
+def offered(handlers: Mapping[int, str], *, is_controller: bool) -> tuple[int, ...]:
+    """Returns the APIs that a node with these handlers offers. A broker's reactors have two more."""
+    return tuple(sorted(handlers if is_controller else {*_NATIVE, *handlers}))

@@ -2,7 +2,6 @@
 
 from typing import TYPE_CHECKING, Final
 
-from bowstring.engine.api import ADVERTISED
 from bowstring.engine.errors import Errors
 from bowstring.engine.metadata.features import SUPPORTED_FEATURES
 from bowstring.engine.protocol import API_VERSIONS
@@ -36,7 +35,7 @@ async def handle(broker: "BrokerServices", request: "Request") -> ApiVersionsRes
     if not _is_valid(body, request.version):
         return ApiVersionsResponse(error_code=Errors.INVALID_REQUEST.code)
     return ApiVersionsResponse(
-        api_keys=[_offer(key) for key in ADVERTISED],
+        api_keys=[_offer(key) for key in broker.offered],
         supported_features=[
             SupportedFeatureKey(name=name, min_version=low, max_version=high)
             for name, (low, high) in SUPPORTED_FEATURES.items()

@@ -45,6 +45,7 @@ async def handle(broker: "BrokerServices", request: "Request") -> CreatePartitio
                     None
                     if assignments is None
                     else [list(assignment.broker_ids) for assignment in assignments],
+                    broker.random,
                 )
                 check_not_too_many(len(records) + len(made))
                 records += made

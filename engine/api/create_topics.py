@@ -45,7 +45,7 @@ async def handle(broker: "BrokerServices", request: "Request") -> CreateTopicsRe
             try:
                 _check_in_request(topic.name, counts[topic.name], unified_names)
                 topic_id = random_uuid()
-                made = create_topic(image, broker.configs, _wanted(topic), topic_id)
+                made = create_topic(image, broker.configs, _wanted(topic), topic_id, broker.random)
                 partitions += sum(isinstance(record, PartitionRecord) for record in made)
                 if partitions > MAX_PARTITIONS_PER_REQUEST:
                     raise KafkaError(

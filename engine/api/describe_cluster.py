@@ -9,6 +9,7 @@ from bowstring.engine.protocol.messages.describe_cluster import (
     DescribeClusterRequest,
     DescribeClusterResponse,
 )
+from bowstring.engine.protocol.records.cluster_metadata.nodes import RegisterControllerRecord
 
 if TYPE_CHECKING:
     from bowstring.engine.requests.broker_services import BrokerServices
@@ -21,11 +22,14 @@ _CONTROLLERS: Final = 2
 async def handle(broker: "BrokerServices", request: "Request") -> DescribeClusterResponse:
     """Lists the brokers of the cluster.
 
-    Behaviour: brokers without the listener on which the request arrived are left out.
+    Behaviour: brokers without the listener on which the request arrived are left out. Controllers list
+    controllers on their own listeners: those that have registered, and the voters.
 
-    Versions: 1 adds the endpoint type, which must be brokers here (KIP-919). 2 adds fenced brokers.
+    Versions: 1 adds the endpoint type, which must be that of the listener (KIP-919). 2 adds fenced brokers.
     """
     body: DescribeClusterRequest = request.body
+    if request.listener.is_controller:
+        return _controllers(broker, body)
     if body.endpoint_type != _BROKERS:
         known = body.endpoint_type == _CONTROLLERS
         error = Errors.MISMATCHED_ENDPOINT_TYPE if known else Errors.UNSUPPORTED_ENDPOINT_TYPE
@@ -46,6 +50,36 @@ async def handle(broker: "BrokerServices", request: "Request") -> DescribeCluste
             for each in broker.metadata.image.brokers.values()
             if (endpoint := each.endpoint(request.listener.name)) is not None
             and (not each.fenced or body.include_fenced_brokers)
+        ],
+        cluster_authorized_operations=CLUSTER_OPERATIONS if asked else NOT_ASKED,
+    )
+
+
+def _controllers(broker: "BrokerServices", body: DescribeClusterRequest) -> DescribeClusterResponse:
+    if body.endpoint_type != _CONTROLLERS:
+        known = body.endpoint_type == _BROKERS
+        error = Errors.MISMATCHED_ENDPOINT_TYPE if known else Errors.UNSUPPORTED_ENDPOINT_TYPE
+        return DescribeClusterResponse(error_code=error.code, error_message=error.message)
+    quorum = broker.quorum
+    assert quorum is not None, "only nodes of a quorum have listeners of controllers"
+    nodes: dict[int, tuple[str, int]] = {}
+    for record in broker.metadata.image.kept.of(RegisterControllerRecord):
+        assert isinstance(record, RegisterControllerRecord)
+        for point in record.end_points:
+            if point.name == quorum.listener:
+                nodes[record.controller_id] = (point.host, point.port)
+    for voter in quorum.voters:
+        for endpoint in voter.endpoints:
+            if endpoint.name == quorum.listener:
+                nodes[voter.key.id] = (endpoint.host, endpoint.port)
+    asked = body.include_cluster_authorized_operations
+    return DescribeClusterResponse(
+        cluster_id=broker.cluster_id,
+        endpoint_type=_CONTROLLERS,
+        controller_id=quorum.leader_id,
+        brokers=[
+            DescribeClusterBroker(broker_id=id, host=host, port=port)
+            for id, (host, port) in sorted(nodes.items())
         ],
         cluster_authorized_operations=CLUSTER_OPERATIONS if asked else NOT_ASKED,
     )

@@ -25,9 +25,10 @@ if TYPE_CHECKING:
 
 
 async def handle(broker: "BrokerServices", request: "Request") -> DescribeQuorumResponse:
-    """Describes a quorum of one voter, this node.
+    """Describes the quorum; on a node alone one of one voter, this node.
 
-    Behaviour: only __cluster_metadata-0 exists; any other partition is unknown.
+    Behaviour: only __cluster_metadata-0 exists; any other partition is unknown. Only the leader can describe
+    the quorum, so brokers ask it. A controller that does not lead answers NOT_LEADER_OR_FOLLOWER.
 
     Versions: 1 adds the times of fetches (KIP-836); 2 error messages, directory ids and nodes (KIP-853).
     """
@@ -35,6 +36,13 @@ async def handle(broker: "BrokerServices", request: "Request") -> DescribeQuorum
     asked = ((topic.topic_name, each.partition_index) for topic in body.topics for each in topic.partitions)
     if list(islice(asked, 2)) != [(METADATA_TOPIC, 0)]:
         return _unknown(body)
+    if broker.quorum is not None:
+        described: DescribeQuorumResponse
+        if request.listener.is_controller:
+            described = await broker.quorum.request(body, request.version)
+        else:
+            described = await broker.quorum.ask_leader(body, version=request.version)
+        return described
     return DescribeQuorumResponse(
         error_message=None,
         topics=[

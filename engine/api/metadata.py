@@ -8,8 +8,8 @@ from bowstring.engine.api.authorized_operations import CLUSTER_OPERATIONS, NOT_A
 from bowstring.engine.errors import Error, Errors, KafkaError
 from bowstring.engine.metadata.image import TopicImage
 from bowstring.engine.metadata.names import GROUPS_TOPIC, METADATA_TOPIC, is_internal, topic_name_problem
-from bowstring.engine.metadata.topic_changes import MAX_PARTITIONS_PER_REQUEST, NewTopic, create_topic
-from bowstring.engine.protocol import ZERO_UUID, random_uuid
+from bowstring.engine.metadata.topic_changes import MAX_PARTITIONS_PER_REQUEST
+from bowstring.engine.protocol import ZERO_UUID
 from bowstring.engine.protocol.messages.metadata import (
     MetadataRequest,
     MetadataResponse,
@@ -192,10 +192,7 @@ async def _create(broker: "BrokerServices", name: str) -> Error:
             # Transactions and share groups have no coordinator yet; the metadata log is never a topic.
             return Errors.UNKNOWN_TOPIC_OR_PARTITION
         else:
-            async with broker.metadata.changing() as image:
-                if name not in image.topics:
-                    wanted = create_topic(image, broker.configs, NewTopic(name), random_uuid())
-                    await broker.changes.commit(wanted)
+            await broker.changes.create_missing_topic(name)
     except KafkaError as error:
         # Kafka creates topics after the answer, so clients see no error but that of an invalid name.
         return Errors.UNKNOWN_TOPIC_OR_PARTITION if topic_name_problem(name) is None else error.error

@@ -5,15 +5,15 @@ import os
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from bowstring._native.log.partition_log import LogError, PartitionLog
-from bowstring._native.server.data_plane import DataPlane
 from bowstring.engine import event_log
-from bowstring.engine.api import ADVERTISED
+from bowstring.engine.api import ADVERTISED, HANDLERS
 from bowstring.engine.broker.dispatch import Dispatcher
 from bowstring.engine.broker.file_limit import raise_file_limit
 from bowstring.engine.broker.housekeeping import Housekeeping
+from bowstring.engine.broker.node import make_plane, new_log_directories, node_id_of
 from bowstring.engine.broker.registration import start_records, stop_records
 from bowstring.engine.configs import BrokerConfigs, ConfigError
 from bowstring.engine.errors import Errors
@@ -22,7 +22,6 @@ from bowstring.engine.metadata.store.commit import ClusterChanges
 from bowstring.engine.metadata.store.log import MetadataLog
 from bowstring.engine.metadata.store.producer_ids import ProducerIds
 from bowstring.engine.metadata.store.start_checks import check_metadata_log, explained
-from bowstring.engine.protocol import API_VERSIONS
 from bowstring.engine.protocol.records.cluster_metadata.security import (
     AccessControlEntryRecord,
     UserScramCredentialRecord,
@@ -38,7 +37,6 @@ from bowstring.engine.requests.listeners import (
 )
 from bowstring.engine.storage.cleaner import LogCleaner
 from bowstring.engine.storage.disk_reads import DiskReads
-from bowstring.engine.storage.log_dirs import LogDirectories
 from bowstring.engine.storage.log_manager import TopicLogs
 from bowstring.engine.storage.replica_moves import LogMoves, change_of_directory
 from bowstring.engine.storage.scrubber import Scrubber
@@ -46,8 +44,6 @@ from bowstring.engine.storage.scrubber import Scrubber
 if TYPE_CHECKING:
     from bowstring.engine.broker.metrics_server import MetricsServer
     from bowstring.engine.local.socket import LocalSocket
-
-_MOST_REACTORS_BY_DEFAULT: Final = 4
 
 
 class Broker(BrokerServices):
@@ -57,6 +53,7 @@ class Broker(BrokerServices):
     shuts down cleanly.
 
     Attributes:
+        alone: The metadata log of a node alone; unused in a cluster.
         dispatcher: Answers requests; holds their counters.
         housekeeping: Runs retention, flushing and checkpoints on timers.
         cleaner: Compacts logs.
@@ -64,6 +61,7 @@ class Broker(BrokerServices):
         local: Gives segment files to readers on this machine; None when it is switched off.
     """
 
+    alone: MetadataLog
     dispatcher: Dispatcher
     housekeeping: Housekeeping
     cleaner: LogCleaner
@@ -72,42 +70,20 @@ class Broker(BrokerServices):
 
     def __init__(self, settings: Mapping[str, str]) -> None:
         self.configs = BrokerConfigs(settings)
-        self.node_id = self._node_id()
-        self.directories = self._log_directories()
-        self.metadata = MetadataLog()
+        self.node_id = node_id_of(self.configs)
+        self.directories = new_log_directories(self.configs)
+        self.alone = MetadataLog()
+        self.metadata = self.alone
         self.dispatcher = Dispatcher(self)
         self.time_slices = self.dispatcher.time_slices
         self.disk_reads = DiskReads()
         self.housekeeping = Housekeeping(self)
         self.listeners = []
         self.advertised = []
+        self.handlers = HANDLERS
+        self.offered = ADVERTISED
         self.local = None
         self._metrics: MetricsServer | None = None
-
-    def _node_id(self) -> int:
-        old, new = self.configs.value("broker.id"), self.configs.value("node.id")
-        if "broker.id" in self.configs.static and old >= 0:
-            if "node.id" in self.configs.static and new != old:
-                raise ConfigError(
-                    f"node.id is {new} and broker.id is {old}; both name the same setting, so set only "
-                    "node.id"
-                )
-            new = old
-            self.configs.static["node.id"] = str(old)
-        # As in Kafka, so that clients that read the older name find it.
-        self.configs.static["broker.id"] = str(new)
-        return int(new)
-
-    def _log_directories(self) -> LogDirectories:
-        value = self.configs.value
-        paths = value("log.dirs") or value("log.dir")
-        directories = LogDirectories(
-            paths, value("metadata.log.dir"), slow_ms=value("bowstring.log.dir.slow.ms")
-        )
-        for directory in directories.all:
-            directory.tails.pool_bytes = value("bowstring.tail.pool.bytes")
-            directory.tails.from_bytes = value("bowstring.tail.from.bytes")
-        return directories
 
     # ------------------------------------------------------------ start
 
@@ -126,34 +102,31 @@ class Broker(BrokerServices):
         wanted = client_listeners(self.configs)
         if "broker" not in self.configs.value("process.roles"):
             raise ConfigError(
-                "process.roles must include broker: this version cannot run as a controller only"
+                "process.roles must include broker: a node without that role has no logs to open"
             )
         raise_file_limit()
         check_metadata_log(self.directory.path)
         self.directories.open(self.node_id)
         untouched = True  # partition logs
         try:
-            self.metadata.open(self.directory, self.configs)
-            self.plane = self._make_plane()
+            self._open_metadata()
+            self.plane = make_plane(self.configs, self.offered)
             self._listen(wanted)
             self._bind_local()
             self.logs = TopicLogs(self.directories, self.configs, self.plane, self.node_id)
-            self.changes = ClusterChanges(self.metadata, self.logs, self.configs, self.node_id)
-            self.producer_ids = ProducerIds(self.metadata, self.node_id)
+            self._make_changes()
             self._make_workers()
             self.changes.when_changed = self._cluster_changed
             self.changes.when_topic_deleted = self._topic_deleted
             self.changes.load_dynamic_configs(self.metadata.image)
             if not only_to_recover:
                 self._refuse_unenforced()
-            self.metadata.commit_alone(start_records(self))
+            self._register()
             self.logs.when_replaced = self._log_replaced
-            threads = self.configs.value("num.recovery.threads.per.data.dir") * len(self.directories.opened)
             untouched = False
-            elsewhere = self.logs.open_all(self.metadata.image, threads)
-            self.metadata.commit_alone(self._found_elsewhere(elsewhere))
+            self._open_logs()
         except BaseException as error:
-            self.metadata.close()
+            self._close_metadata_log()
             if untouched:
                 self.directories.leave_as_found()
             else:
@@ -162,6 +135,26 @@ class Broker(BrokerServices):
             if isinstance(error, LogError):
                 raise explained(error, self.directory.path) from error
             raise
+
+    def _open_metadata(self) -> None:
+        self.alone.open(self.directory, self.configs)
+
+    def _close_metadata_log(self) -> None:
+        self.alone.close()
+
+    def _make_changes(self) -> None:
+        self.changes = ClusterChanges(self.metadata, self.logs, self.configs, self.node_id)
+        self.producer_ids = ProducerIds(self.metadata, self.node_id)
+
+    def _register(self) -> None:
+        self.alone.commit_alone(start_records(self))
+
+    def _open_logs(self) -> None:
+        elsewhere = self.logs.open_all(self.metadata.image, self._recovery_threads())
+        self.alone.commit_alone(self._found_elsewhere(elsewhere))
+
+    def _recovery_threads(self) -> int:
+        return int(self.configs.value("num.recovery.threads.per.data.dir") * len(self.directories.opened))
 
     def _make_workers(self) -> None:
         """Creates the parts that work on logs outside requests."""
@@ -192,24 +185,6 @@ class Broker(BrokerServices):
             for (topic, index), directory_id in elsewhere.items()
         ]
 
-    def _make_plane(self) -> DataPlane:
-        value = self.configs.value
-        reactors = value("bowstring.reactor.threads") or max(
-            1, min(_MOST_REACTORS_BY_DEFAULT, (os.cpu_count() or 1) // 2)
-        )
-        return DataPlane(
-            apis={
-                key: (api.lowest, api.highest, api.flexible_from)
-                for key in ADVERTISED
-                for api in (API_VERSIONS[key],)
-            },
-            reactors=reactors,
-            request_max_bytes=value("socket.request.max.bytes"),
-            fetch_max_bytes=value("fetch.max.bytes"),
-            session_slots=value("max.incremental.fetch.session.cache.slots"),
-            connections_max_idle_ms=value("connections.max.idle.ms"),
-        )
-
     def _listen(self, wanted: list[Listener]) -> None:
         self.listeners = [
             listener._replace(port=self.plane.listen(listener.host, listener.port)) for listener in wanted
@@ -226,6 +201,11 @@ class Broker(BrokerServices):
     async def start(self) -> None:
         """Starts serving. Call on the control loop, after `open`."""
         self._warn()
+        await self._serve()
+        self.alone.watch_snapshots()
+        self.plane.start()
+
+    async def _serve(self) -> None:
         if GROUPS_TOPIC in self.metadata.image.topics:
             self.groups  # noqa: B018 - whose offsets are read before the first member asks
         asyncio.get_running_loop().add_reader(self.directories.event_fd, self.directories.look)
@@ -235,13 +215,11 @@ class Broker(BrokerServices):
         self.cleaner.start()
         self.scrubber.start()
         self.logs.durability.start(asyncio.get_running_loop())
-        self.metadata.watch_snapshots()
         self.moves.resume(self.logs.unfinished)
         if (port := self.configs.value("bowstring.metrics.port")) >= 0:
             await self._start_metrics(port)
         if self.local is not None:
             self.local.start()
-        self.plane.start()
 
     def _warn(self) -> None:
         for name in self.configs.without_effect():
@@ -301,6 +279,11 @@ class Broker(BrokerServices):
         """Stops accepting, finishes requests in progress, syncs and closes the logs, writes the
         clean-shutdown marker.
         """
+        await self._stop_serving()
+        await self.alone.stop_snapshots()
+        self._close_and_tell()
+
+    async def _stop_serving(self) -> None:
         self.housekeeping.stop()
         await self.cleaner.stop()
         self.scrubber.stop()
@@ -314,7 +297,8 @@ class Broker(BrokerServices):
         asyncio.get_running_loop().remove_reader(self.directories.event_fd)
         self.plane.stop()
         self.disk_reads.stop()
-        await self.metadata.stop_snapshots()
+
+    def _close_and_tell(self) -> None:
         started = time.monotonic()
         self.close()  # runs on the loop itself: no other task is left
         event_log.info("broker stopped cleanly", seconds=round(time.monotonic() - started, 3))
@@ -328,7 +312,7 @@ class Broker(BrokerServices):
         """Closes logs and directories. Writes no marker if a file could not be written; releases the locks in
         any case.
         """
-        epoch = self.metadata.image.brokers[self.node_id].epoch
+        epoch = self._broker_epoch()
         try:
             with ExitStack() as stack:  # callbacks run in reverse order; the first error is raised at the end
                 stack.callback(self.directories.mark_clean, epoch)
@@ -338,9 +322,12 @@ class Broker(BrokerServices):
         finally:
             self.directories.close()
 
+    def _broker_epoch(self) -> int:
+        return self.metadata.image.brokers[self.node_id].epoch
+
     def _close_metadata(self) -> None:
         try:
-            self.metadata.close()
+            self._close_metadata_log()
         except LogError:
             self.directories.unclean.add(self.directory)
             raise
@@ -354,4 +341,4 @@ class Broker(BrokerServices):
 
     def _say_goodbye(self) -> None:
         if not self.directory.health.failed:
-            self.metadata.commit_alone(stop_records(self))
+            self.alone.commit_alone(stop_records(self))

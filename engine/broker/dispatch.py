@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from bowstring._native.protocol.message_steps import DONE, GOING_ON, Encoding, TooLargeError
 from bowstring._native.server.control_request import ControlRequest, SlowBatch
 from bowstring.engine import event_log
-from bowstring.engine.api import HANDLERS
+from bowstring.engine.api import FORWARDED
 from bowstring.engine.broker.request_counters import RequestCounters
 from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.protocol import (
@@ -145,7 +145,7 @@ class Dispatcher:
             from bowstring.engine.api.api_versions import unsupported_version
 
             return encode_response(key, 0, message.correlation_id, unsupported_version(self._services)), True
-        if message.body_bytes < _LAZY_BYTES:
+        if message.body_bytes < _LAZY_BYTES or self._services.handlers[key] == FORWARDED:
             body = decode_request(key, version, message.body)
         else:
             body = await self._decode_large(message)
@@ -200,7 +200,7 @@ class Dispatcher:
         """Returns the handler of an API; imports its module on first use."""
         handler = self._handlers.get(key)
         if handler is None:
-            module = import_module(f"bowstring.engine.api.{HANDLERS[key]}")
+            module = import_module(f"bowstring.engine.api.{self._services.handlers[key]}")
             handler = self._handlers[key] = module.handle
         return handler
 

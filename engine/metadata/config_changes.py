@@ -16,6 +16,7 @@ from bowstring.engine.configs.definition import PER_BROKER, READ_ONLY
 from bowstring.engine.configs.scoped import INTERVAL_MS, validate_client_metrics, validate_group_configs
 from bowstring.engine.configs.table_groups import CLIENT_METRICS, GROUPS
 from bowstring.engine.errors import Errors, KafkaError
+from bowstring.engine.metadata.features import ELIGIBLE_LEADER_REPLICAS
 from bowstring.engine.metadata.image import (
     BROKER_RESOURCE,
     CLIENT_METRICS_RESOURCE,
@@ -25,6 +26,8 @@ from bowstring.engine.metadata.image import (
 )
 from bowstring.engine.metadata.topic_changes import check_topic_name
 from bowstring.engine.protocol.records.cluster_metadata.settings import ConfigRecord
+from bowstring.engine.protocol.records.cluster_metadata.topics import ClearElrRecord
+from bowstring.engine.protocol.schema import MetadataRecord
 
 SET: Final = 0
 DELETE: Final = 1
@@ -33,6 +36,7 @@ SUBTRACT: Final = 3
 
 _OPERATION_NAMES: Final = {APPEND: "APPEND", SUBTRACT: "SUBTRACT"}
 _MAX_VALUE: Final = 0x7FFF
+_MIN_IN_SYNC: Final = "min.insync.replicas"
 
 
 class Change(NamedTuple):
@@ -46,11 +50,15 @@ class Change(NamedTuple):
 def alter_incrementally(
     image: ClusterImage,
     configs: BrokerConfigs,
-    node_id: int,
+    node_id: int | None,
     resource: tuple[int, str],
     changes: Sequence[Change],
-) -> list[ConfigRecord]:
+) -> list[MetadataRecord]:
     """Returns the records that apply all `changes` of one resource.
+
+    Args:
+        node_id: The only broker whose own configs may change; None on a controller, for any that is
+            registered.
 
     Raises:
         KafkaError: With the error that IncrementalAlterConfigs answers.
@@ -76,11 +84,13 @@ def alter_incrementally(
 def replace(
     image: ClusterImage,
     configs: BrokerConfigs,
-    node_id: int,
+    node_id: int | None,
     resource: tuple[int, str],
     wanted: Sequence[tuple[str, str | None]],
-) -> list[ConfigRecord]:
+) -> list[MetadataRecord]:
     """Returns the records that leave a resource with exactly the configs `wanted`, as AlterConfigs does.
+
+    `node_id` is as for `alter_incrementally`.
 
     Raises:
         KafkaError: With the error that AlterConfigs answers.
@@ -101,7 +111,7 @@ def _check_duplicates(names: Sequence[str]) -> None:
         raise KafkaError(Errors.INVALID_REQUEST, "Error due to duplicate config keys")
 
 
-def _check_resource(image: ClusterImage, node_id: int, resource: tuple[int, str]) -> None:
+def _check_resource(image: ClusterImage, node_id: int | None, resource: tuple[int, str]) -> None:
     kind, name = resource
     if kind == TOPIC_RESOURCE:
         if not name:
@@ -112,7 +122,10 @@ def _check_resource(image: ClusterImage, node_id: int, resource: tuple[int, str]
     elif kind == BROKER_RESOURCE:
         if name and not name.isdigit():
             raise KafkaError(Errors.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}")
-        if name and int(name) != node_id:
+        if name and node_id is None:
+            if int(name) not in image.brokers:
+                raise KafkaError(Errors.BROKER_ID_NOT_REGISTERED, f"No node with id {name} found.")
+        elif name and int(name) != node_id:
             raise KafkaError(
                 Errors.INVALID_REQUEST, f"Unexpected broker id, expected {node_id}, but received {name}"
             )
@@ -244,10 +257,29 @@ def _check_broker_result(
 
 def _records(
     image: ClusterImage, resource: tuple[int, str], wanted: Mapping[str, str | None]
-) -> list[ConfigRecord]:
+) -> list[MetadataRecord]:
     current = image.resource_configs(*resource)
-    return [
+    records: list[MetadataRecord] = [
         ConfigRecord(resource_type=resource[0], resource_name=resource[1], name=name, value=value)
         for name, value in wanted.items()
         if current.get(name) != value
     ]
+    if image.features.get(ELIGIBLE_LEADER_REPLICAS, 0) > 0 and current.get(_MIN_IN_SYNC) != wanted.get(
+        _MIN_IN_SYNC, current.get(_MIN_IN_SYNC)
+    ):
+        records.append(_forget_eligible_leaders(resource, wanted[_MIN_IN_SYNC]))
+    return records
+
+
+def _forget_eligible_leaders(resource: tuple[int, str], value: str | None) -> ClearElrRecord:
+    """Returns the record that forgets who was eligible under another min.insync.replicas (KIP-966)."""
+    kind, name = resource
+    if kind == BROKER_RESOURCE and name:
+        raise KafkaError(
+            Errors.INVALID_CONFIG, f"Broker-level {_MIN_IN_SYNC} cannot be altered while ELR is enabled."
+        )
+    if kind == BROKER_RESOURCE and value is None:
+        raise KafkaError(
+            Errors.INVALID_CONFIG, f"Cluster-level {_MIN_IN_SYNC} cannot be removed while ELR is enabled."
+        )
+    return ClearElrRecord(topic_name=name)

@@ -4,10 +4,32 @@ from typing import Final
 
 METADATA_VERSION: Final = "metadata.version"
 KRAFT_VERSION: Final = "kraft.version"
+ELIGIBLE_LEADER_REPLICAS: Final = "eligible.leader.replicas.version"
 HIGHEST_METADATA_VERSION: Final = 30
 
 # Level 30 is Kafka 4.3's; 7 is the first that Kafka 4 reads. The features of the group, transaction, share
 # and streams coordinators are not offered before those exist. A level that another broker finalized in the
 # same metadata log is kept.
-SUPPORTED_FEATURES: Final = {METADATA_VERSION: (7, HIGHEST_METADATA_VERSION), KRAFT_VERSION: (0, 1)}
+SUPPORTED_FEATURES: Final = {
+    METADATA_VERSION: (7, HIGHEST_METADATA_VERSION),
+    KRAFT_VERSION: (0, 1),
+    ELIGIBLE_LEADER_REPLICAS: (0, 1),
+}
+
+# The metadata.version since which ...
+LEADER_EPOCH_STAYS_SINCE: Final = 12
+"""... a shrinking ISR does not raise the leader epoch (KAFKA-15021)."""
+TRANSACTIONS_SINCE: Final = 13
+"""... metadata transactions exist (KIP-868)."""
+CONTROLLER_REGISTRATIONS_SINCE: Final = 15
+"""... controllers register (KIP-919)."""
+DIRECTORIES_SINCE: Final = 17
+"""... partitions name the directories of their replicas (KIP-858)."""
+ELR_SINCE: Final = 23
+"""... partitions name their eligible leader replicas (KIP-966)."""
+CORDONED_DIRECTORIES_SINCE: Final = 30
+"""... brokers name directories that take no new replicas (KIP-1066)."""
+CHANGED_METADATA: Final = (7, 8, 11, 13, 14, 15, 17, 23, 30)
+"""Levels that added records or fields; a downgrade may not pass one of them."""
+
 FINALIZED_FEATURES: Final = {METADATA_VERSION: HIGHEST_METADATA_VERSION}

@@ -5,6 +5,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any, Final, NamedTuple, Protocol
 
 from bowstring.engine.metadata.names import unified
+from bowstring.engine.metadata.quorum import QuorumFacts
 from bowstring.engine.metadata.unsupported_records import KEPT_RECORDS, UnsupportedRecords
 from bowstring.engine.protocol.records.cluster_metadata import markers, nodes, settings, topics
 from bowstring.engine.protocol.schema import MetadataRecord
@@ -77,6 +78,11 @@ class BrokerImage(NamedTuple):
     in_controlled_shutdown: bool = False
     cordoned: tuple[bytes, ...] = ()
 
+    @property
+    def is_active(self) -> bool:
+        """Whether the broker may lead partitions: neither fenced nor in controlled shutdown."""
+        return not self.fenced and not self.in_controlled_shutdown
+
     def endpoint(self, listener: str) -> Endpoint | None:
         """Returns the broker's address on a listener."""
         return next((each for each in self.endpoints if each.listener == listener), None)
@@ -107,6 +113,24 @@ class ClusterImage:
         # Records of a metadata transaction (KIP-868) that has begun and not ended; None outside a
         # transaction.
         self._transaction: list[MetadataRecord] | None = None
+
+    def copy(self) -> "ClusterImage":
+        """Returns an image that later records do not change. It shares what no record changes in place."""
+        new = ClusterImage()
+        for topic in self.topics.values():
+            copied = TopicImage(topic.name, topic.id)
+            copied.partitions = topic.partitions.copy()
+            new.topics[topic.name] = new.topics_by_id[topic.id] = copied
+        new.unified_names = self.unified_names.copy()
+        new.brokers = self.brokers.copy()
+        new.configs = {resource: configs.copy() for resource, configs in self.configs.items()}
+        new.features = self.features.copy()
+        new.next_producer_id = self.next_producer_id
+        new.partition_count = self.partition_count
+        new.kept = self.kept.copy()
+        new._partition_kinds = self._partition_kinds.copy()
+        new._transaction = None if self._transaction is None else self._transaction.copy()
+        return new
 
     def resource_configs(self, resource_type: int, name: str) -> dict[str, str]:
         """Returns the configs set on a resource itself. Do not modify."""
@@ -222,23 +246,7 @@ class ClusterImage:
         if not 0 <= record.partition_id < len(topic.partitions):
             raise MetadataError(f"partition {topic.name}-{record.partition_id} changes but does not exist")
         old = topic.partitions[record.partition_id]
-        leader = old.leader if record.leader == _NO_CHANGE else record.leader
-        state = record.leader_recovery_state
-        topic.partitions[record.partition_id] = self._shared(
-            PartitionImage(
-                _changed(old.replicas, record.replicas),
-                _changed(old.in_sync, record.isr),
-                leader,
-                old.leader_epoch + (record.leader != _NO_CHANGE),
-                old.partition_epoch + 1,
-                _changed(old.directories, record.directories),
-                _changed(old.adding, record.adding_replicas),
-                _changed(old.removing, record.removing_replicas),
-                old.leader_recovery_state if state == _RECOVERY_UNCHANGED else state,
-                _changed(old.eligible_leaders, record.eligible_leader_replicas),
-                _changed(old.last_known_leaders, record.last_known_elr),
-            )
-        )
+        topic.partitions[record.partition_id] = self._shared(changed_partition(old, record))
 
     def _clear_eligible_leaders(self, record: topics.ClearElrRecord) -> None:
         """Clears the eligible leaders of one topic, or of all topics when the record names none (KIP-966)."""
@@ -348,6 +356,24 @@ _MARKERS: Final = (
 )
 
 
+def changed_partition(old: PartitionImage, record: topics.PartitionChangeRecord) -> PartitionImage:
+    """Returns a partition after a change. The leader epoch rises whenever the record names a leader."""
+    state = record.leader_recovery_state
+    return PartitionImage(
+        _changed(old.replicas, record.replicas),
+        _changed(old.in_sync, record.isr),
+        old.leader if record.leader == _NO_CHANGE else record.leader,
+        old.leader_epoch + (record.leader != _NO_CHANGE),
+        old.partition_epoch + 1,
+        _changed(old.directories, record.directories),
+        _changed(old.adding, record.adding_replicas),
+        _changed(old.removing, record.removing_replicas),
+        old.leader_recovery_state if state == _RECOVERY_UNCHANGED else state,
+        _changed(old.eligible_leaders, record.eligible_leader_replicas),
+        _changed(old.last_known_leaders, record.last_known_elr),
+    )
+
+
 def _changed(old: tuple[Any, ...], new: Sequence[Any] | None) -> tuple[Any, ...]:
     return old if new is None else tuple(new)
 
@@ -388,3 +414,22 @@ class ChangingImage(ImageSource, Protocol):
 
     def changing(self) -> AbstractAsyncContextManager[ClusterImage]:
         """Blocks all other changes during a decision and its commit."""
+
+
+class Metadata(ChangingImage, Protocol):
+    """The metadata log as request handlers see it: of a node alone, or this node's replica of a quorum's."""
+
+    @property
+    def quorum(self) -> QuorumFacts:
+        """kraft.version and voters."""
+
+    @property
+    def leader_epoch(self) -> int:
+        """The highest leader epoch of the log that this node knows."""
+
+    @property
+    def end_offset(self) -> int:
+        """The image has the records below."""
+
+    async def commit(self, records: Sequence[MetadataRecord]) -> None:
+        """Changes the cluster. Call it only inside `changing`."""

@@ -46,6 +46,12 @@ class QuorumFacts:
         self.kraft_version = 0
         self.voters: VotersRecord | None = None
 
+    def copy(self) -> "QuorumFacts":
+        """Returns the same facts, which later records do not change."""
+        new = QuorumFacts()
+        new.kraft_version, new.voters = self.kraft_version, self.voters
+        return new
+
     def apply(self, kind: ControlRecordType | None, value: bytes) -> None:
         """Applies a control record; kinds that do not concern voters have no effect.
 

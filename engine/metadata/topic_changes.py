@@ -1,16 +1,24 @@
 """Checks requested topic changes against an image and returns the records that make them."""
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from bowstring.engine.configs import BrokerConfigs, ConfigError, validate_topic_configs
 from bowstring.engine.errors import Errors, KafkaError
+from bowstring.engine.metadata.directory_ids import default_directory, takes_replicas
+from bowstring.engine.metadata.features import (
+    DIRECTORIES_SINCE,
+    HIGHEST_METADATA_VERSION,
+    METADATA_VERSION,
+)
 from bowstring.engine.metadata.image import TOPIC_RESOURCE, ClusterImage, TopicImage
 from bowstring.engine.metadata.names import topic_name_problem, unified
+from bowstring.engine.metadata.placement import NoRandomness, Randomness, StripedReplicaPlacer
 from bowstring.engine.protocol.records.cluster_metadata.settings import ConfigRecord
 from bowstring.engine.protocol.records.cluster_metadata.topics import PartitionRecord, TopicRecord
 from bowstring.engine.protocol.schema import MetadataRecord
 
+NO_RANDOMNESS: Final = NoRandomness()
 MAX_PARTITIONS_PER_REQUEST = 10_000
 """Kafka refuses to create more partitions than this in one request."""
 
@@ -45,9 +53,16 @@ def check_new_topic_name(image: ClusterImage, name: str) -> None:
 
 
 def create_topic(
-    image: ClusterImage, configs: BrokerConfigs, topic: NewTopic, topic_id: bytes
+    image: ClusterImage,
+    configs: BrokerConfigs,
+    topic: NewTopic,
+    topic_id: bytes,
+    random: Randomness = NO_RANDOMNESS,
 ) -> list[MetadataRecord]:
     """Returns the records that create a topic: TopicRecord, its ConfigRecords, its PartitionRecords.
+
+    Args:
+        random: Spreads the partitions of several topics over the brokers; one broker needs none.
 
     Raises:
         KafkaError: With the error that CreateTopics answers.
@@ -57,7 +72,7 @@ def create_topic(
     if topic.assignments:
         placement = _manual_placement(image, topic)
     else:
-        placement = _default_placement(image, configs, topic)
+        placement = _default_placement(image, configs, topic, random)
     records: list[MetadataRecord] = [TopicRecord(name=topic.name, topic_id=topic_id)]
     records += (
         ConfigRecord(resource_type=TOPIC_RESOURCE, resource_name=topic.name, name=name, value=value)
@@ -68,7 +83,11 @@ def create_topic(
 
 
 def create_partitions(
-    image: ClusterImage, name: str, count: int, assignments: Sequence[Sequence[int]] | None
+    image: ClusterImage,
+    name: str,
+    count: int,
+    assignments: Sequence[Sequence[int]] | None,
+    random: Randomness = NO_RANDOMNESS,
 ) -> list[MetadataRecord]:
     """Returns the records that grow a topic to `count` partitions.
 
@@ -89,30 +108,23 @@ def create_partitions(
     _check_partition_total(count - present)
     replication_factor = len(topic.partitions[0].replicas)
     if assignments is None:
-        placement = place(image, present, count - present, replication_factor)
+        placement = place(image, count - present, replication_factor, random)
     else:
-        placement = _extra_placement(image, assignments, count - present, replication_factor)
+        placement = _extra_placement(image, assignments, present, count - present, replication_factor)
     return [_new_partition(image, topic.id, present + i, replicas) for i, replicas in enumerate(placement)]
 
 
-def place(image: ClusterImage, start: int, count: int, replication_factor: int) -> list[tuple[int, ...]]:
-    """Returns the replicas of `count` new partitions, with leaders and followers spread over the brokers.
+def place(
+    image: ClusterImage, count: int, replication_factor: int, random: Randomness = NO_RANDOMNESS
+) -> list[tuple[int, ...]]:
+    """Returns the replicas of `count` new partitions, with leaders and followers spread over racks and
+    brokers.
 
     Raises:
         KafkaError: INVALID_REPLICATION_FACTOR when there are too few brokers.
     """
-    brokers = sorted(image.brokers)
-    if replication_factor > len(brokers):
-        raise KafkaError(
-            Errors.INVALID_REPLICATION_FACTOR,
-            f"Unable to replicate the partition {replication_factor} time(s): "
-            f"The target replication factor of {replication_factor} cannot be reached "
-            f"because only {len(brokers)} broker(s) are registered.",
-        )
-    return [
-        tuple(brokers[(index + offset) % len(brokers)] for offset in range(replication_factor))
-        for index in range(start, start + count)
-    ]
+    placer = StripedReplicaPlacer(image.brokers.values(), random)
+    return [placer.place(replication_factor) for _ in range(count)]
 
 
 def _check_partition_total(count: int) -> None:
@@ -136,7 +148,9 @@ def _checked_configs(topic: NewTopic, configs: BrokerConfigs) -> dict[str, str]:
     return overrides
 
 
-def _default_placement(image: ClusterImage, configs: BrokerConfigs, topic: NewTopic) -> list[tuple[int, ...]]:
+def _default_placement(
+    image: ClusterImage, configs: BrokerConfigs, topic: NewTopic, random: Randomness
+) -> list[tuple[int, ...]]:
     if topic.replication_factor < -1 or topic.replication_factor == 0:
         raise KafkaError(
             Errors.INVALID_REPLICATION_FACTOR,
@@ -151,7 +165,13 @@ def _default_placement(image: ClusterImage, configs: BrokerConfigs, topic: NewTo
     if replication_factor == -1:
         replication_factor = configs.value("default.replication.factor")
     _check_partition_total(count)
-    return place(image, 0, count, replication_factor)
+    try:
+        return place(image, count, replication_factor, random)
+    except KafkaError as error:
+        raise KafkaError(
+            error.error,
+            f"Unable to replicate the partition {replication_factor} time(s): {error.detail}",
+        ) from None
 
 
 def _manual_placement(image: ClusterImage, topic: NewTopic) -> list[tuple[int, ...]]:
@@ -166,8 +186,9 @@ def _manual_placement(image: ClusterImage, topic: NewTopic) -> list[tuple[int, .
                 f"A manual partition assignment was specified, but {what} was not set to -1.",
             )
     replication_factor = None
-    for replicas in assignments.values():
-        _check_replicas(image, replicas, replication_factor)
+    for index, replicas in assignments.items():
+        check_replicas(image, replicas, replication_factor)
+        _check_active(image, index, replicas)
         replication_factor = len(replicas)
     if sorted(assignments) != list(range(len(assignments))):
         raise KafkaError(
@@ -178,7 +199,11 @@ def _manual_placement(image: ClusterImage, topic: NewTopic) -> list[tuple[int, .
 
 
 def _extra_placement(
-    image: ClusterImage, assignments: Sequence[Sequence[int]], count: int, replication_factor: int
+    image: ClusterImage,
+    assignments: Sequence[Sequence[int]],
+    start: int,
+    count: int,
+    replication_factor: int,
 ) -> list[tuple[int, ...]]:
     if len(assignments) != count:
         raise KafkaError(
@@ -186,12 +211,21 @@ def _extra_placement(
             f"Attempted to add {count} additional partition(s), but only {len(assignments)} assignment(s) "
             "were specified.",
         )
-    for replicas in assignments:
-        _check_replicas(image, replicas, replication_factor)
+    for index, replicas in enumerate(assignments, start):
+        check_replicas(image, replicas, replication_factor)
+        _check_active(image, index, replicas)
     return [tuple(replicas) for replicas in assignments]
 
 
-def _check_replicas(image: ClusterImage, replicas: Sequence[int], replication_factor: int | None) -> None:
+def check_replicas(
+    image: ClusterImage, replicas: Sequence[int], replication_factor: int | None = None
+) -> None:
+    """Checks the replicas that a request assigns to a partition.
+
+    Raises:
+        KafkaError: INVALID_REPLICA_ASSIGNMENT.
+    """
+
     def refuse(reason: str) -> KafkaError:
         return KafkaError(
             Errors.INVALID_REPLICA_ASSIGNMENT, f"The manual partition assignment includes {reason}"
@@ -202,6 +236,8 @@ def _check_replicas(image: ClusterImage, replicas: Sequence[int], replication_fa
     for broker in replicas:
         if broker not in image.brokers:
             raise refuse(f"broker {broker}, but no such broker is registered.")
+        if not takes_replicas(image.brokers[broker]):
+            raise refuse(f"broker {broker}, but all its log directories are cordoned.")
         if replicas.count(broker) > 1:
             raise refuse(f"the broker {broker} more than once.")
     if replication_factor is not None and len(replicas) != replication_factor:
@@ -211,26 +247,32 @@ def _check_replicas(image: ClusterImage, replicas: Sequence[int], replication_fa
         )
 
 
+def _check_active(image: ClusterImage, index: int, replicas: Sequence[int]) -> None:
+    if not any(image.brokers[broker].is_active for broker in replicas):
+        raise KafkaError(
+            Errors.INVALID_REPLICA_ASSIGNMENT,
+            f"All brokers specified in the manual partition assignment for partition {index} are fenced "
+            "or in controlled shutdown.",
+        )
+
+
 def _new_partition(
     image: ClusterImage, topic_id: bytes, index: int, replicas: Sequence[int]
 ) -> PartitionRecord:
-    ids = list(replicas)
+    brokers = [image.brokers[broker] for broker in replicas]
+    in_sync = [broker.id for broker in brokers if broker.is_active]
+    level = image.features.get(METADATA_VERSION, HIGHEST_METADATA_VERSION)
     return PartitionRecord(
         partition_id=index,
         topic_id=topic_id,
-        replicas=ids,
-        isr=ids,
-        leader=ids[0],
+        replicas=list(replicas),
+        isr=in_sync,
+        leader=in_sync[0],
         leader_epoch=0,
         partition_epoch=0,
-        # Each broker chooses its own directories (KIP-858).
-        directories=[_only_directory(image, broker) for broker in ids],
+        # A broker with several directories chooses one (KIP-858).
+        directories=[default_directory(broker) for broker in brokers] if level >= DIRECTORIES_SINCE else [],
     )
-
-
-def _only_directory(image: ClusterImage, broker: int) -> bytes:
-    directories = image.brokers[broker].directories
-    return directories[0] if len(directories) == 1 else bytes(16)
 
 
 def find_topic(image: ClusterImage, name: str | None, topic_id: bytes) -> TopicImage:

@@ -67,6 +67,12 @@ class UnsupportedRecords:
         else:
             same_kind[key] = record
 
+    def copy(self) -> "UnsupportedRecords":
+        """Returns the same records, which later ones do not change."""
+        new = UnsupportedRecords()
+        new._records = {kind: records.copy() for kind, records in self._records.items()}
+        return new
+
     def of(self, kind: type[MetadataRecord]) -> Iterator[MetadataRecord]:
         """Returns the kept records of a type."""
         return iter(self._records.get(kind, {}).values())

@@ -11,6 +11,6 @@ Files: `replica` is the interface; `core` is what its parts share; `elections`, 
 `states`, `leader` and `quorum_state` are the states of a replica; `control_state` follows the control records
 of the log; `wire` converts messages to Kafka's.
 
-Imported by: nobody.
+Imported by: broker, quorum.
 May import: _native.protocol, _native.record, engine, protocol.
 """

@@ -1,5 +1,6 @@
 """Defines a request and the parts of the broker that its handler may use.
 
 Imported by: engine.*, serve.
-May import: _native.log, _native.protocol, _native.server, configs, engine, groups, metadata.store, storage.
+May import: _native.log, _native.protocol, _native.server, configs, controller, engine, groups, metadata,
+metadata.store, quorum, storage.
 """

@@ -1,14 +1,17 @@
 """Lists the parts of a broker that request handlers use."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from bowstring._native.log.partition_log import PartitionLog
 from bowstring._native.server.data_plane import DataPlane
 from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.errors import Errors, KafkaError
+from bowstring.engine.metadata.image import Metadata
+from bowstring.engine.metadata.placement import Randomness
 from bowstring.engine.metadata.store.commit import ClusterChanges
-from bowstring.engine.metadata.store.log import MetadataLog
 from bowstring.engine.metadata.store.producer_ids import ProducerIds
+from bowstring.engine.metadata.topic_changes import NO_RANDOMNESS
 from bowstring.engine.requests.listeners import Listener
 from bowstring.engine.requests.time_slices import TimeSlices
 from bowstring.engine.storage.disk_reads import DiskReads
@@ -18,7 +21,9 @@ from bowstring.engine.storage.log_manager import TopicLogs
 from bowstring.engine.storage.replica_moves import LogMoves
 
 if TYPE_CHECKING:
+    from bowstring.engine.controller.shell import Controller
     from bowstring.engine.groups.shell import GroupShell
+    from bowstring.engine.quorum.shell import Quorum
 
 
 class BrokerServices:
@@ -36,6 +41,11 @@ class BrokerServices:
         producer_ids: Allocates producer ids.
         listeners: The client listeners, with the ports really bound.
         advertised: The advertised listeners, in the same order.
+        handlers: The module that answers, by API key.
+        offered: The keys of all APIs that this node offers here.
+        quorum: This node's replica of the metadata quorum; None on a node alone.
+        controller: This node's controller; None on listeners of brokers.
+        random: For the placement of replicas.
         time_slices: Shares the control thread among long requests.
         disk_reads: Threads that read from the disk for requests.
     """
@@ -43,7 +53,7 @@ class BrokerServices:
     configs: BrokerConfigs
     node_id: int
     directories: LogDirectories
-    metadata: MetadataLog
+    metadata: Metadata
     logs: TopicLogs
     moves: LogMoves
     plane: DataPlane
@@ -51,6 +61,11 @@ class BrokerServices:
     producer_ids: ProducerIds
     listeners: list[Listener]
     advertised: list[Listener]
+    handlers: Mapping[int, str]
+    offered: tuple[int, ...]
+    quorum: "Quorum | None" = None
+    controller: "Controller | None" = None
+    random: Randomness = NO_RANDOMNESS
     time_slices: TimeSlices
     disk_reads: DiskReads
     _groups: "GroupShell | None" = None

@@ -9,12 +9,15 @@ ALL_INTERFACES: Final = "PLAINTEXT://:9092"
 
 
 class Listener(NamedTuple):
-    """One listener: a name, a host ("" for all interfaces), a port, and its security protocol."""
+    """One listener: a name, a host ("" for all interfaces), a port, its security protocol, and whether it is
+    for controllers.
+    """
 
     name: str
     host: str
     port: int
     protocol: str = "PLAINTEXT"
+    is_controller: bool = False
 
 
 def parse_listener(text: str) -> tuple[str, str, int]:
@@ -37,19 +40,45 @@ def client_listeners(configs: BrokerConfigs) -> list[Listener]:
         ConfigError: A listener is malformed, has the name of another one, has no or an unsupported security
             protocol, or is open to other machines without explicit permission.
     """
+    found = _checked_listeners(configs, of_controllers=False)
+    if not found:
+        raise ConfigError("listeners has no listener for clients; add PLAINTEXT://:9092")
+    return found
+
+
+def controller_listeners(configs: BrokerConfigs) -> list[Listener]:
+    """Returns the listeners of the controller role, in the order of controller.listener.names.
+
+    Raises:
+        ConfigError: As for `client_listeners`.
+    """
+    names = [name.upper() for name in configs.value("controller.listener.names")]
+    found = _checked_listeners(configs, of_controllers=True)
+    if not found:
+        raise ConfigError(
+            f"process.roles has controller, but listeners={','.join(configs.value('listeners'))} has none of "
+            f"controller.listener.names={','.join(names)}; add {names[0]}://127.0.0.1:9093"
+        )
+    return sorted(found, key=lambda each: names.index(each.name))
+
+
+def _checked_listeners(configs: BrokerConfigs, *, of_controllers: bool) -> list[Listener]:
     protocols = dict(
         pair.strip().upper().split(":", 1)
         for pair in configs.value("listener.security.protocol.map").split(",")
         if ":" in pair
     )
     controllers = {name.upper() for name in configs.value("controller.listener.names")}
+    if "listener.security.protocol.map" not in configs.static:
+        # As in Kafka, the listeners of controllers need no entry in the default map.
+        protocols = {name: "PLAINTEXT" for name in controllers} | protocols
     found: dict[str, Listener] = {}
     open_to_all = configs.value("bowstring.listen.unauthenticated")
     for text in _wanted(configs):
         name, host, port = parse_listener(text)
         if name in found:
             raise ConfigError(f"listeners: two listeners are called {name}; give each its own name")
-        if name in controllers:
+        if (name in controllers) is not of_controllers:
             continue
         protocol = protocols.get(name)
         if protocol is None:
@@ -68,9 +97,7 @@ def client_listeners(configs: BrokerConfigs) -> list[Listener]:
                 "delete everything, because there is no authentication yet; listen on 127.0.0.1, or allow "
                 "it with --listen-unauthenticated (in a file: bowstring.listen.unauthenticated=true)"
             )
-        found[name] = Listener(name, host, port, protocol)
-    if not found:
-        raise ConfigError("listeners has no listener for clients; add PLAINTEXT://:9092")
+        found[name] = Listener(name, host, port, protocol, of_controllers)
     return list(found.values())
 
 

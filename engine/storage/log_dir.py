@@ -1,5 +1,6 @@
 """Opens and locks one data directory and reads its identity. Files are the same as Kafka's."""
 
+import json
 import os
 import time
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ DELETED_SUFFIX: Final = "-delete"
 STRAY_SUFFIX: Final = "-stray"
 FUTURE_SUFFIX: Final = "-future"
 NAME_BYTES_MAX: Final = 255
+NO_EPOCH: Final = -1
 
 
 class DirectoryOfflineError(DataDirectoryError):
@@ -35,6 +37,14 @@ def partition_directory(topic: str, partition: int) -> str:
 def future_directory(topic: str, partition: int) -> str:
     """Returns the directory name of a future replica (KIP-113); too long for a very long topic name."""
     return f"{topic}-{partition}.{random_uuid().hex()}{FUTURE_SUFFIX}"
+
+
+def _epoch_in(marker: bytes) -> int:
+    """Returns the broker epoch in a clean-shutdown marker; NO_EPOCH in one of an older version."""
+    try:
+        return int(json.loads(marker)["brokerEpoch"])
+    except (ValueError, KeyError, TypeError):
+        return NO_EPOCH
 
 
 def _make(path: Path) -> None:
@@ -55,6 +65,7 @@ class DataDirectory:
         directory_id: Its own id, 16 bytes.
         is_new: Whether it had no identity before `open`.
         was_clean: Whether the last broker on it shut down cleanly.
+        clean_epoch: The epoch of that broker; -1 if it is not known.
         health: Whether its device takes writes; shared by every log in it.
         tails: The memory for the staged tails of its logs.
     """
@@ -67,6 +78,7 @@ class DataDirectory:
         self.directory_id = b""
         self.is_new = False
         self.was_clean = False
+        self.clean_epoch = NO_EPOCH
         self.tails = StagedTails(self.path, self.health)
         self._lock_fd = -1
 
@@ -96,6 +108,7 @@ class DataDirectory:
             marker = self.path / CLEAN_SHUTDOWN
             self.was_clean = marker.exists() or self.is_new
             if marker.exists():
+                self.clean_epoch = _epoch_in(marker.read_bytes())
                 marker.unlink()
                 # otherwise power loss could restore the marker, and recovery would trust the directory
                 sync_directory(self.path)

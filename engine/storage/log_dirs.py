@@ -16,13 +16,17 @@ from bowstring._native.log.partition_log import PartitionLog
 from bowstring.engine import event_log
 from bowstring.engine.configs import ConfigError
 from bowstring.engine.storage.directory_lock import DataDirectoryError
-from bowstring.engine.storage.log_dir import META_PROPERTIES, DataDirectory, DirectoryOfflineError
+from bowstring.engine.storage.log_dir import (
+    META_PROPERTIES,
+    NO_EPOCH,
+    DataDirectory,
+    DirectoryOfflineError,
+)
 
 # Reserved ids that identify no directory: unassigned, lost, migrating (KIP-858).
 UNASSIGNED: Final = bytes(16)
 NO_DIRECTORY: Final = frozenset(bytes(15) + bytes([i]) for i in range(3))
 
-_NO_EPOCH: Final = -1
 _SLOW_LINES_APART_S: Final = 10.0
 _CURES: Final = {
     errno.ENOSPC: "free space on it or move partitions to another directory, then restart the broker",
@@ -164,7 +168,7 @@ class LogDirectories:
             if directory.was_clean and not directory.is_new and not directory.health.failed:
                 # the next start then recovers; the original error matters more
                 with contextlib.suppress(OSError):
-                    directory.mark_clean(_NO_EPOCH)
+                    directory.mark_clean(directory.clean_epoch)
 
     # ------------------------------------------------------------ which is which
 
@@ -203,6 +207,12 @@ class LogDirectories:
         """Returns the directory that holds a log."""
         assert log.health is not None
         return self._by_path[log.health.path]
+
+    @property
+    def clean_epoch(self) -> int:
+        """The epoch of the broker that shut down cleanly; -1 if one of the directories says otherwise."""
+        epochs = {directory.clean_epoch for directory in self.online}
+        return epochs.pop() if len(epochs) == 1 else NO_EPOCH
 
     def ids(self) -> list[bytes]:
         """Ids of online directories, for the broker's registration."""

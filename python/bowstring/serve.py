@@ -7,7 +7,8 @@ import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from signal import Signals
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import uvloop
 
@@ -20,6 +21,9 @@ from bowstring.engine.requests.listeners import ALL_INTERFACES, client_listeners
 from bowstring.engine.storage.directory_lock import DataDirectoryError
 from bowstring.signals import StopSignals
 from bowstring.version import __version__
+
+if TYPE_CHECKING:
+    from bowstring.engine.broker.controller_node import ControllerNode
 
 
 def parser() -> ArgumentParser:
@@ -155,7 +159,7 @@ def main(argv: Sequence[str]) -> int:
     with StopSignals() as signals:
         try:
             settings = settings_of(arguments)
-            broker = Broker(settings.configs)
+            broker = node_of(settings.configs)
             event_log.log_to_stderr(
                 broker.configs.value("bowstring.log.format"), broker.configs.value("bowstring.log.level")
             )
@@ -168,6 +172,9 @@ def main(argv: Sequence[str]) -> int:
         asyncio.set_event_loop(loop)
         try:
             loop.run_until_complete(run(broker, signals))
+        except (ConfigError, DataDirectoryError) as error:
+            print(f"bowstring: {error}", file=sys.stderr)
+            return 1
         except (LogError, OSError) as error:
             event_log.error(
                 "the broker stopped, but not cleanly; the next start recovers the logs. Check the errors "
@@ -194,9 +201,29 @@ def _warn(settings: Settings) -> None:
         )
 
 
-async def run(broker: Broker, signals: StopSignals) -> None:
-    """Serves until a signal asks for a stop."""
-    await broker.start()
+def node_of(settings: Mapping[str, str]) -> "Broker | ControllerNode":
+    """Returns the node of the roles that the settings give it."""
+    value = BrokerConfigs(settings).value
+    roles, asked = value("process.roles"), value("controller.quorum.bootstrap.servers")
+    # Most brokers are alone, and need not import what a quorum takes.
+    if {"broker", "controller"} <= set(roles) and not value("controller.quorum.voters") and len(asked) <= 1:
+        return Broker(settings)
+    from bowstring.engine.broker.cluster_broker import ClusterBroker, is_alone
+    from bowstring.engine.broker.controller_node import ControllerNode
+
+    if is_alone(settings):
+        return Broker(settings)
+    return ClusterBroker(settings) if "broker" in roles else ControllerNode(settings)
+
+
+async def run(broker: "Broker | ControllerNode", signals: StopSignals) -> None:
+    """Serves until a signal asks for a stop, or the node's replica of the quorum has failed.
+
+    Raises:
+        OSError: The replica has failed.
+    """
+    if not await _start(broker, signals):
+        return
     event_log.info(
         "ready",
         version=__version__,
@@ -213,9 +240,44 @@ async def run(broker: Broker, signals: StopSignals) -> None:
     )
     gc.freeze()
     gc.enable()
-    asked = await signals.wait()
-    event_log.info("stopping", signal=asked.name)
+    asked = await _asked_or_failed(broker, signals)
+    event_log.info("stopping", signal=asked.name if asked is not None else "none")
     await broker.stop()
+    if asked is None:
+        raise OSError("the replica of the metadata quorum has failed")
+
+
+async def _start(broker: "Broker | ControllerNode", signals: StopSignals) -> bool:
+    """Starts the node; returns whether it serves. One that waits for its cluster can be stopped meanwhile."""
+    if broker.quorum is None:
+        await broker.start()
+        return True
+    starting = asyncio.ensure_future(broker.start())
+    waiting = asyncio.ensure_future(signals.wait())
+    both: set[asyncio.Future[Any]] = {starting, waiting}
+    await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+    asked = not starting.done()
+    if asked:
+        starting.cancel()
+        await asyncio.wait({starting})
+    waiting.cancel()
+    if asked or starting.exception() is not None:
+        await broker.stop()
+    if not asked:
+        starting.result()
+    return not asked
+
+
+async def _asked_or_failed(broker: "Broker | ControllerNode", signals: StopSignals) -> Signals | None:
+    if broker.quorum is None:
+        return await signals.wait()
+    waiting = asyncio.ensure_future(signals.wait())
+    both: set[asyncio.Future[Any]] = {waiting, broker.quorum.failed}
+    done, _ = await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+    if waiting in done:
+        return waiting.result()
+    waiting.cancel()
+    return None
 
 
 def since_process_start_ms() -> float:

@@ -21,8 +21,8 @@ NATIVE = sorted([*(ROOT / "_native").rglob("*.pyx"), *(ROOT / "_native").rglob("
 FILE_LINES_MAX = 800
 FUNCTION_LINES_MAX = 60
 # A core takes time, I/O and randomness as arguments.
-PURE = ("engine/groups", "engine/metadata", "engine/protocol", "engine/raft")
-SHELLS = ("engine/groups/shell.py", "engine/metadata/store/")
+PURE = ("engine/controller", "engine/groups", "engine/metadata", "engine/protocol", "engine/raft")
+SHELLS = ("engine/controller/shell.py", "engine/groups/shell.py", "engine/metadata/store/")
 IMPURE_MODULES = {"asyncio", "socket", "time", "random", "threading", "selectors", "uvloop"}
 
 
@@ -86,8 +86,14 @@ ENGINE_PACKAGES = {
         *("engine.storage", "_native.log", "_native.protocol", "_native.record", "_native.server"),
     },
     "engine.raft": {"engine", "engine.protocol", "_native.protocol", "_native.record"},
+    "engine.quorum": {
+        *("engine", "engine.configs", "engine.metadata", "engine.metadata.store", "engine.protocol"),
+        *("engine.raft", "engine.storage", "_native.log", "_native.record"),
+    },
+    "engine.controller": {"engine", "engine.configs", "engine.metadata", "engine.protocol"},
     "engine.requests": {
-        *("engine", "engine.configs", "engine.groups", "engine.metadata.store", "engine.storage"),
+        *("engine", "engine.configs", "engine.controller", "engine.groups", "engine.metadata"),
+        *("engine.metadata.store", "engine.quorum", "engine.storage"),
         *("_native.log", "_native.protocol", "_native.server"),
     },
     "engine.local": {
@@ -95,13 +101,13 @@ ENGINE_PACKAGES = {
         *("_native.log", "_native.server"),
     },
     "engine.api": {
-        *("engine", "engine.configs", "engine.groups", "engine.metadata", "engine.protocol"),
-        *("engine.requests", "engine.storage", "_native.log", "_native.protocol"),
+        *("engine", "engine.configs", "engine.controller", "engine.groups", "engine.metadata"),
+        *("engine.protocol", "engine.requests", "engine.storage", "_native.log", "_native.protocol"),
     },
     "engine.broker": {
-        *("engine", "engine.api", "engine.configs", "engine.local", "engine.metadata"),
-        *("engine.metadata.store", "engine.protocol", "engine.requests", "engine.storage"),
-        *("_native.log", "_native.protocol", "_native.server"),
+        *("engine", "engine.api", "engine.configs", "engine.controller", "engine.local", "engine.metadata"),
+        *("engine.metadata.store", "engine.protocol", "engine.quorum", "engine.raft", "engine.requests"),
+        *("engine.storage", "_native.log", "_native.protocol", "_native.server"),
     },
     "engine.migration": {
         *("engine.broker", "engine.configs", "engine.metadata", "engine.metadata.store", "engine.protocol"),
@@ -180,7 +186,8 @@ OUTER_PACKAGES = {
             "clients.producer",
             "demo",
         ),
-        *("engine.configs", "engine.migration", "engine.protocol", "engine.storage", "pipeline", "spark"),
+        *("engine.broker", "engine.configs", "engine.migration", "engine.protocol", "engine.quorum"),
+        *("engine.storage", "pipeline", "spark"),
         *("_native.base", "_native.log", "_native.protocol", "_native.record"),
     },
 }

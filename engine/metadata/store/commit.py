@@ -7,12 +7,14 @@ from bowstring._native.log.partition_log import LogError
 from bowstring.engine import event_log
 from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.errors import Errors, KafkaError
+from bowstring.engine.metadata.directory_ids import MIGRATING
 from bowstring.engine.metadata.image import (
     BROKER_RESOURCE,
     CLIENT_METRICS_RESOURCE,
     GROUP_RESOURCE,
     TOPIC_RESOURCE,
     ClusterImage,
+    Metadata,
     TopicImage,
 )
 from bowstring.engine.metadata.topic_changes import NewTopic, create_topic
@@ -26,7 +28,6 @@ from bowstring.engine.protocol.records.cluster_metadata.topics import (
 from bowstring.engine.protocol.schema import MetadataRecord
 
 if TYPE_CHECKING:
-    from bowstring.engine.metadata.store.log import MetadataLog
     from bowstring.engine.storage.log_manager import TopicLogs
 
 _WITHOUT_EFFECT: Final = {GROUP_RESOURCE: "group", CLIENT_METRICS_RESOURCE: "client metrics subscription"}
@@ -35,9 +36,7 @@ _WITHOUT_EFFECT: Final = {GROUP_RESOURCE: "group", CLIENT_METRICS_RESOURCE: "cli
 class ClusterChanges:
     """The only way for handlers to change the cluster: commit, then carry out."""
 
-    def __init__(
-        self, metadata: "MetadataLog", logs: "TopicLogs", configs: BrokerConfigs, node_id: int
-    ) -> None:
+    def __init__(self, metadata: Metadata, logs: "TopicLogs", configs: BrokerConfigs, node_id: int) -> None:
         self._metadata = metadata
         self._logs = logs
         self._configs = configs
@@ -72,7 +71,7 @@ class ClusterChanges:
             await self._logs.sync_removed()
         for topic_id in {record.topic_id: None for record in records if isinstance(record, PartitionRecord)}:
             await self._open(image, image.topics_by_id[topic_id])
-        await self._configure(image, [record for record in records if isinstance(record, ConfigRecord)])
+        await self.configure(image, [record for record in records if isinstance(record, ConfigRecord)])
         self.when_changed()
 
     def _assign_directories(self, image: ClusterImage, records: Sequence[MetadataRecord]) -> None:
@@ -88,6 +87,8 @@ class ClusterChanges:
             for record, _ in own
         ]
         for (record, place), directory_id in zip(own, self._logs.assign(keys), strict=True):
+            # Old levels of metadata.version do not write it, but this broker needs it until it stops.
+            record.directories = record.directories or [MIGRATING] * len(record.replicas)
             record.directories[place] = directory_id
 
     async def _open(self, image: ClusterImage, topic: TopicImage) -> None:
@@ -108,7 +109,8 @@ class ClusterChanges:
     def _delete_delay_ms(self, image: ClusterImage, topic: str) -> int:
         return int(self._configs.topic_value("file.delete.delay.ms", image.topic_configs(topic)))
 
-    async def _configure(self, image: ClusterImage, records: list[ConfigRecord]) -> None:
+    async def configure(self, image: ClusterImage, records: list[ConfigRecord]) -> None:
+        """Carries out changes of configs that the image has."""
         if any(record.resource_type == BROKER_RESOURCE for record in records):
             self.load_dynamic_configs(image)
             await self._logs.configure_all(image)
@@ -121,12 +123,24 @@ class ClusterChanges:
                     of=f"{_WITHOUT_EFFECT[record.resource_type]} {record.resource_name}",
                 )
         for name in {record.resource_name for record in records if record.resource_type == TOPIC_RESOURCE}:
+            if name not in image.topics:
+                continue  # deleted since
             await self._logs.configure(name, image)
 
     def load_dynamic_configs(self, image: ClusterImage) -> None:
         """Applies the broker configs of the image."""
         own = image.resource_configs(BROKER_RESOURCE, str(self._node_id))
         self._configs.set_dynamic(own, image.resource_configs(BROKER_RESOURCE, ""))
+
+    async def create_missing_topic(self, name: str) -> None:
+        """Creates a topic that a client asks for, with the default counts, unless it exists.
+
+        Raises:
+            KafkaError: With the error that CreateTopics answers.
+        """
+        async with self._metadata.changing() as image:
+            if name not in image.topics:
+                await self.commit(create_topic(image, self._configs, NewTopic(name), random_uuid()))
 
     async def create_internal_topic(
         self, name: str, partitions: int, replication_factor: int, configs: Mapping[str, str]

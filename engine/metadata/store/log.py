@@ -41,6 +41,25 @@ MAX_BATCH_BYTES: Final = 8 * 1024 * 1024
 _READ_BYTES: Final = 4 * 1024 * 1024
 
 
+def metadata_log_config(configs: BrokerConfigs) -> dict[str, int]:
+    """Returns the settings of the partition log that holds the metadata."""
+    config = dict(configs.log_config({}))
+    config.update(
+        segment_bytes=configs.value("metadata.log.segment.bytes"),
+        segment_ms=configs.value("metadata.log.segment.ms"),
+        max_message_bytes=MAX_BATCH_BYTES,
+        retention_ms=-1,
+        retention_bytes=-1,
+        delete_enabled=0,
+        compacted=0,
+        log_append_time=0,
+        compression=-1,
+        # Nothing reads removed segments while the broker runs, so delete them at once.
+        file_delete_delay_ms=0,
+    )
+    return config
+
+
 class MetadataLog:
     """The metadata log and the current image.
 
@@ -99,7 +118,7 @@ class MetadataLog:
         # After a crash, check the log from its first byte: it is small, and everything depends on it.
         self._log = PartitionLog(
             str(path),
-            self._log_config(),
+            metadata_log_config(configs),
             recovery_point=0,
             clean_shutdown=directory.was_clean,
             health=directory.health,
@@ -108,23 +127,6 @@ class MetadataLog:
         self._replay(self._load_snapshot())
         self._check(directory.node_id)
         self._begin_epoch(directory.node_id)
-
-    def _log_config(self) -> dict[str, int]:
-        config = dict(self._configs.log_config({}))
-        config.update(
-            segment_bytes=self._configs.value("metadata.log.segment.bytes"),
-            segment_ms=self._configs.value("metadata.log.segment.ms"),
-            max_message_bytes=MAX_BATCH_BYTES,
-            retention_ms=-1,
-            retention_bytes=-1,
-            delete_enabled=0,
-            compacted=0,
-            log_append_time=0,
-            compression=-1,
-            # Nothing reads removed segments while the broker runs, so delete them at once.
-            file_delete_delay_ms=0,
-        )
-        return config
 
     def _load_snapshot(self) -> int:
         """Loads the newest usable snapshot; returns the offset at which replay continues."""

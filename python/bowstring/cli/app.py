@@ -11,6 +11,7 @@ from bowstring.cli.configs import app as configs
 from bowstring.cli.consume import consume
 from bowstring.cli.demo import demo
 from bowstring.cli.dump_log import dump_log
+from bowstring.cli.format import format_directories
 from bowstring.cli.groups import app as groups
 from bowstring.cli.migrate_dir import migrate_dir
 from bowstring.cli.perf import app as perf
@@ -48,6 +49,7 @@ def bowstring(
 
 
 app.command("serve", rich_help_panel=BROKER)(serve)
+app.command("format", rich_help_panel=BROKER)(format_directories)
 app.command("demo", rich_help_panel=BROKER)(demo)
 app.add_typer(bench, name="bench", rich_help_panel=BROKER)
 app.command("version", rich_help_panel=BROKER)(version)

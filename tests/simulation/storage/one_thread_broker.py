@@ -191,7 +191,7 @@ class SteadyBroker:
         await self.broker.moves.stop()
         await self.broker.stop_groups()
         self.broker.plane.stop()
-        await self.broker.metadata.stop_snapshots()
+        await self.broker.alone.stop_snapshots()
         self.broker.close()
 
     def abandon(self) -> None:

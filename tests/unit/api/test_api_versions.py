@@ -42,7 +42,8 @@ def test_transactions_and_new_groups_are_not_offered(served):
 
 def test_features_that_begin_at_zero_are_listed_from_version_4_on(served):
     names = [{each.name for each in offered(served, version)[1].supported_features} for version in (3, 4)]
-    assert names == [{"metadata.version"}, {"metadata.version", "kraft.version"}]
+    from_0 = {"kraft.version", "eligible.leader.replicas.version"}
+    assert names == [{"metadata.version"}, {"metadata.version"} | from_0]
 
 
 @pytest.mark.parametrize("name, version", [("", "1"), ("a b", "1"), ("-a", "1"), ("a", "1."), ("a", "")])

@@ -14,8 +14,13 @@ from bowstring.engine.metadata.config_changes import (
     replace,
 )
 from bowstring.engine.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, ClusterImage
-from bowstring.engine.protocol.records.cluster_metadata.settings import ConfigRecord
-from bowstring.engine.protocol.records.cluster_metadata.topics import TopicRecord
+from bowstring.engine.protocol.records.cluster_metadata.nodes import RegisterBrokerRecord
+from bowstring.engine.protocol.records.cluster_metadata.settings import ConfigRecord, FeatureLevelRecord
+from bowstring.engine.protocol.records.cluster_metadata.topics import (
+    ClearElrRecord,
+    PartitionRecord,
+    TopicRecord,
+)
 
 NODE = 1
 TOPIC = (TOPIC_RESOURCE, "t")
@@ -37,7 +42,7 @@ def image_with(**configs: str) -> ClusterImage:
 
 def alter(image: ClusterImage, resource, *changes: Change) -> dict[str, str | None]:
     records = alter_incrementally(image, BrokerConfigs(), NODE, resource, changes)
-    return {record.name: record.value for record in records}
+    return {record.name: record.value for record in records if isinstance(record, ConfigRecord)}
 
 
 def test_operations():
@@ -127,3 +132,54 @@ def test_replacing_drops_what_is_not_named():
     image = image_with(retention_ms="5", segment_ms="6")
     records = replace(image, BrokerConfigs(), NODE, TOPIC, [("segment.ms", "7")])
     assert {record.name: record.value for record in records} == {"segment.ms": "7", "retention.ms": None}
+
+
+# ------------------------------------------------------------ eligible leader replicas
+
+
+def image_with_eligible_leaders() -> ClusterImage:
+    image = image_with()
+    image.apply(FeatureLevelRecord(name="eligible.leader.replicas.version", feature_level=1))
+    image.apply(PartitionRecord(partition_id=0, topic_id=b"t" * 16, eligible_leader_replicas=[2]))
+    return image
+
+
+@pytest.mark.parametrize("resource", [TOPIC, ALL_BROKERS])
+def test_another_minimum_forgets_who_was_eligible(resource):
+    image = image_with_eligible_leaders()
+    wanted = Change("min.insync.replicas", SET, "2")
+    records = alter_incrementally(image, BrokerConfigs(), NODE, resource, [wanted])
+    assert [type(each) for each in records] == [ConfigRecord, ClearElrRecord]
+    image.apply_all(records)
+    assert image.topics["t"].partitions[0].eligible_leaders == ()
+    assert not alter_incrementally(image, BrokerConfigs(), NODE, resource, [wanted])
+
+
+def test_without_the_feature_nobody_is_forgotten():
+    wanted = Change("min.insync.replicas", SET, "2")
+    records = alter_incrementally(image_with(), BrokerConfigs(), NODE, TOPIC, [wanted])
+    assert [type(each) for each in records] == [ConfigRecord]
+
+
+def test_the_minimum_of_one_broker_and_none_at_all_are_refused():
+    image = image_with_eligible_leaders()
+    image.apply(
+        ConfigRecord(resource_type=BROKER_RESOURCE, resource_name="", name="min.insync.replicas", value="1")
+    )
+    for resource, change in (
+        (THIS_BROKER, Change("min.insync.replicas", SET, "2")),
+        (ALL_BROKERS, Change("min.insync.replicas", DELETE, None)),
+    ):
+        with pytest.raises(KafkaError) as caught:
+            alter_incrementally(image, BrokerConfigs(), NODE, resource, [change])
+        assert caught.value.error is Errors.INVALID_CONFIG
+
+
+def test_a_controller_changes_configs_of_any_registered_broker():
+    image = image_with()
+    change = Change("log.cleaner.threads", SET, "2")
+    with pytest.raises(KafkaError) as caught:
+        alter_incrementally(image, BrokerConfigs(), None, (BROKER_RESOURCE, "7"), [change])
+    assert caught.value.error is Errors.BROKER_ID_NOT_REGISTERED
+    image.apply(RegisterBrokerRecord(broker_id=7))
+    assert alter_incrementally(image, BrokerConfigs(), None, (BROKER_RESOURCE, "7"), [change])

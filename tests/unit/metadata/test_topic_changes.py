@@ -105,15 +105,15 @@ def test_partitions_can_only_be_added(count, assignments, error):
     assert caught.value.error is error
 
 
-def test_new_partitions_go_on_where_the_old_ones_end():
+def test_new_partitions_get_the_replication_factor_of_the_topic():
     image = cluster(2)
-    image.apply_all(made(image, NewTopic("t", 1, 1)))
+    image.apply_all(made(image, NewTopic("t", 1, 2)))
     image.apply_all(create_partitions(image, "t", 3, None))
-    assert [partition.leader for partition in image.topics["t"].partitions] == [1, 2, 1]
+    assert [partition.replicas for partition in image.topics["t"].partitions] == [(1, 2), (1, 2), (2, 1)]
     with pytest.raises(KafkaError) as caught:
         create_partitions(image, "gone", 3, None)
     assert caught.value.error is Errors.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def test_leaders_are_spread():
-    assert place(cluster(3), 0, 4, 2) == [(1, 2), (2, 3), (3, 1), (1, 2)]
+    assert place(cluster(3), 4, 2) == [(1, 2), (2, 3), (3, 1), (1, 2)]

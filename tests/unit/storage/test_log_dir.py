@@ -7,7 +7,7 @@ import pytest
 
 from bowstring.engine.protocol import format_uuid, parse_uuid
 from bowstring.engine.storage.directory_lock import DataDirectoryError
-from bowstring.engine.storage.log_dir import CLEAN_SHUTDOWN, META_PROPERTIES, DataDirectory
+from bowstring.engine.storage.log_dir import CLEAN_SHUTDOWN, META_PROPERTIES, NO_EPOCH, DataDirectory
 from tests.support.waiting import HANG_S
 
 ID = bytes(range(16))
@@ -67,7 +67,14 @@ def test_the_clean_marker_is_good_for_one_start(opened):
     again = DataDirectory(opened.path)
     again.open(node_id=1)
     assert again.was_clean
+    assert again.clean_epoch == 7
     assert not (opened.path / CLEAN_SHUTDOWN).exists()
+    again.close()
+    (opened.path / CLEAN_SHUTDOWN).write_text("")  # as old versions wrote it
+    again = DataDirectory(opened.path)
+    again.open(node_id=1)
+    assert again.was_clean
+    assert again.clean_epoch == NO_EPOCH
     again.close()
 
 

@@ -1,0 +1,23 @@
+"""Handles what replicas of the metadata quorum ask each other: Vote, BeginQuorumEpoch, EndQuorumEpoch, Fetch
+and FetchSnapshot of the metadata log (KIP-595, KIP-630), and changes of voters (KIP-853).
+"""
+
+from typing import TYPE_CHECKING
+
+from bowstring.engine.protocol.schema import Response
+
+if TYPE_CHECKING:
+    from bowstring.engine.requests.broker_services import BrokerServices
+    from bowstring.engine.requests.request import Request
+
+
+async def handle(broker: "BrokerServices", request: "Request") -> Response:
+    """Has this node's replica answer.
+
+    Behaviour: a request for another partition than __cluster_metadata-0 is invalid.
+
+    Versions: of Vote, 1 adds directory ids, 2 the pre-vote (KIP-996); of the others, see `engine.raft.wire`.
+    """
+    assert broker.quorum is not None, "only nodes of a quorum have listeners of controllers"
+    response: Response = await broker.quorum.request(request.body, request.version)
+    return response

@@ -1,0 +1,159 @@
+"""Runs a broker of a cluster: it follows the metadata quorum, and may be one of its controllers."""
+
+import asyncio
+from collections.abc import Mapping
+
+from bowstring.engine import event_log
+from bowstring.engine.api import CLUSTER_HANDLERS, offered
+from bowstring.engine.broker.broker import Broker
+from bowstring.engine.broker.controller_node import ControllerServer
+from bowstring.engine.broker.forwarding import AllocatedProducerIds, ForwardedChanges
+from bowstring.engine.broker.image_follower import ImageFollower
+from bowstring.engine.broker.lifecycle import BrokerLifecycle
+from bowstring.engine.broker.node import check_formatted, node_id_of
+from bowstring.engine.configs import BrokerConfigs
+from bowstring.engine.quorum.settings import CONTROLLER, quorum_settings
+from bowstring.engine.quorum.shell import Quorum
+from bowstring.engine.requests.listeners import Listener
+
+
+def is_alone(settings: Mapping[str, str]) -> bool:
+    """Whether the settings speak of no other node: then the broker needs no quorum.
+
+    Raises:
+        ConfigError: The settings of the quorum are wrong.
+    """
+    configs = BrokerConfigs(settings)
+    node_id = node_id_of(configs)
+    return quorum_settings(configs, node_id).is_alone(node_id)
+
+
+class ClusterBroker(Broker):
+    """A broker whose metadata comes from the quorum.
+
+    `open` opens the metadata log and binds the listeners. `start` registers with the controller, opens the
+    logs that the cluster has assigned to this broker, and serves.
+
+    Attributes:
+        server: The listeners of this node's controller; None without that role.
+        lifecycle: The registration and the heartbeats.
+    """
+
+    quorum: Quorum
+
+    def __init__(self, settings: Mapping[str, str]) -> None:
+        super().__init__(settings)
+        self._settings = quorum_settings(self.configs, self.node_id)
+        self.quorum = Quorum(self.directory, self.configs, self._settings, node_id=self.node_id)
+        self.metadata = self.quorum
+        self.handlers = CLUSTER_HANDLERS
+        self.offered = offered(CLUSTER_HANDLERS, is_controller=False)
+        self.server: ControllerServer | None = None
+        if CONTROLLER in self._settings.roles:
+            self.server = ControllerServer(self.configs, self.node_id, self.directories, self.quorum)
+        self.lifecycle: BrokerLifecycle
+        self._follower: ImageFollower
+        self._is_serving = False
+
+    # ------------------------------------------------------------ start
+
+    def open(self, *, only_to_recover: bool = False) -> None:
+        """Locks the log directories, opens the metadata log, binds the listeners.
+
+        Raises:
+            ConfigError, DataDirectoryError, OSError: The message says what is wrong and what to do.
+        """
+        check_formatted(self.directories)
+        super().open(only_to_recover=only_to_recover)
+
+    def _open_metadata(self) -> None:
+        self.quorum.open()
+
+    def _close_metadata_log(self) -> None:
+        self.quorum.close()
+
+    def _listen(self, wanted: list[Listener]) -> None:
+        super()._listen(wanted)
+        if self.server is not None:
+            self.server.bind()
+
+    def _make_changes(self) -> None:
+        self.changes = ForwardedChanges(self.quorum, self.logs, self.configs, self.node_id)
+        self.producer_ids = AllocatedProducerIds(self.quorum, self.node_id, lambda: self.lifecycle.epoch)
+        self._follower = ImageFollower(
+            self.quorum, self.changes, self.logs, self.plane, configs=self.configs, node_id=self.node_id
+        )
+
+    def _register(self) -> None:
+        """Happens in `start`, because it needs the network."""
+
+    def _open_logs(self) -> None:
+        """Happens in `start`, when the image is there."""
+
+    async def start(self) -> None:
+        """Joins the cluster, opens the logs and serves. Call on the control loop, after `open`.
+
+        Raises:
+            RegistrationError: The controller does not take this broker in.
+            DataDirectoryError, LogError, OSError: A log could not be opened.
+        """
+        self.lifecycle = BrokerLifecycle(
+            self.quorum,
+            self.configs,
+            self.directories,
+            node_id=self.node_id,
+            listeners=lambda: self.advertised,
+        )
+        self.quorum.start(self.server.voter_endpoints if self.server is not None else ())
+        if self.server is not None:
+            self.server.start()
+        await self.lifecycle.register()
+        await self._open_logs_of_image()
+        self._warn()
+        self._is_serving = True
+        await self._serve()
+        self._follower.start()
+        self.plane.start()
+        await self.lifecycle.unfence()
+
+    async def _open_logs_of_image(self) -> None:
+        # A thread opens the logs of a copy; what is committed meanwhile is carried out afterwards.
+        image = self.quorum.image.copy()
+        self._follower.listen()
+        self.changes.load_dynamic_configs(image)
+        work = asyncio.get_running_loop().run_in_executor(
+            None, self.logs.open_all, image, self._recovery_threads()
+        )
+        elsewhere = await work
+        if elsewhere:
+            event_log.warning(
+                "partitions were found in other log directories than the controller knows; they are served "
+                "from there",
+                partitions=len(elsewhere),
+                example="-".join(map(str, next(iter(elsewhere)))),
+            )
+
+    # ------------------------------------------------------------ stop
+
+    async def stop(self) -> None:
+        """Has the controller move the leaders away, finishes requests in progress, and shuts down cleanly."""
+        await self.lifecycle.stop()
+        await self._follower.stop()
+        if self._is_serving:
+            await self._stop_serving()
+        else:
+            self.plane.stop()
+        await self.quorum.stop()
+        if self.server is not None:
+            await self.server.stop()
+        if self._is_serving:
+            self._close_and_tell()
+            return
+        self.logs.durability.close(is_clean=lambda _: False)
+        self.directories.close()
+
+    def _say_goodbye(self) -> None:
+        """The heartbeats have done that."""
+
+    def _broker_epoch(self) -> int:
+        return self.lifecycle.epoch

@@ -1,0 +1,177 @@
+"""Runs controllers: a replica of the metadata quorum, and the listeners through which others reach it."""
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import ExitStack
+from typing import Final
+
+from bowstring.engine.api import CONTROLLER_HANDLERS, offered
+from bowstring.engine.broker.controller_registration import ControllerRegistration
+from bowstring.engine.broker.dispatch import Dispatcher
+from bowstring.engine.broker.file_limit import raise_file_limit
+from bowstring.engine.broker.node import check_formatted, make_plane, new_log_directories, node_id_of
+from bowstring.engine.configs import BrokerConfigs, ConfigError
+from bowstring.engine.controller.shell import Controller
+from bowstring.engine.metadata.store.start_checks import check_metadata_log
+from bowstring.engine.quorum.settings import quorum_settings
+from bowstring.engine.quorum.shell import HANDOVER_MS, Quorum
+from bowstring.engine.raft.voters import Endpoint, Endpoints
+from bowstring.engine.requests.broker_services import BrokerServices
+from bowstring.engine.requests.listeners import Listener, advertised_listeners, controller_listeners
+from bowstring.engine.storage.log_dirs import LogDirectories
+
+_NO_BROKER_EPOCH: Final = -1
+
+
+class ControllerServer(BrokerServices):
+    """The listeners of a node's controller, with a reactor and a dispatcher of their own: clients of a broker
+    in the same process do not keep the quorum waiting.
+
+    Attributes:
+        dispatcher: Answers requests; holds their counters.
+        controller: Decides for the cluster while this node leads the quorum.
+    """
+
+    dispatcher: Dispatcher
+    quorum: Quorum
+    controller: Controller
+
+    def __init__(
+        self, configs: BrokerConfigs, node_id: int, directories: LogDirectories, quorum: Quorum
+    ) -> None:
+        self.configs = configs
+        self.node_id = node_id
+        self.directories = directories
+        self.quorum = quorum
+        self.metadata = quorum
+        self.dispatcher = Dispatcher(self)
+        self.time_slices = self.dispatcher.time_slices
+        self.listeners = []
+        self.advertised = []
+        self.handlers = CONTROLLER_HANDLERS
+        self.offered = offered(CONTROLLER_HANDLERS, is_controller=True)
+
+    def bind(self) -> None:
+        """Binds the listeners.
+
+        Raises:
+            ConfigError, OSError: The message says what is wrong and what to do.
+        """
+        wanted = controller_listeners(self.configs)
+        self.plane = make_plane(self.configs, self.offered, is_controller=True)
+        self.listeners = [each._replace(port=self.plane.listen(each.host, each.port)) for each in wanted]
+        self.advertised = advertised_listeners(self.configs, self.listeners)
+
+    @property
+    def voter_endpoints(self) -> Endpoints:
+        """The listeners as the quorum names them."""
+        return tuple(Endpoint(each.name, each.host, each.port) for each in self.advertised)
+
+    def start(self) -> None:
+        """Begins to answer and to decide. Call on the control loop, once the quorum is open."""
+        self.controller = Controller(
+            self.quorum,
+            self.configs,
+            node_id=self.node_id,
+            cluster_id=self.cluster_id,
+            bootstrap=self.quorum.bootstrap_records(),
+            voters=lambda: (each.key.id for each in self.quorum.voters),
+        )
+        self.controller.start()
+        self._registration = ControllerRegistration(self.quorum, self.node_id, lambda: self.advertised)
+        self._registration.start()
+        self.dispatcher.start()
+        self.plane.start()
+
+    async def stop(self) -> None:
+        """Closes the listeners and the connections."""
+        self._registration.stop()
+        self.controller.stop()
+        await self.dispatcher.stop()
+        self.plane.stop()
+
+
+class ControllerNode:
+    """A node that is only a controller.
+
+    `open` does everything that needs no event loop. `start` takes part in the quorum, on the control loop.
+    `stop` hands a leadership over and shuts down cleanly.
+
+    Attributes:
+        quorum: This node's replica.
+        server: The listeners.
+    """
+
+    def __init__(self, settings: Mapping[str, str]) -> None:
+        self.configs = BrokerConfigs(settings)
+        self.node_id = node_id_of(self.configs)
+        self.directories = new_log_directories(self.configs)
+        self.quorum = Quorum(
+            self.directories.metadata,
+            self.configs,
+            quorum_settings(self.configs, self.node_id),
+            node_id=self.node_id,
+        )
+        self.metadata = self.quorum
+        self.server = ControllerServer(self.configs, self.node_id, self.directories, self.quorum)
+
+    def open(self) -> None:
+        """Locks the directories, binds the listeners, opens the metadata log.
+
+        Raises:
+            ConfigError, DataDirectoryError, LogError, OSError: The message says what is wrong and what to do.
+        """
+        if reasons := self.configs.unenforced():
+            raise ConfigError("\n".join(reasons))
+        raise_file_limit()
+        check_formatted(self.directories)
+        check_metadata_log(self.directories.metadata.path)
+        self.directories.open(self.node_id)
+        with ExitStack() as undo:
+            undo.callback(self.directories.close)
+            self.server.bind()
+            undo.callback(self.quorum.close)
+            self.quorum.open()
+            undo.pop_all()
+
+    async def start(self) -> None:
+        """Takes part in the quorum. Call on the control loop, after `open`."""
+        asyncio.get_running_loop().add_reader(self.directories.event_fd, self.directories.look)
+        self.directories.look()
+        self.quorum.start(self.server.voter_endpoints)
+        self.server.start()
+
+    async def stop(self, timeout_ms: int = HANDOVER_MS) -> None:
+        """Hands a leadership over, for at most `timeout_ms`, syncs and closes the log, writes the
+        clean-shutdown marker.
+        """
+        try:
+            await self.quorum.stop(timeout_ms)
+            await self.server.stop()
+            asyncio.get_running_loop().remove_reader(self.directories.event_fd)
+            if not self.quorum.has_failed:
+                self.directories.mark_clean(_NO_BROKER_EPOCH)
+        finally:
+            self.directories.close()
+
+    # ------------------------------------------------------------ what its process tells
+
+    @property
+    def listeners(self) -> list[Listener]:
+        """The listeners, with the ports really bound."""
+        return self.server.listeners
+
+    @property
+    def advertised(self) -> list[Listener]:
+        """The listeners as others reach them."""
+        return self.server.advertised
+
+    @property
+    def cluster_id(self) -> str:
+        """The cluster's id, in text form."""
+        return self.directories.cluster_id
+
+    @property
+    def metrics_port(self) -> int:
+        """Port on which metrics are served; -1 when they are not."""
+        return -1

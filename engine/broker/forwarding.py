@@ -1,0 +1,111 @@
+"""Asks the active controller where a broker of a cluster cannot decide itself."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from bowstring.engine.configs import BrokerConfigs
+from bowstring.engine.errors import Errors, KafkaError
+from bowstring.engine.metadata.store.commit import ClusterChanges
+from bowstring.engine.metadata.store.producer_ids import ProducerIds
+from bowstring.engine.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from bowstring.engine.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from bowstring.engine.protocol.schema import MetadataRecord
+from bowstring.engine.quorum.shell import Quorum
+from bowstring.engine.storage.log_manager import TopicLogs
+
+_LOOK_S: Final = 0.01
+
+
+class ForwardedChanges(ClusterChanges):
+    """Changes of a cluster whose controller may be another node."""
+
+    def __init__(self, quorum: Quorum, logs: TopicLogs, configs: BrokerConfigs, node_id: int) -> None:
+        super().__init__(quorum, logs, configs, node_id)
+        self._quorum = quorum
+
+    async def commit(self, records: Sequence[MetadataRecord]) -> None:
+        """Refuses: only the active controller writes records.
+
+        Raises:
+            KafkaError: NOT_CONTROLLER.
+        """
+        raise KafkaError(Errors.NOT_CONTROLLER, f"the active controller is {self._quorum.leader_id}")
+
+    async def create_missing_topic(self, name: str) -> None:
+        """Has the controller create a topic that a client asks for, with this broker's default counts.
+
+        Raises:
+            KafkaError: The controller has refused, or there is none.
+        """
+        if name not in self._quorum.image.topics:
+            value = self._configs.value
+            counts = value("num.partitions"), value("default.replication.factor")
+            await self._create(
+                CreatableTopic(name=name, num_partitions=counts[0], replication_factor=counts[1])
+            )
+
+    async def create_internal_topic(
+        self, name: str, partitions: int, replication_factor: int, configs: Mapping[str, str]
+    ) -> bool:
+        """Has the controller create a coordinator's topic; the request is forwarded.
+
+        Returns whether it was created by this call.
+
+        Raises:
+            KafkaError: NOT_CONTROLLER, REQUEST_TIMED_OUT, or what the controller says.
+        """
+        if name in self._quorum.image.topics:
+            return False
+        brokers = sum(not each.fenced for each in self._quorum.image.brokers.values())
+        topic = CreatableTopic(
+            name=name,
+            num_partitions=partitions,
+            replication_factor=min(replication_factor, max(brokers, 1)),
+            configs=[CreatableTopicConfig(name=key, value=value) for key, value in configs.items()],
+        )
+        is_new = await self._create(topic)
+        await self._until_open(name)
+        return is_new
+
+    async def _create(self, topic: CreatableTopic) -> bool:
+        answer: Any = await self._quorum.ask_leader(CreateTopicsRequest(topics=[topic]))
+        (result,) = answer.topics
+        error = Errors.of(result.error_code)
+        if error and error is not Errors.TOPIC_ALREADY_EXISTS:
+            raise KafkaError(error, result.error_message)
+        return not error
+
+    async def _until_open(self, topic: str) -> None:
+        """Waits until this broker has got the topic and opened its partitions."""
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + self._configs.value("request.timeout.ms") / 1000
+        while not self._logs.of_topic(topic):
+            if loop.time() >= deadline_s:
+                raise KafkaError(Errors.REQUEST_TIMED_OUT, f"{topic} is not here yet")
+            await asyncio.sleep(_LOOK_S)  # the log of the controller gets here soon
+
+
+class AllocatedProducerIds(ProducerIds):
+    """Producer ids from blocks that the controller allocates (KIP-730)."""
+
+    def __init__(self, quorum: Quorum, node_id: int, broker_epoch: Callable[[], int]) -> None:
+        super().__init__(quorum, node_id)
+        self._quorum = quorum
+        self._broker_epoch = broker_epoch
+
+    async def next_block(self) -> tuple[int, int]:
+        """Returns the first id of a new block, and the one after its last.
+
+        Raises:
+            KafkaError: The controller has refused, or there is none.
+        """
+        request = AllocateProducerIdsRequest(broker_id=self._node_id, broker_epoch=self._broker_epoch())
+        answer: Any = await self._quorum.ask_leader(request)
+        if answer.error_code:
+            raise KafkaError(Errors.of(answer.error_code))
+        return answer.producer_id_start, answer.producer_id_start + answer.producer_id_len

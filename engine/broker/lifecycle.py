@@ -1,0 +1,226 @@
+"""Registers a broker with the active controller, and sends it heartbeats until it may stop (KIP-631)."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from bowstring.engine import event_log
+from bowstring.engine.configs import BrokerConfigs, ConfigError
+from bowstring.engine.errors import Errors, KafkaError
+from bowstring.engine.metadata.features import SUPPORTED_FEATURES
+from bowstring.engine.protocol.ids import random_uuid
+from bowstring.engine.protocol.messages.broker_heartbeat import (
+    BrokerHeartbeatRequest,
+    BrokerHeartbeatResponse,
+)
+from bowstring.engine.protocol.messages.broker_registration import (
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+    Feature,
+)
+from bowstring.engine.protocol.messages.broker_registration import Listener as RegisteredListener
+from bowstring.engine.quorum.shell import Quorum
+from bowstring.engine.requests.listeners import Listener
+from bowstring.engine.storage.log_dirs import LogDirectories
+
+_PLAINTEXT: Final = 0
+_RETRY_S: Final = 0.1
+STOP_TIMEOUT_S: Final = 30.0
+"""How long a broker waits until the controller has moved its leaders away."""
+
+
+NO_CONTROLLER_S: Final = 5.0
+"""How long a broker that stops waits for a controller that answers."""
+
+
+class RegistrationError(ConfigError):
+    """The controller does not take this broker in; the message says why."""
+
+
+class BrokerLifecycle:
+    """One incarnation of a broker in its cluster.
+
+    Attributes:
+        epoch: What the registration returned; -1 before.
+        is_fenced: As the controller said last.
+    """
+
+    def __init__(
+        self,
+        quorum: Quorum,
+        configs: BrokerConfigs,
+        directories: LogDirectories,
+        *,
+        node_id: int,
+        listeners: Callable[[], Sequence[Listener]],
+    ) -> None:
+        self.epoch = -1
+        self.is_fenced = True
+        self._quorum = quorum
+        self._configs = configs
+        self._directories = directories
+        self._node_id = node_id
+        self._listeners = listeners
+        self._incarnation_id = random_uuid()
+        self._wants_fence = True
+        self._wants_stop = False
+        self._may_stop = asyncio.Event()
+        self._unfenced = asyncio.Event()
+        self._hurry = asyncio.Event()
+        self._beaten = asyncio.Event()
+        self._heard_s = 0.0
+        self._beating: asyncio.Task[None] | None = None
+
+    # ------------------------------------------------------------ registration
+
+    async def register(self) -> None:
+        """Registers this incarnation, and waits until this node knows it.
+
+        Raises:
+            RegistrationError: It is refused, or initial.broker.registration.timeout.ms is over.
+        """
+        timeout_s = self._configs.value("initial.broker.registration.timeout.ms") / 1000
+        said = "no controller was found; check controller.quorum.bootstrap.servers (or voters)"
+        try:
+            async with asyncio.timeout(timeout_s):
+                while self.epoch < 0:
+                    said = await self._try_to_register() or said
+                await self._quorum.reach(self.epoch + 1)
+                await self._quorum.catch_up()
+        except TimeoutError as error:
+            raise RegistrationError(
+                f"the broker could not register within {timeout_s:g} s "
+                f"(initial.broker.registration.timeout.ms): {said}"
+            ) from error
+        self._beating = asyncio.get_running_loop().create_task(self._beat())
+
+    async def _try_to_register(self) -> str | None:
+        """Returns why the registration has failed, if it can be repeated."""
+        request = BrokerRegistrationRequest(
+            broker_id=self._node_id,
+            cluster_id=self._directories.cluster_id,
+            incarnation_id=self._incarnation_id,
+            listeners=[
+                RegisteredListener(
+                    name=each.name, host=each.host, port=each.port, security_protocol=_PLAINTEXT
+                )
+                for each in self._listeners()
+            ],
+            features=[
+                Feature(name=name, min_supported_version=low, max_supported_version=high)
+                for name, (low, high) in SUPPORTED_FEATURES.items()
+            ],
+            rack=self._configs.value("broker.rack"),
+            log_dirs=self._directories.ids(),
+            previous_broker_epoch=self._directories.clean_epoch,
+        )
+        try:
+            answer: BrokerRegistrationResponse = await self._quorum.ask_leader(request)
+        except KafkaError as error:
+            await asyncio.sleep(_RETRY_S)
+            return str(error)
+        if answer.error_code == 0:
+            self.epoch = answer.broker_epoch
+            return None
+        error_row = Errors.of(answer.error_code)
+        if error_row is Errors.INCONSISTENT_CLUSTER_ID:
+            raise RegistrationError(
+                f"this node belongs to cluster {self._directories.cluster_id}, and the controllers to "
+                "another one; correct controller.quorum.bootstrap.servers, or name another directory"
+            )
+        if error_row is Errors.DUPLICATE_BROKER_REGISTRATION:
+            said = (
+                f"another broker with node.id={self._node_id} is registered and alive; give this one another "
+                "node.id, or stop the other one"
+            )
+        else:
+            said = f"{error_row.name}: {error_row.message}"
+        await asyncio.sleep(_RETRY_S)
+        return said
+
+    # ------------------------------------------------------------ heartbeats
+
+    async def unfence(self) -> None:
+        """Tells the controller that this broker can serve, and waits until it may."""
+        self._wants_fence = False
+        self._hurry.set()
+        await self._unfenced.wait()
+
+    async def _beat(self) -> None:
+        interval_s = self._configs.value("broker.heartbeat.interval.ms") / 1000
+        while True:
+            self._hurry.clear()
+            pause_s = interval_s
+            heard = await self._send_heartbeat()
+            if heard:
+                self._heard_s = asyncio.get_running_loop().time()
+            self._beaten.set()
+            if not heard or self.is_fenced or self._wants_stop:
+                pause_s = min(interval_s, _RETRY_S)
+            try:
+                async with asyncio.timeout(pause_s):
+                    await self._hurry.wait()
+            except TimeoutError:
+                pass
+
+    async def _send_heartbeat(self) -> bool:
+        offline = [each.directory_id for each in self._directories.opened if each.health.failed]
+        request = BrokerHeartbeatRequest(
+            broker_id=self._node_id,
+            broker_epoch=self.epoch,
+            current_metadata_offset=self._quorum.end_offset - 1,
+            want_fence=self._wants_fence,
+            want_shut_down=self._wants_stop,
+            offline_log_dirs=offline,
+        )
+        try:
+            answer: BrokerHeartbeatResponse = await self._quorum.ask_leader(request)
+        except KafkaError:
+            return False
+        if answer.error_code == Errors.STALE_BROKER_EPOCH.code:
+            # As in Kafka: the registration has not reached the new leader, or another process has taken over.
+            event_log.warning(
+                "the controller does not know this broker epoch; the heartbeat is repeated",
+                broker_epoch=self.epoch,
+            )
+            return False
+        if answer.error_code:
+            return False
+        if self.is_fenced and not answer.is_fenced:
+            event_log.info("the controller has unfenced this broker", broker_epoch=self.epoch)
+        elif answer.is_fenced and not self.is_fenced:
+            event_log.warning("the controller has fenced this broker", broker_epoch=self.epoch)
+        self.is_fenced = answer.is_fenced
+        if not answer.is_fenced:
+            self._unfenced.set()
+        if answer.should_shut_down:
+            self._may_stop.set()
+        return True
+
+    # ------------------------------------------------------------ the end
+
+    async def _until_it_may_stop(self) -> None:
+        """Waits for the controller's consent; not for one that does not answer, as when all nodes stop."""
+        loop = asyncio.get_running_loop()
+        self._heard_s = loop.time()
+        while not self._may_stop.is_set() and loop.time() < self._heard_s + NO_CONTROLLER_S:
+            await self._beaten.wait()
+            self._beaten.clear()
+
+    async def stop(self) -> None:
+        """Asks for a controlled shutdown, waits until the leaders are elsewhere, and ends the heartbeats."""
+        if self._beating is None:
+            return
+        if self._configs.value("controlled.shutdown.enable"):
+            self._wants_stop = True
+            self._hurry.set()
+            try:
+                async with asyncio.timeout(STOP_TIMEOUT_S):
+                    await self._until_it_may_stop()
+            except TimeoutError:
+                pass
+            if not self._may_stop.is_set():
+                event_log.warning("the controller did not confirm the stop; the broker stops without that")
+        self._beating.cancel()
+        await asyncio.wait({self._beating})
+        self._beating = None

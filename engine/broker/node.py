@@ -1,0 +1,78 @@
+"""What nodes of all roles have: id, directories, data plane, listeners of controllers."""
+
+import os
+from typing import Final
+
+from bowstring._native.server.data_plane import DataPlane
+from bowstring.engine.configs import BrokerConfigs, ConfigError
+from bowstring.engine.protocol import API_VERSIONS
+from bowstring.engine.storage.directory_lock import DataDirectoryError
+from bowstring.engine.storage.log_dir import META_PROPERTIES
+from bowstring.engine.storage.log_dirs import LogDirectories
+
+_MOST_REACTORS_BY_DEFAULT: Final = 4
+
+
+def node_id_of(configs: BrokerConfigs) -> int:
+    """Returns the node's id, and sets broker.id to it.
+
+    Raises:
+        ConfigError: node.id and broker.id differ.
+    """
+    old, new = configs.value("broker.id"), configs.value("node.id")
+    if "broker.id" in configs.static and old >= 0:
+        if "node.id" in configs.static and new != old:
+            raise ConfigError(
+                f"node.id is {new} and broker.id is {old}; both name the same setting, so set only node.id"
+            )
+        new = old
+        configs.static["node.id"] = str(old)
+    # As in Kafka, so that clients that read the older name find it.
+    configs.static["broker.id"] = str(new)
+    return int(new)
+
+
+def new_log_directories(configs: BrokerConfigs) -> LogDirectories:
+    """Returns the log directories of the configs, not opened."""
+    value = configs.value
+    paths = value("log.dirs") or value("log.dir")
+    directories = LogDirectories(paths, value("metadata.log.dir"), slow_ms=value("bowstring.log.dir.slow.ms"))
+    for directory in directories.all:
+        directory.tails.pool_bytes = value("bowstring.tail.pool.bytes")
+        directory.tails.from_bytes = value("bowstring.tail.from.bytes")
+    return directories
+
+
+def check_formatted(directories: LogDirectories) -> None:
+    """Refuses a directory without an identity: it would become a cluster of its own.
+
+    Raises:
+        DataDirectoryError: It is not formatted.
+    """
+    path = directories.metadata.path
+    if not (path / META_PROPERTIES).exists():
+        raise DataDirectoryError(
+            f"{path} is not formatted, so it is not known which cluster this node belongs to; run bowstring "
+            "format --config FILE --cluster-id ID with the cluster's id on each of its nodes"
+        )
+
+
+def make_plane(configs: BrokerConfigs, offered: tuple[int, ...], *, is_controller: bool = False) -> DataPlane:
+    """Returns the data plane of a broker or a controller that offers these APIs."""
+    value = configs.value
+    reactors = value("bowstring.reactor.threads") or max(
+        1, min(_MOST_REACTORS_BY_DEFAULT, (os.cpu_count() or 1) // 2)
+    )
+    return DataPlane(
+        apis={
+            key: (api.lowest, api.highest, api.flexible_from)
+            for key in offered
+            for api in (API_VERSIONS[key],)
+        },
+        is_controller=is_controller,
+        reactors=1 if is_controller else reactors,
+        request_max_bytes=value("socket.request.max.bytes"),
+        fetch_max_bytes=value("fetch.max.bytes"),
+        session_slots=value("max.incremental.fetch.session.cache.slots"),
+        connections_max_idle_ms=value("connections.max.idle.ms"),
+    )

@@ -1,0 +1,39 @@
+"""Defines what a decision of the controller returns: the records that make it, and the answer."""
+
+from collections.abc import Callable
+from typing import Generic, NamedTuple, TypeVar
+
+from bowstring.engine.errors import Errors, KafkaError
+from bowstring.engine.protocol.schema import MetadataRecord
+
+A = TypeVar("A")
+
+RECORDS_MAX = 10_000
+"""Most records of one request by a user, and of one batch, as in Kafka's controller."""
+
+
+class Decision(NamedTuple, Generic[A]):
+    """Records to append, and the answer once they are committed.
+
+    Attributes:
+        records: The change. Empty when nothing changes; the answer then waits for what was appended before,
+            because the decision may rest on it.
+        answer: What the caller gets.
+        atomic: Whether the records take effect together or not at all, however many they are.
+        appended: Called with the offset of the last record appended, once the records are in the log.
+    """
+
+    records: list[MetadataRecord]
+    answer: A
+    atomic: bool = True
+    appended: Callable[[int], None] | None = None
+
+
+def check_not_too_many(records: int) -> None:
+    """Refuses a request that would change too much at once.
+
+    Raises:
+        KafkaError: POLICY_VIOLATION.
+    """
+    if records > RECORDS_MAX:
+        raise KafkaError(Errors.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")

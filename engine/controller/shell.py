@@ -1,0 +1,366 @@
+"""Runs the controller on the node that leads the metadata quorum: one decision after the other.
+
+    controller = Controller(quorum, configs, node_id=1, cluster_id=cluster_id)
+    controller.start()                     # on the control loop
+    answer = await controller.run(lambda state, now_ms: brokers.heartbeat(state, request, now_ms))
+
+A decision sees the records that were appended before it, committed or not; its answer is given once its own
+are committed. When the leadership is lost, the state is discarded and all that wait get NOT_CONTROLLER.
+"""
+
+import asyncio
+import random
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
+from typing import Final, Protocol, TypeVar
+
+from bowstring.engine import event_log
+from bowstring.engine.configs import BrokerConfigs
+from bowstring.engine.controller import brokers, elections
+from bowstring.engine.controller.activation import activation_records
+from bowstring.engine.controller.batches import split
+from bowstring.engine.controller.decision import Decision
+from bowstring.engine.controller.state import ControllerState
+from bowstring.engine.errors import Errors, KafkaError
+from bowstring.engine.metadata.image import ClusterImage
+from bowstring.engine.protocol.ids import random_uuid
+from bowstring.engine.protocol.records.cluster_metadata.markers import NoOpRecord
+from bowstring.engine.protocol.records.cluster_metadata.settings import FeatureLevelRecord
+from bowstring.engine.protocol.schema import MetadataRecord
+
+A = TypeVar("A")
+
+Decide = Callable[[ControllerState, int], Decision[A]]
+"""A decision, given the state and the steady time in ms."""
+
+_LOOKS_PER_SESSION: Final = 8
+_NO_LEADER: Final = -1
+
+
+class Quorum(Protocol):
+    """What the controller needs of this node's replica of the metadata quorum.
+
+    Attributes:
+        leader_id: The active controller; -1 when none is known.
+        epoch: Its epoch.
+        is_leader: Whether it is this node, with all that earlier ones committed applied to `image`.
+        next_offset: Offset of the first record of the next append, on the leader.
+        image: The cluster after all committed records.
+        on_leader_change: Called with another leader and its epoch.
+    """
+
+    on_leader_change: list[Callable[[int, int], None]]
+
+    @property
+    def leader_id(self) -> int: ...  # noqa: D102
+
+    @property
+    def epoch(self) -> int: ...  # noqa: D102
+
+    @property
+    def is_leader(self) -> bool: ...  # noqa: D102
+
+    @property
+    def next_offset(self) -> int: ...  # noqa: D102
+
+    @property
+    def image(self) -> ClusterImage: ...  # noqa: D102
+
+    def append(self, records: Sequence[MetadataRecord]) -> "asyncio.Future[int]":
+        """Appends a batch. The future ends when it is committed and applied, or with NOT_CONTROLLER."""
+
+    def resign(self) -> None:
+        """Gives the leadership up."""
+
+
+class _Leadership:
+    """One time as the active controller.
+
+    Attributes:
+        last: Ends when all records appended so far are committed.
+        levels: The same of the last change of a feature's level. Until then the log takes records as of the
+            old levels, so no decision may be made upon the new ones.
+        idle_since_ms: When the last record was appended.
+    """
+
+    def __init__(self, epoch: int, state: ControllerState, last: "asyncio.Future[int]", now_ms: int) -> None:
+        self.epoch = epoch
+        self.state = state
+        self.last = self.levels = last
+        self.idle_since_ms = now_ms
+        self.timers: dict[str, asyncio.TimerHandle] = {}
+
+
+class Controller:
+    """The controller of this node; it decides only while the node leads the quorum.
+
+    Args:
+        bootstrap: The first records of a new cluster, from bootstrap.checkpoint.
+        voters: Returns the ids of the quorum's voters.
+        now_ms: Steady time.
+    """
+
+    def __init__(
+        self,
+        quorum: Quorum,
+        configs: BrokerConfigs,
+        *,
+        node_id: int,
+        cluster_id: str,
+        bootstrap: Sequence[MetadataRecord] = (),
+        voters: Callable[[], Iterable[int]] = lambda: (),
+        now_ms: Callable[[], int] = lambda: time.monotonic_ns() // 1_000_000,
+    ) -> None:
+        self._quorum = quorum
+        self._configs = configs
+        self._node_id = node_id
+        self._cluster_id = cluster_id
+        self._bootstrap = bootstrap
+        self._voters = voters
+        self._now_ms = now_ms
+        self.random = random.Random()
+        self._leadership: _Leadership | None = None
+        # Decisions take turns. Most do not wait within their turn; handlers that decide in time slices do.
+        self._turn = asyncio.Lock()
+        self._has_turn = False
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    # ------------------------------------------------------------ leadership
+
+    def start(self) -> None:
+        """Follows the leadership of the quorum. Call on the control loop."""
+        self._quorum.on_leader_change.append(self._leader_changed)
+        self._leader_changed(self._quorum.leader_id, self._quorum.epoch)
+
+    def stop(self) -> None:
+        """Decides no more."""
+        if self._leader_changed in self._quorum.on_leader_change:
+            self._quorum.on_leader_change.remove(self._leader_changed)
+        self._end()
+        for task in self._tasks:
+            task.cancel()
+
+    @property
+    def is_active(self) -> bool:
+        """Whether this node is the active controller."""
+        return self._leadership is not None
+
+    @property
+    def image(self) -> ClusterImage:
+        """The cluster after all appended records on the active controller; elsewhere after all committed."""
+        return self._quorum.image if self._leadership is None else self._leadership.state.image
+
+    def _leader_changed(self, leader_id: int, epoch: int) -> None:
+        if self._leadership is not None and (leader_id != self._node_id or epoch != self._leadership.epoch):
+            self._end()
+            event_log.info("this controller is no longer active", epoch=epoch, leader=leader_id)
+        if leader_id == self._node_id and self._leadership is None:
+            # Not inside the quorum's own event, which goes on after this.
+            asyncio.get_running_loop().call_soon(self._begin, epoch)
+
+    def _begin(self, epoch: int) -> None:
+        quorum = self._quorum
+        if self._leadership is not None or not quorum.is_leader or quorum.epoch != epoch:
+            return
+        try:
+            self._activate(epoch)
+        except Exception:
+            event_log.error("bug: the controller could not begin and gives the leadership up", traceback=True)
+            self._end()
+            quorum.resign()
+
+    def _activate(self, epoch: int) -> None:
+        quorum = self._quorum
+        now_ms = self._now_ms()
+        records = activation_records(quorum.image, self._bootstrap, self._configs)
+        state = ControllerState(
+            quorum.image,
+            node_id=self._node_id,
+            cluster_id=self._cluster_id,
+            configs=self._configs,
+            random=self.random,
+            new_uuid=random_uuid,
+            end_offset=quorum.next_offset,
+            now_ms=now_ms,
+            voters=self._voters,
+        )
+        last: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        last.set_result(quorum.next_offset)
+        self._leadership = leadership = _Leadership(epoch, state, last, now_ms)
+        if records:
+            self._append(leadership, Decision(records, None, atomic=False))
+        event_log.info("this controller is active", epoch=epoch, brokers=len(state.image.brokers))
+        self._set_timers(leadership)
+
+    def _end(self) -> None:
+        leadership, self._leadership = self._leadership, None
+        if leadership is not None:
+            for timer in leadership.timers.values():
+                timer.cancel()
+
+    def _active(self) -> _Leadership:
+        leadership = self._leadership
+        if leadership is None:
+            leader = self._quorum.leader_id
+            known = "no active controller is known" if leader == _NO_LEADER else f"node {leader} is active"
+            raise KafkaError(Errors.NOT_CONTROLLER, f"This node is not the active controller; {known}.")
+        return leadership
+
+    # ------------------------------------------------------------ decisions
+
+    async def run(self, decide: Decide[A]) -> A:
+        """Decides, appends the records, and returns the answer once they are committed.
+
+        Raises:
+            KafkaError: The decision's own; NOT_CONTROLLER, if the leadership is lost before the commit: then
+                nobody knows whether the change takes effect.
+        """
+        async with self._turn:
+            leadership = await self._settled()
+            decision = decide(leadership.state, self._now_ms())
+            done = self._append(leadership, decision)
+        await asyncio.shield(done)
+        return decision.answer
+
+    @property
+    def next_offset(self) -> int:
+        """The offset of the next record; for decisions, on the active controller."""
+        return self._quorum.next_offset
+
+    @asynccontextmanager
+    async def changing(self) -> AsyncIterator[ClusterImage]:
+        """Blocks other decisions until `commit` has appended its records, or the block ends.
+
+        Raises:
+            KafkaError: NOT_CONTROLLER.
+        """
+        await self._turn.acquire()
+        self._has_turn = True
+        try:
+            yield (await self._settled()).state.image
+        finally:
+            self._end_turn()
+
+    async def commit(self, records: Sequence[MetadataRecord]) -> None:
+        """Appends records that were decided upon inside `changing`, and waits for their commit.
+
+        Raises:
+            KafkaError: NOT_CONTROLLER, as for `run`.
+        """
+        assert self._has_turn, "call commit inside `async with changing()`"
+        done = self._append(self._active(), Decision(list(records), None))
+        self._end_turn()  # others need not wait for the commit
+        await asyncio.shield(done)
+
+    async def _settled(self) -> _Leadership:
+        """Waits in its turn until the features are committed; returns the leadership."""
+        while not (leadership := self._active()).levels.done():
+            await asyncio.shield(leadership.levels)
+        return leadership
+
+    def _end_turn(self) -> None:
+        if self._has_turn:
+            self._has_turn = False
+            self._turn.release()
+
+    def _append(self, leadership: _Leadership, decision: Decision[A]) -> "asyncio.Future[int]":
+        """Appends the records and applies them to the state; returns what ends with their commit."""
+        quorum, state = self._quorum, leadership.state
+        if decision.records:
+            batches = split(decision.records, atomic=decision.atomic, metadata_version=state.metadata_version)
+            leadership.idle_since_ms = self._now_ms()
+            try:
+                for batch in batches:
+                    offset = quorum.next_offset if quorum.is_leader else 0
+                    leadership.last = quorum.append(batch)
+                    leadership.last.add_done_callback(_look_at)
+                    state.apply_all(batch, offset)
+            except Exception:
+                # The state and the log may differ now. The next controller begins with the log.
+                event_log.error("bug: a decision of the controller could not be applied", traceback=True)
+                self._end()
+                quorum.resign()
+                raise
+            if any(isinstance(record, FeatureLevelRecord) for record in decision.records):
+                leadership.levels = leadership.last
+        if decision.appended is not None and self._leadership is leadership and quorum.is_leader:
+            decision.appended(quorum.next_offset - 1)
+        return leadership.last
+
+    # ------------------------------------------------------------ what is due in time
+
+    def _set_timers(self, leadership: _Leadership) -> None:
+        value = self._configs.value
+        session_ms = value("broker.session.timeout.ms")
+        self._every(leadership, "fence", max(1, session_ms // _LOOKS_PER_SESSION), self._fence_stale)
+        if value("auto.leader.rebalance.enable"):
+            interval_ms = value("leader.imbalance.check.interval.seconds") * 1000
+            self._every(leadership, "balance", interval_ms, lambda: self._elect(elections.balance))
+        self._every(
+            leadership,
+            "unclean",
+            value("unclean.leader.election.interval.ms"),
+            lambda: self._elect(elections.elect_unclean),
+        )
+        idle_ms = value("metadata.max.idle.interval.ms")
+        if idle_ms > 0:
+            self._every(leadership, "idle", idle_ms, lambda: self._write_no_op(idle_ms))
+
+    def _every(
+        self, leadership: _Leadership, name: str, interval_ms: int, work: Callable[[], Awaitable[None]]
+    ) -> None:
+        loop = asyncio.get_running_loop()
+
+        async def run() -> None:
+            try:
+                await work()
+            except KafkaError as error:
+                if error.error is not Errors.NOT_CONTROLLER:
+                    event_log.error("the controller could not do its work", work=name, detail=str(error))
+            if self._leadership is leadership:
+                leadership.timers[name] = loop.call_later(interval_ms / 1000, begin)
+
+        def begin() -> None:
+            task = loop.create_task(run())
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+        leadership.timers[name] = loop.call_later(interval_ms / 1000, begin)
+
+    async def _fence_stale(self) -> None:
+        while (broker := await self.run(_or_nothing(brokers.fence_stale))) is not None:
+            event_log.warning(
+                "a broker sent no heartbeat for broker.session.timeout.ms and is fenced; check whether it "
+                "runs and reaches the controller",
+                broker=broker,
+            )
+
+    async def _elect(self, elect: Callable[[ControllerState], Decision[bool] | None]) -> None:
+        while await self.run(_or_nothing(lambda state, now_ms: elect(state))):
+            pass
+
+    async def _write_no_op(self, idle_ms: int) -> None:
+        """Writes a record when nothing else was, so that all notice that the log goes on."""
+
+        def decide(state: ControllerState, now_ms: int) -> Decision[None]:
+            idle = self._active().idle_since_ms + idle_ms <= now_ms
+            return Decision([NoOpRecord()] if idle else [], None)
+
+        await self.run(decide)
+
+
+def _or_nothing(decide: Callable[[ControllerState, int], Decision[A] | None]) -> Decide[A | None]:
+    """Returns a decision whose answer is None when there is nothing to decide."""
+
+    def run(state: ControllerState, now_ms: int) -> Decision[A | None]:
+        found = decide(state, now_ms)
+        return Decision([], None) if found is None else Decision(found.records, found.answer, found.atomic)
+
+    return run
+
+
+def _look_at(done: "asyncio.Future[int]") -> None:
+    """Looks at the end of an append that nobody else may wait for."""
+    if not done.cancelled():
+        done.exception()

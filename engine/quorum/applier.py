@@ -1,0 +1,127 @@
+"""Follows the committed records of the metadata log with the image of the cluster, and tells others."""
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from bowstring._native.record.decode import batch_headers, decode_batches
+from bowstring._native.record.types import CorruptBatch
+from bowstring.engine.metadata.features import HIGHEST_METADATA_VERSION, METADATA_VERSION
+from bowstring.engine.metadata.image import ClusterImage, MetadataError
+from bowstring.engine.metadata.quorum import QuorumFacts
+from bowstring.engine.metadata.records import decode_record
+from bowstring.engine.metadata.snapshot import SnapshotError
+from bowstring.engine.protocol import ProtocolError
+from bowstring.engine.protocol.records.control_batch import decode_control_key
+from bowstring.engine.protocol.schema import MetadataRecord
+from bowstring.engine.quorum.log import MetadataRaftLog
+from bowstring.engine.raft.keys import OffsetAndEpoch
+from bowstring.engine.storage.directory_lock import DataDirectoryError
+
+AppliedListener = Callable[[Sequence[MetadataRecord], int, int], None]
+"""Called with the records of a batch, the offset after it, and its epoch."""
+SnapshotListener = Callable[[ClusterImage, int, int], None]
+"""Called with the whole image, the offset that it reaches, and the epoch there."""
+_READ_BYTES: Final = 256 * 1024
+
+
+class ImageApplier:
+    """The image of the cluster as of a committed offset.
+
+    Attributes:
+        image: The cluster after the records below `applied`.
+        quorum: kraft.version and voters there.
+        applied: Offset of the next record to apply.
+        epoch: Epoch of the last applied record.
+        last_timestamp_ms: Its timestamp.
+        new_bytes: Bytes applied since the last snapshot.
+        on_applied, on_snapshot: Those who follow; see the types.
+    """
+
+    def __init__(self, log: MetadataRaftLog) -> None:
+        self._log = log
+        self.image = ClusterImage()
+        self.quorum = QuorumFacts()
+        self.applied = 0
+        self.epoch = 0
+        self.last_timestamp_ms = 0
+        self.new_bytes = 0
+        self.on_applied: list[AppliedListener] = []
+        self.on_snapshot: list[SnapshotListener] = []
+
+    def load(self) -> None:
+        """Starts from the newest snapshot.
+
+        Raises:
+            DataDirectoryError: It cannot be read.
+        """
+        id = self._log.latest_snapshot_id()
+        if id is None:
+            return
+        try:
+            self.take(id, *self._log.load_snapshot(id))
+        except (SnapshotError, OSError) as error:
+            raise DataDirectoryError(
+                f"the snapshot {id.offset}-{id.epoch} in {self._log.path} cannot be read: {error}; restore "
+                "it from a copy, or give this node an empty data directory"
+            ) from error
+
+    def take(self, id: OffsetAndEpoch, image: ClusterImage, quorum: QuorumFacts) -> None:
+        """Goes on from the content of a snapshot."""
+        self._check_version(image)
+        self.image, self.quorum = image, quorum
+        self.applied, self.epoch = id
+        self.new_bytes = self._log.bytes_from(id.offset)
+        for listener in self.on_snapshot:
+            listener(image, id.offset, id.epoch)
+
+    def advance(self, high_watermark: int, until_ns: int) -> bool:
+        """Applies records below `high_watermark` until CLOCK_MONOTONIC is `until_ns`; returns whether all
+        are applied.
+
+        Raises:
+            DataDirectoryError: A record cannot be read or applied.
+        """
+        while self.applied < high_watermark:
+            data = self._log.read(self.applied, _READ_BYTES)
+            for header in batch_headers(data):
+                if header.base_offset >= high_watermark:
+                    return True
+                end = header.position + header.size_bytes
+                self._apply(data[header.position : end], header.last_offset + 1, header.leader_epoch)
+                self.new_bytes += header.size_bytes
+                if time.monotonic_ns() >= until_ns:
+                    return self.applied >= high_watermark
+        return True
+
+    def _apply(self, batch: bytes, end_offset: int, epoch: int) -> None:
+        records: list[MetadataRecord] = []
+        offset = self.applied
+        try:
+            for record in decode_batches(batch):
+                if record.offset < self.applied:
+                    continue
+                offset = record.offset
+                self.last_timestamp_ms = record.timestamp
+                if record.control:
+                    self.quorum.apply(decode_control_key(record.key or b""), record.value or b"")
+                else:
+                    decoded = decode_record(record.value or b"")
+                    self.image.apply(decoded)
+                    records.append(decoded)
+        except (ProtocolError, MetadataError, CorruptBatch) as error:
+            raise DataDirectoryError(
+                f"{self._log.path}, record {offset}: {error}; if a newer version wrote it, start that version"
+            ) from error
+        self._check_version(self.image)
+        self.applied, self.epoch = end_offset, epoch
+        for listener in self.on_applied:
+            listener(records, end_offset, epoch)
+
+    def _check_version(self, image: ClusterImage) -> None:
+        level = image.features.get(METADATA_VERSION, HIGHEST_METADATA_VERSION)
+        if level > HIGHEST_METADATA_VERSION:
+            raise DataDirectoryError(
+                f"the cluster is at metadata.version {level}, but this version supports at most "
+                f"{HIGHEST_METADATA_VERSION}: start the version that wrote {self._log.path}"
+            )

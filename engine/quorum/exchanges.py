@@ -1,0 +1,119 @@
+"""Exchanges messages with other nodes of the cluster: those of the replica, and requests to the leader."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Final
+
+from bowstring.engine import event_log
+from bowstring.engine.errors import Errors, KafkaError
+from bowstring.engine.protocol import API_VERSIONS
+from bowstring.engine.protocol.messages.api_versions import ApiVersionsRequest
+from bowstring.engine.protocol.messages.describe_cluster import DescribeClusterRequest
+from bowstring.engine.protocol.schema import Request
+from bowstring.engine.quorum.network import NoAnswerError, Peers, UnsupportedByPeerError
+from bowstring.engine.raft import messages, wire
+from bowstring.engine.raft.voters import Node
+from bowstring.engine.storage.log_dir import DataDirectory
+
+_RETRY_S: Final = 0.02
+_CONTROLLERS: Final = 2
+
+
+class Exchanges:
+    """Sends the replica's messages.
+
+    Attributes:
+        unreachable: Ids of nodes that did not answer the last time.
+    """
+
+    def __init__(self, peers: Peers, listener: str, timeout_ms: int, directory: DataDirectory) -> None:
+        self.unreachable: set[int] = set()
+        self._peers = peers
+        self._listener = listener
+        self._timeout_s = timeout_ms / 1000
+        self._directory = directory
+        self._told_clusters: set[Node] = set()
+
+    async def answer(self, to: Node, request: messages.Request) -> messages.Response:
+        """Returns a node's answer; an ErrorResponse if there is none, or the node is too old."""
+        key = wire.request_class(request).api_key  # type: ignore[attr-defined]
+        api = API_VERSIONS[key]
+        lowest = wire.FETCH_VERSION_MIN if isinstance(request, messages.FetchRequest) else api.lowest
+        connection = self._peers.at(to.id, to.host, to.port)
+
+        def prepare(version: int) -> Any:
+            body = wire.request_body(request, version)
+            if isinstance(body, ApiVersionsRequest):
+                body.client_software_name, body.client_software_version = "bowstring", "1"
+            return body
+
+        try:
+            body, _ = await connection.exchange_prepared(prepare, key, (lowest, api.highest), self._timeout_s)
+        except NoAnswerError:
+            self.unreachable.add(to.id)
+            return messages.ErrorResponse(Errors.BROKER_NOT_AVAILABLE)
+        except (UnsupportedByPeerError, wire.UnsupportedVersionError):
+            return messages.ErrorResponse(Errors.UNSUPPORTED_VERSION)
+        self.unreachable.discard(to.id)
+        found = wire.parse_response(body, self._listener)
+        if found is None:
+            return messages.ErrorResponse(Errors.BROKER_NOT_AVAILABLE)
+        if isinstance(found, messages.ErrorResponse) and found.error is Errors.INCONSISTENT_CLUSTER_ID:
+            await self._tell_of_other_cluster(to)
+        return found
+
+    async def _tell_of_other_cluster(self, node: Node) -> None:
+        """Logs once that a node belongs to another cluster, and to which."""
+        if node in self._told_clusters:
+            return
+        self._told_clusters.add(node)
+        asked = DescribeClusterRequest(endpoint_type=_CONTROLLERS)
+        theirs = "another one"
+        try:
+            connection = self._peers.at(node.id, node.host, node.port)
+            answer: Any = (await connection.exchange(asked, (1, 2), self._timeout_s))[0]
+            theirs = answer.cluster_id or theirs
+        except (NoAnswerError, UnsupportedByPeerError):
+            pass  # the line says less then
+        event_log.error(
+            "a controller belongs to another cluster; correct controller.quorum.bootstrap.servers or "
+            "controller.quorum.voters, or format this node for that cluster",
+            controller=f"{node.host}:{node.port}",
+            its_cluster_id=theirs,
+            own_cluster_id=self._directory.cluster_id,
+        )
+
+
+async def ask_leader(
+    body: Request,
+    version: int | None,
+    leader: Callable[[], Node | None],
+    peers: Peers,
+    timeout_ms: int,
+) -> Any:
+    """Sends a request to the active controller, and after NOT_CONTROLLER to the next one.
+
+    Raises:
+        KafkaError: NOT_CONTROLLER: none is known in time, or it does not answer. Then nobody knows whether
+            the request had an effect.
+    """
+    api = API_VERSIONS[body.api_key]
+    versions = (api.lowest, api.highest) if version is None else (version, version)
+    loop = asyncio.get_running_loop()
+    deadline_s = loop.time() + timeout_ms / 1000
+    while True:
+        node = leader()
+        if node is not None:
+            connection = peers.at(node.id, node.host, node.port)
+            timeout_s = max(0.001, deadline_s - loop.time())
+            try:
+                answer, _ = await connection.exchange(body, versions, timeout_s)
+            except (NoAnswerError, UnsupportedByPeerError) as error:
+                detail = f"the active controller {node.id} does not answer: {error}"
+                raise KafkaError(Errors.NOT_CONTROLLER, detail) from error
+            if getattr(answer, "error_code", 0) != Errors.NOT_CONTROLLER.code:
+                return answer
+        if loop.time() >= deadline_s:
+            raise KafkaError(Errors.NOT_CONTROLLER, "no controller is active")
+        # No event tells that another node has learned of its leadership.
+        await asyncio.sleep(_RETRY_S)

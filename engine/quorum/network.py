@@ -1,0 +1,136 @@
+"""Sends requests to other nodes of the cluster: one connection for each destination, versions negotiated.
+
+A connection is made when it is needed and closed when a request fails on it or gets no answer in time.
+Requests on one connection are answered in order.
+"""
+
+import asyncio
+from typing import Any, Final
+
+from bowstring.engine.errors import Errors
+from bowstring.engine.protocol import API_VERSIONS, ProtocolError, decode_response, encode_request
+from bowstring.engine.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from bowstring.engine.protocol.schema import Request, Response
+
+_API_VERSIONS_KEY: Final = 18
+_ASKED_VERSION: Final = 4
+_SOFTWARE: Final = "bowstring"
+_FRAME_MAX_BYTES: Final = 100 << 20
+
+
+class NoAnswerError(Exception):
+    """There was no answer: the node is not reachable, closed the connection, or is too slow."""
+
+
+class UnsupportedByPeerError(Exception):
+    """The node does not have the API in a version that this one has."""
+
+
+class PeerConnection:
+    """A connection to one address. Not thread-safe."""
+
+    def __init__(self, host: str, port: int, client_id: str) -> None:
+        self.host = host
+        self.port = port
+        self._client_id = client_id
+        self._reader: asyncio.StreamReader
+        self._writer: asyncio.StreamWriter | None = None
+        self._versions: dict[int, tuple[int, int]] = {}
+        self._correlation_id = 0
+        self._turn = asyncio.Lock()
+
+    async def exchange(
+        self, request: Request, versions: tuple[int, int], timeout_s: float
+    ) -> tuple[Response, int]:
+        """Sends a request in the highest version that both nodes have; returns the response and the version.
+
+        Args:
+            versions: The lowest and highest version to use.
+
+        Raises:
+            NoAnswerError: There is no answer; the connection is closed.
+            UnsupportedByPeerError: The node has no such version.
+        """
+        return await self.exchange_prepared(lambda version: request, request.api_key, versions, timeout_s)
+
+    async def exchange_prepared(
+        self, prepare: Any, key: int, versions: tuple[int, int], timeout_s: float
+    ) -> tuple[Response, int]:
+        """As `exchange`; `prepare(version)` returns the request for a version."""
+        try:
+            async with asyncio.timeout(timeout_s), self._turn:
+                if self._writer is None:
+                    await self._connect()
+                version = self._version(key, versions)
+                return await self._send(prepare(version), version), version
+        except (OSError, TimeoutError, EOFError, ProtocolError) as error:
+            self.close()
+            raise NoAnswerError(str(error) or type(error).__name__) from error
+        except asyncio.CancelledError:
+            self.close()  # the answer may still come, and would be taken for that of the next request
+            raise
+
+    def _version(self, key: int, versions: tuple[int, int]) -> int:
+        lowest, highest = self._versions.get(key, (0, -1))
+        version = min(highest, versions[1])
+        if version < max(lowest, versions[0]):
+            raise UnsupportedByPeerError(f"{API_VERSIONS[key].name} of {self.host}:{self.port}")
+        return version
+
+    async def _connect(self) -> None:
+        self._reader, self._writer = await asyncio.open_connection(self.host, self.port)
+        asked = ApiVersionsRequest(client_software_name=_SOFTWARE, client_software_version="1")
+        answer: Any = await self._send(asked, _ASKED_VERSION)
+        if answer.error_code == Errors.UNSUPPORTED_VERSION.code:
+            answer = await self._send(ApiVersionsRequest(), 0)
+        if answer.error_code:
+            raise ConnectionError(f"ApiVersions of {self.host}:{self.port}: error {answer.error_code}")
+        self._versions = {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
+
+    async def _send(self, request: Request, version: int) -> Response:
+        assert self._writer is not None
+        self._correlation_id += 1
+        frame = encode_request(request, version, self._correlation_id, self._client_id)
+        self._writer.write(len(frame).to_bytes(4, "big") + frame)
+        await self._writer.drain()
+        size = int.from_bytes(await self._reader.readexactly(4), "big")
+        if not 4 <= size <= _FRAME_MAX_BYTES:
+            raise ConnectionError(f"{self.host}:{self.port} sent a frame of {size} bytes")
+        answer = await self._reader.readexactly(size)
+        return self._decode(request.api_key, version, answer)
+
+    def _decode(self, key: int, version: int, answer: bytes) -> Response:
+        if int.from_bytes(answer[:4], "big", signed=True) != self._correlation_id:
+            raise ConnectionError(f"{self.host}:{self.port} answered another request")
+        unsupported = Errors.UNSUPPORTED_VERSION.code.to_bytes(2, "big")
+        if key == _API_VERSIONS_KEY and answer[4:6] == unsupported:
+            return ApiVersionsResponse(error_code=Errors.UNSUPPORTED_VERSION.code)
+        return decode_response(key, version, answer)[1]
+
+    def close(self) -> None:
+        """Closes the connection; the next request makes it again."""
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+
+
+class Peers:
+    """The connections to other nodes by node id."""
+
+    def __init__(self, client_id: str) -> None:
+        self._client_id = client_id
+        self._connections: dict[int, PeerConnection] = {}
+
+    def at(self, id: int, host: str, port: int) -> PeerConnection:
+        """Returns the connection to a node; one to another address of it is closed."""
+        connection = self._connections.get(id)
+        if connection is None or (connection.host, connection.port) != (host, port):
+            if connection is not None:
+                connection.close()
+            connection = self._connections[id] = PeerConnection(host, port, self._client_id)
+        return connection
+
+    def close(self) -> None:
+        """Closes them."""
+        for connection in self._connections.values():
+            connection.close()

@@ -1,0 +1,666 @@
+"""Carries out the effects of a quorum replica: timers, disk, network, and the image of what is committed.
+
+    quorum = Quorum(directory, configs, settings, node_id=1, endpoints=())
+    quorum.open()              # no event loop is needed
+    quorum.start()             # on the control loop
+    await quorum.append(records)
+    await quorum.stop()
+
+Everything runs on the control loop but syncs and snapshots, which are for threads. An error of the disk and
+an impossible state end the replica: `failed` then has the error, and the node is to stop.
+"""
+
+import asyncio
+import random
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from typing import Any, Final, NamedTuple
+
+from bowstring._native.log.partition_log import LogError
+from bowstring.engine import event_log
+from bowstring.engine.configs import BrokerConfigs
+from bowstring.engine.errors import Errors, KafkaError
+from bowstring.engine.metadata.features import HIGHEST_METADATA_VERSION, METADATA_VERSION
+from bowstring.engine.metadata.image import ClusterImage
+from bowstring.engine.metadata.quorum import QuorumFacts
+from bowstring.engine.metadata.records import encode_record
+from bowstring.engine.metadata.snapshot import SnapshotError
+from bowstring.engine.metadata.store.log import metadata_log_config
+from bowstring.engine.protocol.schema import Message, MetadataRecord
+from bowstring.engine.quorum.applier import ImageApplier
+from bowstring.engine.quorum.exchanges import Exchanges, ask_leader
+from bowstring.engine.quorum.formatting import read_bootstrap
+from bowstring.engine.quorum.log import MetadataRaftLog
+from bowstring.engine.quorum.network import Peers
+from bowstring.engine.quorum.own_snapshots import OwnSnapshots
+from bowstring.engine.quorum.settings import CONTROLLER, QuorumSettings
+from bowstring.engine.quorum.state_file import QuorumStateFile
+from bowstring.engine.raft import effects, messages, wire
+from bowstring.engine.raft.keys import NO_LEADER, OffsetAndEpoch, ReplicaKey
+from bowstring.engine.raft.leader import LeaderState
+from bowstring.engine.raft.replica import RaftReplica
+from bowstring.engine.raft.states import NEVER, Resigned
+from bowstring.engine.raft.voters import Endpoints, Node, Voter, VoterSet, node_at
+from bowstring.engine.storage.log_dir import DataDirectory
+
+LeaderListener = Callable[[int, int], None]
+"""Called with the id of the leader (-1: none is known) and its epoch."""
+HANDOVER_MS: Final = 5000
+"""How long a leader that stops waits until the other voters know it."""
+_NO_LEADER_S: Final = 10.0
+"""After how long without a leader, and how often then, the broker's log tells about it."""
+_SLICE_NS: Final = 5_000_000
+_CLIENT_ID: Final = "raft-client-{}"
+
+
+class _Waiting(NamedTuple):
+    """An append that is not committed yet."""
+
+    end_offset: int
+    epoch: int
+    done: "asyncio.Future[int]"
+
+
+class Quorum:
+    """This node's replica of the metadata log, and the image of the cluster.
+
+    Attributes:
+        node_id: This node.
+        listener: The name of the listener of controllers.
+        on_leader_change: Called when the leader changes; when this node becomes it, only once it has applied
+            all that earlier leaders committed.
+        failed: Ends with the error that ended the replica.
+    """
+
+    def __init__(
+        self,
+        directory: DataDirectory,
+        configs: BrokerConfigs,
+        settings: QuorumSettings,
+        *,
+        node_id: int,
+        endpoints: Endpoints = (),
+    ) -> None:
+        self.node_id = node_id
+        self.listener = settings.listener
+        self.on_leader_change: list[LeaderListener] = []
+        self.failed: asyncio.Future[None]
+        self._directory = directory
+        self._configs = configs
+        self._settings = settings
+        self._endpoints = endpoints
+        self._log: MetadataRaftLog
+        self._replica: RaftReplica
+        self._applier: ImageApplier
+        self._own_snapshots: OwnSnapshots
+        self._state_file: QuorumStateFile
+        self._loop: asyncio.AbstractEventLoop
+        self._disk = ThreadPoolExecutor(1, thread_name_prefix="quorum-disk")
+        self._peers = Peers(_CLIENT_ID.format(node_id))
+        self._exchanges = Exchanges(self._peers, self.listener, settings.config.request_timeout_ms, directory)
+        # Apart from the connections of the replica, whose Fetch may wait at the leader.
+        self._forwards = Peers(_CLIENT_ID.format(node_id))
+        self._effects: deque[effects.Effect] = deque()
+        self._is_blocked = False
+        self._is_carrying_out = False
+        self._is_open = False
+        self._is_stopped = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._high_watermark = 0
+        self._is_applying = False
+        self._flush_id: int | None = None
+        self._is_flushing = False
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._appends: deque[_Waiting] = deque()
+        self._told: tuple[int, int] = (NO_LEADER, -1)
+        self._changing = asyncio.Lock()
+        self._leader_known = asyncio.Event()
+        self._no_leader_timer: asyncio.TimerHandle | None = None
+        self._watchers: list[tuple[int, asyncio.Future[None]]] = []
+
+    # ------------------------------------------------------------ what is known
+
+    @property
+    def image(self) -> ClusterImage:
+        """The cluster after all applied records. It is changed in place by later ones, and replaced by a
+        snapshot.
+        """
+        return self._applier.image
+
+    @property
+    def quorum(self) -> QuorumFacts:
+        """kraft.version and voters after all applied records."""
+        return self._applier.quorum
+
+    @property
+    def on_applied(self) -> list[Callable[[Sequence[MetadataRecord], int, int], None]]:
+        """Called with the records of each committed batch, the offset after it, and its epoch."""
+        return self._applier.on_applied
+
+    @property
+    def on_snapshot(self) -> list[Callable[[ClusterImage, int, int], None]]:
+        """Called with the whole image when a snapshot replaces it, its end offset and epoch."""
+        return self._applier.on_snapshot
+
+    @property
+    def end_offset(self) -> int:
+        """Offset of the next record to apply: the image has all records below."""
+        return self._applier.applied
+
+    @property
+    def leader_epoch(self) -> int:
+        """The highest epoch that this node has heard of."""
+        return self._replica.state.epoch
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of `leader_id`."""
+        return self._told[1]
+
+    @property
+    def leader_id(self) -> int:
+        """The active controller; -1 when none is known."""
+        return self._told[0]
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether this node is the active controller, and knows all that earlier ones committed."""
+        return self._told[0] == self.node_id and isinstance(self._replica.state, LeaderState)
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether an error has ended the replica."""
+        return self.failed.done() and not self.failed.cancelled()
+
+    @property
+    def leader_node(self) -> Node | None:
+        """Where the active controller listens; None when that is not known."""
+        state = self._replica.state
+        if state.leader_id == NO_LEADER:
+            return None
+        return node_at(state.leader_id, state.leader_endpoints, self.listener)
+
+    @property
+    def next_offset(self) -> int:
+        """Offset of the first record of the next append. Only on the leader."""
+        leader = self._replica.state
+        assert isinstance(leader, LeaderState), "only a leader appends"
+        return leader.accumulator.next_offset
+
+    @property
+    def high_watermark(self) -> int:
+        """Records below are committed, and applied soon."""
+        return self._high_watermark
+
+    @property
+    def latest_snapshot(self) -> OffsetAndEpoch | None:
+        """The newest snapshot on disk."""
+        return self._log.latest_snapshot_id()
+
+    @property
+    def voters(self) -> VoterSet:
+        """The latest voters, committed or not."""
+        return self._replica.voters
+
+    @property
+    def kraft_version(self) -> int:
+        """The latest kraft.version: 1 when the voters are in the log."""
+        return self._replica.kraft_version
+
+    # ------------------------------------------------------------ opening and closing
+
+    def open(self) -> None:
+        """Opens the log and loads the newest snapshot. Sends nothing.
+
+        Raises:
+            DataDirectoryError: This node must not start with its disk; the message says what to do.
+            LogError, OSError: The disk fails.
+        """
+        self._log = MetadataRaftLog(self._directory, metadata_log_config(self._configs))
+        self._is_open = True
+        self._state_file = QuorumStateFile(self._log.path)
+        self._stored = self._state_file.read()
+        self._applier = ImageApplier(self._log)
+        self._applier.load()
+        self._own_snapshots = OwnSnapshots(self._log, self._applier, self._configs)
+        self._high_watermark = self._applier.applied
+
+    def start(self, endpoints: Endpoints | None = None) -> None:
+        """Takes part in the quorum. Call on the control loop, after `open`."""
+        self._loop = asyncio.get_running_loop()
+        self.failed = self._loop.create_future()
+        settings = self._settings
+        if endpoints is not None:
+            self._endpoints = endpoints
+        self._replica = RaftReplica(
+            Voter(ReplicaKey(self.node_id, self._directory.directory_id), self._endpoints),
+            self._log,
+            settings.config,
+            random.Random().randrange,
+            configured=settings.voter_set,
+            bootstrap=settings.bootstrap,
+            cluster_id=self._directory.cluster_id,
+            listener=self.listener,
+            can_become_voter=CONTROLLER in settings.roles,
+        )
+        self._wait_for_leader()
+        self._event(lambda: self._replica.start(self._stored, self._now_ms()))
+
+    async def stop(self, timeout_ms: int = HANDOVER_MS) -> None:
+        """Hands a leadership over, ends the replica and closes the log."""
+        if self._is_stopped:
+            return
+        self._event(lambda: self._replica.shutdown(timeout_ms, self._now_ms()))
+        deadline = self._loop.time() + timeout_ms / 1000
+        while not self._is_handed_over() and self._loop.time() < deadline:
+            await asyncio.sleep(0.005)  # few leaders stop, and no message tells that all is done
+        await self._end()
+
+    def _is_handed_over(self) -> bool:
+        """Whether all voters that can be reached know that this node does not lead any more."""
+        state = self._replica.state
+        waits_in_vain = isinstance(state, Resigned) and state.unacknowledged <= self._exchanges.unreachable
+        return self._replica.is_stopped or self.failed.done() or waits_in_vain
+
+    async def _end(self) -> None:
+        self._is_stopped = True
+        for timer in (self._timer, self._no_leader_timer):
+            if timer is not None:
+                timer.cancel()
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        await self._own_snapshots.stop()
+        self._peers.close()
+        self._forwards.close()
+        self._fail_appends(lambda each: True)
+        for _, reached in self._watchers:
+            reached.cancel()
+        await self._loop.run_in_executor(None, self._disk.shutdown)
+        self.close()
+
+    def close(self) -> None:
+        """Syncs and closes the log; does nothing if it is not open.
+
+        Raises:
+            LogError, OSError: The disk fails.
+        """
+        if self._is_open:
+            self._is_open = False
+            self._log.close()
+
+    # ------------------------------------------------------------ changes of the cluster
+
+    def append(self, records: Sequence[MetadataRecord]) -> "asyncio.Future[int]":
+        """Appends records as one batch, all or none.
+
+        Returns:
+            A future of the offset after the last one. It ends when they are committed and applied here, or
+            with NOT_CONTROLLER when this node does not lead any more; then nobody knows whether they will be
+            committed before the log tells.
+
+        Raises:
+            ValueError: They are too large for one batch.
+        """
+        done: asyncio.Future[int] = self._loop.create_future()
+        state = self._replica.state
+        if not self.is_leader or self._is_stopped or not isinstance(state, LeaderState):
+            done.set_exception(self._not_controller())
+            return done
+        level = self.image.features.get(METADATA_VERSION, HIGHEST_METADATA_VERSION)
+        entries: list[tuple[bytes | None, bytes]] = [(None, encode_record(each, level)) for each in records]
+        try:
+            offset, out = self._replica.append(state.epoch, entries, self._now_ms())
+        except KafkaError:
+            done.set_exception(self._not_controller())
+            return done
+        self._appends.append(_Waiting(offset + 1, state.epoch, done))
+        self._event(lambda: out)
+        return done
+
+    def _not_controller(self) -> KafkaError:
+        return KafkaError(Errors.NOT_CONTROLLER, f"the active controller is {self.leader_id}")
+
+    @asynccontextmanager
+    async def changing(self) -> AsyncIterator[ClusterImage]:
+        """Blocks other changes of this kind during a decision and its commit."""
+        async with self._changing:
+            yield self.image
+
+    async def commit(self, records: Sequence[MetadataRecord]) -> None:
+        """Appends records and waits until they are committed and applied. Call it inside `changing`.
+
+        Raises:
+            KafkaError: NOT_CONTROLLER.
+        """
+        assert self._changing.locked(), "call commit inside `async with changing()`"
+        if records:
+            await self.append(records)
+
+    def resign(self) -> None:
+        """Gives the leadership up, as after an error of the controller."""
+        self._event(lambda: self._replica.resign(self._replica.state.epoch, self._now_ms()))
+
+    async def catch_up(self) -> None:
+        """Waits until a leader is known and all that it has told as committed is applied."""
+        while True:
+            await self._leader_known.wait()
+            reached = self._replica.state.high_watermark
+            if reached is not None and self._applier.applied >= reached:
+                return
+            await asyncio.sleep(self._settings.config.retry_backoff_ms / 1000)  # the next Fetch tells more
+
+    def bootstrap_records(self) -> list[MetadataRecord]:
+        """Returns the records of bootstrap.checkpoint, for the first leader.
+
+        Raises:
+            DataDirectoryError: It cannot be read.
+        """
+        return read_bootstrap(self._directory.path)
+
+    async def reach(self, offset: int) -> None:
+        """Waits until all records below `offset` are applied."""
+        if self._applier.applied < offset:
+            reached: asyncio.Future[None] = self._loop.create_future()
+            self._watchers.append((offset, reached))
+            await reached
+
+    # ------------------------------------------------------------ requests of other nodes
+
+    async def request(self, body: Message, version: int) -> Any:
+        """Answers a request of another node or a tool; returns the response's body."""
+        kind = type(body)
+        message = wire.parse_request(body, version)
+        response: messages.Response
+        if message is None:
+            response = messages.ErrorResponse(Errors.INVALID_REQUEST)
+        else:
+            response = await self.ask(message)
+        clock_ms = time.time_ns() // 1_000_000 - self._now_ms()
+        return wire.response_body(kind, response, version, self.listener, clock_ms)
+
+    async def ask_leader(self, body: Any, timeout_ms: int | None = None, version: int | None = None) -> Any:
+        """Sends a request to the active controller; returns the response's body.
+
+        Without a version, it is sent in the newest one that both nodes have. It is sent again to another one
+        after NOT_CONTROLLER, but not when an answer is missing.
+
+        Raises:
+            KafkaError: NOT_CONTROLLER: none is known in time, or it does not answer.
+        """
+        timeout_ms = timeout_ms or self._settings.config.request_timeout_ms
+        return await ask_leader(body, version, lambda: self.leader_node, self._forwards, timeout_ms)
+
+    async def ask(self, message: messages.Request) -> messages.Response:
+        """Has the replica answer a message."""
+        token: asyncio.Future[messages.Response] = self._loop.create_future()
+        self._event(lambda: self._replica.receive_request(token, message, self._now_ms()))
+        return await token
+
+    # ------------------------------------------------------------ events
+
+    @staticmethod
+    def _now_ms() -> int:
+        return time.monotonic_ns() // 1_000_000
+
+    def _event(self, handle: Callable[[], list[effects.Effect]]) -> None:
+        """Lets the replica handle an event, and carries out what it asks for."""
+        if self._is_stopped or self.failed.done():
+            return
+        try:
+            self._effects += handle()
+            self._carry_out()
+            self._look_at_leader()
+            self._set_timer()
+        except Exception as error:
+            self._fail(error)
+
+    def _fail(self, error: BaseException) -> None:
+        if self.failed.done() or self._is_stopped:
+            return
+        event_log.error(
+            "the replica of the metadata quorum ends, and this node with it; check detail, then restart the "
+            "node",
+            detail=f"{type(error).__name__}: {error}",
+            traceback=not isinstance(error, OSError | LogError),
+        )
+        self._fail_appends(lambda each: True)
+        self.failed.set_exception(error)
+        self.failed.exception()  # it need not be looked at
+
+    def _wait_for_leader(self) -> None:
+        if self._no_leader_timer is None:
+            self._no_leader_timer = self._loop.call_later(_NO_LEADER_S, self._tell_of_no_leader)
+
+    def _tell_of_no_leader(self) -> None:
+        """Logs that there is no leader, until there is one."""
+        self._no_leader_timer = None
+        if self._leader_known.is_set() or self._is_stopped or self.failed.done():
+            return
+        silent = sorted(id for id in self._exchanges.unreachable if id >= 0)
+        event_log.warning(
+            "no controller is active: a majority of the voters must run and reach each other; start the "
+            "missing ones, or check the network and their addresses",
+            voters=",".join(map(str, self._replica.voters.ids)) or "unknown",
+            not_answering=",".join(map(str, silent)) or "none",
+            epoch=self._replica.state.epoch,
+        )
+        self._wait_for_leader()
+
+    def _set_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        due_ms = self._replica.deadline_ms
+        if due_ms < NEVER:
+            delay_s = max(0.0, (due_ms - self._now_ms()) / 1000)
+            self._timer = self._loop.call_later(delay_s, self._poll)
+
+    def _poll(self) -> None:
+        self._event(lambda: self._replica.poll(self._now_ms()))
+
+    def _carry_out(self) -> None:
+        """Carries effects out in order; those behind a `PersistElection` wait for it."""
+        if self._is_carrying_out:
+            return
+        self._is_carrying_out = True
+        try:
+            while self._effects and not self._is_blocked:
+                effect = self._effects.popleft()
+                _CARRY_OUT[type(effect)](self, effect)
+        finally:
+            self._is_carrying_out = False
+
+    def _on_disk(self, work: Callable[[], Any], then: Callable[[Any], None]) -> None:
+        """Runs work on the disk thread, in order, and then `then` with its result on the loop."""
+
+        async def run() -> None:
+            try:
+                result = await self._loop.run_in_executor(self._disk, work)
+            except Exception as error:
+                self._fail(error)
+            else:
+                then(result)
+
+        self._spawn(run())
+
+    def _spawn(self, work: Any) -> None:
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # ------------------------------------------------------------ effects: the disk
+
+    def _persist(self, effect: effects.PersistElection) -> None:
+        content = effect.state.to_json(effect.kraft_version, effect.voter_ids)
+        self._is_blocked = True
+
+        def persisted(_: object) -> None:
+            self._is_blocked = False
+            self._event(lambda: self._replica.election_persisted(self._now_ms()))
+
+        self._on_disk(lambda: self._state_file.write(content), persisted)
+
+    def _flush(self, effect: effects.FlushLog) -> None:
+        self._flush_id = effect.flush_id
+        if not self._is_flushing:
+            self._begin_flush()
+
+    def _begin_flush(self) -> None:
+        """Syncs for all that asked; those who ask meanwhile share the next sync."""
+        flush_id, self._flush_id = self._flush_id, None
+        assert flush_id is not None
+        end, cuts = self._log.end_offset, self._log.synced_end.cuts
+        self._is_flushing = True
+
+        def flushed(_: object) -> None:
+            self._is_flushing = False
+            if self._flush_id is not None:
+                self._begin_flush()
+            self._event(lambda: self._replica.log_flushed(flush_id, self._now_ms()))
+
+        self._on_disk(lambda: self._log.sync(end, cuts), flushed)
+
+    def _install(self, effect: effects.InstallSnapshot) -> None:
+        id = effect.id
+
+        def install() -> tuple[ClusterImage, QuorumFacts] | None:
+            try:
+                return self._log.install_snapshot(id)
+            except SnapshotError as error:
+                event_log.error(
+                    "a snapshot of the metadata log arrived damaged and is fetched again; no action needed",
+                    snapshot=f"{id.offset}-{id.epoch}",
+                    detail=str(error),
+                )
+                return None
+
+        def installed(content: tuple[ClusterImage, QuorumFacts] | None) -> None:
+            if content is None:
+                self._log.snapshot_failed()
+                self._event(lambda: self._replica.snapshot_failed(id, self._now_ms()))
+                return
+            self._log.snapshot_installed(id)
+            event_log.info("snapshot of the metadata log installed", end_offset=id.offset, epoch=id.epoch)
+            self._event(lambda: self._take_snapshot(id, content))
+
+        self._on_disk(install, installed)
+
+    def _take_snapshot(
+        self, id: OffsetAndEpoch, content: tuple[ClusterImage, QuorumFacts]
+    ) -> list[effects.Effect]:
+        self._applier.take(id, *content)
+        self._high_watermark = max(self._high_watermark, id.offset)
+        self._reached()
+        return self._replica.snapshot_installed(id, self._now_ms())
+
+    # ------------------------------------------------------------ effects: the network
+
+    def _send(self, effect: effects.Send) -> None:
+        self._spawn(self._exchange(effect))
+
+    async def _exchange(self, effect: effects.Send) -> None:
+        response = await self._exchanges.answer(effect.destination, effect.request)
+        self._event(
+            lambda: self._replica.receive_response(
+                effect.destination.id, effect.correlation_id, response, self._now_ms()
+            )
+        )
+
+    def _respond(self, effect: effects.Respond) -> None:
+        token = effect.token
+        assert isinstance(token, asyncio.Future)
+        if not token.done():
+            token.set_result(effect.response)
+
+    def _note(self, effect: effects.Note) -> None:
+        event_log.warning("the metadata quorum: " + effect.text)
+
+    # ------------------------------------------------------------ effects: what is committed
+
+    def _advance(self, effect: effects.HighWatermarkAdvanced) -> None:
+        self._high_watermark = max(self._high_watermark, effect.offset)
+        self._log.advance_high_watermark(self._high_watermark)
+        if not self._is_applying:
+            self._apply()
+
+    def _apply(self) -> None:
+        """Applies what is committed, a slice at a time."""
+        if self._is_stopped or self.failed.done():
+            return
+        try:
+            until_ns = time.monotonic_ns() + _SLICE_NS
+            self._is_applying = not self._applier.advance(self._high_watermark, until_ns)
+            if self._is_applying:
+                self._loop.call_soon(self._apply)
+            self._reached()
+            self._look_at_leader()
+            self._own_snapshots.watch(self._replica)
+        except Exception as error:
+            self._fail(error)
+
+    def _reached(self) -> None:
+        applied = self._applier.applied
+        while self._appends and self._appends[0].end_offset <= applied:
+            waiting = self._appends.popleft()
+            if not waiting.done.done():
+                waiting.done.set_result(waiting.end_offset)
+        if self._watchers:
+            for offset, reached in self._watchers:
+                if offset <= applied and not reached.done():
+                    reached.set_result(None)
+            self._watchers = [each for each in self._watchers if not each[1].done()]
+
+    def _leader_changed(self, effect: effects.LeaderChanged) -> None:
+        is_own = effect.leader_id == self.node_id
+        self._fail_appends(lambda each: not is_own or each.epoch != effect.epoch)
+
+    def _fail_appends(self, concerns: Callable[[_Waiting], bool]) -> None:
+        kept: deque[_Waiting] = deque()
+        for each in self._appends:
+            if not concerns(each):
+                kept.append(each)
+            elif not each.done.done():
+                each.done.set_exception(self._not_controller())
+        self._appends = kept
+
+    def _look_at_leader(self) -> None:
+        """Tells about another leader. This node counts as leader when it has applied its epoch's first
+        record, and until it resigns.
+        """
+        state = self._replica.state
+        leader_id = state.leader_id
+        if isinstance(state, LeaderState):
+            if self._applier.applied <= state.epoch_start_offset:
+                leader_id = NO_LEADER
+        elif leader_id == self.node_id:
+            leader_id = NO_LEADER  # resigned
+        told = (leader_id, state.epoch)
+        if told == self._told:
+            return
+        was_leader, self._told = self._told[0] == self.node_id, told
+        if was_leader:
+            self._fail_appends(lambda each: True)
+        if leader_id != NO_LEADER:
+            self._leader_known.set()
+        else:
+            self._leader_known.clear()
+            self._wait_for_leader()
+        for listener in list(self.on_leader_change):
+            listener(leader_id, state.epoch)
+
+
+_CARRY_OUT: Final[dict[type, Callable[[Quorum, Any], None]]] = {
+    effects.PersistElection: Quorum._persist,
+    effects.FlushLog: Quorum._flush,
+    effects.InstallSnapshot: Quorum._install,
+    effects.Send: Quorum._send,
+    effects.Respond: Quorum._respond,
+    effects.HighWatermarkAdvanced: Quorum._advance,
+    effects.LeaderChanged: Quorum._leader_changed,
+    effects.Note: Quorum._note,
+}

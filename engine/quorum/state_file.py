@@ -1,0 +1,36 @@
+"""Reads and writes `quorum-state`, what a replica must not forget."""
+
+from pathlib import Path
+
+from bowstring.engine.metadata.quorum import QUORUM_STATE
+from bowstring.engine.raft.election_state import ElectionState, QuorumStateError
+from bowstring.engine.storage.checkpoints import replace_file
+from bowstring.engine.storage.directory_lock import DataDirectoryError
+
+
+class QuorumStateFile:
+    """The file beside the log."""
+
+    def __init__(self, directory: Path) -> None:
+        self._path = directory / QUORUM_STATE
+
+    def read(self) -> ElectionState | None:
+        """Returns the state; None on a new node.
+
+        Raises:
+            DataDirectoryError: It cannot be read. The node may have voted, and must not vote again.
+        """
+        try:
+            return ElectionState.from_json(self._path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
+        except (OSError, QuorumStateError, UnicodeDecodeError) as error:
+            raise DataDirectoryError(
+                f"{self._path} cannot be read ({error}), so it is not known for whom this node has voted; "
+                "give it an empty data directory (bowstring format --no-initial-controllers): it comes back "
+                "as an observer and copies the metadata from the others"
+            ) from error
+
+    def write(self, content: str) -> None:
+        """Replaces the file; it is durable on return."""
+        replace_file(self._path, content)

@@ -1,0 +1,80 @@
+"""A quorum of one process: appended records commit when the test says so."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from bowstring.engine.errors import Errors, KafkaError
+from bowstring.engine.metadata.image import ClusterImage
+from bowstring.engine.protocol.schema import MetadataRecord
+
+
+class FakeQuorum:
+    """Has what `engine.controller.shell.Quorum` asks for.
+
+    Attributes:
+        commits_at_once: Whether appends commit in the next turn of the loop; otherwise `commit` does it.
+        log: All appended records.
+        batches: How many records each append had.
+    """
+
+    def __init__(self, node_id: int = 1) -> None:
+        self.node_id = node_id
+        self.image = ClusterImage()
+        self.on_leader_change: list[Callable[[int, int], None]] = []
+        self.leader_id = -1
+        self.epoch = 0
+        self.commits_at_once = True
+        self.resigned = 0
+        self.log: list[MetadataRecord] = []
+        self.batches: list[int] = []
+        self._waiting: list[tuple[int, asyncio.Future[int]]] = []
+        self._committed = 0
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether this node leads."""
+        return self.leader_id == self.node_id
+
+    @property
+    def next_offset(self) -> int:
+        """Offset of the next record."""
+        return len(self.log)
+
+    def append(self, records: Sequence[MetadataRecord]) -> "asyncio.Future[int]":
+        """Appends a batch."""
+        done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        if not self.is_leader:
+            done.set_exception(KafkaError(Errors.NOT_CONTROLLER))
+            return done
+        self.log += records
+        self.batches.append(len(records))
+        self._waiting.append((len(self.log), done))
+        if self.commits_at_once:
+            asyncio.get_running_loop().call_soon(self.commit)
+        return done
+
+    def commit(self) -> None:
+        """Commits and applies all that was appended."""
+        waiting, self._waiting = self._waiting, []
+        for end, done in waiting:
+            self.image.apply_all(self.log[self._committed : end])
+            self._committed = end
+            if not done.done():
+                done.set_result(end)
+
+    def resign(self) -> None:
+        """Gives the leadership up."""
+        self.resigned += 1
+        self.lead(-1)
+
+    def lead(self, leader_id: int = 1) -> None:
+        """Makes a node the leader of the next epoch; appends that are not committed are lost."""
+        self.epoch += 1
+        was_leader, self.leader_id = self.is_leader, leader_id
+        if was_leader:
+            waiting, self._waiting = self._waiting, []
+            for _, done in waiting:
+                done.set_exception(KafkaError(Errors.NOT_CONTROLLER))
+            del self.log[self._committed :]
+        for listener in list(self.on_leader_change):
+            listener(leader_id, self.epoch)

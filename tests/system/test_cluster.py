@@ -1,0 +1,154 @@
+"""Clusters of processes: nodes with both roles, and brokers beside controllers."""
+
+import pytest
+
+from bowstring.clients.admin.admin import Admin
+from bowstring.clients.consumer.consumer import Consumer
+from bowstring.clients.producer.producer import Producer
+from bowstring.engine.protocol.messages import describe_quorum as dq
+from tests.support.java_tools import TOOLS, java_tool
+from tests.support.quorum_processes import QuorumOfProcesses
+from tests.support.serving import Process, steady_port
+from tests.support.waiting import HANG_S, wait_until
+from tests.support.wire_client import WireClient
+
+TIMEOUT_MS = int(HANG_S * 1000)
+
+
+class Cluster(QuorumOfProcesses):
+    """Nodes 1 to 3 with these roles; brokers listen at `broker_ports`."""
+
+    def __init__(self, directory, roles="broker,controller"):
+        self.roles = roles
+        self.broker_ports = {id: steady_port() for id in (1, 2, 3)}
+        super().__init__(directory)
+
+    def write_config(self, id, role="", **more):
+        role = role or self.roles
+        listeners = []
+        if "broker" in role:
+            listeners.append(f"PLAINTEXT://127.0.0.1:{self.broker_ports[id]}")
+        if "controller" in role:
+            listeners.append(f"CONTROLLER://127.0.0.1:{self.ports[id]}")
+        return super().write_config(id, role, listeners=",".join(listeners), **more)
+
+    def add_broker(self, id):
+        self.broker_ports[id] = steady_port()
+        self.write_config(id, "broker")
+        super().format(id, "--ignore-formatted")
+        self.start(id)
+
+    def start(self, *ids):
+        """Starts nodes together: a broker is ready when a majority of the controllers is."""
+        chosen = ids or tuple(self.ports)
+        for id in chosen:
+            self.processes[id] = Process("--config", str(self.files[id]), wait=False)
+        for id in chosen:
+            process = self.processes[id]
+            process.facts = process.wait_for("ready")
+
+    def bootstrap_of(self, *ids):
+        return ",".join(f"127.0.0.1:{self.broker_ports[id]}" for id in ids)
+
+
+@pytest.fixture
+def combined(tmp_path):
+    made = Cluster(tmp_path)
+    try:
+        yield made
+    finally:
+        made.stop()
+
+
+@pytest.fixture
+def separate(tmp_path):
+    made = Cluster(tmp_path, roles="controller")
+    try:
+        yield made
+    finally:
+        made.stop()
+
+
+def described(port, version):
+    """What a broker says about the quorum, which it has asked the leader for."""
+    topic = dq.DescribeQuorumRequestTopicData(
+        topic_name="__cluster_metadata",
+        partitions=[dq.DescribeQuorumRequestPartitionData(partition_index=0)],
+    )
+    client = WireClient(port)
+    try:
+        return client.ask(dq.DescribeQuorumRequest(topics=[topic]), version).topics[0].partitions[0]
+    finally:
+        client.close()
+
+
+def check_records(bootstrap, topic):
+    with Producer(bootstrap) as producer:
+        for number in range(30):
+            producer.send(topic, b"%d" % number, partition=number % 3)
+    with Consumer(bootstrap, auto_offset_reset="earliest") as consumer:
+        consumer.assign([(topic, index) for index in range(3)])
+        found = []
+        wait_until(lambda: found.extend(consumer.poll(1.0)) or len(found) >= 30)
+    assert {int(record.value) for record in found} == set(range(30))
+
+
+def test_nodes_with_both_roles_serve_topics(combined):
+    combined.start()
+    bootstrap = combined.bootstrap_of(1, 2, 3)
+    with Admin(bootstrap, timeout_ms=TIMEOUT_MS) as admin:
+        admin.create_topic("t", partitions=3)
+        brokers = {broker.id for broker in admin.describe_cluster().brokers}
+        assert brokers == {1, 2, 3}
+    check_records(bootstrap, "t")
+
+
+def test_a_broker_beside_controllers_serves_topics(separate):
+    separate.start()
+    separate.add_broker(10)
+    bootstrap = separate.bootstrap_of(10)
+    with Admin(bootstrap, timeout_ms=TIMEOUT_MS) as admin:
+        admin.create_topic("t", partitions=3)
+    check_records(bootstrap, "t")
+    for version in range(3):
+        assert {each.replica_id for each in described(separate.broker_ports[10], version).observers} == {10}
+    tool = f"{TOOLS}.MetadataQuorumCommand"
+    told = java_tool(tool, "--bootstrap-server", bootstrap, "describe", "--replication")
+    roles = sorted(line.split()[-1] for line in told.splitlines()[1:])
+    assert roles == ["Follower", "Follower", "Leader", "Observer"]
+    first = separate.leader(among=(1, 2, 3))
+    separate.kill(first.leader_id)
+    others = tuple(id for id in (1, 2, 3) if id != first.leader_id)
+    separate.leader(among=others)
+    with Admin(bootstrap, timeout_ms=TIMEOUT_MS) as admin:
+        admin.create_topic("u", partitions=3)
+    check_records(bootstrap, "u")
+    assert separate.processes[10].stop() == 0
+    del separate.processes[10]
+    separate.start(10)
+    with Admin(bootstrap, timeout_ms=TIMEOUT_MS) as admin:
+        wait_until(lambda: set(admin.list_topics()) >= {"t", "u"})
+    check_records(bootstrap, "u")
+
+
+def test_a_broker_of_another_cluster_is_refused(separate):
+    separate.start()
+    separate.broker_ports[10] = steady_port()
+    separate.write_config(10, "broker")
+    QuorumOfProcesses.format(separate, 10)
+    properties = separate.directory / "10" / "meta.properties"
+    text = properties.read_text()
+    properties.write_text(
+        "".join(
+            line if not line.startswith("cluster.id") else "cluster.id=another-cluster-of-test\n"
+            for line in text.splitlines(keepends=True)
+        )
+    )
+    node = Process("--config", str(separate.files[10]), wait=False)
+    line = node.wait_for(
+        "a controller belongs to another cluster; correct controller.quorum.bootstrap.servers or "
+        "controller.quorum.voters, or format this node for that cluster"
+    )
+    assert line["own_cluster_id"] == "another-cluster-of-test"
+    assert line["its_cluster_id"] != line["own_cluster_id"]
+    node.stop()

@@ -1,0 +1,285 @@
+"""Brokers and controllers of one cluster in this process: registration, topics, failures, all over sockets."""
+
+import asyncio
+
+import pytest
+
+from bowstring.engine.api import forwarded
+from bowstring.engine.broker.cluster_broker import ClusterBroker
+from bowstring.engine.controller.partition_index import NO_LEADER
+from bowstring.engine.errors import Errors, KafkaError
+from bowstring.engine.protocol.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+)
+from bowstring.engine.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from bowstring.engine.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from bowstring.engine.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from bowstring.engine.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from bowstring.engine.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
+from bowstring.engine.protocol.messages.unregister_broker import UnregisterBrokerRequest
+from bowstring.engine.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from bowstring.engine.protocol.records.cluster_metadata.nodes import RegisterControllerRecord
+from bowstring.engine.quorum.network import Peers
+from bowstring.engine.requests.request import Request
+from tests.support.quorum_nodes import FAST, Controllers, format_directory
+from tests.support.serving import steady_port
+from tests.support.waiting import wait_until_async
+
+BROKERS = (10, 11)
+QUICK = {"broker.session.timeout.ms": "1000", "broker.heartbeat.interval.ms": "100"}
+
+
+class Cluster:
+    """Controllers and brokers; `brokers` has those that run."""
+
+    def __init__(self, directory, **configs):
+        self.directory = directory
+        self.controllers = Controllers(directory, **(QUICK | configs))
+        self.brokers = {}
+        for id in BROKERS:
+            format_directory(directory / str(id), id)
+
+    async def start(self):
+        await self.controllers.start()
+        await asyncio.gather(*map(self.start_broker, BROKERS))
+
+    async def start_broker(self, id):
+        broker = ClusterBroker(
+            self.controllers.settings(1)
+            | FAST
+            | QUICK
+            | {
+                "node.id": str(id),
+                "process.roles": "broker",
+                "log.dirs": str(self.directory / str(id)),
+                "listeners": f"PLAINTEXT://127.0.0.1:{steady_port()}",
+                "bowstring.local.socket": "off",
+            }
+        )
+        broker.open()
+        self.brokers[id] = broker
+        await broker.start()
+
+    async def ask(self, request):
+        """Sends a request to the active controller, as a broker forwards it."""
+        return await next(iter(self.brokers.values())).quorum.ask_leader(request, 20_000)
+
+    async def create(self, name, partitions, replication_factor=1):
+        topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=replication_factor)
+        answer = await self.ask(CreateTopicsRequest(topics=[topic]))
+        return Errors.of(answer.topics[0].error_code)
+
+    def image(self):
+        return next(iter(self.brokers.values())).metadata.image
+
+    async def stop(self):
+        for broker in list(self.brokers.values()):
+            await broker.stop()
+        await self.controllers.stop()
+
+
+def run(tmp_path, scenario, **configs):
+    async def all_of_it():
+        cluster = Cluster(tmp_path, **configs)
+        try:
+            await cluster.start()
+            await scenario(cluster)
+        finally:
+            await cluster.stop()
+
+    asyncio.run(all_of_it())
+
+
+def leaders(cluster, topic):
+    return [each.leader for each in cluster.image().topics[topic].partitions]
+
+
+def test_topics_are_spread_over_brokers_that_serve_them(tmp_path):
+    async def scenario(cluster):
+        assert not any(broker.lifecycle.is_fenced for broker in cluster.brokers.values())
+        assert await cluster.create("t", 2) is Errors.NONE
+        assert await cluster.create("t", 2) is Errors.TOPIC_ALREADY_EXISTS
+        assert await cluster.create("u", 2, 3) is Errors.INVALID_REPLICATION_FACTOR
+        await wait_until_async(lambda: "t" in cluster.image().topics)
+        assert set(leaders(cluster, "t")) == set(BROKERS)
+        for index, leader in enumerate(leaders(cluster, "t")):
+            await wait_until_async(lambda i=index, id=leader: cluster.brokers[id].logs.get("t", i))
+        more = CreatePartitionsTopic(name="t", count=4, assignments=None)
+        answer = await cluster.ask(CreatePartitionsRequest(topics=[more]))
+        assert answer.results[0].error_code == 0
+        await wait_until_async(lambda: len(leaders(cluster, "t")) == 4)
+        answer = await cluster.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name="t")]))
+        assert answer.responses[0].error_code == 0
+        await wait_until_async(lambda: "t" not in cluster.image().topics)
+
+    run(tmp_path, scenario)
+
+
+def test_configs_features_and_elections(tmp_path):
+    async def scenario(cluster):
+        await cluster.create("t", 1, 2)
+        config = AlterableConfig(name="retention.ms", config_operation=0, value="5")
+        resource = AlterConfigsResource(resource_type=2, resource_name="t", configs=[config])
+        answer = await cluster.ask(IncrementalAlterConfigsRequest(resources=[resource]))
+        assert answer.responses[0].error_code == 0
+        await wait_until_async(lambda: cluster.image().topic_configs("t") == {"retention.ms": "5"})
+        update = FeatureUpdateKey(feature="metadata.version", max_version_level=99)
+        answer = await cluster.ask(UpdateFeaturesRequest(feature_updates=[update]))
+        assert answer.error_code == Errors.INVALID_UPDATE_VERSION.code
+        wanted = [TopicPartitions(topic="t", partitions=[0])]
+        answer = await cluster.ask(ElectLeadersRequest(election_type=0, topic_partitions=wanted))
+        result = answer.replica_election_results[0].partition_result[0]
+        assert result.error_code == Errors.ELECTION_NOT_NEEDED.code
+        answer = await cluster.ask(ListPartitionReassignmentsRequest(topics=None))
+        assert (answer.error_code, list(answer.topics)) == (0, [])
+        answer = await cluster.ask(UnregisterBrokerRequest(broker_id=99))
+        assert answer.error_code == Errors.BROKER_ID_NOT_REGISTERED.code
+
+    run(tmp_path, scenario)
+
+
+def test_controllers_register_so_that_features_can_rise(tmp_path):
+    async def scenario(cluster):
+        def registered():
+            return {each.controller_id for each in cluster.image().kept.of(RegisterControllerRecord)}
+
+        await wait_until_async(lambda: registered() == {1, 2, 3})
+        update = FeatureUpdateKey(feature="eligible.leader.replicas.version", max_version_level=1)
+        answer = await cluster.ask(UpdateFeaturesRequest(feature_updates=[update]))
+        assert (answer.error_code, answer.error_message) == (0, None)
+        await wait_until_async(
+            lambda: cluster.image().resource_configs(4, "") == {"min.insync.replicas": "1"}
+        )
+
+    run(tmp_path, scenario)
+
+
+def test_a_broker_creates_topics_that_clients_ask_for(tmp_path):
+    async def scenario(cluster):
+        await cluster.brokers[10].changes.create_missing_topic("t")
+        await wait_until_async(lambda: "t" in cluster.image().topics)
+        await cluster.brokers[11].changes.create_missing_topic("t")
+        assert len(leaders(cluster, "t")) == 1
+        with pytest.raises(KafkaError):
+            await cluster.brokers[10].changes.create_missing_topic("..")
+
+    run(tmp_path, scenario)
+
+
+def test_log_levels_stay_at_the_broker(tmp_path):
+    async def scenario(cluster):
+        await cluster.create("t", 1)
+        broker = cluster.brokers[10]
+        level = AlterableConfig(name="bowstring", config_operation=0, value="INFO")
+        unknown = AlterableConfig(name="gone", config_operation=0, value="INFO")
+        config = AlterableConfig(name="retention.ms", config_operation=0, value="5")
+        resources = [
+            AlterConfigsResource(resource_type=8, resource_name="10", configs=[level]),
+            AlterConfigsResource(resource_type=8, resource_name="10", configs=[unknown]),
+            AlterConfigsResource(resource_type=2, resource_name="t", configs=[config]),
+        ]
+        for sent, codes in ((resources, [0, Errors.INVALID_CONFIG.code, 0]), (resources[:1], [0])):
+            body = IncrementalAlterConfigsRequest(resources=sent)
+            request = Request(api_key=44, version=1, body=body, listener=broker.advertised[0])
+            answer = await forwarded.handle(broker, request)
+            assert [each.error_code for each in answer.responses] == codes
+
+    run(tmp_path, scenario)
+
+
+def test_leaders_move_away_from_a_broker_that_stops(tmp_path):
+    async def scenario(cluster):
+        await cluster.create("t", 4, 2)
+        await wait_until_async(lambda: "t" in cluster.image().topics)
+        await cluster.brokers.pop(10).stop()
+        await wait_until_async(lambda: leaders(cluster, "t") == [11] * 4)
+        assert cluster.image().brokers[10].fenced
+        await cluster.start_broker(10)
+        assert not cluster.brokers[10].lifecycle.is_fenced
+
+    run(tmp_path, scenario)
+
+
+def test_a_broker_that_stopped_cleanly_stays_an_eligible_leader(tmp_path):
+    async def scenario(cluster):
+        await wait_until_async(lambda: len(list(cluster.image().kept.of(RegisterControllerRecord))) == 3)
+        update = FeatureUpdateKey(feature="eligible.leader.replicas.version", max_version_level=1)
+        answer = await cluster.ask(UpdateFeaturesRequest(feature_updates=[update]))
+        assert answer.error_code == 0
+        await cluster.create("t", 1, 2)
+        await wait_until_async(lambda: "t" in cluster.image().topics)
+
+        def partition():
+            return cluster.image().topics["t"].partitions[0]
+
+        await cluster.brokers.pop(10).stop()
+        await wait_until_async(lambda: partition().eligible_leaders == (10,))
+        await cluster.start_broker(10)
+        assert (partition().in_sync, partition().eligible_leaders) == ((11,), (10,))
+
+    run(tmp_path, scenario, min_insync_replicas="2")
+
+
+def test_a_broker_that_is_silent_is_fenced(tmp_path):
+    async def scenario(cluster):
+        await cluster.create("t", 2, 1)
+        await wait_until_async(lambda: "t" in cluster.image().topics)
+
+        async def nobody(request, timeout_ms=None):
+            raise KafkaError(Errors.NOT_CONTROLLER)
+
+        silent = cluster.brokers[11]
+        ask, silent.quorum.ask_leader = silent.quorum.ask_leader, nobody
+        await wait_until_async(lambda: cluster.image().brokers[11].fenced)
+        assert NO_LEADER in leaders(cluster, "t")
+        silent.quorum.ask_leader = ask
+        await wait_until_async(lambda: not cluster.image().brokers[11].fenced)
+        assert NO_LEADER not in leaders(cluster, "t")
+
+    run(tmp_path, scenario)
+
+
+def test_controllers_that_are_not_active_say_so(tmp_path):
+    async def scenario(cluster):
+        active = (await cluster.controllers.leader()).node_id
+        idle = next(id for id in cluster.controllers.nodes if id != active)
+        peers = Peers("test")
+        resource = AlterConfigsResource(resource_type=2, resource_name="t", configs=[])
+        requests = {
+            "topics": CreateTopicsRequest(topics=[CreatableTopic(name="t"), CreatableTopic(name="u")]),
+            "responses": DeleteTopicsRequest(topics=[DeleteTopicState(name="t"), DeleteTopicState(name="u")]),
+            "results": CreatePartitionsRequest(topics=[CreatePartitionsTopic(name="t", count=4)] * 2),
+        }
+        configs = IncrementalAlterConfigsRequest(resources=[resource] * 2)
+        connection = peers.at(idle, "127.0.0.1", cluster.controllers.ports[idle])
+        try:
+            for name, request in [*requests.items(), ("responses", configs)]:
+                answer, _ = await connection.exchange(request, (1, 5) if name == "topics" else (0, 6), 20)
+                assert [each.error_code for each in getattr(answer, name)] == [41, 41]
+            answer, _ = await connection.exchange(UnregisterBrokerRequest(broker_id=1), (0, 0), 20)
+            assert answer.error_code == Errors.NOT_CONTROLLER.code
+        finally:
+            peers.close()
+
+    run(tmp_path, scenario)
+
+
+def test_the_next_controller_goes_on(tmp_path):
+    async def scenario(cluster):
+        await cluster.create("t", 2)
+        first = await cluster.controllers.leader()
+        await cluster.controllers.stop(first.node_id)
+        second = await cluster.controllers.leader()
+        assert second is not first
+        await wait_until_async(lambda: cluster.brokers[10].quorum.leader_id == second.node_id)
+        assert await cluster.create("u", 2) is Errors.NONE
+        await wait_until_async(lambda: {"t", "u"} <= set(second.quorum.image.topics))
+        await wait_until_async(lambda: not any(each.lifecycle.is_fenced for each in cluster.brokers.values()))
+
+    # Nobody is to be fenced while there is no controller.
+    run(tmp_path, scenario, **{"broker.session.timeout.ms": "60000"})

@@ -1,0 +1,192 @@
+"""A broker that follows a quorum of controllers: registration, logs, leaders, configs, and its end.
+
+The tests play the controller's part: its records are appended by the leader of the quorum.
+"""
+
+import asyncio
+
+from bowstring.engine.broker.cluster_broker import ClusterBroker
+from bowstring.engine.errors import Errors, KafkaError
+from bowstring.engine.protocol.messages.broker_heartbeat import (
+    BrokerHeartbeatRequest,
+    BrokerHeartbeatResponse,
+)
+from bowstring.engine.protocol.messages.broker_registration import (
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+)
+from bowstring.engine.protocol.records.cluster_metadata.markers import (
+    AbortTransactionRecord,
+    BeginTransactionRecord,
+    EndTransactionRecord,
+)
+from bowstring.engine.protocol.records.cluster_metadata.nodes import BrokerEndpoint, RegisterBrokerRecord
+from bowstring.engine.protocol.records.cluster_metadata.settings import ConfigRecord
+from bowstring.engine.protocol.records.cluster_metadata.topics import (
+    PartitionChangeRecord,
+    PartitionRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
+from tests.support.quorum_nodes import FAST, Controllers, format_directory
+from tests.support.serving import steady_port
+from tests.support.waiting import wait_until_async
+
+BROKER = 10
+TOPIC_ID = b"topic-of-a-test!"
+
+
+class PlayedController:
+    """Answers registrations and heartbeats as the active controller does, through the real quorum."""
+
+    def __init__(self, controllers):
+        self.controllers = controllers
+        self.heartbeats = []
+        self.answers_with = {}
+
+    async def ask(self, request, timeout_ms=None):
+        leader = await self.controllers.leader()
+        if isinstance(request, BrokerHeartbeatRequest):
+            self.heartbeats.append(request)
+            return BrokerHeartbeatResponse(
+                is_fenced=request.want_fence, should_shut_down=request.want_shut_down
+            )
+        assert isinstance(request, BrokerRegistrationRequest)
+        if self.answers_with.get("registration"):
+            return BrokerRegistrationResponse(error_code=self.answers_with.pop("registration").code)
+        epoch = leader.quorum.next_offset
+        points = [
+            BrokerEndpoint(name=each.name, host=each.host, port=each.port, security_protocol=0)
+            for each in request.listeners
+        ]
+        record = RegisterBrokerRecord(
+            broker_id=BROKER,
+            broker_epoch=epoch,
+            incarnation_id=request.incarnation_id,
+            end_points=points,
+            log_dirs=request.log_dirs,
+            fenced=False,
+        )
+        await leader.quorum.append([record])
+        return BrokerRegistrationResponse(broker_epoch=epoch)
+
+
+def settings_of(controllers, directory):
+    return controllers.settings(1) | {
+        **FAST,
+        "node.id": str(BROKER),
+        "process.roles": "broker",
+        "log.dirs": str(directory),
+        "listeners": f"PLAINTEXT://127.0.0.1:{steady_port()}",
+        "bowstring.local.socket": "off",
+    }
+
+
+def run(tmp_path, scenario):
+    async def all_of_it():
+        controllers = Controllers(tmp_path)
+        format_directory(tmp_path / "broker", BROKER)
+        played = PlayedController(controllers)
+        broker = ClusterBroker(settings_of(controllers, tmp_path / "broker"))
+        broker.quorum.ask_leader = played.ask
+        try:
+            await controllers.start()
+            broker.open()
+            await scenario(broker, controllers, played)
+        finally:
+            await broker.stop()
+            await controllers.stop()
+
+    asyncio.run(all_of_it())
+
+
+def partition(leader=BROKER, epoch=0):
+    return PartitionRecord(
+        partition_id=0, topic_id=TOPIC_ID, replicas=[BROKER], isr=[BROKER], leader=leader, leader_epoch=epoch
+    )
+
+
+def created():
+    return [TopicRecord(name="t", topic_id=TOPIC_ID), partition()]
+
+
+def test_a_broker_follows_topics_leaders_and_configs(tmp_path):
+    async def scenario(broker, controllers, played):
+        await broker.start()
+        assert broker.lifecycle.epoch == broker.metadata.image.brokers[BROKER].epoch
+        leader = await controllers.leader()
+        await leader.quorum.append(created())
+        log = await wait_until_async(lambda: broker.logs.get("t", 0))
+        config = ConfigRecord(resource_type=2, resource_name="t", name="retention.ms", value="5")
+        await leader.quorum.append(
+            [config, PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, leader=BROKER)]
+        )
+        await wait_until_async(lambda: log.leader_epoch == 1)
+        assert broker.metadata.image.topic_configs("t") == {"retention.ms": "5"}
+        await leader.quorum.append([RemoveTopicRecord(topic_id=TOPIC_ID)])
+        await wait_until_async(lambda: broker.logs.get("t", 0) is None)
+
+    run(tmp_path, scenario)
+
+
+def test_records_of_a_transaction_count_at_its_end(tmp_path):
+    async def scenario(broker, controllers, played):
+        await broker.start()
+        leader = await controllers.leader()
+        await leader.quorum.append([BeginTransactionRecord(name="two batches")])
+        end = await leader.quorum.append(created())
+        await broker.quorum.reach(end)
+        assert broker.logs.get("t", 0) is None
+        await leader.quorum.append([EndTransactionRecord()])
+        await wait_until_async(lambda: broker.logs.get("t", 0))
+        await leader.quorum.append([BeginTransactionRecord(name="given up")])
+        await leader.quorum.append([RemoveTopicRecord(topic_id=TOPIC_ID)])
+        end = await leader.quorum.append([AbortTransactionRecord(reason="test")])
+        await broker.quorum.reach(end)
+        assert broker.logs.get("t", 0) is not None
+
+    run(tmp_path, scenario)
+
+
+def test_a_broker_opens_what_the_cluster_has_at_its_start(tmp_path):
+    async def scenario(broker, controllers, played):
+        leader = await controllers.leader()
+        await leader.quorum.append(created())
+        await broker.start()
+        assert broker.logs.get("t", 0) is not None
+        assert not played.heartbeats[-1].want_fence
+
+    run(tmp_path, scenario)
+
+
+def test_a_broker_waits_for_its_old_registration_to_end(tmp_path):
+    async def scenario(broker, controllers, played):
+        played.answers_with["registration"] = Errors.DUPLICATE_BROKER_REGISTRATION
+        await broker.start()
+        assert broker.lifecycle.epoch >= 0
+
+    run(tmp_path, scenario)
+
+
+def test_a_broker_asks_before_it_stops(tmp_path):
+    heartbeats = []
+
+    async def scenario(broker, controllers, played):
+        await broker.start()
+        heartbeats.append(played.heartbeats)
+
+    run(tmp_path, scenario)
+    assert heartbeats[0][-1].want_shut_down
+
+
+def test_a_broker_changes_nothing_itself(tmp_path):
+    async def scenario(broker, controllers, played):
+        await broker.start()
+        try:
+            await broker.changes.commit(created())
+        except KafkaError as error:
+            assert error.error is Errors.NOT_CONTROLLER
+        else:
+            raise AssertionError("a broker has committed records")
+
+    run(tmp_path, scenario)

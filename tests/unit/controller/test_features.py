@@ -1,0 +1,129 @@
+"""Feature levels: what may change, what comes with it; the registration of controllers; producer ids."""
+
+import pytest
+
+from bowstring.engine.controller.controllers import register_controller
+from bowstring.engine.controller.features import update_features
+from bowstring.engine.controller.producer_ids import allocate
+from bowstring.engine.errors import Errors
+from bowstring.engine.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from bowstring.engine.protocol.messages.controller_registration import ControllerRegistrationRequest, Feature
+from bowstring.engine.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from bowstring.engine.protocol.records.cluster_metadata.nodes import RegisterControllerRecord
+from bowstring.engine.protocol.records.cluster_metadata.settings import ConfigRecord
+from tests.support.controller import ControllerCluster, error_of
+
+UPGRADE, SAFE, UNSAFE = 1, 2, 3
+ELR = "eligible.leader.replicas.version"
+
+
+def update(cluster: ControllerCluster, *updates, version: int = 2, validate_only: bool = False):
+    request = UpdateFeaturesRequest(
+        validate_only=validate_only,
+        feature_updates=[
+            FeatureUpdateKey(feature=name, max_version_level=level, upgrade_type=kind)
+            for name, level, kind in updates
+        ],
+    )
+    return cluster.decide(update_features(cluster.state, request, version))
+
+
+def test_metadata_version_rises():
+    cluster = ControllerCluster(level=20)
+    assert update(cluster, ("metadata.version", 30, UPGRADE), validate_only=True).error_code == 0
+    assert cluster.state.metadata_version == 20
+    update(cluster, ("metadata.version", 30, UPGRADE))
+    assert cluster.state.metadata_version == 30
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("metadata.version", 31, UPGRADE),
+        ("metadata.version", 29, UPGRADE),
+        ("metadata.version", 29, SAFE),
+        ("metadata.version", 29, UNSAFE),
+        ("metadata.version", -1, SAFE),
+        ("metadata.version", 30, 0),
+        ("group.version", 1, UPGRADE),
+        ("kraft.version", 1, UPGRADE),
+        (ELR, 1, SAFE),
+    ],
+)
+def test_what_is_refused(change):
+    cluster = ControllerCluster(1)
+    assert error_of(lambda: update(cluster, change)) is Errors.INVALID_UPDATE_VERSION
+
+
+def test_levels_without_new_metadata_can_be_lowered():
+    cluster = ControllerCluster(level=29)
+    assert update(cluster, ("metadata.version", 23, SAFE)).error_code == 0
+    assert error_of(lambda: update(cluster, ("metadata.version", 22, SAFE))) is Errors.INVALID_UPDATE_VERSION
+
+
+def test_old_requests_have_a_result_for_each_feature():
+    cluster = ControllerCluster(level=20)
+    answer = update(cluster, ("metadata.version", 21, UPGRADE), version=1)
+    assert [each.feature for each in answer.results] == ["metadata.version"]
+
+
+def test_a_feature_named_twice_is_refused():
+    cluster = ControllerCluster()
+    twice = [("metadata.version", 30, UPGRADE)] * 2
+    assert error_of(lambda: update(cluster, *twice)) is Errors.INVALID_REQUEST
+
+
+def test_every_broker_and_voter_must_support_a_level():
+    cluster = ControllerCluster(1)  # its registration names no features
+    assert error_of(lambda: update(cluster, (ELR, 1, UPGRADE))) is Errors.INVALID_UPDATE_VERSION
+    cluster = ControllerCluster()
+    cluster.state.voters = lambda: [100, 101]
+    assert error_of(lambda: update(cluster, (ELR, 1, UPGRADE))) is Errors.INVALID_UPDATE_VERSION
+    features = [Feature(name=ELR, min_supported_version=0, max_supported_version=1)]
+    request = ControllerRegistrationRequest(controller_id=101, features=features)
+    cluster.decide(register_controller(cluster.state, request))
+    [record] = cluster.state.image.kept.of(RegisterControllerRecord)
+    assert record.controller_id == 101
+    update(cluster, (ELR, 1, UPGRADE))
+    assert cluster.state.has_eligible_leaders
+
+
+def test_eligible_leaders_fix_the_minimum_for_all_brokers():
+    cluster = ControllerCluster(level=22, min_insync_replicas="2")
+    own = {"resource_type": 4, "resource_name": "7", "name": "min.insync.replicas"}
+    cluster.apply([ConfigRecord(**own, value="3")])
+    assert error_of(lambda: update(cluster, (ELR, 1, UPGRADE))) is Errors.INVALID_UPDATE_VERSION
+    update(cluster, ("metadata.version", 23, UPGRADE), (ELR, 1, UPGRADE))
+    assert cluster.state.image.resource_configs(4, "") == {"min.insync.replicas": "2"}
+    assert cluster.state.image.resource_configs(4, "7") == {}
+
+
+def test_eligible_leaders_are_forgotten_with_their_feature():
+    cluster = ControllerCluster(eligible_leaders=True)
+    cluster.add_topic([1, 2], isr=[1], eligible_leader_replicas=[2])
+    assert list(cluster.state.index.eligible(2))
+    update(cluster, (ELR, 0, SAFE))
+    assert cluster.partition().eligible_leaders == ()
+    assert not cluster.state.index.eligible(2)
+
+
+def test_controllers_register_once_the_cluster_knows_of_it():
+    cluster = ControllerCluster(level=14)
+    request = ControllerRegistrationRequest(controller_id=101)
+    assert error_of(lambda: register_controller(cluster.state, request)) is Errors.UNSUPPORTED_VERSION
+
+
+def test_blocks_of_producer_ids_do_not_overlap():
+    cluster = ControllerCluster(2)
+    blocks = [
+        cluster.decide(
+            allocate(
+                cluster.state, AllocateProducerIdsRequest(broker_id=each, broker_epoch=cluster.epoch(each))
+            )
+        )
+        for each in (1, 2, 1)
+    ]
+    assert [each.producer_id_start for each in blocks] == [0, 1000, 2000]
+    assert {each.producer_id_len for each in blocks} == {1000}
+    stale = AllocateProducerIdsRequest(broker_id=1, broker_epoch=99)
+    assert error_of(lambda: allocate(cluster.state, stale)) is Errors.STALE_BROKER_EPOCH

@@ -1,0 +1,302 @@
+"""The controller's shell: leaderships that begin and end, the order of decisions, timers, large changes."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from bowstring.engine.configs import BrokerConfigs
+from bowstring.engine.controller import brokers, topics
+from bowstring.engine.controller.decision import Decision
+from bowstring.engine.controller.shell import Controller
+from bowstring.engine.errors import Errors, KafkaError
+from bowstring.engine.metadata.topic_changes import NewTopic
+from bowstring.engine.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
+from bowstring.engine.protocol.records.cluster_metadata.markers import (
+    BeginTransactionRecord,
+    EndTransactionRecord,
+    NoOpRecord,
+)
+from bowstring.engine.protocol.records.cluster_metadata.settings import ConfigRecord, FeatureLevelRecord
+from bowstring.engine.protocol.records.cluster_metadata.topics import RemoveTopicRecord
+from tests.support.controller import CLUSTER_ID, FAR, registration_request
+from tests.support.fake_quorum import FakeQuorum
+from tests.support.waiting import wait_until_async
+
+QUIET = {"metadata.max.idle.interval.ms": "0"}
+
+
+class Clock:
+    """Steady time as the test wants it."""
+
+    def __init__(self) -> None:
+        self.ms = 0
+
+    def __call__(self) -> int:
+        return self.ms
+
+
+def run(scenario: Callable[..., Awaitable[None]], *, active: bool = True, **configs: str) -> None:
+    async def all_of_it() -> None:
+        quorum, clock = FakeQuorum(), Clock()
+        settings = QUIET | {name.replace("_", "."): value for name, value in configs.items()}
+        controller = Controller(
+            quorum, BrokerConfigs(settings), node_id=1, cluster_id=CLUSTER_ID, now_ms=clock
+        )
+        controller.start()
+        if active:
+            quorum.lead()
+            await wait_until_async(lambda: quorum.image.features)
+        try:
+            await scenario(controller, quorum, clock)
+        finally:
+            controller.stop()
+
+    asyncio.run(all_of_it())
+
+
+async def register(controller: Controller, broker: int, **fields) -> int:
+    answer = await controller.run(
+        lambda state, now_ms: brokers.register(
+            state, registration_request(broker, **fields), 4, controller.next_offset, now_ms
+        )
+    )
+    return answer.broker_epoch
+
+
+async def heartbeat(controller: Controller, broker: int, epoch: int):
+    request = BrokerHeartbeatRequest(broker_id=broker, broker_epoch=epoch, current_metadata_offset=FAR)
+    return await controller.run(lambda state, now_ms: brokers.heartbeat(state, request, now_ms))
+
+
+async def error_of(work: Awaitable[object]) -> object:
+    with pytest.raises(KafkaError) as caught:
+        await work
+    return caught.value.error
+
+
+def config(value: str = "1", name: str = "retention.ms") -> ConfigRecord:
+    return ConfigRecord(resource_type=4, resource_name="", name=name, value=value)
+
+
+def test_a_new_cluster_gets_its_first_records():
+    async def scenario(controller, quorum, clock):
+        assert controller.is_active
+        assert quorum.image.features["metadata.version"] == 30
+        assert isinstance(quorum.log[0], BeginTransactionRecord)
+
+    run(scenario)
+
+
+def test_only_the_leader_decides():
+    async def scenario(controller, quorum, clock):
+        assert await error_of(register(controller, 1)) is Errors.NOT_CONTROLLER
+        quorum.lead(2)
+        assert await error_of(register(controller, 1)) is Errors.NOT_CONTROLLER
+        with pytest.raises(KafkaError):
+            async with controller.changing():
+                pass
+        quorum.lead(1)
+        await wait_until_async(lambda: controller.is_active)
+        assert await register(controller, 1) > 0
+
+    run(scenario, active=False)
+
+
+def test_brokers_register_and_are_unfenced():
+    async def scenario(controller, quorum, clock):
+        epoch = await register(controller, 1)
+        assert quorum.image.brokers[1].epoch == epoch
+        assert quorum.log[epoch].broker_id == 1
+        assert not (await heartbeat(controller, 1, epoch)).is_fenced
+        assert not quorum.image.brokers[1].fenced
+
+    run(scenario)
+
+
+def test_a_decision_sees_what_is_not_committed_yet():
+    async def scenario(controller, quorum, clock):
+        quorum.commits_at_once = False
+        first = asyncio.ensure_future(register(controller, 1))
+        await asyncio.sleep(0)
+        assert 1 in controller.image.brokers
+        assert 1 not in quorum.image.brokers
+        again = asyncio.ensure_future(register(controller, 1))
+        await asyncio.sleep(0)
+        assert not first.done() and not again.done()
+        quorum.commit()
+        assert await first == await again  # the same incarnation
+
+    run(scenario)
+
+
+def test_an_answer_without_records_waits_for_those_it_rests_on():
+    async def scenario(controller, quorum, clock):
+        epoch = await register(controller, 1)
+        await heartbeat(controller, 1, epoch)
+        quorum.commits_at_once = False
+        registered = asyncio.ensure_future(register(controller, 2))
+        await asyncio.sleep(0)
+        answer = asyncio.ensure_future(heartbeat(controller, 1, epoch))
+        await asyncio.sleep(0)
+        assert not answer.done()
+        quorum.commit()
+        await asyncio.gather(registered, answer)
+
+    run(scenario)
+
+
+def test_what_was_not_committed_is_gone_with_the_leadership():
+    async def scenario(controller, quorum, clock):
+        quorum.commits_at_once = False
+        lost = asyncio.ensure_future(register(controller, 1))
+        await asyncio.sleep(0)
+        quorum.lead(2)
+        assert await error_of(lost) is Errors.NOT_CONTROLLER
+        assert not controller.is_active
+        assert 1 not in controller.image.brokers
+        quorum.commits_at_once = True
+        quorum.lead(1)
+        await wait_until_async(lambda: controller.is_active)
+        assert 1 not in controller.image.brokers
+        assert await register(controller, 1) == quorum.next_offset - 1
+
+    run(scenario)
+
+
+def test_a_leader_of_another_epoch_begins_anew():
+    async def scenario(controller, quorum, clock):
+        quorum.commits_at_once = False
+        lost = asyncio.ensure_future(register(controller, 1))
+        await asyncio.sleep(0)
+        quorum.lead(1)
+        assert await error_of(lost) is Errors.NOT_CONTROLLER
+        await wait_until_async(lambda: controller.is_active)
+        assert 1 not in controller.image.brokers
+
+    run(scenario)
+
+
+def test_a_broker_whose_session_ends_is_fenced():
+    async def scenario(controller, quorum, clock):
+        epoch = await register(controller, 1)
+        await heartbeat(controller, 1, epoch)
+        clock.ms += 81
+        await wait_until_async(lambda: quorum.image.brokers[1].fenced)
+
+    run(scenario, broker_session_timeout_ms="80")
+
+
+def test_an_idle_controller_writes_records():
+    async def scenario(controller, quorum, clock):
+        def goes_on() -> bool:
+            clock.ms += 5
+            return sum(isinstance(each, NoOpRecord) for each in quorum.log) >= 3
+
+        await wait_until_async(goes_on)
+
+    run(scenario, metadata_max_idle_interval_ms="5")
+
+
+def test_nothing_is_decided_upon_levels_that_are_not_committed():
+    async def scenario(controller, quorum, clock):
+        quorum.commits_at_once = False
+        old = FeatureLevelRecord(name="metadata.version", feature_level=20)
+        changed = asyncio.ensure_future(controller.run(lambda state, now_ms: Decision([old], None)))
+        levels = []
+
+        def look(state, now_ms):
+            levels.append(quorum.image.features["metadata.version"])
+            return Decision([], None)
+
+        looked = asyncio.ensure_future(controller.run(look))
+        await asyncio.sleep(0)
+        quorum.commit()
+        await asyncio.gather(changed, looked)
+        assert levels == [20]
+
+    run(scenario)
+
+
+def test_large_changes_are_transactions():
+    async def scenario(controller, quorum, clock):
+        many = [config(name=f"x{number}") for number in range(10_001)]
+        quorum.batches.clear()
+        await controller.run(lambda state, now_ms: Decision(many, None))
+        assert quorum.batches == [1, 10_000, 1, 1]
+        assert isinstance(quorum.log[-1], EndTransactionRecord)
+        assert len(quorum.image.resource_configs(4, "")) == 10_001
+        quorum.batches.clear()
+        await controller.run(lambda state, now_ms: Decision(many, None, atomic=False))
+        assert quorum.batches == [10_000, 1]
+        long = [config("x" * 32_000, name=f"y{number}") for number in range(100)]
+        quorum.batches.clear()
+        await controller.run(lambda state, now_ms: Decision(long, None))
+        assert quorum.batches[0] == quorum.batches[-1] == 1
+        assert sum(quorum.batches) == 102 and max(quorum.batches) < 200
+        assert len(quorum.batches) > 3
+
+    run(scenario)
+
+
+def test_old_clusters_have_no_transactions_for_large_changes():
+    async def scenario(controller, quorum, clock):
+        old = FeatureLevelRecord(name="metadata.version", feature_level=12)
+        await controller.run(lambda state, now_ms: Decision([old], None))
+        before = len(quorum.log)
+        many = [config(name=f"x{number}") for number in range(10_001)]
+        refused = controller.run(lambda state, now_ms: Decision(many, None))
+        assert await error_of(refused) is Errors.POLICY_VIOLATION
+        assert len(quorum.log) == before
+        assert controller.is_active
+
+    run(scenario)
+
+
+def test_handlers_decide_in_turn_and_do_not_wait_for_each_others_commits():
+    async def scenario(controller, quorum, clock):
+        order = []
+
+        async def change(name: str) -> None:
+            async with controller.changing() as image:
+                order.append((name, len(image.resource_configs(4, ""))))
+                await asyncio.sleep(0)  # as between two time slices
+                await controller.commit([config(name=name)])
+
+        quorum.commits_at_once = False
+        changes = [asyncio.ensure_future(change(name)) for name in ("a", "b", "c")]
+        await wait_until_async(lambda: len(quorum.image.features) and len(order) == 3)
+        assert order == [("a", 0), ("b", 1), ("c", 2)]
+        assert not any(each.done() for each in changes)
+        quorum.commit()
+        await wait_until_async(lambda: len(controller.image.resource_configs(4, "")) == 3)
+        quorum.commit()
+        await asyncio.gather(*changes)
+        async with controller.changing():
+            pass  # nothing to commit
+        quorum.commits_at_once = True
+        await register(controller, 1)
+
+    run(scenario)
+
+
+def test_a_decision_that_cannot_be_applied_ends_the_leadership():
+    async def scenario(controller, quorum, clock):
+        bad = Decision([config(), RemoveTopicRecord(topic_id=b"gone" * 4)], None)
+        with pytest.raises(KeyError):
+            await controller.run(lambda state, now_ms: bad)
+        assert quorum.resigned == 1
+        assert not controller.is_active
+
+    run(scenario)
+
+
+def test_a_refused_decision_changes_nothing():
+    async def scenario(controller, quorum, clock):
+        before = len(quorum.log)
+        refused = controller.run(lambda state, now_ms: topics.create(state, NewTopic("t", 1, 1)))
+        assert await error_of(refused) is Errors.INVALID_REPLICATION_FACTOR
+        assert len(quorum.log) == before
+        assert controller.is_active
+
+    run(scenario)

@@ -1,0 +1,108 @@
+"""Three controllers elect a leader and replicate records over real sockets."""
+
+import asyncio
+
+import pytest
+
+from bowstring.engine.errors import Errors, KafkaError
+from bowstring.engine.protocol.records.cluster_metadata.topics import TopicRecord
+from tests.support.quorum_nodes import Controllers
+from tests.support.waiting import wait_until_async
+
+
+def topic(number):
+    return TopicRecord(name=f"t{number}", topic_id=number.to_bytes(16, "big"))
+
+
+def run(directory, scenario, **configs):
+    async def all_of_it():
+        controllers = Controllers(directory, **configs)
+        try:
+            await scenario(controllers)
+        finally:
+            await controllers.stop()
+
+    asyncio.run(all_of_it())
+
+
+def names(node):
+    return set(node.quorum.image.topics)
+
+
+async def everywhere(controllers, expected):
+    await wait_until_async(lambda: all(names(node) == expected for node in controllers.nodes.values()))
+
+
+def test_records_reach_all_controllers(tmp_path):
+    async def scenario(controllers):
+        await controllers.start()
+        leader = await controllers.leader()
+        applied = []
+        leader.quorum.on_applied.append(
+            lambda records, end, epoch: applied.append((len(records), end, epoch))
+        )
+        first = leader.quorum.next_offset
+        assert await leader.quorum.append([topic(1), topic(2)]) == first + 2
+        assert applied[-1] == (2, first + 2, leader.quorum.epoch)
+        await everywhere(controllers, {"t1", "t2"})
+
+    run(tmp_path, scenario)
+
+
+def test_only_the_leader_appends(tmp_path):
+    async def scenario(controllers):
+        await controllers.start()
+        leader = await controllers.leader()
+        other = next(node for node in controllers.nodes.values() if node is not leader)
+        with pytest.raises(KafkaError) as refused:
+            await other.quorum.append([topic(1)])
+        assert refused.value.error is Errors.NOT_CONTROLLER
+
+    run(tmp_path, scenario)
+
+
+def test_another_controller_takes_over_and_keeps_the_records(tmp_path):
+    async def scenario(controllers):
+        await controllers.start()
+        leader = await controllers.leader()
+        await leader.quorum.append([topic(1)])
+        epoch = leader.quorum.epoch
+        await controllers.stop(leader.node_id)
+        second = await controllers.leader()
+        assert second.quorum.epoch > epoch
+        await second.quorum.append([topic(2)])
+        await controllers.start(leader.node_id)
+        await everywhere(controllers, {"t1", "t2"})
+
+    run(tmp_path, scenario)
+
+
+def test_appends_fail_when_the_leader_loses_its_followers(tmp_path):
+    async def scenario(controllers):
+        await controllers.start()
+        leader = await controllers.leader()
+        told = []
+        leader.quorum.on_leader_change.append(lambda id, epoch: told.append(id))
+        await controllers.stop(*(id for id in controllers.ports if id != leader.node_id))
+        with pytest.raises(KafkaError) as failed:
+            await leader.quorum.append([topic(1)])
+        assert failed.value.error is Errors.NOT_CONTROLLER
+        await wait_until_async(lambda: told and not leader.quorum.is_leader)
+
+    run(tmp_path, scenario)
+
+
+def test_a_follower_without_the_log_gets_a_snapshot(tmp_path):
+    async def scenario(controllers):
+        await controllers.start(1, 2)
+        leader = await controllers.leader()
+        for number in range(20):
+            await leader.quorum.append([topic(number)])
+        await wait_until_async(lambda: leader.quorum.latest_snapshot)
+        await controllers.start(3)
+        images = []
+        controllers.nodes[3].quorum.on_snapshot.append(lambda image, end, epoch: images.append(end))
+        await everywhere(controllers, {f"t{number}" for number in range(20)})
+        assert images
+
+    run(tmp_path, scenario, metadata_log_max_record_bytes_between_snapshots="500")
