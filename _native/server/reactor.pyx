@@ -21,14 +21,17 @@ from bowstring._native.server.connection cimport (
 from bowstring._native.server.control_queue cimport plane_event
 from bowstring._native.server.fetch cimport fetch_connection_closed, fetch_serve_ready, fetch_timed_out, fetch_woken
 from bowstring._native.server.fetch_session cimport session_remove
+from bowstring._native.server.fetcher cimport (
+    fetcher_disconnected, fetcher_received, fetchers_free, fetchers_order, fetchers_run)
+from bowstring._native.server.follow_parts cimport order_drop, part_truncated, truncate_drop
 from bowstring._native.server.request_dispatch cimport cut_frames
 from bowstring._native.server.id_table cimport id_find
 from bowstring._native.server.mailbox cimport post, wake
 from bowstring._native.server.pacing cimport pacer_gather, pacer_init, pacer_received
 from bowstring._native.server.types cimport (
-    FLUSH_BYTES, MAIL_ACK, MAIL_CLOSE, MAIL_CONNECTION, MAIL_REPLY, MAIL_SLOW_BATCH, MAIL_STOP, MAIL_WAKE_FETCH,
-    SESSION_BUCKETS, STALL_CONTROL, STALL_NONE, STALL_WAL, Chunk, Connection, FetchRequest, Mail, Plane,
-    ProducePart, Reactor, Stall, Timer)
+    FLUSH_BYTES, MAIL_ACK, MAIL_CLOSE, MAIL_CONNECTION, MAIL_FOLLOW, MAIL_REPLY, MAIL_SLOW_BATCH, MAIL_STOP,
+    MAIL_TRUNCATED, MAIL_WAKE_FETCH, SESSION_BUCKETS, STALL_CONTROL, STALL_NONE, STALL_WAL, Chunk, Connection,
+    FetchRequest, FollowOrder, Mail, Plane, ProducePart, Reactor, Stall, Timer, TruncateJob)
 from bowstring._native.server.produce cimport (
     produce_abandon, produce_acknowledged, produce_flush, produce_slow_batch_done, produce_timed_out)
 from bowstring._native.base.pthread cimport (
@@ -108,7 +111,10 @@ cdef void receive(Reactor *r, Connection *c) noexcept nogil:
     c.last_active_ms = r.now_ms
     bump_i64(&r.received_bytes, n)
     pacer_received(&r.pacer, c.fd, n)
-    cut_frames(r, c)
+    if c.fetcher == NULL:
+        cut_frames(r, c)
+    else:
+        fetcher_received(r, c)
 
 
 # ---------------------------------------------------------------- accepting
@@ -226,6 +232,10 @@ cdef void handle_mail(Reactor *r, Mail *mail) noexcept nogil:
         produce_acknowledged(r, <ProducePart *>mail.data)
     elif mail.kind == MAIL_SLOW_BATCH:
         produce_slow_batch_done(r, <ProducePart *>mail.data)
+    elif mail.kind == MAIL_FOLLOW:
+        fetchers_order(r, <FollowOrder *>mail.data)
+    elif mail.kind == MAIL_TRUNCATED:
+        part_truncated(r, <TruncateJob *>mail.data)
     elif mail.kind == MAIL_STOP:
         r.running = False
 
@@ -268,7 +278,7 @@ cdef void close_idle(Reactor *r) noexcept nogil:
     for i in range(r.connections.used):
         c = <Connection *>r.connections.items[i]
         if (c != NULL and r.now_ms - c.last_active_ms > r.plane.connections_max_idle_ms
-                and c.head_slot == c.tail_slot and not c.parked and not c.stalled):
+                and c.head_slot == c.tail_slot and not c.parked and not c.stalled and c.fetcher == NULL):
             connection_condemn(c)
     r.idle_check_due_ms = r.now_ms + idle_check_ms(r)
 
@@ -291,6 +301,8 @@ cdef int sleep_ms(Reactor *r) noexcept nogil:
             due = r.idle_check_due_ms
     if r.accept_again_ms > 0 and (due < 0 or r.accept_again_ms < due):
         due = r.accept_again_ms
+    if r.follow_due_ms > 0 and (due < 0 or r.follow_due_ms < due):
+        due = r.follow_due_ms
     if due < 0:
         return -1
     due -= r.now_ms
@@ -299,12 +311,22 @@ cdef int sleep_ms(Reactor *r) noexcept nogil:
 # ---------------------------------------------------------------- the loop
 
 
+cdef void end_connection(Connection *c) noexcept nogil:
+    if c.fetcher != NULL:
+        fetcher_disconnected(c)
+    fetch_connection_closed(c)
+    slow_connection_closed(c)
+    connection_close(c)
+
+
 cdef void flush_pass(Reactor *r, bint last) noexcept nogil:
     """Writes batches, answers requests and sends replies; then buffers may move. Connections are closed only at the end of
     the pass (`last`): until then unhandled events may point to them."""
     cdef int32_t i, kept = 0
     cdef Connection *c
     produce_flush(r)
+    if r.fetchers != NULL:
+        fetchers_run(r)
     fetch_serve_ready(r)
     for i in range(r.to_flush_count - 1, -1, -1):        # readers get records before their writers get acknowledgements
         c = r.to_flush[i]
@@ -319,9 +341,7 @@ cdef void flush_pass(Reactor *r, bint last) noexcept nogil:
         if not c.closing:
             c.touched = False
         elif last:
-            fetch_connection_closed(c)
-            slow_connection_closed(c)
-            connection_close(c)
+            end_connection(c)
         else:
             r.touched[kept] = c
             kept += 1
@@ -487,9 +507,7 @@ cdef void reactor_close_connections(Reactor *r) noexcept nogil:
     for i in range(r.connections.used):
         c = <Connection *>r.connections.items[i]
         if c != NULL:
-            fetch_connection_closed(c)
-            slow_connection_closed(c)
-            connection_close(c)
+            end_connection(c)
 
 
 cdef void drop_mails(Reactor *r) noexcept nogil:
@@ -500,6 +518,10 @@ cdef void drop_mails(Reactor *r) noexcept nogil:
             chunks_free(<Chunk *>r.mailbox.mails[i].data)
         elif r.mailbox.mails[i].kind == MAIL_CONNECTION:
             close(<int>r.mailbox.mails[i].a)
+        elif r.mailbox.mails[i].kind == MAIL_FOLLOW:
+            order_drop(<FollowOrder *>r.mailbox.mails[i].data)
+        elif r.mailbox.mails[i].kind == MAIL_TRUNCATED:
+            truncate_drop(<TruncateJob *>r.mailbox.mails[i].data)
     free(r.mailbox.mails)
 
 
@@ -509,6 +531,7 @@ cdef void reactor_free(Reactor *r) noexcept nogil:
     reactor_close_connections(r)
     produce_abandon(r)
     drop_mails(r)
+    fetchers_free(r)
     if r.sessions != NULL:
         for i in range(SESSION_BUCKETS):
             while r.sessions[i] != NULL:

@@ -63,8 +63,9 @@ NATIVE_PACKAGES = {
     "values": {"base"},
     "wal": {"base", "disk"},
     "log": {"base", "disk", "record", "wal"},
+    "replica": set(),
     "cleaner": {"base", "disk", "record", "log"},
-    "server": {"base", "disk", "protocol", "record", "wal", "log"},
+    "server": {"base", "disk", "protocol", "record", "replica", "wal", "log"},
     "arrow": {"base", "record"},
     "client": {"base", "record", "arrow"},
 }
