@@ -61,7 +61,7 @@ class Planes:
         response = ListOffsetsResponse(
             topics=[ListOffsetsTopicResponse(name=body.topics[0].name, partitions=[answer])]
         )
-        return encode_response(response, request.api_version, request.correlation_id)
+        return encode_response(2, request.api_version, request.correlation_id, response)
 
     def log(self, broker: int, partition: int = 0):
         return self.served[broker].logs[TOPIC, partition]

@@ -11,12 +11,13 @@ from tests.support.waiting import FOR_EVER_MS, wait_until
 
 NOT_LEADER_OR_FOLLOWER = 6
 NOT_ENOUGH_REPLICAS = 19
-NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20
+FENCED_LEADER_EPOCH = 74
+UNKNOWN_LEADER_EPOCH = 75
 
 
 @pytest.fixture(params=[1, 2], ids=["one-reactor", "two-reactors"])
 def planes(tmp_path, request):
-    made = Planes(tmp_path, reactors=request.param)
+    made = Planes(tmp_path, reactors=request.param, wait_max_ms=50)
     yield made
     made.close()
 
@@ -114,9 +115,13 @@ def test_a_leader_that_follows_refuses_what_waits(planes):
 def test_fetch_names_the_leader(planes):
     planes.elect(1, 4)
     planes.replicas[0].set_endpoints([(1, "host", 9, "rack-1")])
-    response = planes.client(0).call(fetch(16, leader_epoch=3) if False else fetch(16), 16)
-    assert fetched(response).error_code == 0  # a follower serves consumers
-    planes.replicas[0].follow(TOPIC, 0, leader_epoch=5, leader_id=1)
+    request = fetch(16, leader_epoch=3)
+    response = planes.client(0).call(request, 16)
+    answer = fetched(response)
+    assert answer.error_code == FENCED_LEADER_EPOCH
+    assert (answer.current_leader.leader_id, answer.current_leader.leader_epoch) == (1, 4)
+    (node,) = response.node_endpoints
+    assert (node.node_id, node.host, node.port, node.rack) == (1, "host", 9, "rack-1")
 
 
 def test_every_follower_catches_up_with_a_long_log(planes):
@@ -135,12 +140,32 @@ def test_every_follower_catches_up_with_a_long_log(planes):
     assert {(event[0], event[4]) for event in events} == {("may-join", 1), ("may-join", 2)}
 
 
-def test_a_leader_that_comes_later_is_found(planes):
-    port = planes.served[0].port
+def test_a_leader_without_an_address_that_answers_is_tried_again(planes):
+    planes.elect(0, 1, isr=[0], followers=[])
     planes.replicas[1].follow(TOPIC, 0, leader_epoch=1, leader_id=0, host="127.0.0.1", port=1)
-    wait_until(lambda: True)
-    planes.elect(0, 1, isr=[0])
     planes.follow(1, 0, 1)
-    assert port == planes.served[0].port
     assert only(planes.client(0).call(produce(batch(b"a"), 9, acks=-1), 9)).error_code == 0
-    planes.await_equal()
+    planes.await_equal(brokers=[0, 1])
+
+
+def test_a_stopped_partition_is_forgotten(planes):
+    planes.elect(0, 1)
+    client = planes.client(0)
+    assert only(client.call(produce(batch(b"a"), 9, acks=-1), 9)).error_code == 0
+    planes.replicas[2].stop(TOPIC, 0)
+    planes.replicas[0].set_isr(TOPIC, 0, [0, 1], ineligible=[2])
+    assert only(client.call(produce(batch(b"b"), 9, acks=-1), 9)).error_code == 0
+    assert planes.log(2).log_end_offset == 1
+    with pytest.raises(KeyError):
+        planes.replicas[2].lag(TOPIC, 0)
+
+
+def test_an_unknown_or_old_follower_is_refused(planes):
+    planes.elect(0, 1, followers=[])
+    client = planes.client(0)
+    for replica_id, leader_epoch, error in ((7, 1, UNKNOWN_LEADER_EPOCH), (7, -1, NOT_LEADER_OR_FOLLOWER), (1, 1, 0)):
+        request = fetch(14, replica_id=replica_id, leader_epoch=leader_epoch)
+        assert fetched(client.call(request, 14)).error_code == error
+    old = fetch(17, leader_epoch=1)
+    old.replica_state.replica_id, old.replica_state.replica_epoch = 1, 99
+    assert fetched(client.call(old, 17)).error_code == NOT_LEADER_OR_FOLLOWER
