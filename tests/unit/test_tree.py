@@ -21,7 +21,7 @@ NATIVE = sorted([*(ROOT / "_native").rglob("*.pyx"), *(ROOT / "_native").rglob("
 FILE_LINES_MAX = 800
 FUNCTION_LINES_MAX = 60
 # A core takes time, I/O and randomness as arguments.
-PURE = ("engine/groups", "engine/metadata", "engine/protocol", "engine/raft")
+PURE = ("engine/groups", "engine/metadata", "engine/protocol", "engine/raft", "engine/replication")
 SHELLS = ("engine/groups/shell.py", "engine/metadata/store/")
 IMPURE_MODULES = {"asyncio", "socket", "time", "random", "threading", "selectors", "uvloop"}
 
@@ -86,6 +86,7 @@ ENGINE_PACKAGES = {
         *("engine", "engine.configs", "engine.metadata", "engine.metadata.store", "engine.protocol"),
         *("engine.storage", "_native.log", "_native.protocol", "_native.record", "_native.server"),
     },
+    "engine.replication": {"engine", "engine.metadata", "engine.protocol"},
     "engine.raft": {"engine", "engine.protocol", "_native.protocol", "_native.record"},
     "engine.requests": {
         *("engine", "engine.configs", "engine.groups", "engine.metadata.store", "engine.storage"),
