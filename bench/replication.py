@@ -1,8 +1,8 @@
-"""Measures replication: `python -m bench.replication` starts brokers without a quorum that are told who leads.
+"""Measures replication: `python -m bench.replication` starts brokers that are told who leads.
 
-One process for each broker: a data plane, its replicas, and a small control thread that answers what clients ask. The
-first leads every partition. A producer of this process sends 100-byte records; the report has records/s, and CPU seconds
-per GB of records for the leader, each follower and the client.
+There is no quorum. One process for each broker: a data plane, its replicas, and a small control thread that
+answers what clients ask. The first leads every partition. A producer of this process sends 100-byte
+records; the report has records/s, and CPU seconds per GB of records for leader, follower and client.
 """
 
 from __future__ import annotations
@@ -56,9 +56,7 @@ class _Broker:
         for index in range(partitions):
             folder = directory / f"{TOPIC}-{index}"
             folder.mkdir()
-            log = PartitionLog(
-                str(folder), config, recovery_point=0, clean_shutdown=True, health=self.health
-            )
+            log = PartitionLog(str(folder), config, recovery_point=0, clean_shutdown=True, health=self.health)
             self.logs.append(log)
             self.plane.add_partition(TOPIC, TOPIC_ID, index, log)
         self.replicas = Replicas(self.plane, broker_id=broker_id)
@@ -142,7 +140,9 @@ def _produce(port: int, records: int, batch_size: int, acks: int | str) -> None:
 
     rows = 100_000
     batch = pa.record_batch({"value": pa.array([VALUE] * rows, pa.binary())})
-    with bowstring.Producer(f"{HOST}:{port}", acks=acks, batch_size=batch_size, enable_idempotence=False) as producer:
+    with bowstring.Producer(
+        f"{HOST}:{port}", acks=acks, batch_size=batch_size, enable_idempotence=False
+    ) as producer:
         producer.partitions_for(TOPIC)
         left = records
         while left > 0:
@@ -152,7 +152,13 @@ def _produce(port: int, records: int, batch_size: int, acks: int | str) -> None:
 
 
 def measure(
-    records: int, *, replicas: int = 3, partitions: int = 6, batch_size: int = 8192, acks: int | str = "all", directory: str | None = None
+    records: int,
+    *,
+    replicas: int = 3,
+    partitions: int = 6,
+    batch_size: int = 8192,
+    acks: int | str = "all",
+    directory: str | None = None,
 ) -> dict[str, float]:
     """Returns records/s, and CPU seconds per GB of records: `leader`, `follower` (the mean), `client`."""
     base = Path(tempfile.mkdtemp(prefix="bowstring-replication-", dir=directory))

@@ -1,6 +1,7 @@
 """Types of the decisions of replication; see replica_set.pyx."""
 
 from collections.abc import Collection, Sequence
+from typing import Self
 
 def truncate_to(
     leader_epoch: int,
@@ -12,8 +13,8 @@ def truncate_to(
 ) -> int: ...
 
 class Followers:
-    def __init__(
-        self,
+    def __new__(
+        cls,
         replicas: Sequence[int],
         isr: Collection[int],
         *,
@@ -21,7 +22,7 @@ class Followers:
         min_in_sync: int = 1,
         lag_max_ms: int = 30000,
         now_ms: int = 0,
-    ) -> None: ...
+    ) -> Self: ...
     def fetched(self, broker_id: int, offset: int, leader_end_offset: int, now_ms: int) -> None: ...
     def high_watermark(self, leader_end_offset: int, now_ms: int) -> int: ...
     def may_join(self, broker_id: int, high_watermark: int) -> bool: ...

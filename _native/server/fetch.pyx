@@ -27,7 +27,6 @@ from bowstring._native.server.fetch_session cimport (
     part_drop_partition, session_changed, session_create, session_find, session_remove, session_used, sessions_leave,
     set_bytes, set_free, set_read_forgotten, set_read_topics)
 from bowstring._native.server.id_table cimport id_add, id_find, id_remove
-from bowstring._native.server.replica_leader cimport leader_fetched
 from bowstring._native.server.timers cimport timer_add, timers_sweep
 from bowstring._native.server.topic_table cimport (
     partition_retain, topic_by_id, topic_by_name, topic_partition, waiter_add, waiter_remove)
@@ -210,6 +209,8 @@ cdef int16_t check_leadership(const FetchRequest *request, const FetchPart *part
         return KAFKA_STORAGE_ERROR
     if not p.is_leader and (request.replica_id >= 0 or request.version < FOLLOWER_FETCH_VERSION):
         return NOT_LEADER_OR_FOLLOWER
+    if request.replica_id >= 0 and p.replicas == NULL:   # it is no replica, or this broker has not learned it yet
+        return UNKNOWN_LEADER_EPOCH if part.current_leader_epoch == p.leader_epoch else NOT_LEADER_OR_FOLLOWER
     if part.current_leader_epoch >= 0:
         if part.current_leader_epoch < p.leader_epoch:
             return FENCED_LEADER_EPOCH
@@ -317,7 +318,7 @@ cdef void look(Reactor *r, FetchRequest *request, const FetchSet *s, FetchPart *
         if request.replica_id >= 0:
             limit = load_i64(&p.log.log_end_offset)      # before its offset moves the high watermark
             if part.log_start_offset <= part.fetch_offset <= limit:
-                part.error = leader_fetched(r, request, part, p)
+                part.error = r.plane.calls.fetched(r, request, part, p)
                 part.high_watermark = load_i64(&p.log.high_watermark)
                 if part.error != 0:
                     bump_i64(&p.failed_fetches, 1)

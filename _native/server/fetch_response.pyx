@@ -11,10 +11,9 @@ from bowstring._native.log cimport segment_file_release
 from bowstring._native.server.connection cimport (
     chunk_bytes, chunk_file, chunks_free, connection_answer, connection_fail, connection_find)
 from bowstring._native.server.counters cimport count_request
-from bowstring._native.server.leader_hints cimport (
-    FETCH_HINTS_VERSION, LeaderHints, hint_wanted, put_current_leader, put_endpoints)
+from bowstring._native.server.leader_hints cimport FETCH_HINTS_VERSION, hint_wanted
 from bowstring._native.server.types cimport (
-    SENDFILE_MIN_BYTES, Chunk, Connection, FetchPart, FetchRequest, FetchSet, Reactor)
+    SENDFILE_MIN_BYTES, Chunk, Connection, FetchPart, FetchRequest, FetchSet, LeaderHints, Plane, Reactor)
 
 
 cdef struct Reply:
@@ -22,6 +21,7 @@ cdef struct Reply:
     Chunk *head
     Chunk *tail
     Writer *bytes
+    const Plane *plane
     LeaderHints hints
     int64_t size                    # of the finished chunks
     bint failed
@@ -106,6 +106,7 @@ cdef void fetch_answer(Reactor *r, FetchRequest *request, FetchSet *s) noexcept 
     reply.head = reply.tail = NULL
     reply.size = 0
     reply.hints.count = 0
+    reply.plane = r.plane
     reply.failed = False
     reply.bytes = &r.scratch
     r.scratch.size = 0
@@ -119,7 +120,7 @@ cdef void fetch_answer(Reactor *r, FetchRequest *request, FetchSet *s) noexcept 
         put_i32(&r.scratch, request.session_id)
     put_topics(&reply, request, s)
     if reply.hints.count > 0:
-        put_endpoints(&r.scratch, r.plane, &reply.hints)
+        r.plane.calls.put_endpoints(&r.scratch, r.plane, &reply.hints)
     else:
         put_tags(&r.scratch, flexible)
     close_bytes(&reply)
@@ -183,9 +184,9 @@ cdef void put_part(Reply *reply, FetchRequest *request, FetchPart *part) noexcep
         if part.slice.next_offset > part.fetch_offset:
             bump_i64(&part.partition.fetched_records, part.slice.next_offset - part.fetch_offset)
         put_records(reply, part)
-    if request.version >= FETCH_HINTS_VERSION and hint_wanted(part.error, part.partition):
+    if request.version >= FETCH_HINTS_VERSION and hint_wanted(reply.plane, part.error, part.partition):
         put_uvarint(w, 1)                                # one tagged field: 1, CurrentLeader
-        put_current_leader(w, 1, part.partition, &reply.hints)
+        reply.plane.calls.put_leader(w, 1, part.partition, &reply.hints)
     elif flexible:
         if part.diverging_epoch >= 0:
             put_uvarint(w, 1)                            # one tagged field: 0, DivergingEpoch

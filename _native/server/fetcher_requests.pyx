@@ -1,6 +1,6 @@
 """Writes the requests of fetchers, see fetcher_requests.pxd."""
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t
-from libc.string cimport memcmp, strlen
+from libc.string cimport memcmp
 from bowstring._native.base.atomics cimport load_i32, load_i64
 from bowstring._native.base.wire cimport (
     Writer, patch_i32, put_count, put_i16, put_i32, put_i64, put_i8, put_raw, put_string, put_tags, put_uvarint)

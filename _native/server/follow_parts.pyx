@@ -2,7 +2,7 @@
 from libc.stdint cimport int16_t, int32_t, int64_t, int8_t
 from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memcpy
-from bowstring._native.base.atomics cimport load_i32, load_i64, store_i64
+from bowstring._native.base.atomics cimport load_i32, load_i64
 from bowstring._native.base.clock cimport wall_clock_ms
 from bowstring._native.base.error_codes cimport CORRUPT_MESSAGE, FENCED_LEADER_EPOCH, KAFKA_STORAGE_ERROR
 from bowstring._native.base.pthread cimport pthread_mutex_lock, pthread_mutex_unlock

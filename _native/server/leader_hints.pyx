@@ -1,12 +1,7 @@
 """Tells clients who leads, see leader_hints.pxd."""
-from libc.stdint cimport int16_t, int32_t, int64_t, uint32_t
-from bowstring._native.base.error_codes cimport FENCED_LEADER_EPOCH, NOT_LEADER_OR_FOLLOWER
-from bowstring._native.base.wire cimport Writer, put_count, put_i32, put_string, put_tags, put_uvarint
-from bowstring._native.server.types cimport Endpoint
-
-
-cdef bint hint_wanted(int16_t error, const Partition *p) noexcept nogil:
-    return (error == NOT_LEADER_OR_FOLLOWER or error == FENCED_LEADER_EPOCH) and p != NULL and p.leader_id >= 0
+from libc.stdint cimport int32_t, int64_t, uint32_t
+from bowstring._native.base.wire cimport put_count, put_i32, put_string, put_tags, put_uvarint
+from bowstring._native.server.types cimport HINTED_MAX, Endpoint
 
 
 cdef void put_current_leader(Writer *w, int tag, const Partition *p, LeaderHints *hints) noexcept nogil:

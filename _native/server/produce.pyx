@@ -34,8 +34,6 @@ from bowstring._native.server.connection cimport (
     connection_answer, connection_answer_bytes, connection_condemn, connection_end, connection_find, connection_hold)
 from bowstring._native.server.counters cimport count_request
 from bowstring._native.server.id_table cimport id_add, id_remove
-from bowstring._native.server.replica_leader cimport (
-    followers_wake, leader_advance, leader_enough, replicated_durable)
 from bowstring._native.server.produce_response cimport produce_encode, record_errors_free, record_errors_hold
 from bowstring._native.server.slow_batches cimport slow_free, slow_needed, slow_send
 from bowstring._native.server.timers cimport timer_add, timers_sweep
@@ -359,13 +357,13 @@ cdef void flush_partition(Reactor *r, Partition *p) noexcept nogil:
     log_append(p.log, r.entries, n, p.leader_epoch, r.wall_ms)
     bytes = load_i64(&p.log.appended_bytes) - before
     if p.replicas != NULL:
-        followers_wake(p, bytes, r)                      # they may have it before it is durable here
+        r.plane.calls.wake(p, bytes, r)                      # they may have it before it is durable here
     if wal != NULL and await_commit(r, p, wal, n, bytes):
         return
     if not p.replicated:
         log_advance_high_watermark(p.log, load_i64(&p.log.log_end_offset))
     elif p.replicas != NULL:
-        moved = leader_advance(p, r.now_ms)
+        moved = r.plane.calls.advance(p, r.now_ms)
     part = pending.head
     pending[0] = PendingList(NULL, NULL, 0)
     while part != NULL:
@@ -434,8 +432,8 @@ cdef void release_commits(Reactor *r) noexcept nogil:
             p = item.partition
             if not failed:
                 log_durable_to(p.log, item.cuts, item.end_offset, not p.replicated)
-                if p.replicated:
-                    replicated_durable(p, r.now_ms)
+                if p.replicated and r.plane.calls.durable != NULL:
+                    r.plane.calls.durable(p, r.now_ms)
                 partition_advanced(p, item.bytes, r)
             partition_release(p)
         queue = queue.next
@@ -451,7 +449,7 @@ cdef void produce_acknowledged(Reactor *r, ProducePart *part) noexcept nogil:
     elif not p.is_leader:
         part.error = NOT_LEADER_OR_FOLLOWER
     elif p.replicas != NULL:
-        part.error = leader_enough(p)
+        part.error = r.plane.calls.enough(p)
     part_done(r, part)
 
 
@@ -524,7 +522,7 @@ cdef void answer_or_wait(Reactor *r, Partition *p, ProducePart *part) noexcept n
                 arm_timeout(r, part.request)
                 return
             if p.replicas != NULL:
-                part.error = leader_enough(p)
+                part.error = r.plane.calls.enough(p)
     part_done(r, part)
 
 

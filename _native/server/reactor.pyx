@@ -21,9 +21,6 @@ from bowstring._native.server.connection cimport (
 from bowstring._native.server.control_queue cimport plane_event
 from bowstring._native.server.fetch cimport fetch_connection_closed, fetch_serve_ready, fetch_timed_out, fetch_woken
 from bowstring._native.server.fetch_session cimport session_remove
-from bowstring._native.server.fetcher cimport (
-    fetcher_disconnected, fetcher_received, fetchers_free, fetchers_order, fetchers_run)
-from bowstring._native.server.follow_parts cimport order_drop, part_truncated, truncate_drop
 from bowstring._native.server.request_dispatch cimport cut_frames
 from bowstring._native.server.id_table cimport id_find
 from bowstring._native.server.mailbox cimport post, wake
@@ -114,7 +111,7 @@ cdef void receive(Reactor *r, Connection *c) noexcept nogil:
     if c.fetcher == NULL:
         cut_frames(r, c)
     else:
-        fetcher_received(r, c)
+        r.plane.calls.received(r, c)
 
 
 # ---------------------------------------------------------------- accepting
@@ -233,9 +230,9 @@ cdef void handle_mail(Reactor *r, Mail *mail) noexcept nogil:
     elif mail.kind == MAIL_SLOW_BATCH:
         produce_slow_batch_done(r, <ProducePart *>mail.data)
     elif mail.kind == MAIL_FOLLOW:
-        fetchers_order(r, <FollowOrder *>mail.data)
+        r.plane.calls.order(r, <FollowOrder *>mail.data)
     elif mail.kind == MAIL_TRUNCATED:
-        part_truncated(r, <TruncateJob *>mail.data)
+        r.plane.calls.truncated(r, <TruncateJob *>mail.data)
     elif mail.kind == MAIL_STOP:
         r.running = False
 
@@ -313,7 +310,7 @@ cdef int sleep_ms(Reactor *r) noexcept nogil:
 
 cdef void end_connection(Connection *c) noexcept nogil:
     if c.fetcher != NULL:
-        fetcher_disconnected(c)
+        c.reactor.plane.calls.disconnected(c)
     fetch_connection_closed(c)
     slow_connection_closed(c)
     connection_close(c)
@@ -326,7 +323,7 @@ cdef void flush_pass(Reactor *r, bint last) noexcept nogil:
     cdef Connection *c
     produce_flush(r)
     if r.fetchers != NULL:
-        fetchers_run(r)
+        r.plane.calls.run(r)
     fetch_serve_ready(r)
     for i in range(r.to_flush_count - 1, -1, -1):        # readers get records before their writers get acknowledgements
         c = r.to_flush[i]
@@ -526,9 +523,9 @@ cdef void drop_mails(Reactor *r) noexcept nogil:
         elif r.mailbox.mails[i].kind == MAIL_CONNECTION:
             close(<int>r.mailbox.mails[i].a)
         elif r.mailbox.mails[i].kind == MAIL_FOLLOW:
-            order_drop(<FollowOrder *>r.mailbox.mails[i].data)
+            r.plane.calls.drop_order(<FollowOrder *>r.mailbox.mails[i].data)
         elif r.mailbox.mails[i].kind == MAIL_TRUNCATED:
-            truncate_drop(<TruncateJob *>r.mailbox.mails[i].data)
+            r.plane.calls.drop_truncate(<TruncateJob *>r.mailbox.mails[i].data)
     free(r.mailbox.mails)
 
 
@@ -538,7 +535,8 @@ cdef void reactor_free(Reactor *r) noexcept nogil:
     reactor_close_connections(r)
     produce_abandon(r)
     drop_mails(r)
-    fetchers_free(r)
+    if r.plane.calls.free != NULL:
+        r.plane.calls.free(r)
     if r.sessions != NULL:
         for i in range(SESSION_BUCKETS):
             while r.sessions[i] != NULL:

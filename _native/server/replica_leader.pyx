@@ -10,7 +10,7 @@ from bowstring._native.base.error_codes cimport (
 from bowstring._native.base.pthread cimport pthread_mutex_lock, pthread_mutex_unlock
 from bowstring._native.log cimport log_advance_high_watermark
 from bowstring._native.replica.replica_set cimport (
-    Replica, ReplicaSet, replica_current, replica_fetched, replica_find, replica_high_watermark, replica_lags,
+    Replica, replica_current, replica_fetched, replica_find, replica_high_watermark, replica_lags,
     replica_may_join, replicas_maximal, replicas_required)
 from bowstring._native.server.mailbox cimport post
 from bowstring._native.server.replica_events cimport replica_event

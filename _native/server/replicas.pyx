@@ -14,18 +14,41 @@ from bowstring._native.log cimport PartitionLog
 from bowstring._native.replica.replica_set cimport (
     Replica, ReplicaSet, replica_begin, replica_find, replica_set_new, replicas_low_watermark)
 from bowstring._native.server.data_plane cimport DataPlane
+from bowstring._native.server.fetcher cimport (
+    fetcher_disconnected, fetcher_received, fetchers_free, fetchers_order, fetchers_run)
+from bowstring._native.server.follow_parts cimport order_drop, part_truncated, truncate_drop
+from bowstring._native.server.leader_hints cimport put_current_leader, put_endpoints
 from bowstring._native.server.mailbox cimport post
 from bowstring._native.server.replica_events cimport replica_events_take
-from bowstring._native.server.replica_leader cimport leader_advance, leader_check_lag
+from bowstring._native.server.replica_leader cimport (
+    followers_wake, leader_advance, leader_check_lag, leader_enough, leader_fetched, replicated_durable)
 from bowstring._native.server.topic_table cimport (
     partition_advanced, partition_release, partition_retain, topic_remove)
 from bowstring._native.server.types cimport (
     FETCH_FAILED, MAIL_FOLLOW, REPLICA_LAGS, REPLICA_MAY_JOIN, REPLICA_TRUNCATED, Endpoint, FollowOrder, Partition,
     Plane, ReplicaEvent, Topic)
 
-KINDS = {
+cdef dict KINDS = {
     REPLICA_MAY_JOIN: "may-join", REPLICA_LAGS: "lags", FETCH_FAILED: "fetch-failed", REPLICA_TRUNCATED: "truncated",
 }
+
+
+cdef void enter_calls(Plane *plane) noexcept:
+    plane.calls.fetched = leader_fetched
+    plane.calls.advance = leader_advance
+    plane.calls.durable = replicated_durable
+    plane.calls.wake = followers_wake
+    plane.calls.enough = leader_enough
+    plane.calls.put_leader = put_current_leader
+    plane.calls.put_endpoints = put_endpoints
+    plane.calls.order = fetchers_order
+    plane.calls.received = fetcher_received
+    plane.calls.disconnected = fetcher_disconnected
+    plane.calls.run = fetchers_run
+    plane.calls.truncated = part_truncated
+    plane.calls.drop_order = order_drop
+    plane.calls.drop_truncate = truncate_drop
+    plane.calls.free = fetchers_free
 
 
 cdef class Replicas:
@@ -55,6 +78,7 @@ cdef class Replicas:
         self.owner = plane
         self.plane = &plane.plane
         self._lock()
+        enter_calls(self.plane)
         self.plane.replication.broker_id = broker_id
         self.plane.replication.broker_epoch = broker_epoch
         self.plane.replication.fetchers = fetchers

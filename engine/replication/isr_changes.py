@@ -1,7 +1,7 @@
 """Changes of in-sync replicas that leaders propose to the controller (KIP-497), batched and retried.
 
-One change is under way for each partition, and one request for the broker. While it is, the leader counts the maximal ISR:
-nobody leaves before the controller has agreed, and whoever joins counts at once.
+One change is under way for each partition, and one request for the broker. While it is, the leader counts
+the maximal ISR: nobody leaves before the controller has agreed, and whoever joins counts at once.
 """
 
 from collections.abc import Callable, Iterator
@@ -90,7 +90,11 @@ class IsrChanges:
     def join(self, key: PartitionKey, leader_epoch: int, broker_id: int) -> bool:
         """Proposes to add a replica. Returns whether it did."""
         led = self.partitions.get(key)
-        return led is not None and broker_id not in led.isr and self._propose(led, leader_epoch, (*led.isr, broker_id))
+        return (
+            led is not None
+            and broker_id not in led.isr
+            and self._propose(led, leader_epoch, (*led.isr, broker_id))
+        )
 
     def shrink(self, key: PartitionKey, leader_epoch: int, lagging: set[int]) -> bool:
         """Proposes to remove replicas that lag. Returns whether it did."""

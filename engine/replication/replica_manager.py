@@ -1,6 +1,7 @@
-"""Turns changes of the cluster's image into roles of this broker's replicas, and events of replicas into proposals.
+"""Gives replicas of this broker the roles that the image says, and proposes changes of in-sync replicas.
 
-Pure: the data plane, the logs and addresses are given as objects; the shell sends `next_request` to the controller.
+Pure: the data plane, the logs and addresses are given as objects. The shell sends `next_request` to the
+controller.
 """
 
 from collections.abc import Callable, Iterable
@@ -84,7 +85,9 @@ class ReplicaManager:
 
     # ------------------------------------------------------------ the image
 
-    def apply(self, image: ClusterImage, changed: Iterable[PartitionKey], *, brokers_changed: bool = False) -> None:
+    def apply(
+        self, image: ClusterImage, changed: Iterable[PartitionKey], *, brokers_changed: bool = False
+    ) -> None:
         """Applies an image.
 
         Args:

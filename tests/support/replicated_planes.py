@@ -33,7 +33,9 @@ class Planes:
             served = Served(folder, reactors=reactors, keys=KEYS, log_config=log_config)
             self.served.append(served)
             self.replicas.append(
-                Replicas(served.plane, broker_id=broker, broker_epoch=100 + broker, **{"backoff_ms": 20} | settings)
+                Replicas(
+                    served.plane, broker_id=broker, broker_epoch=100 + broker, **{"backoff_ms": 20} | settings
+                )
             )
             for partition in range(2):
                 self.replicas[broker].follow(TOPIC, partition, leader_epoch=0)
@@ -113,5 +115,3 @@ class Planes:
             thread.join()
         for served in self.served:
             served.close()
-
-

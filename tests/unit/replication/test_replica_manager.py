@@ -35,7 +35,9 @@ def image_of(leader=1, isr=(1, 2, 3), leader_epoch=5, partition_epoch=10, replic
     image = ClusterImage()
     topic = TopicImage("topic", ID)
     topic.partitions.append(
-        PartitionImage(replicas, tuple(isr), leader, leader_epoch, partition_epoch, (b"d" * 16,) * len(replicas))
+        PartitionImage(
+            replicas, tuple(isr), leader, leader_epoch, partition_epoch, (b"d" * 16,) * len(replicas)
+        )
     )
     image.topics["topic"] = image.topics_by_id[ID] = topic
     for broker in (1, 2, 3):

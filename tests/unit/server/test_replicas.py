@@ -163,7 +163,11 @@ def test_a_stopped_partition_is_forgotten(planes):
 def test_an_unknown_or_old_follower_is_refused(planes):
     planes.elect(0, 1, followers=[])
     client = planes.client(0)
-    for replica_id, leader_epoch, error in ((7, 1, UNKNOWN_LEADER_EPOCH), (7, -1, NOT_LEADER_OR_FOLLOWER), (1, 1, 0)):
+    for replica_id, leader_epoch, error in (
+        (7, 1, UNKNOWN_LEADER_EPOCH),
+        (7, -1, NOT_LEADER_OR_FOLLOWER),
+        (1, 1, 0),
+    ):
         request = fetch(14, replica_id=replica_id, leader_epoch=leader_epoch)
         assert fetched(client.call(request, 14)).error_code == error
     old = fetch(17, leader_epoch=1)

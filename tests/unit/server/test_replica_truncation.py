@@ -71,6 +71,17 @@ def write(planes, leader, count, partition=0):
     assert answer.error_code == 0
 
 
+def await_truncated(planes, broker, ends, log_end_offset):
+    """Waits until a follower has truncated to these ends, in this order, and caught up."""
+
+    def truncated():
+        return [event[5] for event in planes.events[broker] if event[0] == "truncated"]
+
+    wait_until(lambda: planes.log(broker).log_end_offset == log_end_offset, hang_s=20)
+    wait_until(lambda: len(truncated()) >= len(ends), lambda: (ends, truncated()), hang_s=20)
+    assert truncated() == ends
+
+
 def test_a_follower_drops_what_the_new_leader_lacks(planes):
     planes.elect(0, 1, isr=[0], followers=[])
     write(planes, 0, 3)
@@ -112,14 +123,7 @@ def test_random_elections(planes, seed):
             write(planes, leader, count)
             model[leader].append(epoch, count)
         for broker in followers:
-            ends = expected[broker]
-
-            def truncated(broker=broker):
-                return [event[5] for event in planes.events[broker] if event[0] == "truncated"]
-
-            wait_until(lambda b=broker: planes.log(b).log_end_offset == len(model[leader].records), hang_s=20)
-            wait_until(lambda: len(truncated()) >= len(ends), lambda: (ends, truncated()), hang_s=20)
-            assert truncated() == ends
+            await_truncated(planes, broker, expected[broker], len(model[leader].records))
             old = len(model[broker].records)
             for each in model[leader].records[old:]:
                 model[broker].append(each, 1)
