@@ -383,6 +383,7 @@ class Verdict:
         loop: the figure of the first bare loop that has it.
         met: None when unknown.
         text: `met`, `missed by 23 %: …` or `not measured: …`.
+        of_run: whether the bar's case was part of the run.
     """
 
     bar: Bar
@@ -391,6 +392,7 @@ class Verdict:
     met: bool | None
     text: str
     loop: float | None = None
+    of_run: bool = True
 
     @property
     def ratio(self) -> float | None:
@@ -428,7 +430,7 @@ def judge(bar: Bar, cases: dict[str, CaseResult]) -> Verdict:
     """Compares the medians of a run with one bar."""
     case = cases.get(bar.case)
     if case is None:
-        return Verdict(bar, None, None, None, "not measured: the case was not run")
+        return Verdict(bar, None, None, None, "not measured: the case was not run", of_run=False)
     kafka, own = case.median(KAFKA, bar.metric), case.median(BOWSTRING, bar.metric)
     loop = case.limit(bar.metric)
     if own is None:

@@ -44,7 +44,8 @@ def summary(verdicts: list[Verdict]) -> str:
     """Returns one line: the numbers of bars met, missed and not measured."""
     met = sum(verdict.met is True for verdict in verdicts)
     missed = sum(verdict.met is False for verdict in verdicts)
-    return f"{met} bars met, {missed} missed, {len(verdicts) - met - missed} not told"
+    told = sum(verdict.of_run for verdict in verdicts)
+    return f"{met} bars met, {missed} missed, {told - met - missed} not told"
 
 
 def number(value: float | None) -> str:
@@ -68,10 +69,11 @@ def _markdown(run: Run, verdicts: list[Verdict], pictures: list[tuple[str, str]]
         _noise(run),
         "A figure is the median of its rounds, with the least and "
         "the greatest in brackets. GB is 10⁹ bytes of record values. Both brokers acknowledge from the page "
-        "cache.",
+        "cache; in the cases of commit mode Bowstring does so from the medium.",
         _loops(run),
         "## Against the bars",
-        _bars_table(run, verdicts),
+        _bars_table(run, [verdict for verdict in verdicts if verdict.of_run]),
+        _left_out(verdicts),
         *[f"![{title}]({file_name})" for file_name, title in pictures],
         _failures(run),
         "## Every case",
@@ -133,6 +135,13 @@ def _bars_table(run: Run, verdicts: list[Verdict]) -> str:
         )
     loop = ["bare loop", "Bowstring / loop"] if _has_loops(run) else []
     return _table(["figure", "Apache Kafka", "Bowstring", "ratio", *loop, "bar", "result"], rows)
+
+
+def _left_out(verdicts: list[Verdict]) -> str:
+    cases = dict.fromkeys(verdict.bar.case for verdict in verdicts if not verdict.of_run)
+    if not cases:
+        return ""
+    return f"Cases with bars that were not part of this run: {', '.join(cases)}."
 
 
 def _times(ratio: float | None) -> str:

@@ -3,13 +3,14 @@ from libc.string cimport memset
 from bowstring._native.base.pthread cimport (
     pthread_cond_broadcast, pthread_cond_init, pthread_cond_signal, pthread_cond_wait, pthread_join,
     pthread_mutex_init, pthread_mutex_lock, pthread_mutex_unlock)
-from bowstring._native.base.threads cimport start_thread
+from bowstring._native.base.threads cimport be_background, start_thread
 
 
 cdef void *work(void *argument) noexcept nogil:
     cdef StoragePool *pool = <StoragePool *>argument
     cdef StorageJob *job
     cdef bint dropped
+    be_background()                                      # reactors answer producers meanwhile
     pthread_mutex_lock(&pool.lock)
     while True:
         while pool.head == NULL and not pool.stopping:

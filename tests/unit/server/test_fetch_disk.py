@@ -1,9 +1,11 @@
 """Reads of what is not in memory: parked, read by a storage thread, checked, and then served."""
 
 import errno
+import os
 import threading
 import time
 import uuid
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +16,7 @@ from tests.support.plane_requests import batch, fetch, fetch_topic, produce, rec
 from tests.support.served_plane import TOPIC, Served
 from tests.support.waiting import FOR_EVER_MS, HANG_S
 
+TASKS = Path("/proc/self/task")
 KAFKA_STORAGE_ERROR, UNKNOWN_TOPIC_ID = 56, 100
 MANY_ID = uuid.uuid5(uuid.NAMESPACE_DNS, "many").bytes
 
@@ -48,6 +51,18 @@ def read_all(client, offset: int, **how) -> list[int]:
 
 def storage(served) -> dict[str, int]:
     return served.plane.counters()["storage"]
+
+
+def test_storage_threads_leave_processors_to_reactors(tmp_path):
+    written(tmp_path, 150)
+    served = reopened(tmp_path, 1)
+    try:
+        read_all(served.client(), 0)
+        threads = {path.joinpath("comm").read_text().strip(): int(path.name) for path in TASKS.iterdir()}
+        lower = {name: os.getpriority(os.PRIO_PROCESS, threads[name]) for name in ("storage", "reactor-0")}
+        assert lower == {"storage": min(19, lower["reactor-0"] + 5), "reactor-0": lower["reactor-0"]}
+    finally:
+        served.close()
 
 
 @pytest.mark.parametrize("max_bytes", [1, 30_000, 1 << 20, 50 << 20])
