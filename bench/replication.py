@@ -65,8 +65,8 @@ class _Broker:
     def serve(self, parent: Connection) -> None:
         """Answers clients and the parent until the parent says stop."""
         while True:
-            for readable in select.select([self.plane.control_fd, parent], [], [])[0]:
-                if readable is not parent:
+            for readable in select.select([self.plane.control_fd, parent.fileno()], [], [])[0]:
+                if readable != parent.fileno():
                     self._answer()
                     continue
                 what, *arguments = parent.recv()
@@ -91,12 +91,14 @@ class _Broker:
 
     def counters(self) -> dict[str, Any]:
         """Counters of the data plane."""
-        return self.plane.counters() | {}
+        return dict(self.plane.counters())
 
     def _answer(self) -> None:
+        from bowstring._native.server.control_request import ControlRequest
         from bowstring.engine.protocol import encode_response
 
         for request in self.plane.take_requests():
+            assert isinstance(request, ControlRequest)
             body = self._metadata() if request.api_key == METADATA_KEY else self._versions()
             self.plane.reply(
                 request.connection_id,
@@ -140,9 +142,7 @@ def _produce(port: int, records: int, batch_size: int, acks: int | str) -> None:
 
     rows = 100_000
     batch = pa.record_batch({"value": pa.array([VALUE] * rows, pa.binary())})
-    with bowstring.Producer(
-        f"{HOST}:{port}", acks=acks, batch_size=batch_size, enable_idempotence=False
-    ) as producer:
+    with bowstring.Producer(f"{HOST}:{port}", acks=acks, batch_size=batch_size) as producer:
         producer.partitions_for(TOPIC)
         left = records
         while left > 0:

@@ -4,10 +4,12 @@ import select
 import threading
 from pathlib import Path
 
+from bowstring._native.server.control_request import ControlRequest
 from bowstring._native.server.replicas import Replicas
 from bowstring.engine.protocol import decode_request, encode_response
 from bowstring.engine.protocol.messages.list_offsets import (
     ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
@@ -48,12 +50,14 @@ class Planes:
         while not self.stopping.is_set():
             if select.select([plane.control_fd], [], [], 0.05)[0]:
                 for request in plane.take_requests():
+                    assert isinstance(request, ControlRequest)
                     plane.reply(request.connection_id, request.slot, self._list_offsets(broker, request))
                 plane.take_events()
                 self.events[broker] += self.replicas[broker].take_events()
 
-    def _list_offsets(self, broker: int, request) -> bytes:
+    def _list_offsets(self, broker: int, request: ControlRequest) -> bytes:
         body = decode_request(2, request.api_version, request.body)
+        assert isinstance(body, ListOffsetsRequest)
         wanted = body.topics[0].partitions[0]
         log = self.log(broker, wanted.partition_index)
         offset = log.log_end_offset if wanted.timestamp == -1 else log.log_start_offset
