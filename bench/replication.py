@@ -142,7 +142,7 @@ def _produce(port: int, records: int, batch_size: int, acks: int | str) -> None:
 
     rows = 100_000
     batch = pa.record_batch({"value": pa.array([VALUE] * rows, pa.binary())})
-    with bowstring.Producer(f"{HOST}:{port}", acks=acks, batch_size=batch_size) as producer:
+    with bowstring.Producer(f"{HOST}:{port}", acks=acks, batch_size=batch_size, idempotent=False) as producer:
         producer.partitions_for(TOPIC)
         left = records
         while left > 0:
