@@ -535,7 +535,7 @@ cdef void reactor_free(Reactor *r) noexcept nogil:
     reactor_close_connections(r)
     produce_abandon(r)
     drop_mails(r)
-    if r.plane.calls.free != NULL:
+    if r.plane != NULL and r.plane.calls.free != NULL:   # NULL: it was never initialized
         r.plane.calls.free(r)
     if r.sessions != NULL:
         for i in range(SESSION_BUCKETS):
