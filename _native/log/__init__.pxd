@@ -7,16 +7,18 @@ Locking: `Log.lock` guards everything below the line in struct Log (types.pxd). 
 thread may load. Functions named log_* take the lock themselves unless their comment says otherwise.
 """
 # ---------------------------------------------------------------- reading and appending (for server/)
-from bowstring._native.log.append cimport log_append
+from bowstring._native.log.append cimport AS_WRITTEN, log_append
 from bowstring._native.log.disk_read cimport ColdRead, CorruptFound, cold_read, cold_read_of, read_warm
-from bowstring._native.log.durability cimport log_durable_to
+from bowstring._native.log.durability cimport NOW, log_durable_to
 from bowstring._native.log.leader_epochs cimport log_end_offset_for_epoch
 from bowstring._native.log.partition_log cimport PartitionLog
 from bowstring._native.log.read cimport cursor_forget, log_read, slice_shorten
+from bowstring._native.log.retention cimport log_delete_records
 from bowstring._native.log.segment_files cimport segment_file_release
 from bowstring._native.log.state cimport log_advance_high_watermark
 from bowstring._native.log.transaction_index cimport (
     ABORTED_ALL, ABORTED_COLD, AbortedList, aborted_most, log_aborted)
+from bowstring._native.log.truncate cimport log_truncate_fully, log_truncate_to
 from bowstring._native.log.types cimport AppendEntry, Log, LogConfig, LogSlice, ReadCursor, SegmentFile
 
 # ---------------------------------------------------------------- rewriting segments (for cleaner/)

@@ -13,8 +13,10 @@ from bowstring._native.wal.types cimport WAL_LEFT
 from bowstring._native.wal.write_ahead_log cimport WriteAheadLog
 
 
-cdef void log_durable_to(Log *log, int64_t offset, bint advance) noexcept nogil:
+cdef void log_durable_to(Log *log, int64_t cuts, int64_t offset, bint advance) noexcept nogil:
     pthread_mutex_lock(&log.lock)
+    if cuts != NOW and cuts != log.cuts and offset > log.cut_offset:
+        offset = log.cut_offset
     if offset > log.log_end_offset:                      # the log was truncated meanwhile
         offset = log.log_end_offset
     if offset > log.durable_end_offset:
@@ -37,7 +39,7 @@ def join(PartitionLog log not None, WriteAheadLog wal, bytes topic_id not None, 
         active_write_out(state_of(log.log))              # the modes have separate pools
     memcpy(log.log.topic_id, PyBytes_AS_STRING(topic_id), 16)
     log.log.partition = partition
-    log.log.staged_frame = 0
+    log.log.staged_frame = log.log.cut_frame = 0
     store_i64(&log.log.durable_end_offset, log.log.log_end_offset)
     log.log.wal = wal.wal if wal is not None else NULL
     pthread_mutex_unlock(&log.log.lock)
@@ -73,4 +75,4 @@ def staged_frame(PartitionLog log not None):
 def durable_to(PartitionLog log not None, int64_t offset):
     """Records that all batches below ``offset`` are durable, and raises the high watermark to it."""
     with nogil:
-        log_durable_to(log.log, offset, True)
+        log_durable_to(log.log, NOW, offset, True)

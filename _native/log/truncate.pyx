@@ -1,7 +1,7 @@
 """Truncates a log, see truncate.pxd."""
 from libc.errno cimport ENOMEM
 from libc.stdint cimport int32_t, int64_t
-from bowstring._native.base.atomics cimport store_i32, store_i64
+from bowstring._native.base.atomics cimport load_i64, store_i32, store_i64
 from bowstring._native.base.pthread cimport pthread_mutex_lock, pthread_mutex_unlock
 from bowstring._native.disk.file_ops cimport PATH_BYTES, file_ops, sync_path
 from bowstring._native.log.index cimport indexes_forget, indexes_truncate
@@ -166,6 +166,10 @@ cdef int tell_wal(Log *log, int32_t kind, int64_t offset) noexcept nogil:
     frame = wal_stage(log.wal, log.topic_id, log.partition, kind, offset, NULL, NULL, 0)
     if frame < 0:
         return -ENOMEM
+    if log.cut_frame <= load_i64(&log.wal.durable_frame) or offset < log.cut_offset:
+        log.cut_offset = offset
+    log.cut_frame = frame
+    log.cuts += 1
     log.staged_frame = frame
     if log.durable_end_offset > offset or kind == WAL_START:
         store_i64(&log.durable_end_offset, offset)

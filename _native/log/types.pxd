@@ -107,6 +107,9 @@ cdef struct Log:
     void *state                   # LogState: private to log/ and cleaner/
     Wal *wal                      # commit mode: the write-ahead log that makes appends durable; NULL in os mode
     int64_t staged_frame          # the newest frame with a batch of this log
+    int64_t cuts                  # truncations since the log was opened
+    int64_t cut_frame             # of the last one; 0: none
+    int64_t cut_offset            # frames from before it make nothing durable above this
     int32_t partition             # identifies this log in the write-ahead log, with topic_id
     uint8_t topic_id[16]
 

@@ -33,7 +33,7 @@ from bowstring._native.server.topic_table cimport (
     topic_set_partition)
 from bowstring._native.server.types cimport (
     MAIL_CLOSE, MAIL_REPLY, MAX_API_KEY, MAX_REACTORS, REACTOR_SHIFT, Chunk, ControlMessage, Partition, Plane,
-    Reactor, Topic)
+    Reactor, ReplicaEvent, Topic)
 from bowstring._native.wal.write_ahead_log cimport WriteAheadLog
 from bowstring._native.log.durability import join
 
@@ -110,6 +110,7 @@ cdef class DataPlane:
         self.plane.session_bytes_max = max(1 << 20, session_bytes // reactors)
         self.plane.connections_max_idle_ms = connections_max_idle_ms
         self.plane.slow_max_bytes = slow_max_bytes
+        self.plane.replication.broker_id = -1
         init_table_lock(&self.plane.table_lock)
         storage_init(&self.plane.storage)
         pthread_mutex_init(&self.plane.control_lock, NULL)
@@ -133,6 +134,7 @@ cdef class DataPlane:
             free(self.plane.reactors)
         self._free_table()
         free(self.plane.listeners)
+        free(self.plane.endpoints)
         if self.plane.control_fd >= 0:
             close(self.plane.control_fd)
             pthread_mutex_destroy(&self.plane.control_lock)
@@ -141,10 +143,15 @@ cdef class DataPlane:
     cdef void _free_table(self):
         cdef ControlMessage *m = control_take_all(&self.plane) if self.plane.control_fd >= 0 else NULL
         cdef ControlMessage *following
+        cdef ReplicaEvent *event
         while m != NULL:
             following = m.next
             free(m)
             m = following
+        while self.plane.replica_events != NULL:
+            event = self.plane.replica_events
+            self.plane.replica_events = event.next
+            free(event)
         if self.plane.table.by_name != NULL:
             for i in range(self.plane.table.mask + 1):
                 while self.plane.table.by_name[i] != NULL:

@@ -14,7 +14,7 @@ from bowstring._native.base.error_codes cimport (
     KAFKA_STORAGE_ERROR, NOT_LEADER_OR_FOLLOWER, OFFSET_OUT_OF_RANGE, UNKNOWN_LEADER_EPOCH, UNKNOWN_TOPIC_ID,
     UNKNOWN_TOPIC_OR_PARTITION, UNSUPPORTED_COMPRESSION_TYPE)
 from bowstring._native.base.wire cimport (
-    MAX_TAGS, Reader, read_i32, read_i8, read_string, read_uvarint, take)
+    MAX_TAGS, Reader, read_i32, read_i64, read_i8, read_string, read_uvarint, take)
 from bowstring._native.log cimport (
     ABORTED_ALL, ABORTED_COLD, AbortedList, aborted_most, log_aborted, log_end_offset_for_epoch, log_read, read_warm,
     segment_file_release, slice_shorten)
@@ -37,6 +37,7 @@ from bowstring._native.server.types cimport (
 cdef enum:
     SESSION_FINAL_EPOCH = -1        # a full fetch that closes the session
     SESSION_INITIAL_EPOCH = 0       # a full fetch that opens one
+    FOLLOWER_FETCH_VERSION = 11     # KIP-392: consumers may read from followers
 
 cdef enum Patience:
     LOOK                            # answer if there are at least min.bytes
@@ -60,6 +61,8 @@ cdef bint fetch_receive(Reactor *r, Connection *c, const RequestHeader *header, 
     request.version = version
     request.started_ns = monotonic_ns()
     request.replica_id = read_i32(body) if version <= 14 else -1
+    request.replica_epoch = -1
+    request.fresh = True
     request.max_wait_ms = read_i32(body)
     request.min_bytes = read_i32(body)
     request.max_bytes = read_i32(body)
@@ -172,6 +175,7 @@ cdef bint read_tail(FetchRequest *request, Reader *body) noexcept nogil:
             value.bad = False
             if tag == 1 and request.version >= 15 and not body.bad:
                 request.replica_id = read_i32(&value)
+                request.replica_epoch = read_i64(&value)
             n -= 1
     return not body.bad
 
@@ -203,8 +207,10 @@ cdef Partition *resolve(Reactor *r, const FetchSet *s, FetchPart *part) noexcept
 cdef int16_t check_leadership(const FetchRequest *request, const FetchPart *part, const Partition *p) noexcept nogil:
     if p.log == NULL:
         return KAFKA_STORAGE_ERROR
-    if not p.is_leader or request.replica_id >= 0:       # there is no replication yet, so no followers
+    if not p.is_leader and (request.replica_id >= 0 or request.version < FOLLOWER_FETCH_VERSION):
         return NOT_LEADER_OR_FOLLOWER
+    if request.replica_id >= 0 and p.replicas == NULL:   # it is no replica, or this broker has not learned it yet
+        return UNKNOWN_LEADER_EPOCH if part.current_leader_epoch == p.leader_epoch else NOT_LEADER_OR_FOLLOWER
     if part.current_leader_epoch >= 0:
         if part.current_leader_epoch < p.leader_epoch:
             return FENCED_LEADER_EPOCH
@@ -309,6 +315,14 @@ cdef void look(Reactor *r, FetchRequest *request, const FetchSet *s, FetchPart *
     part.log_start_offset = load_i64(&p.log.log_start_offset)
     limit = part.last_stable_offset if request.isolation else part.high_watermark
     if not diverges(part, p):
+        if request.replica_id >= 0:
+            limit = load_i64(&p.log.log_end_offset)      # before its offset moves the high watermark
+            if part.log_start_offset <= part.fetch_offset <= limit:
+                part.error = r.plane.calls.fetched(r, request, part, p)
+                part.high_watermark = load_i64(&p.log.high_watermark)
+                if part.error != 0:
+                    bump_i64(&p.failed_fetches, 1)
+                    return
         if part.fetch_offset >= limit and part.fetch_offset <= load_i64(&p.log.log_end_offset):
             return
         if part.fetch_offset < limit and (budget <= 0 or part.max_bytes <= 0) and not min_one:
@@ -342,11 +356,14 @@ cdef bint evaluate(Reactor *r, FetchRequest *request, Patience patience) noexcep
             last = i
         if part.error != 0 or part.diverging_epoch >= 0 or (part.slice.size_bytes > 0 and part.cursor.warm.end > 0):
             urgent = True                                # send the bytes from the disk while the next piece is read
+        elif request.replica_id >= 0 and request.incremental and part.high_watermark != part.sent_high_watermark:
+            urgent = True                                # its consumers wait for it
         cold = cold or part.slice.cold
     if patience == DUE:
         request.overdue = True
     if request.overdue and (bytes > 0 or not cold):      # Kafka waits for the disk as well
         urgent = True
+    request.fresh = False
     if not urgent and patience != NOW and (bytes < request.min_bytes or (cold and bytes == 0)):
         request.missing_bytes = 0 if request.overdue else request.min_bytes - bytes
         release_slices(s)
@@ -387,6 +404,7 @@ cdef void wait(Reactor *r, FetchRequest *request) noexcept nogil:
         part.waiter.reactor = r
         part.waiter.request = request
         part.waiter.fetch_id = request.id
+        part.waiter.follower = request.replica_id >= 0
         waiter_add(&part.waiter, part.partition)
     request.waiting = True
     evaluate(r, request, LOOK)                           # another thread may have appended meanwhile

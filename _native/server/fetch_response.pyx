@@ -11,8 +11,9 @@ from bowstring._native.log cimport segment_file_release
 from bowstring._native.server.connection cimport (
     chunk_bytes, chunk_file, chunks_free, connection_answer, connection_fail, connection_find)
 from bowstring._native.server.counters cimport count_request
+from bowstring._native.server.leader_hints cimport FETCH_HINTS_VERSION, hint_wanted
 from bowstring._native.server.types cimport (
-    SENDFILE_MIN_BYTES, Chunk, Connection, FetchPart, FetchRequest, FetchSet, Reactor)
+    SENDFILE_MIN_BYTES, Chunk, Connection, FetchPart, FetchRequest, FetchSet, LeaderHints, Plane, Reactor)
 
 
 cdef struct Reply:
@@ -20,6 +21,8 @@ cdef struct Reply:
     Chunk *head
     Chunk *tail
     Writer *bytes
+    const Plane *plane
+    LeaderHints hints
     int64_t size                    # of the finished chunks
     bint failed
 
@@ -102,6 +105,8 @@ cdef void fetch_answer(Reactor *r, FetchRequest *request, FetchSet *s) noexcept 
     cdef int64_t size
     reply.head = reply.tail = NULL
     reply.size = 0
+    reply.hints.count = 0
+    reply.plane = r.plane
     reply.failed = False
     reply.bytes = &r.scratch
     r.scratch.size = 0
@@ -114,7 +119,10 @@ cdef void fetch_answer(Reactor *r, FetchRequest *request, FetchSet *s) noexcept 
         put_i16(&r.scratch, request.error)
         put_i32(&r.scratch, request.session_id)
     put_topics(&reply, request, s)
-    put_tags(&r.scratch, flexible)
+    if reply.hints.count > 0:
+        r.plane.calls.put_endpoints(&r.scratch, r.plane, &reply.hints)
+    else:
+        put_tags(&r.scratch, flexible)
     close_bytes(&reply)
     release_slices(s)                                    # those that are in no chunk
     r.scratch.failed = False
@@ -176,7 +184,10 @@ cdef void put_part(Reply *reply, FetchRequest *request, FetchPart *part) noexcep
         if part.slice.next_offset > part.fetch_offset:
             bump_i64(&part.partition.fetched_records, part.slice.next_offset - part.fetch_offset)
         put_records(reply, part)
-    if flexible:
+    if request.version >= FETCH_HINTS_VERSION and hint_wanted(reply.plane, part.error, part.partition):
+        put_uvarint(w, 1)                                # one tagged field: 1, CurrentLeader
+        reply.plane.calls.put_leader(w, 1, part.partition, &reply.hints)
+    elif flexible:
         if part.diverging_epoch >= 0:
             put_uvarint(w, 1)                            # one tagged field: 0, DivergingEpoch
             put_uvarint(w, 0)

@@ -231,7 +231,7 @@ cdef void read_part(FetchPart *part, Reader *body, int16_t version) noexcept nog
     part.fetch_offset = read_i64(body)
     part.last_fetched_epoch = read_i32(body) if version >= 12 else -1
     if version >= 5:
-        read_i64(body)                                   # log start offset: followers only
+        part.follower_start_offset = read_i64(body)
     part.max_bytes = read_i32(body)
     if version >= 12:
         skip_tags(body)

@@ -24,7 +24,7 @@ from bowstring._native.base.error_codes cimport (
     UNSUPPORTED_COMPRESSION_TYPE)
 from bowstring._native.base.wire cimport (
     Reader, read_bytes, read_count, read_i16, read_i32, read_string, skip_tags, take)
-from bowstring._native.log cimport AppendEntry, log_advance_high_watermark, log_append, log_durable_to
+from bowstring._native.log cimport NOW, AppendEntry, log_advance_high_watermark, log_append, log_durable_to
 from bowstring._native.record.batch cimport (
     ATTR_COMPRESSION_MASK, ATTR_TRANSACTIONAL, BATCH_HEADER_BYTES, CODEC_ZSTD, BatchRules, batch_correct,
     batch_validate)
@@ -340,7 +340,8 @@ cdef void flush_partition(Reactor *r, Partition *p) noexcept nogil:
     cdef ProducePart *following
     cdef int32_t n = 0
     cdef Wal *wal = p.log.wal
-    cdef int64_t before = load_i64(&p.log.appended_bytes)
+    cdef int64_t before = load_i64(&p.log.appended_bytes), bytes
+    cdef bint moved = p.replicas == NULL
     if not entries_reserve(r, pending.count):
         while part != NULL:                              # out of memory: nothing is written, and the error is retriable
             following = part.next
@@ -354,10 +355,15 @@ cdef void flush_partition(Reactor *r, Partition *p) noexcept nogil:
         n += 1
         part = part.next
     log_append(p.log, r.entries, n, p.leader_epoch, r.wall_ms)
-    if wal != NULL and await_commit(r, p, wal, n, load_i64(&p.log.appended_bytes) - before):
+    bytes = load_i64(&p.log.appended_bytes) - before
+    if p.replicas != NULL:
+        r.plane.calls.wake(p, bytes, r)                      # they may have it before it is durable here
+    if wal != NULL and await_commit(r, p, wal, n, bytes):
         return
     if not p.replicated:
         log_advance_high_watermark(p.log, load_i64(&p.log.log_end_offset))
+    elif p.replicas != NULL:
+        moved = r.plane.calls.advance(p, r.now_ms)
     part = pending.head
     pending[0] = PendingList(NULL, NULL, 0)
     while part != NULL:
@@ -365,7 +371,8 @@ cdef void flush_partition(Reactor *r, Partition *p) noexcept nogil:
         part.error = part.entry.error
         answer_or_wait(r, p, part)
         part = following
-    partition_advanced(p, load_i64(&p.log.appended_bytes) - before, r)
+    if moved:
+        partition_advanced(p, bytes, r)
 
 
 cdef bint await_commit(Reactor *r, Partition *p, Wal *wal, int32_t n, int64_t bytes) noexcept nogil:
@@ -381,7 +388,7 @@ cdef bint await_commit(Reactor *r, Partition *p, Wal *wal, int32_t n, int64_t by
             frame = max(frame, r.entries[i].wal_frame)
             end_offset = max(end_offset, r.entries[i].base_offset + r.entries[i].info.last_offset_delta + 1)
     if frame == 0:                                       # all batches were refused, or the append synced them
-        log_durable_to(p.log, end_offset, not p.replicated)
+        log_durable_to(p.log, NOW, end_offset, not p.replicated)
         return False
     pending[0] = PendingList(NULL, NULL, 0)
     queue = commit_queue(r, wal)
@@ -391,6 +398,7 @@ cdef bint await_commit(Reactor *r, Partition *p, Wal *wal, int32_t n, int64_t by
         following = part.next
         part.next = NULL
         part.error = part.entry.error
+        part.leader_epoch = p.leader_epoch
         if part.owned != NULL:
             slow_free(part)
         if part.error == 0 and part.request.acks != 0:
@@ -417,11 +425,15 @@ cdef void release_commits(Reactor *r) noexcept nogil:
                     item.part.error = KAFKA_STORAGE_ERROR
                 elif load_i32(&p.deleted):
                     item.part.error = UNKNOWN_TOPIC_OR_PARTITION
+                elif item.part.request.acks == -1 and item.part.leader_epoch != p.leader_epoch:
+                    item.part.error = NOT_LEADER_OR_FOLLOWER    # it may have been truncated meanwhile
                 answer_or_wait(r, p, item.part)
                 continue
             p = item.partition
             if not failed:
-                log_durable_to(p.log, item.end_offset, not p.replicated)
+                log_durable_to(p.log, item.cuts, item.end_offset, not p.replicated)
+                if p.replicated and r.plane.calls.durable != NULL:
+                    r.plane.calls.durable(p, r.now_ms)
                 partition_advanced(p, item.bytes, r)
             partition_release(p)
         queue = queue.next
@@ -431,8 +443,13 @@ cdef void release_commits(Reactor *r) noexcept nogil:
 
 cdef void produce_acknowledged(Reactor *r, ProducePart *part) noexcept nogil:
     """MAIL_ACK: the high watermark has passed the batch, or its partition was deleted."""
-    if load_i32(&part.partition.deleted):
+    cdef Partition *p = part.partition
+    if load_i32(&p.deleted):
         part.error = UNKNOWN_TOPIC_OR_PARTITION
+    elif not p.is_leader:
+        part.error = NOT_LEADER_OR_FOLLOWER
+    elif p.replicas != NULL:
+        part.error = r.plane.calls.enough(p)
     part_done(r, part)
 
 
@@ -442,6 +459,8 @@ cdef void produce_slow_batch_done(Reactor *r, ProducePart *part) noexcept nogil:
     add_i32(&p.slow_batches, -1)
     if part.error == 0 and load_i32(&p.deleted):
         part.error = UNKNOWN_TOPIC_OR_PARTITION
+    if part.error == 0 and not p.is_leader:
+        part.error = NOT_LEADER_OR_FOLLOWER
     if part.error == 0 and enqueue(r, p, part):
         return
     if part.error == 0:
@@ -502,6 +521,8 @@ cdef void answer_or_wait(Reactor *r, Partition *p, ProducePart *part) noexcept n
             if load_i64(&p.log.high_watermark) < part.required_offset and ack_waiter_add(part):
                 arm_timeout(r, part.request)
                 return
+            if p.replicas != NULL:
+                part.error = r.plane.calls.enough(p)
     part_done(r, part)
 
 

@@ -3,14 +3,17 @@ from libc.stdint cimport int16_t, int32_t
 from libc.stdlib cimport free
 from libc.string cimport strlen
 from bowstring._native.base.error_codes cimport (
-    CORRUPT_MESSAGE, KAFKA_STORAGE_ERROR, MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE)
+    CORRUPT_MESSAGE, KAFKA_STORAGE_ERROR, MESSAGE_TOO_LARGE, NOT_LEADER_OR_FOLLOWER, RECORD_LIST_TOO_LARGE)
 from bowstring._native.base.wire cimport (
-    Writer, patch_i32, put_count, put_i16, put_i32, put_i64, put_raw, put_string, put_tags)
+    Writer, patch_i32, put_count, put_i16, put_i32, put_i64, put_raw, put_string, put_tags, put_uvarint)
 from bowstring._native.record.batch cimport (
     RECORD_ERRORS_NAMED_MAX, RECORD_ERRORS_TOLD_MAX, RecordError, RecordErrors, record_error_tell,
     record_errors_close)
 from bowstring._native.server.connection cimport connection_find, connection_hold
-from bowstring._native.server.types cimport Connection, ProducePart, ProduceRequest, ProduceTopic, Reactor
+from bowstring._native.server.leader_hints cimport PRODUCE_HINTS_VERSION, hint_wanted
+from bowstring._native.server.topic_table cimport topic_by_id, topic_by_name, topic_partition
+from bowstring._native.server.types cimport (
+    Connection, LeaderHints, Partition, ProducePart, ProduceRequest, ProduceTopic, Reactor, TopicTable)
 
 
 cdef void produce_encode(Writer *w, const ProduceRequest *request) noexcept nogil:
@@ -18,6 +21,8 @@ cdef void produce_encode(Writer *w, const ProduceRequest *request) noexcept nogi
     cdef const ProducePart *part = request.parts
     cdef const ProduceTopic *topic
     cdef int32_t i, j
+    cdef LeaderHints hints
+    hints.count = 0
     put_i32(w, 0)                                        # length, patched below
     put_i32(w, request.correlation_id)
     put_tags(w, flexible)
@@ -30,18 +35,36 @@ cdef void produce_encode(Writer *w, const ProduceRequest *request) noexcept nogi
             put_string(w, flexible, topic.name, topic.name_length)
         put_count(w, flexible, topic.part_count)
         for j in range(topic.part_count):
-            encode_part(w, request.version, part)
+            encode_part(w, request, topic, part, &hints)
             part += 1
         put_tags(w, flexible)
     put_i32(w, 0)                                        # throttle time
-    put_tags(w, flexible)
+    if hints.count > 0:
+        request.reactor.plane.calls.put_endpoints(w, request.reactor.plane, &hints)
+    else:
+        put_tags(w, flexible)
     if not w.failed:
         patch_i32(w.data, <int32_t>(w.size - 4))
 
 
-cdef void encode_part(Writer *w, int16_t version, const ProducePart *part) noexcept nogil:
+cdef const Partition *led_elsewhere(const ProduceRequest *request, const ProduceTopic *topic,
+                                    const ProducePart *part) noexcept nogil:
+    """Returns the partition if the answer names its leader, else NULL."""
+    cdef const TopicTable *table = &request.reactor.plane.table
+    cdef const Partition *p
+    if part.error != NOT_LEADER_OR_FOLLOWER or request.version < PRODUCE_HINTS_VERSION:
+        return NULL
+    p = topic_partition(topic_by_id(table, topic.id) if request.version >= 13
+                        else topic_by_name(table, topic.name, topic.name_length), part.index)
+    return p if hint_wanted(request.reactor.plane, part.error, p) else NULL
+
+
+cdef void encode_part(Writer *w, const ProduceRequest *request, const ProduceTopic *topic, const ProducePart *part,
+                      LeaderHints *hints) noexcept nogil:
+    cdef int16_t version = request.version
     cdef bint flexible = version >= 9
     cdef int32_t reason_length = -1
+    cdef const Partition *led = led_elsewhere(request, topic, part)
     if part.reason != NULL and part.error != 0:
         reason_length = <int32_t>strlen(part.reason)
     put_i32(w, part.index)
@@ -58,7 +81,11 @@ cdef void encode_part(Writer *w, int16_t version, const ProducePart *part) noexc
         else:
             put_count(w, flexible, 0)
             put_string(w, flexible, part.reason, reason_length)
-    put_tags(w, flexible)
+    if led != NULL:
+        put_uvarint(w, 1)                                # one tagged field: 0, CurrentLeader
+        request.reactor.plane.calls.put_leader(w, 0, led, hints)
+    else:
+        put_tags(w, flexible)
 
 
 cdef void put_record_errors(Writer *w, bint flexible, const RecordErrors *errors) noexcept nogil:

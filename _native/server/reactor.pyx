@@ -26,9 +26,9 @@ from bowstring._native.server.id_table cimport id_find
 from bowstring._native.server.mailbox cimport post, wake
 from bowstring._native.server.pacing cimport pacer_gather, pacer_init, pacer_received
 from bowstring._native.server.types cimport (
-    FLUSH_BYTES, MAIL_ACK, MAIL_CLOSE, MAIL_CONNECTION, MAIL_REPLY, MAIL_SLOW_BATCH, MAIL_STOP, MAIL_WAKE_FETCH,
-    SESSION_BUCKETS, STALL_CONTROL, STALL_NONE, STALL_WAL, Chunk, Connection, FetchRequest, Mail, Plane,
-    ProducePart, Reactor, Stall, Timer)
+    FLUSH_BYTES, MAIL_ACK, MAIL_CLOSE, MAIL_CONNECTION, MAIL_FOLLOW, MAIL_REPLY, MAIL_SLOW_BATCH, MAIL_STOP,
+    MAIL_TRUNCATED, MAIL_WAKE_FETCH, SESSION_BUCKETS, STALL_CONTROL, STALL_NONE, STALL_WAL, Chunk, Connection,
+    FetchRequest, FollowOrder, Mail, Plane, ProducePart, Reactor, Stall, Timer, TruncateJob)
 from bowstring._native.server.produce cimport (
     produce_abandon, produce_acknowledged, produce_flush, produce_slow_batch_done, produce_timed_out)
 from bowstring._native.base.pthread cimport (
@@ -36,7 +36,7 @@ from bowstring._native.base.pthread cimport (
     pthread_rwlock_rdlock, pthread_rwlock_unlock)
 from bowstring._native.server.slow_batches cimport slow_connection_closed, slow_resume
 from bowstring._native.base.threads cimport ask_short_slice, start_thread
-from bowstring._native.server.timers cimport timer_pop
+from bowstring._native.server.timers cimport ids_in_use, timer_pop
 from bowstring._native.wal.types cimport Wal
 from bowstring._native.base.wire cimport writer_free
 
@@ -108,7 +108,10 @@ cdef void receive(Reactor *r, Connection *c) noexcept nogil:
     c.last_active_ms = r.now_ms
     bump_i64(&r.received_bytes, n)
     pacer_received(&r.pacer, c.fd, n)
-    cut_frames(r, c)
+    if c.fetcher == NULL:
+        cut_frames(r, c)
+    else:
+        r.plane.calls.received(r, c)
 
 
 # ---------------------------------------------------------------- accepting
@@ -226,6 +229,10 @@ cdef void handle_mail(Reactor *r, Mail *mail) noexcept nogil:
         produce_acknowledged(r, <ProducePart *>mail.data)
     elif mail.kind == MAIL_SLOW_BATCH:
         produce_slow_batch_done(r, <ProducePart *>mail.data)
+    elif mail.kind == MAIL_FOLLOW:
+        r.plane.calls.order(r, <FollowOrder *>mail.data)
+    elif mail.kind == MAIL_TRUNCATED:
+        r.plane.calls.truncated(r, <TruncateJob *>mail.data)
     elif mail.kind == MAIL_STOP:
         r.running = False
 
@@ -268,7 +275,7 @@ cdef void close_idle(Reactor *r) noexcept nogil:
     for i in range(r.connections.used):
         c = <Connection *>r.connections.items[i]
         if (c != NULL and r.now_ms - c.last_active_ms > r.plane.connections_max_idle_ms
-                and c.head_slot == c.tail_slot and not c.parked and not c.stalled):
+                and c.head_slot == c.tail_slot and not c.parked and not c.stalled and c.fetcher == NULL):
             connection_condemn(c)
     r.idle_check_due_ms = r.now_ms + idle_check_ms(r)
 
@@ -291,6 +298,8 @@ cdef int sleep_ms(Reactor *r) noexcept nogil:
             due = r.idle_check_due_ms
     if r.accept_again_ms > 0 and (due < 0 or r.accept_again_ms < due):
         due = r.accept_again_ms
+    if r.follow_due_ms > 0 and (due < 0 or r.follow_due_ms < due):
+        due = r.follow_due_ms
     if due < 0:
         return -1
     due -= r.now_ms
@@ -299,12 +308,22 @@ cdef int sleep_ms(Reactor *r) noexcept nogil:
 # ---------------------------------------------------------------- the loop
 
 
+cdef void end_connection(Connection *c) noexcept nogil:
+    if c.fetcher != NULL:
+        c.reactor.plane.calls.disconnected(c)
+    fetch_connection_closed(c)
+    slow_connection_closed(c)
+    connection_close(c)
+
+
 cdef void flush_pass(Reactor *r, bint last) noexcept nogil:
     """Writes batches, answers requests and sends replies; then buffers may move. Connections are closed only at the end of
     the pass (`last`): until then unhandled events may point to them."""
     cdef int32_t i, kept = 0
     cdef Connection *c
     produce_flush(r)
+    if r.fetchers != NULL:
+        r.plane.calls.run(r)
     fetch_serve_ready(r)
     for i in range(r.to_flush_count - 1, -1, -1):        # readers get records before their writers get acknowledgements
         c = r.to_flush[i]
@@ -319,9 +338,7 @@ cdef void flush_pass(Reactor *r, bint last) noexcept nogil:
         if not c.closing:
             c.touched = False
         elif last:
-            fetch_connection_closed(c)
-            slow_connection_closed(c)
-            connection_close(c)
+            end_connection(c)
         else:
             r.touched[kept] = c
             kept += 1
@@ -417,6 +434,12 @@ cdef void one_pass(Reactor *r, epoll_event *events, int n) noexcept nogil:
         writer_free(&r.scratch)                          # do not keep the memory of one huge reply
 
 
+cdef bint replicates(const Reactor *r) noexcept nogil:
+    """Whether producers wait for replicas: for this reactor's fetches from leaders, or for its followers. Sleeping would
+    delay their acknowledgements more than gathering saves."""
+    return r.fetchers != NULL or (ids_in_use(&r.produces) > 0 and not commits_waiting(r))
+
+
 cdef void *run(void *argument) noexcept nogil:
     cdef Reactor *r = <Reactor *>argument
     cdef epoll_event events[EVENTS]
@@ -432,8 +455,9 @@ cdef void *run(void *argument) noexcept nogil:
         r.wall_ms = wall_clock_ms()
         one_pass(r, events, n)
         pthread_rwlock_unlock(&r.plane.table_lock)
-        pacer_gather(&r.pacer, FLUSH_BYTES,
-                     r.mailbox.event_fd if commits_waiting(r) or r.stalled_on_wals > 0 else -1)
+        if not replicates(r):
+            pacer_gather(&r.pacer, FLUSH_BYTES,
+                         r.mailbox.event_fd if commits_waiting(r) or r.stalled_on_wals > 0 else -1)
     commits_stop(r)
     return NULL
 
@@ -487,9 +511,7 @@ cdef void reactor_close_connections(Reactor *r) noexcept nogil:
     for i in range(r.connections.used):
         c = <Connection *>r.connections.items[i]
         if c != NULL:
-            fetch_connection_closed(c)
-            slow_connection_closed(c)
-            connection_close(c)
+            end_connection(c)
 
 
 cdef void drop_mails(Reactor *r) noexcept nogil:
@@ -500,6 +522,10 @@ cdef void drop_mails(Reactor *r) noexcept nogil:
             chunks_free(<Chunk *>r.mailbox.mails[i].data)
         elif r.mailbox.mails[i].kind == MAIL_CONNECTION:
             close(<int>r.mailbox.mails[i].a)
+        elif r.mailbox.mails[i].kind == MAIL_FOLLOW:
+            r.plane.calls.drop_order(<FollowOrder *>r.mailbox.mails[i].data)
+        elif r.mailbox.mails[i].kind == MAIL_TRUNCATED:
+            r.plane.calls.drop_truncate(<TruncateJob *>r.mailbox.mails[i].data)
     free(r.mailbox.mails)
 
 
@@ -509,6 +535,8 @@ cdef void reactor_free(Reactor *r) noexcept nogil:
     reactor_close_connections(r)
     produce_abandon(r)
     drop_mails(r)
+    if r.plane != NULL and r.plane.calls.free != NULL:   # NULL: it was never initialized
+        r.plane.calls.free(r)
     if r.sessions != NULL:
         for i in range(SESSION_BUCKETS):
             while r.sessions[i] != NULL:

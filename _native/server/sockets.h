@@ -8,8 +8,10 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <arpa/inet.h>
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static void name_peer(int fd, char *out, size_t size) {
     struct sockaddr_storage a;
@@ -28,6 +30,29 @@ static void name_peer(int fd, char *out, size_t size) {
         }
     }
     snprintf(out, size, "%s:%d", host, port);
+}
+/* Begins to connect to a numeric address. Returns the socket, or a negated errno. */
+static int connect_to(const char *host, int port) {
+    struct sockaddr_in v4;
+    struct sockaddr_in6 v6;
+    int is_v6, fd;
+    memset(&v4, 0, sizeof v4);
+    memset(&v6, 0, sizeof v6);
+    is_v6 = inet_pton(AF_INET6, host, &v6.sin6_addr) == 1;
+    if (!is_v6 && inet_pton(AF_INET, host, &v4.sin_addr) != 1)
+        return -EINVAL;
+    v4.sin_family = AF_INET;
+    v6.sin6_family = AF_INET6;
+    v4.sin_port = v6.sin6_port = htons((uint16_t)port);
+    fd = socket(is_v6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return -errno;
+    if (connect(fd, is_v6 ? (struct sockaddr *)&v6 : (struct sockaddr *)&v4, is_v6 ? sizeof v6 : sizeof v4) == 0
+        || errno == EINPROGRESS)
+        return fd;
+    is_v6 = errno;
+    close(fd);
+    return -is_v6;
 }
 static void set_nodelay(int fd) {
     int one = 1;

@@ -156,12 +156,18 @@ cdef Partition *partition_new(Topic *topic, int32_t index, int32_t reactors) noe
     p.topic = topic
     p.index = index
     p.refs = 1
+    p.leader_id = -1
     pthread_mutex_init(&p.waiters_lock, NULL)
+    pthread_mutex_init(&p.replicas_lock, NULL)
+    pthread_mutex_init(&p.truncate_lock, NULL)
     return p
 
 
 cdef void partition_free(Partition *p) noexcept nogil:
     pthread_mutex_destroy(&p.waiters_lock)
+    pthread_mutex_destroy(&p.replicas_lock)
+    pthread_mutex_destroy(&p.truncate_lock)
+    free(p.replicas)
     free(p.pending)
     free(p)
 
@@ -280,7 +286,9 @@ cdef void partition_advanced(Partition *p, int64_t bytes, Reactor *here) noexcep
             post(&w.reactor.mailbox, MAIL_WAKE_FETCH, w.fetch_id, bytes, NULL)
         w = w.next
     part = p.ack_waiters
-    high_watermark = -1 if load_i32(&p.deleted) or p.log == NULL else load_i64(&p.log.high_watermark)
+    high_watermark = -1                                  # nothing more will come: deleted, or led by another broker
+    if not load_i32(&p.deleted) and load_i32(&p.is_leader) and p.log != NULL:
+        high_watermark = load_i64(&p.log.high_watermark)
     while part != NULL:
         following = part.next
         if high_watermark < 0 or part.required_offset <= high_watermark:

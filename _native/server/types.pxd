@@ -9,6 +9,9 @@ Ownership
   the disk to sync. The control thread takes it for writing to add or remove partitions. So a partition found during a
   pass stays usable until the pass ends. A partition seen with `deleted` set is not used again.
 - Partition.waiters_lock guards the two waiter lists. The only lock taken under it is Mailbox.lock.
+- Partition.replicas_lock guards what Partition.replicas points to. Log.lock is taken under it, and no other. Only the
+  control thread replaces the pointer, and whether this broker leads: both under Plane.table_lock for writing.
+- A Fetcher and its FollowParts belong to one reactor.
 """
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t
 from cpython.object cimport PyObject
@@ -22,6 +25,7 @@ from bowstring._native.base.error_codes cimport (
     FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH,
     UNSUPPORTED_COMPRESSION_TYPE, INVALID_RECORD, UNKNOWN_TOPIC_ID, INCONSISTENT_TOPIC_ID,
     FETCH_SESSION_TOPIC_ID_ERROR)
+from bowstring._native.replica.replica_set cimport ReplicaSet
 from bowstring._native.record.batch cimport CODEC_ZSTD, RecordErrors
 from bowstring._native.wal.types cimport WAL_REACTORS_MAX, Wal
 from bowstring._native.base.wire cimport Writer
@@ -77,6 +81,13 @@ cdef struct Partition:
     int32_t replicated              # 1: replication moves the high watermark; 0: the append does
     int32_t in_sync_replicas
     int32_t min_insync_replicas
+    int32_t leader_id               # -1: none, or unknown
+    ReplicaSet *replicas            # its followers, while this broker leads it; NULL: it has none
+    pthread_mutex_t replicas_lock
+    pthread_mutex_t truncate_lock   # held while a follower's log is cut, and while the control thread changes its role
+    int64_t leader_high_watermark   # of a follower: the last one that its leader told
+    int32_t follow_reactor          # where the current FollowPart is
+    int64_t follow_id               # 0: none
     Log *log                        # NULL: its log directory could not be opened
     PyObject *log_owner             # the PartitionLog; dropped by the control thread
     pthread_mutex_t waiters_lock
@@ -152,6 +163,7 @@ cdef struct Connection:
     int64_t parked_bytes            # that the request needs
     Connection *next_parked
     Connection *previous_parked
+    Fetcher *fetcher                # not NULL: this broker opened it, to a leader
     int8_t large_session            # it has used a fetch session that takes much memory
     FetchRequest *fetches           # its waiting fetches
     int64_t last_active_ms
@@ -182,6 +194,7 @@ cdef struct ProducePart:
     RecordErrors *record_errors     # the refused records; NULL: none, or the whole batch is refused
     const char *reason
     int64_t required_offset         # high watermark at which the part is answered
+    int32_t leader_epoch            # in which it was appended, for acks=all
     int64_t log_start_offset
     uint8_t *owned                  # memory of a slow batch, freed once it is in the log
     AppendEntry entry
@@ -220,6 +233,7 @@ cdef struct Waiter:
     FetchRequest *request           # used by its own reactor only
     int64_t fetch_id                # its id for other threads
     int8_t listed
+    int8_t follower                 # it waits for the log end, not for the high watermark
 
 cdef struct ColdJob:
     # A read by a storage thread for one FetchPart. Both hold it; it holds the partition, and so the log. The storage
@@ -249,6 +263,7 @@ cdef struct FetchPart:
     int32_t current_leader_epoch
     int32_t last_fetched_epoch
     int64_t fetch_offset
+    int64_t follower_start_offset   # log start of the follower that asks
     ReadCursor cursor
     int8_t included                 # in the reply being written
     int8_t followed                 # its reader continues where the previous slice ended
@@ -315,6 +330,8 @@ cdef struct FetchRequest:
     int8_t incremental              # answer only with changes
     int8_t waiting                  # its waiters are linked
     int32_t replica_id              # -1: a consumer
+    int64_t replica_epoch           # of the follower's registration; -1: unknown
+    int8_t fresh                    # not evaluated yet: the follower's offsets are still to be noted
     int8_t ready                    # in the reactor's ready list
     int8_t overdue                  # max_wait_ms has passed: it waits only for a storage thread
     int32_t max_wait_ms
@@ -341,6 +358,7 @@ cdef struct CommitItem:
     int64_t frame
     Partition *partition            # held; its durable end moves to end_offset
     int64_t end_offset
+    int64_t cuts                    # Log.cuts then
     int64_t bytes                   # appended bytes, for waiting fetches
     ProducePart *part               # the part to answer; NULL: `partition` is set instead
 
@@ -354,6 +372,144 @@ cdef struct CommitQueue:
     int32_t capacity                # a power of two
     int8_t behind                   # something is staged that the write-ahead log's thread was not asked to write
 
+# ---------------------------------------------------------------- following
+
+cdef enum FollowState:
+    FOLLOW_FETCHING
+    FOLLOW_DELAYED                  # until due_ms
+    FOLLOW_ASKING                   # the leader's log start and end, after OFFSET_OUT_OF_RANGE
+    FOLLOW_TRUNCATING               # a storage thread cuts the log
+    FOLLOW_FAILED                   # until the control thread orders anew
+
+cdef struct FollowPart:
+    # A partition that this broker follows. Void once the partition is led, deleted or of another epoch.
+    Partition *partition            # held
+    Fetcher *fetcher
+    int64_t id                      # in Reactor.follows
+    uint8_t topic_id[16]
+    int32_t leader_epoch
+    int16_t told_error              # the last one that the control thread was told; 0: none
+    int8_t state
+    int8_t in_session               # the leader's fetch session has it, with the next four values
+    int8_t included                 # in the request being written
+    int32_t sent_leader_epoch
+    int32_t sent_fetched_epoch
+    int64_t sent_offset
+    int64_t sent_start_offset
+    int64_t due_ms
+    int64_t leader_end_offset       # the first answer of FOLLOW_ASKING; -1: not yet
+
+cdef enum FetcherAsks:
+    ASKS_NOTHING
+    ASKS_FETCH
+    ASKS_LEADER_END                 # ListOffsets, for part `asked`
+    ASKS_LEADER_START
+
+cdef struct Fetcher:
+    # One of num.replica.fetchers connections to one leader, with the partitions that it fetches.
+    Fetcher *next                   # of the reactor
+    Reactor *reactor
+    int32_t leader_id
+    int32_t number
+    char host[PEER_BYTES]           # numeric
+    int32_t port
+    Connection *connection          # NULL: not connected
+    int64_t retry_ms                # no request before; FOLLOW_NEVER: nothing to ask until something changes
+    int64_t failures                # in a row
+    int8_t asks                     # the request in flight
+    int64_t asked                   # FollowPart.id of ListOffsets
+    int32_t correlation_id
+    int32_t session_id              # 0: none
+    int32_t session_epoch           # of the next request
+    FollowPart **parts
+    int32_t count
+    int32_t capacity
+    int32_t synced                  # commit mode: parts[:synced] are on the medium
+    int32_t asking                  # parts in FOLLOW_ASKING
+    Writer request                  # scratch
+    Writer forgotten                # partitions to remove from the session: 16 bytes of id and the index for each
+
+cdef struct FollowOrder:
+    # From the control thread: follow a partition.
+    Partition *partition            # held
+    int32_t leader_epoch
+    int32_t leader_id
+    int32_t number
+    int32_t port
+    char host[PEER_BYTES]
+
+cdef struct TruncateJob:
+    StorageJob base
+    Reactor *reactor
+    Partition *partition            # held
+    Log *log
+    int32_t leader_epoch
+    int64_t follow_id
+    int64_t offset
+    int8_t fully                    # empty the log and start at `offset`
+    int error
+
+cdef struct ReplicationSettings:
+    int32_t broker_id               # -1: no replication
+    int64_t broker_epoch
+    int32_t wait_max_ms             # replica.fetch.wait.max.ms
+    int32_t min_bytes               # replica.fetch.min.bytes
+    int32_t part_max_bytes          # replica.fetch.max.bytes
+    int32_t response_max_bytes      # replica.fetch.response.max.bytes
+    int64_t backoff_ms              # replica.fetch.backoff.ms
+    int64_t lag_max_ms              # replica.lag.time.max.ms
+    int32_t fetchers                # num.replica.fetchers
+
+cdef struct ReplicationCalls:
+    # Functions of modules that only brokers with replicas load (replicas.pyx enters them); NULL in others. Each is
+    # described in the .pxd of its module.
+    int16_t (*fetched)(Reactor *r, FetchRequest *request, FetchPart *part, Partition *p) noexcept nogil
+    bint (*advance)(Partition *p, int64_t now_ms) noexcept nogil
+    void (*durable)(Partition *p, int64_t now_ms) noexcept nogil
+    void (*wake)(Partition *p, int64_t bytes, Reactor *here) noexcept nogil
+    int16_t (*enough)(Partition *p) noexcept nogil
+    void (*put_leader)(Writer *w, int tag, const Partition *p, LeaderHints *hints) noexcept nogil
+    void (*put_endpoints)(Writer *w, const Plane *plane, const LeaderHints *hints) noexcept nogil
+    void (*order)(Reactor *r, FollowOrder *order) noexcept nogil
+    void (*received)(Reactor *r, Connection *c) noexcept nogil
+    void (*disconnected)(Connection *c) noexcept nogil
+    void (*run)(Reactor *r) noexcept nogil
+    void (*truncated)(Reactor *r, TruncateJob *job) noexcept nogil
+    void (*drop_order)(FollowOrder *order) noexcept nogil
+    void (*drop_truncate)(TruncateJob *job) noexcept nogil
+    void (*free)(Reactor *r) noexcept nogil
+
+cdef enum:
+    HINTED_MAX = 64                 # leaders named in one answer; clients look up the others
+
+cdef struct LeaderHints:
+    # The leaders that an answer names.
+    int32_t count
+    int32_t[HINTED_MAX] ids
+
+cdef enum ReplicaEventKind:
+    REPLICA_MAY_JOIN                # a: broker id, b: its epoch
+    REPLICA_LAGS                    # a: broker id, b: its log end
+    FETCH_FAILED                    # a: error code, b: leader id
+    REPLICA_TRUNCATED               # a: 0, b: the new log end
+
+cdef struct ReplicaEvent:
+    ReplicaEvent *next
+    int32_t kind
+    Partition *partition            # held
+    int32_t leader_epoch
+    int64_t a
+    int64_t b
+
+cdef struct Endpoint:
+    # A broker's address, for clients that ask the wrong one (KIP-951).
+    int32_t id
+    int32_t port
+    int32_t rack_length             # -1: null
+    int32_t host_length
+    char host[256]
+    char rack[256]
+
 # ---------------------------------------------------------------- reactors
 
 cdef enum MailKind:
@@ -363,6 +519,8 @@ cdef enum MailKind:
     MAIL_WAKE_FETCH                 # a = fetch id
     MAIL_ACK                        # data: ProducePart that the high watermark has passed
     MAIL_SLOW_BATCH                 # data: ProducePart, its entry replaced or its error set
+    MAIL_FOLLOW                     # data: FollowOrder
+    MAIL_TRUNCATED                  # data: TruncateJob that is done
     MAIL_STOP
 
 cdef struct Mail:
@@ -445,6 +603,9 @@ cdef struct Reactor:
     Connection *parked_tail
     int32_t parked_count
     int64_t slow_reserved           # counted for the current request and not used yet
+    Fetcher *fetchers               # connections to leaders; NULL: this reactor follows nothing
+    IdTable follows                 # FollowParts
+    int64_t follow_due_ms           # the next time a fetcher acts by itself; 0: never
     # counters: this thread writes, any may read
     int64_t connections_open
     int64_t connections_accepted
@@ -509,4 +670,11 @@ cdef struct Plane:
     int32_t slow_parked             # connections
     int32_t slow_turn               # index + 1 of the reactor whose first parked connection is next; 0: any
     int32_t slow_job_waits          # 1: wake the control thread when slow_working_bytes falls
+    ReplicationSettings replication
+    ReplicationCalls calls
+    Endpoint *endpoints             # guarded by table_lock
+    int32_t endpoint_count
+    ReplicaEvent *replica_events    # guarded by control_lock; the oldest first
+    ReplicaEvent *replica_events_tail
+    int64_t followed_bytes          # appended as a follower
     StoragePool storage

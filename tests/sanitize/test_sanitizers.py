@@ -25,7 +25,7 @@ OPTIONS = {
 SUBJECTS = [
     *(
         f"tests/unit/{name}"
-        for name in ("base", "record", "arrow", "log", "server", "client", "values", "wal")
+        for name in ("base", "record", "arrow", "log", "server", "client", "replica", "values", "wal")
     ),
     "tests/unit/protocol/test_codec.py",
     "tests/unit/storage/test_staged_tails.py",

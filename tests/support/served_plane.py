@@ -20,8 +20,9 @@ class Served:
     `health` is of the log directory; `log_config` is for all its logs.
     """
 
-    def __init__(self, directory, reactors: int = 1, health=None, log_config=None, **settings):
-        keys = (0, 1, 3, 18)
+    def __init__(
+        self, directory, reactors: int = 1, health=None, log_config=None, keys=(0, 1, 3, 18), **settings
+    ):
         apis = {
             key: (API_VERSIONS[key].lowest, API_VERSIONS[key].highest, API_VERSIONS[key].flexible_from)
             for key in keys

@@ -21,7 +21,10 @@ NATIVE = sorted([*(ROOT / "_native").rglob("*.pyx"), *(ROOT / "_native").rglob("
 FILE_LINES_MAX = 800
 FUNCTION_LINES_MAX = 60
 # A core takes time, I/O and randomness as arguments.
-PURE = ("engine/controller", "engine/groups", "engine/metadata", "engine/protocol", "engine/raft")
+PURE = (
+    *("engine/controller", "engine/groups", "engine/metadata", "engine/protocol", "engine/raft"),
+    "engine/replication",
+)
 SHELLS = ("engine/controller/shell.py", "engine/groups/shell.py", "engine/metadata/store/")
 IMPURE_MODULES = {"asyncio", "socket", "time", "random", "threading", "selectors", "uvloop"}
 
@@ -63,8 +66,9 @@ NATIVE_PACKAGES = {
     "values": {"base"},
     "wal": {"base", "disk"},
     "log": {"base", "disk", "record", "wal"},
+    "replica": set(),
     "cleaner": {"base", "disk", "record", "log"},
-    "server": {"base", "disk", "protocol", "record", "wal", "log"},
+    "server": {"base", "disk", "protocol", "record", "replica", "wal", "log"},
     "arrow": {"base", "record"},
     "client": {"base", "record", "arrow"},
 }
@@ -85,6 +89,7 @@ ENGINE_PACKAGES = {
         *("engine", "engine.configs", "engine.metadata", "engine.metadata.store", "engine.protocol"),
         *("engine.storage", "_native.log", "_native.protocol", "_native.record", "_native.server"),
     },
+    "engine.replication": {"engine", "engine.metadata", "engine.protocol"},
     "engine.raft": {"engine", "engine.protocol", "_native.protocol", "_native.record"},
     "engine.quorum": {
         *("engine", "engine.configs", "engine.metadata", "engine.metadata.store", "engine.protocol"),

@@ -1,0 +1,5 @@
+"""Decisions of replication, pure: high watermark, in-sync replicas, truncation.
+
+Imported by: server.
+May import: nothing.
+"""

@@ -1,0 +1,58 @@
+"""What a leader knows of its followers, and what it decides from that. Pure: time is an argument, the caller locks."""
+from libc.stdint cimport int8_t, int32_t, int64_t
+
+cdef struct Replica:
+    # One follower, as its leader sees it.
+    int32_t broker_id
+    int8_t in_sync                  # in the committed ISR
+    int8_t joining                  # not in it, but in the maximal ISR of the change under way
+    int8_t eligible                 # neither fenced nor shutting down: it may join
+    int8_t asked                    # the control thread was told that it may join or should leave
+    int64_t broker_epoch            # of its registration; -1: unknown
+    int64_t log_start_offset
+    int64_t log_end_offset          # its last fetch offset; -1: it has not fetched in this leader epoch
+    int64_t leader_end_offset       # the leader's log end at its last fetch; -1: none
+    int64_t last_fetch_ms
+    int64_t caught_up_ms            # the last time at which it is known to have had all the leader's records
+
+cdef struct ReplicaSet:
+    int32_t leader_epoch
+    int64_t epoch_start_offset      # the leader's log end when its epoch began
+    int32_t min_in_sync             # min.insync.replicas
+    int64_t lag_max_ms              # replica.lag.time.max.ms
+    int8_t changing                 # a change of the ISR is under way
+    int32_t count
+    Replica *items                  # follow the struct, in one block
+
+# Allocates a set for `count` followers, freed with free(); NULL without memory.
+cdef ReplicaSet *replica_set_new(int32_t count) noexcept nogil
+# Sets a follower at the start of a leader epoch. `before`: its state in the same epoch, or NULL. A new leader assumes that
+# in-sync replicas were caught up just now.
+cdef void replica_begin(Replica *replica, const Replica *before, int64_t now_ms) noexcept nogil
+cdef Replica *replica_find(const ReplicaSet *s, int32_t broker_id) noexcept nogil
+# Whether a request of this incarnation of the broker may be used: an older one is fenced.
+cdef bint replica_current(const Replica *replica, int64_t broker_epoch) noexcept nogil
+
+# Notes a fetch: the follower has everything below `offset`.
+cdef void replica_fetched(Replica *replica, int64_t offset, int64_t start_offset, int64_t leader_end_offset,
+                          int64_t now_ms) noexcept nogil
+# Returns the high watermark, or -1 when it must not move: the ISR is below min.insync.replicas. It is the smallest end
+# among the leader, the maximal ISR, and followers that are caught up and may join: the leader would run away from those.
+cdef int64_t replica_high_watermark(const ReplicaSet *s, int64_t leader_end_offset, int64_t now_ms) noexcept nogil
+# Whether the follower may join the ISR.
+cdef bint replica_may_join(const ReplicaSet *s, const Replica *replica, int64_t high_watermark) noexcept nogil
+# Whether a follower of the ISR has not been caught up for replica.lag.time.max.ms and should leave.
+cdef bint replica_lags(const ReplicaSet *s, const Replica *replica, int64_t leader_end_offset,
+                       int64_t now_ms) noexcept nogil
+# Replicas in the committed ISR, and in the maximal one of a change under way; both with the leader.
+cdef int32_t replicas_in_sync(const ReplicaSet *s) noexcept nogil
+cdef int32_t replicas_maximal(const ReplicaSet *s) noexcept nogil
+# min.insync.replicas, at most the number of replicas.
+cdef int32_t replicas_required(const ReplicaSet *s) noexcept nogil
+# The smallest log start of leader and followers: records below it are deleted everywhere.
+cdef int64_t replicas_low_watermark(const ReplicaSet *s, int64_t leader_start_offset) noexcept nogil
+
+# Where a follower truncates to: the leader says that the follower's epoch ended at (leader_epoch, leader_end_offset); the
+# follower's own log says (own_epoch, own_end_offset) of leader_epoch, -1 when it knows no epoch so old.
+cdef int64_t truncation_offset(int32_t leader_epoch, int64_t leader_end_offset, int32_t own_epoch, int64_t own_end_offset,
+                               int64_t log_end_offset, int64_t high_watermark) noexcept nogil

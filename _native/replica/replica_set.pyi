@@ -1,0 +1,31 @@
+"""Types of the decisions of replication; see replica_set.pyx."""
+
+from collections.abc import Collection, Sequence
+from typing import Self
+
+def truncate_to(
+    leader_epoch: int,
+    leader_end_offset: int,
+    own_epoch: int,
+    own_end_offset: int,
+    log_end_offset: int,
+    high_watermark: int,
+) -> int: ...
+
+class Followers:
+    def __new__(
+        cls,
+        replicas: Sequence[int],
+        isr: Collection[int],
+        *,
+        epoch_start_offset: int = 0,
+        min_in_sync: int = 1,
+        lag_max_ms: int = 30000,
+        now_ms: int = 0,
+    ) -> Self: ...
+    def fetched(self, broker_id: int, offset: int, leader_end_offset: int, now_ms: int) -> None: ...
+    def high_watermark(self, leader_end_offset: int, now_ms: int) -> int: ...
+    def may_join(self, broker_id: int, high_watermark: int) -> bool: ...
+    def lags(self, broker_id: int, leader_end_offset: int, now_ms: int) -> bool: ...
+    def set_isr(self, isr: Collection[int], joining: Collection[int] = ()) -> None: ...
+    def set_eligible(self, broker_id: int, eligible: bool) -> None: ...

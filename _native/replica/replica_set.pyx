@@ -1,0 +1,192 @@
+"""What a leader decides about its followers, see replica_set.pxd. The Python classes drive the same code in tests and
+in the simulator."""
+from libc.stdint cimport int32_t, int64_t
+from libc.stdlib cimport calloc, free
+
+
+cdef ReplicaSet *replica_set_new(int32_t count) noexcept nogil:
+    cdef ReplicaSet *s = <ReplicaSet *>calloc(1, sizeof(ReplicaSet) + count * sizeof(Replica))
+    if s != NULL:
+        s.items = <Replica *>(s + 1)
+        s.count = count
+    return s
+
+
+cdef void replica_begin(Replica *replica, const Replica *before, int64_t now_ms) noexcept nogil:
+    if before != NULL:
+        replica.log_start_offset = before.log_start_offset
+        replica.log_end_offset = before.log_end_offset
+        replica.leader_end_offset = before.leader_end_offset
+        replica.last_fetch_ms = before.last_fetch_ms
+        replica.caught_up_ms = before.caught_up_ms
+        return
+    replica.log_start_offset = replica.log_end_offset = replica.leader_end_offset = -1
+    replica.last_fetch_ms = replica.caught_up_ms = now_ms if replica.in_sync else 0
+
+
+cdef Replica *replica_find(const ReplicaSet *s, int32_t broker_id) noexcept nogil:
+    cdef int32_t i
+    for i in range(s.count):
+        if s.items[i].broker_id == broker_id:
+            return &s.items[i]
+    return NULL
+
+
+cdef bint replica_current(const Replica *replica, int64_t broker_epoch) noexcept nogil:
+    return broker_epoch < 0 or replica.broker_epoch < 0 or broker_epoch >= replica.broker_epoch
+
+
+cdef void replica_fetched(Replica *replica, int64_t offset, int64_t start_offset, int64_t leader_end_offset,
+                          int64_t now_ms) noexcept nogil:
+    cdef int64_t caught_up_ms = replica.caught_up_ms
+    if offset >= leader_end_offset:
+        caught_up_ms = now_ms
+    elif replica.leader_end_offset >= 0 and offset >= replica.leader_end_offset:
+        caught_up_ms = replica.last_fetch_ms             # it has what the leader had at its last fetch
+    if caught_up_ms > replica.caught_up_ms:
+        replica.caught_up_ms = caught_up_ms
+    replica.log_start_offset = start_offset
+    replica.log_end_offset = offset
+    replica.leader_end_offset = leader_end_offset
+    replica.last_fetch_ms = now_ms
+
+
+cdef bint caught_up(const ReplicaSet *s, const Replica *replica, int64_t leader_end_offset,
+                    int64_t now_ms) noexcept nogil:
+    return replica.log_end_offset == leader_end_offset or now_ms - replica.caught_up_ms <= s.lag_max_ms
+
+
+cdef int64_t replica_high_watermark(const ReplicaSet *s, int64_t leader_end_offset, int64_t now_ms) noexcept nogil:
+    cdef int64_t found = leader_end_offset
+    cdef const Replica *replica
+    cdef int32_t i
+    if replicas_in_sync(s) < replicas_required(s):
+        return -1
+    for i in range(s.count):
+        replica = &s.items[i]
+        if replica.log_end_offset < found and (replica.in_sync or replica.joining or (
+                replica.eligible and caught_up(s, replica, leader_end_offset, now_ms))):
+            found = replica.log_end_offset
+    return found
+
+
+cdef bint replica_may_join(const ReplicaSet *s, const Replica *replica, int64_t high_watermark) noexcept nogil:
+    return (not s.changing and not replica.in_sync and replica.eligible
+            and replica.log_end_offset >= high_watermark and replica.log_end_offset >= s.epoch_start_offset)
+
+
+cdef bint replica_lags(const ReplicaSet *s, const Replica *replica, int64_t leader_end_offset,
+                       int64_t now_ms) noexcept nogil:
+    return not s.changing and replica.in_sync and not caught_up(s, replica, leader_end_offset, now_ms)
+
+
+cdef int32_t replicas_in_sync(const ReplicaSet *s) noexcept nogil:
+    cdef int32_t i, n = 1
+    for i in range(s.count):
+        n += s.items[i].in_sync
+    return n
+
+
+cdef int32_t replicas_maximal(const ReplicaSet *s) noexcept nogil:
+    cdef int32_t i, n = 1
+    for i in range(s.count):
+        n += s.items[i].in_sync or s.items[i].joining
+    return n
+
+
+cdef int32_t replicas_required(const ReplicaSet *s) noexcept nogil:
+    return s.min_in_sync if s.min_in_sync < s.count + 1 else s.count + 1
+
+
+cdef int64_t replicas_low_watermark(const ReplicaSet *s, int64_t leader_start_offset) noexcept nogil:
+    cdef int64_t found = leader_start_offset
+    cdef int32_t i
+    for i in range(s.count):
+        if s.items[i].eligible and s.items[i].log_start_offset < found:
+            found = s.items[i].log_start_offset
+    return found
+
+
+cdef int64_t truncation_offset(int32_t leader_epoch, int64_t leader_end_offset, int32_t own_epoch, int64_t own_end_offset,
+                               int64_t log_end_offset, int64_t high_watermark) noexcept nogil:
+    cdef int64_t offset = leader_end_offset
+    if leader_end_offset < 0:
+        return high_watermark                            # the leader does not know the epoch
+    if leader_epoch >= 0 and own_epoch >= 0:
+        # Without the leader's epoch, the end of the greatest one below it; the next fetch then compares that one.
+        offset = own_end_offset if own_epoch != leader_epoch else min(own_end_offset, leader_end_offset)
+    return offset if offset < log_end_offset else log_end_offset
+
+# ---------------------------------------------------------------- for Python
+
+
+def truncate_to(int32_t leader_epoch, int64_t leader_end_offset, int32_t own_epoch, int64_t own_end_offset,
+                int64_t log_end_offset, int64_t high_watermark):
+    """Returns the offset that a follower truncates to; see truncation_offset() in replica_set.pxd."""
+    return truncation_offset(leader_epoch, leader_end_offset, own_epoch, own_end_offset, log_end_offset, high_watermark)
+
+
+cdef class Followers:
+    """The followers of one led partition: a wrapper of ReplicaSet for tests and the simulator.
+
+    Args:
+        replicas: Ids of all followers.
+        isr: Ids of those that are in sync.
+        epoch_start_offset: The leader's log end when its epoch began.
+        now_ms: A clock of the caller, the same as in later calls.
+    """
+
+    cdef ReplicaSet *s
+
+    def __cinit__(self, replicas, isr, *, int64_t epoch_start_offset=0, int32_t min_in_sync=1,
+                  int64_t lag_max_ms=30000, int64_t now_ms=0):
+        cdef int32_t i
+        self.s = replica_set_new(<int32_t>len(replicas))
+        if self.s == NULL:
+            raise MemoryError
+        self.s.epoch_start_offset = epoch_start_offset
+        self.s.min_in_sync = min_in_sync
+        self.s.lag_max_ms = lag_max_ms
+        for i, broker_id in enumerate(replicas):
+            self.s.items[i].broker_id = broker_id
+            self.s.items[i].broker_epoch = -1
+            self.s.items[i].eligible = True
+            self.s.items[i].in_sync = broker_id in isr
+            replica_begin(&self.s.items[i], NULL, now_ms)
+
+    def __dealloc__(self):
+        free(self.s)
+
+    cdef Replica *find(self, int32_t broker_id) except NULL:
+        cdef Replica *replica = replica_find(self.s, broker_id)
+        if replica == NULL:
+            raise KeyError(f"broker {broker_id} is not a replica")
+        return replica
+
+    def fetched(self, int32_t broker_id, int64_t offset, int64_t leader_end_offset, int64_t now_ms):
+        """Notes a fetch of a follower."""
+        replica_fetched(self.find(broker_id), offset, 0, leader_end_offset, now_ms)
+
+    def high_watermark(self, int64_t leader_end_offset, int64_t now_ms):
+        """Returns the high watermark; -1: it must not move."""
+        return replica_high_watermark(self.s, leader_end_offset, now_ms)
+
+    def may_join(self, int32_t broker_id, int64_t high_watermark):
+        """Returns whether the follower may join the ISR."""
+        return replica_may_join(self.s, self.find(broker_id), high_watermark) != 0
+
+    def lags(self, int32_t broker_id, int64_t leader_end_offset, int64_t now_ms):
+        """Returns whether the follower should leave the ISR."""
+        return replica_lags(self.s, self.find(broker_id), leader_end_offset, now_ms) != 0
+
+    def set_isr(self, isr, joining=()):
+        """Sets the committed ISR, and the followers that a change under way adds; without any, none is under way."""
+        cdef int32_t i
+        for i in range(self.s.count):
+            self.s.items[i].in_sync = self.s.items[i].broker_id in isr
+            self.s.items[i].joining = self.s.items[i].broker_id in joining
+        self.s.changing = len(joining) > 0
+
+    def set_eligible(self, int32_t broker_id, bint eligible):
+        """Sets whether the follower may join the ISR."""
+        self.find(broker_id).eligible = eligible

@@ -1,0 +1,20 @@
+"""Tells clients that asked the wrong broker who leads (KIP-951)."""
+from libc.stdint cimport int16_t
+from bowstring._native.base.error_codes cimport FENCED_LEADER_EPOCH, NOT_LEADER_OR_FOLLOWER
+from bowstring._native.base.wire cimport Writer
+from bowstring._native.server.types cimport LeaderHints, Partition, Plane
+
+cdef enum:
+    PRODUCE_HINTS_VERSION = 10
+    FETCH_HINTS_VERSION = 16
+
+
+# Whether the answer names the leader: the error says that this broker is not it, or that the client knows an old one.
+cdef inline bint hint_wanted(const Plane *plane, int16_t error, const Partition *p) noexcept nogil:
+    return ((error == NOT_LEADER_OR_FOLLOWER or error == FENCED_LEADER_EPOCH) and p != NULL and p.leader_id >= 0
+            and plane.calls.put_leader != NULL)
+
+# Writes the tagged field CurrentLeader and notes the leader.
+cdef void put_current_leader(Writer *w, int tag, const Partition *p, LeaderHints *hints) noexcept nogil
+# Writes all tagged fields of the answer: NodeEndpoints of the noted leaders, if there are any.
+cdef void put_endpoints(Writer *w, const Plane *plane, const LeaderHints *hints) noexcept nogil

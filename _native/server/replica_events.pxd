@@ -1,0 +1,9 @@
+"""Tells the control thread what happens to replicas."""
+from libc.stdint cimport int32_t, int64_t
+from bowstring._native.server.types cimport Partition, Plane, ReplicaEvent
+
+# Queues an event and wakes the control thread. An event without memory is lost: the next fetch, or the next look at the
+# followers' lag, causes it again.
+cdef void replica_event(Plane *plane, int32_t kind, Partition *p, int64_t a, int64_t b) noexcept nogil
+# Removes and returns the whole list, oldest first. The caller releases each partition and frees each event.
+cdef ReplicaEvent *replica_events_take(Plane *plane) noexcept nogil

@@ -1,0 +1,36 @@
+"""Queues events of replicas for the control thread, see replica_events.pxd."""
+from libc.stdint cimport int32_t, int64_t
+from libc.stdlib cimport malloc
+from bowstring._native.base.pthread cimport pthread_mutex_lock, pthread_mutex_unlock
+from bowstring._native.server.mailbox cimport wake
+from bowstring._native.server.topic_table cimport partition_retain
+
+
+cdef void replica_event(Plane *plane, int32_t kind, Partition *p, int64_t a, int64_t b) noexcept nogil:
+    cdef ReplicaEvent *event = <ReplicaEvent *>malloc(sizeof(ReplicaEvent))
+    if event == NULL:
+        return
+    event.next = NULL
+    event.kind = kind
+    event.partition = p
+    event.leader_epoch = p.leader_epoch
+    event.a = a
+    event.b = b
+    partition_retain(p)
+    pthread_mutex_lock(&plane.control_lock)
+    if plane.replica_events == NULL:
+        plane.replica_events = event
+    else:
+        plane.replica_events_tail.next = event
+    plane.replica_events_tail = event
+    pthread_mutex_unlock(&plane.control_lock)
+    wake(plane.control_fd)
+
+
+cdef ReplicaEvent *replica_events_take(Plane *plane) noexcept nogil:
+    cdef ReplicaEvent *head
+    pthread_mutex_lock(&plane.control_lock)
+    head = plane.replica_events
+    plane.replica_events = plane.replica_events_tail = NULL
+    pthread_mutex_unlock(&plane.control_lock)
+    return head

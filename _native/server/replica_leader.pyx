@@ -1,0 +1,114 @@
+"""The leader's part of replication, see replica_leader.pxd.
+
+A follower's fetch offset says that it has everything below. Replica states are guarded by Partition.replicas_lock,
+because two followers may be connected to two reactors.
+"""
+from libc.stdint cimport int16_t, int32_t, int64_t
+from bowstring._native.base.atomics cimport full_fence, load_i64, load_pointer
+from bowstring._native.base.error_codes cimport (
+    NOT_ENOUGH_REPLICAS_AFTER_APPEND, NOT_LEADER_OR_FOLLOWER, UNKNOWN_LEADER_EPOCH)
+from bowstring._native.base.pthread cimport pthread_mutex_lock, pthread_mutex_unlock
+from bowstring._native.log cimport log_advance_high_watermark
+from bowstring._native.replica.replica_set cimport (
+    Replica, replica_current, replica_fetched, replica_find, replica_high_watermark, replica_lags,
+    replica_may_join, replicas_maximal, replicas_required)
+from bowstring._native.server.mailbox cimport post
+from bowstring._native.server.replica_events cimport replica_event
+from bowstring._native.server.topic_table cimport partition_advanced
+from bowstring._native.server.types cimport MAIL_WAKE_FETCH, REPLICA_LAGS, REPLICA_MAY_JOIN, Waiter
+
+
+cdef int64_t own_end(const Partition *p) noexcept nogil:
+    """The end of the leader's own part: in commit mode, what is on the medium."""
+    return load_i64(&p.log.durable_end_offset) if p.log.wal != NULL else load_i64(&p.log.log_end_offset)
+
+
+cdef int16_t leader_fetched(Reactor *r, FetchRequest *request, FetchPart *part, Partition *p) noexcept nogil:
+    cdef Replica *replica = NULL
+    cdef int64_t high_watermark = -1
+    cdef int32_t broker_id = request.replica_id
+    cdef int16_t error = 0
+    cdef bint joins = False
+    pthread_mutex_lock(&p.replicas_lock)
+    if p.replicas != NULL:
+        replica = replica_find(p.replicas, broker_id)
+    if replica == NULL:                                  # the leader may not know of a reassignment yet: the follower retries
+        error = UNKNOWN_LEADER_EPOCH if part.current_leader_epoch >= 0 else NOT_LEADER_OR_FOLLOWER
+    elif not replica_current(replica, request.replica_epoch):
+        error = NOT_LEADER_OR_FOLLOWER
+    elif request.fresh:
+        replica_fetched(replica, part.fetch_offset, part.follower_start_offset, load_i64(&p.log.log_end_offset),
+                        r.now_ms)
+        joins = not replica.asked and replica_may_join(p.replicas, replica, load_i64(&p.log.high_watermark))
+        replica.asked = replica.asked or joins
+        high_watermark = replica_high_watermark(p.replicas, own_end(p), r.now_ms)
+    pthread_mutex_unlock(&p.replicas_lock)
+    if high_watermark > load_i64(&p.log.high_watermark) and log_advance_high_watermark(p.log, high_watermark):
+        partition_advanced(p, 0, r)
+    if joins:
+        replica_event(r.plane, REPLICA_MAY_JOIN, p, broker_id, request.replica_epoch)
+    return error
+
+
+cdef bint leader_advance(Partition *p, int64_t now_ms) noexcept nogil:
+    cdef int64_t high_watermark = -1
+    pthread_mutex_lock(&p.replicas_lock)
+    if p.replicas != NULL:
+        high_watermark = replica_high_watermark(p.replicas, own_end(p), now_ms)
+    pthread_mutex_unlock(&p.replicas_lock)
+    return high_watermark > load_i64(&p.log.high_watermark) and log_advance_high_watermark(p.log, high_watermark)
+
+
+cdef void replicated_durable(Partition *p, int64_t now_ms) noexcept nogil:
+    if p.replicas != NULL:
+        leader_advance(p, now_ms)
+    elif not p.is_leader:
+        log_advance_high_watermark(p.log, load_i64(&p.leader_high_watermark))
+
+
+cdef void followers_wake(Partition *p, int64_t bytes, Reactor *here) noexcept nogil:
+    cdef Waiter *w
+    full_fence()
+    if load_pointer(<void **>&p.fetch_waiters) == NULL:
+        return
+    pthread_mutex_lock(&p.waiters_lock)
+    w = p.fetch_waiters
+    while w != NULL:
+        if w.follower and w.reactor == here:
+            w.request.arrived_bytes += bytes
+            if not w.request.ready:
+                w.request.ready = True
+                w.request.next_ready = here.ready_fetches
+                here.ready_fetches = w.request
+        elif w.follower:
+            post(&w.reactor.mailbox, MAIL_WAKE_FETCH, w.fetch_id, bytes, NULL)
+        w = w.next
+    pthread_mutex_unlock(&p.waiters_lock)
+
+
+cdef int16_t leader_enough(Partition *p) noexcept nogil:
+    cdef int16_t error = 0
+    pthread_mutex_lock(&p.replicas_lock)
+    if p.replicas != NULL and replicas_maximal(p.replicas) < replicas_required(p.replicas):
+        error = NOT_ENOUGH_REPLICAS_AFTER_APPEND
+    pthread_mutex_unlock(&p.replicas_lock)
+    return error
+
+
+cdef void leader_check_lag(Plane *plane, Partition *p, int64_t now_ms) noexcept nogil:
+    cdef Replica *replica
+    cdef int32_t i, n
+    cdef bint lags
+    cdef int64_t end_offset
+    n = p.replicas.count                                 # only the control thread replaces it
+    for i in range(n):
+        pthread_mutex_lock(&p.replicas_lock)
+        replica = &p.replicas.items[i]
+        end_offset = replica.log_end_offset
+        lags = not replica.asked and replica_lags(p.replicas, replica, load_i64(&p.log.log_end_offset), now_ms)
+        replica.asked = replica.asked or lags
+        pthread_mutex_unlock(&p.replicas_lock)
+        if lags:
+            replica_event(plane, REPLICA_LAGS, p, replica.broker_id, end_offset)
+    if leader_advance(p, now_ms):                        # one that is no longer caught up does not hold it up
+        partition_advanced(p, 0, NULL)

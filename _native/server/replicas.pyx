@@ -1,0 +1,423 @@
+"""Replicas, the control thread's interface to replication: who leads, who follows whom, and what happens to them.
+
+A module of its own: a broker without others never imports it. Call all methods on the control thread.
+"""
+from cpython.bytes cimport PyBytes_AS_STRING
+from libc.stdint cimport int32_t, int64_t, uint32_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memcpy
+from bowstring._native.base.atomics cimport add_i32, load_i64, store_i32, store_i64
+from bowstring._native.base.clock cimport monotonic_ms
+from bowstring._native.base.pthread cimport (
+    pthread_mutex_lock, pthread_mutex_unlock, pthread_rwlock_unlock, pthread_rwlock_wrlock)
+from bowstring._native.log cimport PartitionLog
+from bowstring._native.replica.replica_set cimport (
+    Replica, ReplicaSet, replica_begin, replica_find, replica_set_new, replicas_low_watermark)
+from bowstring._native.server.data_plane cimport DataPlane
+from bowstring._native.server.fetcher cimport (
+    fetcher_disconnected, fetcher_received, fetchers_free, fetchers_order, fetchers_run)
+from bowstring._native.server.follow_parts cimport order_drop, part_truncated, truncate_drop
+from bowstring._native.server.leader_hints cimport put_current_leader, put_endpoints
+from bowstring._native.server.mailbox cimport post
+from bowstring._native.server.replica_events cimport replica_events_take
+from bowstring._native.server.replica_leader cimport (
+    followers_wake, leader_advance, leader_check_lag, leader_enough, leader_fetched, replicated_durable)
+from bowstring._native.server.topic_table cimport (
+    partition_advanced, partition_release, partition_retain, topic_remove)
+from bowstring._native.server.types cimport (
+    FETCH_FAILED, MAIL_FOLLOW, REPLICA_LAGS, REPLICA_MAY_JOIN, REPLICA_TRUNCATED, Endpoint, FollowOrder, Partition,
+    Plane, ReplicaEvent, Topic)
+
+cdef dict KINDS = {
+    REPLICA_MAY_JOIN: "may-join", REPLICA_LAGS: "lags", FETCH_FAILED: "fetch-failed", REPLICA_TRUNCATED: "truncated",
+}
+
+
+cdef void enter_calls(Plane *plane) noexcept:
+    plane.calls.fetched = leader_fetched
+    plane.calls.advance = leader_advance
+    plane.calls.durable = replicated_durable
+    plane.calls.wake = followers_wake
+    plane.calls.enough = leader_enough
+    plane.calls.put_leader = put_current_leader
+    plane.calls.put_endpoints = put_endpoints
+    plane.calls.order = fetchers_order
+    plane.calls.received = fetcher_received
+    plane.calls.disconnected = fetcher_disconnected
+    plane.calls.run = fetchers_run
+    plane.calls.truncated = part_truncated
+    plane.calls.drop_order = order_drop
+    plane.calls.drop_truncate = truncate_drop
+    plane.calls.free = fetchers_free
+
+
+cdef class Replicas:
+    """Leads and follows the partitions of one data plane.
+
+    Args:
+        plane: It must outlive this object.
+        broker_id: Of this broker.
+        broker_epoch: Of its registration.
+        fetchers: ``num.replica.fetchers``, connections to each leader.
+        wait_max_ms: ``replica.fetch.wait.max.ms``.
+        min_bytes: ``replica.fetch.min.bytes``.
+        part_max_bytes: ``replica.fetch.max.bytes``.
+        response_max_bytes: ``replica.fetch.response.max.bytes``.
+        backoff_ms: ``replica.fetch.backoff.ms``.
+        lag_max_ms: ``replica.lag.time.max.ms``.
+    """
+
+    cdef DataPlane owner
+    cdef Plane *plane
+
+    def __init__(self, DataPlane plane not None, *, int32_t broker_id, int64_t broker_epoch=-1, int32_t fetchers=1,
+                 int32_t wait_max_ms=500, int32_t min_bytes=1, int32_t part_max_bytes=1048576,
+                 int32_t response_max_bytes=10485760, int64_t backoff_ms=1000, int64_t lag_max_ms=30000):
+        if broker_id < 0 or fetchers < 1:
+            raise ValueError(f"broker id {broker_id} must not be negative, and fetchers {fetchers} must be at least 1")
+        self.owner = plane
+        self.plane = &plane.plane
+        self._lock()
+        enter_calls(self.plane)
+        self.plane.replication.broker_id = broker_id
+        self.plane.replication.broker_epoch = broker_epoch
+        self.plane.replication.fetchers = fetchers
+        self.plane.replication.wait_max_ms = wait_max_ms
+        self.plane.replication.min_bytes = min_bytes
+        self.plane.replication.part_max_bytes = part_max_bytes
+        self.plane.replication.response_max_bytes = response_max_bytes
+        self.plane.replication.backoff_ms = backoff_ms
+        self.plane.replication.lag_max_ms = lag_max_ms
+        pthread_rwlock_unlock(&self.plane.table_lock)
+
+    cdef void _lock(self):
+        with nogil:
+            pthread_rwlock_wrlock(&self.plane.table_lock)
+
+    cdef void _lock_role(self, Partition *p):
+        """Waits until no thread truncates the log, then until no reactor is in a pass."""
+        with nogil:
+            pthread_mutex_lock(&p.truncate_lock)
+            pthread_rwlock_wrlock(&self.plane.table_lock)
+
+    cdef void _unlock_role(self, Partition *p):
+        pthread_rwlock_unlock(&self.plane.table_lock)
+        pthread_mutex_unlock(&p.truncate_lock)
+
+    def set_broker_epoch(self, int64_t broker_epoch):
+        """Sets the epoch of this broker's registration, which its fetches name."""
+        self._lock()
+        self.plane.replication.broker_epoch = broker_epoch
+        pthread_rwlock_unlock(&self.plane.table_lock)
+
+    def set_endpoints(self, endpoints):
+        """Sets the addresses that answers name to clients of another leader (KIP-951).
+
+        Args:
+            endpoints: ``[(broker id, host, port, rack or None)]``.
+        """
+        cdef Endpoint *made = <Endpoint *>calloc(len(endpoints) + 1, sizeof(Endpoint))
+        cdef Endpoint *old
+        cdef bytes text
+        cdef int32_t i
+        if made == NULL:
+            raise MemoryError
+        for i, (broker_id, host, port, rack) in enumerate(endpoints):
+            made[i].id = broker_id
+            made[i].port = port
+            text = host.encode()[:sizeof(made[i].host)]
+            made[i].host_length = <int32_t>len(text)
+            memcpy(made[i].host, PyBytes_AS_STRING(text), len(text))
+            made[i].rack_length = -1
+            if rack is not None:
+                text = rack.encode()[:sizeof(made[i].rack)]
+                made[i].rack_length = <int32_t>len(text)
+                memcpy(made[i].rack, PyBytes_AS_STRING(text), len(text))
+        self._lock()
+        old = self.plane.endpoints
+        self.plane.endpoints = made
+        self.plane.endpoint_count = <int32_t>len(endpoints)
+        pthread_rwlock_unlock(&self.plane.table_lock)
+        free(old)
+
+    # ------------------------------------------------------------ leading
+
+    def lead(self, str topic, int partition, *, int32_t leader_epoch, replicas, isr, broker_epochs=None, ineligible=()):
+        """Leads a partition in an epoch, or changes its followers within the same epoch.
+
+        Args:
+            replicas: Ids of all replicas, with or without this broker.
+            isr: Ids of the committed ISR.
+            broker_epochs: ``{broker id: epoch}`` of the registrations; a fetch of an older one is refused.
+            ineligible: Ids that may not join the ISR: fenced brokers, and those that shut down.
+
+        Raises:
+            KeyError: The partition is not served here.
+        """
+        cdef Partition *p = self.owner._find(topic, partition)
+        cdef list others = [each for each in replicas if each != self.plane.replication.broker_id]
+        cdef ReplicaSet *s = replica_set_new(<int32_t>len(others))
+        cdef ReplicaSet *old
+        cdef int64_t now_ms = monotonic_ms()
+        cdef bint renewed
+        cdef int32_t i
+        if s == NULL:
+            raise MemoryError
+        for i, broker_id in enumerate(others):
+            s.items[i].broker_id = broker_id
+            s.items[i].in_sync = broker_id in isr
+            s.items[i].eligible = broker_id not in ineligible
+            s.items[i].broker_epoch = (broker_epochs or {}).get(broker_id, -1)
+        s.leader_epoch = leader_epoch
+        s.lag_max_ms = self.plane.replication.lag_max_ms
+        s.min_in_sync = p.min_insync_replicas
+        self._lock_role(p)
+        old = p.replicas
+        renewed = old == NULL or old.leader_epoch != leader_epoch or not p.is_leader
+        if p.log != NULL:
+            s.epoch_start_offset = load_i64(&p.log.log_end_offset) if renewed else old.epoch_start_offset
+            if renewed:
+                (<PartitionLog><object>p.log_owner).assign_epoch(leader_epoch, s.epoch_start_offset)
+        for i in range(s.count):
+            replica_begin(&s.items[i], replica_find(old, s.items[i].broker_id) if not renewed else NULL, now_ms)
+        store_i32(&p.leader_epoch, leader_epoch)
+        store_i32(&p.is_leader, True)
+        store_i32(&p.replicated, s.count > 0)
+        store_i32(&p.in_sync_replicas, <int32_t>len(isr))
+        p.leader_id = self.plane.replication.broker_id
+        p.replicas = s if s.count > 0 else NULL
+        self._unlock_role(p)
+        if p.replicas == NULL:
+            free(s)
+        free(old)
+        if p.log != NULL:
+            self._advance(p, now_ms)
+        self._look_again()
+        partition_advanced(p, 0, NULL)
+
+    cdef void _advance(self, Partition *p, int64_t now_ms):
+        if p.replicas != NULL:
+            leader_advance(p, now_ms)
+        else:
+            (<PartitionLog><object>p.log_owner).advance_high_watermark(load_i64(&p.log.log_end_offset))
+
+    def set_isr(self, str topic, int partition, isr, *, joining=(), bint changing=False, ineligible=None):
+        """Sets the committed ISR, and the change of it that is under way.
+
+        Args:
+            isr: Ids of the committed ISR.
+            joining: Ids that the change adds. The high watermark waits for them, too (the maximal ISR).
+            changing: A change is under way: no other is proposed.
+            ineligible: Ids that may not join; None leaves it as it is.
+
+        Raises:
+            KeyError: The partition is not served here.
+        """
+        cdef Partition *p = self.owner._find(topic, partition)
+        cdef Replica *replica
+        cdef int32_t i
+        if p.replicas == NULL:
+            return
+        pthread_mutex_lock(&p.replicas_lock)
+        for i in range(p.replicas.count):
+            replica = &p.replicas.items[i]
+            replica.in_sync = replica.broker_id in isr
+            replica.joining = replica.broker_id in joining
+            replica.asked = changing
+            if ineligible is not None:
+                replica.eligible = replica.broker_id not in ineligible
+        p.replicas.changing = changing
+        pthread_mutex_unlock(&p.replicas_lock)
+        store_i32(&p.in_sync_replicas, <int32_t>len(isr))
+        if leader_advance(p, monotonic_ms()):
+            partition_advanced(p, 0, NULL)
+
+    def set_min_in_sync(self, str topic, int partition, int min_insync_replicas):
+        """Sets ``min.insync.replicas``.
+
+        Raises:
+            KeyError: The partition is not served here.
+        """
+        cdef Partition *p = self.owner._find(topic, partition)
+        store_i32(&p.min_insync_replicas, min_insync_replicas)
+        if p.replicas != NULL:
+            pthread_mutex_lock(&p.replicas_lock)
+            p.replicas.min_in_sync = min_insync_replicas
+            pthread_mutex_unlock(&p.replicas_lock)
+            if leader_advance(p, monotonic_ms()):
+                partition_advanced(p, 0, NULL)
+
+    def check_lag(self):
+        """Looks which in-sync followers of all partitions lag; :meth:`take_events` returns them. Kafka does it twice in
+        ``replica.lag.time.max.ms``."""
+        cdef int64_t now_ms = monotonic_ms()
+        cdef Topic *topic
+        cdef Partition *p
+        cdef uint32_t bucket
+        cdef int32_t i
+        if self.plane.table.by_name == NULL:
+            return
+        for bucket in range(self.plane.table.mask + 1):
+            topic = self.plane.table.by_name[bucket]
+            while topic != NULL:
+                for i in range(topic.partition_count):
+                    p = topic.partitions[i]
+                    if p != NULL and p.replicas != NULL and p.log != NULL:
+                        leader_check_lag(self.plane, p, now_ms)
+                topic = topic.next_by_name
+
+    # ------------------------------------------------------------ following
+
+    def follow(self, str topic, int partition, *, int32_t leader_epoch, int32_t leader_id=-1, str host=None, int port=0):
+        """Follows a leader in an epoch. Without a host it fetches from nobody: there is no leader, or no address of it.
+
+        Args:
+            host: A numeric address.
+
+        Raises:
+            KeyError: The partition is not served here.
+            ValueError: The host is too long to be a numeric address.
+        """
+        cdef Partition *p = self.owner._find(topic, partition)
+        cdef FollowOrder *order = NULL
+        cdef ReplicaSet *old
+        cdef bytes address = host.encode() if host is not None else b""
+        cdef int32_t number
+        if len(address) >= sizeof(order.host):
+            raise ValueError(f"{host} is not a numeric address")
+        if address and p.log != NULL:
+            order = <FollowOrder *>calloc(1, sizeof(FollowOrder))
+            if order == NULL:
+                raise MemoryError
+        self._lock_role(p)
+        old = p.replicas
+        p.replicas = NULL
+        store_i32(&p.is_leader, False)
+        store_i32(&p.replicated, True)
+        store_i32(&p.leader_epoch, leader_epoch)
+        p.leader_id = leader_id
+        store_i64(&p.leader_high_watermark, -1)
+        self._unlock_role(p)
+        free(old)
+        if order != NULL:
+            number = <int32_t>((hash(topic) ^ (partition * 31)) & 0x7FFFFFFF) % self.plane.replication.fetchers
+            order.partition = p
+            partition_retain(p)
+            order.leader_epoch = leader_epoch
+            order.leader_id = leader_id
+            order.number = number
+            order.port = port
+            memcpy(order.host, PyBytes_AS_STRING(address), len(address))
+            if not post(&self.plane.reactors[(leader_id + number) % self.plane.reactor_count].mailbox, MAIL_FOLLOW, 0,
+                        0, order):
+                partition_release(p)
+                free(order)
+                raise MemoryError
+        else:
+            self._look_again()
+        partition_advanced(p, 0, NULL)
+
+    cdef void _look_again(self):
+        """Lets the fetchers drop partitions that are over."""
+        cdef FollowOrder *order
+        cdef int32_t i
+        for i in range(self.plane.reactor_count):
+            order = <FollowOrder *>calloc(1, sizeof(FollowOrder))
+            if order == NULL or not post(&self.plane.reactors[i].mailbox, MAIL_FOLLOW, 0, 0, order):
+                free(order)                              # they drop them with the next answer
+
+    def stop(self, str topic, int partition):
+        """Stops serving a partition. On return no reactor uses its log, and requests that waited are answered.
+
+        Raises:
+            KeyError: The partition is not served here.
+        """
+        cdef Partition *p = self.owner._find(topic, partition)
+        cdef Topic *found = p.topic
+        cdef int32_t i, left = 0
+        self._lock_role(p)
+        store_i32(&p.deleted, 1)
+        found.partitions[partition] = NULL
+        for i in range(found.partition_count):
+            left += found.partitions[i] != NULL
+        if left == 0:
+            topic_remove(&self.plane.table, found)
+        self._unlock_role(p)
+        partition_advanced(p, 0, NULL)
+        p.next_dead = self.plane.dead
+        self.plane.dead = p
+        add_i32(&p.refs, -1)
+        self._look_again()
+        self.owner._sweep(False)
+
+    # ------------------------------------------------------------ what happened
+
+    def take_events(self):
+        """Returns what happened to replicas since the last call; ``control_fd`` of the plane is readable then.
+
+        Returns:
+            list: ``(kind, topic, partition, leader epoch, a, b)``. Kinds: "may-join" (broker id, its epoch), "lags" (broker
+            id, its log end), "fetch-failed" (error code, leader id), "truncated" (0, the new log end).
+        """
+        cdef ReplicaEvent *event = replica_events_take(self.plane)
+        cdef ReplicaEvent *following
+        cdef list found = []
+        while event != NULL:
+            following = event.next
+            if not event.partition.deleted:
+                found.append((
+                    KINDS[event.kind], event.partition.topic.name[:event.partition.topic.name_length].decode(),
+                    event.partition.index, event.leader_epoch, event.a, event.b))
+            partition_release(event.partition)
+            free(event)
+            event = following
+        return found
+
+    def followers(self, str topic, int partition):
+        """Returns ``{broker id: (log end, log start, in sync, ms since it was last caught up)}`` of a led partition.
+
+        Raises:
+            KeyError: The partition is not served here.
+        """
+        cdef Partition *p = self.owner._find(topic, partition)
+        cdef Replica *replica
+        cdef int64_t now_ms = monotonic_ms()
+        cdef int32_t i
+        cdef dict found = {}
+        if p.replicas == NULL:
+            return found
+        pthread_mutex_lock(&p.replicas_lock)
+        for i in range(p.replicas.count):
+            replica = &p.replicas.items[i]
+            found[replica.broker_id] = (replica.log_end_offset, replica.log_start_offset, bool(replica.in_sync),
+                                        now_ms - replica.caught_up_ms)
+        pthread_mutex_unlock(&p.replicas_lock)
+        return found
+
+    def low_watermark(self, str topic, int partition):
+        """Returns the smallest log start of all replicas that are alive: DeleteRecords waits for it.
+
+        Raises:
+            KeyError: The partition is not served here.
+        """
+        cdef Partition *p = self.owner._find(topic, partition)
+        cdef int64_t found = load_i64(&p.log.log_start_offset)
+        if p.replicas != NULL:
+            pthread_mutex_lock(&p.replicas_lock)
+            found = replicas_low_watermark(p.replicas, found)
+            pthread_mutex_unlock(&p.replicas_lock)
+        return found
+
+    def lag(self, str topic, int partition):
+        """Returns how many records a followed partition's log end is behind its leader's high watermark.
+
+        Raises:
+            KeyError: The partition is not served here.
+        """
+        cdef Partition *p = self.owner._find(topic, partition)
+        return max(0, load_i64(&p.leader_high_watermark) - load_i64(&p.log.log_end_offset))
+
+    @property
+    def followed_bytes(self):
+        """Bytes appended as a follower."""
+        return load_i64(&self.plane.followed_bytes)

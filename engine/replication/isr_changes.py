@@ -1,0 +1,198 @@
+"""Changes of in-sync replicas that leaders propose to the controller (KIP-497), batched and retried.
+
+One change is under way for each partition, and one request for the broker. While it is, the leader counts
+the maximal ISR: nobody leaves before the controller has agreed, and whoever joins counts at once.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from bowstring.engine.errors import Errors
+from bowstring.engine.protocol.messages.alter_partition import (
+    AlterPartitionRequest,
+    AlterPartitionRequestPartitionData,
+    AlterPartitionRequestTopicData,
+    AlterPartitionResponse,
+    AlterPartitionResponsePartitionData,
+    BrokerState,
+)
+
+RETRY_MS: Final = 50
+PARTITIONS_MAX: Final = 10_000
+"""Of one request."""
+
+PartitionKey = tuple[bytes, int]
+"""Topic id and partition index."""
+
+# The leader's own state stays as it was; it may propose again.
+_REFUSED: Final = {Errors.OPERATION_NOT_ATTEMPTED.code, Errors.INELIGIBLE_REPLICA.code}
+# The controller knows a newer state, which arrives as metadata. Until then nothing is proposed.
+_OUTDATED: Final = {
+    Errors.UNKNOWN_TOPIC_OR_PARTITION.code,
+    Errors.UNKNOWN_TOPIC_ID.code,
+    Errors.NEW_LEADER_ELECTED.code,
+    Errors.FENCED_LEADER_EPOCH.code,
+    Errors.INVALID_UPDATE_VERSION.code,
+    Errors.INVALID_REQUEST.code,
+}
+
+
+@dataclass
+class LedPartition:
+    """A partition that this broker leads: its committed state, and the ISR that it proposes."""
+
+    key: PartitionKey
+    leader_epoch: int
+    partition_epoch: int
+    isr: tuple[int, ...]
+    recovery_state: int = 0
+    proposed: tuple[int, ...] | None = None
+    sent: bool = False
+
+    @property
+    def joining(self) -> tuple[int, ...]:
+        """Replicas that the change under way adds."""
+        return tuple(each for each in self.proposed or () if each not in self.isr)
+
+
+@dataclass
+class IsrChanges:
+    """The changes under way.
+
+    Args:
+        broker_id: Of this broker.
+        changed: Called when the committed or the maximal ISR of a partition has changed.
+    """
+
+    broker_id: int
+    changed: Callable[[LedPartition], None]
+    partitions: dict[PartitionKey, LedPartition] = field(default_factory=dict)
+    broker_epochs: dict[int, int] = field(default_factory=dict)
+    _waiting: dict[PartitionKey, LedPartition] = field(default_factory=dict)
+    _in_flight: list[LedPartition] | None = None
+    _not_before_ms: float = 0
+
+    # ------------------------------------------------------------ what the image says
+
+    def lead(self, led: LedPartition) -> None:
+        """Takes over a partition's committed state; a change under way of an earlier state is dropped."""
+        self._waiting.pop(led.key, None)
+        self.partitions[led.key] = led
+
+    def leave(self, key: PartitionKey) -> None:
+        """Forgets a partition that this broker no longer leads."""
+        self._waiting.pop(key, None)
+        self.partitions.pop(key, None)
+
+    # ------------------------------------------------------------ proposals
+
+    def join(self, key: PartitionKey, leader_epoch: int, broker_id: int) -> bool:
+        """Proposes to add a replica. Returns whether it did."""
+        led = self.partitions.get(key)
+        return (
+            led is not None
+            and broker_id not in led.isr
+            and self._propose(led, leader_epoch, (*led.isr, broker_id))
+        )
+
+    def shrink(self, key: PartitionKey, leader_epoch: int, lagging: set[int]) -> bool:
+        """Proposes to remove replicas that lag. Returns whether it did."""
+        led = self.partitions.get(key)
+        if led is None:
+            return False
+        left = tuple(each for each in led.isr if each not in lagging or each == self.broker_id)
+        return left != led.isr and self._propose(led, leader_epoch, left)
+
+    def _propose(self, led: LedPartition, leader_epoch: int, isr: tuple[int, ...]) -> bool:
+        if led.proposed is not None or led.leader_epoch != leader_epoch:
+            return False
+        led.proposed = isr
+        self._waiting[led.key] = led
+        self.changed(led)
+        return True
+
+    # ------------------------------------------------------------ requests
+
+    def due_ms(self) -> float | None:
+        """Returns when the next request may be sent; None: there is none, or one is in flight."""
+        return self._not_before_ms if self._waiting and self._in_flight is None else None
+
+    def next_request(self, now_ms: float, broker_epoch: int) -> AlterPartitionRequest | None:
+        """Returns the request that is due, and counts it as in flight."""
+        due_ms = self.due_ms()
+        if due_ms is None or due_ms > now_ms:
+            return None
+        chosen = list(self._waiting.values())[:PARTITIONS_MAX]
+        self._in_flight = chosen
+        topics: dict[bytes, AlterPartitionRequestTopicData] = {}
+        for led in chosen:
+            del self._waiting[led.key]
+            led.sent = True
+            topic = topics.setdefault(led.key[0], AlterPartitionRequestTopicData(topic_id=led.key[0]))
+            topic.partitions.append(self._encoded(led))
+        return AlterPartitionRequest(
+            broker_id=self.broker_id, broker_epoch=broker_epoch, topics=list(topics.values())
+        )
+
+    def _encoded(self, led: LedPartition) -> AlterPartitionRequestPartitionData:
+        isr = led.proposed or ()
+        return AlterPartitionRequestPartitionData(
+            partition_index=led.key[1],
+            leader_epoch=led.leader_epoch,
+            new_isr=list(isr),
+            new_isr_with_epochs=[
+                BrokerState(broker_id=each, broker_epoch=self.broker_epochs.get(each, -1)) for each in isr
+            ],
+            leader_recovery_state=led.recovery_state,
+            partition_epoch=led.partition_epoch,
+        )
+
+    def failed(self, now_ms: float) -> None:
+        """The request in flight got no answer: sends its changes again later."""
+        for led in self._in_flight or ():
+            self._again(led)
+        self._in_flight = None
+        self._not_before_ms = now_ms + RETRY_MS
+
+    def _again(self, led: LedPartition) -> None:
+        if self.partitions.get(led.key) is led:
+            led.sent = False
+            self._waiting[led.key] = led
+
+    def answered(self, response: AlterPartitionResponse, now_ms: float) -> None:
+        """Takes over the controller's answer."""
+        if response.error_code != 0:
+            self.failed(now_ms)
+            return
+        in_flight = {led.key: led for led in self._in_flight or ()}
+        self._in_flight = None
+        for key, answer in _answers(response):
+            led = in_flight.pop(key, None)
+            if led is not None and self.partitions.get(key) is led:
+                self._take(led, answer, now_ms)
+        for led in in_flight.values():  # the controller did not answer for it
+            self._again(led)
+            self._not_before_ms = now_ms + RETRY_MS
+
+    def _take(self, led: LedPartition, answer: AlterPartitionResponsePartitionData, now_ms: float) -> None:
+        if answer.error_code == 0:
+            if answer.leader_epoch == led.leader_epoch and answer.partition_epoch >= led.partition_epoch:
+                led.isr, led.partition_epoch = tuple(answer.isr), answer.partition_epoch
+                led.recovery_state = answer.leader_recovery_state
+            led.proposed, led.sent = None, False
+            self.changed(led)
+        elif answer.error_code in _REFUSED:
+            led.proposed, led.sent = None, False
+            self.changed(led)
+        elif answer.error_code not in _OUTDATED:
+            self._again(led)
+            self._not_before_ms = now_ms + RETRY_MS
+
+
+def _answers(
+    response: AlterPartitionResponse,
+) -> Iterator[tuple[PartitionKey, AlterPartitionResponsePartitionData]]:
+    for topic in response.topics:
+        for partition in topic.partitions:
+            yield (topic.topic_id, partition.partition_index), partition

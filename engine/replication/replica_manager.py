@@ -1,0 +1,252 @@
+"""Gives replicas of this broker the roles that the image says, and proposes changes of in-sync replicas.
+
+Pure: the data plane, the logs and addresses are given as objects. The shell sends `next_request` to the
+controller.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol
+
+from bowstring.engine.metadata.image import BrokerImage, ClusterImage, PartitionImage, TopicImage
+from bowstring.engine.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+from bowstring.engine.replication.isr_changes import IsrChanges, LedPartition, PartitionKey
+
+Address = Callable[[BrokerImage], tuple[str, int] | None]
+"""Returns the numeric address of a broker's inter-broker listener; None while it is unknown."""
+
+
+class DataPlaneReplicas(Protocol):
+    """What _native/server/replicas.pyx offers."""
+
+    def lead(
+        self,
+        topic: str,
+        partition: int,
+        *,
+        leader_epoch: int,
+        replicas: Iterable[int],
+        isr: Iterable[int],
+        broker_epochs: dict[int, int],
+        ineligible: Iterable[int],
+    ) -> None:
+        """Leads a partition, or changes its followers."""
+
+    def set_isr(
+        self,
+        topic: str,
+        partition: int,
+        isr: Iterable[int],
+        *,
+        joining: Iterable[int],
+        changing: bool,
+        ineligible: Iterable[int] | None,
+    ) -> None:
+        """Sets the committed ISR and the change under way."""
+
+    def follow(
+        self, topic: str, partition: int, *, leader_epoch: int, leader_id: int, host: str | None, port: int
+    ) -> None:
+        """Follows a leader."""
+
+    def stop(self, topic: str, partition: int) -> None:
+        """Stops serving a partition."""
+
+
+class ReplicaLogs(Protocol):
+    """The logs of this broker."""
+
+    def create(self, image: ClusterImage, topic: TopicImage, partition: int) -> None:
+        """Opens or creates a log and serves it as a follower. It may be served already."""
+
+    def remove(self, topic: str, partition: int) -> None:
+        """Removes a log that is no longer served."""
+
+
+class ReplicaManager:
+    """The replicas of this broker.
+
+    Args:
+        broker_id: Of this broker.
+        plane: The data plane.
+        logs: The logs.
+        address: Finds addresses of brokers.
+    """
+
+    def __init__(self, broker_id: int, plane: DataPlaneReplicas, logs: ReplicaLogs, address: Address) -> None:
+        self.broker_id = broker_id
+        self._plane = plane
+        self._logs = logs
+        self._address = address
+        self._image: ClusterImage | None = None
+        self._names: dict[bytes, str] = {}
+        self._applied: dict[PartitionKey, PartitionImage] = {}
+        self._following: dict[PartitionKey, tuple[int, int, str | None, int]] = {}
+        self.isr_changes = IsrChanges(broker_id, self._isr_changed)
+
+    # ------------------------------------------------------------ the image
+
+    def apply(
+        self, image: ClusterImage, changed: Iterable[PartitionKey], *, brokers_changed: bool = False
+    ) -> None:
+        """Applies an image.
+
+        Args:
+            image: The cluster with all changes.
+            changed: Topic ids and indexes of partitions that were created, changed or removed.
+            brokers_changed: Brokers were registered, fenced, unfenced or moved: every partition is looked at.
+        """
+        self._image = image
+        self.isr_changes.broker_epochs = {each.id: each.epoch for each in image.brokers.values()}
+        for key in changed:
+            self._apply(image, key)
+        if brokers_changed:
+            for key in list(self._applied):
+                self._broker_changed(image, key)
+
+    def _apply(self, image: ClusterImage, key: PartitionKey) -> None:
+        topic = image.topics_by_id.get(key[0])
+        partition = topic.partitions[key[1]] if topic is not None and key[1] < len(topic.partitions) else None
+        before = self._applied.get(key)
+        if topic is None or partition is None or self.broker_id not in partition.replicas:
+            if before is not None:
+                self._remove(key)
+            return
+        if before is not None and partition.partition_epoch < before.partition_epoch:
+            return
+        if before is None:
+            self._names[key[0]] = topic.name
+            self._logs.create(image, topic, key[1])
+        self._applied[key] = partition
+        if partition.leader == self.broker_id:
+            self._lead(image, key, partition)
+        else:
+            self._follow(image, key, partition)
+
+    def _remove(self, key: PartitionKey) -> None:
+        name = self._names[key[0]]
+        self.isr_changes.leave(key)
+        self._following.pop(key, None)
+        del self._applied[key]
+        self._plane.stop(name, key[1])
+        self._logs.remove(name, key[1])
+        if not any(topic_id == key[0] for topic_id, _ in self._applied):
+            del self._names[key[0]]
+
+    def _ineligible(self, image: ClusterImage, partition: PartitionImage) -> list[int]:
+        """Replicas that may not join the ISR."""
+        found = []
+        for each in partition.replicas:
+            broker = image.brokers.get(each)
+            if broker is None or broker.fenced or broker.in_controlled_shutdown:
+                found.append(each)
+        return found
+
+    def _lead(self, image: ClusterImage, key: PartitionKey, partition: PartitionImage) -> None:
+        self._following.pop(key, None)
+        known = self.isr_changes.partitions.get(key)
+        if (
+            known is not None
+            and known.leader_epoch == partition.leader_epoch
+            and known.partition_epoch > partition.partition_epoch
+        ):
+            return  # the controller's answer was faster than the image
+        led = LedPartition(
+            key,
+            partition.leader_epoch,
+            partition.partition_epoch,
+            partition.in_sync,
+            partition.leader_recovery_state,
+        )
+        self.isr_changes.lead(led)
+        self._plane.lead(
+            self._names[key[0]],
+            key[1],
+            leader_epoch=partition.leader_epoch,
+            replicas=partition.replicas,
+            isr=partition.in_sync,
+            broker_epochs=self.isr_changes.broker_epochs,
+            ineligible=self._ineligible(image, partition),
+        )
+
+    def _follow(self, image: ClusterImage, key: PartitionKey, partition: PartitionImage) -> None:
+        self.isr_changes.leave(key)
+        leader = image.brokers.get(partition.leader)
+        found = self._address(leader) if leader is not None else None
+        host, port = found if found is not None else (None, 0)
+        wanted = (partition.leader_epoch, partition.leader, host, port)
+        if self._following.get(key) == wanted:
+            return
+        self._following[key] = wanted
+        self._plane.follow(
+            self._names[key[0]],
+            key[1],
+            leader_epoch=partition.leader_epoch,
+            leader_id=partition.leader,
+            host=host,
+            port=port,
+        )
+
+    def _broker_changed(self, image: ClusterImage, key: PartitionKey) -> None:
+        partition = self._applied[key]
+        led = self.isr_changes.partitions.get(key)
+        if led is None:
+            self._follow(image, key, partition)
+            return
+        if led.proposed is None:
+            self._plane.lead(
+                self._names[key[0]],
+                key[1],
+                leader_epoch=partition.leader_epoch,
+                replicas=partition.replicas,
+                isr=led.isr,
+                broker_epochs=self.isr_changes.broker_epochs,
+                ineligible=self._ineligible(image, partition),
+            )
+        else:
+            self._isr_changed(led)
+
+    # ------------------------------------------------------------ in-sync replicas
+
+    def _isr_changed(self, led: LedPartition) -> None:
+        image, partition = self._image, self._applied[led.key]
+        self._plane.set_isr(
+            self._names[led.key[0]],
+            led.key[1],
+            led.isr,
+            joining=led.joining,
+            changing=led.proposed is not None,
+            ineligible=self._ineligible(image, partition) if image is not None else None,
+        )
+
+    def on_events(self, events: Iterable[tuple[Any, ...]]) -> list[tuple[str, str, int, int, int]]:
+        """Proposes what events of the data plane ask for.
+
+        Returns:
+            The others: ``(kind, topic, partition, a, b)``, to be logged.
+        """
+        others = []
+        lagging: dict[tuple[PartitionKey, int], set[int]] = {}
+        ids = {name: topic_id for topic_id, name in self._names.items()}
+        for kind, topic, index, leader_epoch, a, b in events:
+            key = (ids.get(topic, b""), index)
+            if kind == "may-join":
+                self.isr_changes.join(key, leader_epoch, a)
+            elif kind == "lags":
+                lagging.setdefault((key, leader_epoch), set()).add(a)
+            else:
+                others.append((kind, topic, index, a, b))
+        for (key, leader_epoch), brokers in lagging.items():
+            self.isr_changes.shrink(key, leader_epoch, brokers)
+        return others
+
+    def next_request(self, now_ms: float, broker_epoch: int) -> AlterPartitionRequest | None:
+        """Returns the AlterPartition request that is due. Answer it by `answered` or `failed`."""
+        return self.isr_changes.next_request(now_ms, broker_epoch)
+
+    def answered(self, response: AlterPartitionResponse, now_ms: float) -> None:
+        """The controller has answered."""
+        self.isr_changes.answered(response, now_ms)
+
+    def failed(self, now_ms: float) -> None:
+        """The controller did not answer; the request is sent again."""
+        self.isr_changes.failed(now_ms)

@@ -1,0 +1,215 @@
+"""Roles from images, and in-sync replicas proposed to a controller; driven without a data plane."""
+
+import random
+
+import pytest
+
+from bowstring.engine.errors import Errors
+from bowstring.engine.metadata.image import BrokerImage, ClusterImage, PartitionImage, TopicImage
+from bowstring.engine.protocol.messages import alter_partition as messages
+from bowstring.engine.replication.isr_changes import RETRY_MS
+from bowstring.engine.replication.replica_manager import ReplicaManager
+
+ID = b"t" * 16
+KEY = (ID, 0)
+
+
+class Recorder:
+    """Notes the calls that the data plane and the logs get."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple] = []
+
+    def __getattr__(self, name):
+        def call(*args, **named):
+            self.calls.append((name, *args, named))
+
+        return call
+
+    def take(self):
+        taken, self.calls = self.calls, []
+        return taken
+
+
+def image_of(leader=1, isr=(1, 2, 3), leader_epoch=5, partition_epoch=10, replicas=(1, 2, 3), fenced=()):
+    image = ClusterImage()
+    topic = TopicImage("topic", ID)
+    topic.partitions.append(
+        PartitionImage(
+            replicas, tuple(isr), leader, leader_epoch, partition_epoch, (b"d" * 16,) * len(replicas)
+        )
+    )
+    image.topics["topic"] = image.topics_by_id[ID] = topic
+    for broker in (1, 2, 3):
+        image.brokers[broker] = BrokerImage(broker, 100 + broker, b"", (), None, broker in fenced, ())
+    return image
+
+
+@pytest.fixture
+def plane():
+    return Recorder()
+
+
+@pytest.fixture
+def logs():
+    return Recorder()
+
+
+@pytest.fixture
+def manager(plane, logs):
+    return ReplicaManager(1, plane, logs, lambda broker: (f"10.0.0.{broker.id}", 9092))
+
+
+def answer(error=0, isr=(), leader_epoch=5, partition_epoch=11):
+    partition = messages.AlterPartitionResponsePartitionData(
+        partition_index=0,
+        error_code=error,
+        leader_id=1,
+        leader_epoch=leader_epoch,
+        isr=list(isr),
+        partition_epoch=partition_epoch,
+    )
+    topic = messages.AlterPartitionResponseTopicData(topic_id=ID, partitions=[partition])
+    return messages.AlterPartitionResponse(topics=[topic])
+
+
+def names(calls):
+    return [call[0] for call in calls]
+
+
+def test_a_new_partition_is_created_and_led(manager, plane, logs):
+    manager.apply(image_of(fenced=[3]), [KEY])
+    assert names(logs.take()) == ["create"]
+    ((what, topic, index, named),) = plane.take()
+    assert (what, topic, index) == ("lead", "topic", 0)
+    assert (named["leader_epoch"], named["isr"], named["ineligible"]) == (5, (1, 2, 3), [3])
+
+
+def test_a_follower_learns_the_address_and_changes_of_it(manager, plane):
+    manager.apply(image_of(leader=2), [KEY])
+    ((what, _, _, named),) = plane.take()
+    assert (what, named) == (
+        "follow",
+        {"leader_epoch": 5, "leader_id": 2, "host": "10.0.0.2", "port": 9092},
+    )
+    manager.apply(image_of(leader=2, partition_epoch=11), [KEY])
+    assert plane.take() == []  # the same leader in the same epoch
+    manager.apply(image_of(leader=-1, leader_epoch=6, partition_epoch=12), [KEY])
+    ((_, _, _, named),) = plane.take()
+    assert named["host"] is None
+
+
+def test_a_replica_that_leaves_is_removed(manager, plane, logs):
+    manager.apply(image_of(), [KEY])
+    logs.take(), plane.take()
+    manager.apply(image_of(replicas=(2, 3), leader=2, isr=(2, 3), partition_epoch=11), [KEY])
+    assert names(plane.take()) == ["stop"] and names(logs.take()) == ["remove"]
+    manager.apply(ClusterImage(), [KEY])
+    assert plane.take() == []
+
+
+def test_lagging_followers_leave_together(manager, plane):
+    manager.apply(image_of(), [KEY])
+    plane.take()
+    others = manager.on_events(
+        [("lags", "topic", 0, 5, 2, 7), ("lags", "topic", 0, 5, 3, 7), ("fetch-failed", "topic", 0, 5, 6, 2)]
+    )
+    assert others == [("fetch-failed", "topic", 0, 6, 2)]
+    ((what, _, _, isr, named),) = plane.take()
+    assert (what, isr, named["joining"], named["changing"]) == ("set_isr", (1, 2, 3), (), True)
+    request = manager.next_request(0, 101)
+    (partition,) = request.topics[0].partitions
+    assert (partition.new_isr, partition.partition_epoch, partition.leader_epoch) == ([1], 10, 5)
+    assert [each.broker_epoch for each in partition.new_isr_with_epochs] == [101]
+    assert manager.next_request(0, 101) is None
+    manager.answered(answer(isr=[1]), 0)
+    ((_, _, _, isr, named),) = plane.take()
+    assert (isr, named["changing"]) == ((1,), False)
+
+
+def test_a_joining_follower_counts_at_once(manager, plane):
+    manager.apply(image_of(isr=(1, 2)), [KEY])
+    plane.take()
+    manager.on_events([("may-join", "topic", 0, 5, 3, 103), ("may-join", "topic", 0, 4, 3, 103)])
+    ((_, _, _, isr, named),) = plane.take()
+    assert (isr, named["joining"]) == ((1, 2), (3,))
+    manager.next_request(0, 101)
+    manager.answered(answer(Errors.INELIGIBLE_REPLICA.code), 0)
+    ((_, _, _, isr, named),) = plane.take()
+    assert (isr, named["joining"], named["changing"]) == ((1, 2), (), False)
+
+
+def test_requests_without_an_answer_are_repeated(manager):
+    manager.apply(image_of(), [KEY])
+    manager.on_events([("lags", "topic", 0, 5, 2, 7)])
+    first = manager.next_request(0, 101)
+    manager.failed(0)
+    assert manager.next_request(RETRY_MS - 1, 101) is None
+    assert manager.next_request(RETRY_MS, 101) == first
+    manager.answered(messages.AlterPartitionResponse(error_code=Errors.STALE_BROKER_EPOCH.code), 100)
+    assert manager.next_request(100 + RETRY_MS, 102).broker_epoch == 102
+
+
+def test_an_outdated_leader_waits_for_the_image(manager, plane):
+    manager.apply(image_of(), [KEY])
+    manager.on_events([("lags", "topic", 0, 5, 2, 7)])
+    manager.next_request(0, 101)
+    plane.take()
+    manager.answered(answer(Errors.FENCED_LEADER_EPOCH.code), 0)
+    assert plane.take() == [] and manager.next_request(1000, 101) is None
+    manager.apply(image_of(leader=2, leader_epoch=6, partition_epoch=11), [KEY])
+    assert names(plane.take()) == ["follow"]
+
+
+def test_an_answer_that_is_newer_than_the_image_counts(manager, plane):
+    manager.apply(image_of(), [KEY])
+    manager.on_events([("lags", "topic", 0, 5, 2, 7)])
+    manager.next_request(0, 101)
+    manager.answered(answer(isr=[1, 3], partition_epoch=12), 0)
+    plane.take()
+    manager.apply(image_of(partition_epoch=11), [KEY])
+    assert plane.take() == []
+    manager.apply(image_of(isr=(1, 3), partition_epoch=12), [KEY])
+    assert names(plane.take()) == ["lead"]
+
+
+def test_a_fenced_broker_may_not_join(manager, plane):
+    manager.apply(image_of(isr=(1, 2)), [KEY])
+    plane.take()
+    manager.apply(image_of(isr=(1, 2), fenced=[3]), [], brokers_changed=True)
+    ((what, _, _, named),) = plane.take()
+    assert (what, named["ineligible"]) == ("lead", [3])
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_random_answers(manager, plane, seed):
+    """The committed ISR is what the controller committed last, and at most one request is in flight."""
+    rng = random.Random(seed)
+    committed, epoch, now = (1, 2, 3), 10, 0.0
+    manager.apply(image_of(), [KEY])
+    pending = None
+    for _ in range(300):
+        now += rng.randint(0, 40)
+        broker = rng.choice([2, 3])
+        kind = rng.choice(["lags", "may-join"])
+        manager.on_events([(kind, "topic", 0, 5, broker, 0)])
+        request = manager.next_request(now, 101)
+        assert request is None or pending is None
+        pending = request or pending
+        if pending is not None and rng.random() < 0.7:
+            proposed = tuple(pending.topics[0].partitions[0].new_isr)
+            fate = rng.choice(["commit", "refuse", "lose", "lose-answer"])
+            if fate in ("commit", "lose-answer") and pending.topics[0].partitions[0].partition_epoch == epoch:
+                committed, epoch = proposed, epoch + 1
+                if fate == "commit":
+                    manager.answered(answer(isr=committed, partition_epoch=epoch), now)
+                else:
+                    manager.failed(now)
+                    manager.apply(image_of(isr=committed, partition_epoch=epoch), [KEY])
+            elif fate == "refuse":
+                manager.answered(answer(Errors.INELIGIBLE_REPLICA.code), now)
+            else:
+                manager.failed(now)
+            pending = None
+        led = manager.isr_changes.partitions[KEY]
+        assert led.isr == committed and led.partition_epoch == epoch and 1 in led.isr

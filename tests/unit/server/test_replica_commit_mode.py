@@ -1,0 +1,91 @@
+"""Replication in commit mode: what a follower reports by its fetch offset is on its medium."""
+
+import pytest
+
+from bowstring._native.log.durability import join
+from tests.support.joined_wal import wal_on
+from tests.support.plane_requests import batch, only, produce
+from tests.support.readable import readable
+from tests.support.replicated_planes import Planes
+from tests.support.served_plane import TOPIC, TOPIC_ID
+from tests.support.waiting import wait_until
+
+
+@pytest.fixture
+def planes(tmp_path):
+    made = Planes(tmp_path, count=2, wait_max_ms=20)
+    yield made
+    for wal in getattr(made, "wals", []):
+        wal.stop()
+    made.stopping.set()
+    for broker, served in enumerate(made.served):
+        served.plane.stop()
+        for index in range(2):
+            join(made.log(broker, index), None, TOPIC_ID, index)
+    made.close()
+
+
+def wal_of(planes, broker):
+    """Joins a broker's partitions to a write-ahead log that commits when told to."""
+    made = wal_on(planes.served[broker].directory, segments=4)
+    planes.wals = [*getattr(planes, "wals", []), made]
+    planes.served[broker].plane.wake_by(made)
+    for index in range(2):
+        planes.served[broker].plane.set_durability(TOPIC, index, planes.log(broker, index), made)
+    return made
+
+
+def commit_when_staged(wal):
+    wait_until(lambda: wal.staged_frame > wal.durable_frame)
+    assert wal.commit()
+
+
+def test_the_high_watermark_waits_for_the_followers_medium(planes):
+    wal = wal_of(planes, 1)
+    planes.elect(0, 1)
+    client = planes.client(0)
+    client.send(produce(batch(b"a"), 9, acks=-1), 9)
+    wait_until(lambda: planes.log(1).log_end_offset == 1)
+    assert not readable(client.socket, 0.2)
+    assert planes.replicas[0].followers(TOPIC, 0)[1][0] == 0
+    commit_when_staged(wal)
+    assert only(client.receive(0, 9)).error_code == 0
+    planes.await_equal()
+
+
+def test_the_high_watermark_waits_for_the_leaders_medium(planes):
+    wal = wal_of(planes, 0)
+    planes.elect(0, 1)
+    client = planes.client(0)
+    client.send(produce(batch(b"a"), 9, acks=-1), 9)
+    wait_until(lambda: planes.replicas[0].followers(TOPIC, 0)[1][0] == 1)
+    assert not readable(client.socket, 0.2)
+    assert planes.log(0).high_watermark == 0
+    commit_when_staged(wal)
+    assert only(client.receive(0, 9)).error_code == 0
+    planes.await_equal()
+
+
+def test_a_follower_truncates_once_its_log_is_on_the_medium(planes):
+    wal = wal_of(planes, 0)
+    planes.elect(0, 1, isr=[0], followers=[])
+    client = planes.client(0)
+    client.send(produce(batch(b"a", b"b", b"c"), 9, acks=1), 9)
+    wait_until(lambda: planes.log(0).log_end_offset == 3)
+    planes.elect(1, 2, isr=[1])
+    assert only(planes.client(1).call(produce(batch(b"d"), 9, acks=1), 9)).error_code == 0
+    commit_when_staged(wal)  # only then its fetch offset may name the three records
+    wait_until(lambda: (wal.commit() and None) or planes.log(0).high_watermark == 1)
+    planes.await_equal()
+
+
+def test_a_pending_acknowledgement_of_an_old_epoch_is_refused(planes):
+    wal = wal_of(planes, 0)
+    planes.elect(0, 1, isr=[0], followers=[])
+    client = planes.client(0)
+    client.send(produce(batch(b"a"), 9, acks=-1), 9)
+    wait_until(lambda: planes.log(0).log_end_offset == 1)
+    planes.elect(1, 2, isr=[1], followers=[])
+    planes.replicas[0].follow(TOPIC, 0, leader_epoch=2)
+    commit_when_staged(wal)
+    assert only(client.receive(0, 9)).error_code == 6
