@@ -13,7 +13,7 @@ from tests.simulation.cluster.plan import draw
 from tests.simulation.cluster.shrink import outcome, shrink
 from tests.simulation.cluster.story import lines
 
-SEEDS = 320
+SEEDS = 160
 TESTS = 16
 # A fault that needs more is one that the simulation hardly finds.
 SEEDS_FOR_A_FAULT = 400

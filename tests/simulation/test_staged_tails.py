@@ -22,7 +22,7 @@ from tests.simulation.staged.lives import Lives
 from tests.support.faults import failing
 from tests.support.log_batches import NOW_MS, batch, everything, headers
 
-SEEDS = 160
+SEEDS = 80
 TESTS = 8
 POOL_BYTES = 256 << 10
 KAFKA_STORAGE_ERROR = 56

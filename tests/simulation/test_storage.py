@@ -18,7 +18,7 @@ from tests.simulation.storage.one_thread_broker import SteadyBroker
 from tests.simulation.storage.random_steps import Work
 from tests.support.log_batches import batch
 
-SEEDS = 320
+SEEDS = 200
 TESTS = 16
 # Each found something once that the first few hundred do not.
 KNOWN = [666, 705, 767, 864]
