@@ -7,8 +7,11 @@ boot can use what it has: after a power cut or a crash of the system, nothing te
 
 Contents: the pool's file · chunks · TailMemory · restore().
 """
+import contextlib
 import errno
+import fcntl
 import os
+import struct
 
 from libc.errno cimport EIO, ENOENT, ENOMEM
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
@@ -41,6 +44,10 @@ cdef extern from *:
     #include <fcntl.h>
     """
     int posix_fallocate(int fd, int64_t position, int64_t size_bytes) nogil
+
+cdef extern from "<linux/fs.h>":
+    unsigned long FS_IOC_GETFLAGS, FS_IOC_SETFLAGS
+    long FS_NOCOW_FL
 
 # ---------------------------------------------------------------- the pool's file
 
@@ -263,6 +270,13 @@ cdef class TailMemory:
         return self.taken()
 
 
+cdef void keep_in_place(int fd):
+    """Has btrfs write the empty file's blocks in place: a copy on write to a mapping on a full disk ends the process."""
+    with contextlib.suppress(OSError):                   # other file systems refuse the flag, and need none
+        flags, = struct.unpack("l", fcntl.ioctl(fd, FS_IOC_GETFLAGS, bytes(sizeof(long))))
+        fcntl.ioctl(fd, FS_IOC_SETFLAGS, struct.pack("l", flags | FS_NOCOW_FL))
+
+
 cdef int open_sized(str path, int64_t size_bytes) except -1:
     """Opens the pool's file with this size; all its blocks are there, so that no write to the mapping can fail."""
     cdef int fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -270,6 +284,7 @@ cdef int open_sized(str path, int64_t size_bytes) except -1:
     try:
         if os.fstat(fd).st_size != size_bytes:
             os.ftruncate(fd, 0)
+            keep_in_place(fd)
         error = posix_fallocate(fd, 0, size_bytes)       # also in a file of this size: a copy of it may have holes
         if error != 0:
             raise OSError(error, os.strerror(error), path)
