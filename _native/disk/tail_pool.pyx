@@ -7,7 +7,11 @@ boot can use what it has: after a power cut or a crash of the system, nothing te
 
 Contents: the pool's file · chunks · TailMemory · restore().
 """
+import contextlib
+import errno
+import fcntl
 import os
+import struct
 
 from libc.errno cimport EIO, ENOENT, ENOMEM
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
@@ -41,6 +45,10 @@ cdef extern from *:
     """
     int posix_fallocate(int fd, int64_t position, int64_t size_bytes) nogil
 
+cdef extern from "<linux/fs.h>":
+    unsigned long FS_IOC_GETFLAGS, FS_IOC_SETFLAGS
+    long FS_NOCOW_FL
+
 # ---------------------------------------------------------------- the pool's file
 
 
@@ -53,10 +61,14 @@ cdef uint32_t header_crc(const ChunkHeader *header) noexcept nogil:
     return crc32c_update(0, fields, sizeof(ChunkHeader) - (fields - <const uint8_t *>header))
 
 
+# Tests replace it.
+_boot_file = "/proc/sys/kernel/random/boot_id"
+
+
 cdef bytes this_boot():
     """Returns what identifies the time since the system started; empty where the system does not tell."""
     try:
-        with open("/proc/sys/kernel/random/boot_id", "rb") as file:
+        with open(_boot_file, "rb") as file:
             return file.read().strip()[:BOOT_BYTES - 1]
     except OSError:
         return b""
@@ -159,7 +171,8 @@ cdef class TailMemory:
         rest_ms: A partition without appends for so long is slow: its next batch goes to the file, and costs no chunk.
 
     Raises:
-        OSError: The file cannot be made, or the memory is not there.
+        OSError: The file cannot be made, or the memory is not there, or nothing tells which boot it is: then a killed
+            process would leave bytes that restore() cannot trust.
         ValueError: `size_bytes` is too small.
     """
 
@@ -192,7 +205,7 @@ cdef class TailMemory:
                 store_i64(&self.pool.chunks[i].header.length, 0)
 
     def _map(self, int64_t slabs):
-        cdef bytes boot
+        cdef bytes boot = b""
         cdef void *memory
         cdef int64_t size_bytes = slabs * SLAB_BYTES
         cdef int fd
@@ -203,6 +216,9 @@ cdef class TailMemory:
             self.pool.memory = <uint8_t *>memory
             self.pool.mapped_bytes = size_bytes
             return
+        boot = this_boot()
+        if not boot:                                     # restore() would not trust the file
+            raise OSError(errno.ENOTSUP, "the system does not tell its boot: /proc/sys/kernel/random/boot_id", self.path)
         size_bytes = file_bytes(slabs)
         fd = open_sized(self.path, size_bytes)
         memory = mmap(NULL, <size_t>size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)
@@ -213,7 +229,6 @@ cdef class TailMemory:
         self.pool.headers = <uint8_t *>memory + BOOT_PAGE_BYTES
         self.pool.mapped_bytes = size_bytes
         memset(self.pool.headers, 0, slabs * HEADERS_OF_SLAB)
-        boot = this_boot()
         memset(memory, 0, BOOT_PAGE_BYTES)
         memcpy(memory, <const char *>boot, len(boot))
 
@@ -255,6 +270,13 @@ cdef class TailMemory:
         return self.taken()
 
 
+cdef void keep_in_place(int fd):
+    """Has btrfs write the empty file's blocks in place: a copy on write to a mapping on a full disk ends the process."""
+    with contextlib.suppress(OSError):                   # other file systems refuse the flag, and need none
+        flags, = struct.unpack("l", fcntl.ioctl(fd, FS_IOC_GETFLAGS, bytes(sizeof(long))))
+        fcntl.ioctl(fd, FS_IOC_SETFLAGS, struct.pack("l", flags | FS_NOCOW_FL))
+
+
 cdef int open_sized(str path, int64_t size_bytes) except -1:
     """Opens the pool's file with this size; all its blocks are there, so that no write to the mapping can fail."""
     cdef int fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -262,6 +284,7 @@ cdef int open_sized(str path, int64_t size_bytes) except -1:
     try:
         if os.fstat(fd).st_size != size_bytes:
             os.ftruncate(fd, 0)
+            keep_in_place(fd)
         error = posix_fallocate(fd, 0, size_bytes)       # also in a file of this size: a copy of it may have holes
         if error != 0:
             raise OSError(error, os.strerror(error), path)

@@ -86,7 +86,8 @@ class StagedTails:
         except OSError as error:
             event_log.warning(
                 "the file for staged tails cannot be made, so in os mode each batch is written to its log at "
-                "once, which costs more processor time; make room in the directory, then restart the broker",
+                "once, which costs more processor time; make room in the directory, or let the broker read "
+                "the boot_id, then restart it",
                 file=str(self._file),
                 error=str(error),
             )

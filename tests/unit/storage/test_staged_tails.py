@@ -119,3 +119,15 @@ def test_without_room_for_the_file_batches_go_to_the_logs(tmp_path, health, tail
     log.append(batch(), 0, NOW_MS)
     assert size(tmp_path) == log.size_bytes
     log.close()
+
+
+def test_without_a_boot_id_batches_go_to_the_logs(tmp_path, health, tails, monkeypatch, caplog):
+    """The next start could not tell whether the file is to be trusted."""
+    monkeypatch.setattr("bowstring._native.disk.tail_pool._boot_file", str(tmp_path / "hidden"))
+    tails.open()
+    assert "cannot be made" in caplog.text
+    assert not (tmp_path / TAILS_FILE).exists()
+    log = opened(tmp_path, health)
+    log.append(batch(), 0, NOW_MS)
+    assert size(tmp_path) == log.size_bytes
+    log.close()
