@@ -284,7 +284,13 @@ class DirectoryWal:
             LogError: A log could not be synced; no segment is freed.
         """
         frame = self.wal.closed_frame
-        sync_logs(list(self._logs))
+        logs = list(self._logs)
+        try:
+            sync_logs(logs)
+        except LogError:
+            if all(log in self._logs for log in logs):
+                raise
+            sync_logs(list(self._logs))  # a log that was deleted meanwhile cannot be synced
         self._when_checkpointed()
         self.wal.released(frame)
         self.checkpoints += 1

@@ -465,11 +465,11 @@ class TopicLogs:
                 home = self._directories.of(log)
                 self._renamed_in.add(home)
                 path = str(home.path / home.retired_name(topic, index, DELETED_SUFFIX))
+                self.durability.discard(log)  # first: a checkpoint finds no directory of the old name
                 if self._directories.guard(
                     home, "renaming a deleted partition", partial(os.rename, log.directory, path)
                 ):
                     self._retired[path] = due
-                self.durability.discard(log)
                 log.mark_deleted(path)
 
     async def sync_removed(self) -> None:
@@ -514,7 +514,7 @@ class TopicLogs:
         """Unlinks retired directories that are due. Slow: not for the control thread."""
         for path, due in list(self._retired.items()):
             if due <= now:
-                del self._retired[path]
+                self._retired.pop(path, None)  # two calls may run at once
                 shutil.rmtree(path, ignore_errors=True)
 
     # ------------------------------------------------------------ checkpoints and the end
