@@ -61,11 +61,10 @@ class ForwardedChanges(ClusterChanges):
         """
         if name in self._quorum.image.topics:
             return False
-        brokers = sum(not each.fenced for each in self._quorum.image.brokers.values())
         topic = CreatableTopic(
             name=name,
             num_partitions=partitions,
-            replication_factor=min(replication_factor, max(brokers, 1)),
+            replication_factor=1,  # brokers of a cluster do not replicate yet
             configs=[CreatableTopicConfig(name=key, value=value) for key, value in configs.items()],
         )
         is_new = await self._create(topic)

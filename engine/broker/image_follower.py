@@ -9,7 +9,12 @@ from bowstring._native.log.partition_log import LogError
 from bowstring._native.server.data_plane import DataPlane
 from bowstring.engine import event_log
 from bowstring.engine.configs import BrokerConfigs
-from bowstring.engine.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, ClusterImage
+from bowstring.engine.metadata.image import (
+    BROKER_RESOURCE,
+    TOPIC_RESOURCE,
+    ClusterImage,
+    PartitionImage,
+)
 from bowstring.engine.metadata.store.commit import ClusterChanges
 from bowstring.engine.protocol.records.cluster_metadata.markers import (
     AbortTransactionRecord,
@@ -24,6 +29,7 @@ from bowstring.engine.protocol.records.cluster_metadata.topics import (
 )
 from bowstring.engine.protocol.schema import MetadataRecord
 from bowstring.engine.quorum.shell import Quorum
+from bowstring.engine.storage.log_dir import partition_directory
 from bowstring.engine.storage.log_manager import TopicLogs
 
 
@@ -170,10 +176,12 @@ class ImageFollower:
         if topic is None:
             return
         for index, partition in enumerate(topic.partitions):
-            now = (partition.leader_epoch, partition.leader == self._node_id)
+            now = (partition.leader_epoch, partition.is_served_by(self._node_id))
             log = self._logs.get(topic.name, index)
             if log is None or self._led.get((topic.name, index)) == now:
                 continue
+            if partition.leader == self._node_id and not now[1]:
+                self._warn_unserved(topic.name, index, partition)
             self._led[topic.name, index] = now
             if log.leader_epoch < partition.leader_epoch and now[1]:
                 log.assign_epoch(partition.leader_epoch, log.log_end_offset)
@@ -185,7 +193,17 @@ class ImageFollower:
                 in_sync_replicas=len(partition.in_sync),
             )
 
+    def _warn_unserved(self, topic: str, index: int, partition: PartitionImage) -> None:
+        event_log.error(
+            "a partition is not served, because brokers of a cluster do not replicate yet; create its topic "
+            "with one replica, or move the partition to one broker",
+            partition=partition_directory(topic, index),
+            in_sync=",".join(map(str, partition.in_sync)),
+        )
+
     def _note_leaders(self, topic_id: bytes) -> None:
         topic = self._quorum.image.topics_by_id[topic_id]
         for index, partition in enumerate(topic.partitions):
-            self._led[topic.name, index] = (partition.leader_epoch, partition.leader == self._node_id)
+            self._led[topic.name, index] = (partition.leader_epoch, partition.is_served_by(self._node_id))
+            if partition.leader == self._node_id and not partition.is_served_by(self._node_id):
+                self._warn_unserved(topic.name, index, partition)

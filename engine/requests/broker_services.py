@@ -105,7 +105,7 @@ class BrokerServices:
         log = self.logs.get(topic, partition)
         if self.logs.is_missing(topic, partition):
             raise KafkaError(Errors.KAFKA_STORAGE_ERROR)
-        if image.leader != self.node_id or log is None:
+        if not image.is_served_by(self.node_id) or log is None:
             raise KafkaError(Errors.NOT_LEADER_OR_FOLLOWER)
         if current_leader_epoch not in (-1, image.leader_epoch):
             older = current_leader_epoch < image.leader_epoch

@@ -414,7 +414,7 @@ class TopicLogs:
                 leader_epoch=partition.leader_epoch,
                 min_insync_replicas=partition.min_in_sync(min_insync),
                 in_sync_replicas=len(partition.in_sync),
-                is_leader=partition.leader == self._node_id,
+                is_leader=partition.is_served_by(self._node_id),
             )
 
     # ------------------------------------------------------------ changes

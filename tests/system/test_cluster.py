@@ -4,6 +4,7 @@ import pytest
 
 from bowstring.clients.admin.admin import Admin
 from bowstring.clients.consumer.consumer import Consumer
+from bowstring.clients.errors import ClientError
 from bowstring.clients.producer.producer import Producer
 from bowstring.engine.protocol.messages import describe_quorum as dq
 from tests.support.java_tools import TOOLS, java_tool
@@ -154,3 +155,19 @@ def test_a_broker_of_another_cluster_is_refused(separate):
     assert line["own_cluster_id"] == "another-cluster-of-test"
     assert line["its_cluster_id"] != line["own_cluster_id"]
     node.stop()
+
+
+def test_a_partition_with_several_replicas_in_sync_is_not_served(combined):
+    """Else its leader would acknowledge records that no other broker has."""
+    combined.start()
+    bootstrap = combined.bootstrap_of(1, 2, 3)
+    with Admin(bootstrap, timeout_ms=TIMEOUT_MS) as admin:
+        admin.create_topic("copied", partitions=3, replication_factor=3)
+    told = "a partition is not served, because brokers of a cluster do not replicate yet; create its topic"
+    for process in combined.processes.values():
+        process.wait_for(f"{told} with one replica, or move the partition to one broker")
+    with (
+        Producer(bootstrap, delivery_timeout_ms=3_000, request_timeout_ms=1_000) as producer,
+        pytest.raises(ClientError),
+    ):
+        producer.send("copied", b"x", partition=0).result(HANG_S)
