@@ -5,6 +5,8 @@ import pytest
 from bowstring.clients.admin.admin import Admin
 from bowstring.clients.consumer.consumer import Consumer
 from bowstring.clients.producer.producer import Producer
+from bowstring.engine.errors import Errors
+from bowstring.engine.protocol.messages import create_topics as ct
 from bowstring.engine.protocol.messages import describe_quorum as dq
 from tests.support.java_tools import TOOLS, java_tool
 from tests.support.quorum_processes import QuorumOfProcesses
@@ -82,15 +84,34 @@ def described(port, version):
         client.close()
 
 
+def creation(port, replication_factor=-1, assignment=()):
+    """The error of a topic with several replicas."""
+    assignments = [ct.CreatableReplicaAssignment(partition_index=0, broker_ids=list(assignment))]
+    topic = ct.CreatableTopic(
+        name="several",
+        num_partitions=-1 if assignment else 1,
+        replication_factor=replication_factor,
+        assignments=assignments if assignment else [],
+    )
+    client = WireClient(port)
+    try:
+        return client.ask(ct.CreateTopicsRequest(topics=[topic])).topics[0].error_code
+    finally:
+        client.close()
+
+
 def check_records(bootstrap, topic):
     with Producer(bootstrap) as producer:
         for number in range(30):
             producer.send(topic, b"%d" % number, partition=number % 3)
     with Consumer(bootstrap, auto_offset_reset="earliest") as consumer:
         consumer.assign([(topic, index) for index in range(3)])
-        found = []
-        wait_until(lambda: found.extend(consumer.poll(1.0)) or len(found) >= 30)
-    assert {int(record.value) for record in found} == set(range(30))
+        found = set()
+        # A topic may have the records of earlier checks, too.
+        wait_until(
+            lambda: found.update(int(record.value) for record in consumer.poll(1.0)) or len(found) == 30
+        )
+    assert found == set(range(30))
 
 
 def test_nodes_with_both_roles_serve_topics(combined):
@@ -100,6 +121,10 @@ def test_nodes_with_both_roles_serve_topics(combined):
         admin.create_topic("t", partitions=3)
         brokers = {broker.id for broker in admin.describe_cluster().brokers}
         assert brokers == {1, 2, 3}
+        for port in (combined.broker_ports[1], combined.ports[combined.leader().leader_id]):
+            assert creation(port, replication_factor=3) == Errors.INVALID_REPLICATION_FACTOR.code
+            assert creation(port, assignment=(1, 2)) == Errors.INVALID_REPLICATION_FACTOR.code
+        assert set(admin.list_topics()) == {"t"}
     check_records(bootstrap, "t")
 
 
