@@ -6,6 +6,8 @@ from bowstring.clients.admin.admin import Admin
 from bowstring.clients.consumer.consumer import Consumer
 from bowstring.clients.errors import ClientError
 from bowstring.clients.producer.producer import Producer
+from bowstring.engine.errors import Errors
+from bowstring.engine.protocol.messages import create_topics as ct
 from bowstring.engine.protocol.messages import describe_quorum as dq
 from tests.support.java_tools import TOOLS, java_tool
 from tests.support.quorum_processes import QuorumOfProcesses
@@ -83,6 +85,22 @@ def described(port, version):
         client.close()
 
 
+def creation(port, replication_factor=-1, assignment=()):
+    """The error of a topic with several replicas."""
+    assignments = [ct.CreatableReplicaAssignment(partition_index=0, broker_ids=list(assignment))]
+    topic = ct.CreatableTopic(
+        name="several",
+        num_partitions=-1 if assignment else 1,
+        replication_factor=replication_factor,
+        assignments=assignments if assignment else [],
+    )
+    client = WireClient(port)
+    try:
+        return client.ask(ct.CreateTopicsRequest(topics=[topic])).topics[0].error_code
+    finally:
+        client.close()
+
+
 def check_records(bootstrap, topic, before=0):
     """Sends 30 records; the topic has them behind those of so many earlier calls."""
     times = before + 1
@@ -103,6 +121,10 @@ def test_nodes_with_both_roles_serve_topics(combined):
         admin.create_topic("t", partitions=3)
         brokers = {broker.id for broker in admin.describe_cluster().brokers}
         assert brokers == {1, 2, 3}
+        for port in (combined.broker_ports[1], combined.ports[combined.leader().leader_id]):
+            assert creation(port, replication_factor=3) == Errors.INVALID_REPLICATION_FACTOR.code
+            assert creation(port, assignment=(1, 2)) == Errors.INVALID_REPLICATION_FACTOR.code
+        assert set(admin.list_topics()) == {"t"}
     check_records(bootstrap, "t")
 
 
@@ -157,17 +179,19 @@ def test_a_broker_of_another_cluster_is_refused(separate):
     node.stop()
 
 
-def test_a_partition_with_several_replicas_in_sync_is_not_served(combined):
+def test_a_partition_with_several_replicas_in_sync_is_not_served(separate):
     """Else its leader would acknowledge records that no other broker has."""
-    combined.start()
-    bootstrap = combined.bootstrap_of(1, 2, 3)
-    with Admin(bootstrap, timeout_ms=TIMEOUT_MS) as admin:
-        admin.create_topic("copied", partitions=3, replication_factor=3)
+    separate.start()
+    for id in (10, 11):
+        separate.add_broker(id)
+    leader = separate.leader(among=(1, 2, 3)).leader_id
+    assert creation(separate.ports[leader], assignment=(10, 11)) == Errors.NONE.code
     told = "a partition is not served, because brokers of a cluster do not replicate yet; create its topic"
-    for process in combined.processes.values():
-        process.wait_for(f"{told} with one replica, or move the partition to one broker")
+    separate.processes[10].wait_for(f"{told} with one replica, or move the partition to one broker")
     with (
-        Producer(bootstrap, delivery_timeout_ms=3_000, request_timeout_ms=1_000) as producer,
+        Producer(
+            separate.bootstrap_of(10, 11), delivery_timeout_ms=3_000, request_timeout_ms=1_000
+        ) as producer,
         pytest.raises(ClientError),
     ):
-        producer.send("copied", b"x", partition=0).result(HANG_S)
+        producer.send("several", b"x", partition=0).result(HANG_S)
