@@ -169,7 +169,7 @@ cdef int tell_wal(Log *log, int32_t kind, int64_t offset) noexcept nogil:
     if log.cut_frame <= load_i64(&log.wal.durable_frame) or offset < log.cut_offset:
         log.cut_offset = offset
     log.cut_frame = frame
-    log.cuts += 1
+    store_i64(&log.cuts, log.cuts + 1)
     log.staged_frame = frame
     if log.durable_end_offset > offset or kind == WAL_START:
         store_i64(&log.durable_end_offset, offset)

@@ -55,7 +55,7 @@ cdef bint commit_push(CommitQueue *queue, int64_t frame, Partition *p, int64_t e
     item.frame = frame
     item.partition = p
     item.end_offset = end_offset
-    item.cuts = p.log.cuts if p != NULL else 0
+    item.cuts = load_i64(&p.log.cuts) if p != NULL else 0
     item.bytes = bytes
     item.part = part
     queue.count += 1

@@ -21,6 +21,7 @@ from tests.support.waiting import HANG_S
 NO_RUN = {
     "docs/guide/pipelines.md": 1,
     "docs/how-to/container.md": 4,
+    "docs/how-to/controllers.md": 3,
     "docs/how-to/moving-from-kafka.md": 3,
     "docs/how-to/systemd.md": 1,
     "docs/tutorial/first-broker.md": 1,
