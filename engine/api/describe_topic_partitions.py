@@ -108,8 +108,8 @@ def _topic(
                 replica_nodes=list(partition.replicas),
                 isr_nodes=list(partition.in_sync),
                 offline_replicas=[broker.node_id] if index in offline or index in missing else [],
-                eligible_leader_replicas=[],
-                last_known_elr=[],
+                eligible_leader_replicas=list(partition.eligible_leaders),
+                last_known_elr=list(partition.last_known_leaders),
             )
             for index in indexes
             for partition in (topic.partitions[index],)
