@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from bowstring.engine.api.authorized_operations import TOPIC_OPERATIONS
+from bowstring.engine.api.offline_replicas import offline_replicas, reachable_brokers
 from bowstring.engine.errors import Error, Errors
 from bowstring.engine.metadata.image import TopicImage
 from bowstring.engine.metadata.names import is_internal, topic_name_problem
@@ -92,6 +93,7 @@ def _topic(
     broker: "BrokerServices", topic: TopicImage, indexes: range
 ) -> DescribeTopicPartitionsResponseTopic:
     offline, missing = broker.logs.offline_of(topic.name)
+    reachable = reachable_brokers(broker)
     return DescribeTopicPartitionsResponseTopic(
         name=topic.name,
         topic_id=topic.id,
@@ -107,7 +109,12 @@ def _topic(
                 leader_epoch=partition.leader_epoch,
                 replica_nodes=list(partition.replicas),
                 isr_nodes=list(partition.in_sync),
-                offline_replicas=[broker.node_id] if index in offline or index in missing else [],
+                offline_replicas=offline_replicas(
+                    partition,
+                    reachable,
+                    node_id=broker.node_id,
+                    has_log=index not in offline and index not in missing,
+                ),
                 eligible_leader_replicas=list(partition.eligible_leaders),
                 last_known_elr=list(partition.last_known_leaders),
             )

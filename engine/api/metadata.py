@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 from bowstring._native.protocol.message_steps import PAUSE
 from bowstring.engine.api.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
+from bowstring.engine.api.offline_replicas import offline_replicas, reachable_brokers
 from bowstring.engine.errors import Error, Errors, KafkaError
 from bowstring.engine.metadata.image import TopicImage
 from bowstring.engine.metadata.names import GROUPS_TOPIC, METADATA_TOPIC, is_internal, topic_name_problem
@@ -141,6 +142,7 @@ def _brokers(broker: "BrokerServices", listener: str) -> list[MetadataResponseBr
 
 def _topic(broker: "BrokerServices", topic: TopicImage, operations: int) -> MetadataResponseTopic:
     offline, missing = broker.logs.offline_of(topic.name)
+    reachable = reachable_brokers(broker)
     return MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.id,
@@ -156,7 +158,12 @@ def _topic(broker: "BrokerServices", topic: TopicImage, operations: int) -> Meta
                 leader_epoch=partition.leader_epoch,
                 replica_nodes=list(partition.replicas),
                 isr_nodes=list(partition.in_sync),
-                offline_replicas=[broker.node_id] if index in offline or index in missing else [],
+                offline_replicas=offline_replicas(
+                    partition,
+                    reachable,
+                    node_id=broker.node_id,
+                    has_log=index not in offline and index not in missing,
+                ),
             )
             for index, partition in enumerate(topic.partitions)
         ),

@@ -1,0 +1,21 @@
+"""Finds the replicas of a partition that nobody can reach."""
+
+from collections.abc import Set
+from typing import TYPE_CHECKING
+
+from bowstring.engine.metadata.image import PartitionImage
+
+if TYPE_CHECKING:
+    from bowstring.engine.requests.broker_services import BrokerServices
+
+
+def reachable_brokers(broker: "BrokerServices") -> frozenset[int]:
+    """Returns the ids of brokers that are registered and not fenced."""
+    return frozenset(each.id for each in broker.metadata.image.brokers.values() if not each.fenced)
+
+
+def offline_replicas(
+    partition: PartitionImage, reachable: Set[int], *, node_id: int, has_log: bool
+) -> list[int]:
+    """Returns the replicas of unreachable brokers, and this broker's if it has no log of the partition."""
+    return [each for each in partition.replicas if each not in reachable or (each == node_id and not has_log)]
