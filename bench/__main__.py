@@ -50,6 +50,9 @@ LOADED: dict[str, Case] = {
     "produce-large": lambda lab, _, name: produce(lab, name, "Produce 100 B, 64 KiB batches", LARGE_BATCHES),
     "produce-3": lambda lab, _, name: produce(lab, name, "Three producers at once", SMALL_BATCHES, 3),
     "consume": lambda lab, topics, name: consume(lab, topics, name, "Consume"),
+    "consume-commit": lambda lab, topics, name: consume(
+        lab, topics, name, "Consume what is acknowledged from the medium", commit=True
+    ),
     "consume-3": lambda lab, topics, name: consume(lab, topics, name, "Three consumers at once", 3),
     "both": lambda lab, _, name: produce_and_consume(lab, name, "Produce and consume at once"),
     "latency": lambda lab, _, name: latency.end_to_end_latency(lab, name, "End-to-end latency"),

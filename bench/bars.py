@@ -127,6 +127,13 @@ BARS = (
         "CPU-s/GB",
         (at_most_share(3), times_loop(1.15)),
     ),
+    Bar(
+        "broker CPU, consume, commit mode",
+        "consume-commit",
+        "cpu_seconds_per_gb",
+        "CPU-s/GB",
+        (times_loop(1.15),),
+    ),
     Bar("throughput, 1 producer", "produce-small", "records_per_second", "rec/s", (above(),)),
     Bar(
         "throughput, 1 producer, modern defaults", "produce-modern", "records_per_second", "rec/s", (above(),)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench.cases.produce import MIB, SMALL_BATCHES, fill, limit_seconds
+from bench.cases.produce import COMMIT, MIB, SMALL_BATCHES, fill, limit_seconds
 from bench.lab import PARTITIONS, RECORD_BYTES, Lab, wait_until_calm
 from bench.limits import catalogue
 from bench.peers.peer import Peer
@@ -24,21 +24,30 @@ class FilledTopics:
 
     def __init__(self, lab: Lab):
         self._lab = lab
-        self._topics: dict[tuple[str, int], str] = {}
+        self._topics: dict[tuple[str, int, bool], str] = {}
 
-    def topic(self, peer: Peer) -> str:
-        """Returns the filled topic; a restarted broker gets a new one."""
-        key = (peer.name, peer.pid)
+    def topic(self, peer: Peer, *, commit: bool = False) -> str:
+        """Returns the filled topic; a restarted broker gets a new one.
+
+        Args:
+            peer: The broker.
+            commit: Bowstring acknowledges the topic's records from the medium.
+        """
+        key = (peer.name, peer.pid, commit and peer.name == "bowstring")
         if key not in self._topics:
-            topic = self._lab.new_topic(peer)
+            topic = self._lab.new_topic(peer, configs=COMMIT if key[2] else None)
             fill(self._lab, peer, topic, self._lab.size.consume_records)
             wait_until_calm()
             self._topics[key] = topic
         return self._topics[key]
 
 
-def consume(lab: Lab, topics: FilledTopics, name: str, title: str, consumers: int = 1) -> CaseResult:
-    """Each consumer, in a group of its own, reads the whole topic."""
+def consume(
+    lab: Lab, topics: FilledTopics, name: str, title: str, consumers: int = 1, *, commit: bool = False
+) -> CaseResult:
+    """Each consumer, in a group of its own, reads the whole topic; with `commit`, Bowstring's topic is
+    acknowledged from the medium.
+    """
     facts = {
         "consumers": str(consumers),
         "records per consumer": f"{lab.size.consume_records:,}",
@@ -50,7 +59,7 @@ def consume(lab: Lab, topics: FilledTopics, name: str, title: str, consumers: in
 
     def measure(peer_name: str) -> dict[str, float]:
         peer = lab.peer(peer_name)
-        return _measure_consume(lab, peer, topics.topic(peer), consumers)
+        return _measure_consume(lab, peer, topics.topic(peer, commit=commit), consumers)
 
     limits = catalogue.fetch(catalogue.throughput(RECORD_BYTES))
     return lab.alternate(CaseResult(name, title, facts), measure, limits=limits)
