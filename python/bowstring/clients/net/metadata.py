@@ -81,6 +81,7 @@ class Cluster:
         self.cluster_id: str | None = None
         self.topics: dict[str, TopicInfo] = {}
         self.topic_errors: dict[str, int] = {}
+        self._refused: dict[str, tuple[float, float]] = {}  # when its error was told first and last
         self.names: dict[bytes, str] = {}
         self.wanted: set[str] = set()
         self.want_all = False
@@ -125,6 +126,18 @@ class Cluster:
         self._rng.shuffle(usable)
         return min(usable, key=self.client.in_flight)
 
+    def refused_s(self, topic: str, since: float) -> float:
+        """Returns for how many seconds after `since` answers have kept telling an error of `topic`.
+
+        It begins again when a broker does not answer: it may have gone down before it created the topic.
+
+        Args:
+            topic: name of the topic.
+            since: a time of `time.monotonic`.
+        """
+        first, last = self._refused.get(topic, (since, since))
+        return last - max(first, since)
+
     # ------------------------------------------------------------ refreshing
 
     def want(self, topic: str) -> None:
@@ -139,6 +152,7 @@ class Cluster:
         self.wanted.discard(topic)
         self.topics.pop(topic, None)
         self.topic_errors.pop(topic, None)
+        self._refused.pop(topic, None)
         self._troubles.forget(topic_name(topic))
 
     def forget_missing(self, used: Iterable[str]) -> None:
@@ -185,6 +199,7 @@ class Cluster:
         self._pending = None
         if pending.error is not None:
             self.stale = True
+            self._refused.clear()
         else:
             self.update(pending.response)
         # Ask again for what is unknown, at growing intervals.
@@ -222,10 +237,13 @@ class Cluster:
             if name in self.wanted:
                 error = broker_error(topic.error_code, topic_name(name))
                 self.topic_errors[name] = topic.error_code
+                now = time.monotonic()
+                self._refused[name] = (self._refused.get(name, (now, now))[0], now)
                 self.stale = self.stale or error.retriable
                 self._troubles.note(topic_name(name), error, grace_s=GRACE_S if error.retriable else 0.0)
             return
         self.topic_errors.pop(name, None)
+        self._refused.pop(name, None)
         known = self.topics.get(name)
         partitions = {}
         for part in topic.partitions:

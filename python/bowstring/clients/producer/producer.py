@@ -58,7 +58,7 @@ class Format(Protocol):
 
 Column = tuple[Any, Any] | tuple[Any, Any, Any]
 
-# How long a topic the brokers say they do not have is asked for again: it may be about to be created.
+# How long brokers have to say that they do not have a topic: it may be about to be created.
 MISSING_TOPIC_GRACE_S = 5.0
 
 
@@ -465,8 +465,8 @@ class Producer(RecordSender):
             raise ConfigError(f"the topic is a {type(topic).__name__}; give its name, a str")
         sender = self._sender
         cluster, accumulator = sender.cluster, self.accumulator
-        deadline = time.monotonic() + self._config.max_block_s
-        missing_until = time.monotonic() + min(MISSING_TOPIC_GRACE_S, self._config.max_block_s)
+        began = time.monotonic()
+        deadline = began + self._config.max_block_s
         while True:
             self._check_open()
             version = accumulator.metadata_version
@@ -475,7 +475,11 @@ class Producer(RecordSender):
                 break
             now = time.monotonic()  # before the look: at the deadline, an answer that is there counts
             code = cluster.topic_errors.get(topic)
-            if code is not None and (not Errors.of(code).retriable or now >= missing_until):
+            if code is not None and (
+                not Errors.of(code).retriable
+                or cluster.refused_s(topic, began) >= MISSING_TOPIC_GRACE_S
+                or now >= deadline
+            ):
                 cluster.forget(topic)
                 raise broker_error(code, f"topic {topic!r}")
             if now >= deadline and info is not None:
