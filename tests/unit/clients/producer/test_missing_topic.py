@@ -9,7 +9,7 @@ from bowstring.clients.producer.producer import Producer
 from bowstring.engine.errors import Errors
 from bowstring.engine.protocol.messages.metadata import MetadataRequest
 from tests.support.fake_broker import CLOSE, FakeBroker
-from tests.support.waiting import FOR_EVER_MS
+from tests.support.waiting import FOR_EVER_MS, pause
 
 GRACE_S = 0.2
 DOWN_S = 3 * GRACE_S
@@ -43,7 +43,7 @@ def test_a_broker_that_starts_after_the_grace(broker):
             return broker.metadata(version, request)
         answers.append(request)
         if len(answers) == 1:
-            time.sleep(DOWN_S)
+            pause(DOWN_S, "the broker has just started and does not answer for longer than the grace")
         return missing(broker, version, request) if len(answers) < 3 else broker.metadata(version, request)
 
     broker.handlers[MetadataRequest] = metadata
