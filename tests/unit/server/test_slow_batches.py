@@ -306,3 +306,21 @@ def test_acks_zero_gives_its_memory_back(served, client):
         served.plane.finish_batch(slow, slow.batch)
         wait_until(lambda each=each: served.logs["zipped", 0].log_end_offset == each + 1, "it is in the log")
     await_none_counted(served)
+
+
+def test_a_second_refused_batch_with_acks_zero_lets_the_connection_end(served, client):
+    """A later request ends the connection already; the earlier one, which fails after it, must not hold that up."""
+    zipped(served)
+    data = batch(b"x" * 1000)
+    client.send(produce(data, 9, topic="zipped"), 9)
+    client.send(produce(data, 9, topic="zipped", acks=0), 9)
+    client.send(produce(data, 9, topic="no-such-topic", acks=0), 9)
+    answered, refused = take(served, 2)
+    wait_until(
+        lambda: any(event[1] == "produce-failed" for event in served.plane.take_events()), "it is refused"
+    )
+    served.plane.finish_batch(refused, error=INVALID_RECORD)
+    served.plane.finish_batch(answered, answered.batch)
+    assert client.receive(0, 9).responses[0].partition_responses[0].error_code == 0
+    assert client.closed()
+    await_none_counted(served)
