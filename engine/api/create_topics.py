@@ -6,7 +6,6 @@ from bowstring.engine.api.commit_changes import check_not_too_many, commit
 from bowstring.engine.configs import TOPIC_CONFIGS, BrokerConfigs, ConfigSource, shown
 from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.names import METADATA_TOPIC, unified
-from bowstring.engine.metadata.replication_limit import check_replicas_max
 from bowstring.engine.metadata.topic_changes import MAX_PARTITIONS_PER_REQUEST, NewTopic, create_topic
 from bowstring.engine.protocol import random_uuid
 from bowstring.engine.protocol.messages.create_topics import (
@@ -47,8 +46,6 @@ async def handle(broker: "BrokerServices", request: "Request") -> CreateTopicsRe
                 _check_in_request(topic.name, counts[topic.name], unified_names)
                 topic_id = random_uuid()
                 made = create_topic(image, broker.configs, _wanted(topic), topic_id, broker.random)
-                if broker.node_id is None and "broker" in broker.configs.value("process.roles"):
-                    _check_replicas(made)  # a controller whose node is a broker too
                 partitions += sum(isinstance(record, PartitionRecord) for record in made)
                 if partitions > MAX_PARTITIONS_PER_REQUEST:
                     raise KafkaError(
@@ -81,12 +78,6 @@ def _check_in_request(name: str, count: int, unified_names: dict[str, str]) -> N
         raise KafkaError(
             Errors.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}"
         )
-
-
-def _check_replicas(made: list[MetadataRecord]) -> None:
-    for record in made:
-        if isinstance(record, PartitionRecord):
-            check_replicas_max(len(record.replicas))
 
 
 def _wanted(topic: CreatableTopic) -> NewTopic:

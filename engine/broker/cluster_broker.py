@@ -7,10 +7,12 @@ from bowstring.engine import event_log
 from bowstring.engine.api import CLUSTER_HANDLERS, offered
 from bowstring.engine.broker.broker import Broker
 from bowstring.engine.broker.controller_node import ControllerServer
+from bowstring.engine.broker.directory_assignments import DirectoryAssignments
 from bowstring.engine.broker.forwarding import AllocatedProducerIds, ForwardedChanges
 from bowstring.engine.broker.image_follower import ImageFollower
 from bowstring.engine.broker.lifecycle import BrokerLifecycle
 from bowstring.engine.broker.node import check_formatted, node_id_of
+from bowstring.engine.broker.replication import Replication
 from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.quorum.settings import CONTROLLER, quorum_settings
 from bowstring.engine.quorum.shell import Quorum
@@ -37,9 +39,11 @@ class ClusterBroker(Broker):
     Attributes:
         server: The listeners of this node's controller; None without that role.
         lifecycle: The registration and the heartbeats.
+        replication: The replicas of this broker.
     """
 
     quorum: Quorum
+    replication: Replication
 
     def __init__(self, settings: Mapping[str, str]) -> None:
         super().__init__(settings)
@@ -80,8 +84,30 @@ class ClusterBroker(Broker):
     def _make_changes(self) -> None:
         self.changes = ForwardedChanges(self.quorum, self.logs, self.configs, self.node_id)
         self.producer_ids = AllocatedProducerIds(self.quorum, self.node_id, lambda: self.lifecycle.epoch)
+        self.logs.replicates = True
+        self.replication = Replication(
+            self.quorum,
+            self.configs,
+            self.plane,
+            self.logs,
+            node_id=self.node_id,
+            broker_epoch=self._broker_epoch,
+        )
+        self.logs.set_min_in_sync = self.replication.plane_replicas.set_min_in_sync
+        self._assignments = DirectoryAssignments(
+            self.quorum,
+            self.directories,
+            self.logs,
+            node_id=self.node_id,
+            broker_epoch=self._broker_epoch,
+        )
         self._follower = ImageFollower(
-            self.quorum, self.changes, self.logs, self.plane, configs=self.configs, node_id=self.node_id
+            self.quorum,
+            self.changes,
+            self.logs,
+            self.replication,
+            self._assignments,
+            node_id=self.node_id,
         )
 
     def _register(self) -> None:
@@ -112,6 +138,8 @@ class ClusterBroker(Broker):
         self._warn()
         self._is_serving = True
         await self._serve()
+        self.replication.start()
+        self._assignments.start()
         self._follower.start()
         self.plane.start()
         await self.lifecycle.unfence()
@@ -139,6 +167,8 @@ class ClusterBroker(Broker):
         """Has the controller move the leaders away, finishes requests in progress, and shuts down cleanly."""
         await self.lifecycle.stop()
         await self._follower.stop()
+        await self.replication.stop()
+        await self._assignments.stop()
         if self._is_serving:
             await self._stop_serving()
         else:

@@ -92,6 +92,8 @@ class Dispatcher:
             self._slow_batches.begin()
         for level, event, detail in plane.take_events():
             event_log.log(event_log.LEVELS[level], event, detail=detail)
+        if self._services.replication is not None:
+            self._services.replication.take_events()
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)

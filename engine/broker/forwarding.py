@@ -6,7 +6,6 @@ from typing import Any, Final
 
 from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.errors import Errors, KafkaError
-from bowstring.engine.metadata.replication_limit import REPLICAS_MAX, check_replicas_max
 from bowstring.engine.metadata.store.commit import ClusterChanges
 from bowstring.engine.metadata.store.producer_ids import ProducerIds
 from bowstring.engine.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
@@ -46,7 +45,6 @@ class ForwardedChanges(ClusterChanges):
         if name not in self._quorum.image.topics:
             value = self._configs.value
             counts = value("num.partitions"), value("default.replication.factor")
-            check_replicas_max(counts[1])
             await self._create(
                 CreatableTopic(name=name, num_partitions=counts[0], replication_factor=counts[1])
             )
@@ -54,7 +52,8 @@ class ForwardedChanges(ClusterChanges):
     async def create_internal_topic(
         self, name: str, partitions: int, replication_factor: int, configs: Mapping[str, str]
     ) -> bool:
-        """Has the controller create a coordinator's topic, with at most as many replicas as brokers keep.
+        """Has the controller create a coordinator's topic. As in Kafka, this fails while there are fewer
+        brokers than replicas.
 
         Returns whether it was created by this call.
 
@@ -66,7 +65,7 @@ class ForwardedChanges(ClusterChanges):
         topic = CreatableTopic(
             name=name,
             num_partitions=partitions,
-            replication_factor=min(replication_factor, REPLICAS_MAX),
+            replication_factor=replication_factor,
             configs=[CreatableTopicConfig(name=key, value=value) for key, value in configs.items()],
         )
         is_new = await self._create(topic)

@@ -57,7 +57,7 @@ SERVER = _rows((
      "Size of Kafka's purgatory for Fetch; Bowstring has none."),
     ("initial.broker.registration.timeout.ms", INT, "60000", "", MEDIUM, READ_ONLY, APPLIED,
      "Time to register with the controller before the broker gives up."),
-    ("inter.broker.listener.name", STRING, None, "", MEDIUM, READ_ONLY, STORED,
+    ("inter.broker.listener.name", STRING, None, "", MEDIUM, READ_ONLY, APPLIED,
      "Listener for connections between brokers."),
     ("kafka.metrics.polling.interval.secs", INT, "10", "1..", LOW, READ_ONLY, STORED,
      "Polling interval of Kafka's own metrics reporters."),

@@ -33,14 +33,6 @@ class PartitionImage(NamedTuple):
     eligible_leaders: tuple[int, ...] = ()
     last_known_leaders: tuple[int, ...] = ()
 
-    def is_served_by(self, node_id: int) -> bool:
-        """Returns whether this node serves the partition: it leads it, and no other replica is in sync.
-
-        Brokers of a cluster do not replicate yet: records that they acknowledged for others would be lost
-        with them.
-        """
-        return self.leader == node_id and self.in_sync == (node_id,)
-
     def min_in_sync(self, wanted: int) -> int:
         """Returns how many in-sync replicas an acks=all write needs if min.insync.replicas is `wanted`.
 

@@ -4,6 +4,7 @@ Pure: the data plane, the logs and addresses are given as objects. The shell sen
 controller.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
@@ -79,6 +80,7 @@ class ReplicaManager:
         self._address = address
         self._image: ClusterImage | None = None
         self._names: dict[bytes, str] = {}
+        self._count: Counter[bytes] = Counter()  # of this broker's partitions, by topic
         self._applied: dict[PartitionKey, PartitionImage] = {}
         self._following: dict[PartitionKey, tuple[int, int, str | None, int]] = {}
         self.isr_changes = IsrChanges(broker_id, self._isr_changed)
@@ -115,10 +117,12 @@ class ReplicaManager:
             return
         if before is None:
             self._names[key[0]] = topic.name
+            self._count[key[0]] += 1
             self._logs.create(image, topic, key[1])
         self._applied[key] = partition
         if partition.leader == self.broker_id:
-            self._lead(image, key, partition)
+            if not self._is_known(key, before, partition):
+                self._lead(image, key, partition)
         else:
             self._follow(image, key, partition)
 
@@ -129,8 +133,13 @@ class ReplicaManager:
         del self._applied[key]
         self._plane.stop(name, key[1])
         self._logs.remove(name, key[1])
-        if not any(topic_id == key[0] for topic_id, _ in self._applied):
-            del self._names[key[0]]
+        self._count[key[0]] -= 1
+        if not self._count[key[0]]:
+            del self._names[key[0]], self._count[key[0]]
+
+    def keys_of(self, topic_id: bytes) -> list[PartitionKey]:
+        """Returns the partitions of a topic that this broker has."""
+        return [key for key in self._applied if key[0] == topic_id] if topic_id in self._names else []
 
     def _ineligible(self, image: ClusterImage, partition: PartitionImage) -> list[int]:
         """Replicas that may not join the ISR."""
@@ -141,15 +150,22 @@ class ReplicaManager:
                 found.append(each)
         return found
 
+    def _is_known(self, key: PartitionKey, before: PartitionImage | None, partition: PartitionImage) -> bool:
+        """Whether the controller's answer to a change of in-sync replicas was faster than the image.
+
+        Another change may be under way since, which must not be dropped.
+        """
+        known = self.isr_changes.partitions.get(key)
+        return (
+            known is not None
+            and before is not None
+            and before.replicas == partition.replicas
+            and known.leader_epoch == partition.leader_epoch
+            and known.partition_epoch >= partition.partition_epoch
+        )
+
     def _lead(self, image: ClusterImage, key: PartitionKey, partition: PartitionImage) -> None:
         self._following.pop(key, None)
-        known = self.isr_changes.partitions.get(key)
-        if (
-            known is not None
-            and known.leader_epoch == partition.leader_epoch
-            and known.partition_epoch > partition.partition_epoch
-        ):
-            return  # the controller's answer was faster than the image
         led = LedPartition(
             key,
             partition.leader_epoch,

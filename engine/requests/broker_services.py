@@ -1,7 +1,7 @@
 """Lists the parts of a broker that request handlers use."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from bowstring._native.log.partition_log import PartitionLog
 from bowstring._native.server.data_plane import DataPlane
@@ -26,6 +26,16 @@ if TYPE_CHECKING:
     from bowstring.engine.quorum.shell import Quorum
 
 
+class LedReplicas(Protocol):
+    """What request handlers need to know of the replicas of a broker in a cluster."""
+
+    def leads(self, topic_id: bytes, partition: int) -> bool:
+        """Whether this broker leads a partition, and the data plane knows it."""
+
+    def take_events(self) -> None:
+        """Acts on what the data plane tells of replicas."""
+
+
 class BrokerServices:
     """The parts of the broker that API handlers and local readers use.
 
@@ -45,6 +55,7 @@ class BrokerServices:
         offered: The keys of all APIs that this node offers here.
         quorum: This node's replica of the metadata quorum; None on a node alone.
         controller: This node's controller; None on listeners of brokers.
+        replication: The replicas of this broker; None on a node alone and on listeners of controllers.
         random: For the placement of replicas.
         time_slices: Shares the control thread among long requests.
         disk_reads: Threads that read from the disk for requests.
@@ -65,6 +76,7 @@ class BrokerServices:
     offered: tuple[int, ...]
     quorum: "Quorum | None" = None
     controller: "Controller | None" = None
+    replication: "LedReplicas | None" = None
     random: Randomness = NO_RANDOMNESS
     time_slices: TimeSlices
     disk_reads: DiskReads
@@ -105,7 +117,10 @@ class BrokerServices:
         log = self.logs.get(topic, partition)
         if self.logs.is_missing(topic, partition):
             raise KafkaError(Errors.KAFKA_STORAGE_ERROR)
-        if not image.is_served_by(self.node_id) or log is None:
+        leads = image.leader == self.node_id
+        if self.replication is not None:
+            leads = leads and self.replication.leads(found.id, partition)
+        if not leads or log is None:
             raise KafkaError(Errors.NOT_LEADER_OR_FOLLOWER)
         if current_leader_epoch not in (-1, image.leader_epoch):
             older = current_leader_epoch < image.leader_epoch

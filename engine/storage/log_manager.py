@@ -8,7 +8,7 @@ import shutil
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -26,6 +26,7 @@ from bowstring.engine.storage.checkpoints import (
     HIGH_WATERMARKS,
     LOG_START_OFFSETS,
     RECOVERY_POINTS,
+    read_offsets,
     sync_directory,
     write_offsets,
 )
@@ -71,6 +72,9 @@ class TopicLogs:
         unfinished: Moves of partitions between directories that were in progress when the broker stopped.
         control_writes: Appends that the control thread made itself, for housekeeping.
         when_replaced: Called with topic, index and log when another log replaces a partition's log.
+        replicates: Partitions may have other replicas: they are served as followers until somebody says
+            who leads, with the high watermarks that were written last.
+        set_min_in_sync: Sets min.insync.replicas of a partition.
     """
 
     def __init__(
@@ -90,9 +94,12 @@ class TopicLogs:
         self._written: dict[tuple[DataDirectory, str], dict[PartitionKey, int]] = {}
         # logs that a move has replaced and whose directories are not renamed yet
         self._leaving: dict[PartitionKey, PartitionLog] = {}
+        self._read_high_watermarks: dict[DataDirectory, Mapping[PartitionKey, int]] = {}
         self.unfinished: dict[PartitionKey, Future] = {}
         self.control_writes = 0
         self.when_replaced: Callable[[str, int, PartitionLog], None] = lambda topic, index, log: None
+        self.replicates = False
+        self.set_min_in_sync: Callable[[str, int, int], None] = self._set_min_in_sync_alone
         self.durability = Durability(configs, plane, self._checkpoint_recovery)
 
     # ------------------------------------------------------------ lookup
@@ -203,7 +210,7 @@ class TopicLogs:
         assigned = assigned_id(topic, index, self._node_id)
         home: DataDirectory | str | None = self._directories.by_id(assigned)
         if key not in places.twice:
-            home = where_to_open(self._directories, places, key, assigned)
+            home = where_to_open(self._directories, places, key, assigned, is_replicated=self.replicates)
         if isinstance(home, str):
             return None
         if home is None:
@@ -296,9 +303,9 @@ class TopicLogs:
             # one.
             await asyncio.get_running_loop().run_in_executor(None, self.checkpoint(RECOVERY_POINTS))
         logs = self._logs.setdefault(topic.name, [])
-        first = len(logs)
-        logs.extend([None] * (len(topic.partitions) - first))
-        indexes = self._own(topic, first)
+        logs.extend([None] * (len(topic.partitions) - len(logs)))
+        offline = self._offline.get(topic.name, _NONE)
+        indexes = [each for each in self._own(topic, 0) if logs[each] is None and each not in offline]
         config = self._configs.log_config(image.topic_configs(topic.name))
         homes = [self._home_of_new(topic, index) for index in indexes]
         work = [(index, home) for index, home in zip(indexes, homes, strict=True) if home is not None]
@@ -401,11 +408,11 @@ class TopicLogs:
             if log is None and index not in self._offline.get(topic.name, ()):
                 continue
             partition = topic.partitions[index]
-            if log is not None and log.leader_epoch < partition.leader_epoch:
+            if log is not None and not self.replicates and log.leader_epoch < partition.leader_epoch:
                 log.assign_epoch(partition.leader_epoch, log.log_end_offset)
             if log is not None:
                 self.durability.join(topic.id, index, log, image.topic_configs(topic.name))
-                log.advance_high_watermark(log.log_end_offset)
+                log.advance_high_watermark(self._first_high_watermark(topic.name, index, log))
             self._plane.add_partition(
                 topic.name,
                 topic.id,
@@ -414,8 +421,21 @@ class TopicLogs:
                 leader_epoch=partition.leader_epoch,
                 min_insync_replicas=partition.min_in_sync(min_insync),
                 in_sync_replicas=len(partition.in_sync),
-                is_leader=partition.is_served_by(self._node_id),
+                is_leader=not self.replicates and partition.leader == self._node_id,
+                replicated=self.replicates,
             )
+
+    def _first_high_watermark(self, topic: str, index: int, log: PartitionLog) -> int:
+        end_offset = int(log.log_end_offset)
+        if not self.replicates:
+            return end_offset
+        return min(end_offset, self._high_watermarks(self._directories.of(log)).get((topic, index), 0))
+
+    def _high_watermarks(self, home: DataDirectory) -> Mapping[PartitionKey, int]:
+        """Returns the high watermarks that were written before the start."""
+        if home not in self._read_high_watermarks:
+            self._read_high_watermarks[home] = read_offsets(home.path / HIGH_WATERMARKS)
+        return self._read_high_watermarks[home]
 
     # ------------------------------------------------------------ changes
 
@@ -428,10 +448,13 @@ class TopicLogs:
             if log is not None:
                 log.configure(config)
                 least = image.topics[topic].partitions[index].min_in_sync(min_insync)
-                self._plane.update_partition(topic, index, min_insync_replicas=least)
+                self.set_min_in_sync(topic, index, least)
         for index, log in enumerate(self.of_topic(topic)):
             if log is not None:
                 await self._switch_durability(topic, index, overrides)
+
+    def _set_min_in_sync_alone(self, topic: str, index: int, least: int) -> None:
+        self._plane.update_partition(topic, index, min_insync_replicas=least)
 
     async def _switch_durability(self, topic: str, index: int, overrides: dict[str, str]) -> None:
         log = self.get(topic, index)
@@ -460,17 +483,34 @@ class TopicLogs:
         self._offline.pop(topic, None)
         due = time.monotonic() + delete_delay_ms / 1000
         for index, log in enumerate(logs):
-            self.left(topic, index)
-            if log is not None:
-                home = self._directories.of(log)
-                self._renamed_in.add(home)
-                path = str(home.path / home.retired_name(topic, index, DELETED_SUFFIX))
-                self.durability.discard(log)  # first: a checkpoint finds no directory of the old name
-                if self._directories.guard(
-                    home, "renaming a deleted partition", partial(os.rename, log.directory, path)
-                ):
-                    self._retired[path] = due
-                log.mark_deleted(path)
+            self._retire_removed(topic, index, log, due)
+
+    def remove_partition(self, topic: str, index: int, delete_delay_ms: int) -> None:
+        """Renames the directory of a partition that the data plane no longer serves; it is unlinked after
+        the delay.
+        """
+        log, self._logs[topic][index] = self._logs[topic][index], None
+        self._offline.get(topic, set()).discard(index)
+        self._retire_removed(topic, index, log, time.monotonic() + delete_delay_ms / 1000)
+
+    def forget_topic(self, topic: str) -> None:
+        """Forgets a topic whose partitions have been removed one by one."""
+        self._logs.pop(topic, None)
+        self._offline.pop(topic, None)
+
+    def _retire_removed(self, topic: str, index: int, log: PartitionLog | None, due: float) -> None:
+        self.left(topic, index)
+        if log is None:
+            return
+        home = self._directories.of(log)
+        self._renamed_in.add(home)
+        path = str(home.path / home.retired_name(topic, index, DELETED_SUFFIX))
+        self.durability.discard(log)  # first: a checkpoint finds no directory of the old name
+        if self._directories.guard(
+            home, "renaming a deleted partition", partial(os.rename, log.directory, path)
+        ):
+            self._retired[path] = due
+        log.mark_deleted(path)
 
     async def sync_removed(self) -> None:
         """Makes the new names of removed partitions durable, before another topic may use the old names.

@@ -61,7 +61,8 @@ def find_places(directories: LogDirectories, image: ClusterImage, node_id: int) 
                 continue
             topic, _, number = name.rpartition("-")
             key = topic, int(number)
-            if belongs(directory, image.topics.get(topic), name, key[1]):
+            known = image.topics.get(topic)
+            if belongs(directory, known, name, key[1]) and _is_replica(known, key[1], node_id):
                 found.setdefault(key, []).append(directory)
             else:
                 places.strays.append((directory, *key))
@@ -81,6 +82,11 @@ def find_places(directories: LogDirectories, image: ClusterImage, node_id: int) 
         else:
             places.twice[key] = _both(key, homes, assigned_id(image.topics[key[0]], key[1], node_id))
     return places
+
+
+def _is_replica(topic: TopicImage | None, index: int, node_id: int) -> bool:
+    """Returns whether this node has a replica: another may have got it while this one was down."""
+    return topic is not None and node_id in topic.partitions[index].replicas
 
 
 def _both(
@@ -117,13 +123,15 @@ _ELSEWHERE: Final = "assigned to a log directory that is not online"
 
 
 def where_to_open(
-    directories: LogDirectories, places: Places, key: PartitionKey, assigned: bytes
+    directories: LogDirectories, places: Places, key: PartitionKey, assigned: bytes, *, is_replicated: bool
 ) -> DataDirectory | str | None:
     """Returns the directory to open a partition in, the reason when it is offline, or None when it must be
     created.
 
     A partition is opened where it is found. Exception: if its assigned directory is offline, it stays
     offline, because that directory may have failed during a move and hold the newest records.
+
+    A broker of a cluster that is started on an empty disk creates its replicas, which then fetch from others.
     """
     target = directories.by_id(assigned)
     home = places.live.get(key)
@@ -136,6 +144,6 @@ def where_to_open(
         return target
     if target is not None:
         return None
-    if assigned in NO_DIRECTORY and directories.all_online:
+    if directories.all_online and (assigned in NO_DIRECTORY or is_replicated):
         return None
     return _ELSEWHERE

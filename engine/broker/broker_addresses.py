@@ -1,0 +1,95 @@
+"""Finds the addresses at which brokers reach one another."""
+
+import asyncio
+import ipaddress
+import socket
+from collections.abc import Callable
+from typing import Final
+
+from bowstring.engine import event_log
+from bowstring.engine.configs import BrokerConfigs
+from bowstring.engine.metadata.image import BrokerImage
+
+_RETRY_S: Final = 1.0
+
+
+def inter_broker_listener(configs: BrokerConfigs) -> str:
+    """Returns the name of the listener through which brokers connect to one another, as Kafka chooses it:
+    inter.broker.listener.name, else the name of security.inter.broker.protocol.
+    """
+    name = configs.value("inter.broker.listener.name") or configs.value("security.inter.broker.protocol")
+    return str(name).upper()
+
+
+class BrokerAddresses:
+    """Numeric addresses of brokers at one listener. Names are resolved on another thread, again for each
+    registration of a broker.
+
+    Args:
+        listener: Name of the listener.
+        when_found: Called when a name has been resolved.
+    """
+
+    def __init__(self, listener: str, when_found: Callable[[], None]) -> None:
+        self._listener = listener
+        self._when_found = when_found
+        self._found: dict[tuple[str, int, int], str] = {}
+        self._asked: dict[tuple[str, int, int], asyncio.Task[None]] = {}
+        self._without: set[tuple[int, int]] = set()
+
+    def __call__(self, broker: BrokerImage) -> tuple[str, int] | None:
+        """Returns host and port of a broker; None without such a listener, or before its name is resolved."""
+        endpoint = broker.endpoint(self._listener)
+        if endpoint is None:
+            self._tell_missing(broker)
+            return None
+        try:
+            return str(ipaddress.ip_address(endpoint.host)), endpoint.port
+        except ValueError:
+            key = (endpoint.host, broker.id, broker.epoch)
+        found = self._found.get(key)
+        if found is None:
+            if key not in self._asked:
+                self._asked[key] = asyncio.get_running_loop().create_task(self._resolve(key))
+            return None
+        return found, endpoint.port
+
+    def close(self) -> None:
+        """Resolves nothing any more."""
+        for task in self._asked.values():
+            task.cancel()
+
+    async def _resolve(self, key: tuple[str, int, int]) -> None:
+        loop = asyncio.get_running_loop()
+        is_told = False
+        while True:
+            try:
+                found = await loop.getaddrinfo(key[0], None, type=socket.SOCK_STREAM)
+                break
+            except OSError as error:
+                if not is_told:
+                    is_told = True
+                    event_log.error(
+                        "the name of a broker does not resolve, so its partitions are not replicated; check "
+                        "its advertised.listeners and the name service",
+                        broker=key[1],
+                        host=key[0],
+                        detail=str(error),
+                    )
+                await asyncio.sleep(_RETRY_S)
+        self._found[key] = str(found[0][4][0])
+        del self._asked[key]
+        self._when_found()
+
+    def _tell_missing(self, broker: BrokerImage) -> None:
+        incarnation = (broker.id, broker.epoch)
+        if incarnation in self._without:
+            return
+        self._without.add(incarnation)
+        event_log.error(
+            "a broker has no listener of the name that this broker uses between brokers, so its partitions "
+            "are not replicated here; set the same inter.broker.listener.name on all brokers",
+            broker=broker.id,
+            listener=self._listener,
+            its_listeners=",".join(each.listener for each in broker.endpoints),
+        )

@@ -1,0 +1,123 @@
+"""Reports to the controller in which log directory this broker keeps which replica (KIP-858)."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from bowstring.engine import event_log
+from bowstring.engine.errors import Errors, KafkaError
+from bowstring.engine.metadata.image import TopicImage
+from bowstring.engine.protocol.messages.assign_replicas_to_dirs import (
+    AssignReplicasToDirsRequest,
+    AssignReplicasToDirsRequestDirectoryData,
+    AssignReplicasToDirsRequestPartitionData,
+    AssignReplicasToDirsRequestTopicData,
+    AssignReplicasToDirsResponse,
+)
+from bowstring.engine.quorum.shell import Quorum
+from bowstring.engine.replication.isr_changes import PartitionKey
+from bowstring.engine.storage.log_dirs import LogDirectories
+from bowstring.engine.storage.log_manager import TopicLogs
+from bowstring.engine.storage.log_placement import assigned_id
+
+_RETRY_S: Final = 0.5
+PARTITIONS_MAX: Final = 2250
+"""Of one request, as in Kafka."""
+
+
+class DirectoryAssignments:
+    """The directories that the controller does not know yet. Used on the control loop."""
+
+    def __init__(
+        self,
+        quorum: Quorum,
+        directories: LogDirectories,
+        logs: TopicLogs,
+        *,
+        node_id: int,
+        broker_epoch: Callable[[], int],
+    ) -> None:
+        self._quorum = quorum
+        self._directories = directories
+        self._logs = logs
+        self._node_id = node_id
+        self._broker_epoch = broker_epoch
+        self._waiting: dict[PartitionKey, bytes] = {}
+        self._is_due = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begins to send. Call on the control loop, once the broker is registered."""
+        self._task = asyncio.get_running_loop().create_task(self._send_for_ever())
+
+    async def stop(self) -> None:
+        """Sends nothing any more: the next start looks again where partitions are."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait({self._task})
+
+    def note(self, topic: TopicImage) -> None:
+        """Reports the partitions of a topic that are in another directory than the controller knows."""
+        for index, log in enumerate(self._logs.of_topic(topic.name)):
+            if log is None or self._node_id not in topic.partitions[index].replicas:
+                continue
+            directory_id = self._directories.of(log).directory_id
+            if directory_id != assigned_id(topic, index, self._node_id):
+                self.assign(topic.id, index, directory_id)
+
+    def assign(self, topic_id: bytes, index: int, directory_id: bytes) -> None:
+        """Reports one partition."""
+        self._waiting[topic_id, index] = directory_id
+        self._is_due.set()
+
+    async def _send_for_ever(self) -> None:
+        while True:
+            await self._is_due.wait()
+            self._is_due.clear()
+            while self._waiting:
+                chosen = dict(list(self._waiting.items())[:PARTITIONS_MAX])
+                if await self._send(chosen):
+                    for key, directory_id in chosen.items():
+                        if self._waiting.get(key) == directory_id:
+                            del self._waiting[key]
+                else:
+                    await asyncio.sleep(_RETRY_S)
+
+    async def _send(self, assigned: dict[PartitionKey, bytes]) -> bool:
+        """Returns whether the controller has answered for all; it knows better where it refuses one."""
+        try:
+            answer: AssignReplicasToDirsResponse = await self._quorum.ask_leader(self._request(assigned))
+        except KafkaError:
+            return False
+        if answer.error_code:
+            event_log.warning(
+                "the controller did not take over the log directories of replicas; this is tried again",
+                error=Errors.of(answer.error_code).name,
+            )
+            return False
+        return True
+
+    def _request(self, assigned: dict[PartitionKey, bytes]) -> AssignReplicasToDirsRequest:
+        by_directory: dict[bytes, dict[bytes, list[int]]] = {}
+        for (topic_id, index), directory_id in assigned.items():
+            by_directory.setdefault(directory_id, {}).setdefault(topic_id, []).append(index)
+        return AssignReplicasToDirsRequest(
+            broker_id=self._node_id,
+            broker_epoch=self._broker_epoch(),
+            directories=[
+                AssignReplicasToDirsRequestDirectoryData(
+                    id=directory_id,
+                    topics=[
+                        AssignReplicasToDirsRequestTopicData(
+                            topic_id=topic_id,
+                            partitions=[
+                                AssignReplicasToDirsRequestPartitionData(partition_index=index)
+                                for index in indexes
+                            ],
+                        )
+                        for topic_id, indexes in topics.items()
+                    ],
+                )
+                for directory_id, topics in by_directory.items()
+            ],
+        )

@@ -1,0 +1,224 @@
+"""Runs the replicas of a broker in a cluster: who leads and follows, changes of in-sync replicas, lag.
+
+engine/replication decides, the data plane moves the records. This module gives both what they need: the
+image, addresses, time, and the controller's answers.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from bowstring._native.server.data_plane import DataPlane
+from bowstring._native.server.replicas import Replicas
+from bowstring.engine import event_log
+from bowstring.engine.broker.broker_addresses import BrokerAddresses, inter_broker_listener
+from bowstring.engine.configs import BrokerConfigs
+from bowstring.engine.errors import Errors, KafkaError
+from bowstring.engine.metadata.image import ClusterImage, TopicImage
+from bowstring.engine.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+from bowstring.engine.quorum.shell import Quorum
+from bowstring.engine.replication.isr_changes import PartitionKey
+from bowstring.engine.replication.replica_manager import ReplicaManager
+from bowstring.engine.storage.log_dir import partition_directory
+from bowstring.engine.storage.log_manager import TopicLogs
+
+_BATCHING_S: Final = 0.002
+"""Changes of in-sync replicas that come within this time go into one request."""
+
+
+def _now_ms() -> float:
+    return time.monotonic() * 1000
+
+
+class _ServedLogs:
+    """The logs as the replica manager sees them. They are open before it hears of their partitions."""
+
+    def __init__(self, logs: TopicLogs, configs: BrokerConfigs) -> None:
+        self._logs = logs
+        self._configs = configs
+
+    def create(self, image: ClusterImage, topic: TopicImage, partition: int) -> None:
+        """Opens nothing: `TopicLogs.open_new` has done so, on another thread."""
+
+    def remove(self, topic: str, partition: int) -> None:
+        """Renames the log's directory; it is unlinked later."""
+        self._logs.remove_partition(
+            topic, partition, int(self._configs.topic_value("file.delete.delay.ms", {}))
+        )
+
+
+class Replication:
+    """The replicas of one broker. Used on the control loop.
+
+    Attributes:
+        plane_replicas: What the data plane does for replicas.
+        manager: The roles of this broker, and the in-sync replicas that it proposes.
+        isr_shrinks, isr_expands: Changes of in-sync replicas that the controller has accepted.
+        failed_isr_updates: Requests to change them that failed.
+    """
+
+    def __init__(
+        self,
+        quorum: Quorum,
+        configs: BrokerConfigs,
+        plane: DataPlane,
+        logs: TopicLogs,
+        *,
+        node_id: int,
+        broker_epoch: Callable[[], int],
+    ) -> None:
+        value = configs.value
+        self._quorum = quorum
+        self._plane = plane
+        self._logs = logs
+        self._node_id = node_id
+        self._broker_epoch = broker_epoch
+        self._lag_check_s = value("replica.lag.time.max.ms") / 2000
+        self.plane_replicas = Replicas(
+            plane,
+            broker_id=node_id,
+            fetchers=value("num.replica.fetchers"),
+            wait_max_ms=value("replica.fetch.wait.max.ms"),
+            min_bytes=value("replica.fetch.min.bytes"),
+            part_max_bytes=value("replica.fetch.max.bytes"),
+            response_max_bytes=value("replica.fetch.response.max.bytes"),
+            backoff_ms=value("replica.fetch.backoff.ms"),
+            lag_max_ms=value("replica.lag.time.max.ms"),
+        )
+        self._listener = inter_broker_listener(configs)
+        self._addresses = BrokerAddresses(self._listener, self._brokers_moved)
+        self.manager = ReplicaManager(
+            node_id, self.plane_replicas, _ServedLogs(logs, configs), self._addresses
+        )
+        self._is_due = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._told: set[tuple[str, int, int]] = set()
+
+    # ------------------------------------------------------------ life
+
+    def start(self) -> None:
+        """Begins to send changes to the controller and to look for followers that lag."""
+        self.plane_replicas.set_broker_epoch(self._broker_epoch())
+        loop = asyncio.get_running_loop()
+        self._tasks = [loop.create_task(self._send_changes()), loop.create_task(self._check_lag())]
+
+    async def stop(self) -> None:
+        """Sends nothing any more. The data plane goes on with the roles that it has."""
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        self._addresses.close()
+
+    # ------------------------------------------------------------ roles
+
+    def apply(
+        self, image: ClusterImage, changed: Iterable[PartitionKey], *, brokers_changed: bool = False
+    ) -> None:
+        """Gives partitions the roles of an image. Their logs are open."""
+        if brokers_changed:
+            self._set_endpoints(image)
+        self.manager.apply(image, changed, brokers_changed=brokers_changed)
+        self._wake()
+
+    def leads(self, topic_id: bytes, partition: int) -> bool:
+        """Whether this broker leads a partition, and the data plane knows it."""
+        return (topic_id, partition) in self.manager.isr_changes.partitions
+
+    def _brokers_moved(self) -> None:
+        """An address was found: those who follow that broker connect to it."""
+        self.manager.apply(self._quorum.image, (), brokers_changed=True)
+
+    def _set_endpoints(self, image: ClusterImage) -> None:
+        """Tells the data plane what it answers to clients that ask another broker than the leader (KIP-951).
+
+        Brokers of which clients know more than one address are left out: the data plane cannot tell which
+        one a client can reach.
+        """
+        self.plane_replicas.set_endpoints(
+            [
+                (broker.id, broker.endpoints[0].host, broker.endpoints[0].port, broker.rack)
+                for broker in image.brokers.values()
+                if len(broker.endpoints) == 1 and not broker.fenced
+            ]
+        )
+
+    # ------------------------------------------------------------ what the data plane tells
+
+    def take_events(self) -> None:
+        """Acts on what happened to replicas. Call when the data plane's control_fd is readable."""
+        for kind, topic, partition, a, b in self.manager.on_events(self.plane_replicas.take_events()):
+            name = partition_directory(topic, partition)
+            if kind == "truncated":
+                event_log.info(
+                    "a follower cut its log where the leader's differs", partition=name, end_offset=b
+                )
+            elif kind == "fetch-failed":
+                self._tell_failure(topic, partition, name, error_code=a, leader=b)
+        self._wake()
+
+    def _tell_failure(self, topic: str, partition: int, name: str, *, error_code: int, leader: int) -> None:
+        error = Errors.of(error_code)
+        level = event_log.info if error in _PASSING else event_log.warning
+        level(
+            "a follower gets an error from its leader and tries again",
+            partition=name,
+            leader=leader,
+            error=error.name,
+        )
+
+    async def _check_lag(self) -> None:
+        while True:
+            await asyncio.sleep(self._lag_check_s)
+            self.plane_replicas.check_lag()
+            self.take_events()
+
+    # ------------------------------------------------------------ what the controller decides
+
+    def _wake(self) -> None:
+        if self.manager.isr_changes.due_ms() is not None:
+            self._is_due.set()
+
+    async def _send_changes(self) -> None:
+        """Sends AlterPartition requests, one at a time (KIP-497)."""
+        while True:
+            await self._is_due.wait()
+            self._is_due.clear()
+            await asyncio.sleep(_BATCHING_S)
+            while (due_ms := self.manager.isr_changes.due_ms()) is not None:
+                if due_ms > _now_ms():
+                    await asyncio.sleep((due_ms - _now_ms()) / 1000)
+                request = self.manager.next_request(_now_ms(), self._broker_epoch())
+                if request is not None:
+                    await self._send(request)
+
+    async def _send(self, request: AlterPartitionRequest) -> None:
+        try:
+            answer: AlterPartitionResponse = await self._quorum.ask_leader(request)
+        except KafkaError as error:
+            event_log.warning(
+                "in-sync replicas could not be changed, because no controller answers; this is tried again",
+                partitions=sum(len(topic.partitions) for topic in request.topics),
+                detail=str(error),
+            )
+            self.manager.failed(_now_ms())
+            return
+        if answer.error_code:
+            event_log.warning(
+                "the controller refuses to change in-sync replicas; this is tried again",
+                error=Errors.of(answer.error_code).name,
+            )
+        self.manager.answered(answer, _now_ms())
+
+
+_PASSING: Final = frozenset(
+    {
+        Errors.NOT_LEADER_OR_FOLLOWER,
+        Errors.UNKNOWN_LEADER_EPOCH,
+        Errors.FENCED_LEADER_EPOCH,
+        Errors.UNKNOWN_TOPIC_OR_PARTITION,
+        Errors.UNKNOWN_TOPIC_ID,
+    }
+)
+"""Errors while a change of the cluster has reached one of two brokers."""
