@@ -19,7 +19,8 @@ from bowstring._native.server.control_queue cimport plane_event
 from bowstring._native.server.fetcher_requests cimport (
     forget_partition, session_begin, write_fetch, write_list_offsets)
 from bowstring._native.server.follow_parts cimport (
-    FOLLOW_NEVER, order_drop, part_begin, part_diverged, part_fail, part_free, part_of, part_out_of_range, part_void)
+    FOLLOW_NEVER, order_drop, part_begin, part_diverged, part_fail, part_free, part_of, part_out_of_range, part_void,
+    pause_ms)
 from bowstring._native.server.follower_append cimport follower_append
 from bowstring._native.server.id_table cimport id_find
 from bowstring._native.server.topic_table cimport topic_by_id, topic_partition
@@ -36,11 +37,11 @@ cdef enum:
 
 
 cdef void pause(Fetcher *f, const char *why) noexcept nogil:
-    """Waits for replica.fetch.backoff.ms; tells the log once until the leader answers again."""
+    """Waits, in the end for replica.fetch.backoff.ms; tells the log once until the leader answers again."""
     cdef char text[200]
-    f.retry_ms = f.reactor.now_ms + f.reactor.plane.replication.backoff_ms
+    f.retry_ms = f.reactor.now_ms + pause_ms(f.reactor.plane.replication.backoff_ms, f.failures)
     if f.failures == 0:
-        snprintf(text, sizeof(text), b"no connection to leader %d at %s:%d (%s); trying again every %lld ms",
+        snprintf(text, sizeof(text), b"no connection to leader %d at %s:%d (%s); trying again, at least every %lld ms",
                  f.leader_id, f.host, f.port, why, <long long>f.reactor.plane.replication.backoff_ms)
         plane_event(f.reactor.plane, 1, b"replica-fetch-failed", text)
     f.failures += 1
@@ -194,6 +195,7 @@ cdef void handle_part(Fetcher *f, FollowPart *part, Answer *answer) noexcept nog
                                 answer.log_start_offset)
         if error == 0:
             part.told_error = 0
+            part.failures = 0
     if error != 0 and error != OFFSET_OUT_OF_RANGE:
         part_fail(part, error)
 

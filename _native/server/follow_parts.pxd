@@ -4,6 +4,7 @@ from bowstring._native.server.types cimport Fetcher, FollowOrder, FollowPart, Pa
 
 cdef enum:
     FOLLOW_NEVER = 0x7FFFFFFFFFFFFFFF
+    FIRST_PAUSE_MS = 10
 
 # Whether the part is over: this broker leads the partition now, follows it in another epoch, or has deleted it.
 cdef bint part_void(const FollowPart *part) noexcept nogil
@@ -13,7 +14,9 @@ cdef FollowPart *part_of(const Fetcher *f, const Partition *p) noexcept nogil
 cdef void part_begin(Fetcher *f, FollowOrder *order) noexcept nogil
 # Frees the part, which its fetcher no longer lists.
 cdef void part_free(FollowPart *part) noexcept nogil
-# Pauses the part after an error for replica.fetch.backoff.ms, or until the next order; tells the control thread once.
+# How long to wait after so many failures in a row: FIRST_PAUSE_MS, and twice as long each time up to `most_ms`.
+cdef int64_t pause_ms(int64_t most_ms, int64_t failures) noexcept nogil
+# Pauses the part after an error, or until the next order; tells the control thread once.
 cdef void part_fail(FollowPart *part, int16_t error) noexcept nogil
 # Cuts the log to `offset` on a storage thread, or empties it to begin there.
 cdef void part_truncate(FollowPart *part, int64_t offset, bint fully) noexcept nogil

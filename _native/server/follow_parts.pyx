@@ -83,6 +83,7 @@ cdef void part_begin(Fetcher *f, FollowOrder *order) noexcept nogil:
             p.follow_id = part.id
             part.leader_epoch = order.leader_epoch
             part.told_error = 0
+            part.failures = 0
             if part.state != FOLLOW_TRUNCATING:
                 enter(part, FOLLOW_FETCHING)
             if load_i32(&p.log.leader_epoch) < 0 and load_i64(&p.log.log_end_offset) > load_i64(&p.log.high_watermark):
@@ -100,6 +101,11 @@ cdef void part_free(FollowPart *part) noexcept nogil:
     free(part)
 
 
+cdef int64_t pause_ms(int64_t most_ms, int64_t failures) noexcept nogil:
+    """The first pauses are short: most errors come while a change of the cluster has reached one of two brokers."""
+    return min(most_ms, FIRST_PAUSE_MS << min(failures, 20))
+
+
 cdef void part_fail(FollowPart *part, int16_t error) noexcept nogil:
     cdef Reactor *r = part.fetcher.reactor
     cdef bint final = error == FENCED_LEADER_EPOCH or (
@@ -108,7 +114,8 @@ cdef void part_fail(FollowPart *part, int16_t error) noexcept nogil:
         part.told_error = error
         replica_event(r.plane, FETCH_FAILED, part.partition, error, part.fetcher.leader_id)
     enter(part, FOLLOW_FAILED if final else FOLLOW_DELAYED)
-    part.due_ms = r.now_ms + r.plane.replication.backoff_ms
+    part.due_ms = r.now_ms + pause_ms(r.plane.replication.backoff_ms, part.failures)
+    part.failures = min(part.failures + 1, 100)
 
 # ---------------------------------------------------------------- truncation
 

@@ -389,6 +389,7 @@ cdef struct FollowPart:
     uint8_t topic_id[16]
     int32_t leader_epoch
     int16_t told_error              # the last one that the control thread was told; 0: none
+    int8_t failures                 # in a row; the pauses grow with them
     int8_t state
     int8_t in_session               # the leader's fetch session has it, with the next four values
     int8_t included                 # in the request being written

@@ -14,7 +14,7 @@ from bowstring._native.server.replicas import Replicas
 from bowstring.engine import event_log
 from bowstring.engine.broker.broker_addresses import BrokerAddresses, inter_broker_listener
 from bowstring.engine.configs import BrokerConfigs
-from bowstring.engine.errors import Errors, KafkaError
+from bowstring.engine.errors import Error, Errors, KafkaError
 from bowstring.engine.metadata.image import ClusterImage, TopicImage
 from bowstring.engine.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from bowstring.engine.quorum.shell import Quorum
@@ -54,8 +54,7 @@ class Replication:
     Attributes:
         plane_replicas: What the data plane does for replicas.
         manager: The roles of this broker, and the in-sync replicas that it proposes.
-        isr_shrinks, isr_expands: Changes of in-sync replicas that the controller has accepted.
-        failed_isr_updates: Requests to change them that failed.
+        failed_isr_updates: Requests to change in-sync replicas that failed.
     """
 
     def __init__(
@@ -93,7 +92,8 @@ class Replication:
         )
         self._is_due = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
-        self._told: set[tuple[str, int, int]] = set()
+        self._is_told = False
+        self.failed_isr_updates = 0
 
     # ------------------------------------------------------------ life
 
@@ -149,24 +149,24 @@ class Replication:
     def take_events(self) -> None:
         """Acts on what happened to replicas. Call when the data plane's control_fd is readable."""
         for kind, topic, partition, a, b in self.manager.on_events(self.plane_replicas.take_events()):
-            name = partition_directory(topic, partition)
             if kind == "truncated":
                 event_log.info(
-                    "a follower cut its log where the leader's differs", partition=name, end_offset=b
+                    "a follower cut its log where the leader's differs",
+                    partition=partition_directory(topic, partition),
+                    end_offset=b,
                 )
             elif kind == "fetch-failed":
-                self._tell_failure(topic, partition, name, error_code=a, leader=b)
+                self._tell_failure(topic, partition, Errors.of(a), b)
         self._wake()
 
-    def _tell_failure(self, topic: str, partition: int, name: str, *, error_code: int, leader: int) -> None:
-        error = Errors.of(error_code)
-        level = event_log.info if error in _PASSING else event_log.warning
-        level(
-            "a follower gets an error from its leader and tries again",
-            partition=name,
-            leader=leader,
-            error=error.name,
-        )
+    def _tell_failure(self, topic: str, partition: int, error: Error, leader: int) -> None:
+        if error not in _PASSING:
+            event_log.warning(
+                "a follower gets an error from its leader and tries again",
+                partition=partition_directory(topic, partition),
+                leader=leader,
+                error=error.name,
+            )
 
     async def _check_lag(self) -> None:
         while True:
@@ -197,19 +197,23 @@ class Replication:
         try:
             answer: AlterPartitionResponse = await self._quorum.ask_leader(request)
         except KafkaError as error:
-            event_log.warning(
-                "in-sync replicas could not be changed, because no controller answers; this is tried again",
-                partitions=sum(len(topic.partitions) for topic in request.topics),
-                detail=str(error),
-            )
+            self._failed(str(error))
             self.manager.failed(_now_ms())
             return
         if answer.error_code:
-            event_log.warning(
-                "the controller refuses to change in-sync replicas; this is tried again",
-                error=Errors.of(answer.error_code).name,
-            )
+            self._failed(Errors.of(answer.error_code).name)
+        else:
+            self._is_told = False
         self.manager.answered(answer, _now_ms())
+
+    def _failed(self, detail: str) -> None:
+        self.failed_isr_updates += 1
+        if not self._is_told:
+            self._is_told = True
+            event_log.warning(
+                "in-sync replicas could not be changed; this is tried again until the controller accepts it",
+                detail=detail,
+            )
 
 
 _PASSING: Final = frozenset(

@@ -140,7 +140,6 @@ class IsrChanges:
         return AlterPartitionRequestPartitionData(
             partition_index=led.key[1],
             leader_epoch=led.leader_epoch,
-            new_isr=list(isr),
             new_isr_with_epochs=[
                 BrokerState(broker_id=each, broker_epoch=self.broker_epochs.get(each, -1)) for each in isr
             ],
