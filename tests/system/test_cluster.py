@@ -4,10 +4,7 @@ import pytest
 
 from bowstring.clients.admin.admin import Admin
 from bowstring.clients.consumer.consumer import Consumer
-from bowstring.clients.errors import ClientError
 from bowstring.clients.producer.producer import Producer
-from bowstring.engine.errors import Errors
-from bowstring.engine.protocol.messages import create_topics as ct
 from bowstring.engine.protocol.messages import describe_quorum as dq
 from tests.support.java_tools import TOOLS, java_tool
 from tests.support.quorum_processes import QuorumOfProcesses
@@ -85,22 +82,6 @@ def described(port, version):
         client.close()
 
 
-def creation(port, replication_factor=-1, assignment=()):
-    """The error of a topic with several replicas."""
-    assignments = [ct.CreatableReplicaAssignment(partition_index=0, broker_ids=list(assignment))]
-    topic = ct.CreatableTopic(
-        name="several",
-        num_partitions=-1 if assignment else 1,
-        replication_factor=replication_factor,
-        assignments=assignments if assignment else [],
-    )
-    client = WireClient(port)
-    try:
-        return client.ask(ct.CreateTopicsRequest(topics=[topic])).topics[0].error_code
-    finally:
-        client.close()
-
-
 def check_records(bootstrap, topic, before=0):
     """Sends 30 records; the topic has them behind those of so many earlier calls."""
     times = before + 1
@@ -121,9 +102,6 @@ def test_nodes_with_both_roles_serve_topics(combined):
         admin.create_topic("t", partitions=3)
         brokers = {broker.id for broker in admin.describe_cluster().brokers}
         assert brokers == {1, 2, 3}
-        for port in (combined.broker_ports[1], combined.ports[combined.leader().leader_id]):
-            assert creation(port, replication_factor=3) == Errors.INVALID_REPLICATION_FACTOR.code
-            assert creation(port, assignment=(1, 2)) == Errors.INVALID_REPLICATION_FACTOR.code
         assert set(admin.list_topics()) == {"t"}
     check_records(bootstrap, "t")
 
@@ -179,19 +157,65 @@ def test_a_broker_of_another_cluster_is_refused(separate):
     node.stop()
 
 
-def test_a_partition_with_several_replicas_in_sync_is_not_served(separate):
-    """Else its leader would acknowledge records that no other broker has."""
-    separate.start()
-    for id in (10, 11):
-        separate.add_broker(id)
-    leader = separate.leader(among=(1, 2, 3)).leader_id
-    assert creation(separate.ports[leader], assignment=(10, 11)) == Errors.NONE.code
-    told = "a partition is not served, because brokers of a cluster do not replicate yet; create its topic"
-    separate.processes[10].wait_for(f"{told} with one replica, or move the partition to one broker")
-    with (
-        Producer(
-            separate.bootstrap_of(10, 11), delivery_timeout_ms=3_000, request_timeout_ms=1_000
-        ) as producer,
-        pytest.raises(ClientError),
-    ):
-        producer.send("several", b"x", partition=0).result(HANG_S)
+def state_of(admin, topic):
+    """Leader, replicas and in-sync replicas of each partition."""
+    return {
+        index: (each.leader, tuple(sorted(each.replicas)), tuple(sorted(each.isr)))
+        for index, each in admin.describe_topic(topic).partitions.items()
+    }
+
+
+def await_in_sync(admin, topic, brokers):
+    wait_until(
+        lambda: all(each[2] == brokers for each in state_of(admin, topic).values()),
+        lambda: state_of(admin, topic),
+    )
+
+
+def test_acknowledged_records_survive_their_leader(combined):
+    """Each of three brokers is killed or stopped once while a producer goes on."""
+    combined.start()
+    bootstrap = combined.bootstrap_of(1, 2, 3)
+    acked = {index: [] for index in range(3)}
+
+    def note(index, value):
+        def done(future):
+            acked[index].append((future.result().offset, value))
+
+        return done
+
+    def send(producer, numbers):
+        for number in numbers:
+            value = b"%d" % number
+            producer.send("t", value, partition=number % 3).add_done_callback(note(number % 3, value))
+
+    with Admin(bootstrap, timeout_ms=TIMEOUT_MS) as admin, Producer(bootstrap, acks="all") as producer:
+        admin.create_topic("t", partitions=3, replication_factor=3)
+        assert all(each[1:] == ((1, 2, 3), (1, 2, 3)) for each in state_of(admin, "t").values())
+        number = 0
+        for id in (1, 2, 3):
+            send(producer, range(number, number + 3000))
+            if id == 2:
+                assert combined.processes.pop(id).stop() == 0
+            else:
+                combined.kill(id)
+            send(producer, range(number + 3000, number + 6000))
+            producer.flush()
+            number += 6000
+            wait_until(lambda id=id: all(each[0] != id for each in state_of(admin, "t").values()))
+            combined.start(id)
+            await_in_sync(admin, "t", (1, 2, 3))
+    assert sum(map(len, acked.values())) == number
+    with Consumer(bootstrap, auto_offset_reset="earliest") as consumer:
+        consumer.assign([("t", index) for index in range(3)])
+        found = {index: [] for index in range(3)}
+
+        def read():
+            for record in consumer.poll(1.0):
+                found[record.partition].append((record.offset, record.value))
+            return sum(map(len, found.values())) >= number
+
+        wait_until(read)
+    for index in range(3):
+        assert found[index] == sorted(acked[index])
+        assert [int(value) for _, value in found[index]] == list(range(index, number, 3))

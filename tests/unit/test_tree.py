@@ -111,8 +111,8 @@ ENGINE_PACKAGES = {
     },
     "engine.broker": {
         *("engine", "engine.api", "engine.configs", "engine.controller", "engine.local", "engine.metadata"),
-        *("engine.metadata.store", "engine.protocol", "engine.quorum", "engine.raft", "engine.requests"),
-        *("engine.storage", "_native.log", "_native.protocol", "_native.server"),
+        *("engine.metadata.store", "engine.protocol", "engine.quorum", "engine.raft", "engine.replication"),
+        *("engine.requests", "engine.storage", "_native.log", "_native.protocol", "_native.server"),
     },
     "engine.migration": {
         *("engine.broker", "engine.configs", "engine.metadata", "engine.metadata.store", "engine.protocol"),

@@ -119,8 +119,8 @@ def test_lagging_followers_leave_together(manager, plane):
     assert (what, isr, named["joining"], named["changing"]) == ("set_isr", (1, 2, 3), (), True)
     request = manager.next_request(0, 101)
     (partition,) = request.topics[0].partitions
-    assert (partition.new_isr, partition.partition_epoch, partition.leader_epoch) == ([1], 10, 5)
-    assert [each.broker_epoch for each in partition.new_isr_with_epochs] == [101]
+    assert (partition.new_isr, partition.partition_epoch, partition.leader_epoch) == ([], 10, 5)
+    assert [(each.broker_id, each.broker_epoch) for each in partition.new_isr_with_epochs] == [(1, 101)]
     assert manager.next_request(0, 101) is None
     manager.answered(answer(isr=[1]), 0)
     ((_, _, _, isr, named),) = plane.take()
@@ -169,8 +169,13 @@ def test_an_answer_that_is_newer_than_the_image_counts(manager, plane):
     plane.take()
     manager.apply(image_of(partition_epoch=11), [KEY])
     assert plane.take() == []
+    manager.on_events([("may-join", "topic", 0, 5, 2, 102)])
+    plane.take()
     manager.apply(image_of(isr=(1, 3), partition_epoch=12), [KEY])
-    assert names(plane.take()) == ["lead"]
+    assert plane.take() == [], "the change under way goes on"
+    assert manager.next_request(100, 101) is not None
+    manager.apply(image_of(isr=(1, 3), replicas=(1, 3), partition_epoch=12), [KEY])
+    assert names(plane.take()) == ["lead"], "a reassignment ended with the change"
 
 
 def test_a_fenced_broker_may_not_join(manager, plane):
@@ -197,7 +202,8 @@ def test_random_answers(manager, plane, seed):
         assert request is None or pending is None
         pending = request or pending
         if pending is not None and rng.random() < 0.7:
-            proposed = tuple(pending.topics[0].partitions[0].new_isr)
+            asked = pending.topics[0].partitions[0].new_isr_with_epochs
+            proposed = tuple(each.broker_id for each in asked)
             fate = rng.choice(["commit", "refuse", "lose", "lose-answer"])
             if fate in ("commit", "lose-answer") and pending.topics[0].partitions[0].partition_epoch == epoch:
                 committed, epoch = proposed, epoch + 1

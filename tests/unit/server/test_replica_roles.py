@@ -66,14 +66,13 @@ class Cluster:
             self.state.partition_epoch,
         )
         assert all(each.broker_epoch == 100 + each.broker_id for each in wanted.new_isr_with_epochs)
-        self.state = self.state._replace(
-            in_sync=tuple(wanted.new_isr), partition_epoch=self.state.partition_epoch + 1
-        )
+        isr = [each.broker_id for each in wanted.new_isr_with_epochs]
+        self.state = self.state._replace(in_sync=tuple(isr), partition_epoch=self.state.partition_epoch + 1)
         answer = messages.AlterPartitionResponsePartitionData(
             partition_index=0,
             leader_id=leader,
             leader_epoch=self.state.leader_epoch,
-            isr=wanted.new_isr,
+            isr=isr,
             partition_epoch=self.state.partition_epoch,
         )
         topic = messages.AlterPartitionResponseTopicData(topic_id=TOPIC_ID, partitions=[answer])
