@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from bowstring.clients import forks
+from bowstring.clients.admin.cluster import AdminCluster
 from bowstring.clients.admin.configs import AdminConfigs
 from bowstring.clients.admin.groups import AdminGroups
 from bowstring.clients.admin.results import ClusterDescription, LogDir, NewTopic, ReplicaSize
@@ -61,7 +62,7 @@ DELETE_STATES_VERSION = 6
 ANSWER_MARGIN_S = 1.0
 
 
-class Admin(AdminConfigs, AdminGroups):
+class Admin(AdminConfigs, AdminGroups, AdminCluster):
     """Inspects and changes a cluster. Any number of threads may share one.
 
     Args:
