@@ -52,6 +52,7 @@ class Admin(WorkersClient):
     delete_records = awaited(ThreadedAdmin.delete_records)
     describe_cluster = awaited(ThreadedAdmin.describe_cluster)
     describe_log_dirs = awaited(ThreadedAdmin.describe_log_dirs)
+    describe_log_dirs_of = awaited(ThreadedAdmin.describe_log_dirs_of)
     move_replicas = awaited(ThreadedAdmin.move_replicas)
     describe_brokers = awaited(ThreadedAdmin.describe_brokers)
     unregister_broker = awaited(ThreadedAdmin.unregister_broker)

@@ -48,6 +48,7 @@ def planned(
     current: Mapping[TopicPartition, Iterable[int]],
     *,
     racks: Mapping[int, str | None],
+    kept: Mapping[int, str | None] | None = None,
     replication_factor: int | None = None,
     spread: bool = True,
     loads: Mapping[int, int] | None = None,
@@ -57,6 +58,7 @@ def planned(
     Args:
         current: their brokers now.
         racks: the rack of each broker that may have replicas; None where it has none.
+        kept: the same of brokers whose replicas stay, but that get no others, such as fenced ones.
         replication_factor: number of replicas; None keeps that of each partition.
         spread: also moves replicas that could stay, so that brokers have equally many. Otherwise only what
             must move does, and the order of the other partitions' replicas stays.
@@ -65,7 +67,7 @@ def planned(
     Raises:
         ConfigError: there are fewer brokers than replicas.
     """
-    plan = _Plan(current, racks, loads or {})
+    plan = _Plan(current, racks, kept or {}, loads or {})
     for partition in sorted(plan.before):
         plan.fill(partition, replication_factor)
     if spread:
@@ -80,8 +82,10 @@ class _Plan:
 
     Attributes:
         before: Brokers of each partition now.
+        targets: Brokers that may get replicas.
+        racks: The racks of these and of those that may keep some.
         replicas: Brokers of each partition after the plan.
-        held: The partitions of each broker that may have replicas.
+        held: The partitions of each broker.
         topics: How many of each topic.
         leads: How many partitions it is the preferred leader of.
     """
@@ -90,18 +94,20 @@ class _Plan:
         self,
         current: Mapping[TopicPartition, Iterable[int]],
         racks: Mapping[int, str | None],
+        kept: Mapping[int, str | None],
         loads: Mapping[int, int],
     ) -> None:
         self.before = {partition: list(replicas) for partition, replicas in current.items()}
-        self.racks = racks
+        self.targets = sorted(racks)
+        self.racks = {**racks, **kept}
         self.replicas: dict[TopicPartition, list[int]] = {}
-        self.held: dict[int, dict[TopicPartition, None]] = {broker: {} for broker in racks}
-        self.topics: dict[int, Counter[str]] = {broker: Counter() for broker in racks}
-        self.leads = dict.fromkeys(racks, 0)
-        self.loads = {broker: loads.get(broker, 0) for broker in racks}
+        self.held: dict[int, dict[TopicPartition, None]] = {broker: {} for broker in self.racks}
+        self.topics: dict[int, Counter[str]] = {broker: Counter() for broker in self.racks}
+        self.leads = dict.fromkeys(self.racks, 0)
+        self.loads = {broker: loads.get(broker, 0) for broker in self.racks}
         for partition, replicas in self.before.items():
             for broker in replicas:
-                if broker in racks:
+                if broker in self.racks:
                     self._hold(broker, partition)
 
     def _hold(self, broker: int, partition: TopicPartition) -> None:
@@ -122,10 +128,11 @@ class _Plan:
         """Keeps replicas that may stay where they are, and places the others."""
         before = self.before[partition]
         size = len(before) if replication_factor is None else replication_factor
-        if size > len(self.racks):
+        usable = {*self.targets, *(each for each in before if each in self.racks)}
+        if size > len(usable):
             raise ConfigError(
-                f"{partition} is to have {size} replicas, but only {len(self.racks)} brokers may have some: "
-                f"{', '.join(map(str, sorted(self.racks))) or 'none'}"
+                f"{partition} is to have {size} replicas, but only {len(usable)} brokers may have some: "
+                f"{', '.join(map(str, sorted(usable))) or 'none'}"
             )
         places: list[int | None] = [each if each in self.racks else None for each in before]
         self._shorten(places, size)
@@ -156,7 +163,7 @@ class _Plan:
         replicas.
         """
         used = {self.racks[each] for each in others} - {None}
-        free = [each for each in self.racks if each not in others]
+        free = [each for each in self.targets if each not in others]
         was_here = self.before[partition]
         return min(
             free,
@@ -191,7 +198,7 @@ class _Plan:
                 found = [
                     (self.load(new) - self.load(old), at, new)
                     for at, old in enumerate(replicas)
-                    for new in self.racks
+                    for new in self.targets
                     if new not in replicas
                     and self._shared([*replicas[:at], new, *replicas[at + 1 :]]) < shared
                 ]
@@ -206,7 +213,7 @@ class _Plan:
             pass
 
     def _move_one(self) -> bool:
-        by_load = sorted(self.racks, key=lambda each: (self.load(each), each))
+        by_load = sorted(self.targets, key=lambda each: (self.load(each), each))
         for old in reversed(by_load):
             for new in by_load:
                 if self.load(old) - self.load(new) < 2:

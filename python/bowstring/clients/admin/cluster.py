@@ -118,8 +118,9 @@ class AdminCluster:
                 ReassignableTopic(
                     name=topic,
                     partitions=[
-                        ReassignablePartition(partition_index=number, replicas=_listed(replicas, topic, number))
+                        ReassignablePartition(partition_index=number, replicas=_listed(wanted))
                         for number in numbers
+                        for wanted in (replicas[TopicPartition(topic, number)],)
                     ],
                 )
                 for topic, numbers in by_topic(replicas).items()
@@ -297,11 +298,8 @@ class AdminCluster:
             return offset_queries.retried(self._cluster, self._timeout_s, attempt)
 
 
-def _listed(
-    replicas: Mapping[TopicPartition, Sequence[int] | None], topic: str, number: int
-) -> list[int] | None:
-    found = replicas[TopicPartition(topic, number)]
-    return None if found is None else list(found)
+def _listed(brokers: Sequence[int] | None) -> list[int] | None:
+    return None if brokers is None else list(brokers)
 
 
 def _replica(state: ReplicaState) -> QuorumReplica:

@@ -69,12 +69,21 @@ def test_the_replication_factor_rises_and_falls():
     racks = {1: "a", 2: "b", 3: "b"}
     raised = planned(topic("t", (1,), (2,)), racks=racks, replication_factor=2)
     assert all({racks[each] for each in replicas} == {"a", "b"} for replicas in raised.values())
-    assert planned(topic("t", (2, 3, 1)), racks=racks, replication_factor=2, spread=False) == topic("t", (2, 1))
+    assert planned(topic("t", (2, 3, 1)), racks=racks, replication_factor=2, spread=False) == topic(
+        "t", (2, 1)
+    )
 
 
 def test_too_few_brokers():
     with pytest.raises(ConfigError, match=r"t-0 is to have 2 replicas, but only 1 brokers may have some: 1"):
         planned(topic("t", (1, 2)), racks={1: None})
+
+
+def test_brokers_that_are_down_keep_their_replicas_and_get_none():
+    current = topic("t", (1, 9), (1, 9), (1, 2))
+    plan = planned(current, racks={2: None, 3: None}, kept={9: None})
+    assert [9 in replicas for replicas in plan.values()] == [True, True, False]
+    assert moved(current, plan) == 3
 
 
 def test_leaders_are_handed_over_through_a_chain():
