@@ -147,6 +147,7 @@ OUTER_PACKAGES = {
     "aio": {"clients", "clients.admin", "clients.arrow", "clients.consumer", "clients.producer"},
     "kernels": {"clients"},
     "broker": {"engine.broker"},
+    "cluster": {"serve", "engine.broker", "engine.configs", "engine.protocol", "engine.quorum"},
     "signals": {"engine"},
     "serve": {
         "signals",
