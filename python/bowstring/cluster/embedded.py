@@ -30,7 +30,6 @@ FAST: Final[Mapping[str, str]] = {
     "offsets.topic.num.partitions": "3",
     "replica.fetch.backoff.ms": "100",
     "replica.lag.time.max.ms": "2000",
-    "transaction.state.log.num.partitions": "3",
 }
 
 
@@ -257,8 +256,8 @@ class Cluster:
             brokers = sum(layout.BROKER in roles for roles in there.values())
             raise ConfigError(
                 f"{self._directory} holds a cluster of nodes {_listed(there)}, not of "
-                f"{_listed(self._roles)}; ask for {brokers} brokers and {len(there) - brokers} controllers of "
-                "their own, or name another directory"
+                f"{_listed(self._roles)}; ask for {brokers} brokers and {len(there) - brokers} nodes that are "
+                "only controllers, or name another directory"
             )
 
     # ------------------------------------------------------------ nodes
