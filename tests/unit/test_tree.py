@@ -159,7 +159,7 @@ OUTER_PACKAGES = {
     }
     | {"version", "_native.log"},
     "tables": {"clients", "clients.arrow", "clients.consumer", "kernels"},
-    "pytest_plugin": {"broker", "clients", "clients.admin"},
+    "pytest_plugin": {"broker", "clients", "clients.admin", "cluster"},
     "spark": {
         *(
             "clients",
@@ -183,6 +183,7 @@ OUTER_PACKAGES = {
     },
     "cli": {
         *(
+            "cluster",
             "serve",
             "version",
             "clients",

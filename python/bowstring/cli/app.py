@@ -8,6 +8,7 @@ import typer
 
 from bowstring.cli.bench import app as bench
 from bowstring.cli.brokers import app as brokers
+from bowstring.cli.cluster import app as cluster
 from bowstring.cli.configs import app as configs
 from bowstring.cli.consume import consume
 from bowstring.cli.demo import demo
@@ -54,6 +55,7 @@ def bowstring(
 
 app.command("serve", rich_help_panel=BROKER)(serve)
 app.command("format", rich_help_panel=BROKER)(format_directories)
+app.add_typer(cluster, name="cluster", rich_help_panel=BROKER)
 app.command("demo", rich_help_panel=BROKER)(demo)
 app.add_typer(bench, name="bench", rich_help_panel=BROKER)
 app.command("version", rich_help_panel=BROKER)(version)

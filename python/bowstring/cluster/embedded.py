@@ -97,7 +97,7 @@ class Cluster:
         unknown = set(self._node_config) - set(self._roles)
         if unknown:
             raise ConfigError(
-                f"node_config: there is no node {min(unknown)}; nodes are {_listed(self._roles)}"
+                f"node_config: there is no node {min(unknown)}; nodes are {layout.listed(self._roles)}"
             )
         if self._given_ports and len(self._given_ports) != brokers:
             raise ConfigError(f"ports: give one for each of {brokers} brokers, or none")
@@ -152,7 +152,9 @@ class Cluster:
         """``host:port`` for clients of a broker."""
         node = self._node(node_id)
         if not node.is_broker:
-            raise ConfigError(f"node {node_id} is only a controller; brokers are {_listed(self.broker_ids)}")
+            raise ConfigError(
+                f"node {node_id} is only a controller; brokers are {layout.listed(self.broker_ids)}"
+            )
         return f"{layout.HOST}:{node.ports[layout.CLIENTS]}"
 
     def pid(self, node_id: int) -> int:
@@ -175,7 +177,7 @@ class Cluster:
     def _node(self, node_id: int) -> Node:
         nodes = self._started()
         if node_id not in nodes:
-            raise ConfigError(f"there is no node {node_id}; nodes are {_listed(nodes)}")
+            raise ConfigError(f"there is no node {node_id}; nodes are {layout.listed(nodes)}")
         return nodes[node_id]
 
     def _process(self, node_id: int) -> NodeProcess:
@@ -189,7 +191,7 @@ class Cluster:
             raise RuntimeError("the cluster is already running")
         try:
             self._directory = self._given_dir or Path(tempfile.mkdtemp(prefix="bowstring-cluster-"))
-            self._check_roles()
+            layout.check_roles(self._directory, self._roles)
             self._cluster_id = layout.cluster_id_in(self._directory)
             self._lifeline = os.pipe()
             self._links = Links(self._pids) if self._linked else None
@@ -248,18 +250,6 @@ class Cluster:
         self._directory = None
         self._nodes, self._processes, self._advertised = {}, {}, {}
 
-    def _check_roles(self) -> None:
-        """A directory keeps its nodes: other voters could agree on something else."""
-        assert self._directory is not None
-        there = layout.roles_in(self._directory)
-        if there and there != self._roles:
-            brokers = sum(layout.BROKER in roles for roles in there.values())
-            raise ConfigError(
-                f"{self._directory} holds a cluster of nodes {_listed(there)}, not of "
-                f"{_listed(self._roles)}; ask for {brokers} brokers and {len(there) - brokers} nodes that are "
-                "only controllers, or name another directory"
-            )
-
     # ------------------------------------------------------------ nodes
 
     def _add_nodes(self, roles: Mapping[int, tuple[str, ...]]) -> None:
@@ -272,7 +262,7 @@ class Cluster:
             ports = {name: next(free) for name in names}
             if layout.CLIENTS in ports:
                 ports[layout.CLIENTS] = next(given, ports[layout.CLIENTS])
-            self._nodes[id] = Node(id, roles[id], self._directory / f"node-{id}", ports)
+            self._nodes[id] = layout.node_of(self._directory, id, roles[id], ports)
         for id in roles:
             self._link(self._nodes[id])
         brokers = len(self.broker_ids)
@@ -408,6 +398,16 @@ class Cluster:
         pairs = None if node_id is None else self._pairs(node_id, other_id, one_way=False)
         self._cuttable().heal(pairs)
 
+    def repair(self) -> None:
+        """Heals all links, continues paused nodes, and starts those that do not run."""
+        if self._links is not None:
+            self._links.heal()
+        for process in self._processes.values():
+            if process.is_paused:
+                process.resume()
+        if ended := [id for id, process in self._processes.items() if not process.is_running]:
+            self._run(ended)
+
     def _cuttable(self) -> Links:
         self._started()
         if self._links is None:
@@ -425,7 +425,3 @@ class Cluster:
 
 def _texts(config: Mapping[str, object]) -> dict[str, str]:
     return {name: layout.text_of(value) for name, value in config.items()}
-
-
-def _listed(ids: Iterable[int]) -> str:
-    return ", ".join(map(str, ids))

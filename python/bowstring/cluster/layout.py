@@ -24,8 +24,10 @@ CLIENTS, BETWEEN_BROKERS, CONTROLLERS = "PLAINTEXT", "INTERNAL", "CONTROLLER"
 FIRST_CONTROLLER_ID: Final = 101
 VOTERS_MAX: Final = 5
 REPLICAS_MAX: Final = 3
+PORT_MAX: Final = 65_535
 _PROPERTIES: Final = "server.properties"
 _META: Final = "meta.properties"
+_WRITTEN: Final = "# Written at each start of the cluster. bowstring serve --config starts this node alone.\n"
 _FIRST_PORT: Final = 10_000
 
 
@@ -70,6 +72,11 @@ class Node:
         return CONTROLLER in self.roles
 
 
+def node_of(directory: Path, id: int, roles: tuple[str, ...], ports: Mapping[str, int]) -> Node:
+    """Returns a node of the cluster in a directory."""
+    return Node(id, roles, directory / f"node-{id}", ports)
+
+
 # ---------------------------------------------------------------- which nodes
 
 
@@ -110,6 +117,22 @@ def roles_in(directory: Path) -> dict[int, tuple[str, ...]]:
     return dict(sorted(found.items()))
 
 
+def check_roles(directory: Path, roles: Mapping[int, tuple[str, ...]]) -> None:
+    """A directory keeps its nodes: other voters could agree on something else than those before.
+
+    Raises:
+        ConfigError: The directory has other nodes.
+    """
+    there = roles_in(directory)
+    if there and there != roles:
+        brokers = sum(BROKER in each for each in there.values())
+        raise ConfigError(
+            f"{directory} holds a cluster of nodes {listed(there)}, not of {listed(roles)}; ask for "
+            f"{brokers} brokers and {len(there) - brokers} nodes that are only controllers, or name another "
+            "directory"
+        )
+
+
 def cluster_id_in(directory: Path) -> str:
     """Returns the cluster's id from its formatted nodes; a new one for a new directory."""
     for path in sorted(directory.glob(f"node-*/data/{_META}")):
@@ -143,6 +166,28 @@ def free_ports(count: int) -> list[int]:
     finally:
         for each in found:
             each.close()
+
+
+def consecutive_ports(
+    roles: Mapping[int, tuple[str, ...]], first: int, first_controller: int
+) -> dict[int, dict[str, int]]:
+    """Returns the ports by node id and listener: one after the other for brokers, and for controllers.
+
+    Raises:
+        ConfigError: There are no such ports.
+    """
+    ports: dict[int, dict[str, int]] = {id: {} for id in roles}
+    for name, role, start in ((CLIENTS, BROKER, first), (CONTROLLERS, CONTROLLER, first_controller)):
+        ids = [id for id, each in roles.items() if role in each]
+        for port, id in enumerate(ids, start):
+            ports[id][name] = port
+    used = [port for each in ports.values() for port in each.values()]
+    if min(used) < 1 or max(used) > PORT_MAX or len(set(used)) < len(used):
+        raise ConfigError(
+            f"port {first} leaves no room for {len(roles)} nodes: brokers listen from {first} on, and "
+            f"controllers from {first_controller} on; choose a port between 1024 and 60000"
+        )
+    return ports
 
 
 def listeners_of(roles: Sequence[str], *, linked: bool) -> list[str]:
@@ -221,8 +266,8 @@ def prepare(node: Node, settings: Mapping[str, str], cluster_id: str) -> bool:
     """
     plan = format_plan(settings, FormatOptions(cluster_id=cluster_id, ignore_formatted=True))
     node.directory.mkdir(parents=True, exist_ok=True)
-    text = "".join(f"{name}={_escaped(value)}\n" for name, value in settings.items())
-    node.config_file.write_text(text, encoding="utf-8")
+    lines = "".join(f"{name}={_escaped(value)}\n" for name, value in settings.items())
+    node.config_file.write_text(_WRITTEN + lines, encoding="utf-8")
     carry_out(plan)
     return bool(plan.new)
 
@@ -230,6 +275,11 @@ def prepare(node: Node, settings: Mapping[str, str], cluster_id: str) -> bool:
 def _escaped(value: str) -> str:
     """A value as java.util.Properties reads it."""
     return value.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
+
+
+def listed(ids: Iterable[int]) -> str:
+    """Returns ids for a message."""
+    return ", ".join(map(str, ids))
 
 
 def text_of(value: object) -> str:

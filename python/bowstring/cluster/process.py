@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from typing import Final
 
 from bowstring.cluster.layout import Node
@@ -72,16 +73,17 @@ class NodeProcess:
             )
         self.is_paused = False
 
-    def wait_until_ready(self, deadline_s: float) -> None:
-        """Waits until the node serves.
+    def wait_until_ready(self, deadline_s: float, is_cancelled: Callable[[], bool] = lambda: False) -> None:
+        """Waits until the node serves, or until `is_cancelled`.
 
         Args:
             deadline_s: Of time.monotonic.
+            is_cancelled: Whether nobody wants the node any more.
 
         Raises:
             NodeError: It has ended, or it is too late; with the end of its log.
         """
-        while not _READY.search(self._new_log()):
+        while not (_READY.search(self._new_log()) or is_cancelled()):
             if not self.is_running:
                 raise NodeError(
                     f"node {self.node.id} did not start: {self.how_it_ended()}\n{self.log_tail()}"
