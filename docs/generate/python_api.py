@@ -59,5 +59,6 @@ def fixtures() -> list[str]:
         node.name
         for node in ast.parse(source).body
         if isinstance(node, ast.FunctionDef)
+        and not node.name.startswith("_")
         and any("pytest.fixture" in ast.unparse(decorator) for decorator in node.decorator_list)
     ]

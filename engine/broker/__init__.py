@@ -1,6 +1,6 @@
 """Runs the broker around its native data plane: start and stop, dispatch, housekeeping, metrics.
 
-Imported by: broker, cli, migration, serve.
+Imported by: broker, cli, cluster, migration, serve.
 May import: _native.log, _native.protocol, _native.server, api, configs, controller, engine, local, metadata,
 metadata.store, protocol, quorum, raft, requests, storage.
 """

@@ -1,7 +1,7 @@
 """Declares each API and record of Kafka's protocol once. schema.py has the language, messages/ the
 declarations.
 
-Imported by: cli, clients.*, engine.*.
+Imported by: cli, clients.*, cluster, engine.*.
 May import: _native.protocol, _native.server.
 """
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from bowstring.clients.records import OffsetAndMetadata as OffsetAndMetadata
     from bowstring.clients.records import Record as Record
     from bowstring.clients.records import TopicPartition as TopicPartition
+    from bowstring.cluster.embedded import Cluster as Cluster
     from bowstring.kernels.function import kernel as kernel
     from bowstring.tables import Records as Records
     from bowstring.tables import read as read
@@ -40,6 +41,7 @@ _MODULES = {
     "Broker": "broker",
     "BrokerError": "clients.errors",
     "ClientError": "clients.errors",
+    "Cluster": "cluster.embedded",
     "Consumer": "clients.consumer.consumer",
     "DeadLetter": "values",
     "Json": "values",
@@ -62,6 +64,7 @@ __all__ = [
     "Broker",
     "BrokerError",
     "ClientError",
+    "Cluster",
     "Consumer",
     "DeadLetter",
     "Json",

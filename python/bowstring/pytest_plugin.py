@@ -1,4 +1,5 @@
-"""Provides fixtures for programs that use Kafka: `bowstring_broker` per session, `bowstring_topic` per test.
+"""Provides fixtures for programs that use Kafka: `bowstring_broker` and `bowstring_cluster` per session,
+`bowstring_topic` per test.
 
     def test_orders(bowstring_broker, bowstring_topic):
         send_orders(bowstring_broker.bootstrap_servers, bowstring_topic)
@@ -17,6 +18,7 @@ import pytest
 
 if TYPE_CHECKING:
     from bowstring.broker import Broker
+    from bowstring.cluster.embedded import Cluster
 
 TOPIC_NAME_MAX = 249
 
@@ -30,6 +32,23 @@ def bowstring_broker() -> Iterator[Broker]:
 
     with Broker() as broker:
         yield broker
+
+
+@pytest.fixture(scope="session")
+def _bowstring_cluster_of_session() -> Iterator[Cluster]:
+    from bowstring.cluster.embedded import Cluster
+
+    with Cluster(3) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def bowstring_cluster(_bowstring_cluster_of_session: Cluster) -> Iterator[Cluster]:
+    """Three brokers as processes, started once for the session. A test may kill, pause and cut off nodes:
+    they run again when it ends.
+    """
+    yield _bowstring_cluster_of_session
+    _bowstring_cluster_of_session.repair()
 
 
 @pytest.fixture

@@ -21,6 +21,25 @@ def test_fixtures(pytester):
     pytester.runpytest_subprocess("-q", "-p", "no:cacheprovider").assert_outcomes(passed=2)
 
 
+def test_each_test_gets_a_whole_cluster(pytester):
+    pytester.makepyfile(
+        """
+        from bowstring import Producer
+
+        def test_one(bowstring_cluster):
+            bowstring_cluster.pause(1)
+            bowstring_cluster.kill(2)
+            bowstring_cluster.cut(3)
+
+        def test_two(bowstring_cluster):
+            assert bowstring_cluster.running_ids == [1, 2, 3]
+            with Producer(bowstring_cluster.bootstrap_servers, acks="all") as producer:
+                assert producer.send("created", b"x").result().offset == 0
+        """
+    )
+    pytester.runpytest_subprocess("-q", "-p", "no:cacheprovider").assert_outcomes(passed=2)
+
+
 def test_nothing_is_loaded_when_nothing_is_used(pytester):
     pytester.makepyfile(
         """

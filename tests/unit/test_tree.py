@@ -147,6 +147,7 @@ OUTER_PACKAGES = {
     "aio": {"clients", "clients.admin", "clients.arrow", "clients.consumer", "clients.producer"},
     "kernels": {"clients"},
     "broker": {"engine.broker"},
+    "cluster": {"serve", "engine.broker", "engine.configs", "engine.protocol", "engine.quorum"},
     "signals": {"engine"},
     "serve": {
         "signals",
@@ -158,7 +159,7 @@ OUTER_PACKAGES = {
     }
     | {"version", "_native.log"},
     "tables": {"clients", "clients.arrow", "clients.consumer", "kernels"},
-    "pytest_plugin": {"broker", "clients", "clients.admin"},
+    "pytest_plugin": {"broker", "clients", "clients.admin", "cluster"},
     "spark": {
         *(
             "clients",
@@ -182,6 +183,7 @@ OUTER_PACKAGES = {
     },
     "cli": {
         *(
+            "cluster",
             "serve",
             "version",
             "clients",

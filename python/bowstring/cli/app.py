@@ -7,16 +7,21 @@ from typing import Annotated
 import typer
 
 from bowstring.cli.bench import app as bench
+from bowstring.cli.brokers import app as brokers
+from bowstring.cli.cluster import app as cluster
 from bowstring.cli.configs import app as configs
 from bowstring.cli.consume import consume
 from bowstring.cli.demo import demo
 from bowstring.cli.dump_log import dump_log
 from bowstring.cli.format import format_directories
 from bowstring.cli.groups import app as groups
+from bowstring.cli.leaders import app as leaders
 from bowstring.cli.migrate_dir import migrate_dir
 from bowstring.cli.perf import app as perf
 from bowstring.cli.pipeline import app as pipeline
 from bowstring.cli.produce import produce
+from bowstring.cli.quorum import app as quorum
+from bowstring.cli.reassign import app as reassign
 from bowstring.cli.scrub import scrub
 from bowstring.cli.serve import serve
 from bowstring.cli.spark_jar import spark_jar
@@ -35,7 +40,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-BROKER, RECORDS, MANAGE = "Broker", "Records", "Manage"
+BROKER, RECORDS, MANAGE, OPERATE = "Broker", "Records", "Manage", "Cluster"
 
 
 @app.callback(help=HELP)
@@ -50,6 +55,7 @@ def bowstring(
 
 app.command("serve", rich_help_panel=BROKER)(serve)
 app.command("format", rich_help_panel=BROKER)(format_directories)
+app.add_typer(cluster, name="cluster", rich_help_panel=BROKER)
 app.command("demo", rich_help_panel=BROKER)(demo)
 app.add_typer(bench, name="bench", rich_help_panel=BROKER)
 app.command("version", rich_help_panel=BROKER)(version)
@@ -60,6 +66,10 @@ app.add_typer(topics, name="topics", rich_help_panel=MANAGE)
 app.add_typer(configs, name="configs", rich_help_panel=MANAGE)
 app.add_typer(groups, name="groups", rich_help_panel=MANAGE)
 app.add_typer(pipeline, name="pipeline", rich_help_panel=RECORDS)
+app.add_typer(brokers, name="brokers", rich_help_panel=OPERATE)
+app.add_typer(reassign, name="reassign", rich_help_panel=OPERATE)
+app.add_typer(leaders, name="leaders", rich_help_panel=OPERATE)
+app.add_typer(quorum, name="quorum", rich_help_panel=OPERATE)
 app.command("spark-jar", rich_help_panel=RECORDS)(spark_jar)
 app.command("dump-log", rich_help_panel=MANAGE)(dump_log)
 app.command("scrub", rich_help_panel=MANAGE)(scrub)

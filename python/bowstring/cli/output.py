@@ -105,6 +105,11 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[Cell]], title: s
     out.print(made)
 
 
+def table_on_stderr(columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> None:
+    """Prints a table beside data that goes to standard output."""
+    error_console().print(table(columns, rows))
+
+
 def _text(value: Cell) -> str:
     if value is None:
         return "[dim]–[/]"

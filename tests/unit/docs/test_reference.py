@@ -165,4 +165,4 @@ def test_python_api():
         for name in python_api.names(package):
             if name not in ("aio", "spark", "__version__"):
                 assert f"::: {package}.{name}\n" in page or f"`{package}.{name}` is [" in page
-    assert python_api.fixtures() == ["bowstring_broker", "bowstring_topic"]
+    assert python_api.fixtures() == ["bowstring_broker", "bowstring_cluster", "bowstring_topic"]

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from bowstring.clients import forks
+from bowstring.clients.admin.cluster import AdminCluster
 from bowstring.clients.admin.configs import AdminConfigs
 from bowstring.clients.admin.groups import AdminGroups
 from bowstring.clients.admin.results import ClusterDescription, LogDir, NewTopic, ReplicaSize
@@ -61,7 +62,7 @@ DELETE_STATES_VERSION = 6
 ANSWER_MARGIN_S = 1.0
 
 
-class Admin(AdminConfigs, AdminGroups):
+class Admin(AdminConfigs, AdminGroups, AdminCluster):
     """Inspects and changes a cluster. Any number of threads may share one.
 
     Args:
@@ -328,14 +329,25 @@ class Admin(AdminConfigs, AdminGroups):
 
     def describe_log_dirs(self) -> dict[int, list[LogDir]]:
         """Returns the directories of every broker by its id, with the sizes of the replicas in them."""
-        found = {}
-        for broker in self.describe_cluster().brokers:
-            request = DescribeLogDirsRequest(topics=None)
-            response = self._call(lambda node=broker: node, DescribeLogDirsRequest, request)  # type: ignore[misc]
-            if response.error_code:
-                raise broker_error(response.error_code, f"describing the log dirs of {broker}")
-            found[broker.id] = [_log_dir(result) for result in response.results]
-        return found
+        return {node.id: self._log_dirs(node) for node in self.describe_cluster().brokers}
+
+    def describe_log_dirs_of(self, broker_id: int) -> list[LogDir]:
+        """Returns the directories of one broker, with the sizes of the replicas in them.
+
+        Args:
+            broker_id: id of the broker.
+
+        Raises:
+            ConfigError: there is no such broker.
+        """
+        return self._log_dirs(self._broker(str(broker_id)))
+
+    def _log_dirs(self, broker: Node) -> list[LogDir]:
+        request = DescribeLogDirsRequest(topics=None)
+        response = self._call(lambda: broker, DescribeLogDirsRequest, request)
+        if response.error_code:
+            raise broker_error(response.error_code, f"describing the log dirs of {broker}")
+        return [_log_dir(result) for result in response.results]
 
     def move_replicas(self, partitions: Iterable[TopicPartition], path: str, broker_id: int) -> None:
         """Starts moves of replicas on a broker into another of its log directories (KIP-113).

@@ -109,3 +109,49 @@ class GroupLag(NamedTuple):
     log_end_offset: int
     lag: int | None
     member: GroupMemberDescription | None
+
+
+class BrokerDescription(NamedTuple):
+    """A registered broker. `fenced`: it is registered, but does not serve; None if the cluster does not tell
+    (before Kafka 4.0).
+    """
+
+    id: int
+    host: str
+    port: int
+    rack: str | None
+    fenced: bool | None
+
+
+class Reassignment(NamedTuple):
+    """A reassignment under way: all replicas of the partition, those that come, and those that go."""
+
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...]
+    removing: tuple[int, ...]
+
+
+class QuorumReplica(NamedTuple):
+    """A voter or observer of the metadata log. Times are in ms since the epoch, -1 if they are not told.
+
+    `directory_id` is all zeros if it is not told.
+    """
+
+    id: int
+    directory_id: bytes
+    log_end_offset: int
+    last_fetch_ms: int
+    last_caught_up_ms: int
+
+
+class QuorumDescription(NamedTuple):
+    """The metadata quorum as its leader describes it. `endpoints`: (listener, host, port) of each voter by
+    its id; empty if they are not told (before Kafka 3.9).
+    """
+
+    leader_id: int
+    leader_epoch: int
+    high_watermark: int
+    voters: list[QuorumReplica]
+    observers: list[QuorumReplica]
+    endpoints: dict[int, list[tuple[str, str, int]]]

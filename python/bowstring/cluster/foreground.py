@@ -1,0 +1,182 @@
+"""Runs a cluster for development until a signal stops it: `bowstring cluster start`."""
+
+import os
+import selectors
+import signal
+import socket
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from types import FrameType
+from typing import Final, Self
+
+from bowstring.cluster import layout
+from bowstring.cluster.process import START_TIMEOUT_S, NodeError, NodeProcess
+
+# Controllers listen this far above the port of the first broker.
+CONTROLLER_PORTS: Final = 100
+# A node that was killed can register again when its session has ended.
+SHORT_SESSIONS: Final[Mapping[str, str]] = {
+    "broker.heartbeat.interval.ms": "500",
+    "broker.session.timeout.ms": "3000",
+}
+_STOPS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_SIGNAL: Final = "signal"
+
+
+class _Stops:
+    """Signals that ask for a stop, as something that a selector can wait for. For the main thread."""
+
+    def __init__(self) -> None:
+        self.asked = False
+        self.reader, self._writer = socket.socketpair()
+        self._before: dict[int, signal._HANDLER] = {}
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self.asked = True
+        self._writer.send(b"!")
+
+    def __enter__(self) -> Self:
+        for each in _STOPS:
+            if signal.getsignal(each) is not signal.SIG_IGN:  # as nohup sets for SIGHUP
+                self._before[each] = signal.signal(each, self._note)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for each, handler in self._before.items():
+            signal.signal(each, handler)
+        self.reader.close()
+        self._writer.close()
+
+
+class ForegroundCluster:
+    """A cluster in a directory, at given ports. Its nodes are formatted at the first start.
+
+    Args:
+        directory: Has a directory for each node.
+        brokers: Number of brokers; None for those that the directory has, or three.
+        controllers: Number of nodes that are only controllers; None likewise, or none.
+        port: Port of the first broker; the next one has the next port. Ports of controllers begin 100 above.
+        config: Settings of all nodes.
+        tell: Called with each line for people.
+
+    Raises:
+        ConfigError, OSError: An argument is wrong, or the directory holds another cluster.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        brokers: int | None,
+        controllers: int | None,
+        port: int,
+        config: Mapping[str, str],
+        tell: Callable[[str], None],
+    ) -> None:
+        self._directory = directory.absolute()
+        self._config = dict(config)
+        self._tell = tell
+        roles = layout.roles_in(self._directory)
+        if brokers is not None or controllers is not None or not roles:
+            roles = layout.roles_of(3 if brokers is None else brokers, controllers or 0)
+            layout.check_roles(self._directory, roles)
+        ports = layout.consecutive_ports(roles, port, port + CONTROLLER_PORTS)
+        self._nodes = [layout.node_of(self._directory, id, roles[id], ports[id]) for id in roles]
+        self._processes: dict[int, NodeProcess] = {}
+
+    def run(self) -> int:
+        """Runs the cluster; returns the exit status: 0 after a clean stop, 1 when nodes failed.
+
+        Raises:
+            ConfigError, DataDirectoryError, OSError: A node cannot be formatted; the message says why.
+        """
+        with ExitStack() as undo:
+            stops = undo.enter_context(_Stops())
+            # Nodes stop when its end is closed, however this process ends.
+            lifeline, end = os.pipe()
+            undo.callback(os.close, end)
+            undo.callback(os.close, lifeline)
+            undo.callback(self._kill)
+            self._prepare(lifeline)
+            try:
+                self._start(stops)
+                if not stops.asked:
+                    self._watch(stops)
+                self._tell("stopping all nodes")
+                self._stop()
+            except NodeError as error:
+                self._tell(str(error))
+                return 1
+        return 0
+
+    def _prepare(self, lifeline: int) -> None:
+        cluster_id = layout.cluster_id_in(self._directory)
+        brokers = sum(node.is_broker for node in self._nodes)
+        for node in self._nodes:
+            configs = layout.replication_settings(brokers) | dict(SHORT_SESSIONS) | self._config
+            settings = layout.settings_of(node, self._nodes, {}, configs)
+            if layout.prepare(node, settings, cluster_id):
+                self._tell(f"formatted {node.data_dir} for node {node.id} of cluster {cluster_id}")
+            self._processes[node.id] = NodeProcess(node, lifeline)
+
+    def _start(self, stops: _Stops) -> None:
+        began_s = time.monotonic()
+        for process in self._processes.values():
+            process.start()
+        for process in self._processes.values():
+            process.wait_until_ready(began_s + START_TIMEOUT_S, lambda: stops.asked)
+        if stops.asked:
+            return
+        for node in self._nodes:
+            at = ", ".join(
+                f"{'clients' if name == layout.CLIENTS else 'controllers'} at {layout.HOST}:{port}"
+                for name, port in node.ports.items()
+            )
+            self._tell(f"node {node.id} ({','.join(node.roles)}): {at}; log {node.log_file}")
+        servers = ",".join(
+            f"{layout.HOST}:{node.ports[layout.CLIENTS]}" for node in self._nodes if node.is_broker
+        )
+        self._tell(f"ready after {time.monotonic() - began_s:.1f} s; bootstrap servers: {servers}")
+
+    def _watch(self, stops: _Stops) -> None:
+        """Waits for a signal, and tells of nodes that end.
+
+        Raises:
+            NodeError: All have ended.
+        """
+        with selectors.DefaultSelector() as selector, ExitStack() as files:
+            selector.register(stops.reader, selectors.EVENT_READ, _SIGNAL)
+            for process in self._processes.values():
+                file = os.pidfd_open(process.pid)
+                files.callback(os.close, file)
+                selector.register(file, selectors.EVENT_READ, process)
+            running = len(self._processes)
+            while not stops.asked:
+                for key, _ in selector.select():
+                    if key.data is _SIGNAL:
+                        continue
+                    selector.unregister(key.fileobj)
+                    running -= 1
+                    self._tell_of_end(key.data)
+                if not running:
+                    raise NodeError("no node runs any more; start the cluster again with the same command")
+
+    def _tell_of_end(self, process: NodeProcess) -> None:
+        node = process.node
+        self._tell(
+            f"node {node.id} has ended: {process.how_it_ended()}; the others go on. {process.log_tail()}\n"
+            f"Start it again with: bowstring serve --config {node.config_file}"
+        )
+
+    def _stop(self) -> None:
+        running = [process for process in self._processes.values() if process.is_running]
+        for process in running:
+            process.ask_to_stop()
+        for process in running:
+            process.wait_until_stopped()
+
+    def _kill(self) -> None:
+        for process in self._processes.values():
+            process.kill()
