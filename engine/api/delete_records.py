@@ -1,26 +1,26 @@
 """Handles DeleteRecords: moves the log start offset of partitions forward (KIP-107)."""
 
-from collections.abc import Iterator
+import asyncio
 from typing import TYPE_CHECKING, Final
 
 from bowstring._native.log.partition_log import LogError
 from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.names import is_internal
 from bowstring.engine.protocol.messages.delete_records import (
+    DeleteRecordsPartition,
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
     DeleteRecordsResponse,
-    DeleteRecordsTopic,
     DeleteRecordsTopicResult,
 )
-from bowstring.engine.requests.time_slices import streamed
 
 if TYPE_CHECKING:
-    from bowstring.engine.requests.broker_services import BrokerServices
+    from bowstring.engine.requests.broker_services import BrokerServices, LedReplicas
     from bowstring.engine.requests.request import Request
 
 _HIGH_WATERMARK: Final = -1
 _NO_LOW_WATERMARK: Final = -1
+_LOOK_S: Final = 0.01
 
 
 async def handle(broker: "BrokerServices", request: "Request") -> DeleteRecordsResponse:
@@ -28,28 +28,59 @@ async def handle(broker: "BrokerServices", request: "Request") -> DeleteRecordsR
 
     Behaviour: offset -1 means the high watermark. An offset beyond it is OFFSET_OUT_OF_RANGE, and one before
     the log start has no effect. Internal topics and topics that are only compacted are refused. The answer
-    has the new log start offset.
+    comes when all replicas that are alive have deleted the records, and has the smallest log start offset of
+    them; REQUEST_TIMED_OUT when they have not within the request's timeout.
 
     Versions: 1 and 2 change only the encoding.
     """
     body: DeleteRecordsRequest = request.body
+    results: list[tuple[str, list[DeleteRecordsPartitionResult]]] = []
+    async for topic in broker.time_slices.each(body.topics):
+        results.append((topic.name, []))
+        async for partition in broker.time_slices.each(topic.partitions):
+            results[-1][1].append(_result(broker, topic.name, partition))
+    if broker.replication is not None:
+        await _await_replicas(broker.replication, results, body.timeout_ms)
     return DeleteRecordsResponse(
-        topics=streamed(
-            DeleteRecordsTopicResult(name=topic.name, partitions=streamed(_results(broker, topic)))
-            for topic in body.topics
-        )
+        topics=[DeleteRecordsTopicResult(name=name, partitions=partitions) for name, partitions in results]
     )
 
 
-def _results(broker: "BrokerServices", topic: DeleteRecordsTopic) -> Iterator[DeleteRecordsPartitionResult]:
-    for partition in topic.partitions:
-        index = partition.partition_index
-        result = DeleteRecordsPartitionResult(partition_index=index, low_watermark=_NO_LOW_WATERMARK)
-        try:
-            result.low_watermark = _delete(broker, topic.name, index, partition.offset)
-        except KafkaError as error:
-            result.error_code = error.code
-        yield result
+def _result(
+    broker: "BrokerServices", topic: str, partition: DeleteRecordsPartition
+) -> DeleteRecordsPartitionResult:
+    index = partition.partition_index
+    result = DeleteRecordsPartitionResult(partition_index=index, low_watermark=_NO_LOW_WATERMARK)
+    try:
+        result.low_watermark = _delete(broker, topic, index, partition.offset)
+    except KafkaError as error:
+        result.error_code = error.code
+    return result
+
+
+async def _await_replicas(
+    replicas: "LedReplicas",
+    results: list[tuple[str, list[DeleteRecordsPartitionResult]]],
+    timeout_ms: int,
+) -> None:
+    """Waits until followers have deleted the records, too."""
+    loop = asyncio.get_running_loop()
+    deadline_s = loop.time() + timeout_ms / 1000
+    waiting = [(name, each) for name, partitions in results for each in partitions if not each.error_code]
+    while waiting:
+        left = []
+        for name, each in waiting:
+            low_watermark = replicas.low_watermark(name, each.partition_index)
+            if low_watermark is not None and low_watermark < each.low_watermark:
+                left.append((name, each))
+        waiting = left
+        if waiting and loop.time() >= deadline_s:
+            for _, each in waiting:
+                each.error_code = Errors.REQUEST_TIMED_OUT.code
+                each.low_watermark = _NO_LOW_WATERMARK
+            return
+        if waiting:
+            await asyncio.sleep(_LOOK_S)  # a follower learns the log start with its next fetch
 
 
 def _delete(broker: "BrokerServices", topic: str, partition: int, offset: int) -> int:

@@ -17,6 +17,7 @@ from bowstring.engine.broker.node import make_plane, new_log_directories, node_i
 from bowstring.engine.broker.registration import start_records, stop_records
 from bowstring.engine.configs import BrokerConfigs, ConfigError
 from bowstring.engine.errors import Errors
+from bowstring.engine.metadata.directory_ids import change_of_directory
 from bowstring.engine.metadata.names import GROUPS_TOPIC
 from bowstring.engine.metadata.store.commit import ClusterChanges
 from bowstring.engine.metadata.store.log import MetadataLog
@@ -38,7 +39,7 @@ from bowstring.engine.requests.listeners import (
 from bowstring.engine.storage.cleaner import LogCleaner
 from bowstring.engine.storage.disk_reads import DiskReads
 from bowstring.engine.storage.log_manager import TopicLogs
-from bowstring.engine.storage.replica_moves import LogMoves, change_of_directory
+from bowstring.engine.storage.replica_moves import LogMoves
 from bowstring.engine.storage.scrubber import Scrubber
 
 if TYPE_CHECKING:
@@ -166,8 +167,7 @@ class Broker(BrokerServices):
             self.directories,
             self.logs,
             self.plane,
-            node_id=self.node_id,
-            commit=self.changes.commit,
+            assign=self.changes.assign_directory,
             when_retired=self.housekeeping.cluster_changed,
         )
 

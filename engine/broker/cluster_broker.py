@@ -82,7 +82,14 @@ class ClusterBroker(Broker):
             self.server.bind()
 
     def _make_changes(self) -> None:
-        self.changes = ForwardedChanges(self.quorum, self.logs, self.configs, self.node_id)
+        self._assignments = DirectoryAssignments(
+            self.quorum,
+            self.directories,
+            self.logs,
+            node_id=self.node_id,
+            broker_epoch=self._broker_epoch,
+        )
+        self.changes = ForwardedChanges(self.quorum, self.logs, self.configs, self.node_id, self._assignments)
         self.producer_ids = AllocatedProducerIds(self.quorum, self.node_id, lambda: self.lifecycle.epoch)
         self.logs.replicates = True
         self.replication = Replication(
@@ -94,13 +101,6 @@ class ClusterBroker(Broker):
             broker_epoch=self._broker_epoch,
         )
         self.logs.set_min_in_sync = self.replication.plane_replicas.set_min_in_sync
-        self._assignments = DirectoryAssignments(
-            self.quorum,
-            self.directories,
-            self.logs,
-            node_id=self.node_id,
-            broker_epoch=self._broker_epoch,
-        )
         self._follower = ImageFollower(
             self.quorum,
             self.changes,
@@ -137,6 +137,7 @@ class ClusterBroker(Broker):
         await self._open_logs_of_image()
         self._warn()
         self._is_serving = True
+        self._assignments.is_moving = lambda topic, index: self.moves.get(topic, index) is not None
         await self._serve()
         self.replication.start()
         self._assignments.start()

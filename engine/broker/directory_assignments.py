@@ -26,7 +26,11 @@ PARTITIONS_MAX: Final = 2250
 
 
 class DirectoryAssignments:
-    """The directories that the controller does not know yet. Used on the control loop."""
+    """The directories that the controller does not know yet. Used on the control loop.
+
+    Attributes:
+        is_moving: Whether a partition is on its way to another directory: the move reports it.
+    """
 
     def __init__(
         self,
@@ -42,6 +46,7 @@ class DirectoryAssignments:
         self._logs = logs
         self._node_id = node_id
         self._broker_epoch = broker_epoch
+        self.is_moving: Callable[[str, int], bool] = lambda topic, index: False
         self._waiting: dict[PartitionKey, bytes] = {}
         self._is_due = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -62,13 +67,23 @@ class DirectoryAssignments:
             if log is None or self._node_id not in topic.partitions[index].replicas:
                 continue
             directory_id = self._directories.of(log).directory_id
-            if directory_id != assigned_id(topic, index, self._node_id):
-                self.assign(topic.id, index, directory_id)
+            known = assigned_id(topic, index, self._node_id)
+            if directory_id != known and not self.is_moving(topic.name, index):
+                self._waiting[topic.id, index] = directory_id
+                self._is_due.set()
 
-    def assign(self, topic_id: bytes, index: int, directory_id: bytes) -> None:
-        """Reports one partition."""
-        self._waiting[topic_id, index] = directory_id
-        self._is_due.set()
+    async def assign(self, topic: TopicImage, index: int, directory_id: bytes) -> None:
+        """Reports one partition, and waits for the controller's answer.
+
+        Raises:
+            KafkaError: The controller has refused, or there is none.
+        """
+        self._waiting.pop((topic.id, index), None)
+        request = self._request({(topic.id, index): directory_id})
+        answer: AssignReplicasToDirsResponse = await self._quorum.ask_leader(request)
+        (error_code,) = [answer.error_code] if answer.error_code else _partition_errors(answer)
+        if error_code:
+            raise KafkaError(Errors.of(error_code))
 
     async def _send_for_ever(self) -> None:
         while True:
@@ -121,3 +136,12 @@ class DirectoryAssignments:
                 for directory_id, topics in by_directory.items()
             ],
         )
+
+
+def _partition_errors(answer: AssignReplicasToDirsResponse) -> list[int]:
+    return [
+        partition.error_code
+        for directory in answer.directories
+        for topic in directory.topics
+        for partition in topic.partitions
+    ]

@@ -4,8 +4,10 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from bowstring.engine.broker.directory_assignments import DirectoryAssignments
 from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.errors import Errors, KafkaError
+from bowstring.engine.metadata.image import TopicImage
 from bowstring.engine.metadata.store.commit import ClusterChanges
 from bowstring.engine.metadata.store.producer_ids import ProducerIds
 from bowstring.engine.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
@@ -24,9 +26,17 @@ _LOOK_S: Final = 0.01
 class ForwardedChanges(ClusterChanges):
     """Changes of a cluster whose controller may be another node."""
 
-    def __init__(self, quorum: Quorum, logs: TopicLogs, configs: BrokerConfigs, node_id: int) -> None:
+    def __init__(
+        self,
+        quorum: Quorum,
+        logs: TopicLogs,
+        configs: BrokerConfigs,
+        node_id: int,
+        directories: DirectoryAssignments,
+    ) -> None:
         super().__init__(quorum, logs, configs, node_id)
         self._quorum = quorum
+        self._directories = directories
 
     async def commit(self, records: Sequence[MetadataRecord]) -> None:
         """Refuses: only the active controller writes records.
@@ -35,6 +45,14 @@ class ForwardedChanges(ClusterChanges):
             KafkaError: NOT_CONTROLLER.
         """
         raise KafkaError(Errors.NOT_CONTROLLER, f"the active controller is {self._quorum.leader_id}")
+
+    async def assign_directory(self, topic: TopicImage, index: int, directory_id: bytes) -> None:
+        """Tells the controller in which log directory this node's replica is (KIP-858).
+
+        Raises:
+            KafkaError: The controller has refused, or there is none.
+        """
+        await self._directories.assign(topic, index, directory_id)
 
     async def create_missing_topic(self, name: str) -> None:
         """Has the controller create a topic that a client asks for, with this broker's default counts.

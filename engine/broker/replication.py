@@ -126,6 +126,13 @@ class Replication:
         """Whether this broker leads a partition, and the data plane knows it."""
         return (topic_id, partition) in self.manager.isr_changes.partitions
 
+    def low_watermark(self, topic: str, partition: int) -> int | None:
+        """The smallest log start offset of the replicas that are alive; None if this broker does not lead."""
+        try:
+            return int(self.plane_replicas.low_watermark(topic, partition))
+        except KeyError:
+            return None
+
     def _brokers_moved(self) -> None:
         """An address was found: those who follow that broker connect to it."""
         self.manager.apply(self._quorum.image, (), brokers_changed=True)

@@ -32,6 +32,9 @@ class LedReplicas(Protocol):
     def leads(self, topic_id: bytes, partition: int) -> bool:
         """Whether this broker leads a partition, and the data plane knows it."""
 
+    def low_watermark(self, topic: str, partition: int) -> int | None:
+        """The smallest log start offset of the replicas that are alive; None if this broker does not lead."""
+
     def take_events(self) -> None:
         """Acts on what the data plane tells of replicas."""
 

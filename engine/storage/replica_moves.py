@@ -24,10 +24,8 @@ from typing import TYPE_CHECKING, Final
 
 from bowstring._native.log.partition_log import LogError, PartitionLog
 from bowstring.engine import event_log
-from bowstring.engine.errors import KafkaError
+from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.image import TopicImage
-from bowstring.engine.protocol.records.cluster_metadata.topics import PartitionChangeRecord
-from bowstring.engine.protocol.schema import MetadataRecord
 from bowstring.engine.storage.checkpoints import RECOVERY_POINTS
 from bowstring.engine.storage.log_dir import (
     DELETED_SUFFIX,
@@ -54,20 +52,13 @@ _REST_BYTES: Final = 1 << 18
 _REST_MOST_BYTES: Final = 1 << 24
 _AGAIN_S: Final = 0.02
 _UNTHROTTLED: Final = 1 << 62
+_GONE: Final = frozenset(
+    {Errors.UNKNOWN_TOPIC_ID, Errors.UNKNOWN_TOPIC_OR_PARTITION, Errors.NOT_LEADER_OR_FOLLOWER}
+)
 
 
 class MoveAborted(Exception):
     """The move cannot continue; the partition stays in its directory."""
-
-
-def change_of_directory(
-    topic: TopicImage, index: int, node_id: int, directory_id: bytes
-) -> PartitionChangeRecord:
-    """Returns the record that assigns a node's replica to another log directory (KIP-858)."""
-    partition = topic.partitions[index]
-    ids = [*partition.directories, *[bytes(16)] * (len(partition.replicas) - len(partition.directories))]
-    ids[partition.replicas.index(node_id)] = directory_id
-    return PartitionChangeRecord(partition_id=index, topic_id=topic.id, directories=ids)
 
 
 class Move:
@@ -94,7 +85,8 @@ class LogMoves:
     """Every move in progress. Used on the control loop; executor threads do the copying.
 
     Args:
-        commit: Commits records to the metadata log.
+        assign: Has the metadata log name the directory of this node's replica, and waits for that. It raises
+            KafkaError.
         when_retired: Called when a replaced log is waiting to be unlinked.
     """
 
@@ -106,8 +98,7 @@ class LogMoves:
         logs: "TopicLogs",
         plane: "DataPlane",
         *,
-        node_id: int,
-        commit: Callable[[list[MetadataRecord]], Awaitable[object]],
+        assign: Callable[[TopicImage, int, bytes], Awaitable[None]],
         when_retired: Callable[[], None],
     ) -> None:
         self._configs = configs
@@ -115,8 +106,7 @@ class LogMoves:
         self._directories = directories
         self._logs = logs
         self._plane = plane
-        self._node_id = node_id
-        self._commit = commit
+        self._assign = assign
         self._when_retired = when_retired
         self._moves: dict[PartitionKey, Move] = {}
         self._turns: asyncio.Semaphore | None = None
@@ -295,15 +285,14 @@ class LogMoves:
         """Writes to the metadata log which directory the partition is in.
 
         Raises:
-            MoveAborted: The topic is deleted.
+            MoveAborted: The topic is deleted, or this node has no replica any more.
         """
-        metadata = self._metadata
-        async with metadata.changing() as image:
-            topic = image.topics.get(move.topic.name)
-            if topic is None or topic.id != move.topic.id:
-                raise MoveAborted("the topic is deleted")
-            record = change_of_directory(topic, move.index, self._node_id, directory_id)
-            await self._commit([record])
+        try:
+            await self._assign(move.topic, move.index, directory_id)
+        except KafkaError as error:
+            if error.error in _GONE:
+                raise MoveAborted("the partition no longer exists") from error
+            raise
 
     async def _finish(self, move: Move, source: PartitionLog) -> None:
         """Ends a move. The new copy is durable under its final name before the old one is removed."""

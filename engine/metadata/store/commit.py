@@ -7,7 +7,7 @@ from bowstring._native.log.partition_log import LogError
 from bowstring.engine import event_log
 from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.errors import Errors, KafkaError
-from bowstring.engine.metadata.directory_ids import MIGRATING
+from bowstring.engine.metadata.directory_ids import MIGRATING, change_of_directory
 from bowstring.engine.metadata.image import (
     BROKER_RESOURCE,
     CLIENT_METRICS_RESOURCE,
@@ -131,6 +131,18 @@ class ClusterChanges:
         """Applies the broker configs of the image."""
         own = image.resource_configs(BROKER_RESOURCE, str(self._node_id))
         self._configs.set_dynamic(own, image.resource_configs(BROKER_RESOURCE, ""))
+
+    async def assign_directory(self, topic: TopicImage, index: int, directory_id: bytes) -> None:
+        """Has the metadata log name the log directory of this node's replica (KIP-858).
+
+        Raises:
+            KafkaError: UNKNOWN_TOPIC_ID: the topic is deleted. KAFKA_STORAGE_ERROR.
+        """
+        async with self._metadata.changing() as image:
+            found = image.topics_by_id.get(topic.id)
+            if found is None:
+                raise KafkaError(Errors.UNKNOWN_TOPIC_ID)
+            await self.commit([change_of_directory(found, index, self._node_id, directory_id)])
 
     async def create_missing_topic(self, name: str) -> None:
         """Creates a topic that a client asks for, with the default counts, unless it exists.
