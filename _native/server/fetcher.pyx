@@ -95,6 +95,7 @@ cdef void send(Fetcher *f) noexcept nogil:
     if slot < 0:
         connection_condemn(c)
         return
+    f.sent_ms = f.reactor.now_ms
     connection_answer_bytes(c, slot, f.request.data, f.request.size)
 
 
@@ -121,12 +122,17 @@ cdef void fetcher_run(Fetcher *f) noexcept nogil:
 
 cdef void fetchers_run(Reactor *r) noexcept nogil:
     cdef Fetcher *f = r.fetchers
+    cdef int64_t due_ms
     r.follow_due_ms = 0
     while f != NULL:
         fetcher_run(f)
-        if f.asks == ASKS_NOTHING and r.now_ms < f.retry_ms < FOLLOW_NEVER and (
-                r.follow_due_ms == 0 or f.retry_ms < r.follow_due_ms):
-            r.follow_due_ms = f.retry_ms
+        due_ms = f.retry_ms
+        if f.asks != ASKS_NOTHING:
+            due_ms = f.sent_ms + r.plane.replication.socket_timeout_ms
+            if due_ms <= r.now_ms and f.connection != NULL and not f.connection.closing:
+                connection_condemn(f.connection)         # a leader that hangs, or a link that is cut
+        if r.now_ms < due_ms < FOLLOW_NEVER and (r.follow_due_ms == 0 or due_ms < r.follow_due_ms):
+            r.follow_due_ms = due_ms
         f = f.next
 
 # ---------------------------------------------------------------- answers

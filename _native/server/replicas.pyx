@@ -64,6 +64,7 @@ cdef class Replicas:
         part_max_bytes: ``replica.fetch.max.bytes``.
         response_max_bytes: ``replica.fetch.response.max.bytes``.
         backoff_ms: ``replica.fetch.backoff.ms``.
+        socket_timeout_ms: ``replica.socket.timeout.ms``.
         lag_max_ms: ``replica.lag.time.max.ms``.
     """
 
@@ -72,7 +73,8 @@ cdef class Replicas:
 
     def __init__(self, DataPlane plane not None, *, int32_t broker_id, int64_t broker_epoch=-1, int32_t fetchers=1,
                  int32_t wait_max_ms=500, int32_t min_bytes=1, int32_t part_max_bytes=1048576,
-                 int32_t response_max_bytes=10485760, int64_t backoff_ms=1000, int64_t lag_max_ms=30000):
+                 int32_t response_max_bytes=10485760, int64_t backoff_ms=1000, int64_t lag_max_ms=30000,
+                 int64_t socket_timeout_ms=30000):
         if broker_id < 0 or fetchers < 1:
             raise ValueError(f"broker id {broker_id} must not be negative, and fetchers {fetchers} must be at least 1")
         self.owner = plane
@@ -88,6 +90,7 @@ cdef class Replicas:
         self.plane.replication.response_max_bytes = response_max_bytes
         self.plane.replication.backoff_ms = backoff_ms
         self.plane.replication.lag_max_ms = lag_max_ms
+        self.plane.replication.socket_timeout_ms = max(socket_timeout_ms, wait_max_ms + 1)
         pthread_rwlock_unlock(&self.plane.table_lock)
 
     cdef void _lock(self):
@@ -108,6 +111,18 @@ cdef class Replicas:
         """Sets the epoch of this broker's registration, which its fetches name."""
         self._lock()
         self.plane.replication.broker_epoch = broker_epoch
+        pthread_rwlock_unlock(&self.plane.table_lock)
+
+    def set_fetchers(self, int32_t fetchers):
+        """Sets ``num.replica.fetchers``, for partitions that are followed in a new epoch from now on.
+
+        Raises:
+            ValueError: It must be at least 1.
+        """
+        if fetchers < 1:
+            raise ValueError(f"fetchers must be at least 1, not {fetchers}")
+        self._lock()
+        self.plane.replication.fetchers = fetchers
         pthread_rwlock_unlock(&self.plane.table_lock)
 
     def set_endpoints(self, endpoints):
@@ -294,13 +309,18 @@ cdef class Replicas:
         p.replicas = NULL
         store_i32(&p.is_leader, False)
         store_i32(&p.replicated, True)
+        if p.leader_epoch != leader_epoch:
+            p.follow_number = 0
         store_i32(&p.leader_epoch, leader_epoch)
         p.leader_id = leader_id
         store_i64(&p.leader_high_watermark, -1)
         self._unlock_role(p)
         free(old)
         if order != NULL:
-            number = <int32_t>((hash(topic) ^ (partition * 31)) & 0x7FFFFFFF) % self.plane.replication.fetchers
+            if p.follow_number == 0:
+                p.follow_number = <int32_t>(
+                    (hash(topic) ^ (partition * 31)) & 0x7FFFFFFF) % self.plane.replication.fetchers + 1
+            number = p.follow_number - 1
             order.partition = p
             partition_retain(p)
             order.leader_epoch = leader_epoch

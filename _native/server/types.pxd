@@ -86,6 +86,7 @@ cdef struct Partition:
     pthread_mutex_t replicas_lock
     pthread_mutex_t truncate_lock   # held while a follower's log is cut, and while the control thread changes its role
     int64_t leader_high_watermark   # of a follower: the last one that its leader told
+    int32_t follow_number           # in this epoch, Fetcher.number + 1; 0: none yet. Only the control thread uses it.
     int32_t follow_reactor          # where the current FollowPart is
     int64_t follow_id               # 0: none
     Log *log                        # NULL: its log directory could not be opened
@@ -418,6 +419,7 @@ cdef struct Fetcher:
     int64_t retry_ms                # no request before; FOLLOW_NEVER: nothing to ask until something changes
     int64_t failures                # in a row
     int8_t asks                     # the request in flight
+    int64_t sent_ms                 # when it was sent
     int64_t asked                   # FollowPart.id of ListOffsets
     int32_t correlation_id
     int32_t session_id              # 0: none
@@ -458,6 +460,7 @@ cdef struct ReplicationSettings:
     int32_t part_max_bytes          # replica.fetch.max.bytes
     int32_t response_max_bytes      # replica.fetch.response.max.bytes
     int64_t backoff_ms              # replica.fetch.backoff.ms
+    int64_t socket_timeout_ms       # replica.socket.timeout.ms
     int64_t lag_max_ms              # replica.lag.time.max.ms
     int32_t fetchers                # num.replica.fetchers
 

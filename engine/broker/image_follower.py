@@ -183,6 +183,7 @@ class ImageFollower:
                 self.when_roles_changed(topic, index)
         if change.configs:
             await self._changes.configure(self._quorum.image, change.configs)
+            self._replication.configure()
 
     async def _open_new(self, topic_ids: set[bytes]) -> None:
         image = self._quorum.image

@@ -69,7 +69,7 @@ class Replication:
     ) -> None:
         value = configs.value
         self._quorum = quorum
-        self._plane = plane
+        self._configs = configs
         self._logs = logs
         self._node_id = node_id
         self._broker_epoch = broker_epoch
@@ -83,6 +83,7 @@ class Replication:
             part_max_bytes=value("replica.fetch.max.bytes"),
             response_max_bytes=value("replica.fetch.response.max.bytes"),
             backoff_ms=value("replica.fetch.backoff.ms"),
+            socket_timeout_ms=value("replica.socket.timeout.ms"),
             lag_max_ms=value("replica.lag.time.max.ms"),
         )
         self._listener = inter_broker_listener(configs)
@@ -110,6 +111,10 @@ class Replication:
         if self._tasks:
             await asyncio.wait(self._tasks)
         self._addresses.close()
+
+    def configure(self) -> None:
+        """Takes over dynamic configs of this broker."""
+        self.plane_replicas.set_fetchers(self._configs.value("num.replica.fetchers"))
 
     # ------------------------------------------------------------ roles
 

@@ -99,7 +99,7 @@ CLUSTER = _rows((
      "Java class that chooses the replica a consumer reads from."),
     ("replica.socket.receive.buffer.bytes", INT, "65536", "", HIGH, READ_ONLY, STORED,
      "SO_RCVBUF of a follower's connections."),
-    ("replica.socket.timeout.ms", INT, "30000", "", HIGH, READ_ONLY, STORED,
+    ("replica.socket.timeout.ms", INT, "30000", "", HIGH, READ_ONLY, APPLIED,
      "Socket timeout of a follower's connections."),
     ("unclean.leader.election.interval.ms", LONG, "300000", "1..", MEDIUM, READ_ONLY, APPLIED,
      "How often the controller looks for partitions that need an unclean election.", True),
