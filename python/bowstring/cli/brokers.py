@@ -214,11 +214,11 @@ def plan_decommission(admin: Admin, broker: int) -> Replicas:
     """Returns where the replicas of a broker go.
 
     Raises:
-        ConfigError: It is impossible; the message says why.
+        ClientError: It is impossible; the message says why.
     """
     from bowstring.cli import replica_moves
     from bowstring.clients.admin.assignment import planned
-    from bowstring.clients.errors import ConfigError
+    from bowstring.clients.errors import ClientError
 
     brokers = admin.describe_brokers()
     _find(brokers, broker)
@@ -229,14 +229,14 @@ def plan_decommission(admin: Admin, broker: int) -> Replicas:
         return {}
     leaderless = [each for each in current if topics[each.topic].partitions[each.partition].leader < 0]
     if leaderless:
-        raise ConfigError(
+        raise ClientError(
             f"{min(leaderless)} has no leader from which its records could be copied; start the brokers "
             "that are in sync first"
         )
     racks = {each.id: each.rack for each in brokers if each.id != broker and not each.fenced}
     largest = max(current, key=lambda each: (len(current[each]), each))
     if len(current[largest]) > len(racks):
-        raise ConfigError(
+        raise ClientError(
             f"{largest} has {len(current[largest])} replicas, and without broker {broker} only {len(racks)} "
             f"brokers run; start another broker, or lower the number of replicas: bowstring reassign plan "
             f"{largest.topic} --replication-factor {max(len(racks), 1)}"
@@ -249,14 +249,14 @@ def plan_decommission(admin: Admin, broker: int) -> Replicas:
 
 
 def _check_voter(admin: Admin, broker: int) -> None:
-    from bowstring.clients.errors import ConfigError, UnsupportedApiError
+    from bowstring.clients.errors import ClientError, UnsupportedApiError
 
     try:
         quorum: QuorumDescription = admin.describe_quorum()
     except UnsupportedApiError:
         return  # before KIP-595
     if any(each.id == broker for each in quorum.voters):
-        raise ConfigError(
+        raise ClientError(
             f"node {broker} is also a controller of the quorum; remove it first: bowstring quorum remove "
             f"{broker}"
         )

@@ -201,13 +201,13 @@ def remove(
     json: Json = False,
 ) -> None:
     """Remove a controller from the voters. It may run on as an observer, or be stopped for good."""
-    from bowstring.clients.errors import ConfigError
+    from bowstring.clients.errors import ClientError
     from bowstring.engine.protocol.ids import format_uuid
 
     with _admin(bootstrap, timeout) as admin:
         found = admin.describe_quorum()
         if [each.id for each in found.voters] == [node_id]:
-            raise ConfigError(f"node {node_id} is the only voter; add another one before you remove it")
+            raise ClientError(f"node {node_id} is the only voter; add another one before you remove it")
         own_id = _directory_of(found.voters, node_id, "vote") if directory_id is None else _uuid(directory_id)
         admin.remove_raft_voter(node_id, own_id)
     if json:

@@ -100,12 +100,13 @@ def begin(admin: Admin, wanted: Replicas, *, rate: int | None, additional: bool)
     """Sets throttles and begins the moves; returns the partitions that change.
 
     Raises:
-        ConfigError: A partition or broker does not exist, or others are moving already.
+        ConfigError: A partition or broker does not exist.
+        ClientError: Others are moving already.
         BrokerError: The controller refuses one; the others have begun.
     """
     ongoing = admin.list_reassignments()
     if ongoing and not additional:
-        raise ConfigError(
+        raise ClientError(
             f"{len(ongoing)} reassignments are under way, such as that of {min(ongoing)}; wait for them, "
             "cancel them (bowstring reassign cancel --all), or add --additional to reassign"
         )
