@@ -7,6 +7,7 @@ from libc.stdio cimport snprintf
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, strcmp, strerror
 from bowstring._native.base.atomics cimport load_i32, load_i64
+from bowstring._native.base.bigendian cimport load_be64
 from bowstring._native.base.error_codes cimport (
     FETCH_SESSION_ID_NOT_FOUND, FETCH_SESSION_TOPIC_ID_ERROR, INVALID_FETCH_SESSION_EPOCH, NOT_LEADER_OR_FOLLOWER,
     OFFSET_OUT_OF_RANGE)
@@ -20,7 +21,7 @@ from bowstring._native.server.fetcher_requests cimport (
     forget_partition, session_begin, write_fetch, write_list_offsets)
 from bowstring._native.server.follow_parts cimport (
     FOLLOW_NEVER, order_drop, part_begin, part_diverged, part_fail, part_free, part_of, part_out_of_range, part_void,
-    pause_ms)
+    part_truncate, pause_ms)
 from bowstring._native.server.follower_append cimport follower_append
 from bowstring._native.server.id_table cimport id_find
 from bowstring._native.server.topic_table cimport topic_by_id, topic_partition
@@ -186,17 +187,37 @@ cdef void read_answer(Reader *body, Answer *answer) noexcept nogil:
     read_tags(body, answer)
 
 
+cdef bint asked_for_end(const FollowPart *part) noexcept nogil:
+    cdef const Log *log = part.partition.log
+    cdef int64_t log_end_offset = load_i64(&log.log_end_offset)
+    return part.sent_offset == log_end_offset or (
+        part.sent_offset == part.first_offset and log_end_offset == load_i64(&log.log_start_offset))
+
+
+cdef bint starts_within_batch(const FollowPart *part, const Answer *answer) noexcept nogil:
+    """Whether the leader's log starts within a batch, which this empty log cannot take: it must begin where the batch
+    does."""
+    cdef const Log *log = part.partition.log
+    cdef int64_t log_end_offset = load_i64(&log.log_end_offset)
+    return (answer.records_bytes >= 8 and log_end_offset == load_i64(&log.log_start_offset)
+            and part.sent_offset == log_end_offset and 0 <= load_be64(answer.records) < log_end_offset)
+
+
 cdef void handle_part(Fetcher *f, FollowPart *part, Answer *answer) noexcept nogil:
     cdef int16_t error = answer.error
     if part.state != FOLLOW_FETCHING or part.sent_leader_epoch != part.leader_epoch:
         return                                           # the answer is for an earlier state
     if error == OFFSET_OUT_OF_RANGE:
+        part.first_offset = 0
         part.state = FOLLOW_ASKING
         part.leader_end_offset = -1
         f.asking += 1
     elif error == 0 and answer.diverging_epoch >= 0:
         part_diverged(part, answer.diverging_epoch, answer.diverging_end_offset)
-    elif error == 0 and part.sent_offset == load_i64(&part.partition.log.log_end_offset):
+    elif error == 0 and starts_within_batch(part, answer):
+        part.first_offset = part.sent_offset
+        part_truncate(part, load_be64(answer.records), True)
+    elif error == 0 and asked_for_end(part):
         error = follower_append(f.reactor, part, answer.records, answer.records_bytes, answer.high_watermark,
                                 answer.log_start_offset)
         if error == 0:

@@ -58,6 +58,8 @@ cdef void choose_offsets(FollowPart *part) noexcept nogil:
     cdef Partition *p = part.partition
     cdef int64_t offset = load_i64(&p.log.log_end_offset), start_offset = load_i64(&p.log.log_start_offset)
     cdef int32_t epoch = load_i32(&p.log.leader_epoch)
+    if part.first_offset > offset and offset == start_offset:
+        offset = part.first_offset                       # the leader has deleted what is before it
     part.included = (not part.in_session or part.sent_offset != offset or part.sent_start_offset != start_offset
                      or part.sent_fetched_epoch != epoch or part.sent_leader_epoch != part.leader_epoch)
     if part.included:

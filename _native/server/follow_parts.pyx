@@ -84,6 +84,7 @@ cdef void part_begin(Fetcher *f, FollowOrder *order) noexcept nogil:
             part.leader_epoch = order.leader_epoch
             part.told_error = 0
             part.failures = 0
+            part.first_offset = 0
             if part.state != FOLLOW_TRUNCATING:
                 enter(part, FOLLOW_FETCHING)
             if load_i32(&p.log.leader_epoch) < 0 and load_i64(&p.log.log_end_offset) > load_i64(&p.log.high_watermark):

@@ -400,6 +400,8 @@ cdef struct FollowPart:
     int64_t sent_start_offset
     int64_t due_ms
     int64_t leader_end_offset       # the first answer of FOLLOW_ASKING; -1: not yet
+    int64_t first_offset            # where the leader's log starts, within the batch that begins at the end of this
+                                    # empty log; 0: the log end is fetched
 
 cdef enum FetcherAsks:
     ASKS_NOTHING

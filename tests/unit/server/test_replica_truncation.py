@@ -153,3 +153,18 @@ def test_log_starts_follow_the_leader(planes):
     write(planes, 0, 1)
     wait_until(lambda: planes.log(1).log_start_offset == planes.log(2).log_start_offset == 15)
     wait_until(lambda: planes.replicas[0].low_watermark(TOPIC, 0) == 15)
+
+
+def test_a_log_may_start_within_a_batch(planes):
+    """A follower that has nothing begins with that batch, and deletes its first records."""
+    planes.elect(0, 1, isr=[0], followers=[])
+    for _ in range(3):
+        write(planes, 0, 10)
+    planes.log(0).delete_records(17)
+    planes.follow(1, 0, 1)
+    wait_until(lambda: planes.log(1).log_end_offset == 30, lambda: planes.events[1])
+    wait_until(lambda: planes.log(1).log_start_offset == 17)
+    assert headers(planes.log(1).read(17, 1 << 20))[0].base_offset == 10
+    assert not [event for event in planes.events[1] if event[0] == "fetch-failed"]
+    write(planes, 0, 5)
+    wait_until(lambda: planes.log(1).log_end_offset == 35)
