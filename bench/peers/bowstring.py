@@ -14,7 +14,7 @@ class Bowstring(Peer):
     """`python -m bowstring serve` from the running Python's environment, with default settings.
 
     Attributes:
-        durability: of topics that do not say it in their configs. As in Kafka, they are acknowledged from the page cache.
+        durability: of topics that do not say it in their configs: as in Kafka, the page cache acknowledges.
     """
 
     name = "bowstring"

@@ -171,7 +171,9 @@ def test_only_bytes_whose_blocks_are_reserved_are_staged(tmp_path):
             for start, end in ranges:  # they are in order
                 if start <= reached:
                     reached = max(reached, end)
-            assert reached >= log.size_bytes, f"{reached} to {log.size_bytes} of {ranges} are staged, not reserved"
+            assert reached >= log.size_bytes, (
+                f"{reached} to {log.size_bytes} of {ranges} are staged, not reserved"
+            )
     assert was_staged
 
 
