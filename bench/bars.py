@@ -354,6 +354,7 @@ BARS = (
     Bar("Spark, micro-batch, p50", "spark-latency", "batch_p50_ms", "ms", (at_most(60, "ms"),)),
     Bar("Spark, real-time mode, p50", "spark-latency", "real_time_p50_ms", "ms", (at_most(2, "ms"),)),
     Bar("process start to first ApiVersions", "start", "start_seconds", "s", (at_most(0.15, "s"),)),
+    Bar("the same, commit mode", "start", "commit_start_seconds", "s", (at_most(0.12, "s"),)),
     Bar("idle memory", "idle", "rss_mib", "MiB", (at_most(40, "MiB"),)),
     Bar("idle CPU", "idle", "cpu_percent", "%", (at_most(0, "%"),)),
     Bar("memory under load", "memory", "rss_peak_mib", "MiB", (at_most(150, "MiB"),)),

@@ -92,9 +92,11 @@ cdef int write_parts(Log *log, int fd, Staged *staged, int64_t *written) noexcep
     return 0
 
 
-cdef void reserve_ahead(Log *log, int fd, int64_t end) noexcept nogil:
+cdef void reserve_ahead(Log *log, int fd, int64_t position, int64_t end) noexcept nogil:
     """Reserves blocks in steps, so that ext4 need not allocate each page later (a quarter of the write's CPU
-    time). The file's size does not change. Errors are ignored: the write itself reports them.
+    time). The file's size does not change. Errors are ignored: the write itself reports them, and nothing is staged.
+
+    The blocks of the batches from `position` to `end` are included, because these may be staged.
     """
     cdef LogState *state = state_of(log)
     cdef int64_t step = end if end < RESERVE_MAX_BYTES else RESERVE_MAX_BYTES
@@ -104,7 +106,7 @@ cdef void reserve_ahead(Log *log, int fd, int64_t end) noexcept nogil:
         least = pool.from_bytes
     if end <= state.reserved_bytes or end < least:
         return
-    state.reserve_failed = file_ops.reserve(fd, end, step) != 0
+    state.reserve_failed = file_ops.reserve(fd, position, end - position + step) != 0
     state.reserved_bytes = end + step
 
 
@@ -231,7 +233,7 @@ cdef void commit(Log *log, Staged *staged, AppendEntry **entries, int32_t end) n
     if staged.parts_count > 0:
         file = segment_file(state, active_segment(state), True, &error)
         if file != NULL:
-            reserve_ahead(log, file.fd, staged.position + staged.size_bytes)
+            reserve_ahead(log, file.fd, staged.position, staged.position + staged.size_bytes)
             started_ns = monotonic_ns()
             error = write_staged(log, file, staged, &written)
             directory_took(log.directory, monotonic_ns() - started_ns)

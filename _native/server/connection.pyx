@@ -563,19 +563,14 @@ cdef void tell(Connection *c, const char *event, const char *detail) noexcept no
 cdef void connection_end(Connection *c, int64_t slot, const char *event, const char *detail) noexcept nogil:
     """Closes the connection instead of answering the request of this slot (-1: a new slot), once earlier requests are
     answered: Kafka answers those before it reads this one."""
-    if c.closing:
-        return
-    if c.refusing:
-        if slot >= c.head_slot:                          # the slot that ends it may be later, and wait for this one
-            c.slots[slot & (c.slot_capacity - 1)].ends = True
-            connection_answer(c, slot, NULL)
+    if c.closing or (c.refusing and slot < c.head_slot):
         return
     if slot < 0:
         slot = connection_open_slot(c)
     if slot < c.head_slot:
         connection_fail(c, event, detail)
         return
-    c.refusing = True
+    c.refusing = True                                    # perhaps already, for a later request: that end waits for this one
     c.slots[slot & (c.slot_capacity - 1)].ends = True
     connection_touch(c)
     connection_answer(c, slot, NULL)

@@ -11,9 +11,14 @@ from bench.peers.peer import COMMON_SETTINGS, HOST, Peer, free_ports, write_prop
 
 
 class Bowstring(Peer):
-    """`python -m bowstring serve` from the running Python's environment, with default settings."""
+    """`python -m bowstring serve` from the running Python's environment, with default settings.
+
+    Attributes:
+        durability: of topics that do not say it in their configs: as in Kafka, the page cache acknowledges.
+    """
 
     name = "bowstring"
+    durability = "os"
 
     def __init__(self, work: Path):
         super().__init__(work)
@@ -40,7 +45,6 @@ class Bowstring(Peer):
         where = ["--host", self.host, "--port", str(self.port)]
         if self.host != HOST:
             where.append("--listen-unauthenticated")  # for the other machines of the bench
-        # As in Kafka: acknowledged from the page cache. Durable topics say so in their configs.
-        mode = ["--set", "bowstring.durability=os"]
+        mode = ["--set", f"bowstring.durability={self.durability}"]
         options = [*where, "--data", str(self.data), "--config", str(self._settings), *mode]
         return [sys.executable, "-m", "bowstring", "serve", *options]

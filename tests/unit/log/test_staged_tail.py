@@ -147,6 +147,36 @@ def test_a_file_below_from_bytes_has_no_tail(tmp_path):
     assert home.size() < log.size_bytes
 
 
+def test_only_bytes_whose_blocks_are_reserved_are_staged(tmp_path):
+    """Else a full disk could refuse later what was acknowledged; also at the batch that crosses what was reserved."""
+    home = Home(tmp_path, from_bytes=200_000)
+    log = home.open()
+    ranges: list[tuple[int, int]] = []
+
+    def make(original):
+        def call(fd, position, size):
+            ranges.append((position, position + size))
+            return original(fd, position, size)
+
+        return call
+
+    steps, was_staged = 0, False
+    with replaced("reserve", make):
+        while steps < 4:
+            before = len(ranges)
+            log.append(batch([b"x" * 30_000]), 0, NOW_MS)
+            steps += len(ranges) - before
+            reached = home.size()
+            was_staged = was_staged or reached < log.size_bytes
+            for start, end in ranges:  # they are in order
+                if start <= reached:
+                    reached = max(reached, end)
+            assert reached >= log.size_bytes, (
+                f"{reached} to {log.size_bytes} of {ranges} are staged, not reserved"
+            )
+    assert was_staged
+
+
 def test_a_pool_that_is_used_up_sends_batches_to_the_file(home):
     logs = [home.open(f"t-{i}") for i in range(20)]
     for log in logs:

@@ -316,10 +316,15 @@ def test_a_second_refused_batch_with_acks_zero_lets_the_connection_end(served, c
     client.send(produce(data, 9, topic="zipped", acks=0), 9)
     client.send(produce(data, 9, topic="no-such-topic", acks=0), 9)
     answered, refused = take(served, 2)
-    wait_until(
-        lambda: any(event[1] == "produce-failed" for event in served.plane.take_events()), "it is refused"
-    )
+    events = []
+
+    def failures():
+        events.extend(event[1] for event in served.plane.take_events())
+        return events.count("produce-failed")
+
+    wait_until(lambda: failures() == 1, "the later one is refused")
     served.plane.finish_batch(refused, error=INVALID_RECORD)
+    wait_until(lambda: failures() == 2, "each of them is told")
     served.plane.finish_batch(answered, answered.batch)
     assert client.receive(0, 9).responses[0].partition_responses[0].error_code == 0
     assert client.closed()
