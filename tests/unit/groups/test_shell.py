@@ -15,10 +15,11 @@ from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.groups import records
 from bowstring.engine.groups import shell as group_shell
 from bowstring.engine.groups.config import GroupConfig
+from bowstring.engine.groups.log_replay import READ_BYTES, replay_log
 from bowstring.engine.groups.offset_store import CommittedOffset
 from bowstring.engine.groups.replay import NO_PRODUCER, Replay
 from bowstring.engine.groups.shard import GroupShard
-from bowstring.engine.groups.shell import TOPIC, GroupShell, replay_log
+from bowstring.engine.groups.shell import TOPIC, GroupShell
 from bowstring.engine.groups.state import RequestContext
 from bowstring.engine.metadata.image import PartitionImage
 from bowstring.engine.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
@@ -66,6 +67,36 @@ class MemoryLog:
         return data
 
 
+class MemoryPlane:
+    """A data plane that leads what the test says, with the ISR of the image."""
+
+    def __init__(self, broker):
+        self.broker = broker
+        self.led = {}
+        self.watched = {}
+        self.appended = []
+
+    def led_epoch(self, topic, partition):
+        return self.led.get(partition, -1)
+
+    def append(self, topic, partition, batch, *, leader_epoch, now_ms):
+        if self.led_epoch(topic, partition) != leader_epoch:
+            raise LogError(Errors.NOT_LEADER_OR_FOLLOWER.code, "it is led elsewhere")
+        image = self.broker.topics[topic].partitions[partition]
+        wanted = self.broker.configs.topic_value("min.insync.replicas", {})
+        if len(image.in_sync) < image.min_in_sync(wanted):
+            raise LogError(Errors.NOT_ENOUGH_REPLICAS.code, "too few are in sync")
+        log = self.broker.open_logs[partition]
+        base_offset = log.append(batch, leader_epoch, now_ms)
+        log.advance_high_watermark(log.log_end_offset)
+        self.appended.append((topic, partition, len(batch)))
+        return base_offset
+
+    def watch(self, topic, partition, offset):
+        self.watched[partition] = offset
+        return self.broker.open_logs[partition].high_watermark < offset
+
+
 class FakeBroker:
     """What the shell needs of a broker."""
 
@@ -75,7 +106,7 @@ class FakeBroker:
         replicas=(1, 2),
         *,
         replayed_at_once_bytes=group_shell.REPLAYED_AT_ONCE_BYTES,
-        read_bytes=group_shell.READ_BYTES,
+        read_bytes=READ_BYTES,
         **configs,
     ):
         self.replicas = replicas
@@ -91,9 +122,8 @@ class FakeBroker:
         )
         self.logs = SimpleNamespace(of_topic=lambda name: self.open_logs, control_writes=0)
         self.open_logs = []
-        self.plane = SimpleNamespace(notify=lambda *arguments: self.notified.append(arguments))
+        self.plane = MemoryPlane(self)
         self.changes = SimpleNamespace(create_internal_topic=self.create_internal_topic)
-        self.notified = []
         self.created = []
         self.groups = GroupShell(
             self.configs,
@@ -114,8 +144,9 @@ class FakeBroker:
     def host(self, logs):
         self.open_logs = logs
         self.topics[TOPIC] = SimpleNamespace(
-            partitions=[PartitionImage(self.replicas, (1,), 1, 3, 0, ())] * len(logs)
+            id=b"o" * 16, partitions=[PartitionImage(self.replicas, (1,), 1, 3, 0, ())] * len(logs)
         )
+        self.plane.led = dict.fromkeys(range(len(logs)), 3)
 
 
 def commit_request(group="g", offset=5):
@@ -192,7 +223,7 @@ def test_a_commit_goes_to_the_groups_partition_and_survives():
         assert error_of(await commit(broker, "g", 7)) == 0
         partition = broker.groups.partition_of("g")
         assert [len(log.batches) for log in broker.open_logs] == [int(i == partition) for i in range(2)]
-        assert broker.notified == [(TOPIC, partition, broker.open_logs[partition].size_bytes)]
+        assert broker.plane.appended == [(TOPIC, partition, broker.open_logs[partition].size_bytes)]
         assert broker.logs.control_writes == 1
         await broker.groups.stop()
 
@@ -316,6 +347,7 @@ def test_a_log_whose_end_was_compacted_away_is_read():
         assert error_of(await commit(broker, "g", 7)) == 0
         log = broker.open_logs[broker.groups.partition_of("g")]
         log.log_end_offset += 5
+        log.high_watermark = log.log_end_offset
         await broker.groups.stop()
         again = FakeBroker()
         again.host(broker.open_logs)
@@ -355,7 +387,7 @@ def test_expired_offsets_go_in_batches_that_fit():
         for i in range(100):
             assert error_of(await commit(broker, f"group-{i}")) == 0
         await broker.groups.expire(group_shell.wall_ms() + 8 * 24 * 3600 * 1000)
-        assert not any(shard.state.groups for shard in broker.groups.shards())
+        assert not any(shard.state.groups for _, shard in broker.groups.shards())
         assert all(len(batch) <= 2000 for log in broker.open_logs for _, batch in log.batches)
         await broker.groups.stop()
 
@@ -439,6 +471,7 @@ def test_offsets_go_with_their_topic_and_groups_with_theirs():
         await commit(broker)
         broker.groups.topic_deleted("t", b"i" * 16)
         assert await fetched(broker) == {}
+        del broker.topics[TOPIC]
         broker.groups.topic_deleted(TOPIC, b"o" * 16)
         with pytest.raises(KafkaError):
             await fetched(broker)
@@ -562,7 +595,7 @@ def test_sync_through_the_shell():
         request = SyncGroupRequest(group_id="g", generation_id=1, member_id=joined.member_id)
         answer = await broker.groups.ask("g", lambda shard, token, now: shard.sync(request, token, now))
         assert answer.error_code == 0
-        (listed,) = [each for shard in broker.groups.shards() for each in shard.list_groups()]
+        (listed,) = [each for _, shard in broker.groups.shards() for each in shard.list_groups()]
         assert listed.group_state == "Stable"
         await broker.groups.stop()
 
