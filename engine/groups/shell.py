@@ -514,10 +514,9 @@ class GroupShell:
             error = self._write(hosted, records)
             hosted.end_offset = hosted.log.log_end_offset
             if error:
-                effects = hosted.shard.append_finished(effect.append_id, error, wall_ms())
                 if hosted.log.failed:
                     asyncio.get_running_loop().call_soon(self._unload, hosted)
-                return effects
+                return _failed(hosted, effect.append_id, error)
         hosted.shard.append_written(effect.append_id, base_offset)
         if hosted.log.high_watermark >= hosted.end_offset and not hosted.waiting:
             return hosted.shard.append_finished(effect.append_id, Errors.NONE, wall_ms())
@@ -618,13 +617,7 @@ class GroupShell:
             if isinstance(item, Respond):
                 _refuse(item, append_error_of_group(Errors.REQUEST_TIMED_OUT))
                 continue
-            others: list[Effect] = []
-            for effect in hosted.shard.append_finished(item, Errors.REQUEST_TIMED_OUT, wall_ms()):
-                if isinstance(effect, Respond):
-                    _answer(effect)  # it tells that nothing is certain, and waits for nothing more
-                else:
-                    others.append(effect)
-            self._carry(hosted, others)
+            self._carry(hosted, _failed(hosted, item, Errors.REQUEST_TIMED_OUT))
 
     # ------------------------------------------------------------ time
 
@@ -699,6 +692,17 @@ def _dismiss(hosted: HostedShard) -> None:
     for effect in hosted.shard.unload(wall_ms()):
         if isinstance(effect, Respond):
             _answer(effect)
+
+
+def _failed(hosted: HostedShard, append_id: int, error: Error) -> list[Effect]:
+    """Answers who waited for a failed append, whatever else waits. Returns the other effects."""
+    others: list[Effect] = []
+    for effect in hosted.shard.append_finished(append_id, error, wall_ms()):
+        if isinstance(effect, Respond):
+            _answer(effect)
+        else:
+            others.append(effect)
+    return others
 
 
 def _refuse(effect: Respond, error: Error) -> None:
