@@ -2,7 +2,7 @@
 from cpython.bytes cimport PyBytes_AS_STRING
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memcpy
-from bowstring._native.base.atomics cimport store_i64
+from bowstring._native.base.atomics cimport load_i64, store_i64
 from bowstring._native.base.pthread cimport pthread_mutex_lock, pthread_mutex_unlock
 from bowstring._native.log.partition_log cimport PartitionLog
 from bowstring._native.log.state cimport log_advance_high_watermark
@@ -72,7 +72,18 @@ def staged_frame(PartitionLog log not None):
     return frame
 
 
-def durable_to(PartitionLog log not None, int64_t offset):
-    """Records that all batches below ``offset`` are durable, and raises the high watermark to it."""
+def cuts(PartitionLog log not None):
+    """Returns how often the log was truncated; see :func:`durable_to`."""
+    return load_i64(&log.log.cuts)
+
+
+def durable_to(PartitionLog log not None, int64_t offset, *, int64_t cuts=NOW, bint advance=True):
+    """Records that all batches below ``offset`` are durable.
+
+    Args:
+        cuts: What :func:`cuts` returned when the log ended at ``offset``; what was cut since does not count. By default the
+            log is as it was.
+        advance: Raises the high watermark to ``offset``, which it must not do with followers.
+    """
     with nogil:
-        log_durable_to(log.log, NOW, offset, True)
+        log_durable_to(log.log, cuts, offset, advance)

@@ -10,5 +10,6 @@ cdef class DataPlane:
     cdef void _free_table(self)
     cdef void _stop_threads(self)
     cdef Partition *_find(self, str topic, int partition) except NULL  # KeyError: it is not served here
+    cdef Partition *_lookup(self, str topic, int partition) except? NULL  # NULL: it is not served here, or has no log
     cdef void _bury(self, Topic *topic)
     cdef void _sweep(self, bint all)

@@ -11,14 +11,15 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 from posix.unistd cimport close, read
-from bowstring._native.base.atomics cimport add_i32, load_i32, load_i64, store_i32
-from bowstring._native.base.error_codes cimport REQUEST_TIMED_OUT
+from bowstring._native.base.atomics cimport add_i32, load_i32, load_i64, load_pointer, store_i32
+from bowstring._native.base.clock cimport monotonic_ms
+from bowstring._native.base.error_codes cimport NOT_ENOUGH_REPLICAS, NOT_LEADER_OR_FOLLOWER, REQUEST_TIMED_OUT
 from bowstring._native.base.pthread cimport (
     pthread_mutex_destroy, pthread_mutex_init, pthread_rwlock_destroy, pthread_rwlock_t, pthread_rwlock_unlock,
     pthread_rwlock_wrlock)
 from bowstring._native.base.wire cimport patch_i32
 from bowstring._native.disk.thread_pool cimport storage_init, storage_stop
-from bowstring._native.log cimport PartitionLog
+from bowstring._native.log cimport PartitionLog, log_advance_high_watermark
 from bowstring._native.protocol.message_steps cimport Encoding
 from bowstring._native.server.connection cimport chunk_bytes, chunk_over, chunks_free
 from bowstring._native.server.control_queue cimport control_take_all
@@ -29,13 +30,14 @@ from bowstring._native.server.reactor cimport (
     reactor_close_connections, reactor_free, reactor_init, reactor_start, reactor_stop)
 from bowstring._native.server.slow_batches cimport slow_begin
 from bowstring._native.server.topic_table cimport (
-    partition_advanced, partition_free, partition_new, topic_add, topic_by_name, topic_partition, topic_remove,
-    topic_set_partition)
+    partition_advanced, partition_free, partition_new, partition_release, partition_take_advanced, partition_watch,
+    topic_add, topic_by_name, topic_partition, topic_remove, topic_set_partition)
 from bowstring._native.server.types cimport (
     MAIL_CLOSE, MAIL_REPLY, MAX_API_KEY, MAX_REACTORS, REACTOR_SHIFT, Chunk, ControlMessage, Partition, Plane,
     Reactor, ReplicaEvent, Topic)
 from bowstring._native.wal.write_ahead_log cimport WriteAheadLog
 from bowstring._native.log.durability import join
+from bowstring._native.log.partition_log import LogError
 
 cdef extern from *:
     """
@@ -402,6 +404,92 @@ cdef class DataPlane:
     def notify(self, str topic, int partition, int64_t appended_bytes=0):
         """Wakes waiting fetches and acks after the control thread has appended or moved the high watermark."""
         partition_advanced(self._find(topic, partition), appended_bytes, NULL)
+
+    # ------------------------------------------------------------ writing on the control thread
+
+    cdef Partition *_lookup(self, str topic, int partition) except? NULL:
+        """Returns a partition with a log, or NULL."""
+        cdef bytes name = topic.encode()
+        cdef Partition *p = topic_partition(
+            topic_by_name(&self.plane.table, <uint8_t *>PyBytes_AS_STRING(name), <int32_t>len(name)), partition)
+        return p if p != NULL and p.log != NULL else NULL
+
+    def led_epoch(self, str topic, int partition):
+        """Returns the epoch in which this broker leads the partition; -1 when it does not."""
+        cdef Partition *p = self._lookup(topic, partition)
+        return p.leader_epoch if p != NULL and p.is_leader else -1
+
+    def append(self, str topic, int partition, batch, *, int32_t leader_epoch, int64_t now_ms):
+        """Appends one encoded batch as a producer with acks=all does, and returns its base offset.
+
+        Followers are woken. The batch is committed once the high watermark has passed it: see :meth:`watch`. In commit mode
+        call :meth:`durable` when it is on the medium.
+
+        Args:
+            leader_epoch: The epoch in which the caller has read the log.
+
+        Raises:
+            LogError: The batch is refused. NOT_LEADER_OR_FOLLOWER: this broker does not lead in that epoch.
+                NOT_ENOUGH_REPLICAS: fewer than ``min.insync.replicas`` are in sync.
+        """
+        cdef Partition *p = self._lookup(topic, partition)
+        cdef int64_t before, appended_bytes
+        cdef bint moved = True
+        if p == NULL or not p.is_leader or p.leader_epoch != leader_epoch:
+            raise LogError(NOT_LEADER_OR_FOLLOWER,
+                           f"this broker does not lead {topic}-{partition} in epoch {leader_epoch}")
+        if p.in_sync_replicas < p.min_insync_replicas:
+            raise LogError(NOT_ENOUGH_REPLICAS, f"{topic}-{partition} has {p.in_sync_replicas} in-sync replicas, "
+                                                f"and min.insync.replicas is {p.min_insync_replicas}")
+        before = load_i64(&p.log.appended_bytes)
+        base_offset = (<PartitionLog><object>p.log_owner).append(batch, leader_epoch, now_ms)
+        appended_bytes = load_i64(&p.log.appended_bytes) - before
+        if p.replicas != NULL:
+            self.plane.calls.wake(p, appended_bytes, NULL)
+            moved = self.plane.calls.advance(p, monotonic_ms())
+        elif not p.replicated:
+            log_advance_high_watermark(p.log, load_i64(&p.log.log_end_offset))
+        if moved:
+            partition_advanced(p, appended_bytes, NULL)
+        return base_offset
+
+    def durable(self, str topic, int partition):
+        """Moves the high watermark as far as replicas allow, after the log's durable end has moved. A partition that is
+        not served is left alone."""
+        cdef Partition *p = self._lookup(topic, partition)
+        if p == NULL:
+            return
+        if not p.replicated:
+            log_advance_high_watermark(p.log, load_i64(&p.log.log_end_offset))
+        elif self.plane.calls.durable != NULL:
+            self.plane.calls.durable(p, monotonic_ms())
+        partition_advanced(p, 0, NULL)
+
+    def watch(self, str topic, int partition, int64_t offset):
+        """Asks to be told, once, when the high watermark has reached ``offset``: ``control_fd`` becomes readable, and
+        :meth:`take_advanced` names the partition. It also does when the partition is led elsewhere from then on.
+
+        Returns:
+            bool: False when the high watermark is there already, or the partition is not served.
+        """
+        cdef Partition *p = self._lookup(topic, partition)
+        return p != NULL and partition_watch(&self.plane, p, offset)
+
+    def take_advanced(self):
+        """Returns ``[(topic, partition)]`` of what :meth:`watch` has asked for and has come since the last call."""
+        cdef Partition *p
+        cdef list found = []
+        if load_pointer(<void **>&self.plane.advanced) == NULL:   # one that is linked now writes to control_fd afterwards
+            return found
+        p = partition_take_advanced(&self.plane)
+        while p != NULL:
+            if not p.deleted:
+                found.append((p.topic.name[:p.topic.name_length].decode(), p.index))
+            partition_release(p)
+            p = partition_take_advanced(&self.plane)
+        return found
+
+    # ------------------------------------------------------------ removing
 
     def remove_topic(self, str topic):
         """Stops serving a topic. On return no reactor uses its logs, and requests that waited are answered.

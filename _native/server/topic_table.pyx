@@ -2,10 +2,11 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcmp, memcpy, strcmp
-from bowstring._native.base.atomics cimport add_i32, full_fence, load_i32, load_i64, load_pointer, store_pointer
-from bowstring._native.server.mailbox cimport post
+from bowstring._native.base.atomics cimport (
+    add_i32, full_fence, load_i32, load_i64, load_pointer, store_i64, store_pointer)
+from bowstring._native.server.mailbox cimport post, wake
 from bowstring._native.server.types cimport (
-    MAIL_ACK, MAIL_WAKE_FETCH, Partition, PendingList, ProducePart, Reactor, Topic, TopicTable, Waiter)
+    MAIL_ACK, MAIL_WAKE_FETCH, Partition, PendingList, Plane, ProducePart, Reactor, Topic, TopicTable, Waiter)
 from bowstring._native.base.pthread cimport (
     pthread_mutex_destroy, pthread_mutex_init, pthread_mutex_lock, pthread_mutex_unlock)
 
@@ -269,6 +270,8 @@ cdef void partition_advanced(Partition *p, int64_t bytes, Reactor *here) noexcep
     cdef ProducePart *following
     cdef int64_t high_watermark
     full_fence()
+    if load_i64(&p.watched_offset) != 0:
+        tell_watcher(p)
     if load_pointer(<void **>&p.fetch_waiters) == NULL and load_pointer(<void **>&p.ack_waiters) == NULL:
         return  # a waiter that is added after this line checks the log itself
     pthread_mutex_lock(&p.waiters_lock)
@@ -296,3 +299,53 @@ cdef void partition_advanced(Partition *p, int64_t bytes, Reactor *here) noexcep
             post(&part.request.reactor.mailbox, MAIL_ACK, 0, 0, part)
         part = following
     pthread_mutex_unlock(&p.waiters_lock)
+
+# ---------------------------------------------------------------- the control thread waits
+
+
+cdef bint partition_watch(Plane *plane, Partition *p, int64_t offset) noexcept nogil:
+    pthread_mutex_lock(&plane.control_lock)
+    p.watching = plane
+    store_i64(&p.watched_offset, offset)
+    pthread_mutex_unlock(&plane.control_lock)
+    full_fence()                                         # a thread that moves the high watermark now sees the offset
+    if p.log == NULL or load_i64(&p.log.high_watermark) < offset:
+        return True
+    pthread_mutex_lock(&plane.control_lock)
+    store_i64(&p.watched_offset, 0)
+    pthread_mutex_unlock(&plane.control_lock)
+    return False
+
+
+cdef void tell_watcher(Partition *p) noexcept nogil:
+    """Tells the control thread if what it waits for has come. Costs nothing where it does not wait."""
+    cdef Plane *plane = p.watching
+    cdef int64_t high_watermark = -1                     # nothing more will come
+    cdef bint tells
+    if not load_i32(&p.deleted) and load_i32(&p.is_leader) and p.log != NULL:
+        high_watermark = load_i64(&p.log.high_watermark)
+    if 0 <= high_watermark < load_i64(&p.watched_offset):
+        return
+    pthread_mutex_lock(&plane.control_lock)
+    tells = p.watched_offset != 0 and (high_watermark < 0 or high_watermark >= p.watched_offset)
+    if tells:
+        store_i64(&p.watched_offset, 0)
+        if not p.is_advanced:
+            p.is_advanced = True
+            partition_retain(p)
+            p.next_advanced = plane.advanced
+            plane.advanced = p
+    pthread_mutex_unlock(&plane.control_lock)
+    if tells:
+        wake(plane.control_fd)
+
+
+cdef Partition *partition_take_advanced(Plane *plane) noexcept nogil:
+    cdef Partition *p
+    pthread_mutex_lock(&plane.control_lock)
+    p = plane.advanced
+    if p != NULL:
+        plane.advanced = p.next_advanced
+        p.is_advanced = False
+    pthread_mutex_unlock(&plane.control_lock)
+    return p

@@ -94,6 +94,10 @@ cdef struct Partition:
     pthread_mutex_t waiters_lock
     Waiter *fetch_waiters           # doubly linked
     ProducePart *ack_waiters        # acks=all, waiting for the high watermark
+    int64_t watched_offset          # the control thread is told once the high watermark reaches it; 0: nobody waits
+    Plane *watching                 # set with watched_offset
+    Partition *next_advanced        # in Plane.advanced
+    int8_t is_advanced              # it is there, and held; guarded by Plane.control_lock like watched_offset's changes
     int32_t slow_batches            # batches that the control thread checks or recompresses; later ones queue after them
     PendingList *pending            # one for each reactor
     Partition *next_dead
@@ -682,5 +686,6 @@ cdef struct Plane:
     int32_t endpoint_count
     ReplicaEvent *replica_events    # guarded by control_lock; the oldest first
     ReplicaEvent *replica_events_tail
+    Partition *advanced             # whose watched offset the high watermark has reached; guarded by control_lock
     int64_t followed_bytes          # appended as a follower
     StoragePool storage

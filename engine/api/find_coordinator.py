@@ -6,6 +6,7 @@ Versions: 1 transactions; 4 several keys (KIP-699); 6 share partitions (KIP-932)
 from typing import TYPE_CHECKING, Final
 
 from bowstring.engine.errors import Error, Errors, KafkaError
+from bowstring.engine.metadata.names import GROUPS_TOPIC
 from bowstring.engine.protocol.messages.find_coordinator import (
     Coordinator,
     FindCoordinatorRequest,
@@ -32,11 +33,12 @@ NO_TRANSACTIONS: Final = (
 
 
 async def handle(broker: "BrokerServices", request: "Request") -> FindCoordinatorResponse:
-    """Returns this broker, at the address of the listener used; creates the internal topic on first use.
+    """Returns the leader of the group's partition of ``__consumer_offsets``, at its address of the listener
+    used; creates the topic on first use.
 
-    Behaviour: there is no transaction coordinator yet, and every client must fail at once instead of retrying
-    forever. The error that makes it fail differs between clients; the API version tells them apart
-    (`_refusal`).
+    Behaviour: while the partition has no leader, COORDINATOR_NOT_AVAILABLE. There is no transaction
+    coordinator yet, and every client must fail at once instead of retrying forever. The error that makes it
+    fail differs between clients; the API version tells them apart (`_refusal`).
     """
     body: FindCoordinatorRequest = request.body
     error, detail = await _prepare(broker, body.key_type, request.version)
@@ -59,20 +61,40 @@ async def handle(broker: "BrokerServices", request: "Request") -> FindCoordinato
 def _coordinator(
     broker: "BrokerServices", request: "Request", key: str, error: Error, detail: str
 ) -> Coordinator:
-    if not error and request.body.key_type == GROUP and not broker.groups.coordinates(key):
-        error = Errors.COORDINATOR_NOT_AVAILABLE
-        detail = (
-            "The group's partition of __consumer_offsets accepts no writes because its log directory has "
-            "failed; see the broker's log."
-        )
+    node_id, host, port = broker.node_id, request.listener.host, request.listener.port
+    if not error and request.body.key_type == GROUP:
+        found = _leader(broker, request, key)
+        if isinstance(found, str):
+            error, detail = Errors.COORDINATOR_NOT_AVAILABLE, found
+        else:
+            node_id, host, port = found
     if error:
         return Coordinator(
             key=key, node_id=_NO_NODE, host="", port=_NO_NODE, error_code=error.code, error_message=detail
         )
-    listener = request.listener
-    return Coordinator(
-        key=key, node_id=broker.node_id, host=listener.host, port=listener.port, error_message=detail
-    )
+    return Coordinator(key=key, node_id=node_id, host=host, port=port, error_message=detail)
+
+
+def _leader(broker: "BrokerServices", request: "Request", group_id: str) -> tuple[int, str, int] | str:
+    """Returns id, host and port of the broker that coordinates a group, or why there is none."""
+    image = broker.metadata.image
+    topic = image.topics.get(GROUPS_TOPIC)
+    partition = broker.groups.partition_of(group_id)
+    if topic is None or partition >= len(topic.partitions):
+        return "__consumer_offsets is being created; try again."
+    leader_id = topic.partitions[partition].leader
+    if leader_id == broker.node_id:
+        if not broker.groups.coordinates(group_id):
+            return (
+                "This broker does not coordinate the group yet, or the log directory with its partition of "
+                "__consumer_offsets has failed; see the broker's log."
+            )
+        return leader_id, request.listener.host, request.listener.port
+    leader = image.brokers.get(leader_id)
+    endpoint = leader.endpoint(request.listener.name) if leader is not None else None
+    if endpoint is None:
+        return "The group's partition of __consumer_offsets has no leader that can be reached from here."
+    return leader_id, endpoint.host, endpoint.port
 
 
 async def _prepare(broker: "BrokerServices", key_type: int, version: int) -> tuple[Error, str]:

@@ -6,6 +6,7 @@ Versions: 4 filter by state (KIP-518); 5 filter by type (KIP-848).
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
+from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.groups.administration import GroupFilter
 from bowstring.engine.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from bowstring.engine.requests.time_slices import streamed
@@ -30,10 +31,18 @@ async def handle(broker: "BrokerServices", request: "Request") -> ListGroupsResp
 
 
 async def _selected(
-    broker: "BrokerServices", shards: "list[GroupShard]", wanted: GroupFilter
+    broker: "BrokerServices", shards: "list[tuple[int, GroupShard]]", wanted: GroupFilter
 ) -> AsyncIterator[ListedGroup]:
     """Yields the groups that the filter selects; rests also between those that it does not."""
-    for shard in shards:
-        async for group in broker.time_slices.each(shard.list_groups()):
-            if wanted.selects(group):
-                yield group
+    for partition, shard in shards:
+        found = [
+            group async for group in broker.time_slices.each(shard.list_groups()) if wanted.selects(group)
+        ]
+        try:
+            await broker.groups.committed(partition)
+        except KafkaError as error:
+            if error.error is Errors.NOT_COORDINATOR:
+                continue  # as in Kafka, the groups of a shard that has moved away are left out
+            raise
+        for group in found:
+            yield group

@@ -94,6 +94,8 @@ class Dispatcher:
             event_log.log(event_log.LEVELS[level], event, detail=detail)
         if self._services.replication is not None:
             self._services.replication.take_events()
+        for topic, partition in plane.take_advanced():
+            self._services.high_watermark_advanced(topic, partition)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)

@@ -34,7 +34,8 @@ class Respond:
     """Answer the request identified by `token`."""
 
     token: object
-    body: Struct
+    # None: the request only waits for what was appended before
+    body: Struct | None
 
 
 @dataclass(slots=True)

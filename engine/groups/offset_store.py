@@ -76,6 +76,24 @@ class OffsetStore:
 
     # ---- writing
 
+    def forget(self, most: int) -> bool:
+        """Forgets at least `most` offsets if there are so many. Returns whether some are left.
+
+        A shard that has moved away is freed in steps, because a million offsets take too long for one.
+        """
+        while self._groups and most > 0:
+            group_id, topics = self._groups.popitem()
+            while topics and most > 0:
+                topic, partitions = topics.popitem()
+                while partitions and most > 0:
+                    partitions.popitem()
+                    most -= 1
+                if partitions:
+                    topics[topic] = partitions
+            if topics:
+                self._groups[group_id] = topics
+        return bool(self._groups)
+
     def put(self, group_id: str, topic: str, partition: int, offset: CommittedOffset) -> None:
         """Sets a committed offset."""
         topics = self._groups.get(group_id)

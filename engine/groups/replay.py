@@ -65,11 +65,18 @@ class Replay:
             if size > state.config.group_max_size:
                 prepare_rebalance(state, group, f"{size} members exceed group.max.size", now_ms)
 
-    def flush(self) -> None:
-        """Decodes the collected records. Takes long; may run on another thread."""
-        for key, (offset, value) in self._latest.items():
+    def flush(self, go_on: Callable[[], bool] = lambda: True) -> None:
+        """Decodes the collected records while `go_on` allows it. Takes long; may run on another thread.
+
+        Frees them one by one: to free a million at once would hold the control thread up.
+        """
+        latest, self._latest = self._latest, {}
+        for key, (offset, value) in latest.items():
+            if not go_on():
+                break
             self._apply(key, value, offset, NO_PRODUCER)
-        self._latest.clear()
+        while latest:
+            latest.popitem()
 
     def _apply(self, key: bytes | None, value: bytes | None, offset: int, producer_id: int) -> None:
         apply = APPLY.get(int.from_bytes(key[:2], "big")) if key else None

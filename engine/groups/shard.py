@@ -96,11 +96,18 @@ class GroupShard:
                 if member.sync_token is not None:
                     self.state.respond(member.sync_token, SyncGroupResponse(error_code=code))
                     member.sync_token = None
-        for pending in self.state.pending_appends.values():
+        for pending in list(self.state.pending_appends.values()):
             if pending.finished is not None:
                 pending.finished(Errors.NOT_COORDINATOR, now_ms)
         self.state.pending_appends.clear()
         return self.state.take_effects()
+
+    def forget(self, most: int) -> bool:
+        """Frees part of an unloaded shard: about `most` offsets and groups. Returns whether more is left."""
+        groups = self.state.groups
+        for _ in range(min(most, len(groups))):
+            groups.popitem()
+        return self.state.offsets.forget(most) or bool(groups)
 
     # ---- requests of members
 

@@ -9,16 +9,15 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from bowstring._native.log.partition_log import LogError, PartitionLog
 from bowstring._native.record.compression import CompressionError
-from bowstring._native.record.decode import batch_headers, decode_batches
 from bowstring._native.record.encode import encode_batch
-from bowstring._native.record.types import BatchHeader, CorruptBatch
-from bowstring._native.record.types import Record as BatchRecord
+from bowstring._native.record.types import CorruptBatch
 from bowstring.engine import event_log
 from bowstring.engine.errors import Error, Errors, KafkaError
+from bowstring.engine.groups.append_errors import append_error_of_group
 from bowstring.engine.groups.config import GroupConfig
 from bowstring.engine.groups.effects import (
     AppendRecords,
@@ -28,9 +27,10 @@ from bowstring.engine.groups.effects import (
     Record,
     Respond,
     SetTimer,
+    TimerKey,
 )
+from bowstring.engine.groups.log_replay import READ_BYTES, replay_log
 from bowstring.engine.groups.partitioning import coordinator_partition
-from bowstring.engine.groups.replay import NO_PRODUCER, Replay
 from bowstring.engine.groups.shard import GroupShard
 from bowstring.engine.groups.timers import TimerQueue
 
@@ -43,17 +43,13 @@ if TYPE_CHECKING:
 
 TOPIC: Final = "__consumer_offsets"
 
-# Logs with less than this many bytes in total are replayed before the first request, larger ones in the
-# background.
+# At start, logs with less than this many bytes in total are replayed before the first request, larger ones
+# in the background.
 REPLAYED_AT_ONCE_BYTES: Final = 1 << 20
-READ_BYTES: Final = 1 << 20
+# Offsets and groups of a shard that has moved away that are freed at once.
+_FREED_AT_ONCE: Final = 2_000
 # Upper bound of a record's size in a batch beyond its key and value.
 _RECORD_OVERHEAD_BYTES: Final = 36
-
-_TRANSACTIONAL_OR_CONTROL: Final = 0x30
-# types of control records: the third and fourth byte of their key
-_ABORT_MARKER: Final = 0
-_COMMIT_MARKER: Final = 1
 
 Event = Callable[[GroupShard, "asyncio.Future[Any]", int], list[Effect]]
 
@@ -63,24 +59,56 @@ def wall_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
+class _Waiting(NamedTuple):
+    """An append id or an answer that waits until the high watermark has reached an offset."""
+
+    offset: int
+    deadline_ms: int
+    item: int | Respond
+
+
 class HostedShard:
-    """A shard, its log, and what waits for the log's high watermark, in order of offsets."""
+    """A shard, its log, and what waits for the log's high watermark.
 
-    __slots__ = ("log", "partition", "shard", "waiting")
+    Attributes:
+        leader_epoch: The epoch in which this broker leads the partition.
+        end_offset: The log end when it was read, or after the last append. Above it there is nothing that the
+            shard's state does not have.
+        dismissed: This broker does not coordinate the partition any more.
+        deleted_topics: Topics that were deleted while the log was read.
+    """
 
-    def __init__(self, partition: int, shard: GroupShard, log: PartitionLog) -> None:
+    def __init__(self, partition: int, shard: GroupShard, log: PartitionLog, leader_epoch: int) -> None:
         self.partition = partition
         self.shard = shard
         self.log = log
-        # (offset below the high watermark to wait for, append id or answer)
-        self.waiting: deque[tuple[int, int | Respond]] = deque()
+        self.leader_epoch = leader_epoch
+        self.end_offset: int = log.log_end_offset
+        self.dismissed = False
+        self.deleted_topics: list[tuple[str, bytes]] = []
+        # in order of offsets and of deadlines
+        self.waiting: deque[_Waiting] = deque()
+        self.timers: TimerQueue[TimerKey] = TimerQueue()
+        self.effects: deque[Effect] = deque()
+        self.is_carrying = False
+
+    def due_ms(self) -> int | None:
+        """Returns when a timer fires or a wait ends, or a time before that; None when there is neither."""
+        timer_ms = self.timers.next_deadline_ms()
+        if not self.waiting:
+            return timer_ms
+        wait_ms = self.waiting[0].deadline_ms
+        return wait_ms if timer_ms is None else min(timer_ms, wait_ms)
 
 
 class GroupShell:
-    """The coordinator of every group of this broker.
+    """The coordinator of the groups whose partitions of ``__consumer_offsets`` this broker leads.
 
     Handlers call `ask` for one group and `shards` for all groups. A request's token is the future that its
     handler awaits.
+
+    The data plane says who leads: call `role_changed` after it got a partition's role. A shard answers
+    nothing while the data plane has another role than the one in which its log was read.
     """
 
     def __init__(
@@ -94,7 +122,7 @@ class GroupShell:
         replayed_at_once_bytes: int = REPLAYED_AT_ONCE_BYTES,
         read_bytes: int = READ_BYTES,
     ) -> None:
-        self._replayed_at_once_bytes = replayed_at_once_bytes
+        self._at_once_bytes = replayed_at_once_bytes
         self._read_bytes = read_bytes
         self._configs = configs
         self._metadata = metadata
@@ -103,21 +131,28 @@ class GroupShell:
         self._changes = changes
         self._config = GroupConfig.read(configs.value)
         self._hosted: dict[int, HostedShard] = {}
-        self._timers = TimerQueue()
+        # logs that could not be read, with the epochs; a newer epoch tries again
+        self._unreadable: dict[int, tuple[PartitionLog, int]] = {}
+        # by partition, when its shard has something to do
+        self._due: TimerQueue[int] = TimerQueue()
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_ms = 0
         self._tasks: set[asyncio.Task[None]] = set()
+        self._to_load: deque[HostedShard] = deque()
         self._loading: asyncio.Task[None] | None = None
         self._stopping = False
-        # number of partitions when the topic was loaded; groups do not move when partitions are added
-        self._partitions = 0
+        # id of the topic, and its number of partitions when it was first seen
+        self._hashed: tuple[bytes, int] | None = None
         self._creating = asyncio.Lock()
 
     # ------------------------------------------------------------ life
 
     def start(self) -> None:
-        """Loads the partitions of ``__consumer_offsets`` if the topic exists. Call on the control loop."""
-        self._host()
+        """Leads the partitions of ``__consumer_offsets`` that the data plane leads. Call on the control
+        loop.
+        """
+        self.roles_changed()
+        self._at_once_bytes = 0
         self._spawn(self._expire_for_ever())
 
     async def stop(self) -> None:
@@ -136,9 +171,9 @@ class GroupShell:
         Raises:
             KafkaError: The topic could not be created, or the broker is stopping.
         """
-        if self._hosted:
-            return
         self._refuse_when_stopping()
+        if TOPIC in self._metadata.image.topics and not self._creating.locked():
+            return
         async with self._creating:
             value = self._configs.value
             await self._changes.create_internal_topic(
@@ -152,8 +187,7 @@ class GroupShell:
                 },
             )
             self._refuse_when_stopping()
-            if not self._hosted:
-                self._host()
+            self.roles_changed()
 
     @property
     def is_loading(self) -> bool:
@@ -177,98 +211,17 @@ class GroupShell:
         if topic == TOPIC:
             self._drop()
             return
-        for hosted in self._hosted.values():
-            if not hosted.shard.loading:
+        for hosted in list(self._hosted.values()):
+            if hosted.shard.loading:
+                hosted.deleted_topics.append((topic, topic_id))
+            else:
                 self._carry(hosted, hosted.shard.topic_deleted(topic, topic_id))
 
-    def _host(self) -> None:
-        at_once_bytes = self._replayed_at_once_bytes
-        later = []
-        logs = self._logs.of_topic(TOPIC)
-        self._partitions = len(logs)
-        for partition, log in enumerate(logs):
-            if log is None or log.failed:
-                continue
-            hosted = HostedShard(partition, GroupShard(self._config, lambda: str(uuid.uuid4())), log)
-            self._hosted[partition] = hosted
-            if log.log_end_offset > log.log_start_offset:
-                at_once_bytes -= log.size_bytes
-                if at_once_bytes < 0:
-                    later.append(hosted)
-                    continue
-                if not self._replayed(hosted):
-                    del self._hosted[partition]
-                    continue
-            self._carry(hosted, hosted.shard.loaded(wall_ms()))
-        if later:
-            self._loading = self._spawn(self._load(later))
-
-    async def _load(self, hosted_shards: list[HostedShard]) -> None:
-        """Replays logs on another thread, while the control thread answers other requests."""
-        loop = asyncio.get_running_loop()
-        started = time.monotonic()
-        # A million offsets are a million objects. While they only grow, the garbage collector need not visit
-        # them.
-        collecting = gc.isenabled()
-        gc.disable()
-        try:
-            for hosted in hosted_shards:
-                whole = await loop.run_in_executor(None, self._replayed, hosted)
-                if self._hosted.get(hosted.partition) is not hosted:
-                    continue
-                if whole:
-                    self._carry(hosted, hosted.shard.loaded(wall_ms()))
-                else:
-                    del self._hosted[hosted.partition]
-        finally:
-            gc.freeze()
-            if collecting:
-                gc.enable()
-        event_log.info(
-            "group coordinator loaded its groups",
-            partitions=len(hosted_shards),
-            groups=sum(len(each.shard.state.groups) for each in self._hosted.values()),
-            seconds=round(time.monotonic() - started, 3),
-        )
-
-    def _replayed(self, hosted: HostedShard) -> bool:
-        """Replays the log of one shard. If that fails, its groups have no coordinator; other shards are not
-        affected.
-        """
-        try:
-            replay_log(hosted.log, hosted.shard.replay, lambda: not self._stopping, self._read_bytes)
-        except (CorruptBatch, CompressionError, LogError) as error:
-            event_log.error(
-                "a partition of __consumer_offsets cannot be read, so its groups have no coordinator; "
-                "restore its directory from a copy, or delete it to start with empty groups",
-                partition=f"{TOPIC}-{hosted.partition}",
-                detail=str(error),
-            )
-            return False
-        return True
-
     def _drop(self) -> None:
-        for hosted in self._hosted.values():
-            _dismiss(hosted)
-        self._hosted.clear()
-        self._partitions = 0
-        self._timers = TimerQueue()
-        self._arm()
-
-    def _unload(self, hosted: HostedShard) -> None:
-        """Ends a shard whose partition takes no more records: waiting clients must look for another
-        coordinator.
-        """
-        if self._hosted.get(hosted.partition) is not hosted:
-            return
-        del self._hosted[hosted.partition]
-        event_log.error(
-            "a partition of __consumer_offsets accepts no more writes, so its groups have no coordinator; "
-            "repair its log directory, then restart the broker",
-            partition=f"{TOPIC}-{hosted.partition}",
-            groups=len(hosted.shard.state.groups),
-        )
-        _dismiss(hosted)
+        for partition in list(self._hosted):
+            self.resign(partition)
+        self._unreadable.clear()
+        self._hashed = None
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
         task = asyncio.get_running_loop().create_task(work)
@@ -284,14 +237,176 @@ class GroupShell:
                 detail=repr(task.exception()),
             )
 
+    # ------------------------------------------------------------ roles
+
+    def roles_changed(self) -> None:
+        """Calls `role_changed` for all partitions of ``__consumer_offsets``."""
+        for partition in sorted({*range(len(self._logs.of_topic(TOPIC))), *self._hosted}):
+            self.role_changed(partition)
+
+    def role_changed(self, partition: int) -> None:
+        """Begins or ends to coordinate the groups of a partition, as the data plane now leads it or not.
+
+        Does nothing when nothing has changed. Call it on the control loop, after the data plane has the role.
+        """
+        logs = self._logs.of_topic(TOPIC)
+        log = logs[partition] if partition < len(logs) else None
+        leader_epoch = self._plane.led_epoch(TOPIC, partition)
+        if log is None or leader_epoch < 0:
+            self.resign(partition)
+        else:
+            self.lead(partition, leader_epoch, log)
+
+    def lead(self, partition: int, leader_epoch: int, log: PartitionLog) -> None:
+        """Coordinates the groups of a partition that this broker leads. Reads the log to its end, in the
+        background unless it is empty; until then requests get COORDINATOR_LOAD_IN_PROGRESS.
+
+        A shard continues when the same broker leads in the next epoch, as in Kafka. If epochs were left out,
+        another broker may have led: the log is read anew.
+        """
+        hosted = self._hosted.get(partition)
+        if hosted is not None and hosted.log is log:
+            if leader_epoch <= hosted.leader_epoch:
+                return
+            if leader_epoch == hosted.leader_epoch + 1:
+                hosted.leader_epoch = leader_epoch
+                self.advanced(partition)
+                return
+        self.resign(partition)
+        if self._stopping or log.failed or self._unreadable.get(partition) == (log, leader_epoch):
+            return
+        shard = GroupShard(self._config, lambda: str(uuid.uuid4()))
+        hosted = self._hosted[partition] = HostedShard(partition, shard, log, leader_epoch)
+        if log.log_end_offset > log.log_start_offset:
+            self._at_once_bytes -= log.size_bytes
+            if self._at_once_bytes < 0:
+                self._load_later(hosted)
+                return
+            if not self._replayed(hosted):
+                self._refuse_unreadable(hosted)
+                return
+        self._loaded_now(hosted)
+
+    def resign(self, partition: int) -> None:
+        """Coordinates the groups of a partition no more: waiting clients get NOT_COORDINATOR."""
+        hosted = self._hosted.pop(partition, None)
+        if hosted is None:
+            return
+        hosted.dismissed = True
+        self._due.cancel(partition)
+        self._arm()
+        if not hosted.shard.loading:  # else the thread that loads it uses it
+            _dismiss(hosted)
+            self._free_later(hosted)
+
+    def _unload(self, hosted: HostedShard) -> None:
+        """Ends a shard whose partition takes no more records: waiting clients must look for another
+        coordinator.
+        """
+        if hosted.dismissed:
+            return
+        event_log.error(
+            "a partition of __consumer_offsets accepts no more writes, so its groups have no coordinator; "
+            "repair its log directory, then restart the broker",
+            partition=f"{TOPIC}-{hosted.partition}",
+            groups=len(hosted.shard.state.groups),
+        )
+        self.resign(hosted.partition)
+
+    def _free_later(self, hosted: HostedShard) -> None:
+        if hosted.shard.forget(_FREED_AT_ONCE) and not self._stopping:
+            self._spawn(self._free(hosted.shard))
+
+    async def _free(self, shard: GroupShard) -> None:
+        while shard.forget(_FREED_AT_ONCE):
+            await asyncio.sleep(0)
+
+    # ------------------------------------------------------------ loading
+
+    def _load_later(self, hosted: HostedShard) -> None:
+        self._to_load.append(hosted)
+        if not self.is_loading:
+            self._loading = self._spawn(self._load())
+
+    async def _load(self) -> None:
+        """Replays logs on another thread, one after the other, while the control thread answers requests."""
+        loop = asyncio.get_running_loop()
+        started = time.monotonic()
+        partitions = 0
+        # A million offsets are a million objects. While they only grow, the garbage collector need not visit
+        # them.
+        collecting = gc.isenabled()
+        gc.disable()
+        try:
+            while self._to_load:
+                hosted = self._to_load.popleft()
+                if hosted.dismissed:
+                    continue
+                log = hosted.log
+                whole = await loop.run_in_executor(None, self._replayed, hosted)
+                if hosted.dismissed:
+                    self._free_later(hosted)
+                elif whole:
+                    partitions += 1
+                    self._loaded_now(hosted)
+                elif hosted.log is not log:  # another directory has it now, and this one was closed
+                    self.resign(hosted.partition)
+                    self.lead(hosted.partition, hosted.leader_epoch, hosted.log)
+                else:
+                    self._refuse_unreadable(hosted)
+        finally:
+            gc.freeze()
+            if collecting:
+                gc.enable()
+        event_log.info(
+            "group coordinator loaded its groups",
+            partitions=partitions,
+            groups=sum(len(each.shard.state.groups) for each in self._hosted.values()),
+            seconds=round(time.monotonic() - started, 3),
+        )
+
+    def _loaded_now(self, hosted: HostedShard) -> None:
+        self._carry(hosted, hosted.shard.loaded(wall_ms()))
+        for topic, topic_id in hosted.deleted_topics:
+            self._carry(hosted, hosted.shard.topic_deleted(topic, topic_id))
+        hosted.deleted_topics.clear()
+
+    def _replayed(self, hosted: HostedShard) -> bool:
+        """Replays the log of one shard. If that fails, its groups have no coordinator; other shards are not
+        affected.
+        """
+        log = hosted.log
+        try:
+            replay_log(log, hosted.shard.replay, lambda: not hosted.dismissed, self._read_bytes)
+        except (CorruptBatch, CompressionError, LogError) as error:
+            if not hosted.dismissed and hosted.log is log:  # else the log may be closed
+                event_log.error(
+                    "a partition of __consumer_offsets cannot be read, so its groups have no coordinator; "
+                    "restore its directory from a copy, or delete it to start with empty groups",
+                    partition=f"{TOPIC}-{hosted.partition}",
+                    detail=str(error),
+                )
+            return False
+        return True
+
+    def _refuse_unreadable(self, hosted: HostedShard) -> None:
+        self._unreadable[hosted.partition] = (hosted.log, hosted.leader_epoch)
+        del self._hosted[hosted.partition]
+        hosted.dismissed = True
+
     # ------------------------------------------------------------ requests
 
     @property
     def partitions(self) -> int:
-        """Number of partitions of ``__consumer_offsets``; while it does not exist, the number that it would
-        get.
+        """Number of partitions of ``__consumer_offsets`` when this broker first saw the topic: as in Kafka,
+        groups do not move when partitions are added. While it does not exist, the number that it would get.
         """
-        return self._partitions or int(self._configs.value("offsets.topic.num.partitions"))
+        topic = self._metadata.image.topics.get(TOPIC)
+        if topic is None or not topic.partitions:
+            return int(self._configs.value("offsets.topic.num.partitions"))
+        if self._hashed is None or self._hashed[0] != topic.id:
+            self._hashed = (topic.id, len(topic.partitions))
+        return self._hashed[1]
 
     def partition_of(self, group_id: str) -> int:
         """Returns the partition that coordinates a group."""
@@ -305,7 +420,8 @@ class GroupShell:
         """Passes `event` to the group's shard and returns its answer.
 
         Raises:
-            KafkaError: NOT_COORDINATOR, or COORDINATOR_LOAD_IN_PROGRESS while the log is read.
+            KafkaError: NOT_COORDINATOR, or COORDINATOR_LOAD_IN_PROGRESS while the log is read. The answer
+                itself may raise COORDINATOR_NOT_AVAILABLE when what it tells is not committed in time.
         """
         return self.ask_partition(self.partition_of(group_id), event)
 
@@ -316,54 +432,79 @@ class GroupShell:
         self._carry(hosted, event(hosted.shard, answer, wall_ms()))
         return answer
 
+    async def committed(self, partition: int) -> None:
+        """Waits until all that the shard of a partition holds now is committed.
+
+        Raises:
+            KafkaError: As for `ask`.
+        """
+        await self.ask_partition(partition, lambda shard, token, now_ms: [Respond(token, None)])
+
     def shard_of(self, group_id: str) -> GroupShard:
-        """Returns the group's shard. Read only.
+        """Returns the group's shard. Read only. What it holds may not be committed yet.
 
         Raises:
             KafkaError: As for `ask`.
         """
         return self._loaded(self.partition_of(group_id)).shard
 
-    def shards(self) -> Iterator[GroupShard]:
-        """Returns every shard. Read only.
+    def shards(self) -> Iterator[tuple[int, GroupShard]]:
+        """Returns partition and shard of everything that this broker coordinates. Read only. What they hold
+        may not be committed yet.
 
         Raises:
             KafkaError: COORDINATOR_LOAD_IN_PROGRESS.
         """
-        for partition in self._hosted:
-            yield self._loaded(partition).shard
+        for partition, hosted in list(self._hosted.items()):
+            if self._leads(hosted):
+                yield partition, self._loaded(partition).shard
 
     def _loaded(self, partition: int) -> HostedShard:
         hosted = self._hosted.get(partition)
-        if hosted is None:
+        if hosted is None or not self._leads(hosted):
             raise KafkaError(Errors.NOT_COORDINATOR)
         if hosted.shard.loading:
             raise KafkaError(Errors.COORDINATOR_LOAD_IN_PROGRESS)
         return hosted
 
+    def _leads(self, hosted: HostedShard) -> bool:
+        """Whether the data plane still has the role in which the log was read. Otherwise its high watermark
+        may be above other records than those that the shard has written.
+        """
+        return self._plane.led_epoch(TOPIC, hosted.partition) == hosted.leader_epoch
+
     # ------------------------------------------------------------ effects
 
     def _carry(self, hosted: HostedShard, effects: list[Effect]) -> None:
+        hosted.effects.extend(effects)
+        if hosted.is_carrying:
+            return  # a finished append: its effects follow the others
+        hosted.is_carrying = True
+        try:
+            self._carry_all(hosted)
+        finally:
+            hosted.is_carrying = False
+        self._schedule(hosted)
+
+    def _carry_all(self, hosted: HostedShard) -> None:
         now_ms = self._steady_ms()
-        pending = deque(effects)
-        while pending:
-            effect = pending.popleft()
+        while hosted.effects:
+            effect = hosted.effects.popleft()
             if isinstance(effect, Respond):
                 self._respond(hosted, effect)
             elif isinstance(effect, SetTimer):
-                self._timers.set(effect.key, now_ms + effect.delay_ms)
+                hosted.timers.set(effect.key, now_ms + effect.delay_ms)
             elif isinstance(effect, AppendRecords):
-                pending.extend(self._append(hosted, effect))
+                hosted.effects.extend(self._append(hosted, effect))
             elif isinstance(effect, CancelTimer):
-                self._timers.cancel(effect.key)
+                hosted.timers.cancel(effect.key)
             else:
                 assert isinstance(effect, Note), effect
                 event_log.info(effect.text)
-        self._arm()
 
     def _respond(self, hosted: HostedShard, effect: Respond) -> None:
-        if hosted.waiting:
-            hosted.waiting.append((hosted.waiting[-1][0], effect))
+        if hosted.waiting or hosted.end_offset > hosted.log.high_watermark:
+            self._wait(hosted, effect)
         else:
             _answer(effect)
 
@@ -371,18 +512,15 @@ class GroupShell:
         base_offset = hosted.log.log_end_offset
         for records in self._batches(effect):
             error = self._write(hosted, records)
+            hosted.end_offset = hosted.log.log_end_offset
             if error:
-                effects = hosted.shard.append_finished(effect.append_id, error, wall_ms())
                 if hosted.log.failed:
                     asyncio.get_running_loop().call_soon(self._unload, hosted)
-                return effects
+                return _failed(hosted, effect.append_id, error)
         hosted.shard.append_written(effect.append_id, base_offset)
-        end_offset = hosted.log.log_end_offset
-        if hosted.log.high_watermark >= end_offset and not hosted.waiting:
+        if hosted.log.high_watermark >= hosted.end_offset and not hosted.waiting:
             return hosted.shard.append_finished(effect.append_id, Errors.NONE, wall_ms())
-        hosted.waiting.append((end_offset, effect.append_id))
-        timeout_ms = self._configs.value("offsets.commit.timeout.ms")
-        asyncio.get_running_loop().call_later(timeout_ms / 1000, self._give_up, hosted, effect.append_id)
+        self._wait(hosted, effect.append_id)
         if hosted.log.in_commit_mode:
             self._logs.durability.when_durable(
                 hosted.log, lambda: self._durable(hosted), lambda: self._unload(hosted)
@@ -408,40 +546,29 @@ class GroupShell:
     @property
     def max_batch_bytes(self) -> int:
         """Size limit of a batch in ``__consumer_offsets``."""
-        return self._topic_value("max.message.bytes")
-
-    def _topic_value(self, name: str) -> int:
         overrides = self._metadata.image.topic_configs(TOPIC)
-        return int(self._configs.topic_value(name, overrides))
+        return int(self._configs.topic_value("max.message.bytes", overrides))
 
     def _write(self, hosted: HostedShard, records: list[Record]) -> Error:
+        """Writes like a producer with acks=all."""
         now_ms = wall_ms()
         batch = encode_batch([(key, value, now_ms, ()) for key, value in records])
         if len(batch) > self.max_batch_bytes:
             return Errors.MESSAGE_TOO_LARGE
-        partition = self._metadata.image.topics[TOPIC].partitions[hosted.partition]
-        if len(partition.in_sync) < partition.min_in_sync(self._topic_value("min.insync.replicas")):
-            return Errors.NOT_ENOUGH_REPLICAS  # groups write like producers with acks=all
         try:
-            hosted.log.append(batch, partition.leader_epoch, now_ms)
-        except LogError as error:
-            event_log.error(
-                "a write to __consumer_offsets failed; clients get an error and retry. Check the disk",
-                partition=f"{TOPIC}-{hosted.partition}",
-                detail=str(error),
+            self._plane.append(
+                TOPIC, hosted.partition, batch, leader_epoch=hosted.leader_epoch, now_ms=now_ms
             )
+        except LogError as error:
+            if error.code not in _REFUSED:
+                event_log.error(
+                    "a write to __consumer_offsets failed; clients get an error and retry. Check the disk",
+                    partition=f"{TOPIC}-{hosted.partition}",
+                    detail=str(error),
+                )
             return Errors.of(error.code)
-        # With one replica the write moves the high watermark. With followers, their fetches do, and call
-        # `advanced`.
-        hosted.log.advance_high_watermark(hosted.log.log_end_offset)
-        self._plane.notify(TOPIC, hosted.partition, len(batch))
         self._logs.control_writes += 1
         return Errors.NONE
-
-    def _durable(self, hosted: HostedShard) -> None:
-        if TOPIC in self._metadata.image.topics:
-            self._plane.notify(TOPIC, hosted.partition)
-        self.advanced(hosted.partition)
 
     def log_replaced(self, partition: int, log: PartitionLog) -> None:
         """Continues with the same partition in another log directory; all its records are there."""
@@ -449,36 +576,68 @@ class GroupShell:
         if hosted is not None:
             hosted.log = log
 
+    # ------------------------------------------------------------ the high watermark
+
+    def _wait(self, hosted: HostedShard, item: int | Respond) -> None:
+        timeout_ms = self._configs.value("offsets.commit.timeout.ms")
+        hosted.waiting.append(_Waiting(hosted.end_offset, self._steady_ms() + timeout_ms, item))
+        if len(hosted.waiting) == 1 and not self._plane.watch(TOPIC, hosted.partition, hosted.end_offset):
+            asyncio.get_running_loop().call_soon(self.advanced, hosted.partition)
+
+    def _durable(self, hosted: HostedShard) -> None:
+        if not hosted.dismissed:
+            self._plane.durable(TOPIC, hosted.partition)
+            self.advanced(hosted.partition)
+
     def advanced(self, partition: int) -> None:
-        """Answers what waited for the partition's high watermark."""
+        """Answers what waited for the partition's high watermark. Call it when `DataPlane.take_advanced`
+        names the partition.
+        """
         hosted = self._hosted.get(partition)
-        while hosted is not None and hosted.waiting:
-            offset, item = hosted.waiting[0]
-            if offset > hosted.log.high_watermark:
-                return
-            hosted.waiting.popleft()
+        if hosted is None:
+            return
+        while hosted.waiting and not hosted.dismissed and self._leads(hosted):
+            offset = hosted.waiting[0].offset
+            if offset > hosted.log.high_watermark and (
+                self._plane.watch(TOPIC, partition, offset) or offset > hosted.log.high_watermark
+            ):
+                break
+            item = hosted.waiting.popleft().item
             if isinstance(item, Respond):
                 _answer(item)
             else:
                 self._carry(hosted, hosted.shard.append_finished(item, Errors.NONE, wall_ms()))
+        self._schedule(hosted)
 
-    def _give_up(self, hosted: HostedShard, append_id: int) -> None:
-        """Answers with an error because the followers were too slow. The records may still be committed
-        later.
-        """
-        late = [item for item in hosted.waiting if item[1] == append_id]
-        for item in late:
-            hosted.waiting.remove(item)
-            self._carry(hosted, hosted.shard.append_finished(append_id, Errors.REQUEST_TIMED_OUT, wall_ms()))
+    def _give_up(self, hosted: HostedShard) -> None:
+        """Answers what has waited too long for followers. The records may still be committed later."""
+        now_ms = self._steady_ms()
+        while hosted.waiting and hosted.waiting[0].deadline_ms <= now_ms:
+            item = hosted.waiting.popleft().item
+            if isinstance(item, Respond):
+                _refuse(item, append_error_of_group(Errors.REQUEST_TIMED_OUT))
+                continue
+            self._carry(hosted, _failed(hosted, item, Errors.REQUEST_TIMED_OUT))
 
     # ------------------------------------------------------------ time
 
     def _steady_ms(self) -> int:
         return int(asyncio.get_running_loop().time() * 1000)
 
+    def _schedule(self, hosted: HostedShard) -> None:
+        """Notes when the shard has something to do."""
+        if hosted.dismissed:
+            return
+        due_ms = hosted.due_ms()
+        if due_ms is None:
+            self._due.cancel(hosted.partition)
+        else:
+            self._due.set(hosted.partition, due_ms)
+        self._arm()
+
     def _arm(self) -> None:
         """Sets one event-loop alarm for all timers: an idle coordinator has none."""
-        due_ms = self._timers.next_deadline_ms()
+        due_ms = self._due.next_deadline_ms()
         if self._alarm is not None:
             if due_ms is not None and self._alarm_ms <= due_ms:
                 return
@@ -490,10 +649,17 @@ class GroupShell:
 
     def _ring(self) -> None:
         self._alarm = None
-        for key in self._timers.pop_due(self._steady_ms()):
-            hosted = self._hosted.get(self.partition_of(key[1]))
-            if hosted is not None:
+        now_ms = self._steady_ms()
+        for partition in self._due.pop_due(now_ms):
+            hosted = self._hosted.get(partition)
+            if hosted is None:
+                continue
+            self._give_up(hosted)
+            for key in hosted.timers.pop_due(now_ms):
+                if hosted.dismissed:
+                    break
                 self._carry(hosted, hosted.shard.timer_fired(key, wall_ms()))
+            self._schedule(hosted)
         self._arm()
 
     async def _expire_for_ever(self) -> None:
@@ -504,70 +670,46 @@ class GroupShell:
     async def expire(self, now_ms: int) -> None:
         """Deletes offsets and groups that nobody has used for offsets.retention.minutes."""
         for hosted in list(self._hosted.values()):
-            if not hosted.shard.loading and self._hosted.get(hosted.partition) is hosted:
+            if not hosted.shard.loading and not hosted.dismissed and self._leads(hosted):
                 self._carry(hosted, hosted.shard.expire(now_ms))
                 await asyncio.sleep(0)
 
 
-def replay_log(
-    log: PartitionLog, replay: Replay, go_on: Callable[[], bool], read_bytes: int = READ_BYTES
-) -> None:
-    """Passes every record of a log to the shard while `go_on` allows it. Runs on any thread, because the
-    shard is loading. Reads `read_bytes` at once.
-    """
-    offset = log.log_start_offset
-    end_offset = log.log_end_offset
-    while offset < end_offset and go_on():
-        data = log.read(offset, read_bytes, "log_end")
-        if not data:
-            break  # compaction removed the rest, up to the end
-        headers = batch_headers(data)
-        records = decode_batches(data)
-        if any(header.attributes & _TRANSACTIONAL_OR_CONTROL for header in headers):
-            _replay_batch_by_batch(headers, records, replay)
-        elif records:
-            offsets, _, _, keys, values, _, _ = zip(*records, strict=True)
-            replay.add(offsets, keys, values)
-        offset = headers[-1].last_offset + 1
-    replay.flush()
-
-
-def _replay_batch_by_batch(headers: list[BatchHeader], records: list[BatchRecord], replay: Replay) -> None:
-    first = 0
-    for header in headers:
-        batch = records[first : first + header.record_count]
-        first += header.record_count
-        if header.control:
-            for record in batch:
-                marker = int.from_bytes((record.key or b"")[2:4], "big")
-                if marker in (_ABORT_MARKER, _COMMIT_MARKER):
-                    replay.end_transaction(header.producer_id, commit=marker == _COMMIT_MARKER)
-            continue
-        producer_id = header.producer_id if header.transactional else NO_PRODUCER
-        replay.add(
-            [record.offset for record in batch],
-            [record.key for record in batch],
-            [record.value for record in batch],
-            producer_id,
-        )
+_REFUSED: Final = frozenset({Errors.NOT_ENOUGH_REPLICAS.code, Errors.NOT_LEADER_OR_FOLLOWER.code})
+"""Errors of writes in which nothing has failed."""
 
 
 def _dismiss(hosted: HostedShard) -> None:
     """Answers NOT_COORDINATOR to all waiting requests of the shard, because their results may not be
     durable.
     """
-    if hosted.shard.loading:
-        return
-    effects = hosted.shard.unload(wall_ms())
-    waiting = [item for _, item in hosted.waiting if isinstance(item, Respond)]
+    waiting = [*(each.item for each in hosted.waiting), *hosted.effects]
     hosted.waiting.clear()
+    hosted.effects.clear()
     for item in waiting:
-        assert isinstance(item.token, asyncio.Future), item.token
-        if not item.token.done():
-            item.token.set_exception(KafkaError(Errors.NOT_COORDINATOR))
-    for effect in effects:
+        if isinstance(item, Respond):
+            _refuse(item, Errors.NOT_COORDINATOR)
+    for effect in hosted.shard.unload(wall_ms()):
         if isinstance(effect, Respond):
             _answer(effect)
+
+
+def _failed(hosted: HostedShard, append_id: int, error: Error) -> list[Effect]:
+    """Answers who waited for a failed append, whatever else waits. Returns the other effects."""
+    others: list[Effect] = []
+    for effect in hosted.shard.append_finished(append_id, error, wall_ms()):
+        if isinstance(effect, Respond):
+            _answer(effect)
+        else:
+            others.append(effect)
+    return others
+
+
+def _refuse(effect: Respond, error: Error) -> None:
+    token = effect.token
+    assert isinstance(token, asyncio.Future), token
+    if not token.done():
+        token.set_exception(KafkaError(error))
 
 
 def _answer(effect: Respond) -> None:

@@ -2,11 +2,14 @@
 
 import heapq
 from collections.abc import Iterator
+from typing import Generic, TypeVar
 
 from bowstring.engine.groups.effects import TimerKey
 
+K = TypeVar("K", TimerKey, int)
 
-class TimerQueue:
+
+class TimerQueue(Generic[K]):
     """Deadlines by key. Moving a deadline later, as every heartbeat does, costs one dict store.
 
     Each key has at most one live heap entry (`_entries`). An entry that reaches the top before its key's
@@ -16,21 +19,21 @@ class TimerQueue:
     __slots__ = ("_deadlines", "_entries", "_heap")
 
     def __init__(self) -> None:
-        self._deadlines: dict[TimerKey, int] = {}
-        self._entries: dict[TimerKey, int] = {}
-        self._heap: list[tuple[int, TimerKey]] = []
+        self._deadlines: dict[K, int] = {}
+        self._entries: dict[K, int] = {}
+        self._heap: list[tuple[int, K]] = []
 
     def __len__(self) -> int:
         return len(self._deadlines)
 
-    def __contains__(self, key: TimerKey) -> bool:
+    def __contains__(self, key: K) -> bool:
         return key in self._deadlines
 
-    def deadline_ms(self, key: TimerKey) -> int | None:
+    def deadline_ms(self, key: K) -> int | None:
         """Returns the deadline of `key`, or None."""
         return self._deadlines.get(key)
 
-    def set(self, key: TimerKey, deadline_ms: int) -> None:
+    def set(self, key: K, deadline_ms: int) -> None:
         """Adds the timer, or moves it."""
         self._deadlines[key] = deadline_ms
         entry_ms = self._entries.get(key)
@@ -38,7 +41,7 @@ class TimerQueue:
             self._entries[key] = deadline_ms
             heapq.heappush(self._heap, (deadline_ms, key))
 
-    def cancel(self, key: TimerKey) -> None:
+    def cancel(self, key: K) -> None:
         """Removes the timer if there is one."""
         self._deadlines.pop(key, None)
         if not self._deadlines:
@@ -49,13 +52,13 @@ class TimerQueue:
         """Returns a lower bound for the next deadline; None when there are no timers."""
         return self._heap[0][0] if self._heap else None
 
-    def pop_due(self, now_ms: int) -> Iterator[TimerKey]:
+    def pop_due(self, now_ms: int) -> Iterator[K]:
         """Removes the keys that are due and yields them, earliest first.
 
         The caller may move or cancel another due key while it handles one. That key is then not yielded, so
         that a session that has just been restarted does not end by its old timer.
         """
-        due: list[tuple[int, TimerKey]] = []
+        due: list[tuple[int, K]] = []
         while self._heap and self._heap[0][0] <= now_ms:
             entry_ms, key = heapq.heappop(self._heap)
             if self._entries.get(key) != entry_ms:

@@ -8,6 +8,7 @@ from bowstring._native.server.data_plane import DataPlane
 from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.image import Metadata
+from bowstring.engine.metadata.names import GROUPS_TOPIC
 from bowstring.engine.metadata.placement import Randomness
 from bowstring.engine.metadata.store.commit import ClusterChanges
 from bowstring.engine.metadata.store.producer_ids import ProducerIds
@@ -104,6 +105,18 @@ class BrokerServices:
             self._groups = GroupShell(self.configs, self.metadata, self.logs, self.plane, self.changes)
             self._groups.start()
         return self._groups
+
+    def high_watermark_advanced(self, topic: str, partition: int) -> None:
+        """Passes on what `DataPlane.watch` has asked for."""
+        if self._groups is not None and topic == GROUPS_TOPIC:
+            self._groups.advanced(partition)
+
+    def group_role_changed(self, topic: str, partition: int) -> None:
+        """Lets the group coordinator follow a change of who leads a partition. Call it on the control loop
+        after the data plane has the new role.
+        """
+        if topic == GROUPS_TOPIC:
+            self.groups.role_changed(partition)
 
     def leader_log(self, topic: str, partition: int, current_leader_epoch: int = -1) -> PartitionLog:
         """Returns the log of a partition that this broker leads, if the client's leader epoch matches (-1:

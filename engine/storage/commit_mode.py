@@ -193,10 +193,10 @@ class Durability:
         wal.add(new)
         return wal.wal
 
-    def moved(self, new: PartitionLog) -> None:
-        """Records that `new` has replaced another log."""
+    def moved(self, topic: str, partition: int, new: PartitionLog) -> None:
+        """Records that `new` has replaced another log of a served partition."""
         if new.in_commit_mode:
-            self.when_durable(new, lambda: None, lambda: None)
+            self.when_durable(new, lambda: self._plane.durable(topic, partition), lambda: None)
 
     def left(self, log: PartitionLog) -> None:
         """Detaches a log whose records are all synced from the write-ahead log of its directory."""
@@ -211,8 +211,11 @@ class Durability:
             each.discard(log)
 
     def when_durable(self, log: PartitionLog, done: Callable[[], None], failed: Callable[[], None]) -> None:
-        """See `DirectoryWal.when_durable`. The log must be in commit mode."""
-        self._wal(os.path.dirname(log.directory)).when_durable(log, done, failed)
+        """See `DirectoryWal.when_durable`. The log must be in commit mode. `done` moves the high watermark:
+        `DataPlane.durable`.
+        """
+        wal = self._wal(os.path.dirname(log.directory))
+        wal.when_durable(log, done, failed, advance=False)
 
     def stats(self) -> dict[str, "WalStats"]:
         """Counters of each write-ahead log by directory (wal.pyi: WalStats)."""

@@ -40,6 +40,8 @@ class _Waiting(NamedTuple):
     frame: int
     log: PartitionLog
     end_offset: int
+    cuts: int
+    advance: bool
     done: Callable[[], None]
     failed: Callable[[], None]
 
@@ -158,13 +160,25 @@ class DirectoryWal:
         """Returns whether checkpoints sync the log."""
         return log in self._logs
 
-    def when_durable(self, log: PartitionLog, done: Callable[[], None], failed: Callable[[], None]) -> None:
+    def when_durable(
+        self,
+        log: PartitionLog,
+        done: Callable[[], None],
+        failed: Callable[[], None],
+        *,
+        advance: bool = True,
+    ) -> None:
         """Calls `done` on the control loop once all records appended to the log so far are on the medium.
 
         Calls `failed` instead if the write-ahead log fails first.
+
+        Args:
+            advance: Moves the high watermark, too. A partition with followers must not: `done` calls
+                `DataPlane.durable`.
         """
         frame = durability.staged_frame(log)
-        self._waiting.append(_Waiting(frame, log, log.log_end_offset, done, failed))
+        cuts = durability.cuts(log)
+        self._waiting.append(_Waiting(frame, log, log.log_end_offset, cuts, advance, done, failed))
         self.call_waiters()
 
     def call_waiters(self) -> None:
@@ -177,7 +191,7 @@ class DirectoryWal:
                 if self._waiting[0].frame > self.wal.durable_frame:
                     break
             first = self._waiting.popleft()
-            durability.durable_to(first.log, first.end_offset)
+            durability.durable_to(first.log, first.end_offset, cuts=first.cuts, advance=first.advance)
             first.done()
         if self.wal.failure is not None:
             late = list(self._waiting)

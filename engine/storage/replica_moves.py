@@ -279,7 +279,7 @@ class LogMoves:
                 await self.assign(move, before)
             raise
         self._logs.replaced(name, index, copy.target)
-        durability.moved(copy.target)
+        durability.moved(name, index, copy.target)
 
     async def assign(self, move: Move, directory_id: bytes) -> None:
         """Writes to the metadata log which directory the partition is in.

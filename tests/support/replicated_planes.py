@@ -2,8 +2,10 @@
 
 import select
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
+from bowstring._native.log.partition_log import PartitionLog
 from bowstring._native.server.control_request import ControlRequest
 from bowstring._native.server.replicas import Replicas
 from bowstring.engine.protocol import decode_request, encode_response
@@ -18,6 +20,22 @@ from tests.support.served_plane import TOPIC, Served
 from tests.support.waiting import wait_until
 
 KEYS = (0, 1, 2, 3, 18)
+
+
+def offsets_answer(request: ControlRequest, log_of: Callable[[int], PartitionLog]) -> bytes:
+    """Answers a follower's ListOffsets for one partition."""
+    body = decode_request(2, request.api_version, request.body)
+    assert isinstance(body, ListOffsetsRequest)
+    wanted = body.topics[0].partitions[0]
+    log = log_of(wanted.partition_index)
+    offset = log.log_end_offset if wanted.timestamp == -1 else log.log_start_offset
+    answer = ListOffsetsPartitionResponse(
+        partition_index=wanted.partition_index, offset=offset, leader_epoch=log.leader_epoch
+    )
+    response = ListOffsetsResponse(
+        topics=[ListOffsetsTopicResponse(name=body.topics[0].name, partitions=[answer])]
+    )
+    return encode_response(2, request.api_version, request.correlation_id, response)
 
 
 class Planes:
@@ -51,23 +69,13 @@ class Planes:
             if select.select([plane.control_fd], [], [], 0.05)[0]:
                 for request in plane.take_requests():
                     assert isinstance(request, ControlRequest)
-                    plane.reply(request.connection_id, request.slot, self._list_offsets(broker, request))
+                    plane.reply(
+                        request.connection_id,
+                        request.slot,
+                        offsets_answer(request, lambda index: self.log(broker, index)),
+                    )
                 plane.take_events()
                 self.events[broker] += self.replicas[broker].take_events()
-
-    def _list_offsets(self, broker: int, request: ControlRequest) -> bytes:
-        body = decode_request(2, request.api_version, request.body)
-        assert isinstance(body, ListOffsetsRequest)
-        wanted = body.topics[0].partitions[0]
-        log = self.log(broker, wanted.partition_index)
-        offset = log.log_end_offset if wanted.timestamp == -1 else log.log_start_offset
-        answer = ListOffsetsPartitionResponse(
-            partition_index=wanted.partition_index, offset=offset, leader_epoch=log.leader_epoch
-        )
-        response = ListOffsetsResponse(
-            topics=[ListOffsetsTopicResponse(name=body.topics[0].name, partitions=[answer])]
-        )
-        return encode_response(2, request.api_version, request.correlation_id, response)
 
     def log(self, broker: int, partition: int = 0):
         return self.served[broker].logs[TOPIC, partition]

@@ -2,169 +2,24 @@
 
 import asyncio
 import itertools
-import struct
-from types import SimpleNamespace
 
 import pytest
 
 from bowstring._native.log.partition_log import LogError
-from bowstring._native.record.decode import batch_headers, decode_batches
+from bowstring._native.record.decode import decode_batches
 from bowstring._native.record.encode import encode_batch
-from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.groups import records
 from bowstring.engine.groups import shell as group_shell
 from bowstring.engine.groups.config import GroupConfig
+from bowstring.engine.groups.log_replay import replay_log
 from bowstring.engine.groups.offset_store import CommittedOffset
 from bowstring.engine.groups.replay import NO_PRODUCER, Replay
 from bowstring.engine.groups.shard import GroupShard
-from bowstring.engine.groups.shell import TOPIC, GroupShell, replay_log
-from bowstring.engine.groups.state import RequestContext
-from bowstring.engine.metadata.image import PartitionImage
-from bowstring.engine.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from bowstring.engine.protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
-from bowstring.engine.protocol.messages.offset_fetch import OffsetFetchRequestGroup
+from bowstring.engine.groups.shell import TOPIC
 from bowstring.engine.protocol.messages.sync_group import SyncGroupRequest
-from tests.support.waiting import FOR_EVER_MS, pause_async, wait_until_async
-
-CONTEXT = RequestContext(9, "c", "/127.0.0.1")
-
-
-class MemoryLog:
-    """A partition log whose high watermark the test may hold, and whose appends it may fail."""
-
-    def __init__(self):
-        self.batches = []
-        self.log_start_offset = self.log_end_offset = self.high_watermark = self.size_bytes = 0
-        self.held = False
-        self.in_commit_mode = False
-        self.failed = False
-        self.error = None
-
-    def append(self, batch, leader_epoch, now_ms):
-        if self.error is not None:
-            raise self.error
-        base_offset = self.log_end_offset
-        self.batches.append((base_offset, struct.pack(">q", base_offset) + batch[8:]))
-        self.log_end_offset += batch_headers(batch)[0].record_count
-        self.size_bytes += len(batch)
-        return base_offset
-
-    def advance_high_watermark(self, offset):
-        if not self.held:
-            self.high_watermark = offset
-
-    def read(self, offset, max_bytes, limit):
-        data = b""
-        for base_offset, batch in self.batches:
-            if base_offset >= offset and (not data or len(data) + len(batch) <= max_bytes):
-                data += batch
-        return data
-
-
-class FakeBroker:
-    """What the shell needs of a broker."""
-
-    def __init__(
-        self,
-        partitions=2,
-        replicas=(1, 2),
-        *,
-        replayed_at_once_bytes=group_shell.REPLAYED_AT_ONCE_BYTES,
-        read_bytes=group_shell.READ_BYTES,
-        **configs,
-    ):
-        self.replicas = replicas
-        settings = {
-            "group.initial.rebalance.delay.ms": "0",
-            "offsets.topic.num.partitions": "2",
-            "offsets.commit.timeout.ms": str(FOR_EVER_MS),
-        }
-        self.configs = BrokerConfigs(settings | configs)
-        self.topics = {}
-        self.metadata = SimpleNamespace(
-            image=SimpleNamespace(topics=self.topics, topic_configs=lambda name: {})
-        )
-        self.logs = SimpleNamespace(of_topic=lambda name: self.open_logs, control_writes=0)
-        self.open_logs = []
-        self.plane = SimpleNamespace(notify=lambda *arguments: self.notified.append(arguments))
-        self.changes = SimpleNamespace(create_internal_topic=self.create_internal_topic)
-        self.notified = []
-        self.created = []
-        self.groups = GroupShell(
-            self.configs,
-            self.metadata,
-            self.logs,
-            self.plane,
-            self.changes,
-            replayed_at_once_bytes=replayed_at_once_bytes,
-            read_bytes=read_bytes,
-        )
-
-    async def create_internal_topic(self, name, partitions, replication_factor, configs):
-        self.created.append((name, partitions, configs))
-        await asyncio.sleep(0)
-        self.host([MemoryLog() for _ in range(partitions)])
-        return True
-
-    def host(self, logs):
-        self.open_logs = logs
-        self.topics[TOPIC] = SimpleNamespace(
-            partitions=[PartitionImage(self.replicas, (1,), 1, 3, 0, ())] * len(logs)
-        )
-
-
-def commit_request(group="g", offset=5):
-    part = OffsetCommitRequestPartition(partition_index=0, committed_offset=offset, committed_metadata="")
-    topic = OffsetCommitRequestTopic(name="t", partitions=[part])
-    return OffsetCommitRequest(group_id=group, topics=[topic])
-
-
-def commit(broker, group="g", offset=5):
-    request = commit_request(group, offset)
-    return broker.groups.ask(
-        group, lambda shard, token, now: shard.commit_offsets(request, CONTEXT, token, now)
-    )
-
-
-async def fetched(broker, group="g"):
-    request = OffsetFetchRequestGroup(group_id=group, topics=None)
-    answer = await broker.groups.ask(
-        group, lambda shard, token, now: shard.fetch_offsets(request, token, require_stable=True)
-    )
-    return {
-        (topic.name, part.partition_index): part.committed_offset
-        for topic in answer.topics
-        for part in topic.partitions
-    }
-
-
-def join(broker, group="g", member_id="", session_ms=FOR_EVER_MS, version=3):
-    request = JoinGroupRequest(
-        group_id=group,
-        session_timeout_ms=session_ms,
-        rebalance_timeout_ms=FOR_EVER_MS,
-        member_id=member_id,
-        protocol_type="consumer",
-        protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
-    )
-    context = RequestContext(version, "c", "/127.0.0.1")
-    return broker.groups.ask(group, lambda shard, token, now: shard.join(request, context, token, now))
-
-
-async def started(**configs):
-    broker = FakeBroker(**configs)
-    broker.groups.start()
-    await broker.groups.ensure_topic()
-    return broker
-
-
-def error_of(answer):
-    return answer.topics[0].partitions[0].error_code
+from tests.support.group_shell import FakeBroker, MemoryLog, commit, error_of, fetched, join, started
+from tests.support.waiting import pause_async, wait_until_async
 
 
 def test_topic_is_made_once_on_first_use():
@@ -192,7 +47,7 @@ def test_a_commit_goes_to_the_groups_partition_and_survives():
         assert error_of(await commit(broker, "g", 7)) == 0
         partition = broker.groups.partition_of("g")
         assert [len(log.batches) for log in broker.open_logs] == [int(i == partition) for i in range(2)]
-        assert broker.notified == [(TOPIC, partition, broker.open_logs[partition].size_bytes)]
+        assert broker.plane.appended == [(TOPIC, partition, broker.open_logs[partition].size_bytes)]
         assert broker.logs.control_writes == 1
         await broker.groups.stop()
 
@@ -316,6 +171,7 @@ def test_a_log_whose_end_was_compacted_away_is_read():
         assert error_of(await commit(broker, "g", 7)) == 0
         log = broker.open_logs[broker.groups.partition_of("g")]
         log.log_end_offset += 5
+        log.high_watermark = log.log_end_offset
         await broker.groups.stop()
         again = FakeBroker()
         again.host(broker.open_logs)
@@ -355,7 +211,7 @@ def test_expired_offsets_go_in_batches_that_fit():
         for i in range(100):
             assert error_of(await commit(broker, f"group-{i}")) == 0
         await broker.groups.expire(group_shell.wall_ms() + 8 * 24 * 3600 * 1000)
-        assert not any(shard.state.groups for shard in broker.groups.shards())
+        assert not any(shard.state.groups for _, shard in broker.groups.shards())
         assert all(len(batch) <= 2000 for log in broker.open_logs for _, batch in log.batches)
         await broker.groups.stop()
 
@@ -439,6 +295,7 @@ def test_offsets_go_with_their_topic_and_groups_with_theirs():
         await commit(broker)
         broker.groups.topic_deleted("t", b"i" * 16)
         assert await fetched(broker) == {}
+        del broker.topics[TOPIC]
         broker.groups.topic_deleted(TOPIC, b"o" * 16)
         with pytest.raises(KafkaError):
             await fetched(broker)
@@ -562,7 +419,7 @@ def test_sync_through_the_shell():
         request = SyncGroupRequest(group_id="g", generation_id=1, member_id=joined.member_id)
         answer = await broker.groups.ask("g", lambda shard, token, now: shard.sync(request, token, now))
         assert answer.error_code == 0
-        (listed,) = [each for shard in broker.groups.shards() for each in shard.list_groups()]
+        (listed,) = [each for _, shard in broker.groups.shards() for each in shard.list_groups()]
         assert listed.group_state == "Stable"
         await broker.groups.stop()
 

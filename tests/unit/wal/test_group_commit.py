@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from bowstring._native.log.durability import durable_to, staged_frame
+from bowstring._native.log.durability import cuts, durable_to, staged_frame
 from bowstring._native.log.partition_log import LogError
 from bowstring._native.wal.write_ahead_log import CONTROL, WalError, WriteAheadLog
 from bowstring.engine.storage.directory_wal import liburing_path
@@ -35,6 +35,22 @@ def test_nothing_is_committed_before_it_is_durable(tmp_path, io):
         durable_to(log, 3)
         assert log.high_watermark == 3
         assert not wal.commit()
+
+
+def test_what_was_cut_meanwhile_does_not_become_durable(tmp_path):
+    wal = wal_on(tmp_path)
+    with joined(tmp_path, wal) as (log,):
+        append(log, 3)
+        before = cuts(log)
+        log.truncate_to(1)
+        append(log, 2)
+        durable_to(log, 3, cuts=before, advance=False)
+        assert (log.log_end_offset, log.high_watermark) == (3, 0)
+        log.advance_high_watermark(3)
+        assert log.high_watermark == 1
+        durable_to(log, 3, cuts=cuts(log), advance=False)
+        log.advance_high_watermark(3)
+        assert log.high_watermark == 3
 
 
 def test_what_is_staged_together_shares_a_frame(tmp_path):
