@@ -36,8 +36,8 @@ FAST: Final[Mapping[str, str]] = {
 class Cluster:
     """A cluster of processes on this machine.
 
-    Nodes 1, 2, 3 … are brokers. The largest odd number of them up to five are controllers, too. When the
-    program ends, however it does, so do the nodes.
+    Nodes 1, 2, 3 … are brokers. The largest odd number of them up to five are controllers, too; two brokers
+    get a controller of their own. When the program ends, however it does, so do the nodes.
 
     Settings other than a server's: failures are noticed sooner (`broker.session.timeout.ms=2000`,
     `controller.quorum.fetch.timeout.ms=600`, `replica.lag.time.max.ms=2000`), records are acknowledged from
@@ -312,7 +312,12 @@ class Cluster:
 
         Args:
             config: Settings of this node.
+
+        Raises:
+            ConfigError: The cluster is a node alone, which none can join.
         """
+        if len(self._started()) == 1:
+            raise ConfigError("a node alone cannot be joined; make the cluster with controllers=1")
         id = max(self.broker_ids) + 1
         self._node_config[id] = _texts(config or {})
         self._add_nodes({id: (layout.BROKER,)})
