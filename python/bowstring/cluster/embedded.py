@@ -149,7 +149,11 @@ class Cluster:
         return self._directory
 
     def address(self, node_id: int) -> str:
-        """``host:port`` for clients of a broker."""
+        """``host:port`` for clients of a broker.
+
+        Args:
+            node_id: The broker.
+        """
         node = self._node(node_id)
         if not node.is_broker:
             raise ConfigError(
@@ -158,15 +162,27 @@ class Cluster:
         return f"{layout.HOST}:{node.ports[layout.CLIENTS]}"
 
     def pid(self, node_id: int) -> int:
-        """The process id of a node that runs."""
+        """The process id of a node that runs.
+
+        Args:
+            node_id: The node.
+        """
         return self._process(node_id).pid
 
     def log_dir(self, node_id: int) -> Path:
-        """The directory with a node's partitions."""
+        """The directory with a node's partitions.
+
+        Args:
+            node_id: The node.
+        """
         return self._node(node_id).data_dir
 
     def log_text(self, node_id: int) -> str:
-        """What a node has logged, over all its starts."""
+        """What a node has logged, over all its starts.
+
+        Args:
+            node_id: The node.
+        """
         return self._node(node_id).log_file.read_text(encoding="utf-8", errors="replace")
 
     def _started(self) -> dict[int, Node]:
