@@ -182,13 +182,17 @@ def _summary(found: ClusterStatus) -> str:
     from bowstring.cli.cluster_status import OFFLINE, STATES, UNDER_MIN_ISR
 
     counts = Counter(each["state"] for each in found.troubled())
-    text = f"{len(found.topics):,} topics, {len(found.partitions):,} partitions: "
+    text = f"{_count(len(found.topics), 'topic')}, {_count(len(found.partitions), 'partition')}: "
     if not counts:
         return text + "[green]all replicas in sync[/]"
     colours = {OFFLINE: "bold red", UNDER_MIN_ISR: "bold red"}
     return text + ", ".join(
         f"[{colours.get(state, 'yellow')}]{counts[state]:,} {state}[/]" for state in STATES if counts[state]
     )
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def _partitions(troubled: list[dict[str, Any]]) -> Table:

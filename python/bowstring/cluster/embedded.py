@@ -93,6 +93,7 @@ class Cluster:
         self._links: Links | None = None
         self._advertised: dict[tuple[int, str], int] = {}
         self._cluster_id = ""
+        self._owner = os.getpid()
         self._lifeline: tuple[int, int] | None = None
         unknown = set(self._node_config) - set(self._roles)
         if unknown:
@@ -205,6 +206,7 @@ class Cluster:
         """Starts all nodes at the same time; brokers accept clients when this returns."""
         if self._nodes:
             raise RuntimeError("the cluster is already running")
+        self._owner = os.getpid()
         try:
             self._directory = self._given_dir or Path(tempfile.mkdtemp(prefix="bowstring-cluster-"))
             layout.check_roles(self._directory, self._roles)
@@ -252,6 +254,8 @@ class Cluster:
 
     def _end(self) -> None:
         """Ends all processes and forgets the nodes. Further calls have no effect."""
+        if self._owner != os.getpid():
+            return  # a forked child ends; the nodes are its parent's
         atexit.unregister(self._end)
         for process in self._processes.values():
             process.kill()
