@@ -189,16 +189,19 @@ def test_a_node_that_does_not_start_shows_the_end_of_its_log(tmp_path):
 def test_nodes_end_with_the_program_that_started_them():
     """Also a paused one, and however the program ends."""
     program = (
-        "import bowstring, sys, time\n"
+        "import bowstring, sys\n"
         "cluster = bowstring.Cluster(3).start()\n"
         "cluster.pause(2)\n"
         "print(cluster.data_dir, *map(cluster.pid, cluster.node_ids), flush=True)\n"
-        "time.sleep(10_000)\n"
+        "sys.stdin.read()\n"
     )
-    started = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    started = subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
     directory, *pids = started.stdout.readline().split()
     started.kill()
     started.wait(HANG_S)
+    started.stdin.close()
     started.stdout.close()
     wait_until(lambda: not any(is_alive(int(pid)) for pid in pids), directory)
     assert Path(directory).is_dir()
