@@ -36,6 +36,8 @@ _MIN_VERSION: Final = {
     EARLIEST_PENDING_UPLOAD: 11,
 }
 _CONSUMER: Final = -1
+# Whoever asks as this one is answered by every replica, as in Kafka.
+_ANY_REPLICA: Final = -2
 _READ_COMMITTED: Final = 1
 _EPOCH_VERSION: Final = 4
 _SEARCHES_AT_ONCE: Final = 64
@@ -57,8 +59,8 @@ async def handle(broker: "BrokerServices", request: "Request") -> ListOffsetsRes
     """Finds offsets.
 
     Behaviour: a consumer sees offsets up to the high watermark, with read_committed up to the last stable
-    offset; a replica sees the log end. A timestamp later than every record gives offset -1. A partition named
-    twice is refused.
+    offset; a replica sees the log end. Only the leader answers, except to replica id -2. A timestamp later
+    than every record gives offset -1. A partition named twice is refused.
 
     Versions: 2 adds the isolation level (KIP-98); 4 leader epochs (KIP-320); 7 the record with the largest
     timestamp (KIP-734); 8 and 9 the ends of local and tiered data (KIP-405, KIP-1005); 10 a timeout for
@@ -162,7 +164,12 @@ def _fill(response: ListOffsetsPartitionResponse, found: Position, version: int)
 def _find(
     broker: "BrokerServices", body: ListOffsetsRequest, topic: str, wanted: ListOffsetsPartition
 ) -> "Position | Search":
-    log = broker.leader_log(topic, wanted.partition_index, wanted.current_leader_epoch)
+    log = broker.leader_log(
+        topic,
+        wanted.partition_index,
+        wanted.current_leader_epoch,
+        or_follower=body.replica_id == _ANY_REPLICA,
+    )
     if body.replica_id != _CONSUMER:
         end = log.log_end_offset
     elif body.isolation_level == _READ_COMMITTED:

@@ -109,6 +109,7 @@ class ClusterBroker(Broker):
             self._assignments,
             node_id=self.node_id,
         )
+        self._follower.when_roles_changed = lambda topic, index: self.group_role_changed(topic.name, index)
 
     def _register(self) -> None:
         """Happens in `start`, because it needs the network."""

@@ -118,9 +118,11 @@ class BrokerServices:
         if topic == GROUPS_TOPIC:
             self.groups.role_changed(partition)
 
-    def leader_log(self, topic: str, partition: int, current_leader_epoch: int = -1) -> PartitionLog:
+    def leader_log(
+        self, topic: str, partition: int, current_leader_epoch: int = -1, *, or_follower: bool = False
+    ) -> PartitionLog:
         """Returns the log of a partition that this broker leads, if the client's leader epoch matches (-1:
-        any).
+        any); with `or_follower` also of one that it follows.
 
         Raises:
             KafkaError: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH,
@@ -136,7 +138,7 @@ class BrokerServices:
         leads = image.leader == self.node_id
         if self.replication is not None:
             leads = leads and self.replication.leads(found.id, partition)
-        if not leads or log is None:
+        if log is None or not (leads or or_follower):
             raise KafkaError(Errors.NOT_LEADER_OR_FOLLOWER)
         if current_leader_epoch not in (-1, image.leader_epoch):
             older = current_leader_epoch < image.leader_epoch

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 from bowstring import Admin, Consumer, Producer, TopicPartition, aio
+from bowstring.cli.cluster_status import MIN_ISR, collect
 from bowstring.clients.errors import (
     GroupError,
     OffsetOutOfRangeError,
@@ -333,3 +334,16 @@ def test_admin_for_asyncio(where: str, tmp_path: Path) -> None:
             await admin.delete_topics([name])
 
     asyncio.run(asyncio.wait_for(main(), HANG_S))
+
+
+def test_status_of_a_cluster(where: str, topic: str) -> None:
+    with Producer(where) as producer:
+        producer.send(topic, b"x").result(HANG_S)
+    partition = TopicPartition(topic, 0)
+    with Admin(where, timeout_ms=int(HANG_S * 1000)) as admin:
+        assert admin.replica_ends([partition]) == {partition: {1: 1}}
+        assert admin.topic_configs([topic], MIN_ISR) == {topic: "1"}
+        found = collect(admin).as_json()
+    (node,) = found["nodes"]
+    assert (node["roles"], node["fenced"], node["quorum"]) == (["broker", "controller"], False, "leader")
+    assert found["quorum"]["leader_id"] == node["id"] and found["troubled"] == []

@@ -42,10 +42,25 @@ class Started:
         return self.text
 
     def stop(self, number=signal.SIGTERM):
-        self.process.send_signal(number)
+        if self.process.poll() is None:
+            self.process.send_signal(number)
         status = self.process.wait(HANG_S)
         self.process.stderr.close()
         return status
+
+
+@pytest.fixture
+def start():
+    """Starts the command; what is left of it ends with the test."""
+    made = []
+
+    def started(directory, port, *options):
+        made.append(Started(directory, port, *options))
+        return made[-1]
+
+    yield started
+    for each in made:
+        each.stop(signal.SIGKILL)
 
 
 def port_for_three():
@@ -80,11 +95,9 @@ def pids(directory):
     return found
 
 
-def test_a_cluster_is_formatted_once_and_used_again(tmp_path):
+def test_a_cluster_is_formatted_once_and_used_again(start, tmp_path):
     port = port_for_three()
-    started = Started(
-        tmp_path / "c", port, "--brokers", "3", "--set", "num.partitions=2", "--durability", "os"
-    )
+    started = start(tmp_path / "c", port, "--brokers", "3", "--set", "num.partitions=2", "--durability", "os")
     servers = ",".join(f"127.0.0.1:{port + index}" for index in range(3))
     text = started.wait_for(f"bootstrap servers: {servers}")
     assert text.count("✓ formatted ") == 3
@@ -102,7 +115,7 @@ def test_a_cluster_is_formatted_once_and_used_again(tmp_path):
     started.wait_for("Start it again with: bowstring serve --config")
     assert started.stop() == 0
 
-    again = Started(tmp_path / "c", port, "--set", "num.partitions=2", "--durability", "os")
+    again = start(tmp_path / "c", port, "--set", "num.partitions=2", "--durability", "os")
     assert "✓ formatted" not in again.wait_for(f"bootstrap servers: {servers}")
     with bowstring.Consumer(servers, auto_offset_reset="earliest") as consumer:
         consumer.assign([("kept", 1)])
@@ -114,17 +127,15 @@ def test_a_cluster_is_formatted_once_and_used_again(tmp_path):
     wait_until(lambda: not pids(tmp_path / "c"), lambda: pids(tmp_path / "c"))
 
 
-def test_a_node_that_cannot_start_shows_the_end_of_its_log(tmp_path):
-    started = Started(tmp_path / "c", port_for_three(), "--set", "log.cleaner.backoff.ms=never")
+def test_a_node_that_cannot_start_shows_the_end_of_its_log(start, tmp_path):
+    started = start(tmp_path / "c", port_for_three(), "--set", "log.cleaner.backoff.ms=never")
     assert started.process.wait(HANG_S) == 1
     assert "log.cleaner.backoff.ms" in started.wait_for("never")
-    started.process.stderr.close()
     port = port_for_three()
     with socket.create_server((layout.HOST, port + 1)):
-        started = Started(tmp_path / "d", port)
+        started = start(tmp_path / "d", port)
         text = started.wait_for("node 2 did not start")
         assert started.process.wait(HANG_S) == 1
-        started.process.stderr.close()
         assert re.search(rf"The end of \S+node-2/node.log:\n.*{port + 1}", text), text
 
 

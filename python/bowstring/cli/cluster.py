@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+import sys
+import time
+from collections import Counter
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+from rich.console import Group
+from rich.markup import escape
+from rich.table import Table
 
-from bowstring.cli.options import pairs
-from bowstring.cli.output import print_error, print_note
+from bowstring.cli.options import BOOTSTRAP_DEFAULT, TIMEOUT_DEFAULT_S, Bootstrap, Json, Timeout, pairs
+from bowstring.cli.output import console, print_error, print_json, print_note, table
+
+if TYPE_CHECKING:
+    from bowstring.cli.cluster_status import ClusterStatus
+    from bowstring.clients.admin.admin import Admin
+
+# Partitions in trouble that people are shown.
+SHOWN_MAX = 50
 
 app = typer.Typer(help="Run a cluster on this machine, and see how a cluster is.", no_args_is_help=True)
 
@@ -27,7 +41,7 @@ def start(
         int | None,
         typer.Option(
             "--controllers",
-            help="Number of nodes that are only controllers; default: none, brokers are controllers, too.",
+            help="Number of nodes that are only controllers; default: brokers are controllers, too.",
         ),
     ] = None,
     port: Annotated[
@@ -67,3 +81,132 @@ def start(
     except (ConfigError, DataDirectoryError, OSError) as error:
         print_error(str(error))
         raise typer.Exit(1) from None
+
+
+@app.command()
+def status(
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Show it again and again.")] = False,
+    interval: Annotated[
+        float, typer.Option("--interval", metavar="SECONDS", min=0.1, help="Between two looks with --watch.")
+    ] = 1.0,
+    bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
+    timeout: Timeout = TIMEOUT_DEFAULT_S,
+    json: Json = False,
+) -> None:
+    """Show nodes, the quorum, leaders, and partitions that lack replicas or a leader.
+
+    Lag is in records: of followers behind leaders, and of nodes behind the metadata log. A partition at min
+    ISR takes writes with acks=all until it loses one more replica; under min ISR it takes none.
+    """
+    from bowstring.cli.cluster_status import collect
+    from bowstring.clients.admin.admin import Admin
+
+    with Admin(bootstrap, timeout_ms=int(timeout * 1000), client_id="bowstring-cli") as admin:
+        if not watch:
+            found = collect(admin)
+            if json:
+                print_json(found.as_json())
+            else:
+                console().print(_shown(found))
+            return
+        _watch(admin, interval, json)
+
+
+def _watch(admin: Admin, interval: float, json: bool) -> None:
+    """Goes on when brokers do not answer: that is what one watches for."""
+    from rich.live import Live
+
+    from bowstring.cli.cluster_status import collect
+    from bowstring.clients.errors import ClientError
+
+    with ExitStack() as shown:
+        live = None
+        if sys.stdout.isatty() and not json:
+            live = shown.enter_context(Live(console=console(), auto_refresh=False, screen=False))
+        while True:
+            try:
+                found = collect(admin)
+            except ClientError as error:
+                print_error(str(error))
+            else:
+                if json:
+                    print_json(found.as_json())
+                    sys.stdout.flush()
+                elif live is not None:
+                    live.update(_shown(found), refresh=True)
+                else:
+                    console().print(_shown(found))
+            time.sleep(interval)
+
+
+def _shown(found: ClusterStatus) -> Group:
+    parts: list[Any] = [_title(found), _nodes(found), "", _summary(found)]
+    if troubled := found.troubled():
+        parts.append(_partitions(troubled))
+    return Group(*parts)
+
+
+def _title(found: ClusterStatus) -> str:
+    quorum = "[yellow]it tells nothing about a quorum[/]"
+    if found.quorum is not None:
+        quorum = (
+            f"controller {found.quorum.leader_id}, epoch {found.quorum.leader_epoch}, "
+            f"metadata committed up to {found.quorum.high_watermark:,}"
+        )
+    return f"[bold]cluster {escape(found.cluster_id)}[/]  {quorum}"
+
+
+def _nodes(found: ClusterStatus) -> Table:
+    states = {None: None, True: "fenced", False: "active"}
+    rows = [
+        [
+            str(node["id"]),
+            node["address"],
+            ",".join(node["roles"]) or None,
+            states[node["fenced"]],
+            node["rack"],
+            node.get("quorum"),
+            node.get("metadata_lag"),
+            node.get("leaders"),
+            node.get("in_sync"),
+            node.get("replicas"),
+            node.get("lag"),
+        ]
+        for node in found.nodes()
+    ]
+    columns = ["node", "address", "roles", "state", "rack", "quorum", "metadata lag"]
+    return table([*columns, "leads", "in sync", "replicas", "lag"], rows)
+
+
+def _summary(found: ClusterStatus) -> str:
+    from bowstring.cli.cluster_status import OFFLINE, STATES, UNDER_MIN_ISR
+
+    counts = Counter(each["state"] for each in found.troubled())
+    text = f"{_count(len(found.topics), 'topic')}, {_count(len(found.partitions), 'partition')}: "
+    if not counts:
+        return text + "[green]all replicas in sync[/]"
+    colours = {OFFLINE: "bold red", UNDER_MIN_ISR: "bold red"}
+    return text + ", ".join(
+        f"[{colours.get(state, 'yellow')}]{counts[state]:,} {state}[/]" for state in STATES if counts[state]
+    )
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def _partitions(troubled: list[dict[str, Any]]) -> Table:
+    rows = [
+        [
+            f"{each['topic']}-{each['partition']}",
+            each["state"],
+            None if each["leader"] is None else str(each["leader"]),
+            ",".join(map(str, each["replicas"])),
+            ",".join(map(str, each["isr"])),
+            ", ".join(f"{id}: {lag:,}" for id, lag in each["lag"].items()) or None,
+        ]
+        for each in troubled[:SHOWN_MAX]
+    ]
+    if len(troubled) > SHOWN_MAX:
+        rows.append([f"and {len(troubled) - SHOWN_MAX:,} more; --json has all", *[None] * 5])
+    return table(["partition", "state", "leader", "replicas", "in sync", "lag by follower"], rows)

@@ -36,8 +36,8 @@ FAST: Final[Mapping[str, str]] = {
 class Cluster:
     """A cluster of processes on this machine.
 
-    Nodes 1, 2, 3 … are brokers. The largest odd number of them up to five are controllers, too. When the
-    program ends, however it does, so do the nodes.
+    Nodes 1, 2, 3 … are brokers. The largest odd number of them up to five are controllers, too; two brokers
+    get a controller of their own. When the program ends, however it does, so do the nodes.
 
     Settings other than a server's: failures are noticed sooner (`broker.session.timeout.ms=2000`,
     `controller.quorum.fetch.timeout.ms=600`, `replica.lag.time.max.ms=2000`), records are acknowledged from
@@ -93,6 +93,7 @@ class Cluster:
         self._links: Links | None = None
         self._advertised: dict[tuple[int, str], int] = {}
         self._cluster_id = ""
+        self._owner = os.getpid()
         self._lifeline: tuple[int, int] | None = None
         unknown = set(self._node_config) - set(self._roles)
         if unknown:
@@ -149,7 +150,11 @@ class Cluster:
         return self._directory
 
     def address(self, node_id: int) -> str:
-        """``host:port`` for clients of a broker."""
+        """``host:port`` for clients of a broker.
+
+        Args:
+            node_id: The broker.
+        """
         node = self._node(node_id)
         if not node.is_broker:
             raise ConfigError(
@@ -158,15 +163,27 @@ class Cluster:
         return f"{layout.HOST}:{node.ports[layout.CLIENTS]}"
 
     def pid(self, node_id: int) -> int:
-        """The process id of a node that runs."""
+        """The process id of a node that runs.
+
+        Args:
+            node_id: The node.
+        """
         return self._process(node_id).pid
 
     def log_dir(self, node_id: int) -> Path:
-        """The directory with a node's partitions."""
+        """The directory with a node's partitions.
+
+        Args:
+            node_id: The node.
+        """
         return self._node(node_id).data_dir
 
     def log_text(self, node_id: int) -> str:
-        """What a node has logged, over all its starts."""
+        """What a node has logged, over all its starts.
+
+        Args:
+            node_id: The node.
+        """
         return self._node(node_id).log_file.read_text(encoding="utf-8", errors="replace")
 
     def _started(self) -> dict[int, Node]:
@@ -189,6 +206,7 @@ class Cluster:
         """Starts all nodes at the same time; brokers accept clients when this returns."""
         if self._nodes:
             raise RuntimeError("the cluster is already running")
+        self._owner = os.getpid()
         try:
             self._directory = self._given_dir or Path(tempfile.mkdtemp(prefix="bowstring-cluster-"))
             layout.check_roles(self._directory, self._roles)
@@ -236,6 +254,8 @@ class Cluster:
 
     def _end(self) -> None:
         """Ends all processes and forgets the nodes. Further calls have no effect."""
+        if self._owner != os.getpid():
+            return  # a forked child ends; the nodes are its parent's
         atexit.unregister(self._end)
         for process in self._processes.values():
             process.kill()
@@ -312,7 +332,12 @@ class Cluster:
 
         Args:
             config: Settings of this node.
+
+        Raises:
+            ConfigError: The cluster is a node alone, which none can join.
         """
+        if len(self._started()) == 1:
+            raise ConfigError("a node alone cannot be joined; make the cluster with controllers=1")
         id = max(self.broker_ids) + 1
         self._node_config[id] = _texts(config or {})
         self._add_nodes({id: (layout.BROKER,)})

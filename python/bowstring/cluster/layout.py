@@ -86,7 +86,8 @@ def roles_of(brokers: int, controllers: int) -> dict[int, tuple[str, ...]]:
     Args:
         brokers: Their ids are 1, 2, 3 ...
         controllers: Nodes that are only controllers, with ids from 101 on. With 0, the largest odd number of
-            brokers up to five are controllers, too: an even number survives no more failures.
+            brokers up to five are controllers, too: an even number survives no more failures. Two brokers get
+            a controller of their own: a node that is its only voter is a cluster alone, which none can join.
 
     Raises:
         ConfigError: There would be no broker, or a negative number of controllers.
@@ -95,6 +96,8 @@ def roles_of(brokers: int, controllers: int) -> dict[int, tuple[str, ...]]:
         raise ConfigError(f"a cluster of {brokers} brokers cannot hold records; give at least 1")
     if controllers < 0:
         raise ConfigError(f"{controllers} is not a number of controllers; give 0 or more")
+    if brokers == 2:
+        controllers = max(1, controllers)
     voters = 0 if controllers else min(VOTERS_MAX, brokers - 1 + brokers % 2)
     roles: dict[int, tuple[str, ...]] = {}
     for id in range(1, brokers + 1):

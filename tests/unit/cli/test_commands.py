@@ -118,6 +118,18 @@ def test_configs(cli, topic):
     assert cli("configs", "describe", "--topic", "a", "--broker", "1").code == 2
 
 
+def test_cluster_status(cli, topic):
+    cli("topics", "create", topic, "-p", 3)
+    found = cli("cluster", "status", "--json").json
+    (node,) = found["nodes"]
+    assert (node["roles"], node["fenced"], node["quorum"]) == (["broker", "controller"], False, "leader")
+    assert found["quorum"]["leader_id"] == node["id"] and node["metadata_lag"] == 0
+    assert node["leaders"] == node["in_sync"] == node["replicas"] == found["partitions"] >= 3
+    assert found["troubled"] == [] and found["offline"] == 0
+    shown = cli("cluster", "status").out
+    assert found["cluster_id"] in shown.splitlines()[0] and "all replicas in sync" in shown
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
@@ -132,6 +144,7 @@ def test_configs(cli, topic):
         (["dump-log", "/no/such/file.log"], 2, "/no/such/file.log"),
         (["topics", "list", "-b", "127.0.0.1:1", "--timeout", "0.3"], 1, "127.0.0.1:1"),
         (["topics", "list", "-b", "nonsense:x"], 2, "host:port"),
+        (["cluster", "status", "-b", "127.0.0.1:1", "--timeout", "0.3"], 1, "127.0.0.1:1"),
     ],
 )
 def test_errors_are_one_line(offline, arguments, code, words):

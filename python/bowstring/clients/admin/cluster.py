@@ -14,8 +14,9 @@ from bowstring.clients.admin.results import (
 )
 from bowstring.clients.errors import ClientError, ConfigError, broker_error
 from bowstring.clients.group import offset_queries
+from bowstring.clients.group.offset_requests import ANY_REPLICA, list_offsets_request
 from bowstring.clients.group.protocol import by_topic
-from bowstring.clients.records import Node, TopicPartition
+from bowstring.clients.records import LATEST_TIMESTAMP, Node, TopicPartition
 from bowstring.engine.errors import Errors
 from bowstring.engine.protocol.messages.add_raft_voter import AddRaftVoterRequest
 from bowstring.engine.protocol.messages.add_raft_voter import Listener as VoterListener
@@ -32,6 +33,7 @@ from bowstring.engine.protocol.messages.describe_quorum import (
     ReplicaState,
 )
 from bowstring.engine.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from bowstring.engine.protocol.messages.list_offsets import ListOffsetsRequest
 from bowstring.engine.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsTopics,
@@ -208,6 +210,52 @@ class AdminCluster:
             for part in topic.partition_result
             for partition in (TopicPartition(topic.topic, part.partition_id),)
         }
+
+    def replica_ends(
+        self, partitions: Iterable[TopicPartition] | None = None
+    ) -> dict[TopicPartition, dict[int, int]]:
+        """Returns the log end of each replica by partition and broker id, also of those that follow.
+
+        Replicas on brokers that are fenced or do not answer are left out. Brokers are asked at the same time,
+        but a partition that is written to has another end a moment later.
+
+        Args:
+            partitions: topics and partition numbers; None for all.
+        """
+        with self._lock:
+            self._cluster.want_all = True
+            self._cluster.refresh(self._timeout_s)
+            wanted = None if partitions is None else {TopicPartition(*each) for each in partitions}
+            asked: dict[int, dict[TopicPartition, int]] = {}
+            for name, topic in self._cluster.topics.items():
+                for number, info in topic.partitions.items():
+                    partition = TopicPartition(name, number)
+                    if wanted is None or partition in wanted:
+                        for id in set(info.replicas) & set(self._cluster.brokers):
+                            asked.setdefault(id, {})[partition] = LATEST_TIMESTAMP
+            return self._ends_at(asked)
+
+    def _ends_at(
+        self, asked: Mapping[int, dict[TopicPartition, int]]
+    ) -> dict[TopicPartition, dict[int, int]]:
+        client = self._cluster.client
+        pending = {}
+        for id, timestamps in asked.items():
+            request = list_offsets_request(timestamps, False, ANY_REPLICA)
+            node = self._cluster.brokers[id]
+            pending[id] = client.send(node, ListOffsetsRequest, request, timeout_s=self._timeout_s)
+        found: dict[TopicPartition, dict[int, int]] = {}
+        for id, answer in pending.items():
+            try:
+                topics = client.wait(answer).topics
+            except ClientError:
+                continue  # the broker is down, which other calls tell
+            for topic in topics:
+                for part in topic.partitions:
+                    if not part.error_code:
+                        partition = TopicPartition(topic.name, part.partition_index)
+                        found.setdefault(partition, {})[id] = part.offset
+        return found
 
     # ------------------------------------------------------------ the quorum
 

@@ -101,6 +101,30 @@ class AdminConfigs:
                 )
         return entries
 
+    def topic_configs(self, topics: Iterable[str], name: str) -> dict[str, str | None]:
+        """Returns the value of one config by topic. Topics that are gone are left out.
+
+        Args:
+            topics: names of topics.
+            name: name of the config.
+        """
+        resources = [
+            DescribeConfigsResource(
+                resource_type=_type("topic"), resource_name=topic, configuration_keys=[name]
+            )
+            for topic in topics
+        ]
+        response = self._call(
+            self._any_node, DescribeConfigsRequest, DescribeConfigsRequest(resources=resources)
+        )
+        return {
+            result.resource_name: config.value
+            for result in response.results
+            if not result.error_code
+            for config in result.configs
+            if config.name == name
+        }
+
     def alter_configs(
         self,
         kind: str,

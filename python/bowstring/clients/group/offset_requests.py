@@ -153,7 +153,13 @@ def coordinator_request(group: str) -> Callable[[int], FindCoordinatorRequest]:
     return build
 
 
-def list_offsets_request(timestamps: dict[TopicPartition, int], read_committed: bool) -> ListOffsetsRequest:
+# Consumers ask the leader; whoever asks as the other one is answered by every replica.
+CONSUMER, ANY_REPLICA = -1, -2
+
+
+def list_offsets_request(
+    timestamps: dict[TopicPartition, int], read_committed: bool, replica_id: int = CONSUMER
+) -> ListOffsetsRequest:
     """Returns a request for the offsets at `timestamps`."""
     topics: dict[str, list[ListOffsetsPartition]] = {}
     for (topic, partition), timestamp in timestamps.items():
@@ -161,7 +167,7 @@ def list_offsets_request(timestamps: dict[TopicPartition, int], read_committed: 
             ListOffsetsPartition(partition_index=partition, timestamp=timestamp)
         )
     return ListOffsetsRequest(
-        replica_id=-1,
+        replica_id=replica_id,
         isolation_level=1 if read_committed else 0,
         topics=[ListOffsetsTopic(name=name, partitions=parts) for name, parts in topics.items()],
     )
