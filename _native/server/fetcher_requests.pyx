@@ -1,10 +1,12 @@
 """Writes the requests of fetchers, see fetcher_requests.pxd."""
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t
-from libc.string cimport memcmp
+from libc.string cimport memcmp, memmove
 from bowstring._native.base.atomics cimport load_i32, load_i64
+from bowstring._native.base.bigendian cimport load_be32
 from bowstring._native.base.wire cimport (
     Writer, patch_i32, put_count, put_i16, put_i32, put_i64, put_i8, put_raw, put_string, put_tags, put_uvarint)
-from bowstring._native.server.follow_parts cimport FOLLOW_NEVER, part_free, part_void
+from bowstring._native.server.follow_parts cimport FOLLOW_NEVER, part_free, part_of, part_void
+from bowstring._native.server.topic_table cimport topic_by_id, topic_partition
 from bowstring._native.server.types cimport (
     ASKS_FETCH, ASKS_LEADER_END, ASKS_LEADER_START, FOLLOW_ASKING, FOLLOW_DELAYED, FOLLOW_FETCHING, FollowPart,
     Partition, ReplicationSettings)
@@ -141,6 +143,24 @@ cdef void put_part(Writer *w, const FollowPart *part, int32_t max_bytes) noexcep
     put_tags(w, True)
 
 
+cdef void keep_included(Fetcher *f) noexcept nogil:
+    """Forgets no partition that is to be in the session: a leader adds first and removes then, and the partition would be
+    out of the session. It left since the last request, and came back before this one."""
+    cdef FollowPart *part
+    cdef const uint8_t *entry
+    cdef int64_t at = 0, kept = 0
+    cdef int32_t index
+    while at < f.forgotten.size:
+        entry = f.forgotten.data + at
+        index = load_be32(entry + 16)
+        part = part_of(f, topic_partition(topic_by_id(&f.reactor.plane.table, entry), index))
+        if part == NULL or not part.in_session:
+            memmove(f.forgotten.data + kept, entry, NAMED_BYTES)
+            kept += NAMED_BYTES
+        at += NAMED_BYTES
+    f.forgotten.size = kept
+
+
 cdef void put_forgotten(Fetcher *f) noexcept nogil:
     cdef Writer *w = &f.request
     cdef int64_t at = 0
@@ -165,6 +185,7 @@ cdef int write_fetch(Fetcher *f, int64_t now_ms, int64_t *due_ms) noexcept nogil
         return 0
     if f.session_id == 0:
         f.forgotten.size = 0
+    keep_included(f)
     write_header(f, KEY_FETCH, FETCH_SENT_VERSION)
     put_i32(w, settings.wait_max_ms)
     put_i32(w, settings.min_bytes)

@@ -169,13 +169,14 @@ def execute(
     """
     from bowstring.cli import reassignment_json, replica_moves
 
-    wanted = reassignment_json.read(plan)
+    wanted, directories = reassignment_json.read(plan)
     with _admin(bootstrap, timeout) as admin:
         if save_current is not None:
             current = replica_moves.replicas_of(admin.topics(internal=True))
             back = {each: current[each] for each in wanted if each in current}
             text = json_text.dumps(reassignment_json.to_json(back), indent=2)
             save_current.write_text(text + "\n", encoding="utf-8")
+        replica_moves.prefer_directories(admin, directories)
         begun = replica_moves.begin(admin, wanted, rate=throttle, additional=additional)
         if not wait:
             if json:
@@ -205,7 +206,7 @@ def verify(
     """
     from bowstring.cli import reassignment_json, replica_moves
 
-    wanted = reassignment_json.read(plan)
+    wanted = reassignment_json.read(plan).replicas
     with _admin(bootstrap, timeout) as admin:
         if wait:
             found = replica_moves.wait(admin, wanted, shown=not json)
@@ -270,7 +271,7 @@ def cancel(
 
     if (plan is None) != everything:
         raise typer.BadParameter("give either a PLAN or --all")
-    wanted = None if plan is None else reassignment_json.read(plan)
+    wanted = None if plan is None else reassignment_json.read(plan).replicas
     with _admin(bootstrap, timeout) as admin:
         ongoing = admin.list_reassignments()
         chosen = sorted(each for each in ongoing if wanted is None or each in wanted)

@@ -5,13 +5,22 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from bowstring.clients.errors import ConfigError
 from bowstring.clients.records import TopicPartition
 
 VERSION = 1
 ANY_DIRECTORY = "any"
+
+
+class Plan(NamedTuple):
+    """A plan: the brokers of each partition, and the directories that it names for replicas, by partition and
+    broker.
+    """
+
+    replicas: dict[TopicPartition, tuple[int, ...]]
+    directories: dict[tuple[TopicPartition, int], str]
 
 
 def to_json(assignment: Mapping[TopicPartition, Iterable[int]]) -> dict[str, Any]:
@@ -30,11 +39,11 @@ def to_json(assignment: Mapping[TopicPartition, Iterable[int]]) -> dict[str, Any
     return {"version": VERSION, "partitions": partitions}
 
 
-def read(path: Path) -> dict[TopicPartition, tuple[int, ...]]:
+def read(path: Path) -> Plan:
     """Reads a plan.
 
     Raises:
-        ConfigError: The file is no plan, or asks for what this command does not do; the message says where.
+        ConfigError: The file is no plan; the message says where.
         OSError: It cannot be read.
     """
     try:
@@ -45,19 +54,22 @@ def read(path: Path) -> dict[TopicPartition, tuple[int, ...]]:
         raise ConfigError(f'{path} has no list "partitions"; `bowstring reassign plan` writes such files')
     if plan.get("version", VERSION) != VERSION:
         raise ConfigError(f"{path} has version {plan['version']!r}; only version {VERSION} is known")
-    found: dict[TopicPartition, tuple[int, ...]] = {}
+    found = Plan({}, {})
     for number, entry in enumerate(plan["partitions"], 1):
         try:
-            partition, replicas = _entry(entry)
+            partition, replicas, directories = _entry(entry)
         except ValueError as error:
             raise ConfigError(f"{path}, entry {number} of partitions: {error}") from error
-        if partition in found:
+        if partition in found.replicas:
             raise ConfigError(f"{path} names {partition} twice")
-        found[partition] = replicas
+        found.replicas[partition] = replicas
+        for broker, directory in zip(replicas, directories, strict=True):
+            if directory != ANY_DIRECTORY:
+                found.directories[partition, broker] = directory
     return found
 
 
-def _entry(entry: Any) -> tuple[TopicPartition, tuple[int, ...]]:
+def _entry(entry: Any) -> tuple[TopicPartition, tuple[int, ...], list[str]]:
     if not isinstance(entry, dict):
         raise ValueError(f"{entry!r} is not an object")
     topic, number, replicas = entry.get("topic"), entry.get("partition", -1), entry.get("replicas")
@@ -70,12 +82,13 @@ def _entry(entry: Any) -> tuple[TopicPartition, tuple[int, ...]]:
     if len(set(replicas)) < len(replicas):
         raise ValueError(f"replicas is {replicas!r}, which names a broker twice")
     directories = entry.get("log_dirs", [ANY_DIRECTORY] * len(replicas))
-    if directories != [ANY_DIRECTORY] * len(replicas):
-        raise ValueError(
-            'log_dirs must be "any" for each replica; move replicas between the directories of a broker '
-            "with `bowstring topics move`"
-        )
-    return TopicPartition(topic, number), tuple(replicas)
+    if (
+        not isinstance(directories, list)
+        or len(directories) != len(replicas)
+        or not all(isinstance(each, str) and each for each in directories)
+    ):
+        raise ValueError(f'log_dirs is {directories!r}, not a directory or "any" for each of the replicas')
+    return TopicPartition(topic, number), tuple(replicas), directories
 
 
 def _is_id(value: Any) -> bool:

@@ -8,8 +8,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from bowstring.cli.output import error_console, print_error
-from bowstring.clients.errors import ClientError, ConfigError
+from bowstring.clients.errors import BrokerError, ClientError, ConfigError
 from bowstring.clients.records import TopicPartition
+from bowstring.engine.errors import Errors
 
 if TYPE_CHECKING:
     from bowstring.clients.admin.admin import Admin
@@ -126,6 +127,21 @@ def begin(admin: Admin, wanted: Replicas, *, rate: int | None, additional: bool)
     if changed:
         admin.alter_reassignments(changed)
     return sorted(changed)
+
+
+def prefer_directories(admin: Admin, directories: Mapping[tuple[TopicPartition, int], str]) -> None:
+    """Asks brokers to keep replicas in certain directories: they move those that they have, and remember the
+    directory for those that they get.
+
+    Raises:
+        BrokerError: A broker has no such directory.
+    """
+    for (partition, broker), path in sorted(directories.items()):
+        try:
+            admin.move_replicas([partition], path, broker)
+        except BrokerError as error:
+            if error.code != Errors.REPLICA_NOT_AVAILABLE.code:
+                raise
 
 
 def throttle(

@@ -148,6 +148,23 @@ def test_a_leader_without_an_address_that_answers_is_tried_again(planes):
     planes.await_equal(brokers=[0, 1])
 
 
+def test_followers_that_are_faster_than_their_leader_ask_again(planes):
+    """A partition that leaves the session after an error may come back with the same request that adds another
+    one. It must not stay out of the session. That takes luck, so this is tried many times.
+    """
+    for epoch in range(1, 201):
+        for partition in (0, 1):
+            planes.follow(1, 0, epoch, partition)
+        for partition in (0, 1):
+            planes.elect(0, epoch, isr=[0], followers=[], partition=partition)
+        for partition in (0, 1):
+            wait_until(
+                lambda partition=partition: planes.replicas[0].followers(TOPIC, partition)[1][0] >= 0,
+                lambda epoch=epoch: f"a follower does not ask in epoch {epoch}",
+                hang_s=20,
+            )
+
+
 def test_a_stopped_partition_is_forgotten(planes):
     planes.elect(0, 1)
     client = planes.client(0)
