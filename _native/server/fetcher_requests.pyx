@@ -1,13 +1,15 @@
 """Writes the requests of fetchers, see fetcher_requests.pxd."""
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t
-from libc.string cimport memcmp
+from libc.string cimport memcmp, memmove
 from bowstring._native.base.atomics cimport load_i32, load_i64
+from bowstring._native.base.bigendian cimport load_be32
 from bowstring._native.base.wire cimport (
     Writer, patch_i32, put_count, put_i16, put_i32, put_i64, put_i8, put_raw, put_string, put_tags, put_uvarint)
-from bowstring._native.server.follow_parts cimport FOLLOW_NEVER, part_free, part_void
+from bowstring._native.server.follow_parts cimport FOLLOW_NEVER, part_free, part_of, part_void
+from bowstring._native.server.topic_table cimport topic_by_id, topic_partition
 from bowstring._native.server.types cimport (
     ASKS_FETCH, ASKS_LEADER_END, ASKS_LEADER_START, FOLLOW_ASKING, FOLLOW_DELAYED, FOLLOW_FETCHING, FollowPart,
-    Partition, ReplicationSettings)
+    Partition, ReplicationSettings, Topic)
 
 cdef enum:
     KEY_FETCH = 1
@@ -139,11 +141,25 @@ cdef void put_part(Writer *w, const FollowPart *part, int32_t max_bytes) noexcep
     put_tags(w, True)
 
 
+cdef bint is_fetched(const Fetcher *f, const uint8_t *named) noexcept nogil:
+    """Whether the session has the partition again: an entry may be older than its latest order or pause."""
+    cdef Topic *topic = topic_by_id(&f.reactor.plane.table, named)
+    cdef FollowPart *part = part_of(f, topic_partition(topic, load_be32(named + 16)))
+    return part != NULL and part.in_session
+
+
 cdef void put_forgotten(Fetcher *f) noexcept nogil:
+    """Leaders forget after they add: a partition that is in both lists would be lost."""
     cdef Writer *w = &f.request
-    cdef int64_t at = 0
-    put_count(w, True, <int32_t>(f.forgotten.size // NAMED_BYTES))
+    cdef int64_t at = 0, kept = 0
     while at < f.forgotten.size:
+        if not is_fetched(f, f.forgotten.data + at):
+            memmove(f.forgotten.data + kept, f.forgotten.data + at, NAMED_BYTES)
+            kept += NAMED_BYTES
+        at += NAMED_BYTES
+    put_count(w, True, <int32_t>(kept // NAMED_BYTES))
+    at = 0
+    while at < kept:
         put_raw(w, f.forgotten.data + at, 16)
         put_count(w, True, 1)
         put_raw(w, f.forgotten.data + at + 16, 4)
