@@ -57,6 +57,7 @@ class Agent:
             "kill": here.kill,
             "usage": here.usage,
             "evict": here.evict,
+            "replicas": here.replicas,
             "settle": here.settle,
             "run_loop": lambda **what: asdict(here.run_loop(**what)),
             "stored_step": lambda **what: asdict(here.stored_step(**what)),

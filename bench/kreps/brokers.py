@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-import uuid
-from base64 import urlsafe_b64encode
+import time
 
 from bench.kreps.machines import BrokerOrder, Machine
-from bench.peers.bowstring import Bowstring
-from bench.peers.kafka import Kafka
-from bench.peers.wire import Connection, TopicState
+from bench.kreps.replicas import ReplicaFacts, difference
+from bench.peers.install import PeerError
+from bench.peers.members import memberships
+from bench.peers.wire import Connection, TopicState, latest_offsets, wait_for_brokers
+
+REGISTERED_SECONDS = 60.0
+EQUAL_SECONDS = 120.0
+# After it, a broker has written to its files what it kept in memory.
+AT_REST_SECONDS = 1.0
 
 
 class Cluster:
@@ -46,6 +51,7 @@ class Cluster:
             machine.launch(order.key)
         for machine, order in self._brokers:
             self.version = machine.await_ready(order.key)
+        wait_for_brokers(self.listeners, time.monotonic() + REGISTERED_SECONDS)
 
     def stop(self) -> None:
         """Ends every broker and removes its records."""
@@ -76,6 +82,37 @@ class Cluster:
         with self.connect() as connection:
             return connection.topics([topic])[topic]
 
+    def committed(self, topic: str, partitions: int) -> int:
+        """Returns the sum of a topic's high watermarks: what all replicas in sync have."""
+        return sum(latest_offsets(self.listeners, topic, partitions).values())
+
+    def check_replicas(self, topic: str, replication: int, records: int) -> int:
+        """Waits until all replicas of a topic are on disk and equal.
+
+        Args:
+            replication: Replicas that each partition should have.
+            records: Acknowledged ones.
+
+        Returns:
+            The number of records that are stored beyond those: what a retry has stored twice.
+
+        Raises:
+            PeerError: Replicas differ, or records are missing.
+        """
+        deadline = time.monotonic() + EQUAL_SECONDS
+        time.sleep(AT_REST_SECONDS)
+        while wrong := difference(found := self._replicas(topic), replication, records):
+            if time.monotonic() > deadline:
+                raise PeerError(f"{self.name}'s replicas of {topic} are wrong: {wrong}")
+            time.sleep(AT_REST_SECONDS)
+        ends: dict[int, int] = {}
+        for replicas in found.values():
+            ends |= {partition: facts.end_offset for partition, facts in replicas.items()}
+        return sum(ends.values()) - records
+
+    def _replicas(self, topic: str) -> dict[str, dict[int, ReplicaFacts]]:
+        return {order.key: machine.replicas(order.key, topic) for machine, order in self._brokers}
+
     def __enter__(self) -> Cluster:
         self.start()
         return self
@@ -84,20 +121,15 @@ class Cluster:
         self.stop()
 
 
-def can_replicate(name: str) -> bool:
-    """Returns whether topics of such a cluster may have several replicas."""
-    return name != Bowstring.name
-
-
 def _orders(name: str, machines: list[Machine]) -> list[BrokerOrder]:
     if len(machines) == 1:
         return [BrokerOrder(name, 1, machines[0].address)]
-    assert name == Kafka.name, "Bowstring has no replication yet: a cluster of it is one broker"
-    quorum = []
-    # Requested at once, otherwise the same port could be returned twice.
-    ports = {machine.address: iter(machine.free_ports(2 * len(machines))) for machine in set(machines)}
-    for node, machine in enumerate(machines, 1):
-        quorum.append((node, machine.address, next(ports[machine.address]), next(ports[machine.address])))
-    # An id that begins with a dash would be parsed as an option.
-    cluster_id = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "_")
-    return [BrokerOrder(name, node, address, tuple(quorum), cluster_id) for node, address, _, _ in quorum]
+    by_address = {machine.address: machine for machine in machines}
+    places = memberships(
+        [machine.address for machine in machines],
+        lambda address, count: by_address[address].free_ports(count),
+    )
+    return [
+        BrokerOrder(name, place.node, machine.address, place.quorum, place.cluster_id)
+        for machine, place in zip(machines, places, strict=True)
+    ]

@@ -35,10 +35,8 @@ class Live:
             console=self._console,
             disable=not self._console.is_terminal,
         )
-        ran = sum(
-            not why_not(test, peer, plan.cluster_size(test)) for test in plan.tests for peer in plan.peers
-        )
-        self._steps = ran * plan.rounds
+        ran = sum(not why_not(test, plan.cluster_size(test)) for test in plan.tests)
+        self._steps = ran * len(plan.peers) * plan.rounds
         self._done = -1
         self._whole = self._bars.add_task("warming up", total=self._steps, rate="", note="")
         self._loads: list[TaskID] = []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import shutil
-import subprocess
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,12 +13,14 @@ from typing import ClassVar
 from bench import machine
 from bench.cases.cold import evict
 from bench.kreps.loads import Client, JavaLoad, Load, Order, ProcessLoad
+from bench.kreps.replicas import ReplicaFacts, replicas_in
 from bench.lab import wait_until_calm
 from bench.limits.loops import LoopResult, StoredLoop, run_loop
 from bench.peers.bowstring import Bowstring
 from bench.peers.install import PeerError, java_version
-from bench.peers.kafka import LOG4J, SHIPPED_SETTINGS, Kafka
-from bench.peers.peer import COMMON_SETTINGS, HOST, Peer, free_ports, write_properties
+from bench.peers.kafka import Kafka
+from bench.peers.members import Membership, member
+from bench.peers.peer import HOST, Peer, free_ports
 from bench.peers.toolhost import ToolHost
 from bench.procfs import cpu_seconds, memory
 from bench.warm_memory import WarmMemory
@@ -47,36 +48,6 @@ class BrokerOrder:
     def key(self) -> str:
         """Its name among the brokers of a machine."""
         return f"{self.name}-{len(self.quorum) or 1}-{self.node}"
-
-
-class QuorumKafka(Kafka):
-    """One of several Apache Kafka brokers, each a controller too."""
-
-    def __init__(self, work: Path, order: BrokerOrder):
-        super().__init__(work)
-        self._order = order
-
-    def prepare(self) -> None:
-        """Writes its configuration and formats its directory as a member of the quorum."""
-        quorum = self._order.quorum
-        _, _, port, controller_port = next(each for each in quorum if each[0] == self._order.node)
-        (self.work / "log4j2.properties").write_text(LOG4J)
-        listeners = f"PLAINTEXT://{self.host}:{port}"
-        settings = SHIPPED_SETTINGS | COMMON_SETTINGS
-        settings |= {
-            "node.id": str(self._order.node),
-            "listeners": f"{listeners},CONTROLLER://{self.host}:{controller_port}",
-            "advertised.listeners": listeners,
-            "controller.quorum.voters": ",".join(f"{node}@{host}:{at}" for node, host, _, at in quorum),
-            "log.dirs": str(self.data),
-        }
-        write_properties(self._settings, settings)
-        options = ["--config", str(self._settings), "--cluster-id", self._order.cluster_id]
-        command = [*self._java(["-Xmx256M"]), "kafka.tools.StorageTool", "format", *options]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            raise PeerError(f"formatting Kafka's directory failed:\n{done.stdout}{done.stderr}")
-        self.port = port
 
 
 class Machine(ABC):
@@ -129,6 +100,10 @@ class Machine(ABC):
     @abstractmethod
     def evict(self, key: str, topic: str) -> None:
         """Drops a topic's files from memory."""
+
+    @abstractmethod
+    def replicas(self, key: str, topic: str) -> dict[int, ReplicaFacts]:
+        """Returns the facts of a broker's replicas by partition, see bench.kreps.replicas."""
 
     @abstractmethod
     def settle(self, *, fill_memory: bool) -> None:
@@ -195,7 +170,10 @@ class Here(Machine):
         if order.name == Kafka.name:
             java_version()  # says what to install
         work = self._work / order.key
-        peer = QuorumKafka(work, order) if order.quorum else self.PEERS[order.name](work)
+        if order.quorum:
+            peer = member(order.name, work, Membership(order.node, order.quorum, order.cluster_id))
+        else:
+            peer = self.PEERS[order.name](work)
         peer.host = order.address
         peer.prepare()
         self._peers[order.key] = peer
@@ -226,6 +204,10 @@ class Here(Machine):
     def evict(self, key: str, topic: str) -> None:
         """See Machine."""
         evict(self._peers[key], topic)
+
+    def replicas(self, key: str, topic: str) -> dict[int, ReplicaFacts]:
+        """See Machine."""
+        return replicas_in(self._peers[key].data, topic)
 
     def settle(self, *, fill_memory: bool) -> None:
         """See Machine."""

@@ -27,6 +27,8 @@ MIB = 1 << 20
 SAMPLE_SECONDS = 0.1
 REMOTE_SAMPLE_SECONDS = 1.0
 ISR_SECONDS = 1.0
+FOLLOWERS_SECONDS = 120.0
+FOLLOWERS_CHECK_SECONDS = 0.05
 DELETED_AFTER_S = 2.0  # see log.segment.delete.delay.ms of bench.peers.peer
 # Requesting the in-sync replicas of more partitions than this would itself be a load.
 ISR_PARTITIONS_MAX = 100
@@ -75,6 +77,55 @@ class Measured:
     points: list[dict[str, float]] = field(default_factory=list)
 
 
+class Followers:
+    """Notes when all replicas in sync have what the loads write: it is the brokers' work, too.
+
+    Args:
+        records: Written by all loads together.
+        began: When the loads did, by time.monotonic().
+    """
+
+    def __init__(self, cluster: Cluster, topic: str, partitions: int, records: int, began: float):
+        self.records = records
+        self._cluster = cluster
+        self._topic = topic
+        self._partitions = partitions
+        self._began = began
+        self._asked_to_end_at = float("inf")
+        self._seconds = 0.0
+        self._failure = ""
+        self._thread = threading.Thread(target=self._follow, daemon=True)
+        self._thread.start()
+
+    def await_all(self) -> float:
+        """Returns how long it took since the loads began.
+
+        Raises:
+            PeerError: It takes too long after the loads' end.
+        """
+        self._asked_to_end_at = time.monotonic() + FOLLOWERS_SECONDS
+        self._thread.join()
+        if self._failure:
+            raise PeerError(self._failure)
+        return self._seconds
+
+    def _follow(self) -> None:
+        while True:
+            try:
+                committed = self._cluster.committed(self._topic, self._partitions)
+            except (OSError, WireError) as error:
+                self._failure = f"the high watermarks cannot be read: {error}"
+                return
+            now = time.monotonic()
+            if committed >= self.records:
+                self._seconds = now - self._began
+                return
+            if now > self._asked_to_end_at:
+                self._failure = f"only {committed:,} of {self.records:,} records were replicated in time"
+                return
+            time.sleep(FOLLOWERS_CHECK_SECONDS)
+
+
 class SweepError(PeerError):
     """A sweep failed; `found` has the points before."""
 
@@ -84,7 +135,13 @@ class SweepError(PeerError):
 
 
 class BrokerMeter:
-    """Measures CPU-seconds and peak memory of a cluster between `with` and its end."""
+    """Measures CPU-seconds and peak memory of a cluster between `with` and its end.
+
+    Attributes:
+        began: When it did, by time.monotonic().
+        replicated_records, replicated_seconds: What all replicas had, and the time until they had it; 0
+            without replicas.
+    """
 
     def __init__(self, cluster: Cluster, sample_seconds: float):
         self._cluster = cluster
@@ -92,19 +149,19 @@ class BrokerMeter:
         self._ended = threading.Event()
         self._sampler = threading.Thread(target=self._sample, daemon=True)
         self.cpu_seconds = 0.0
-        self.rss_peak_bytes = 0
-        self.seconds = 0.0
+        self.rss_peak_bytes = self.replicated_records = 0
+        self.seconds = self.began = self.replicated_seconds = 0.0
 
     def __enter__(self) -> BrokerMeter:
         self._before, self.rss_peak_bytes = self._cluster.usage()
-        self._began = time.monotonic()
+        self.began = time.monotonic()
         self._sampler.start()
         return self
 
     def __exit__(self, *exc_info: object) -> None:
         self._ended.set()
         self._sampler.join()
-        self.seconds = time.monotonic() - self._began
+        self.seconds = time.monotonic() - self.began
         if exc_info[0] is None:
             used, resident = self._cluster.usage()
             self.cpu_seconds = used - self._before
@@ -130,6 +187,7 @@ class Measurer:
         settle: wait until the machines do little before each measurement.
         fill_memory: fill the brokers' memory before each round, see bench.warm_memory.
         loops: run a bare loop beside each point of the test of stored data.
+        replication: of the topics of the warm-up.
     """
 
     def __init__(
@@ -143,8 +201,10 @@ class Measurer:
         settle: bool = True,
         fill_memory: bool = False,
         loops: bool = True,
+        replication: int = 1,
     ):
         self.cluster = cluster
+        self.replication = replication
         self._machines = machines
         self._client = client
         self._records = records
@@ -154,7 +214,9 @@ class Measurer:
         self._loops = loops
         self._sample_seconds = SAMPLE_SECONDS if machines == cluster.machines else REMOTE_SAMPLE_SECONDS
         self._numbers = itertools.count(1)
+        # Partitions and replicas of each topic.
         self._partitions: dict[str, int] = {}
+        self._replication: dict[str, int] = {}
         self.watch: Watch = lambda snapshot: None
 
     def warm_up(self, seconds: float, clients: int) -> None:
@@ -162,7 +224,7 @@ class Measurer:
         end = time.monotonic() + seconds
         records = max(1_000, self._records // (10 * clients))
         while time.monotonic() < end:
-            topic = self._topic(1, PARTITIONS, {})
+            topic = self._topic(self.replication, PARTITIONS, {})
             self._produce(topic, records, RECORD_BYTES, MODERN, clients)
             self._consume(topic, records * clients, clients)
             self._drop(topic)
@@ -204,7 +266,9 @@ class Measurer:
     def _test_produce(self, test: Test) -> Measured:
         configs = test.topic_configs.get(self.cluster.name, {})
         topic = self._topic(test.replication, PARTITIONS, configs)
-        found = self._produce(topic, self._count(test), RECORD_BYTES, test.settings, test.producers)
+        records = self._count(test)
+        found = self._produce(topic, records, RECORD_BYTES, test.settings, test.producers)
+        self._check_replicas(test, topic, records * test.producers, found)
         self._drop(topic)
         return found
 
@@ -224,7 +288,6 @@ class Measurer:
         read = Order("consume", bootstrap, topic, total, RECORD_BYTES)
         write = Order("produce", bootstrap, topic, records, RECORD_BYTES, test.settings)
         done, meter = self._run([read] * test.consumers + [write] * test.producers)
-        self._drop(topic)
         readers, writers = done[: test.consumers], done[test.consumers :]
         found = self._figures(done, meter, total * RECORD_BYTES)
         rates = {
@@ -234,7 +297,14 @@ class Measurer:
         # The article's figure: records written and read by each consumer.
         found.values["records_per_second"] = min(rates["produce"], rates["consume"] / test.consumers)
         found.values |= {f"{name}_records_per_second": rate for name, rate in rates.items()}
+        self._check_replicas(test, topic, total, found)
+        self._drop(topic)
         return found
+
+    def _check_replicas(self, test: Test, topic: str, records: int, found: Measured) -> None:
+        if test.replication > 1:
+            twice = self.cluster.check_replicas(topic, test.replication, records)
+            found.values["stored_twice_records"] = float(twice)
 
     def _test_latency(self, test: Test) -> Measured:
         topic = self._topic(test.replication, 1, {})
@@ -386,7 +456,12 @@ class Measurer:
                 for load in loads:
                     load.go()
                 watcher.start()
-                return [load.finish(limit) for load in loads], meter
+                followers = self._followers(orders, meter.began)
+                done = [load.finish(limit) for load in loads]
+                if followers is not None:
+                    meter.replicated_records = followers.records
+                    meter.replicated_seconds = followers.await_all()
+            return done, meter
         except BaseException:
             for load in loads:
                 load.kill()
@@ -395,6 +470,13 @@ class Measurer:
             ended.set()
             if watcher.ident is not None:
                 watcher.join()
+
+    def _followers(self, orders: list[Order], began: float) -> Followers | None:
+        topic = orders[0].topic
+        if self._replication[topic] == 1:
+            return None
+        written = sum(order.records for order in orders if order.verb == "produce")
+        return Followers(self.cluster, topic, self._partitions[topic], written, began)
 
     def _watch(self, orders: list[Order], loads: list[Load], ended: threading.Event) -> None:
         topic = orders[0].topic
@@ -424,16 +506,22 @@ class Measurer:
         rate = sum(each.records_per_second for each in done)
         seconds = max(each.seconds for each in done)
         used = sum(each.cpu_seconds for each in done)
+        # Of replicas, the brokers' work ends when all have all.
+        brokers_seconds = meter.replicated_seconds or seconds
         values = {
             "records_per_second": rate,
             "mb_per_second": payload_bytes / seconds / 1e6,
             "broker_cpu_seconds_per_gb": meter.cpu_seconds / payload_bytes * GB,
             "client_cpu_seconds_per_gb": used / payload_bytes * GB,
-            "broker_cores": meter.cpu_seconds / seconds,
+            "broker_cores": meter.cpu_seconds / brokers_seconds,
             "client_cores": used / seconds,
             "broker_rss_peak_mib": meter.rss_peak_bytes / MIB,
             "client_rss_peak_mib": sum(each.rss_peak_bytes for each in done) / MIB,
         }
+        if meter.replicated_seconds:
+            # The loads' own clocks begin when they are told to, and end with their last acknowledgement.
+            values["followers_behind_seconds"] = max(0.0, meter.replicated_seconds - seconds)
+            values["replicated_records_per_second"] = meter.replicated_records / meter.replicated_seconds
         for name in ("p50", "p99", "p99.9"):
             told = [each.percentiles_ms[name] for each in done if name in each.percentiles_ms]
             if told:
@@ -444,7 +532,7 @@ class Measurer:
 
     def _topic(self, replication: int, partitions: int, configs: dict[str, str]) -> str:
         name = f"kreps-{os.getpid()}-{next(self._numbers)}"
-        self._partitions[name] = partitions
+        self._partitions[name], self._replication[name] = partitions, replication
         with self.cluster.connect() as connection:
             at_once = min(partitions, PARTITIONS_AT_ONCE)
             connection.create_topics([name], at_once, configs, replication=replication)

@@ -27,6 +27,7 @@ from typing import IO, Any
 from bench.kreps.agent import revision
 from bench.kreps.loads import READY_SECONDS, Client, Done, Load, Order
 from bench.kreps.machines import BrokerOrder, Machine
+from bench.kreps.replicas import ReplicaFacts
 from bench.limits.loops import LoopResult
 from bench.peers.install import PeerError
 
@@ -207,6 +208,11 @@ class Remote(Machine):
     def evict(self, key: str, topic: str) -> None:
         """See Machine."""
         self._channel.call("evict", LONG_CALL_SECONDS, key=key, topic=topic)
+
+    def replicas(self, key: str, topic: str) -> dict[int, ReplicaFacts]:
+        """See Machine."""
+        found = self._channel.call("replicas", LONG_CALL_SECONDS, key=key, topic=topic)
+        return {int(partition): ReplicaFacts(*facts) for partition, facts in found.items()}
 
     def settle(self, *, fill_memory: bool) -> None:
         """See Machine."""

@@ -59,6 +59,7 @@ def markdown(result: Result, drawn: list[tuple[str, str]]) -> str:
         _facts(result),
         "## Records a second",
         _table(_rate_head(peers), _rate_rows(result, peers)),
+        *_replicated(result, peers),
         *_bars(result),
         *_flatness(result, peers),
         "## CPU and memory",
@@ -141,8 +142,15 @@ def _rate(test: Test, outcome: Outcome) -> str:
     return _spread(outcome.values("records_per_second"))
 
 
+def _rate_of(test: Test) -> str:
+    """Returns what a bar is judged by: of replicas, the rate until all of them have the records."""
+    return "records_per_second" if test.replication == 1 else "replicated_records_per_second"
+
+
 def _bars(result: Result) -> list[str]:
-    """Adds the bars, which are for native clients and a single broker on one machine."""
+    """Adds the bars, which are for one machine: with native clients, and with Java's beside Kafka."""
+    if result.client == "java":
+        return _bars_beside_kafka(result)
     rows = []
     for test in result.tests:
         ours = result.outcomes[test.name].get("bowstring", Outcome())
@@ -154,7 +162,7 @@ def _bars(result: Result) -> list[str]:
                 verdict = "met" if found <= bar else f"**missed by {found - bar:.2g} ms**"
                 rows.append([f"{test.title}, {name}", f"≤ {bar:g} ms", f"{found:.3g} ms", verdict])
             continue
-        found = ours.median("records_per_second") or 0.0
+        found = ours.median(_rate_of(test)) or 0.0
         verdict = _verdict(found / test.bar[0])
         if found < test.bar[0]:
             cores = [ours.median(f"{who}_cores") for who in ("broker", "client")]
@@ -171,6 +179,66 @@ def _bars(result: Result) -> list[str]:
         "## Bars",
         "Of Bowstring with native clients, on two cores that hold broker and clients.",
         _table(["test", "bar", "measured", "verdict"], rows),
+    ]
+
+
+def _bars_beside_kafka(result: Result) -> list[str]:
+    """Compares each round with Kafka's round of the same turn."""
+    rows = []
+    for test in result.tests:
+        ours, theirs = (result.outcomes[test.name].get(each, Outcome()) for each in ("bowstring", "kafka"))
+        pairs = list(
+            zip(ours.values("records_per_second"), theirs.values("records_per_second"), strict=False)
+        )
+        if test.times_kafka and pairs:
+            times = min(own / other for own, other in pairs)
+            bar = f"> {test.times_kafka:g}× Kafka's in every round"
+            rows.append([test.title, bar, f"{times:.2f}× at least", _verdict(times / test.times_kafka)])
+        own_cpu, other_cpu = ours.median(CPU), theirs.median(CPU)
+        if test.kafka_cpu_divisor and own_cpu and other_cpu:
+            reached = other_cpu / own_cpu / test.kafka_cpu_divisor
+            bar = f"≤ 1/{test.kafka_cpu_divisor:g} of Kafka's"
+            measured = f"1/{other_cpu / own_cpu:.1f}"
+            rows.append([f"{test.title}, brokers' CPU", bar, measured, _verdict(reached)])
+    if not rows:
+        return []
+    return [
+        "## Bars",
+        "Of Bowstring with Kafka's Java clients, beside Kafka's brokers on the same two cores.",
+        _table(["test", "bar", "measured", "verdict"], rows),
+    ]
+
+
+def _replicated(result: Result, peers: list[str]) -> list[str]:
+    """Writes how fast replicas followed; that they are equal is checked after every round."""
+    rows = []
+    for test in result.tests:
+        outcomes = [result.outcomes[test.name].get(peer, Outcome()) for peer in peers]
+        if not any(each.values("replicated_records_per_second") for each in outcomes):
+            continue
+        row = [test.title]
+        for each in outcomes:
+            for metric in (
+                "replicated_records_per_second",
+                "followers_behind_seconds",
+                "stored_twice_records",
+            ):
+                found = each.values(metric)
+                row.append(_spread(found) if found else "–")
+        rows.append(row)
+    if not rows:
+        return []
+    head = ["test"]
+    for peer in peers:
+        name = TITLES[peer]
+        head += [f"{name}: records/s until all replicas have all", "s behind the last ack", "stored twice"]
+    return [
+        "## Replicas",
+        "The rate until every replica in sync has every record, by the high watermarks. After each round all "
+        "replicas were compared on disk: the same batches, byte for byte, with every acknowledged record; "
+        "a round that differs fails. Records stored twice come from producers' retries. CPU per GB counts "
+        "until the last replica has everything.",
+        _table(head, rows),
     ]
 
 

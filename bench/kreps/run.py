@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from bench.kreps.brokers import Cluster, can_replicate
+from bench.kreps.brokers import Cluster
 from bench.kreps.catalogue import RECORD_BYTES, Test
 from bench.kreps.limits import limit_of, mib_of
 from bench.kreps.loads import Client
@@ -17,10 +17,10 @@ from bench.kreps.results import Outcome, Result
 from bench.lab import EXPECTED_FAILURES
 from bench.peers.install import PeerError
 
-NO_REPLICATION = "Bowstring has no replication yet, so its cluster is one broker"
 NO_BROKERS = "it needs 3 replicas, but the cluster has {} (--brokers 3)"
 # Disk bytes of a record beside its value, and bytes that brokers write beside records.
 RECORD_OVERHEAD_BYTES = 12
+REPLICATION_MAX = 3
 BROKER_OVERHEAD_BYTES = 500_000_000
 
 
@@ -155,10 +155,8 @@ def run(plan: Plan, sites: Sites, progress: Progress, keep: Callable[[Result], o
     return result
 
 
-def why_not(test: Test, peer: str, brokers: int) -> str:
+def why_not(test: Test, brokers: int) -> str:
     """Returns why a test is not run on a cluster of so many brokers; "" when it is."""
-    if test.replication > 1 and not can_replicate(peer):
-        return NO_REPLICATION
     return NO_BROKERS.format(brokers) if test.replication > brokers else ""
 
 
@@ -174,7 +172,7 @@ def _run_on(
     peers = []
     for peer in plan.peers:
         for test in tests:
-            result.outcomes[test.name][peer].skipped = why_not(test, peer, brokers)
+            result.outcomes[test.name][peer].skipped = why_not(test, brokers)
         if any(not result.outcomes[test.name][peer].skipped for test in tests):
             peers.append(peer)
     clients = max(max(test.producers, test.consumers) for test in tests)
@@ -259,6 +257,7 @@ def _measurers(
                 settle=plan.settle,
                 fill_memory=plan.fill_memory,
                 loops=plan.loops,
+                replication=min(brokers, REPLICATION_MAX),
             )
         yield measurers
     finally:

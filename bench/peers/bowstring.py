@@ -29,12 +29,16 @@ class Bowstring(Peer):
         return f"Bowstring {bowstring.__version__}"
 
     def prepare(self) -> None:
-        """Chooses a port, writes the settings shared by both peers, compiles the modules as pip does."""
+        """Chooses a port, writes the settings shared by both peers, compiles the modules."""
+        self.compile()
+        (self.port,) = free_ports(1, self.host)
+        write_properties(self._settings, COMMON_SETTINGS)
+
+    def compile(self) -> None:
+        """Compiles the modules, as pip does."""
         package = Path(bowstring.__file__).parent
         for directory in (package, package / "engine", package / "_native"):  # links are not followed
             compileall.compile_dir(directory, quiet=2)
-        (self.port,) = free_ports(1, self.host)
-        write_properties(self._settings, COMMON_SETTINGS)
 
     def environment(self) -> dict[str, str]:
         """Returns the environment without PYTHONDONTWRITEBYTECODE, as users have it."""

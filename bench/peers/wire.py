@@ -153,21 +153,35 @@ class Connection:
             body = struct.pack(">i", len(names)) + b"".join(map(_string, names))
         return _read_metadata(_Reader(self.call(API_METADATA, 1, body)))
 
+    def brokers(self) -> int:
+        """Returns how many brokers Metadata v1 has."""
+        return _Reader(self.call(API_METADATA, 1, struct.pack(">i", 0))).int32()
+
     def readable_partitions(self, partitions: dict[str, int]) -> int:
         """Returns how many partitions (topic: count) answer ListOffsets v1 with their latest offset."""
+        return sum(offset is not None for offset in self._latest(partitions))
+
+    def latest_offsets(self, topic: str, partitions: int) -> dict[int, int]:
+        """Returns the latest offsets, by ListOffsets v1, of the partitions that this broker leads."""
+        found = enumerate(self._latest({topic: partitions}))
+        return {index: offset for index, offset in found if offset is not None}
+
+    def _latest(self, partitions: dict[str, int]) -> list[int | None]:
+        """Returns the latest offset of each partition (topic: count); None where the broker has an error."""
         body = struct.pack(">ii", -1, len(partitions))
         for name, count in partitions.items():
             body += _string(name) + struct.pack(">i", count)
             body += b"".join(struct.pack(">iq", index, LATEST) for index in range(count))
         reply = _Reader(self.call(API_LIST_OFFSETS, 1, body))
-        readable = 0
+        found: dict[tuple[str | None, int], int | None] = {}
         for _ in range(reply.int32()):
-            reply.string()
+            topic = reply.string()
             for _ in range(reply.int32()):
-                reply.int32()  # partition_index
-                readable += reply.int16() == Errors.NONE.code
-                reply.skip(16)  # timestamp, offset
-        return readable
+                index, error = reply.int32(), reply.int16()
+                reply.skip(8)  # timestamp
+                offset = reply.int64()
+                found[topic, index] = offset if error == Errors.NONE.code else None
+        return [found[name, index] for name, count in partitions.items() for index in range(count)]
 
     def _receive(self, count: int) -> bytearray:
         data = bytearray(count)
@@ -253,6 +267,33 @@ def wait_for_partitions(
     raise WireError(f"only {ready} of {expected} partitions can be used")
 
 
+def wait_for_brokers(listeners: Sequence[tuple[str, int]], deadline: float) -> None:
+    """Returns when every broker knows all of them.
+
+    Args:
+        listeners: host and port of each.
+        deadline: On time.monotonic()'s clock.
+
+    Raises:
+        WireError: `deadline` passed first.
+    """
+    with ExitStack() as ends:
+        connections = [ends.enter_context(Connection(*each)) for each in listeners]
+        while min(known := [each.brokers() for each in connections]) < len(listeners):
+            if time.monotonic() > deadline:
+                raise WireError(f"brokers know {known} of {len(listeners)} brokers")
+            time.sleep(0.02)
+
+
+def latest_offsets(listeners: Sequence[tuple[str, int]], topic: str, partitions: int) -> dict[int, int]:
+    """Returns the latest offset of each partition that has a leader among these brokers."""
+    found: dict[int, int] = {}
+    for each in listeners:
+        with Connection(*each) as connection:
+            found |= connection.latest_offsets(topic, partitions)
+    return found
+
+
 def _string(text: str) -> bytes:
     data = text.encode()
     return struct.pack(">h", len(data)) + data
@@ -279,6 +320,9 @@ class _Reader:
     def int32(self) -> int:
         return self._unpack(_INT32)
 
+    def int64(self) -> int:
+        return self._unpack(_INT64)
+
     def string(self) -> str | None:
         length = self.int16()
         if length < 0:
@@ -290,7 +334,7 @@ class _Reader:
         self._position += count
 
 
-_INT8, _INT16, _INT32 = struct.Struct(">b"), struct.Struct(">h"), struct.Struct(">i")
+_INT8, _INT16, _INT32, _INT64 = (struct.Struct(f">{kind}") for kind in "bhiq")
 
 
 def _read_metadata(reply: _Reader) -> dict[str, TopicState]:

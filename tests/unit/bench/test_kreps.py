@@ -14,12 +14,10 @@ from bench.kreps.__main__ import main
 from bench.kreps.catalogue import ARTICLE, TESTS
 from bench.kreps.loads import ROOT
 from bench.kreps.machines import Here
-from bench.kreps.run import NO_REPLICATION
 from tests.support.waiting import HANG_S
 
 SMOKE = [
     "producer",
-    "producer-async",
     "both",
     "latency",
     "stored",
@@ -64,7 +62,6 @@ def test_a_run_in_its_smallest_size(tmp_path, capsys, monkeypatch):
     assert smallest(tmp_path, *named(SMOKE)) == 0
     directory, found = report_of(tmp_path)
     outcomes = found["outcomes"]
-    assert outcomes["producer-async"]["bowstring"]["skipped"] == NO_REPLICATION
     for name in ("producer", "both"):
         (one,) = outcomes[name]["bowstring"]["rounds"]
         assert one["values"]["records_per_second"] > 0 and one["timelines"]
@@ -84,6 +81,25 @@ def test_a_run_in_its_smallest_size(tmp_path, capsys, monkeypatch):
     assert pictures == {"throughput", "latency", "cpu_per_gb", "over_time"} | sweeps
     assert not list(tmp_path.glob("bowstring-kreps-*"))
     assert "1/8 1 producer, no replication, bowstring, round 1" in capsys.readouterr().err
+
+
+def test_replicas_in_the_smallest_size(tmp_path):
+    """Rounds in which replicas differ fail."""
+    assert smallest(tmp_path, *named(["producers-3-async", "producer-sync", "both-replicated"])) == 0
+    directory, found = report_of(tmp_path)
+    for outcome in found["outcomes"].values():
+        (one,) = outcome["bowstring"]["rounds"]
+        assert one["values"]["replicated_records_per_second"] > 0
+        assert one["values"]["stored_twice_records"] == 0
+    text = (directory / "report.md").read_text()
+    assert "| 3 producers, 3× asynchronous | 2,024,032 |" in text and "## Replicas" in text
+
+
+def test_replicas_on_other_machines(tmp_path):
+    hosts = ["--hosts", "first=127.0.0.1,second=127.0.0.2", "--brokers", "3"]
+    assert smallest(tmp_path, *hosts, *REMOTE, "--remote-work", str(tmp_path), "--test", "producer-sync") == 0
+    _, found = report_of(tmp_path)
+    assert found["outcomes"]["producer-sync"]["bowstring"]["rounds"]
 
 
 def test_librdkafka_as_the_client_without_bare_loops(tmp_path):

@@ -32,6 +32,6 @@ def test_rates_latency_and_replicas_in_sync(monkeypatch):
         Snapshot(orders, [0, 0], [None, None], None),
         Snapshot(orders, [250_000, 0], [1.25, None], (2, 3)),
     )
-    assert "1/9" in text, "3 rounds of one test on Kafka alone, and of one on both"
+    assert "1/12" in text, "3 rounds of two tests on two brokers"
     assert "in sync 2/3" in text and "ack 1.25 ms" in text
     assert "producer 1" in text and "250,000/s" in text and " 0/s" not in text
