@@ -67,7 +67,7 @@ cdef void close_bytes(Reply *reply) noexcept nogil:
 
 cdef bint worth_telling(FetchPart *part) noexcept nogil:
     """Whether an incremental reply includes the partition (KIP-227): it has records, an error, or offsets that moved."""
-    return (part.slice.size_bytes > 0 or part.error != 0 or part.diverging_epoch >= 0
+    return (part.slice.size_bytes > 0 or part.error != 0 or part.diverging_epoch >= 0 or part.preferred_replica >= 0
             or part.high_watermark != part.sent_high_watermark
             or part.log_start_offset != part.sent_log_start_offset)
 
@@ -174,7 +174,7 @@ cdef void put_part(Reply *reply, FetchRequest *request, FetchPart *part) noexcep
         put_i64(w, part.log_start_offset)
     put_aborted(w, request, part)
     if request.version >= 11:
-        put_i32(w, -1)                                   # preferred read replica: this one
+        put_i32(w, part.preferred_replica)
     if flexible:
         put_uvarint(w, <int32_t>part.slice.size_bytes + 1)
     else:

@@ -22,6 +22,7 @@ from bowstring._native.server.mailbox cimport post
 from bowstring._native.server.replica_events cimport replica_events_take
 from bowstring._native.server.replica_leader cimport (
     followers_wake, leader_advance, leader_check_lag, leader_enough, leader_fetched, replicated_durable)
+from bowstring._native.server.replica_selector cimport preferred_read_replica
 from bowstring._native.server.topic_table cimport (
     partition_advanced, partition_release, partition_retain, topic_remove)
 from bowstring._native.server.types cimport (
@@ -35,6 +36,7 @@ cdef dict KINDS = {
 
 cdef void enter_calls(Plane *plane) noexcept:
     plane.calls.fetched = leader_fetched
+    plane.calls.preferred = preferred_read_replica
     plane.calls.advance = leader_advance
     plane.calls.durable = replicated_durable
     plane.calls.wake = followers_wake
@@ -126,10 +128,11 @@ cdef class Replicas:
         pthread_rwlock_unlock(&self.plane.table_lock)
 
     def set_endpoints(self, endpoints):
-        """Sets the addresses that answers name to clients of another leader (KIP-951).
+        """Sets the addresses that answers name to clients of another leader (KIP-951), and the racks that consumers may
+        be sent to (KIP-392).
 
         Args:
-            endpoints: ``[(broker id, host, port, rack or None)]``.
+            endpoints: ``[(broker id, host, port, rack or None)]`` of all brokers that are not fenced, also this one.
         """
         cdef Endpoint *made = <Endpoint *>calloc(len(endpoints) + 1, sizeof(Endpoint))
         cdef Endpoint *old
@@ -154,6 +157,12 @@ cdef class Replicas:
         self.plane.endpoint_count = <int32_t>len(endpoints)
         pthread_rwlock_unlock(&self.plane.table_lock)
         free(old)
+
+    def set_rack_aware(self, bint rack_aware):
+        """Sets whether consumers that name a rack are sent to an in-sync replica there (``replica.selector.class``, KIP-392)."""
+        self._lock()
+        self.plane.replication.rack_aware = rack_aware
+        pthread_rwlock_unlock(&self.plane.table_lock)
 
     # ------------------------------------------------------------ leading
 

@@ -275,6 +275,7 @@ cdef struct FetchPart:
     int16_t error
     int32_t diverging_epoch
     int64_t diverging_end_offset
+    int32_t preferred_replica       # its consumer shall read from this broker; -1: from this one
     int64_t high_watermark
     int64_t last_stable_offset
     int64_t log_start_offset
@@ -332,6 +333,8 @@ cdef struct FetchRequest:
     int8_t waiting                  # its waiters are linked
     int32_t replica_id              # -1: a consumer
     int64_t replica_epoch           # of the follower's registration; -1: unknown
+    uint8_t *rack                   # of a consumer, in memory of its own; NULL: none, or nobody asks for it
+    int32_t rack_length
     int8_t fresh                    # not evaluated yet: the follower's offsets are still to be noted
     int8_t ready                    # in the reactor's ready list
     int8_t overdue                  # max_wait_ms has passed: it waits only for a storage thread
@@ -463,11 +466,13 @@ cdef struct ReplicationSettings:
     int64_t socket_timeout_ms       # replica.socket.timeout.ms
     int64_t lag_max_ms              # replica.lag.time.max.ms
     int32_t fetchers                # num.replica.fetchers
+    int8_t rack_aware               # replica.selector.class: consumers read in their rack
 
 cdef struct ReplicationCalls:
     # Functions of modules that only brokers with replicas load (replicas.pyx enters them); NULL in others. Each is
     # described in the .pxd of its module.
     int16_t (*fetched)(Reactor *r, FetchRequest *request, FetchPart *part, Partition *p) noexcept nogil
+    int32_t (*preferred)(const Plane *plane, const FetchRequest *request, int64_t offset, Partition *p) noexcept nogil
     bint (*advance)(Partition *p, int64_t now_ms) noexcept nogil
     void (*durable)(Partition *p, int64_t now_ms) noexcept nogil
     void (*wake)(Partition *p, int64_t bytes, Reactor *here) noexcept nogil
