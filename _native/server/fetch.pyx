@@ -19,6 +19,7 @@ from bowstring._native.log cimport (
     ABORTED_ALL, ABORTED_COLD, AbortedList, aborted_most, log_aborted, log_end_offset_for_epoch, log_read, read_warm,
     segment_file_release, slice_shorten)
 from bowstring._native.record.batch cimport CODEC_ZSTD
+from bowstring._native.replica.replica_quota cimport quota_wait_ms
 from bowstring._native.server.connection cimport connection_find, connection_hold
 from bowstring._native.server.fetch_disk cimport (
     READ_AHEAD_BYTES, READ_MIN_BYTES, cold_follow, cold_take, cold_start)
@@ -340,6 +341,9 @@ cdef void look(Reactor *r, FetchRequest *request, const FetchSet *s, FetchPart *
                 if part.error != 0:
                     bump_i64(&p.failed_fetches, 1)
                     return
+                if part.throttled:
+                    request.throttled_ms = quota_wait_ms(&r.plane.replication.leader_quota, r.now_ms)
+                    return
         if part.fetch_offset >= limit and part.fetch_offset <= load_i64(&p.log.log_end_offset):
             return
         if part.fetch_offset < limit and (budget <= 0 or part.max_bytes <= 0) and not min_one:
@@ -358,7 +362,7 @@ cdef bint evaluate(Reactor *r, FetchRequest *request, Patience patience) noexcep
     cdef int64_t bytes = 0
     cdef int32_t k, i, n = s.part_count, last = -1
     cdef bint urgent = n == 0 or request.error != 0, cold = False
-    request.arrived_bytes = request.cold_bytes = 0
+    request.arrived_bytes = request.cold_bytes = request.throttled_ms = 0
     request.ahead_bytes = READ_AHEAD_BYTES               # plus the bytes that the response gets from disk reads
     if s.first >= n:
         s.first = 0
@@ -411,11 +415,14 @@ cdef void wait(Reactor *r, FetchRequest *request) noexcept nogil:
     cdef FetchSet *s = &request.session.set if request.session != NULL else &request.own
     cdef int32_t i
     cdef FetchPart *part
+    cdef int64_t wait_ms = request.max_wait_ms
+    if 0 < request.throttled_ms < wait_ms:
+        wait_ms = request.throttled_ms
     if request.id <= 0:
         request.id = id_add(&r.fetches, request)
     timers_sweep(r)
     hold(r, request)
-    if request.id < 0 or not timer_add(&r.timers, r.now_ms + request.max_wait_ms, request.id):
+    if request.id < 0 or not timer_add(&r.timers, r.now_ms + wait_ms, request.id):
         evaluate(r, request, NOW)
         return
     for i in range(s.part_count):

@@ -11,6 +11,7 @@ from bowstring._native.base.clock cimport monotonic_ms
 from bowstring._native.base.pthread cimport (
     pthread_mutex_lock, pthread_mutex_unlock, pthread_rwlock_unlock, pthread_rwlock_wrlock)
 from bowstring._native.log cimport PartitionLog
+from bowstring._native.replica.replica_quota cimport quota_set
 from bowstring._native.replica.replica_set cimport (
     Replica, ReplicaSet, replica_begin, replica_find, replica_set_new, replicas_low_watermark)
 from bowstring._native.server.data_plane cimport DataPlane
@@ -163,6 +164,41 @@ cdef class Replicas:
         self._lock()
         self.plane.replication.rack_aware = rack_aware
         pthread_rwlock_unlock(&self.plane.table_lock)
+
+    # ------------------------------------------------------------ quotas
+
+    def set_quota(self, *, leader_rate=None, follower_rate=None):
+        """Sets how fast throttled replicas are copied (KIP-73).
+
+        Args:
+            leader_rate: Bytes per second that all followers together get from this broker
+                (``leader.replication.throttled.rate``); None for no limit.
+            follower_rate: Bytes per second that this broker fetches (``follower.replication.throttled.rate``).
+        """
+        self._lock()
+        quota_set(&self.plane.replication.leader_quota, 0 if leader_rate is None else max(1, leader_rate))
+        quota_set(&self.plane.replication.follower_quota, 0 if follower_rate is None else max(1, follower_rate))
+        pthread_rwlock_unlock(&self.plane.table_lock)
+        self._look_again()
+
+    def set_throttled(self, str topic, int partition, *, bint leader, bint follower):
+        """Sets on which sides the quotas count for a replica of this broker. Only while it, or the follower, lags.
+
+        Args:
+            leader: ``leader.replication.throttled.replicas`` names this broker's replica.
+            follower: ``follower.replication.throttled.replicas`` does.
+
+        Raises:
+            KeyError: The partition is not served here.
+        """
+        cdef Partition *p = self.owner._find(topic, partition)
+        cdef bint freed = p.follower_throttled and not follower
+        self._lock()
+        p.leader_throttled = leader
+        p.follower_throttled = follower
+        pthread_rwlock_unlock(&self.plane.table_lock)
+        if freed:
+            self._look_again()
 
     # ------------------------------------------------------------ leading
 
