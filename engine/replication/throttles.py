@@ -7,7 +7,7 @@ _UNLIMITED: Final = (1 << 63) - 1
 
 
 def rate_limit(rate: int) -> int | None:
-    """Returns a `*.replication.throttled.rate` in bytes per second; None when it is unset and so unlimited."""
+    """Returns a `*.replication.throttled.rate` in bytes per second; None when it is unset: no limit."""
     return None if rate >= _UNLIMITED else rate
 
 
