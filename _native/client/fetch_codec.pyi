@@ -11,11 +11,14 @@ class FetchedPartition(NamedTuple):
     log_start_offset: int
     aborted: list[tuple[int, int]]
     records: memoryview | None
+    preferred_replica: int
+    leader: tuple[int, int] | None
 
 class FetchAnswer(NamedTuple):
     error_code: int
     session_id: int
     partitions: list[FetchedPartition]
+    endpoints: list[tuple[int, str, int, str | None]]
 
 class MalformedAnswer(ValueError): ...
 
@@ -33,5 +36,6 @@ def fetch_frame(
     partition_max_bytes: int,
     named: Mapping[str, tuple[bytes, Sequence[tuple[int, int, int]]]],
     forgotten: Mapping[str, tuple[bytes, Sequence[int]]],
+    rack: bytes = b"",
 ) -> bytes: ...
 def parse_fetch_answer(frame: memoryview, version: int) -> FetchAnswer: ...

@@ -5,11 +5,11 @@ poll it is too slow: it makes objects of every field, and copies records, which 
 """
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memset
 from bowstring._native.base.wire cimport (
-    Reader, Writer, patch_i32, put_count, put_i8, put_i16, put_i32, put_i64, put_raw, put_string, put_tags, read_bytes,
-    read_count, read_i16, read_i32, read_i64, read_string, skip_tags, take, writer_free)
+    MAX_TAGS, Reader, Writer, patch_i32, put_count, put_i8, put_i16, put_i32, put_i64, put_raw, put_string, put_tags,
+    read_bytes, read_count, read_i16, read_i32, read_i64, read_string, read_uvarint, skip_tags, take, writer_free)
 from bowstring._native.client.produce_requests cimport LENGTH_BYTES
 
 from typing import NamedTuple
@@ -26,6 +26,8 @@ cdef enum:
     FLEXIBLE_FROM = 12
     TOPIC_IDS_FROM = 13
     REPLICA_STATE_FROM = 15
+    TAG_LEADER = 1                                       # of a partition
+    TAG_ENDPOINTS = 0                                    # of the response
 
 # ---------------------------------------------------------------- requests
 
@@ -59,12 +61,13 @@ cdef void put_partition(Writer *w, int version, int32_t partition, int64_t offse
 def fetch_frame(
         int version, int32_t correlation_id, bytes client_id not None, *, int32_t max_wait_ms, int32_t min_bytes,
         int32_t max_bytes, bint read_committed, int32_t session_id, int32_t session_epoch, int32_t partition_max_bytes,
-        named, forgotten):
+        named, forgotten, bytes rack=b""):
     """The frame of a consumer's Fetch request, its length first.
 
     Args:
         named: topic name → (topic id, [(partition, fetch offset, leader epoch), ...]).
         forgotten: topic name → (topic id, [partition, ...]); from version 7 on.
+        rack: of the consumer; from version 11 on (KIP-392).
     """
     cdef Writer w
     cdef bint flexible = version >= FLEXIBLE_FROM
@@ -101,7 +104,7 @@ def fetch_frame(
                     put_i32(&w, partition)
                 put_tags(&w, flexible)
         if version >= RACK_FROM:
-            put_string(&w, flexible, b"", 0)
+            put_string(&w, flexible, PyBytes_AS_STRING(rack), <int32_t>PyBytes_GET_SIZE(rack))
         put_tags(&w, flexible)
         if w.failed:
             raise MemoryError("no memory for a request")
@@ -125,6 +128,8 @@ class FetchedPartition(NamedTuple):
     log_start_offset: int
     aborted: list                 # (producer id, first offset)
     records: object               # memoryview into the frame, None for null
+    preferred_replica: int        # the broker to fetch from instead (KIP-392), or -1
+    leader: object                # (broker id, leader epoch) where an error tells who leads (KIP-951), or None
 
 
 class FetchAnswer(NamedTuple):
@@ -133,6 +138,7 @@ class FetchAnswer(NamedTuple):
     error_code: int
     session_id: int
     partitions: list
+    endpoints: list               # (broker id, host, port, rack or None) of the leaders that partitions name
 
 
 class MalformedAnswer(ValueError):
@@ -153,24 +159,74 @@ cdef list read_aborted(Reader *r, bint flexible):
     return found
 
 
+cdef object read_leader(Reader *r):
+    """Reads the tagged fields of a partition; returns CurrentLeader, or None."""
+    cdef uint32_t n = read_uvarint(r), tag, size
+    cdef Reader value
+    leader = None
+    r.bad = r.bad or n > MAX_TAGS
+    while n > 0 and not r.bad:
+        tag, size = read_uvarint(r), read_uvarint(r)
+        value.at = take(r, size)
+        value.end = r.at
+        value.bad = False
+        if tag == TAG_LEADER and not r.bad:
+            leader = (read_i32(&value), read_i32(&value))
+            r.bad = value.bad
+        n -= 1
+    return leader
+
+
+cdef str text_of(Reader *r):
+    cdef const uint8_t *at = NULL
+    cdef int32_t size = read_string(r, True, &at)
+    return None if size < 0 else at[:size].decode("utf-8", "replace")
+
+
+cdef list read_endpoints(Reader *r):
+    """Reads the tagged fields of a response; returns NodeEndpoints."""
+    cdef uint32_t n = read_uvarint(r), tag, size
+    cdef int32_t count, i
+    cdef Reader value
+    found = []
+    r.bad = r.bad or n > MAX_TAGS
+    while n > 0 and not r.bad:
+        tag, size = read_uvarint(r), read_uvarint(r)
+        value.at = take(r, size)
+        value.end = r.at
+        value.bad = False
+        n -= 1
+        if tag != TAG_ENDPOINTS or r.bad:
+            continue
+        count = read_count(&value, True)
+        for i in range(count):
+            broker, host, port, rack = read_i32(&value), text_of(&value), read_i32(&value), text_of(&value)
+            skip_tags(&value)
+            if value.bad:
+                break
+            found.append((broker, host, port, rack))
+        r.bad = value.bad
+    return found
+
+
 cdef object read_partition(Reader *r, int version, str topic, bytes topic_id, object frame, const uint8_t *start):
     cdef bint flexible = version >= FLEXIBLE_FROM
     cdef const uint8_t *at = NULL
     cdef int64_t size, log_start = -1
-    cdef int32_t partition = read_i32(r)
+    cdef int32_t partition = read_i32(r), preferred = -1
     cdef int16_t error_code = read_i16(r)
     cdef int64_t high_watermark = read_i64(r), last_stable_offset = read_i64(r)
     if version >= LOG_START_FROM:
         log_start = read_i64(r)
     aborted = read_aborted(r, flexible)
     if version >= PREFERRED_REPLICA_FROM:
-        read_i32(r)
+        preferred = read_i32(r)
     size = read_bytes(r, flexible, &at)
-    if flexible:
-        skip_tags(r)
+    leader = read_leader(r) if flexible else None
     records = frame[at - start:at - start + size] if size >= 0 else None
     return FetchedPartition(
-        topic, topic_id, partition, error_code, high_watermark, last_stable_offset, log_start, aborted, records)
+        topic, topic_id, partition, error_code, high_watermark, last_stable_offset, log_start, aborted, records,
+        preferred, leader)
 
 
 cdef int read_topic(Reader *r, int version, list out, object frame, const uint8_t *start) except -1:
@@ -210,7 +266,7 @@ def parse_fetch_answer(frame, int version):
     cdef bint flexible = version >= FLEXIBLE_FROM
     cdef int16_t error_code = 0
     cdef int32_t session_id = 0, count, i
-    partitions = []
+    partitions, endpoints = [], []
     PyObject_GetBuffer(frame, &view, PyBUF_SIMPLE)
     try:
         r = Reader(<const uint8_t *>view.buf, <const uint8_t *>view.buf + view.len, False)
@@ -227,11 +283,11 @@ def parse_fetch_answer(frame, int version):
                 break
             read_topic(&r, version, partitions, frame, <const uint8_t *>view.buf)
         if flexible:
-            skip_tags(&r)
+            endpoints = read_endpoints(&r)
         if r.bad or r.at != r.end:
             raise MalformedAnswer(
                 f"an answer to Fetch {version} of {view.len} bytes makes no sense at byte "
                 f"{r.at - <const uint8_t *>view.buf}")
     finally:
         PyBuffer_Release(&view)
-    return FetchAnswer(error_code, session_id, partitions)
+    return FetchAnswer(error_code, session_id, partitions, endpoints)

@@ -39,6 +39,10 @@ cdef void replica_fetched(Replica *replica, int64_t offset, int64_t start_offset
 # Returns the high watermark, or -1 when it must not move: the ISR is below min.insync.replicas. It is the smallest end
 # among the leader, the maximal ISR, and followers that are caught up and may join: the leader would run away from those.
 cdef int64_t replica_high_watermark(const ReplicaSet *s, int64_t leader_end_offset, int64_t now_ms) noexcept nogil
+# Whether a consumer may read from the follower: it is in sync and has the offset (KIP-392).
+cdef bint replica_readable(const Replica *replica, int64_t offset) noexcept nogil
+# Whether consumers shall rather read from `replica` than from `other`: it has more, or was caught up later.
+cdef bint replica_ahead(const Replica *replica, const Replica *other) noexcept nogil
 # Whether the follower may join the ISR.
 cdef bint replica_may_join(const ReplicaSet *s, const Replica *replica, int64_t high_watermark) noexcept nogil
 # Whether a follower of the ISR has not been caught up for replica.lag.time.max.ms and should leave.

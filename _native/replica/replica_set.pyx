@@ -70,6 +70,18 @@ cdef int64_t replica_high_watermark(const ReplicaSet *s, int64_t leader_end_offs
     return found
 
 
+cdef bint replica_readable(const Replica *replica, int64_t offset) noexcept nogil:
+    return replica.in_sync and replica.log_start_offset <= offset <= replica.log_end_offset
+
+
+cdef bint replica_ahead(const Replica *replica, const Replica *other) noexcept nogil:
+    if replica.log_end_offset != other.log_end_offset:
+        return replica.log_end_offset > other.log_end_offset
+    if replica.caught_up_ms != other.caught_up_ms:
+        return replica.caught_up_ms > other.caught_up_ms
+    return replica.broker_id > other.broker_id
+
+
 cdef bint replica_may_join(const ReplicaSet *s, const Replica *replica, int64_t high_watermark) noexcept nogil:
     return (not s.changing and not replica.in_sync and replica.eligible
             and replica.log_end_offset >= high_watermark and replica.log_end_offset >= s.epoch_start_offset)

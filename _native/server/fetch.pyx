@@ -5,8 +5,8 @@ If there are at least min.bytes, the response is a chain of chunks that sendfile
 released, and the request waits on its partitions until records are appended or max.wait.ms has passed.
 """
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t
-from libc.stdlib cimport calloc, free
-from libc.string cimport memset
+from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport memcpy, memset
 from bowstring._native.base.atomics cimport bump_i64, load_i32, load_i64
 from bowstring._native.base.clock cimport monotonic_ns
 from bowstring._native.base.error_codes cimport (
@@ -19,6 +19,7 @@ from bowstring._native.log cimport (
     ABORTED_ALL, ABORTED_COLD, AbortedList, aborted_most, log_aborted, log_end_offset_for_epoch, log_read, read_warm,
     segment_file_release, slice_shorten)
 from bowstring._native.record.batch cimport CODEC_ZSTD
+from bowstring._native.replica.replica_quota cimport quota_wait_ms
 from bowstring._native.server.connection cimport connection_find, connection_hold
 from bowstring._native.server.fetch_disk cimport (
     READ_AHEAD_BYTES, READ_MIN_BYTES, cold_follow, cold_take, cold_start)
@@ -78,10 +79,11 @@ cdef bint fetch_receive(Reactor *r, Connection *c, const RequestHeader *header, 
         ok = read_incremental(r, request, body, session_id, epoch)
     if request.session != NULL:
         session_used(request.session, c)
-    if not ok or not read_tail(request, body):
+    if not ok or not read_tail(r, request, body):
         if request.session != NULL:
             request.session.waiting = NULL
         set_free(&request.own)
+        free(request.rack)
         free(request)
         return False
     request.next = c.fetches
@@ -157,13 +159,25 @@ cdef bint read_incremental(Reactor *r, FetchRequest *request, Reader *body, int3
     return True
 
 
-cdef bint read_tail(FetchRequest *request, Reader *body) noexcept nogil:
+cdef bint keep_rack(FetchRequest *request, const uint8_t *rack, int32_t length) noexcept nogil:
+    request.rack = <uint8_t *>malloc(length)
+    if request.rack == NULL:
+        return False
+    memcpy(request.rack, rack, length)
+    request.rack_length = length
+    return True
+
+
+cdef bint read_tail(Reactor *r, FetchRequest *request, Reader *body) noexcept nogil:
     """Reads rack id and tagged fields; a follower gives its replica id in one of them from version 15 on."""
     cdef const uint8_t *at
+    cdef int32_t length
     cdef uint32_t n, tag, size
     cdef Reader value
     if request.version >= 11:
-        read_string(body, request.version >= 12, &at)
+        length = read_string(body, request.version >= 12, &at)
+        if length > 0 and r.plane.replication.rack_aware and not keep_rack(request, at, length):
+            return False
     if request.version >= 12:
         n = read_uvarint(body)
         body.bad = body.bad or n > MAX_TAGS
@@ -298,7 +312,7 @@ cdef void look(Reactor *r, FetchRequest *request, const FetchSet *s, FetchPart *
     cdef Partition *p
     cdef int64_t limit
     part.error = 0
-    part.diverging_epoch = -1
+    part.diverging_epoch = part.preferred_replica = -1
     part.high_watermark = part.last_stable_offset = part.log_start_offset = -1
     part.slice.file = NULL
     part.slice.size_bytes = 0
@@ -314,6 +328,10 @@ cdef void look(Reactor *r, FetchRequest *request, const FetchSet *s, FetchPart *
     part.last_stable_offset = load_i64(&p.log.last_stable_offset)
     part.log_start_offset = load_i64(&p.log.log_start_offset)
     limit = part.last_stable_offset if request.isolation else part.high_watermark
+    if request.rack != NULL and request.replica_id < 0 and p.replicas != NULL:
+        part.preferred_replica = r.plane.calls.preferred(r.plane, request, part.fetch_offset, p)
+        if part.preferred_replica >= 0:
+            return
     if not diverges(part, p):
         if request.replica_id >= 0:
             limit = load_i64(&p.log.log_end_offset)      # before its offset moves the high watermark
@@ -322,6 +340,9 @@ cdef void look(Reactor *r, FetchRequest *request, const FetchSet *s, FetchPart *
                 part.high_watermark = load_i64(&p.log.high_watermark)
                 if part.error != 0:
                     bump_i64(&p.failed_fetches, 1)
+                    return
+                if part.throttled:
+                    request.throttled_ms = quota_wait_ms(&r.plane.replication.leader_quota, r.now_ms)
                     return
         if part.fetch_offset >= limit and part.fetch_offset <= load_i64(&p.log.log_end_offset):
             return
@@ -341,7 +362,7 @@ cdef bint evaluate(Reactor *r, FetchRequest *request, Patience patience) noexcep
     cdef int64_t bytes = 0
     cdef int32_t k, i, n = s.part_count, last = -1
     cdef bint urgent = n == 0 or request.error != 0, cold = False
-    request.arrived_bytes = request.cold_bytes = 0
+    request.arrived_bytes = request.cold_bytes = request.throttled_ms = 0
     request.ahead_bytes = READ_AHEAD_BYTES               # plus the bytes that the response gets from disk reads
     if s.first >= n:
         s.first = 0
@@ -354,7 +375,9 @@ cdef bint evaluate(Reactor *r, FetchRequest *request, Patience patience) noexcep
         if part.slice.size_bytes > 0:
             bytes += part.slice.size_bytes
             last = i
-        if part.error != 0 or part.diverging_epoch >= 0 or (part.slice.size_bytes > 0 and part.cursor.warm.end > 0):
+        if part.error != 0 or part.diverging_epoch >= 0 or part.preferred_replica >= 0:
+            urgent = True
+        elif part.slice.size_bytes > 0 and part.cursor.warm.end > 0:
             urgent = True                                # send the bytes from the disk while the next piece is read
         elif request.replica_id >= 0 and request.incremental and part.high_watermark != part.sent_high_watermark:
             urgent = True                                # its consumers wait for it
@@ -392,11 +415,14 @@ cdef void wait(Reactor *r, FetchRequest *request) noexcept nogil:
     cdef FetchSet *s = &request.session.set if request.session != NULL else &request.own
     cdef int32_t i
     cdef FetchPart *part
+    cdef int64_t wait_ms = request.max_wait_ms
+    if 0 < request.throttled_ms < wait_ms:
+        wait_ms = request.throttled_ms
     if request.id <= 0:
         request.id = id_add(&r.fetches, request)
     timers_sweep(r)
     hold(r, request)
-    if request.id < 0 or not timer_add(&r.timers, r.now_ms + request.max_wait_ms, request.id):
+    if request.id < 0 or not timer_add(&r.timers, r.now_ms + wait_ms, request.id):
         evaluate(r, request, NOW)
         return
     for i in range(s.part_count):
@@ -438,6 +464,7 @@ cdef void forget(Reactor *r, FetchRequest *request) noexcept nogil:
     if request.session != NULL:
         request.session.waiting = NULL
     set_free(&request.own)
+    free(request.rack)
     free(request)
 
 

@@ -8,12 +8,13 @@ from bowstring._native.base.wire cimport (
     Writer, grow, patch_i32, put_count, put_i16, put_i32, put_i64, put_raw, put_string, put_tags, put_uvarint)
 from bowstring._native.disk.file_ops cimport read_range
 from bowstring._native.log cimport segment_file_release
+from bowstring._native.replica.replica_quota cimport quota_record
 from bowstring._native.server.connection cimport (
     chunk_bytes, chunk_file, chunks_free, connection_answer, connection_fail, connection_find)
 from bowstring._native.server.counters cimport count_request
 from bowstring._native.server.leader_hints cimport FETCH_HINTS_VERSION, hint_wanted
 from bowstring._native.server.types cimport (
-    SENDFILE_MIN_BYTES, Chunk, Connection, FetchPart, FetchRequest, FetchSet, LeaderHints, Plane, Reactor)
+    SENDFILE_MIN_BYTES, Chunk, Connection, FetchPart, FetchRequest, FetchSet, LeaderHints, Reactor)
 
 
 cdef struct Reply:
@@ -21,7 +22,7 @@ cdef struct Reply:
     Chunk *head
     Chunk *tail
     Writer *bytes
-    const Plane *plane
+    Reactor *reactor
     LeaderHints hints
     int64_t size                    # of the finished chunks
     bint failed
@@ -67,7 +68,7 @@ cdef void close_bytes(Reply *reply) noexcept nogil:
 
 cdef bint worth_telling(FetchPart *part) noexcept nogil:
     """Whether an incremental reply includes the partition (KIP-227): it has records, an error, or offsets that moved."""
-    return (part.slice.size_bytes > 0 or part.error != 0 or part.diverging_epoch >= 0
+    return (part.slice.size_bytes > 0 or part.error != 0 or part.diverging_epoch >= 0 or part.preferred_replica >= 0
             or part.high_watermark != part.sent_high_watermark
             or part.log_start_offset != part.sent_log_start_offset)
 
@@ -106,7 +107,7 @@ cdef void fetch_answer(Reactor *r, FetchRequest *request, FetchSet *s) noexcept 
     reply.head = reply.tail = NULL
     reply.size = 0
     reply.hints.count = 0
-    reply.plane = r.plane
+    reply.reactor = r
     reply.failed = False
     reply.bytes = &r.scratch
     r.scratch.size = 0
@@ -174,7 +175,7 @@ cdef void put_part(Reply *reply, FetchRequest *request, FetchPart *part) noexcep
         put_i64(w, part.log_start_offset)
     put_aborted(w, request, part)
     if request.version >= 11:
-        put_i32(w, -1)                                   # preferred read replica: this one
+        put_i32(w, part.preferred_replica)
     if flexible:
         put_uvarint(w, <int32_t>part.slice.size_bytes + 1)
     else:
@@ -183,10 +184,12 @@ cdef void put_part(Reply *reply, FetchRequest *request, FetchPart *part) noexcep
         bump_i64(&part.partition.fetched_bytes, part.slice.size_bytes)
         if part.slice.next_offset > part.fetch_offset:
             bump_i64(&part.partition.fetched_records, part.slice.next_offset - part.fetch_offset)
+        if part.partition.leader_throttled and request.replica_id >= 0:
+            quota_record(&reply.reactor.plane.replication.leader_quota, part.slice.size_bytes, reply.reactor.now_ms)
         put_records(reply, part)
-    if request.version >= FETCH_HINTS_VERSION and hint_wanted(reply.plane, part.error, part.partition):
+    if request.version >= FETCH_HINTS_VERSION and hint_wanted(reply.reactor.plane, part.error, part.partition):
         put_uvarint(w, 1)                                # one tagged field: 1, CurrentLeader
-        reply.plane.calls.put_leader(w, 1, part.partition, &reply.hints)
+        reply.reactor.plane.calls.put_leader(w, 1, part.partition, &reply.hints)
     elif flexible:
         if part.diverging_epoch >= 0:
             put_uvarint(w, 1)                            # one tagged field: 0, DivergingEpoch

@@ -14,6 +14,7 @@ from bowstring._native.base.error_codes cimport (
 from bowstring._native.base.wire cimport (
     MAX_TAGS, Reader, read_bytes, read_count, read_i16, read_i32, read_i64, read_string, read_uvarint, skip_tags, take,
     writer_free)
+from bowstring._native.replica.replica_quota cimport quota_record
 from bowstring._native.server.connection cimport (
     connection_answer_bytes, connection_condemn, connection_open, connection_open_slot)
 from bowstring._native.server.control_queue cimport plane_event
@@ -223,6 +224,8 @@ cdef void handle_part(Fetcher *f, FollowPart *part, Answer *answer) noexcept nog
         if error == 0:
             part.told_error = 0
             part.failures = 0
+            if part.partition.follower_throttled:
+                quota_record(&f.reactor.plane.replication.follower_quota, answer.records_bytes, f.reactor.now_ms)
     if error != 0 and error != OFFSET_OUT_OF_RANGE:
         part_fail(part, error)
 
@@ -356,7 +359,7 @@ cdef void fetchers_order(Reactor *r, FollowOrder *order) noexcept nogil:
     if order.partition == NULL:
         f = r.fetchers
         while f != NULL:
-            if f.retry_ms == FOLLOW_NEVER:
+            if f.retry_ms == FOLLOW_NEVER or f.throttled:
                 f.retry_ms = 0
             f = f.next
         order_drop(order)

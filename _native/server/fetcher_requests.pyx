@@ -5,6 +5,7 @@ from bowstring._native.base.atomics cimport load_i32, load_i64
 from bowstring._native.base.bigendian cimport load_be32
 from bowstring._native.base.wire cimport (
     Writer, patch_i32, put_count, put_i16, put_i32, put_i64, put_i8, put_raw, put_string, put_tags, put_uvarint)
+from bowstring._native.replica.replica_quota cimport quota_wait_ms
 from bowstring._native.server.follow_parts cimport FOLLOW_NEVER, part_free, part_of, part_void
 from bowstring._native.server.topic_table cimport topic_by_id, topic_partition
 from bowstring._native.server.types cimport (
@@ -72,11 +73,30 @@ cdef void choose_offsets(FollowPart *part) noexcept nogil:
         part.sent_leader_epoch = part.leader_epoch
 
 
+cdef bint throttled(const Partition *p) noexcept nogil:
+    """Whether the follower's quota counts: its replica lags behind the leader."""
+    cdef int64_t high_watermark = load_i64(&p.leader_high_watermark)
+    return p.follower_throttled and (high_watermark < 0 or load_i64(&p.log.log_end_offset) < high_watermark)
+
+
+cdef void forget_rest(Fetcher *f) noexcept nogil:
+    """Removes from the session what this request does not ask for."""
+    cdef FollowPart *part
+    cdef int32_t i
+    for i in range(f.count):
+        part = f.parts[i]
+        if part.in_session and not part.fetching:
+            forget_partition(f, part.topic_id, part.partition.index)
+            part.in_session = False
+
+
 cdef int choose_parts(Fetcher *f, int64_t now_ms, int64_t *due_ms) noexcept nogil:
     cdef FollowPart *part
     cdef int32_t i, kept = 0
     cdef int fetching = 0
+    cdef int64_t wait_ms = quota_wait_ms(&f.reactor.plane.replication.follower_quota, now_ms)
     due_ms[0] = FOLLOW_NEVER
+    f.throttled = False
     for i in range(f.count):
         part = f.parts[i]
         if part_void(part):
@@ -86,19 +106,21 @@ cdef int choose_parts(Fetcher *f, int64_t now_ms, int64_t *due_ms) noexcept nogi
             continue
         f.parts[kept] = part
         kept += 1
-        part.included = False
+        part.included = part.fetching = False
         if part.state == FOLLOW_DELAYED and part.due_ms <= now_ms:
             part.state = FOLLOW_FETCHING
-        if part.state == FOLLOW_FETCHING:
+        if part.state == FOLLOW_FETCHING and wait_ms > 0 and throttled(part.partition):
+            f.throttled = True
+            due_ms[0] = min(due_ms[0], now_ms + wait_ms)
+        elif part.state == FOLLOW_FETCHING:
+            part.fetching = True
             choose_offsets(part)
             fetching += 1
-            continue
-        if part.state == FOLLOW_DELAYED and part.due_ms < due_ms[0]:
+        elif part.state == FOLLOW_DELAYED and part.due_ms < due_ms[0]:
             due_ms[0] = part.due_ms
-        if part.in_session:
-            forget_partition(f, part.topic_id, part.partition.index)
-            part.in_session = False
     f.count = kept
+    if fetching > 0:
+        forget_rest(f)
     return fetching
 
 

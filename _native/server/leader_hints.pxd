@@ -1,8 +1,8 @@
 """Tells clients that asked the wrong broker who leads (KIP-951)."""
-from libc.stdint cimport int16_t
+from libc.stdint cimport int16_t, int32_t
 from bowstring._native.base.error_codes cimport FENCED_LEADER_EPOCH, NOT_LEADER_OR_FOLLOWER
 from bowstring._native.base.wire cimport Writer
-from bowstring._native.server.types cimport LeaderHints, Partition, Plane
+from bowstring._native.server.types cimport Endpoint, LeaderHints, Partition, Plane
 
 cdef enum:
     PRODUCE_HINTS_VERSION = 10
@@ -14,6 +14,8 @@ cdef inline bint hint_wanted(const Plane *plane, int16_t error, const Partition 
     return ((error == NOT_LEADER_OR_FOLLOWER or error == FENCED_LEADER_EPOCH) and p != NULL and p.leader_id >= 0
             and plane.calls.put_leader != NULL)
 
+# Returns the address of a broker, or NULL.
+cdef const Endpoint *endpoint_of(const Plane *plane, int32_t id) noexcept nogil
 # Writes the tagged field CurrentLeader and notes the leader.
 cdef void put_current_leader(Writer *w, int tag, const Partition *p, LeaderHints *hints) noexcept nogil
 # Writes all tagged fields of the answer: NodeEndpoints of the noted leaders, if there are any.

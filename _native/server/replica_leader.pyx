@@ -9,6 +9,7 @@ from bowstring._native.base.error_codes cimport (
     NOT_ENOUGH_REPLICAS_AFTER_APPEND, NOT_LEADER_OR_FOLLOWER, UNKNOWN_LEADER_EPOCH)
 from bowstring._native.base.pthread cimport pthread_mutex_lock, pthread_mutex_unlock
 from bowstring._native.log cimport log_advance_high_watermark
+from bowstring._native.replica.replica_quota cimport quota_wait_ms
 from bowstring._native.replica.replica_set cimport (
     Replica, replica_current, replica_fetched, replica_find, replica_high_watermark, replica_lags,
     replica_may_join, replicas_maximal, replicas_required)
@@ -28,7 +29,7 @@ cdef int16_t leader_fetched(Reactor *r, FetchRequest *request, FetchPart *part, 
     cdef int64_t high_watermark = -1
     cdef int32_t broker_id = request.replica_id
     cdef int16_t error = 0
-    cdef bint joins = False
+    cdef bint joins = False, in_sync = True
     pthread_mutex_lock(&p.replicas_lock)
     if p.replicas != NULL:
         replica = replica_find(p.replicas, broker_id)
@@ -36,7 +37,9 @@ cdef int16_t leader_fetched(Reactor *r, FetchRequest *request, FetchPart *part, 
         error = UNKNOWN_LEADER_EPOCH if part.current_leader_epoch >= 0 else NOT_LEADER_OR_FOLLOWER
     elif not replica_current(replica, request.replica_epoch):
         error = NOT_LEADER_OR_FOLLOWER
-    elif request.fresh:
+    else:
+        in_sync = replica.in_sync
+    if error == 0 and request.fresh:
         replica_fetched(replica, part.fetch_offset, part.follower_start_offset, load_i64(&p.log.log_end_offset),
                         r.now_ms)
         joins = not replica.asked and replica_may_join(p.replicas, replica, load_i64(&p.log.high_watermark))
@@ -45,6 +48,8 @@ cdef int16_t leader_fetched(Reactor *r, FetchRequest *request, FetchPart *part, 
     pthread_mutex_unlock(&p.replicas_lock)
     if high_watermark > load_i64(&p.log.high_watermark) and log_advance_high_watermark(p.log, high_watermark):
         partition_advanced(p, 0, r)
+    part.throttled = (not in_sync and p.leader_throttled
+                      and quota_wait_ms(&r.plane.replication.leader_quota, r.now_ms) > 0)
     if joins:
         replica_event(r.plane, REPLICA_MAY_JOIN, p, broker_id, request.replica_epoch)
     return error

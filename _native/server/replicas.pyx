@@ -11,6 +11,7 @@ from bowstring._native.base.clock cimport monotonic_ms
 from bowstring._native.base.pthread cimport (
     pthread_mutex_lock, pthread_mutex_unlock, pthread_rwlock_unlock, pthread_rwlock_wrlock)
 from bowstring._native.log cimport PartitionLog
+from bowstring._native.replica.replica_quota cimport quota_set
 from bowstring._native.replica.replica_set cimport (
     Replica, ReplicaSet, replica_begin, replica_find, replica_set_new, replicas_low_watermark)
 from bowstring._native.server.data_plane cimport DataPlane
@@ -22,6 +23,7 @@ from bowstring._native.server.mailbox cimport post
 from bowstring._native.server.replica_events cimport replica_events_take
 from bowstring._native.server.replica_leader cimport (
     followers_wake, leader_advance, leader_check_lag, leader_enough, leader_fetched, replicated_durable)
+from bowstring._native.server.replica_selector cimport preferred_read_replica
 from bowstring._native.server.topic_table cimport (
     partition_advanced, partition_release, partition_retain, topic_remove)
 from bowstring._native.server.types cimport (
@@ -35,6 +37,7 @@ cdef dict KINDS = {
 
 cdef void enter_calls(Plane *plane) noexcept:
     plane.calls.fetched = leader_fetched
+    plane.calls.preferred = preferred_read_replica
     plane.calls.advance = leader_advance
     plane.calls.durable = replicated_durable
     plane.calls.wake = followers_wake
@@ -126,10 +129,11 @@ cdef class Replicas:
         pthread_rwlock_unlock(&self.plane.table_lock)
 
     def set_endpoints(self, endpoints):
-        """Sets the addresses that answers name to clients of another leader (KIP-951).
+        """Sets the addresses that answers name to clients of another leader (KIP-951), and the racks that consumers may
+        be sent to (KIP-392).
 
         Args:
-            endpoints: ``[(broker id, host, port, rack or None)]``.
+            endpoints: ``[(broker id, host, port, rack or None)]`` of all brokers that are not fenced, also this one.
         """
         cdef Endpoint *made = <Endpoint *>calloc(len(endpoints) + 1, sizeof(Endpoint))
         cdef Endpoint *old
@@ -154,6 +158,47 @@ cdef class Replicas:
         self.plane.endpoint_count = <int32_t>len(endpoints)
         pthread_rwlock_unlock(&self.plane.table_lock)
         free(old)
+
+    def set_rack_aware(self, bint rack_aware):
+        """Sets whether consumers that name a rack are sent to an in-sync replica there (``replica.selector.class``, KIP-392)."""
+        self._lock()
+        self.plane.replication.rack_aware = rack_aware
+        pthread_rwlock_unlock(&self.plane.table_lock)
+
+    # ------------------------------------------------------------ quotas
+
+    def set_quota(self, *, leader_rate=None, follower_rate=None):
+        """Sets how fast throttled replicas are copied (KIP-73).
+
+        Args:
+            leader_rate: Bytes per second that all followers together get from this broker
+                (``leader.replication.throttled.rate``); None for no limit.
+            follower_rate: Bytes per second that this broker fetches (``follower.replication.throttled.rate``).
+        """
+        self._lock()
+        quota_set(&self.plane.replication.leader_quota, 0 if leader_rate is None else max(1, leader_rate))
+        quota_set(&self.plane.replication.follower_quota, 0 if follower_rate is None else max(1, follower_rate))
+        pthread_rwlock_unlock(&self.plane.table_lock)
+        self._look_again()
+
+    def set_throttled(self, str topic, int partition, *, bint leader, bint follower):
+        """Sets on which sides the quotas count for a replica of this broker. Only while it, or the follower, lags.
+
+        Args:
+            leader: ``leader.replication.throttled.replicas`` names this broker's replica.
+            follower: ``follower.replication.throttled.replicas`` does.
+
+        Raises:
+            KeyError: The partition is not served here.
+        """
+        cdef Partition *p = self.owner._find(topic, partition)
+        cdef bint freed = p.follower_throttled and not follower
+        self._lock()
+        p.leader_throttled = leader
+        p.follower_throttled = follower
+        pthread_rwlock_unlock(&self.plane.table_lock)
+        if freed:
+            self._look_again()
 
     # ------------------------------------------------------------ leading
 

@@ -25,6 +25,7 @@ from bowstring._native.base.error_codes cimport (
     FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH,
     UNSUPPORTED_COMPRESSION_TYPE, INVALID_RECORD, UNKNOWN_TOPIC_ID, INCONSISTENT_TOPIC_ID,
     FETCH_SESSION_TOPIC_ID_ERROR)
+from bowstring._native.replica.replica_quota cimport ReplicaQuota
 from bowstring._native.replica.replica_set cimport ReplicaSet
 from bowstring._native.record.batch cimport CODEC_ZSTD, RecordErrors
 from bowstring._native.wal.types cimport WAL_REACTORS_MAX, Wal
@@ -85,6 +86,8 @@ cdef struct Partition:
     ReplicaSet *replicas            # its followers, while this broker leads it; NULL: it has none
     pthread_mutex_t replicas_lock
     pthread_mutex_t truncate_lock   # held while a follower's log is cut, and while the control thread changes its role
+    int8_t leader_throttled         # leader.replication.throttled.replicas and the like name this broker's replica
+    int8_t follower_throttled
     int64_t leader_high_watermark   # of a follower: the last one that its leader told
     int32_t follow_number           # in this epoch, Fetcher.number + 1; 0: none yet. Only the control thread uses it.
     int32_t follow_reactor          # where the current FollowPart is
@@ -272,6 +275,7 @@ cdef struct FetchPart:
     ReadCursor cursor
     int8_t included                 # in the reply being written
     int8_t followed                 # its reader continues where the previous slice ended
+    int8_t throttled                # a follower gets nothing now: the leader's quota is exceeded
     int32_t ahead_bytes             # of the last read-ahead; 0: none yet
     int64_t sent_high_watermark     # the value last sent to the session's client
     int64_t sent_log_start_offset
@@ -279,6 +283,7 @@ cdef struct FetchPart:
     int16_t error
     int32_t diverging_epoch
     int64_t diverging_end_offset
+    int32_t preferred_replica       # its consumer shall read from this broker; -1: from this one
     int64_t high_watermark
     int64_t last_stable_offset
     int64_t log_start_offset
@@ -336,6 +341,8 @@ cdef struct FetchRequest:
     int8_t waiting                  # its waiters are linked
     int32_t replica_id              # -1: a consumer
     int64_t replica_epoch           # of the follower's registration; -1: unknown
+    uint8_t *rack                   # of a consumer, in memory of its own; NULL: none, or nobody asks for it
+    int32_t rack_length
     int8_t fresh                    # not evaluated yet: the follower's offsets are still to be noted
     int8_t ready                    # in the reactor's ready list
     int8_t overdue                  # max_wait_ms has passed: it waits only for a storage thread
@@ -348,6 +355,7 @@ cdef struct FetchRequest:
     int64_t missing_bytes           # bytes that the last evaluation lacked of min_bytes
     int64_t cold_bytes              # bytes that storage threads are reading for it
     int64_t ahead_bytes             # bytes that this evaluation may still read ahead for its session
+    int64_t throttled_ms            # until a partition is no longer throttled; 0: none is
     int64_t deadline_ms
     int64_t started_ns
     FetchSession *session
@@ -397,7 +405,8 @@ cdef struct FollowPart:
     int8_t failures                 # in a row; the pauses grow with them
     int8_t state
     int8_t in_session               # the leader's fetch session has it, with the next four values
-    int8_t included                 # in the request being written
+    int8_t fetching                 # the request being written asks for it
+    int8_t included                 # and names it, because the session has other values
     int32_t sent_leader_epoch
     int32_t sent_fetched_epoch
     int64_t sent_offset
@@ -424,6 +433,7 @@ cdef struct Fetcher:
     Connection *connection          # NULL: not connected
     int64_t retry_ms                # no request before; FOLLOW_NEVER: nothing to ask until something changes
     int64_t failures                # in a row
+    int8_t throttled                # parts wait for the follower's quota
     int8_t asks                     # the request in flight
     int64_t sent_ms                 # when it was sent
     int64_t asked                   # FollowPart.id of ListOffsets
@@ -469,11 +479,15 @@ cdef struct ReplicationSettings:
     int64_t socket_timeout_ms       # replica.socket.timeout.ms
     int64_t lag_max_ms              # replica.lag.time.max.ms
     int32_t fetchers                # num.replica.fetchers
+    int8_t rack_aware               # replica.selector.class: consumers read in their rack
+    ReplicaQuota leader_quota       # leader.replication.throttled.rate
+    ReplicaQuota follower_quota     # follower.replication.throttled.rate
 
 cdef struct ReplicationCalls:
     # Functions of modules that only brokers with replicas load (replicas.pyx enters them); NULL in others. Each is
     # described in the .pxd of its module.
     int16_t (*fetched)(Reactor *r, FetchRequest *request, FetchPart *part, Partition *p) noexcept nogil
+    int32_t (*preferred)(const Plane *plane, const FetchRequest *request, int64_t offset, Partition *p) noexcept nogil
     bint (*advance)(Partition *p, int64_t now_ms) noexcept nogil
     void (*durable)(Partition *p, int64_t now_ms) noexcept nogil
     void (*wake)(Partition *p, int64_t bytes, Reactor *here) noexcept nogil

@@ -16,6 +16,10 @@ from bowstring.engine.configs.definition import (
 )
 from bowstring.engine.configs.definition import rows as _rows
 
+_SELECTORS = "|".join(
+    f"org.apache.kafka.common.replica.{name}" for name in ("RackAwareReplicaSelector", "LeaderSelector")
+)
+
 # (name, type, default, valid values, importance, how it changes, whether it is acted on, doc[, internal])
 # fmt: off
 CLUSTER = _rows((
@@ -95,8 +99,8 @@ CLUSTER = _rows((
      "How often high watermarks are written to replication-offset-checkpoint."),
     ("replica.lag.time.max.ms", LONG, "30000", "", HIGH, READ_ONLY, APPLIED,
      "Time behind the leader after which a follower leaves the in-sync set."),
-    ("replica.selector.class", STRING, None, "", MEDIUM, READ_ONLY, STORED,
-     "Java class that chooses the replica a consumer reads from."),
+    ("replica.selector.class", STRING, None, _SELECTORS, MEDIUM, READ_ONLY, APPLIED,
+     "Which replica a consumer reads from: an in-sync one in its rack (client.rack), or the leader."),
     ("replica.socket.receive.buffer.bytes", INT, "65536", "", HIGH, READ_ONLY, STORED,
      "SO_RCVBUF of a follower's connections."),
     ("replica.socket.timeout.ms", INT, "30000", "", HIGH, READ_ONLY, APPLIED,

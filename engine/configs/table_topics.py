@@ -136,7 +136,6 @@ _ROWS: Final = (
         "",
         "replicas",
         "Replicas whose follower side is throttled, as partition:broker pairs, or `*` for all.",
-        effect=STORED,
     ),
     topic_config(
         "index.interval.bytes",
@@ -160,7 +159,6 @@ _ROWS: Final = (
         "",
         "replicas",
         "Replicas whose leader side is throttled, as partition:broker pairs, or `*` for all.",
-        effect=STORED,
     ),
     topic_config(
         "local.retention.bytes",

@@ -29,6 +29,7 @@ partitions = st.builds(
     aborted_transactions=st.none()
     | st.lists(st.builds(AbortedTransaction, producer_id=int64, first_offset=int64), max_size=3),
     records=st.none() | st.binary(max_size=200),
+    preferred_read_replica=int32,
     diverging_epoch=st.builds(EpochEndOffset, epoch=int32, end_offset=int64),
     current_leader=st.builds(LeaderIdAndEpoch, leader_id=int32, leader_epoch=int32),
 )
@@ -51,7 +52,14 @@ def frame_of(answer, version):
     if version < 7:  # what the version has no place for
         answer.session_id = 0
     if version >= 16:
-        answer.node_endpoints = [NodeEndpoint(node_id=1, host="h", port=1)]
+        answer.node_endpoints = [
+            NodeEndpoint(node_id=1, host="h", port=1),
+            NodeEndpoint(node_id=2, host="ö", port=9092, rack="r"),
+        ]
+    if version < 11:
+        for topic in answer.responses:
+            for part in topic.partitions:
+                part.preferred_read_replica = -1
     if version < 12:
         for topic in answer.responses:
             for part in topic.partitions:
@@ -76,6 +84,11 @@ def test_every_version_is_read_as_the_codec_reads_it(answer, version):
         assert got.aborted == [(a.producer_id, a.first_offset) for a in part.aborted_transactions or ()]
         assert (got.records is None) == (part.records is None)
         assert got.records is None or got.records == part.records
+        assert got.preferred_replica == part.preferred_read_replica
+        leader = (part.current_leader.leader_id, part.current_leader.leader_epoch)
+        assert got.leader == (None if leader == (-1, -1) else leader)
+    endpoints = [(1, "h", 1, None), (2, "ö", 9092, "r")] if version >= 16 else []
+    assert found.endpoints == endpoints
 
 
 @settings(max_examples=100)

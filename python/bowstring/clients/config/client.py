@@ -215,6 +215,7 @@ CONSUMER = ConfigTable(
             check=one_of("read_uncommitted", "read_committed"),
         ),
         setting("check_crcs", True, boolean, "check.crcs"),
+        setting("client_rack", None, text, "client.rack"),
         setting(
             "local",
             False,
@@ -250,7 +251,6 @@ CONSUMER = ConfigTable(
         ),
         refused("group.protocol", "only the classic protocol is supported", "classic"),
         refused("group.remote.assignor", "only the classic protocol is supported", "None"),
-        refused("client.rack", "records are always fetched from the leader", "", "None"),
         refused("key.deserializer", _CODECS, "None"),
         refused("value.deserializer", _CODECS, "None"),
         refused(
@@ -261,9 +261,12 @@ CONSUMER = ConfigTable(
         refused("default.offset.commit.callback", "give on_commit to commit(asynchronous=True, on_commit=…)"),
         refused("consumer.timeout.ms", "poll(timeout=…) returns an empty list when no records come", "inf"),
         refused("queued.min.messages", _READ_AHEAD),
-        refused("fetch.error.backoff.ms", "the client retries a failed fetch after 100 ms"),
-        refused("retry.backoff.ms", "the client retries after 50 to 100 ms", "100"),
-        refused("retry.backoff.max.ms", "the client retries after 50 to 100 ms", "1000"),
+        refused(
+            "fetch.error.backoff.ms",
+            "a failed fetch is retried after 100 ms, or when a new leader is known",
+        ),
+        refused("retry.backoff.ms", "the client retries after 20 to 100 ms", "100"),
+        refused("retry.backoff.max.ms", "the client retries after 20 to 100 ms", "1000"),
         refused("interceptor.classes", "there are no interceptors: wrap poll()", "", "[]"),
         refused("exclude.internal.topics", "a pattern also matches internal topics"),
         refused("legacy.iterator", "iteration always uses poll()"),

@@ -66,6 +66,8 @@ class Consumer(RecordReading, ConsumerOffsets, FamiliarNames, ConsumerPositions,
         fetch_max_wait_ms: longest time that a broker waits for fetch_min_bytes.
         isolation_level: "read_uncommitted", or "read_committed" to skip aborted transactions (KIP-98).
         check_crcs: checks the CRC-32C of every batch.
+        client_rack: where this consumer is. Brokers may then send it to a replica in the same rack
+            (KIP-392), where it reads for metadata_max_age_ms at a time.
         local: True reads existing records from the broker's mapped files. The broker must be Bowstring, on
             this machine, and grant access to this user. "auto" does so if possible and otherwise reads over
             TCP, like False (docs/guide/local-reads.md). New records always arrive over TCP.
@@ -112,6 +114,7 @@ class Consumer(RecordReading, ConsumerOffsets, FamiliarNames, ConsumerPositions,
         fetch_max_wait_ms: int = 500,
         isolation_level: str = "read_uncommitted",
         check_crcs: bool = True,
+        client_rack: str | None = None,
         local: Local = False,
         value: ValueFormat | None = None,
         key: ValueFormat | None = None,
@@ -138,7 +141,8 @@ class Consumer(RecordReading, ConsumerOffsets, FamiliarNames, ConsumerPositions,
         self._positions = Positions()
         sizes = (fetch_min_bytes, fetch_max_bytes, max_partition_fetch_bytes, prefetch_max_bytes)
         how = (self._read_committed, check_crcs, auto_offset_reset, local)
-        config = FetchConfig(*sizes, fetch_max_wait_ms, *how)
+        where = (client_rack or "", metadata_max_age_ms / 1000)
+        config = FetchConfig(*sizes, fetch_max_wait_ms, *how, *where)
         self._fetcher = Fetcher(self._client, self._cluster, self._positions, config)
         self._group: Membership | None = None
         self._prepare_arrow({"key": key, "value": value})

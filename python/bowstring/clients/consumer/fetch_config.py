@@ -20,3 +20,6 @@ class FetchConfig:
     check_crcs: bool
     reset_policy: str
     local: Local = False
+    rack: str = ""
+    replica_max_age_s: float = 300.0
+    """A preferred read replica is used for so long; then the leader is asked again (KIP-392)."""

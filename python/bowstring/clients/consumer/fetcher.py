@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from bowstring._native.client.fetch_codec import FetchAnswer, FetchedPartition
@@ -15,6 +16,7 @@ from bowstring.clients.consumer.partition_state import (
     Epochs,
     PartitionState,
     Positions,
+    ReadReplica,
 )
 from bowstring.clients.consumer.requests import AskedTopic, FetchFrame, ForgottenTopic
 from bowstring.clients.errors import ClientError, CorruptBatchError, NoOffsetError, broker_error
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from bowstring.clients.consumer.local_fetch import LocalFetch
 
 RETRY_PAUSE_S = 0.1
+IDLE_S = 3600.0
 MISSING_TOPIC_S = 5.0
 # Partitions that were read to their end are polled this often while other partitions have waiting records.
 NEWS_PAUSE_S = 0.05
@@ -102,7 +105,8 @@ class Fetcher:
         self._sessions: dict[int, FetchSession] = {}
         self._busy: set[int] = set()
         self._news_at: dict[int, float] = {}
-        self._retry_at = 0.0
+        self._retry_at: dict[int, float] = {}  # by broker
+        self._due_at = 0.0
         self._missing_since: dict[str, float] = {}
         self._refused_in: dict[str, int] = {}
         self.group_assigns = False
@@ -122,8 +126,7 @@ class Fetcher:
         """Sends fetches to idle brokers and looks up unknown positions; returns seconds until more is due."""
         now = time.monotonic()
         self.only_asked = False
-        if now < self._retry_at:
-            return self._retry_at - now
+        self._due_at = now + IDLE_S
         wanted: dict[Node, dict[TopicPartition, PartitionState]] = {}
         supplied: set[int] = set()  # leaders of partitions that need no fetch now
         assigned = self.positions.items()
@@ -135,11 +138,16 @@ class Fetcher:
                 continue
             if state.paused or state.fetch_offset >= state.end_offset:
                 continue
-            node = self.cluster.leader(*partition)
+            if state.retry_at and self._waits(state, now):
+                continue
+            if state.replica is None:
+                node = self.cluster.leader(*partition)
+            else:
+                node = self._read_replica(partition, state, state.replica, now)
             if state.chunks and state.buffered_bytes >= room:
                 supplied.add(node.id if node is not None else -1)
             elif node is None:
-                self._await_leader(partition, now)
+                self._await_leader(partition, state, now)
             elif self._local is not None and self._filled(self._local, node, partition, state):
                 continue
             elif node.id not in self._busy:
@@ -150,9 +158,29 @@ class Fetcher:
         self.only_asked = bool(sent) and self._busy == sent
         if self.error is not None:
             return 0.0
-        return 3600.0 if now >= self._retry_at else self._retry_at - now
+        return max(0.0, self._due_at - now)
 
-    def _await_leader(self, partition: TopicPartition, now: float) -> None:
+    def _waits(self, state: PartitionState, now: float) -> bool:
+        """Whether the partition had an error a moment ago, and metadata has brought nothing since."""
+        if now >= state.retry_at or self.cluster.version != state.retry_version:
+            state.retry_at = 0.0
+            return False
+        self._due_at = min(self._due_at, state.retry_at)
+        return True
+
+    def _read_replica(
+        self, partition: TopicPartition, state: PartitionState, replica: ReadReplica, now: float
+    ) -> Node | None:
+        """Returns the replica that the leader named (KIP-392), or the leader when it is to be asked again."""
+        if now < replica.until and replica.leader_epoch == self.cluster.leader_epoch(*partition):
+            node = self.cluster.replica(*partition, replica.broker_id)
+            if node is not None and not self.client.backing_off(node):
+                return node
+            self.cluster.invalidate()
+        state.replica = None
+        return self.cluster.leader(*partition)
+
+    def _await_leader(self, partition: TopicPartition, state: PartitionState, now: float) -> None:
         self.cluster.want(partition.topic)
         self.cluster.invalidate()
         info = self.cluster.topics.get(partition.topic)
@@ -162,7 +190,7 @@ class Fetcher:
             error = broker_error(code, f"reading {partition}", there)
             self.troubles.note(f"partition {partition}", error, grace_s=GRACE_S)
         self._note_missing(partition, now)
-        self._pause()
+        self._pause(state)
 
     def _room(self, assigned: list[tuple[TopicPartition, PartitionState]]) -> int:
         """Returns how many waiting bytes a partition may have and still be fetched; one without waiting
@@ -209,8 +237,16 @@ class Fetcher:
         if self._local is not None:
             self._local.close()
 
-    def _pause(self) -> None:
-        self._retry_at = time.monotonic() + RETRY_PAUSE_S
+    def _pause(self, *states: PartitionState) -> None:
+        """Asks for nothing of these partitions for a moment, unless metadata arrives before."""
+        retry_at = time.monotonic() + RETRY_PAUSE_S
+        self._due_at = min(self._due_at, retry_at)
+        for state in states:
+            state.retry_at = retry_at
+            state.retry_version = self.cluster.version
+
+    def _pause_broker(self, node: Node) -> None:
+        self._retry_at[node.id] = time.monotonic() + RETRY_PAUSE_S
 
     def _fetch(self, node: Node, states: dict[TopicPartition, PartitionState], supplied: bool) -> bool:
         """Returns whether a request was sent.
@@ -219,11 +255,14 @@ class Fetcher:
         soon need more. With `supplied` ones it therefore asks only for existing records, and polls for new
         ones rarely.
         """
+        now = time.monotonic()
         if self.client.backing_off(node):
             self.cluster.invalidate()
-            self._pause()
+            self._pause(*states.values())
             return False
-        now = time.monotonic()
+        if (retry_at := self._retry_at.get(node.id, 0.0)) > now:
+            self._due_at = min(self._due_at, retry_at)
+            return False
         if supplied and all(self._is_at_end(state) for state in states.values()):
             if now < self._news_at.get(node.id, 0.0):
                 return False
@@ -283,7 +322,7 @@ class Fetcher:
             if not pending.error.retriable:
                 self.error = pending.error
             self.cluster.invalidate()
-            self._pause()
+            self._pause(*self._to_leaders(wanted))
             return
         response: FetchAnswer = pending.response
         if response.error_code:
@@ -293,30 +332,45 @@ class Fetcher:
                 error = broker_error(response.error_code, f"fetching from {pending.node}")
                 self.troubles.note(f"fetches from {pending.node}", error, grace_s=GRACE_S)
                 self.cluster.invalidate()
-                self._pause()
+                self._pause_broker(pending.node)
+                self._to_leaders(wanted)
             return
         if self.troubles.active:
             self.troubles.over(f"fetches from {pending.node}")
         session.advance(response.session_id)
+        endpoints = {each[0]: Node(*each) for each in response.endpoints}
         for part in response.partitions:
             name = part.topic or session.names.get(part.topic_id)
             if name is not None:
                 partition = TopicPartition(name, part.partition)
+                if part.leader is not None:
+                    self.cluster.learn_leader(partition, *part.leader, endpoints)
                 if partition in wanted:
-                    self._take(partition, part, wanted[partition][0], epochs[partition])
+                    self._take(partition, part, wanted[partition], epochs[partition])
 
-    def _take(self, partition: TopicPartition, part: FetchedPartition, offset: int, epoch: int) -> None:
+    def _to_leaders(self, partitions: Iterable[TopicPartition]) -> list[PartitionState]:
+        """Lets the next fetches of these partitions go to their leaders; returns the states."""
+        states = [state for each in partitions if (state := self.positions.get(each)) is not None]
+        for state in states:
+            state.replica = None
+        return states
+
+    def _take(self, partition: TopicPartition, part: FetchedPartition, asked: Asked, epoch: int) -> None:
+        offset = asked[0]
         state = self.positions.get(partition)
         if state is None or state.epoch != epoch or state.fetch_offset != offset:
             return  # revoked, reassigned or sought while the request was in flight
         if part.error_code:
-            self._refused(partition, part.error_code, offset)
+            self._refused(partition, state, part.error_code, asked)
             return
         if self.troubles.active:
             self.troubles.over(f"partition {partition}")
         state.high_watermark = part.high_watermark
         state.last_stable_offset = part.last_stable_offset
         state.log_start_offset = part.log_start_offset
+        if part.preferred_replica >= 0:
+            until = time.monotonic() + self._config.replica_max_age_s
+            state.replica = ReadReplica(part.preferred_replica, state.leader_epoch, until)
         if not part.records:
             return
         data = part.records
@@ -330,10 +384,12 @@ class Fetcher:
             aborted = Aborted(part.aborted)
         state.buffer(Chunk(data[:size], offset, next_offset, record_count, aborted))
 
-    def _refused(self, partition: TopicPartition, code: int, offset: int) -> None:
-        state = self.positions[partition]
+    def _refused(self, partition: TopicPartition, state: PartitionState, code: int, asked: Asked) -> None:
+        offset, leader_epoch, _ = asked
         if code == Errors.OFFSET_OUT_OF_RANGE.code:
-            if self._config.reset_policy == "none":
+            if state.replica is not None:
+                state.replica = None  # the leader may have it
+            elif self._config.reset_policy == "none":
                 self.error = broker_error(
                     code,
                     f"reading {partition}",
@@ -344,18 +400,21 @@ class Fetcher:
             return
         error = broker_error(code, f"reading {partition} at offset {offset}")
         if code in _LEADER_ERRORS:
-            self._later(partition, error)
+            self._later(partition, state, error)
+            if self.cluster.leader_epoch(*partition) > leader_epoch:
+                state.retry_at = 0.0  # the answer, or metadata, has told of another leader
         elif error.retriable:
             self.troubles.note(f"partition {partition}", error, grace_s=GRACE_S)
-            self._pause()
+            self._pause(state)
         else:
             self.error = error
 
-    def _later(self, partition: TopicPartition, error: ClientError) -> None:
+    def _later(self, partition: TopicPartition, state: PartitionState, error: ClientError) -> None:
         """Handles a partition whose leader has changed or is about to change."""
         self.troubles.note(f"partition {partition}", error, grace_s=GRACE_S)
         self.cluster.invalidate()
-        self._pause()
+        state.replica = None
+        self._pause(state)
 
     # ------------------------------------------------------------ positions
 
@@ -377,16 +436,17 @@ class Fetcher:
 
     def _look_up_positions(self) -> None:
         by_leader: dict[Node, dict[TopicPartition, int]] = {}
+        now = time.monotonic()
         for partition, state in self.positions.items():
-            if state.reset_timestamp is None or state.asked:
+            if state.reset_timestamp is None or state.asked or self._waits(state, now):
                 continue
             node = self.cluster.leader(*partition)
             if node is None:
-                self._await_leader(partition, time.monotonic())
+                self._await_leader(partition, state, now)
                 continue
             if self.client.backing_off(node):
                 self.cluster.invalidate()
-                self._pause()
+                self._pause(state)
                 continue
             by_leader.setdefault(node, {})[partition] = state.reset_timestamp
         for node, timestamps in by_leader.items():
@@ -404,7 +464,7 @@ class Fetcher:
             if not pending.error.retriable:
                 self.error = pending.error
             self.cluster.invalidate()
-            self._pause()
+            self._pause(*states.values())
             return
         for topic in pending.response.topics:
             for part in topic.partitions:
@@ -415,7 +475,7 @@ class Fetcher:
                 if part.error_code:
                     error = broker_error(part.error_code, f"looking up offsets of {partition}")
                     if part.error_code in _LEADER_ERRORS:
-                        self._later(partition, error)
+                        self._later(partition, state, error)
                     else:
                         self.error = error
                 else:

@@ -45,6 +45,19 @@ class Chunk(NamedTuple):
     resumed: tuple[bytes | None] | None = None
 
 
+class ReadReplica(NamedTuple):
+    """The replica that the leader told a consumer to read from (KIP-392).
+
+    Attributes:
+        leader_epoch: of that leader; another one is asked anew.
+        until: time of `time.monotonic` at which the leader is asked again.
+    """
+
+    broker_id: int
+    leader_epoch: int
+    until: float
+
+
 class PartitionState:
     """A consumer's state in a partition while it is assigned.
 
@@ -53,6 +66,9 @@ class PartitionState:
 
     `epoch` differs between assignments and changes with every seek and reset. An answer counts only if the
     epoch has not changed since the request; `asked` means that a request for the position is in flight.
+
+    `replica` is fetched from instead of the leader. After an error nothing is asked until `retry_at`, or
+    until metadata is newer than `retry_version`.
     """
 
     __slots__ = (
@@ -75,7 +91,10 @@ class PartitionState:
         "leader_epoch",
         "log_start_offset",
         "paused",
+        "replica",
         "reset_timestamp",
+        "retry_at",
+        "retry_version",
     )
 
     def __init__(self) -> None:
@@ -99,6 +118,9 @@ class PartitionState:
         self.high_watermark = -1
         self.last_stable_offset = -1
         self.log_start_offset = -1
+        self.replica: ReadReplica | None = None
+        self.retry_at = 0.0
+        self.retry_version = -1
 
     # ------------------------------------------------------------ moving
 

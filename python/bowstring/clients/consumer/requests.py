@@ -64,5 +64,6 @@ class FetchFrame(FramedRequest):
             partition_max_bytes=config.partition_max_bytes,
             named=self.named,
             forgotten=self.forgotten,
+            rack=config.rack.encode(),
         )
         return [memoryview(frame)]

@@ -197,6 +197,10 @@ class NetworkClient:
         connection = self._connections.get((node.host, node.port))
         return connection if connection is not None and connection.ready else None
 
+    def ready(self, node: Node) -> bool:
+        """Whether there is a connection to `node` that can send requests at once."""
+        return self.ready_connection(node) is not None
+
     def in_flight(self, node: Node) -> int:
         """Number of requests to `node` that are sent or waiting."""
         connection = self._connections.get((node.host, node.port))

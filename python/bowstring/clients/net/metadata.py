@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from bowstring.clients.errors import ClientError, ConfigError, NoBrokerError, broker_error
 from bowstring.clients.net.client import NetworkClient
 from bowstring.clients.net.connection import Api, Body, Pending
-from bowstring.clients.records import Node, PartitionInfo, TopicInfo
+from bowstring.clients.records import Node, PartitionInfo, TopicInfo, TopicPartition
 from bowstring.clients.troubles import GRACE_S, broker_name, topic_name
 from bowstring.engine.errors import Errors
 from bowstring.engine.protocol.messages.metadata import (
@@ -23,6 +23,8 @@ from bowstring.engine.protocol.messages.metadata import (
 DEFAULT_PORT = 9092
 RETRY_PAUSE_S = 0.02
 RETRY_PAUSE_MAX_S = 1.0
+RETRY_PART = 1 / 8
+CALM_S = 2.0
 
 _MISSING = (Errors.UNKNOWN_TOPIC_OR_PARTITION.code, Errors.UNKNOWN_TOPIC_ID.code)
 
@@ -54,6 +56,14 @@ def _split_port(text: str) -> tuple[str, str]:
         return host, rest.removeprefix(":") or str(DEFAULT_PORT)
     host, colon, port = text.rpartition(":")
     return (host, port) if colon else (text, str(DEFAULT_PORT))
+
+
+def retry_pause_s(wrong_s: float) -> float:
+    """Returns the seconds before the next question when answers have brought nothing new for `wrong_s`.
+
+    A new leader is found soon, and brokers that are away for long are left alone.
+    """
+    return min(RETRY_PAUSE_MAX_S, max(RETRY_PAUSE_S, wrong_s * RETRY_PART))
 
 
 class Cluster:
@@ -93,7 +103,8 @@ class Cluster:
         self._refreshed_at = 0.0
         self._pending: Pending | None = None
         self._retry_at = 0.0
-        self._pause_s = RETRY_PAUSE_S
+        self._wrong_since: float | None = None
+        self._news = False
         self._rng = random.Random()
 
     # ------------------------------------------------------------ looking up
@@ -103,6 +114,14 @@ class Cluster:
         info = self.topics.get(topic)
         found = info.partitions.get(partition) if info else None
         return self.brokers.get(found.leader) if found else None
+
+    def replica(self, topic: str, partition: int, broker_id: int) -> Node | None:
+        """Returns a broker that has a replica of the partition; None if it has none, or is offline."""
+        info = self.topics.get(topic)
+        found = info.partitions.get(partition) if info else None
+        if found is None or broker_id not in found.replicas or broker_id in found.offline_replicas:
+            return None
+        return self.brokers.get(broker_id)
 
     def leader_epoch(self, topic: str, partition: int) -> int:
         """Returns the leader epoch from metadata, -1 when unknown."""
@@ -116,7 +135,10 @@ class Cluster:
         return info.topic_id if info else bytes(16)
 
     def any_node(self) -> Node:
-        """Returns the least busy broker that is not backing off, for requests that any broker answers."""
+        """Returns the least busy broker that is not backing off, for requests that any broker answers.
+
+        Of several rather one that is connected: another may be down.
+        """
         known = list(self.brokers.values())
         usable = [node for node in known if not self.client.backing_off(node)]
         if not usable:
@@ -124,7 +146,7 @@ class Cluster:
         if not usable:
             return self._rng.choice(known or self.bootstrap)
         self._rng.shuffle(usable)
-        return min(usable, key=self.client.in_flight)
+        return min(usable, key=lambda node: (self.client.in_flight(node), not self.client.ready(node)))
 
     def refused_s(self, topic: str, since: float) -> float:
         """Returns for how many seconds after `since` answers have kept telling an error of `topic`.
@@ -162,7 +184,32 @@ class Cluster:
 
     def invalidate(self) -> None:
         """Marks the metadata as outdated: it is refreshed at the next opportunity."""
+        now = time.monotonic()
+        if self._wrong_since is None or now - self._refreshed_at > CALM_S:
+            self._wrong_since = now
         self.stale = True
+
+    def learn_leader(
+        self, partition: TopicPartition, leader_id: int, leader_epoch: int, endpoints: Mapping[int, Node]
+    ) -> bool:
+        """Takes over the leader that a broker named when it refused a request (KIP-951).
+
+        Args:
+            leader_id, leader_epoch: -1 when the answer names no leader.
+            endpoints: addresses in the same answer, by broker.
+
+        Returns:
+            Whether it is newer than what was known, and its address is known.
+        """
+        topic = self.topics.get(partition.topic)
+        known = topic.partitions.get(partition.partition) if topic is not None else None
+        node = endpoints.get(leader_id) or self.brokers.get(leader_id)
+        if topic is None or known is None or node is None or leader_epoch <= known.leader_epoch:
+            return False
+        self.brokers[leader_id] = node
+        topic.partitions[partition.partition] = known._replace(leader=leader_id, leader_epoch=leader_epoch)
+        self.version += 1
+        return True
 
     def maintain(self) -> float:
         """Starts a refresh when one is due; returns seconds until the next check."""
@@ -174,6 +221,8 @@ class Cluster:
             return due - now
         if now < self._retry_at:
             return self._retry_at - now
+        if not self.stale:
+            self._wrong_since = None
         self._start()
         return 3600.0
 
@@ -198,22 +247,25 @@ class Cluster:
     def _refreshed(self, pending: Pending) -> None:
         self._pending = None
         if pending.error is not None:
-            self.stale = True
+            self.invalidate()
             self._refused.clear()
         else:
             self.update(pending.response)
-        # Ask again for what is unknown, at growing intervals.
-        self._pause_s = min(RETRY_PAUSE_MAX_S, self._pause_s * 2) if self.stale else RETRY_PAUSE_S
-        self._retry_at = time.monotonic() + self._pause_s
+        now = time.monotonic()
+        wrong_s = now - self._wrong_since if self._wrong_since is not None else 0.0
+        self._retry_at = now + retry_pause_s(wrong_s)
 
     def update(self, response: MetadataResponse) -> None:
         """Applies a MetadataResponse."""
+        before, self._news = self.brokers, False
         self.brokers = {b.node_id: Node(b.node_id, b.host, b.port, b.rack) for b in response.brokers}
         self.controller_id = response.controller_id
         self.cluster_id = response.cluster_id
         for topic in response.topics:
             if topic.name is not None:
-                self._update_topic(topic.name, topic)
+                self._update_topic(topic.name, topic, before)
+        if self._news:
+            self._wrong_since = time.monotonic() if self.stale else None
         if self.want_all:
             there = {topic.name for topic in response.topics}
             for name in [name for name in self.topics if name not in there]:
@@ -230,7 +282,9 @@ class Cluster:
             if (node.host, node.port) not in used:
                 self._troubles.forget(broker_name(node.host, node.port))
 
-    def _update_topic(self, name: str, topic: MetadataResponseTopic) -> None:
+    def _update_topic(
+        self, name: str, topic: MetadataResponseTopic, brokers_before: Mapping[int, Node]
+    ) -> None:
         if topic.error_code:
             if topic.error_code in _MISSING:
                 self.topics.pop(name, None)
@@ -239,7 +293,8 @@ class Cluster:
                 self.topic_errors[name] = topic.error_code
                 now = time.monotonic()
                 self._refused[name] = (self._refused.get(name, (now, now))[0], now)
-                self.stale = self.stale or error.retriable
+                if error.retriable:
+                    self.invalidate()
                 self._troubles.note(topic_name(name), error, grace_s=GRACE_S if error.retriable else 0.0)
             return
         self.topic_errors.pop(name, None)
@@ -264,10 +319,14 @@ class Cluster:
                 and 0 <= info.leader_epoch < before.leader_epoch
             ):
                 info = before
+                if before.leader in brokers_before:
+                    self.brokers.setdefault(before.leader, brokers_before[before.leader])
+            elif before is None or (before.leader, before.leader_epoch) != (info.leader, info.leader_epoch):
+                self._news = True
             partitions[info.partition] = info
         leaderless = [info.partition for info in partitions.values() if info.leader < 0]
         if leaderless:
-            self.stale = True
+            self.invalidate()
             numbers = ", ".join(map(str, leaderless))
             error = broker_error(Errors.LEADER_NOT_AVAILABLE.code, f"{topic_name(name)}, partition {numbers}")
             self._troubles.note(topic_name(name), error, grace_s=GRACE_S)
@@ -287,7 +346,7 @@ class Cluster:
             NoBrokerError: no broker answered in time.
         """
         version, deadline = self.version, time.monotonic() + timeout_s
-        self.stale = True
+        self.invalidate()
         while self.version == version:
             self.pause(self.maintain(), deadline, timeout_s)
 

@@ -70,17 +70,23 @@ from bowstring.clients.records import Node, TopicPartition
 from bowstring.clients.troubles import GRACE_S
 from bowstring.engine.errors import Errors
 from bowstring.engine.protocol.messages.init_producer_id import InitProducerIdRequest
-from bowstring.engine.protocol.messages.produce import PartitionProduceResponse, ProduceRequest
+from bowstring.engine.protocol.messages.produce import (
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+)
 
 EPOCH_MAX = 32767
 TOLD_EVERY_S = 1.0  # a failure, in the log
 LOOK_AT_TROUBLES_S = 0.5
+LEADER_PAUSE_S = 0.02  # before a leader that refused a batch is tried again; twice as long each time
 
 _SEQUENCE_ERRORS = (Errors.OUT_OF_ORDER_SEQUENCE_NUMBER.code, Errors.UNKNOWN_PRODUCER_ID.code)
+_LEADER_ERRORS = (Errors.NOT_LEADER_OR_FOLLOWER.code, Errors.FENCED_LEADER_EPOCH.code)
 _METADATA_ERRORS = (
     Errors.UNKNOWN_TOPIC_OR_PARTITION.code,
     Errors.UNKNOWN_TOPIC_ID.code,
-    Errors.NOT_LEADER_OR_FOLLOWER.code,
+    *_LEADER_ERRORS,
     Errors.LEADER_NOT_AVAILABLE.code,
     Errors.KAFKA_STORAGE_ERROR.code,
 )
@@ -121,6 +127,8 @@ class Sender:
         self._identifying: Pending | None = None
         self._identify_at = 0.0
         self._troubled: dict[TopicPartition, ProduceBatch] = {}
+        # the leader and its epoch when it refused a batch, or did not answer
+        self._astray: dict[TopicPartition, tuple[Node | None, int]] = {}
         self._timeout_ms = int(config.request_timeout_s * 1000)
         self._losses = client.losses
         self._channels = ProduceChannels(
@@ -262,6 +270,8 @@ class Sender:
             self.accumulator.metadata_version = self.cluster.version
             self._channels.forget()
         if fresh:
+            if self._astray:
+                self._recall()
             self._notify()
 
     def _drop_broken(self) -> None:
@@ -381,11 +391,7 @@ class Sender:
             for batch in produce_requests.acknowledge(accumulator, taken, pending.response, names):
                 self._unmentioned(batch)
             return
-        answers = {}
-        for topic in pending.response.responses:
-            name = topic.name or names.get(topic.topic_id)
-            for part in topic.partition_responses:
-                answers[(name, part.index)] = part
+        answers = self._parts(pending.response)
         for batch in taken:
             part = answers.get((batch.partition.topic, batch.partition.partition))
             if part is None:
@@ -394,6 +400,20 @@ class Sender:
                 accumulator.complete(batch, None, part.base_offset, part.log_append_time_ms)
             else:
                 self._refused(batch, part)
+
+    def _parts(self, response: ProduceResponse) -> dict[tuple[str | None, int], PartitionProduceResponse]:
+        """Returns the results by topic and partition; takes over the leaders that refusals name (KIP-951)."""
+        found = {}
+        nodes = [Node(each.node_id, each.host, each.port, each.rack) for each in response.node_endpoints]
+        endpoints = {node.id: node for node in nodes}
+        for topic in response.responses:
+            name = topic.name or self.cluster.names.get(topic.topic_id)
+            for part in topic.partition_responses:
+                found[(name, part.index)] = part
+                if part.error_code in _LEADER_ERRORS and name is not None:
+                    leader, where = part.current_leader, TopicPartition(name, part.index)
+                    self.cluster.learn_leader(where, leader.leader_id, leader.leader_epoch, endpoints)
+        return found
 
     def _unmentioned(self, batch: ProduceBatch) -> None:
         error = ClientError(f"the answer does not mention {batch.partition}")
@@ -429,11 +449,37 @@ class Sender:
             if isinstance(error, BrokerError):  # the connections tell what is wrong with them
                 self.client.troubles.note(f"partition {batch.partition}", error, grace_s=GRACE_S)
                 self._troubled[batch.partition] = batch
-            pause_s = config.retry_backoff_s * 2 ** min(batch.attempts - 1, 8)
             self.metrics.retries += batch.record_count
-            accumulator.retry(batch, now + min(pause_s, config.retry_backoff_max_s))
+            accumulator.retry(batch, now + self._retry_pause_s(batch, error))
             return
         self._fail(batch, error)
+
+    def _retry_pause_s(self, batch: ProduceBatch, error: Exception) -> float:
+        """How long the batch waits before it is sent again, unless another leader is found before."""
+        lane = self.accumulator.lanes[batch.partition]
+        factor: float = 2 ** min(batch.attempts - 1, 8)
+        pause_s = min(self.config.retry_backoff_s * factor, self.config.retry_backoff_max_s)
+        if isinstance(error, BrokerError) and error.code not in _METADATA_ERRORS:
+            return pause_s
+        leader = self.cluster.leader(*batch.partition)
+        if leader is not None and lane.sent_to is not None and leader.id != lane.sent_to.id:
+            return 0.0
+        self._astray[batch.partition] = (leader, self.cluster.leader_epoch(*batch.partition))
+        return min(pause_s, LEADER_PAUSE_S * factor) if isinstance(error, BrokerError) else pause_s
+
+    def _recall(self) -> None:
+        """Sends at once what waits to be tried again and has a new leader; asks again about the rest."""
+        for partition, before in list(self._astray.items()):
+            waiting = list(self.accumulator.lanes[partition].waiting)
+            leader = self.cluster.leader(*partition)
+            if not waiting or not waiting[0].attempts:
+                del self._astray[partition]
+            elif leader is None or before == (leader, self.cluster.leader_epoch(*partition)):
+                self.cluster.invalidate()
+            else:
+                del self._astray[partition]
+                for batch in waiting:
+                    batch.retry_at = 0.0
 
     def _fail(self, batch: ProduceBatch, error: Exception) -> None:
         if self.config.idempotent and batch.base_sequence >= 0:

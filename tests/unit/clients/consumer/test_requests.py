@@ -24,6 +24,7 @@ CONFIG = FetchConfig(
     read_committed=True,
     check_crcs=True,
     reset_policy="earliest",
+    rack="zone-1",
 )
 NAMED = {
     "one": [(0, 0, -1)],
@@ -60,6 +61,7 @@ def test_as_declared(version, client_id, named):
         isolation_level=1,
         session_id=17 if version >= 7 else 0,
         session_epoch=42 if version >= 7 else -1,
+        rack_id="zone-1" if version >= 11 else "",
         topics=[
             FetchTopic(
                 **_name(version, topic),
