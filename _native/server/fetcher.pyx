@@ -13,6 +13,7 @@ from bowstring._native.base.error_codes cimport (
 from bowstring._native.base.wire cimport (
     MAX_TAGS, Reader, read_bytes, read_count, read_i16, read_i32, read_i64, read_string, read_uvarint, skip_tags, take,
     writer_free)
+from bowstring._native.replica.rules cimport answer_follows, may_claim
 from bowstring._native.server.connection cimport (
     connection_answer_bytes, connection_condemn, connection_open, connection_open_slot)
 from bowstring._native.server.control_queue cimport plane_event
@@ -83,7 +84,8 @@ cdef bint durable(Fetcher *f) noexcept nogil:
     while f.synced < f.count:
         log = f.parts[f.synced].partition.log
         if not part_void(f.parts[f.synced]) and log.wal != NULL and not load_i32(&log.failed) \
-                and not load_i32(&log.wal.failed) and load_i64(&log.durable_end_offset) < load_i64(&log.log_end_offset):
+                and not load_i32(&log.wal.failed) \
+                and not may_claim(True, load_i64(&log.durable_end_offset), load_i64(&log.log_end_offset)):
             return False
         f.synced += 1
     return True
@@ -196,7 +198,7 @@ cdef void handle_part(Fetcher *f, FollowPart *part, Answer *answer) noexcept nog
         f.asking += 1
     elif error == 0 and answer.diverging_epoch >= 0:
         part_diverged(part, answer.diverging_epoch, answer.diverging_end_offset)
-    elif error == 0 and part.sent_offset == load_i64(&part.partition.log.log_end_offset):
+    elif error == 0 and answer_follows(part.sent_offset, load_i64(&part.partition.log.log_end_offset)):
         error = follower_append(f.reactor, part, answer.records, answer.records_bytes, answer.high_watermark,
                                 answer.log_start_offset)
         if error == 0:
