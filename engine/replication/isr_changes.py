@@ -25,6 +25,9 @@ PARTITIONS_MAX: Final = 10_000
 PartitionKey = tuple[bytes, int]
 """Topic id and partition index."""
 
+# A leader that was elected uncleanly needs no recovery beyond leading, as in Kafka: its first change says so.
+# The controller refuses followers while it is RECOVERING.
+_RECOVERED: Final = 0
 # The leader's own state stays as it was; it may propose again.
 _REFUSED: Final = {Errors.OPERATION_NOT_ATTEMPTED.code, Errors.INELIGIBLE_REPLICA.code}
 # The controller knows a newer state, which arrives as metadata. Until then nothing is proposed.
@@ -46,7 +49,6 @@ class LedPartition:
     leader_epoch: int
     partition_epoch: int
     isr: tuple[int, ...]
-    recovery_state: int = 0
     proposed: tuple[int, ...] | None = None
     sent: bool = False
 
@@ -143,7 +145,7 @@ class IsrChanges:
             new_isr_with_epochs=[
                 BrokerState(broker_id=each, broker_epoch=self.broker_epochs.get(each, -1)) for each in isr
             ],
-            leader_recovery_state=led.recovery_state,
+            leader_recovery_state=_RECOVERED,
             partition_epoch=led.partition_epoch,
         )
 
@@ -178,7 +180,6 @@ class IsrChanges:
         if answer.error_code == 0:
             if answer.leader_epoch == led.leader_epoch and answer.partition_epoch >= led.partition_epoch:
                 led.isr, led.partition_epoch = tuple(answer.isr), answer.partition_epoch
-                led.recovery_state = answer.leader_recovery_state
             led.proposed, led.sent = None, False
             self.changed(led)
         elif answer.error_code in _REFUSED:

@@ -171,7 +171,6 @@ class ReplicaManager:
             partition.leader_epoch,
             partition.partition_epoch,
             partition.in_sync,
-            partition.leader_recovery_state,
         )
         self.isr_changes.lead(led)
         self._plane.lead(

@@ -219,3 +219,14 @@ def test_random_answers(manager, plane, seed):
             pending = None
         led = manager.isr_changes.partitions[KEY]
         assert led.isr == committed and led.partition_epoch == epoch and 1 in led.isr
+
+
+def test_a_leader_elected_uncleanly_says_that_it_has_recovered(manager):
+    """The controller refuses followers to one that is RECOVERING, and Kafka's leaders do nothing more to recover."""
+    image = image_of(isr=(1,))
+    topic = image.topics["topic"]
+    topic.partitions[0] = topic.partitions[0]._replace(leader_recovery_state=1)
+    manager.apply(image, [KEY])
+    manager.on_events([("may-join", "topic", 0, 5, 2, 102)])
+    (partition,) = manager.next_request(0, 101).topics[0].partitions
+    assert partition.leader_recovery_state == 0
