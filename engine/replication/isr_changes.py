@@ -43,7 +43,11 @@ _OUTDATED: Final = {
 
 @dataclass
 class LedPartition:
-    """A partition that this broker leads: its committed state, and the ISR that it proposes."""
+    """A partition that this broker leads: its committed state, and the ISR that it proposes.
+
+    Attributes:
+        joined_by: The replica that joins, and the broker epoch of the fetch by which it may.
+    """
 
     key: PartitionKey
     leader_epoch: int
@@ -51,6 +55,7 @@ class LedPartition:
     isr: tuple[int, ...]
     proposed: tuple[int, ...] | None = None
     sent: bool = False
+    joined_by: tuple[int, int] = (-1, -1)
 
     @property
     def joining(self) -> tuple[int, ...]:
@@ -89,14 +94,18 @@ class IsrChanges:
 
     # ------------------------------------------------------------ proposals
 
-    def join(self, key: PartitionKey, leader_epoch: int, broker_id: int) -> bool:
-        """Proposes to add a replica. Returns whether it did."""
+    def join(self, key: PartitionKey, leader_epoch: int, broker_id: int, broker_epoch: int) -> bool:
+        """Proposes to add a replica. Returns whether it did.
+
+        Args:
+            broker_epoch: Of the fetch that showed what the replica has; -1 if it named none. The request says
+                so however late it is sent: a later incarnation of the broker may have lost records (KIP-903).
+        """
         led = self.partitions.get(key)
-        return (
-            led is not None
-            and broker_id not in led.isr
-            and self._propose(led, leader_epoch, (*led.isr, broker_id))
-        )
+        if led is None or broker_id in led.isr or led.proposed is not None:
+            return False
+        led.joined_by = (broker_id, broker_epoch)
+        return self._propose(led, leader_epoch, (*led.isr, broker_id))
 
     def shrink(self, key: PartitionKey, leader_epoch: int, lagging: set[int]) -> bool:
         """Proposes to remove replicas that lag. Returns whether it did."""
@@ -143,11 +152,17 @@ class IsrChanges:
             partition_index=led.key[1],
             leader_epoch=led.leader_epoch,
             new_isr_with_epochs=[
-                BrokerState(broker_id=each, broker_epoch=self.broker_epochs.get(each, -1)) for each in isr
+                BrokerState(broker_id=each, broker_epoch=self._epoch_of(led, each)) for each in isr
             ],
             leader_recovery_state=_RECOVERED,
             partition_epoch=led.partition_epoch,
         )
+
+    def _epoch_of(self, led: LedPartition, broker_id: int) -> int:
+        joining, epoch = led.joined_by
+        if broker_id == joining and broker_id not in led.isr and epoch >= 0:
+            return epoch
+        return self.broker_epochs.get(broker_id, -1)
 
     def failed(self, now_ms: float) -> None:
         """The request in flight got no answer: sends its changes again later."""
