@@ -447,8 +447,8 @@ cdef void produce_acknowledged(Reactor *r, ProducePart *part) noexcept nogil:
     cdef Partition *p = part.partition
     if load_i32(&p.deleted):
         part.error = UNKNOWN_TOPIC_OR_PARTITION
-    elif not p.is_leader:
-        part.error = NOT_LEADER_OR_FOLLOWER
+    elif not p.is_leader or p.log == NULL or load_i64(&p.log.high_watermark) < part.required_offset:
+        part.error = NOT_LEADER_OR_FOLLOWER              # the wait ended when it followed, though it may lead again by now
     elif p.replicas != NULL:
         part.error = r.plane.calls.enough(p)
     part_done(r, part)
