@@ -47,11 +47,12 @@ test: ext
 soak: ext
 	BOWSTRING_SOAK_SECONDS=$(or $(SECONDS),3600) $(BIN)/python -m pytest tests/system/test_soak.py tests/system/test_power_cut.py
 
-# Random work, faults, kills and power cuts over the whole broker's storage, and over staged tails; a quorum under bad
-# networks and disks: thousands of seeds.
+# Random work, faults, kills and power cuts over the whole broker's storage, and over staged tails; a quorum and
+# whole clusters under bad networks and disks: thousands of seeds.
 simulate: ext
 	$(BIN)/python -m tests.simulation.storage --from $(or $(FROM),1) --seeds $(or $(SEEDS),5000)
 	$(BIN)/python -m tests.simulation.staged --from $(or $(FROM),1) --seeds $(or $(SEEDS),5000)
+	$(BIN)/python -m tests.simulation.quorum --from $(or $(FROM),1) --seeds $(or $(SEEDS),10000)
 	$(BIN)/python -m tests.simulation.cluster --from $(or $(FROM),1) --seeds $(or $(SEEDS),10000)
 
 # Ends with the chart of README: docs/figures.svg, from the newest reports.

@@ -49,6 +49,7 @@ TOGETHER: Final = (
     "simulation/test_staged_tails",
     "simulation/test_staged_crashes",
     "simulation/test_cluster",
+    "simulation/test_quorum",
     "system/test_power_cut",
     "simulation/test_failing_operations",
     "simulation/test_commit_crashes",

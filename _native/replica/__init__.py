@@ -1,5 +1,5 @@
 """Decisions of replication, pure: high watermark, in-sync replicas, truncation.
 
 Imported by: server.
-May import: nothing.
+May import: base.
 """

@@ -1,5 +1,5 @@
 """What a leader knows of its followers, and what it decides from that. Pure: time is an argument, the caller locks."""
-from libc.stdint cimport int8_t, int32_t, int64_t
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t
 
 cdef struct Replica:
     # One follower, as its leader sees it.
@@ -33,6 +33,24 @@ cdef Replica *replica_find(const ReplicaSet *s, int32_t broker_id) noexcept nogi
 # Whether a request of this incarnation of the broker may be used: an older one is fenced.
 cdef bint replica_current(const Replica *replica, int64_t broker_epoch) noexcept nogil
 
+cdef struct TakenFetch:
+    # What a follower's fetch leads to.
+    int16_t error
+    int8_t joins                    # the controller is to be asked to add it to the ISR
+    int8_t in_sync                  # quotas spare it
+    int64_t high_watermark          # -1: it must not move
+
+# Takes a fetch over: `offset` counts once for each request (`is_fresh`). Without followers `s` is NULL. The leader's own
+# part of the high watermark is `own_end_offset`: in commit mode what is on its medium.
+cdef void replica_take_fetch(ReplicaSet *s, int32_t broker_id, int64_t broker_epoch, bint names_epoch, bint is_fresh,
+                             int64_t offset, int64_t start_offset, int64_t leader_end_offset, int64_t own_end_offset,
+                             int64_t high_watermark, int64_t now_ms, TakenFetch *taken) noexcept nogil
+# Whether the controller is to be asked to remove a lagging follower from the ISR; notes that it is.
+cdef bint replica_take_lag(ReplicaSet *s, Replica *replica, int64_t leader_end_offset, int64_t now_ms) noexcept nogil
+# Sets the committed ISR and the change under way of one follower.
+cdef void replica_set_state(Replica *replica, bint in_sync, bint joining, bint changing) noexcept nogil
+# The error of an acks=all write that the high watermark has passed: it may have passed with too few replicas.
+cdef int16_t replicas_ack_refused(const ReplicaSet *s) noexcept nogil
 # Notes a fetch: the follower has everything below `offset`.
 cdef void replica_fetched(Replica *replica, int64_t offset, int64_t start_offset, int64_t leader_end_offset,
                           int64_t now_ms) noexcept nogil

@@ -1,7 +1,9 @@
 """What a leader decides about its followers, see replica_set.pxd. The Python classes drive the same code in tests and
 in the simulator."""
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int16_t, int32_t, int64_t
 from libc.stdlib cimport calloc, free
+from bowstring._native.base.error_codes cimport (
+    NOT_ENOUGH_REPLICAS_AFTER_APPEND, NOT_LEADER_OR_FOLLOWER, UNKNOWN_LEADER_EPOCH)
 
 
 cdef ReplicaSet *replica_set_new(int32_t count) noexcept nogil:
@@ -92,6 +94,45 @@ cdef bint replica_lags(const ReplicaSet *s, const Replica *replica, int64_t lead
     return not s.changing and replica.in_sync and not caught_up(s, replica, leader_end_offset, now_ms)
 
 
+cdef void replica_take_fetch(ReplicaSet *s, int32_t broker_id, int64_t broker_epoch, bint names_epoch, bint is_fresh,
+                             int64_t offset, int64_t start_offset, int64_t leader_end_offset, int64_t own_end_offset,
+                             int64_t high_watermark, int64_t now_ms, TakenFetch *taken) noexcept nogil:
+    cdef Replica *replica = NULL
+    taken.error = 0
+    taken.joins = False
+    taken.in_sync = True
+    taken.high_watermark = -1
+    if s != NULL:
+        replica = replica_find(s, broker_id)
+    if replica == NULL:                                  # the leader may not know of a reassignment yet: the follower retries
+        taken.error = UNKNOWN_LEADER_EPOCH if names_epoch else NOT_LEADER_OR_FOLLOWER
+    elif not replica_current(replica, broker_epoch):
+        taken.error = NOT_LEADER_OR_FOLLOWER
+    else:
+        taken.in_sync = replica.in_sync
+    if taken.error == 0 and is_fresh:
+        replica_fetched(replica, offset, start_offset, leader_end_offset, now_ms)
+        taken.joins = not replica.asked and replica_may_join(s, replica, high_watermark)
+        replica.asked = replica.asked or taken.joins
+        taken.high_watermark = replica_high_watermark(s, own_end_offset, now_ms)
+
+
+cdef bint replica_take_lag(ReplicaSet *s, Replica *replica, int64_t leader_end_offset, int64_t now_ms) noexcept nogil:
+    cdef bint lags = not replica.asked and replica_lags(s, replica, leader_end_offset, now_ms)
+    replica.asked = replica.asked or lags
+    return lags
+
+
+cdef void replica_set_state(Replica *replica, bint in_sync, bint joining, bint changing) noexcept nogil:
+    replica.in_sync = in_sync
+    replica.joining = joining
+    replica.asked = changing
+
+
+cdef int16_t replicas_ack_refused(const ReplicaSet *s) noexcept nogil:
+    return NOT_ENOUGH_REPLICAS_AFTER_APPEND if replicas_maximal(s) < replicas_required(s) else 0
+
+
 cdef int32_t replicas_in_sync(const ReplicaSet *s) noexcept nogil:
     cdef int32_t i, n = 1
     for i in range(s.count):
@@ -146,12 +187,16 @@ cdef class Followers:
         isr: Ids of those that are in sync.
         epoch_start_offset: The leader's log end when its epoch began.
         now_ms: A clock of the caller, the same as in later calls.
+        broker_epochs: ``{broker id: epoch}`` of the registrations.
+        ineligible: Ids that may not join the ISR.
+        before: The followers before a change within the same leader epoch.
     """
 
     cdef ReplicaSet *s
 
     def __cinit__(self, replicas, isr, *, int64_t epoch_start_offset=0, int32_t min_in_sync=1,
-                  int64_t lag_max_ms=30000, int64_t now_ms=0):
+                  int64_t lag_max_ms=30000, int64_t now_ms=0, broker_epochs=None, ineligible=(), Followers before=None):
+        cdef const Replica *known
         cdef int32_t i
         self.s = replica_set_new(<int32_t>len(replicas))
         if self.s == NULL:
@@ -161,10 +206,11 @@ cdef class Followers:
         self.s.lag_max_ms = lag_max_ms
         for i, broker_id in enumerate(replicas):
             self.s.items[i].broker_id = broker_id
-            self.s.items[i].broker_epoch = -1
-            self.s.items[i].eligible = True
+            self.s.items[i].broker_epoch = (broker_epochs or {}).get(broker_id, -1)
+            self.s.items[i].eligible = broker_id not in ineligible
             self.s.items[i].in_sync = broker_id in isr
-            replica_begin(&self.s.items[i], NULL, now_ms)
+            known = replica_find(before.s, self.s.items[i].broker_id) if before is not None else NULL
+            replica_begin(&self.s.items[i], known, now_ms)
 
     def __dealloc__(self):
         free(self.s)
@@ -179,6 +225,32 @@ cdef class Followers:
         """Notes a fetch of a follower."""
         replica_fetched(self.find(broker_id), offset, 0, leader_end_offset, now_ms)
 
+    def take_fetch(self, int32_t broker_id, int64_t broker_epoch, int64_t offset, *, int64_t leader_end_offset,
+                   int64_t own_end_offset, int64_t high_watermark, int64_t now_ms):
+        """Takes a fetch that names a leader epoch.
+
+        Returns:
+            tuple: (error code, whether the follower may join, the high watermark or -1: it must not move).
+        """
+        cdef TakenFetch taken
+        replica_take_fetch(self.s, broker_id, broker_epoch, True, True, offset, 0, leader_end_offset, own_end_offset,
+                           high_watermark, now_ms, &taken)
+        return taken.error, taken.joins != 0, taken.high_watermark
+
+    def take_lags(self, int64_t leader_end_offset, int64_t now_ms):
+        """Returns the followers that the controller is to be asked to remove, each once until the ISR changes."""
+        cdef int32_t i
+        return [self.s.items[i].broker_id for i in range(self.s.count)
+                if replica_take_lag(self.s, &self.s.items[i], leader_end_offset, now_ms)]
+
+    def ack_error(self):
+        """Returns the error code of an acks=all write that the high watermark has passed; 0 when it is safe."""
+        return replicas_ack_refused(self.s)
+
+    def end_of(self, int32_t broker_id):
+        """Returns the last fetch offset of a follower; -1 before its first fetch in this leader epoch."""
+        return self.find(broker_id).log_end_offset
+
     def high_watermark(self, int64_t leader_end_offset, int64_t now_ms):
         """Returns the high watermark; -1: it must not move."""
         return replica_high_watermark(self.s, leader_end_offset, now_ms)
@@ -191,13 +263,15 @@ cdef class Followers:
         """Returns whether the follower should leave the ISR."""
         return replica_lags(self.s, self.find(broker_id), leader_end_offset, now_ms) != 0
 
-    def set_isr(self, isr, joining=()):
-        """Sets the committed ISR, and the followers that a change under way adds; without any, none is under way."""
+    def set_isr(self, isr, joining=(), changing=None):
+        """Sets the committed ISR, and the followers that a change under way adds. Without `changing`, one is under way if
+        it adds any."""
         cdef int32_t i
+        cdef bint is_changing = len(joining) > 0 if changing is None else changing
         for i in range(self.s.count):
-            self.s.items[i].in_sync = self.s.items[i].broker_id in isr
-            self.s.items[i].joining = self.s.items[i].broker_id in joining
-        self.s.changing = len(joining) > 0
+            replica_set_state(&self.s.items[i], self.s.items[i].broker_id in isr, self.s.items[i].broker_id in joining,
+                              is_changing)
+        self.s.changing = is_changing
 
     def set_eligible(self, int32_t broker_id, bint eligible):
         """Sets whether the follower may join the ISR."""

@@ -10,9 +10,8 @@ from libc.string cimport memcpy, memset
 from bowstring._native.base.atomics cimport bump_i64, load_i32, load_i64
 from bowstring._native.base.clock cimport monotonic_ns
 from bowstring._native.base.error_codes cimport (
-    FENCED_LEADER_EPOCH, FETCH_SESSION_ID_NOT_FOUND, FETCH_SESSION_TOPIC_ID_ERROR, INVALID_FETCH_SESSION_EPOCH,
-    KAFKA_STORAGE_ERROR, NOT_LEADER_OR_FOLLOWER, OFFSET_OUT_OF_RANGE, UNKNOWN_LEADER_EPOCH, UNKNOWN_TOPIC_ID,
-    UNKNOWN_TOPIC_OR_PARTITION, UNSUPPORTED_COMPRESSION_TYPE)
+    FETCH_SESSION_ID_NOT_FOUND, FETCH_SESSION_TOPIC_ID_ERROR, INVALID_FETCH_SESSION_EPOCH, KAFKA_STORAGE_ERROR,
+    OFFSET_OUT_OF_RANGE, UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION, UNSUPPORTED_COMPRESSION_TYPE)
 from bowstring._native.base.wire cimport (
     MAX_TAGS, Reader, read_i32, read_i64, read_i8, read_string, read_uvarint, take)
 from bowstring._native.log cimport (
@@ -20,6 +19,8 @@ from bowstring._native.log cimport (
     segment_file_release, slice_shorten)
 from bowstring._native.record.batch cimport CODEC_ZSTD
 from bowstring._native.replica.replica_quota cimport quota_wait_ms
+from bowstring._native.replica.rules cimport (
+    POSITION_DIVERGES, POSITION_FITS, POSITION_UNKNOWN, Position, fetch_position, fetch_refused)
 from bowstring._native.server.connection cimport connection_find, connection_hold
 from bowstring._native.server.fetch_disk cimport (
     READ_AHEAD_BYTES, READ_MIN_BYTES, cold_follow, cold_take, cold_start)
@@ -221,18 +222,11 @@ cdef Partition *resolve(Reactor *r, const FetchSet *s, FetchPart *part) noexcept
 cdef int16_t check_leadership(const FetchRequest *request, const FetchPart *part, const Partition *p) noexcept nogil:
     if p.log == NULL:
         return KAFKA_STORAGE_ERROR
-    if not p.is_leader and (request.replica_id >= 0 or request.version < FOLLOWER_FETCH_VERSION):
-        return NOT_LEADER_OR_FOLLOWER
-    if request.replica_id >= 0 and p.replicas == NULL:   # it is no replica, or this broker has not learned it yet
-        return UNKNOWN_LEADER_EPOCH if part.current_leader_epoch == p.leader_epoch else NOT_LEADER_OR_FOLLOWER
-    if part.current_leader_epoch >= 0:
-        if part.current_leader_epoch < p.leader_epoch:
-            return FENCED_LEADER_EPOCH
-        if part.current_leader_epoch > p.leader_epoch:
-            return UNKNOWN_LEADER_EPOCH
-    if p.log.config.compression == CODEC_ZSTD and request.version < ZSTD_FETCH_VERSION:
+    cdef int16_t error = fetch_refused(request.replica_id >= 0, request.version >= FOLLOWER_FETCH_VERSION, p.is_leader,
+                                       p.replicas != NULL, part.current_leader_epoch, p.leader_epoch)
+    if error == 0 and p.log.config.compression == CODEC_ZSTD and request.version < ZSTD_FETCH_VERSION:
         return UNSUPPORTED_COMPRESSION_TYPE
-    return 0
+    return error
 
 
 cdef bint diverges(FetchPart *part, Partition *p) noexcept nogil:
@@ -240,17 +234,17 @@ cdef bint diverges(FetchPart *part, Partition *p) noexcept nogil:
     (KIP-595)."""
     cdef int32_t epoch = -1
     cdef int64_t end_offset = -1
+    cdef Position position
     if part.last_fetched_epoch < 0:
         return False
     log_end_offset_for_epoch(p.log, part.last_fetched_epoch, &epoch, &end_offset)
-    if epoch < 0 or end_offset < 0:
+    position = fetch_position(part.last_fetched_epoch, part.fetch_offset, epoch, end_offset)
+    if position == POSITION_UNKNOWN:
         part.error = OFFSET_OUT_OF_RANGE
-        return True
-    if epoch < part.last_fetched_epoch or end_offset < part.fetch_offset:
+    elif position == POSITION_DIVERGES:
         part.diverging_epoch = epoch
         part.diverging_end_offset = end_offset
-        return True
-    return False
+    return position != POSITION_FITS
 
 
 cdef int16_t find_aborted(FetchPart *part, Partition *p, bint wait) noexcept nogil:

@@ -15,6 +15,7 @@ from bowstring._native.base.wire cimport (
     MAX_TAGS, Reader, read_bytes, read_count, read_i16, read_i32, read_i64, read_string, read_uvarint, skip_tags, take,
     writer_free)
 from bowstring._native.replica.replica_quota cimport quota_record
+from bowstring._native.replica.rules cimport answer_follows, may_claim
 from bowstring._native.server.connection cimport (
     connection_answer_bytes, connection_condemn, connection_open, connection_open_slot)
 from bowstring._native.server.control_queue cimport plane_event
@@ -85,7 +86,8 @@ cdef bint durable(Fetcher *f) noexcept nogil:
     while f.synced < f.count:
         log = f.parts[f.synced].partition.log
         if not part_void(f.parts[f.synced]) and log.wal != NULL and not load_i32(&log.failed) \
-                and not load_i32(&log.wal.failed) and load_i64(&log.durable_end_offset) < load_i64(&log.log_end_offset):
+                and not load_i32(&log.wal.failed) \
+                and not may_claim(True, load_i64(&log.durable_end_offset), load_i64(&log.log_end_offset)):
             return False
         f.synced += 1
     return True
@@ -191,7 +193,7 @@ cdef void read_answer(Reader *body, Answer *answer) noexcept nogil:
 cdef bint asked_for_end(const FollowPart *part) noexcept nogil:
     cdef const Log *log = part.partition.log
     cdef int64_t log_end_offset = load_i64(&log.log_end_offset)
-    return part.sent_offset == log_end_offset or (
+    return answer_follows(part.sent_offset, log_end_offset) or (
         part.sent_offset == part.first_offset and log_end_offset == load_i64(&log.log_start_offset))
 
 

@@ -9,6 +9,7 @@ from bowstring._native.base.pthread cimport pthread_mutex_lock, pthread_mutex_un
 from bowstring._native.disk.thread_pool cimport StorageJob, storage_submit
 from bowstring._native.log cimport log_end_offset_for_epoch, log_truncate_fully, log_truncate_to
 from bowstring._native.replica.replica_set cimport truncation_offset
+from bowstring._native.replica.rules cimport RESTART_AT_LEADER_START, TRUNCATE_TO_LEADER_END, OutOfRange, out_of_range
 from bowstring._native.server.id_table cimport id_add, id_find, id_remove
 from bowstring._native.server.mailbox cimport post
 from bowstring._native.server.replica_events cimport replica_event
@@ -171,11 +172,12 @@ cdef void part_diverged(FollowPart *part, int32_t epoch, int64_t end_offset) noe
 
 cdef void part_out_of_range(FollowPart *part, int64_t leader_start_offset, int64_t leader_end_offset) noexcept nogil:
     cdef int64_t log_end_offset = load_i64(&part.partition.log.log_end_offset)
-    if leader_end_offset < log_end_offset:
+    cdef OutOfRange found = out_of_range(leader_start_offset, leader_end_offset, log_end_offset)
+    if found == TRUNCATE_TO_LEADER_END:
         part_truncate(part, leader_end_offset, False)
-    elif leader_start_offset > log_end_offset:
+    elif found == RESTART_AT_LEADER_START:
         part_truncate(part, leader_start_offset, True)
-    else:                                                # the leader's log has changed since
+    else:
         enter(part, FOLLOW_DELAYED)
         part.due_ms = part.fetcher.reactor.now_ms + part.fetcher.reactor.plane.replication.backoff_ms
 

@@ -20,7 +20,7 @@ from bowstring._native.base.atomics cimport add_i32, bump_i64, load_i32, load_i6
 from bowstring._native.base.clock cimport monotonic_ns
 from bowstring._native.base.error_codes cimport (
     INVALID_RECORD, INVALID_REQUIRED_ACKS, INVALID_TOPIC_EXCEPTION, INVALID_TXN_STATE, KAFKA_STORAGE_ERROR,
-    NOT_ENOUGH_REPLICAS, NOT_LEADER_OR_FOLLOWER, REQUEST_TIMED_OUT, UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION,
+    NOT_LEADER_OR_FOLLOWER, REQUEST_TIMED_OUT, UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION,
     UNSUPPORTED_COMPRESSION_TYPE)
 from bowstring._native.base.wire cimport (
     Reader, read_bytes, read_count, read_i16, read_i32, read_string, skip_tags, take)
@@ -29,6 +29,7 @@ from bowstring._native.record.batch cimport (
     ATTR_COMPRESSION_MASK, ATTR_TRANSACTIONAL, BATCH_HEADER_BYTES, CODEC_ZSTD, BatchRules, batch_correct,
     batch_validate)
 from bowstring._native.record.compressed_frame cimport framing_ok
+from bowstring._native.replica.rules cimport produce_refused
 from bowstring._native.server.commit_queue cimport commit_pop, commit_push, commit_queue, commits_begin, commits_full
 from bowstring._native.server.connection cimport (
     connection_answer, connection_answer_bytes, connection_condemn, connection_end, connection_find, connection_hold)
@@ -245,11 +246,11 @@ cdef int16_t admit(Reactor *r, ProduceRequest *request, ProducePart *part, Topic
         return INVALID_TOPIC_EXCEPTION
     if p.log == NULL:
         return KAFKA_STORAGE_ERROR
-    if not p.is_leader:
-        return NOT_LEADER_OR_FOLLOWER
-    part.log_start_offset = load_i64(&p.log.log_start_offset)
-    if request.acks == -1 and p.in_sync_replicas < p.min_insync_replicas:
-        return NOT_ENOUGH_REPLICAS
+    if p.is_leader:
+        part.log_start_offset = load_i64(&p.log.log_start_offset)
+    error = produce_refused(request.acks, p.is_leader, p.in_sync_replicas, p.min_insync_replicas)
+    if error != 0:
+        return error
     if n < 0:
         part.reason = b"A produce request must carry exactly one record batch for each partition."
         return INVALID_RECORD
@@ -446,8 +447,8 @@ cdef void produce_acknowledged(Reactor *r, ProducePart *part) noexcept nogil:
     cdef Partition *p = part.partition
     if load_i32(&p.deleted):
         part.error = UNKNOWN_TOPIC_OR_PARTITION
-    elif not p.is_leader:
-        part.error = NOT_LEADER_OR_FOLLOWER
+    elif not p.is_leader or p.log == NULL or load_i64(&p.log.high_watermark) < part.required_offset:
+        part.error = NOT_LEADER_OR_FOLLOWER              # the wait ended when it followed, though it may lead again by now
     elif p.replicas != NULL:
         part.error = r.plane.calls.enough(p)
     part_done(r, part)

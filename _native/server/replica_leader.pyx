@@ -5,14 +5,11 @@ because two followers may be connected to two reactors.
 """
 from libc.stdint cimport int16_t, int32_t, int64_t
 from bowstring._native.base.atomics cimport full_fence, load_i64, load_pointer
-from bowstring._native.base.error_codes cimport (
-    NOT_ENOUGH_REPLICAS_AFTER_APPEND, NOT_LEADER_OR_FOLLOWER, UNKNOWN_LEADER_EPOCH)
 from bowstring._native.base.pthread cimport pthread_mutex_lock, pthread_mutex_unlock
 from bowstring._native.log cimport log_advance_high_watermark
 from bowstring._native.replica.replica_quota cimport quota_wait_ms
 from bowstring._native.replica.replica_set cimport (
-    Replica, replica_current, replica_fetched, replica_find, replica_high_watermark, replica_lags,
-    replica_may_join, replicas_maximal, replicas_required)
+    Replica, TakenFetch, replica_high_watermark, replica_take_fetch, replica_take_lag, replicas_ack_refused)
 from bowstring._native.server.mailbox cimport post
 from bowstring._native.server.replica_events cimport replica_event
 from bowstring._native.server.topic_table cimport partition_advanced
@@ -25,34 +22,19 @@ cdef int64_t own_end(const Partition *p) noexcept nogil:
 
 
 cdef int16_t leader_fetched(Reactor *r, FetchRequest *request, FetchPart *part, Partition *p) noexcept nogil:
-    cdef Replica *replica = NULL
-    cdef int64_t high_watermark = -1
-    cdef int32_t broker_id = request.replica_id
-    cdef int16_t error = 0
-    cdef bint joins = False, in_sync = True
+    cdef TakenFetch taken
     pthread_mutex_lock(&p.replicas_lock)
-    if p.replicas != NULL:
-        replica = replica_find(p.replicas, broker_id)
-    if replica == NULL:                                  # the leader may not know of a reassignment yet: the follower retries
-        error = UNKNOWN_LEADER_EPOCH if part.current_leader_epoch >= 0 else NOT_LEADER_OR_FOLLOWER
-    elif not replica_current(replica, request.replica_epoch):
-        error = NOT_LEADER_OR_FOLLOWER
-    else:
-        in_sync = replica.in_sync
-    if error == 0 and request.fresh:
-        replica_fetched(replica, part.fetch_offset, part.follower_start_offset, load_i64(&p.log.log_end_offset),
-                        r.now_ms)
-        joins = not replica.asked and replica_may_join(p.replicas, replica, load_i64(&p.log.high_watermark))
-        replica.asked = replica.asked or joins
-        high_watermark = replica_high_watermark(p.replicas, own_end(p), r.now_ms)
+    replica_take_fetch(p.replicas, request.replica_id, request.replica_epoch, part.current_leader_epoch >= 0,
+                       request.fresh, part.fetch_offset, part.follower_start_offset, load_i64(&p.log.log_end_offset),
+                       own_end(p), load_i64(&p.log.high_watermark), r.now_ms, &taken)
     pthread_mutex_unlock(&p.replicas_lock)
-    if high_watermark > load_i64(&p.log.high_watermark) and log_advance_high_watermark(p.log, high_watermark):
+    if taken.high_watermark > load_i64(&p.log.high_watermark) and log_advance_high_watermark(p.log, taken.high_watermark):
         partition_advanced(p, 0, r)
-    part.throttled = (not in_sync and p.leader_throttled
+    part.throttled = (not taken.in_sync and p.leader_throttled
                       and quota_wait_ms(&r.plane.replication.leader_quota, r.now_ms) > 0)
-    if joins:
-        replica_event(r.plane, REPLICA_MAY_JOIN, p, broker_id, request.replica_epoch)
-    return error
+    if taken.joins:
+        replica_event(r.plane, REPLICA_MAY_JOIN, p, request.replica_id, request.replica_epoch)
+    return taken.error
 
 
 cdef bint leader_advance(Partition *p, int64_t now_ms) noexcept nogil:
@@ -94,8 +76,8 @@ cdef void followers_wake(Partition *p, int64_t bytes, Reactor *here) noexcept no
 cdef int16_t leader_enough(Partition *p) noexcept nogil:
     cdef int16_t error = 0
     pthread_mutex_lock(&p.replicas_lock)
-    if p.replicas != NULL and replicas_maximal(p.replicas) < replicas_required(p.replicas):
-        error = NOT_ENOUGH_REPLICAS_AFTER_APPEND
+    if p.replicas != NULL:
+        error = replicas_ack_refused(p.replicas)
     pthread_mutex_unlock(&p.replicas_lock)
     return error
 
@@ -110,8 +92,7 @@ cdef void leader_check_lag(Plane *plane, Partition *p, int64_t now_ms) noexcept 
         pthread_mutex_lock(&p.replicas_lock)
         replica = &p.replicas.items[i]
         end_offset = replica.log_end_offset
-        lags = not replica.asked and replica_lags(p.replicas, replica, load_i64(&p.log.log_end_offset), now_ms)
-        replica.asked = replica.asked or lags
+        lags = replica_take_lag(p.replicas, replica, load_i64(&p.log.log_end_offset), now_ms)
         pthread_mutex_unlock(&p.replicas_lock)
         if lags:
             replica_event(plane, REPLICA_LAGS, p, replica.broker_id, end_offset)

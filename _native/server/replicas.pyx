@@ -13,7 +13,7 @@ from bowstring._native.base.pthread cimport (
 from bowstring._native.log cimport PartitionLog
 from bowstring._native.replica.replica_quota cimport quota_set
 from bowstring._native.replica.replica_set cimport (
-    Replica, ReplicaSet, replica_begin, replica_find, replica_set_new, replicas_low_watermark)
+    Replica, ReplicaSet, replica_begin, replica_find, replica_set_new, replica_set_state, replicas_low_watermark)
 from bowstring._native.server.data_plane cimport DataPlane
 from bowstring._native.server.fetcher cimport (
     fetcher_disconnected, fetcher_received, fetchers_free, fetchers_order, fetchers_run)
@@ -281,9 +281,7 @@ cdef class Replicas:
         pthread_mutex_lock(&p.replicas_lock)
         for i in range(p.replicas.count):
             replica = &p.replicas.items[i]
-            replica.in_sync = replica.broker_id in isr
-            replica.joining = replica.broker_id in joining
-            replica.asked = changing
+            replica_set_state(replica, replica.broker_id in isr, replica.broker_id in joining, changing)
             if ineligible is not None:
                 replica.eligible = replica.broker_id not in ineligible
         p.replicas.changing = changing

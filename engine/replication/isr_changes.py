@@ -25,6 +25,9 @@ PARTITIONS_MAX: Final = 10_000
 PartitionKey = tuple[bytes, int]
 """Topic id and partition index."""
 
+# A leader that was elected uncleanly needs no recovery beyond leading, as in Kafka: its first change says so.
+# The controller refuses followers while it is RECOVERING.
+_RECOVERED: Final = 0
 # The leader's own state stays as it was; it may propose again.
 _REFUSED: Final = {Errors.OPERATION_NOT_ATTEMPTED.code, Errors.INELIGIBLE_REPLICA.code}
 # The controller knows a newer state, which arrives as metadata. Until then nothing is proposed.
@@ -40,15 +43,19 @@ _OUTDATED: Final = {
 
 @dataclass
 class LedPartition:
-    """A partition that this broker leads: its committed state, and the ISR that it proposes."""
+    """A partition that this broker leads: its committed state, and the ISR that it proposes.
+
+    Attributes:
+        joined_by: The replica that joins, and the broker epoch of the fetch by which it may.
+    """
 
     key: PartitionKey
     leader_epoch: int
     partition_epoch: int
     isr: tuple[int, ...]
-    recovery_state: int = 0
     proposed: tuple[int, ...] | None = None
     sent: bool = False
+    joined_by: tuple[int, int] = (-1, -1)
 
     @property
     def joining(self) -> tuple[int, ...]:
@@ -87,14 +94,18 @@ class IsrChanges:
 
     # ------------------------------------------------------------ proposals
 
-    def join(self, key: PartitionKey, leader_epoch: int, broker_id: int) -> bool:
-        """Proposes to add a replica. Returns whether it did."""
+    def join(self, key: PartitionKey, leader_epoch: int, broker_id: int, broker_epoch: int) -> bool:
+        """Proposes to add a replica. Returns whether it did.
+
+        Args:
+            broker_epoch: Of the fetch that showed what the replica has; -1 if it named none. The request says
+                so however late it is sent: a later incarnation of the broker may have lost records (KIP-903).
+        """
         led = self.partitions.get(key)
-        return (
-            led is not None
-            and broker_id not in led.isr
-            and self._propose(led, leader_epoch, (*led.isr, broker_id))
-        )
+        if led is None or broker_id in led.isr or led.proposed is not None:
+            return False
+        led.joined_by = (broker_id, broker_epoch)
+        return self._propose(led, leader_epoch, (*led.isr, broker_id))
 
     def shrink(self, key: PartitionKey, leader_epoch: int, lagging: set[int]) -> bool:
         """Proposes to remove replicas that lag. Returns whether it did."""
@@ -141,11 +152,17 @@ class IsrChanges:
             partition_index=led.key[1],
             leader_epoch=led.leader_epoch,
             new_isr_with_epochs=[
-                BrokerState(broker_id=each, broker_epoch=self.broker_epochs.get(each, -1)) for each in isr
+                BrokerState(broker_id=each, broker_epoch=self._epoch_of(led, each)) for each in isr
             ],
-            leader_recovery_state=led.recovery_state,
+            leader_recovery_state=_RECOVERED,
             partition_epoch=led.partition_epoch,
         )
+
+    def _epoch_of(self, led: LedPartition, broker_id: int) -> int:
+        joining, epoch = led.joined_by
+        if broker_id == joining and broker_id not in led.isr and epoch >= 0:
+            return epoch
+        return self.broker_epochs.get(broker_id, -1)
 
     def failed(self, now_ms: float) -> None:
         """The request in flight got no answer: sends its changes again later."""
@@ -178,7 +195,6 @@ class IsrChanges:
         if answer.error_code == 0:
             if answer.leader_epoch == led.leader_epoch and answer.partition_epoch >= led.partition_epoch:
                 led.isr, led.partition_epoch = tuple(answer.isr), answer.partition_epoch
-                led.recovery_state = answer.leader_recovery_state
             led.proposed, led.sent = None, False
             self.changed(led)
         elif answer.error_code in _REFUSED:

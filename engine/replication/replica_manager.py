@@ -171,7 +171,6 @@ class ReplicaManager:
             partition.leader_epoch,
             partition.partition_epoch,
             partition.in_sync,
-            partition.leader_recovery_state,
         )
         self.isr_changes.lead(led)
         self._plane.lead(
@@ -246,7 +245,7 @@ class ReplicaManager:
         for kind, topic, index, leader_epoch, a, b in events:
             key = (ids.get(topic, b""), index)
             if kind == "may-join":
-                self.isr_changes.join(key, leader_epoch, a)
+                self.isr_changes.join(key, leader_epoch, a, b)
             elif kind == "lags":
                 lagging.setdefault((key, leader_epoch), set()).add(a)
             else:

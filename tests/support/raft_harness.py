@@ -8,8 +8,8 @@ from bowstring.engine.raft.keys import OffsetAndEpoch, ReplicaKey
 from bowstring.engine.raft.messages import LeaderAndEpoch, VoteResponse
 from bowstring.engine.raft.replica import RaftReplica
 from bowstring.engine.raft.voters import Endpoint, Node, Voter, VoterSet
-from tests.simulation.cluster.batches import bootstrap_snapshot
-from tests.simulation.cluster.disk import Disk
+from tests.simulation.quorum.batches import bootstrap_snapshot
+from tests.simulation.quorum.disk import Disk
 
 LISTENER = "CONTROLLER"
 

@@ -66,7 +66,7 @@ NATIVE_PACKAGES = {
     "values": {"base"},
     "wal": {"base", "disk"},
     "log": {"base", "disk", "record", "wal"},
-    "replica": set(),
+    "replica": {"base"},
     "cleaner": {"base", "disk", "record", "log"},
     "server": {"base", "disk", "protocol", "record", "replica", "wal", "log"},
     "arrow": {"base", "record"},

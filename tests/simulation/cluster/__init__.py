@@ -1,1 +1,5 @@
-"""Simulates a quorum: real cores under one seed, over a bad network, bad disks and clocks that drift."""
+"""Simulates a whole cluster: metadata quorum, controller, replicas, group coordinators and clients, under one seed.
+
+The cores are the shipped ones; logs are real ones on a medium that loses what was not synced. What the reactors and
+the control thread do around the cores is here, in `node`, `broker`, `plane` and `coordinator`.
+"""

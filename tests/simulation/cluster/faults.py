@@ -1,63 +1,27 @@
 """Faults that systems like this one have had, each behind a switch that only tests have: patched in, not built in.
 
-A fault names the rules that may notice it first. What another rule notices is noticed, too, but is worth a look.
+A fault names the rules that may notice it first. Those of native decisions are patched where the simulated data plane
+calls them.
 """
 
-from collections.abc import Callable
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-
+from bowstring.engine.controller import alter_partition, brokers, leader_updates
+from bowstring.engine.controller.state import ControllerState
 from bowstring.engine.errors import Errors
-from bowstring.engine.raft import elections, fetching, snapshot_fetching, voter_changes
-from bowstring.engine.raft.control_state import ControlState
-from bowstring.engine.raft.core import RaftCore
-from bowstring.engine.raft.keys import OffsetAndEpoch
-from bowstring.engine.raft.leader import LeaderState
-from bowstring.engine.raft.log import Validation, Validity
-from bowstring.engine.raft.quorum_state import QuorumState
-from bowstring.engine.raft.states import Candidate, Follower, Prospective, Unattached
-from tests.simulation.cluster.node import SimulatedNode
-from tests.simulation.cluster.world import World
-
-
-class Patches:
-    """Attributes that are set, and set back."""
-
-    def __init__(self):
-        self.before = []
-
-    def set(self, owner, name, value):
-        self.before.append((owner, name, owner.__dict__[name]))
-        setattr(owner, name, value)
-
-    def end(self):
-        for owner, name, value in reversed(self.before):
-            setattr(owner, name, value)
-
-
-@dataclass
-class Fault:
-    """`install` patches it in; `plan` is what a run must be like for it to matter."""
-
-    name: str
-    what: str
-    rules: tuple[str, ...]
-    install: Callable[[Patches], None]
-    plan: dict = field(default_factory=dict)
-
-    @contextmanager
-    def on(self):
-        """Has the fault for a while."""
-        patches = Patches()
-        try:
-            self.install(patches)
-            yield
-        finally:
-            patches.end()
-
+from bowstring.engine.metadata import image as metadata_image
+from bowstring.engine.replication.isr_changes import IsrChanges
+from bowstring.engine.replication.replica_manager import ReplicaManager
+from tests.simulation.cluster.broker import SimulatedBroker
+from tests.simulation.cluster.coordinator import Coordinator
+from tests.simulation.cluster.plane import SimulatedPlane
+from tests.simulation.quorum.faults import Fault
 
 FAULTS: list[Fault] = []
-DYNAMIC = {"dynamic": True, "voters": 3, "observers": 2}
+MEDIUM = {"commit_mode": True}
+PAGES = {"commit_mode": False, "eligible_leaders": True, "min_in_sync": 2}
+TWO = {"min_in_sync": 2}
+ONE = {"min_in_sync": 1}
+# In-sync replicas change often, and requests about them come late, or twice.
+RESTLESS = {"lag_max_ms": 150, "duplicate": 0.2, "slow": 0.2, "think_ms": 20}
 
 
 def fault(what, *rules, **plan):
@@ -70,399 +34,371 @@ def fault(what, *rules, **plan):
     return add
 
 
-# ---------------------------------------------------------------- elections
+def by_name(name):
+    """The fault of a name."""
+    return next(each for each in FAULTS if each.name == name)
 
 
-@fault("A vote is kept in memory only", "OneVotePerEpoch", "OneLeaderPerEpoch", "EpochNeverBack", voters=3)
-def vote_only_in_memory(patches):
-    patches.set(World, "keeps_votes", False)
-
-
-@fault(
-    "A vote is answered before it is durable",
-    "OneVotePerEpoch",
-    "OneLeaderPerEpoch",
-    "EpochNeverBack",
-    voters=3,
-)
-def vote_answered_too_early(patches):
-    patches.set(World, "waits_for_persist", False)
-
-
-@fault(
-    "The vote is forgotten when a replica follows the leader of its epoch or stands again", "OneVotePerEpoch"
-)
-def vote_forgotten_in_the_epoch(patches):
-    right = elections.grant_vote
-
-    def grant(core, request, now_ms):
-        if isinstance(core.quorum.state, Unattached | Prospective):
-            core.quorum.state.voted = None
-        return right(core, request, now_ms)
-
-    patches.set(elections, "grant_vote", grant)
-
-
-@fault(
-    "The longer log counts as newer, whatever its epoch", "CommittedIsNeverLost", "LogsMatch", "CoreAssertion"
-)
-def votes_for_the_longer_log(patches):
-    patches.set(OffsetAndEpoch, "is_up_to_date_with", lambda self, other: self.offset >= other.offset)
-
-
-@fault("The log of a candidate is not compared", "CommittedIsNeverLost", "CoreAssertion")
-def votes_for_any_log(patches):
-    patches.set(OffsetAndEpoch, "is_up_to_date_with", lambda self, other: True)
-
-
-@fault("A replica grants pre-votes against a leader that it hears from", "PreVoteDisturbsNobody", voters=3)
-def pre_vote_that_disturbs(patches):
-    right = Follower.can_grant_vote
-
-    def can_grant(self, candidate, *, up_to_date, pre_vote):
-        return (pre_vote and up_to_date) or right(self, candidate, up_to_date=up_to_date, pre_vote=pre_vote)
-
-    patches.set(Follower, "can_grant_vote", can_grant)
-
-
-@fault("A replica begins an epoch without asking before", "PreVoteDisturbsNobody", voters=3)
-def no_pre_vote(patches):
-    def become_prospective(core, now_ms):
-        core.quorum.to_prospective(now_ms)
-        elections.become_candidate(core, now_ms)
-
-    patches.set(elections, "become_prospective", become_prospective)
-
-
-@fault("A pre-vote counts as a vote", "PreVoteBindsNobody", voters=3)
-def pre_vote_that_binds(patches):
-    def grant(core, request, now_ms):
-        state = core.quorum.state
-        up_to_date = request.end.is_up_to_date_with(core.end)
-        granted = state.can_grant_vote(request.candidate, up_to_date=up_to_date, pre_vote=request.pre_vote)
-        if granted and state.voted is None and isinstance(state, Unattached | Prospective):
-            core.quorum.add_vote(request.candidate, now_ms)
-        return granted
-
-    patches.set(elections, "grant_vote", grant)
-
-
-@fault("Half of the votes win", "PreVoteDisturbsNobody", "OneLeaderPerEpoch", voters=4)
-def half_is_a_majority(patches):
-    from bowstring.engine.raft.states import EpochElection
-
-    patches.set(
-        EpochElection, "majority", property(lambda self: max(1, len(self.unrecorded + self.granting) // 2))
-    )
-
-
-@fault("A leader that starts again leads on in its old epoch", "OneLeaderPerEpoch", "LogsMatch", voters=3)
-def leader_leads_on(patches):
-    controls = {}
-
-    def init(self, local, control, *rest):
-        init_right(self, local, control, *rest)
-        controls[local.key] = control
-
-    def initialize(self, stored, end, now_ms):
-        led = stored is not None and stored.leader_id == self.local.key.id
-        right(self, type(stored)(stored.epoch, -1, self.local.key) if led else stored, end, now_ms)
-        if led and isinstance(self.state, Candidate):
-            for id in controls[self.local.key].voters.ids:
-                self.state.votes.record(id, granted=True)
-            self.to_leader(end.offset, now_ms).append_start_of_epoch(controls[self.local.key], now_ms)
-
-    init_right, right = QuorumState.__init__, QuorumState.initialize
-    patches.set(QuorumState, "__init__", init)
-    patches.set(QuorumState, "initialize", initialize)
-
-
-@fault("A leader writes before it is durable that it leads", "OneLeaderPerEpoch", "EpochNeverBack")
-def leader_writes_too_early(patches):
-    patches.set(RaftCore, "is_persisted", property(lambda self: True))
-    patches.set(World, "waits_for_persist", False)
-
-
-@fault("A leader without followers goes on", "LeaderHearsAMajority", voters=3)
-def no_check_quorum(patches):
-    patches.set(LeaderState, "check_quorum_at_ms", property(lambda self: float("inf")))
-
-
-# ---------------------------------------------------------------- replication
+# ---------------------------------------------------------------- followers
 
 
 @fault(
     "A follower cuts its log at its high watermark, not where the epochs differ (before KIP-101)",
-    *("CommittedIsNeverLost", "CommittedIsOnAMajority", "LogsMatch", "CoreAssertion", "StateMachinesAgree"),
-    voters=3,
+    *("CommittedIsNotCut", "CommittedIsKept", "CommittedIsInAllInSyncReplicas", "ReadersSeeOneOrder"),
 )
 def truncation_to_the_high_watermark(patches):
-    right = RaftCore.to_follower
+    right = SimulatedPlane.follow
 
-    def to_follower(self, epoch, leader_id, endpoints, now_ms):
-        right(self, epoch, leader_id, endpoints, now_ms)
-        if self.is_log_durable and self.log.start_offset <= self.committed < self.log.end_offset:
-            self.truncate_to(self.committed)
+    def follow(self, topic, partition, **order):
+        right(self, topic, partition, **order)
+        part = self.part(topic, partition)
+        if part.state == "fetching" and part.log.log_end_offset > part.log.high_watermark:
+            self.truncate(part, part.log.high_watermark)
 
-    patches.set(RaftCore, "to_follower", to_follower)
-    offset_alone(patches)
-
-
-def offset_alone(patches):
-    """Lets the leader look at the offset of a fetch only."""
-
-    def validate(log, offset, last_epoch):
-        if offset < log.start_offset:
-            return Validation(Validity.SNAPSHOT, log.latest_snapshot_id())
-        if offset > log.end_offset:
-            return Validation(Validity.DIVERGING, OffsetAndEpoch(log.end_offset, log.last_epoch))
-        return Validation(Validity.VALID, OffsetAndEpoch(offset, last_epoch))
-
-    patches.set(fetching, "validate_fetch", validate)
+    patches.set(SimulatedPlane, "follow", follow)
+    patches.set(SimulatedPlane, "position", lambda self, fetch, found: "fits")
 
 
 @fault(
     "The leader does not compare the epoch before a fetched offset",
-    *("LogsMatch", "CommittedIsOnAMajority", "CommittedIsNeverLost", "Recovers"),
+    *(
+        "CommittedIsInAllInSyncReplicas",
+        "CommittedIsKept",
+        "InSyncIsAboveTheHighWatermark",
+        "ReadersSeeOneOrder",
+    ),
 )
 def no_epoch_check(patches):
-    offset_alone(patches)
+    patches.set(SimulatedPlane, "position", lambda self, fetch, found: "fits")
 
 
-@fault(
-    "The high watermark rises over records of older epochs alone",
-    *(
-        "CommittedIsNeverLost",
-        "HighWatermarkOfALaterLeaderIsHigher",
-        "CommittedIsOnAMajority",
-        "CoreAssertion",
-    ),
-    voters=3,
-)
-def high_watermark_of_an_older_epoch(patches):
-    def rises(self, durable_end_offset):
-        self.epoch_start_offset = -1
-        return right(self, durable_end_offset)
-
-    right = LeaderState.update_local_end
-    patches.set(LeaderState, "update_local_end", rises)
-
-
-@fault("A leader counts itself before its log is synced", "CommittedIsOnAMajority", "CommittedIsNeverLost")
-def leader_counts_what_is_not_durable(patches):
-    def append(core, leader):
-        right(core, leader)
-        if leader.update_local_end(core.log.end_offset):
-            fetching.high_watermark_rose(core, leader, 0)
-
-    right = fetching.append_collected
-    patches.set(fetching, "append_collected", append)
-
-
-@fault("A follower fetches on before its log is synced", "ClaimsAreDurable", "CommittedIsOnAMajority")
+@fault("A follower fetches on before its records are on the medium", "ClaimsAreDurable", **MEDIUM)
 def fetch_before_the_sync(patches):
-    patches.set(RaftCore, "is_log_durable", property(lambda self: True))
+    patches.set(SimulatedPlane, "may_claim", lambda self, part: True)
+
+
+# ---------------------------------------------------------------- leaders: the high watermark
 
 
 @fault(
-    "The high watermark needs one replica less than a majority",
-    "CommittedIsOnAMajority",
-    "CommittedIsNeverLost",
+    "A leader counts itself alone for the high watermark",
+    *("CommittedIsInAllInSyncReplicas", "CommittedIsKept"),
 )
-def high_watermark_without_a_majority(patches):
-    def fetched(self, key, offset, log_end_offset, now_ms):
-        rose = right(self, key, offset, log_end_offset, now_ms)
-        if self.is_voter(key) and offset > max(self.epoch_start_offset, self.high_watermark or 0):
-            self.high_watermark = offset
-            return True
-        return rose
+def leader_counts_itself_alone(patches):
+    def advance(self, part):
+        if part.followers is not None:
+            self.rise(part, self.own_end(part))
 
-    right = LeaderState.follower_fetched
-    patches.set(LeaderState, "follower_fetched", fetched)
-
-
-@fault("Observers count for the high watermark", "CommittedIsOnAMajority", voters=3, observers=2)
-def observers_count(patches):
-    def fetched(self, key, offset, log_end_offset, now_ms):
-        right(self, key, offset, log_end_offset, now_ms)
-        ends = [each.end_offset or 0 for each in [*self.voter_states(), *self.observer_states(now_ms)]]
-        reached = sorted(ends, reverse=True)[len(list(self.voter_states())) // 2]
-        if reached > max(self.epoch_start_offset, self.high_watermark or 0):
-            self.high_watermark = reached
-            return True
-        return False
-
-    right = LeaderState.follower_fetched
-    patches.set(LeaderState, "follower_fetched", fetched)
-
-
-@fault("A new leader tells its old high watermark at once", "HighWatermarkOfALaterLeaderIsHigher", voters=3)
-def high_watermark_of_the_follower(patches):
-    def to_leader(self, end_offset, now_ms):
-        known = self.state.high_watermark
-        leader = right(self, end_offset, now_ms)
-        leader.high_watermark = known
-        return leader
-
-    right = QuorumState.to_leader
-    patches.set(QuorumState, "to_leader", to_leader)
-
-
-@fault("Records are appended without a look at their CRC and offsets", "LogsMatch", "CoreAssertion", flip=0.1)
-def records_unchecked(patches):
-    class Unchecked:
-        crc_ok = True
-
-        def __init__(self, header):
-            self.header = header
-
-        def __getattr__(self, name):
-            return getattr(self.header, name)
-
-    right = fetching.batch_headers
-    patches.set(fetching, "batch_headers", lambda data: [Unchecked(header) for header in right(data)])
-
-
-# ---------------------------------------------------------------- snapshots
+    patches.set(SimulatedPlane, "advance", advance)
 
 
 @fault(
-    "A snapshot is named by its offset alone, without the epoch there",
-    *("SnapshotsHaveTheEpochOfTheLog", "LogsMatch", "CoreAssertion"),
-    voters=3,
+    "A leader counts its own records before they are on the medium",
+    *("CommittedIsInAllInSyncReplicas", "CommittedIsKept"),
+    **MEDIUM,
 )
-def snapshot_without_epoch(patches):
-    def response(core, leader, request):
-        found = right(core, leader, request)
-        if found.snapshot_id is not None:
-            found.snapshot_id = OffsetAndEpoch(found.snapshot_id.offset, leader.epoch)
-        return found
-
-    def request(core, token, asked, now_ms):
-        latest = core.log.latest_snapshot_id()
-        named = asked.snapshot_id
-        if latest is not None and latest.offset == named.offset:
-            asked.snapshot_id = latest
-        out = RaftCore.respond
-
-        def respond(self, token, response):
-            response.snapshot_id = named
-            out(self, token, response)
-
-        own = Patches()
-        own.set(RaftCore, "respond", respond)
-        try:
-            handle(core, token, asked, now_ms)
-        finally:
-            own.end()
-
-    right = fetching.fetch_response
-    patches.set(fetching, "fetch_response", response)
-    handle = snapshot_fetching.handle_fetch_snapshot_request
-    patch_request(patches, handle, request)
-
-
-def patch_request(patches, handler, other):
-    """Puts another handler in place of one in the replica's table."""
-    from bowstring.engine.raft import replica
-
-    table = dict(replica.REQUESTS)
-    table.update({cls: other for cls, each in table.items() if each is handler})
-    patches.set(replica, "REQUESTS", table)
+def leader_counts_what_is_not_durable(patches):
+    patches.set(SimulatedPlane, "own_end", lambda self, part: part.log.log_end_offset)
 
 
 @fault(
-    "A snapshot counts as installed before it is",
-    "HighWatermarkNeverGoesBack",
-    "CoreAssertion",
-    "ClaimsAreDurable",
+    "The high watermark rises although the ISR is below min.insync.replicas (before KIP-966)",
+    *("CommittedIsInAllInSyncReplicas", "CommittedIsKept"),
+    **TWO,
 )
-def snapshot_installed_too_early(patches):
-    def install(self, effect):
-        self.world.after(self.sync_ms(), self.installed, (self.life, effect.id))
-        core_says = self.replica.snapshot_installed(effect.id, self.now_ms())
-        self.carry_out(core_says)
-
-    from bowstring.engine.raft import effects
-
-    table = dict(SimulatedNode.EFFECTS)
-    table[effects.InstallSnapshot] = install
-    patches.set(SimulatedNode, "EFFECTS", table)
+def min_in_sync_ignored(patches):
+    patches.set(SimulatedPlane, "MIN_IN_SYNC", 1)
 
 
 @fault(
-    "A snapshot covers records that are not committed", "SnapshotsHaveTheEpochOfTheLog", "StateMachinesAgree"
+    "A new leader calls all committed that it has",
+    *("CommittedIsInAllInSyncReplicas", "CommittedIsKept"),
 )
-def snapshot_of_uncommitted_records(patches):
-    def take(self, numbers):
-        self.apply_to(self.disk.end_offset)
-        committed = self.replica.high_watermark
-        if self.applied > committed:
-            batch = self.disk.view.at(self.applied - 1)
-            id = OffsetAndEpoch(self.applied, batch.epoch)
-            self.world.snapshotted(self, id)
+def new_leader_commits_all(patches):
+    right = SimulatedPlane.lead
 
-    patches.set(SimulatedNode, "take_snapshot", take)
+    def lead(self, topic, partition, **role):
+        right(self, topic, partition, **role)
+        part = self.part(topic, partition)
+        if part.log.log_end_offset == part.epoch_start:
+            self.rise(part, part.epoch_start)
 
-
-# ---------------------------------------------------------------- voters
+    patches.set(SimulatedPlane, "lead", lead)
 
 
-@fault("Two voters change at once", "VotersChangeOneByOne", **DYNAMIC)
-def two_voters_at_once(patches):
-    def error(core):
-        leader = core.quorum.state
-        if leader.high_watermark is None:
-            return Errors.REQUEST_TIMED_OUT, None
-        leader.change = None
-        return Errors.NONE, None
+@fault("acks=all is answered as soon as the leader has the records", "AcknowledgedIsCommitted")
+def acknowledged_too_early(patches):
+    right = SimulatedPlane.written
 
-    patches.set(voter_changes, "change_error", error)
+    def written(self, part, waiting, acks):
+        if acks == -1:
+            self.world.tell("acknowledges", self.node, part, waiting)
+        return right(self, part, waiting, 1)
+
+    patches.set(SimulatedPlane, "written", written)
 
 
 @fault(
-    "The voters change before a record of the leader's epoch is committed", "VotersChangeOneByOne", **DYNAMIC
+    "A fetch that names another leader epoch counts",
+    *(
+        "CommittedIsInAllInSyncReplicas",
+        "CommittedIsKept",
+        "InSyncIsAboveTheHighWatermark",
+        "OneWriterOfAnEpoch",
+    ),
 )
-def voters_change_too_early(patches):
-    def error(core):
-        leader = core.quorum.state
-        busy = leader.change is not None
-        return (Errors.REQUEST_TIMED_OUT if busy else Errors.NONE), None
+def fetch_of_another_epoch(patches):
+    right = SimulatedPlane.look
 
-    patches.set(voter_changes, "change_error", error)
+    def look(self, fetch, **how):
+        part = self.parts.get(fetch.key)
+        if part is not None and part.is_leader:
+            fetch = fetch._replace(leader_epoch=part.leader_epoch)
+        return right(self, fetch, **how)
+
+    patches.set(SimulatedPlane, "look", look)
+
+
+@fault("Readers get records above the high watermark", "ReadersSeeOneOrder")
+def reads_above_the_high_watermark(patches):
+    patches.set(SimulatedPlane, "READERS_LIMIT", "log_end")
+
+
+# ---------------------------------------------------------------- in-sync replicas
 
 
 @fault(
-    "The voters of records that were cut off stay",
-    "VotersAreThoseOfTheLog",
-    "VotersChangeOneByOne",
-    **DYNAMIC,
+    "A leader shrinks the ISR without asking the controller",
+    *("CommittedIsInAllInSyncReplicas", "CommittedIsKept"),
+    min_in_sync=1,
 )
-def truncation_keeps_the_voters(patches):
-    patches.set(ControlState, "truncated", lambda self, end_offset: None)
+def isr_shrunk_alone(patches):
+    def shrink(self, key, leader_epoch, lagging):
+        led = self.partitions.get(key)
+        if led is None or led.proposed is not None or led.leader_epoch != leader_epoch:
+            return False
+        led.isr = tuple(each for each in led.isr if each not in lagging or each == self.broker_id)
+        self.changed(led)
+        return True
+
+    patches.set(IsrChanges, "shrink", shrink)
 
 
 @fault(
-    "New voters count only once their record is committed",
-    *("CommittedIsOnAMajority", "VotersAreThoseOfTheLog", "OneLeaderPerEpoch", "CoreAssertion"),
-    **DYNAMIC,
+    "Who is to leave the ISR does not count while the controller is asked",
+    *("CommittedIsInAllInSyncReplicas", "CommittedIsKept"),
+    min_in_sync=1,
 )
-def voters_count_when_committed(patches):
-    patches.set(LeaderState, "update_voters", lambda self, voters: None)
+def shrink_counts_at_once(patches):
+    right = ReplicaManager._isr_changed
+
+    def changed(self, led):
+        if led.proposed is not None:
+            before, led.isr = led.isr, led.proposed
+            right(self, led)
+            led.isr = before
+        else:
+            right(self, led)
+
+    patches.set(ReplicaManager, "_isr_changed", changed)
 
 
-@fault("A leader that is removed still counts itself", "CommittedIsOnAMajority", **DYNAMIC)
-def removed_leader_counts(patches):
-    right = LeaderState.update_voters
-
-    def update(self, voters):
-        if not voters.is_voter(self.local.key):
-            voters = voters.with_voter(self.local) or voters
-        right(self, voters)
-
-    patches.set(LeaderState, "update_voters", update)
+@fault(
+    "A follower joins the ISR below the begin of the leader's epoch",
+    *("InSyncIsAboveTheHighWatermark", "CommittedIsInAllInSyncReplicas", "CommittedIsKept"),
+    "HighWatermarkOfALaterLeaderIsHigher",
+    **RESTLESS,
+)
+def joins_below_the_epoch_start(patches):
+    patches.set(SimulatedPlane, "KNOWS_EPOCH_START", False)
 
 
-def by_name(name):
-    """The fault of a name."""
-    return next(each for each in FAULTS if each.name == name)
+@fault(
+    "The controller does not compare the partition epoch of an AlterPartition request",
+    *("InSyncIsAboveTheHighWatermark", "CommittedIsInAllInSyncReplicas", "CommittedIsKept"),
+    **RESTLESS,
+    **ONE,
+)
+def stale_alter_partition(patches):
+    right = alter_partition._Change._check_epochs
+
+    def check(self, partition):
+        error = right(self, partition)
+        return None if error is Errors.INVALID_UPDATE_VERSION else error
+
+    patches.set(alter_partition._Change, "_check_epochs", check)
+
+
+@fault("A fenced broker joins the ISR (before KIP-841)", "InSyncIsActive")
+def fenced_joins(patches):
+    patches.set(ReplicaManager, "_ineligible", lambda self, image, partition: [])
+    patches.set(
+        alter_partition._Change,
+        "_is_eligible",
+        lambda self, broker, epoch: broker in self._state.image.brokers,
+    )
+
+
+@fault(
+    "An older incarnation of a broker joins the ISR (before KIP-903)",
+    *("InSyncIsAboveTheHighWatermark", "CommittedIsInAllInSyncReplicas", "CommittedIsKept"),
+    **PAGES,
+    session_ms=500,
+    heartbeat_ms=200,
+    lag_max_ms=150,
+    restart_ms=50,
+)
+def older_incarnation_joins(patches):
+    def eligible(self, broker, epoch):
+        found = self._state.image.brokers.get(broker)
+        return found is not None and found.is_active
+
+    patches.set(alter_partition._Change, "_is_eligible", eligible)
+
+
+@fault(
+    "A leader names the newest incarnation of a broker that joins, not the one that has fetched",
+    *("InSyncIsAboveTheHighWatermark", "CommittedIsInAllInSyncReplicas", "CommittedIsKept"),
+    session_ms=500,
+    heartbeat_ms=200,
+    lag_max_ms=150,
+    restart_ms=50,
+)
+def newest_incarnation_named(patches):
+    patches.set(IsrChanges, "_epoch_of", lambda self, led, broker_id: self.broker_epochs.get(broker_id, -1))
+
+
+# ---------------------------------------------------------------- elections
+
+
+@fault("A leader is elected that was not in sync, though unclean elections are disabled", "ElectedWasInSync")
+def unclean_election(patches):
+    patches.set(ControllerState, "allows_unclean_election", lambda self, topic: True)
+
+
+@fault(
+    "A broker that stopped uncleanly stays an eligible leader",
+    *("CommittedIsKept", "CommittedIsInAllInSyncReplicas", "InSyncIsAboveTheHighWatermark"),
+    **PAGES,
+)
+def eligible_after_an_unclean_stop(patches):
+    right = leader_updates.stopped
+
+    def stopped(state, broker, *, is_clean):
+        return right(state, broker, is_clean=True)
+
+    patches.set(leader_updates, "stopped", stopped)
+
+
+@fault("A broker that is not heard of is not fenced", "WhoIsNotHeardIsFenced", restart_ms=4000)
+def no_fencing(patches):
+    patches.set(brokers, "fence_stale", lambda state, now_ms: None)
+
+
+@fault("A new leader goes on in the epoch of the last one", "ElectedWasInSync", "OneLeaderOfAPartition")
+def epoch_stays(patches):
+    right = metadata_image.changed_partition
+
+    def changed(partition, record):
+        new = right(partition, record)
+        return new._replace(leader_epoch=partition.leader_epoch)
+
+    patches.set(metadata_image, "changed_partition", changed)
+    patches.set(alter_partition, "changed_partition", changed)
+
+
+@fault(
+    "A broker that starts leads again before it knows what was decided meanwhile",
+    *("OneLeaderOfAPartition", "CommittedIsKept"),
+)
+def serves_an_old_image(patches):
+    def start(self):
+        self.register()
+        self.node.after(1, self.look)
+
+    def look(self):
+        """Takes the first image for the present one."""
+        if self.is_serving:
+            return
+        if self.node.image.topics:
+            self.manager.apply(
+                self.node.image,
+                [
+                    (each.id, at)
+                    for each in self.node.image.topics.values()
+                    for at in range(len(each.partitions))
+                ],
+            )
+        else:
+            self.node.after(1, self.look)
+
+    patches.set(SimulatedBroker, "start", start)
+    patches.add(SimulatedBroker, "look", look)
+
+
+# ---------------------------------------------------------------- idempotence and groups
+
+
+@fault("What is known of producers is not built again after a truncation", "NoDuplicatesNoGaps")
+def producers_forgotten_by_truncation(patches):
+    right = SimulatedPlane.cut
+
+    def cut(self, part, *rest):
+        right(self, part, *rest)
+        if part.log is not None:
+            part.log.expire_producers(1 << 62)
+
+    patches.set(SimulatedPlane, "cut", cut)
+
+
+@fault("A new leader does not know the producers of the batches that it has copied", "NoDuplicatesNoGaps")
+def producers_forgotten_by_leaders(patches):
+    right = SimulatedPlane.lead
+
+    def lead(self, topic, partition, **role):
+        part = self.part(topic, partition)
+        if not part.is_leader:
+            part.log.expire_producers(1 << 62)
+        right(self, topic, partition, **role)
+
+    patches.set(SimulatedPlane, "lead", lead)
+
+
+@fault("A group coordinator loads its partition up to the high watermark only", "GroupOffsetsNeverGoBack")
+def coordinator_loads_too_little(patches):
+    from bowstring.engine.groups import shell
+
+    class Below:
+        """A log as far as its high watermark."""
+
+        def __init__(self, log):
+            self.log_start_offset, self.log_end_offset = log.log_start_offset, log.high_watermark
+            self.read = lambda offset, most, limit: log.read(offset, most, "high_watermark")
+
+    patches.set(
+        Coordinator,
+        "replay",
+        lambda self, part, shard: shell.replay_log(Below(part.log), shard.replay, lambda: True),
+    )
+
+
+@fault("A group coordinator answers before the high watermark", "GroupOffsetsNeverGoBack")
+def coordinator_answers_too_early(patches):
+    def append(self, part, effect):
+        error = self.broker.plane.append_records(part, effect.records)
+        if not isinstance(error, int):
+            return self.shard.append_finished(effect.append_id, error, self.now())
+        self.shard.append_written(effect.append_id, error)
+        return self.shard.append_finished(effect.append_id, Errors.NONE, self.now())
+
+    patches.set(Coordinator, "append", append)
+
+
+@fault("A commit that took too long no longer holds the answers after it back", "GroupOffsetsNeverGoBack")
+def coordinator_forgets_what_is_late(patches):
+    def give_up(self, part, shard, append_id):
+        if self.shard is shard and any(item == append_id for _, item in self.waiting):
+            self.waiting = type(self.waiting)(each for each in self.waiting if each[1] != append_id)
+            self.carry(part, shard.append_finished(append_id, Errors.REQUEST_TIMED_OUT, self.now()))
+
+    patches.set(Coordinator, "give_up", give_up)

@@ -1,448 +1,485 @@
 """What must hold after every step, whatever happens; each class is one rule.
 
-A rule sees what nodes do through its methods, and raises `Violation`. It judges by what the nodes write, send and
-apply, and by what is on their disks, not by what their cores believe of it, as far as that is possible.
+A rule judges by what is in the logs and what clients are told, not by what the cores believe of it. Records count as
+committed when a leader's high watermark has passed them (`CommittedLog`).
 """
 
-from bowstring.engine.raft.keys import ReplicaKey
-from bowstring.engine.raft.leader import LeaderState
-from bowstring.engine.raft.log import Validity, validate_fetch
-from bowstring.engine.raft.messages import (
-    FetchRequest,
-    FetchResponse,
-    FetchSnapshotRequest,
-    UpdateVoterRequest,
-    VoteRequest,
-    VoteResponse,
-)
-from bowstring.engine.raft.states import NEVER, Candidate, Follower
+from bowstring._native.record.decode import batch_headers
+from bowstring.engine.protocol.records.cluster_metadata.nodes import RegisterBrokerRecord
+from tests.simulation.cluster.logs import ALL
+from tests.simulation.quorum import invariants as of_quorum
+from tests.simulation.quorum.invariants import Invariant
+
+NOBODY = -1
 
 
-class Violation(AssertionError):
-    """A rule is broken; `rule` is its name."""
-
-    def __init__(self, rule, text):
-        super().__init__(f"{rule}: {text}")
-        self.rule = rule
-
-
-class Invariant:
-    """A rule. The methods are called after a node has done something; those that are not defined are not called."""
-
-    def __init__(self, world):
-        self.world = world
-
-    def fail(self, text):
-        raise Violation(type(self).__name__, text)
-
-
-class OneLeaderPerEpoch(Invariant):
-    """Two replicas never lead the same epoch, not even one after the other."""
+class Losses(Invariant):
+    """Not a rule: notes which brokers have lost a batch because their power failed (`lost`), and which had it when they
+    stopped uncleanly (`unsafe`): the controller trusts neither."""
 
     def __init__(self, world):
         super().__init__(world)
-        self.leaders: dict[int, tuple[ReplicaKey, int]] = {}
+        self.lost: dict[tuple, set[int]] = {}
+        self.unsafe: dict[tuple, set[int]] = {}
+        self.stopped: dict[int, list[tuple]] = {}
+        self.replaced = False
 
-    def check(self, node):
-        state = node.replica.state
-        # Before it is durable that it leads, it neither tells anyone nor writes.
-        if isinstance(state, LeaderState) and not node.is_blocked:
-            here = (node.key, node.life)
-            there = self.leaders.setdefault(state.epoch, here)
-            if there != here:
-                self.fail(f"{here} and {there} lead epoch {state.epoch}")
+    def stops_uncleanly(self, node, key, log):
+        data = log.read(log.log_start_offset, ALL, "log_end") if log.log_end_offset else b""
+        had = [(key, each.base_offset, each.leader_epoch) for each in batch_headers(data)]
+        self.stopped.setdefault(node.id, []).extend(had)
 
+    def decides(self, node, record):
+        """The controller takes a broker in that has stopped uncleanly."""
+        if isinstance(record, RegisterBrokerRecord):
+            for batch in self.stopped.pop(record.broker_id, ()):
+                self.unsafe.setdefault(batch, set()).add(record.broker_id)
 
-class EpochNeverBack(Invariant):
-    """The epoch of a replica never goes down, also not by a crash."""
+    def loses(self, node, key, batches):
+        for base, _, epoch in batches:
+            self.lost.setdefault((key, base, epoch), set()).add(node.id)
 
-    def __init__(self, world):
-        super().__init__(world)
-        self.told: dict[ReplicaKey, int] = {}
+    def excuse_any(self, key):
+        """Whether some batch of a partition may be lost in the documented way."""
+        return any(each[0] == key and self.is_enough(key, unsafe) for each, unsafe in self.unsafe.items())
 
-    def check(self, node):
-        epoch = node.replica.state.epoch
-        if epoch < self.told.get(node.key, 0):
-            self.fail(f"{node.key} was in epoch {self.told[node.key]} and is in {epoch}")
+    def excuse(self, key, batch):
+        """Whether enough brokers have lost a batch for it to be lost in the documented way."""
+        return self.is_enough(key, self.unsafe.get((key, batch.base, batch.epoch), ()))
 
-    def answers(self, node, request, response):
-        leader = getattr(response, "leader", None)
-        if leader is not None:
-            self.told[node.key] = max(self.told.get(node.key, 0), leader.epoch)
-
-
-class OneVotePerEpoch(Invariant):
-    """A replica votes for one candidate in an epoch, also after a crash."""
-
-    def __init__(self, world):
-        super().__init__(world)
-        self.votes: dict[tuple[ReplicaKey, int], ReplicaKey] = {}
-
-    def vote(self, voter, epoch, candidate):
-        before = self.votes.setdefault((voter, epoch), candidate)
-        if before != candidate:
-            self.fail(f"{voter} votes for {before} and {candidate} in epoch {epoch}")
-
-    def answers(self, node, request, response):
-        if isinstance(response, VoteResponse) and response.vote_granted and not request.pre_vote:
-            self.vote(node.key, request.epoch, request.candidate)
-
-    def sends(self, node, request):
-        if isinstance(request, VoteRequest) and not request.pre_vote:
-            self.vote(node.key, request.epoch, node.key)
+    def is_enough(self, key, brokers):
+        plan = self.world.plan
+        # Without eligible leaders, the last one in sync may come back without what it had (before KIP-966).
+        least = self.world.min_in_sync(key[0]) if plan.eligible_leaders else 1
+        if plan.commit_mode and not self.replaced:
+            return False
+        return len(brokers) >= least
 
 
-class ClaimsAreDurable(Invariant):
-    """A replica that fetches or asks for votes has on its medium what it says it has."""
-
-    def sends(self, node, request):
-        if isinstance(request, FetchRequest | VoteRequest):
-            end, durable = request.end.offset, node.disk.durable.end
-            if end > durable:
-                self.fail(f"{node.key} says that it has {end}, of which {durable} is durable")
+def data_of(part):
+    log = part.log
+    return (
+        log.read(log.log_start_offset, ALL, "log_end") if log.log_end_offset > log.log_start_offset else b""
+    )
 
 
-class PreVoteBindsNobody(Invariant):
-    """A pre-vote changes neither the epoch nor the vote of the replica that is asked."""
-
-    def handled(self, node, request, before):
-        if isinstance(request, VoteRequest) and request.pre_vote and request.epoch <= before.epoch:
-            state = node.replica.state
-            deadline = getattr(before, "election_deadline_ms", getattr(before, "fetch_deadline_ms", NEVER))
-            if deadline <= node.now_ms():
-                return  # what it did may be for that
-            is_same = (state.epoch, state.voted) == (before.epoch, before.voted)
-            stood = isinstance(state, Candidate) and not isinstance(before, Candidate)
-            if not is_same and not stood:
-                self.fail(f"{node.key}: {before} becomes {state}")
-
-
-class PreVoteDisturbsNobody(Invariant):
-    """Nobody grants a pre-vote against a leader that it hears from, and nobody begins an epoch without having won
-    the pre-vote.
-    """
+class OneLeaderOfAPartition(Invariant):
+    """Two brokers never lead a partition in the same epoch, and nobody leads it in an epoch again after a crash."""
 
     def __init__(self, world):
         super().__init__(world)
-        self.granted: dict[tuple[int, int], set[int]] = {}
-        self.last: dict[int, tuple] = {}
-        self.loyal: dict[int, tuple] = {}
+        self.leaders: dict[tuple, tuple[int, int]] = {}
 
-    def answers(self, node, request, response):
-        if isinstance(response, VoteResponse) and response.vote_granted and request.pre_vote:
-            state = node.replica.state
-            followed, heard_at = self.loyal.get(node.id, (None, 0))
-            is_fresh = self.world.now - heard_at < node.config.fetch_timeout_ms / 2
-            # The answer may have waited for a sync while the state went on.
-            if followed is state and is_fresh and not self.world.slow_syncs:
-                self.fail(f"{node.key} hears from its leader and votes against it: {request}")
+    def leads(self, node, part):
+        here = (node.id, node.life)
+        there = self.leaders.setdefault((part.key, part.leader_epoch), here)
+        if there != here:
+            self.fail(f"{here} and {there} (node, life) lead {part} in epoch {part.leader_epoch}")
 
-    def heard(self, node, asked, response, before):
-        state = node.replica.state
-        follows = isinstance(response, FetchResponse) and isinstance(state, Follower) and state is before[0]
-        # An answer that came too late, or that was refused, does not move the deadline.
-        if follows and state.fetch_deadline_ms > before[1]:
-            self.loyal[node.id] = (state, self.world.now)
-        if isinstance(response, VoteResponse) and response.vote_granted:
-            self.granted.setdefault((node.id, response.leader.epoch), set()).add(asked)
 
-    def check(self, node):
-        state, before = node.replica.state, self.last.get(node.id)
-        if before is not None and before[0] is state:
+class OneWriterOfAnEpoch(Invariant):
+    """Only one broker accepts records in an epoch."""
+
+    def __init__(self, world):
+        super().__init__(world)
+        self.writers: dict[tuple, int] = {}
+
+    def writes(self, node, part, before):
+        log = part.log
+        for each in batch_headers(log.read(before, ALL, "log_end")):
+            if self.writers.setdefault((part.key, each.leader_epoch), node.id) != node.id:
+                self.fail(f"node {node.id} writes to {part} in the epoch {each.leader_epoch} of another one")
+
+
+class CommittedIsKept(Invariant):
+    """Each new leader has all that was committed before, unless as many brokers lost it as min.insync.replicas names."""
+
+    def leads(self, node, part):
+        committed = self.world.log_of(part.key)
+        missing = committed.first_missing(data_of(part))
+        while missing is not None:
+            if not self.world.rule(Losses).excuse(part.key, missing):
+                self.fail(f"node {node.id} leads {part} in epoch {part.leader_epoch} without {missing[:3]}")
+            self.world.say(node, "leads, and lost is", missing.base)
+            committed.forget_from(missing.base)
+            missing = committed.first_missing(data_of(part))
+
+    def commits(self, node, part):
+        committed, high = self.world.log_of(part.key), part.log.high_watermark
+        if high <= committed.end:
             return
-        self.last[node.id] = (state, node.life)
-        goes_on = before is None or before[1] != node.life
-        if isinstance(state, Candidate) and not goes_on and self.world.all_know_pre_votes:
-            voters = node.replica.voters
-            granted = {id for id in self.granted.get((node.id, state.epoch - 1), ()) if voters.get(id)}
-            if len(granted | {node.id}) <= len(voters) // 2:
-                self.fail(f"{node.key} begins epoch {state.epoch} with the pre-votes of {granted}")
+        data = part.log.read(committed.end, ALL, "high_watermark")
+        if not data or batch_headers(data)[0].base_offset != committed.end:
+            self.fail(f"node {node.id} commits up to {high} of {part} and lacks {committed.end}")
+        for batch in committed.extend(data):
+            self.world.tell("batch_committed", node, part, batch)
 
 
-class LogsMatch(Invariant):
-    """Batches with the same offset and epoch are the same, and so are those before them."""
+class CommittedIsNotCut(Invariant):
+    """A replica in the ISR never truncates what is committed."""
+
+    def truncates(self, node, part, offset):
+        committed = self.world.log_of(part.key)
+        if offset >= min(committed.end, part.log.log_end_offset):
+            return
+        image = self.world.newest_image()
+        partition = image.topics[part.key[0]].partitions[part.key[1]]
+        data = data_of(part)
+        own = {each.base_offset: each.leader_epoch for each in batch_headers(data)}
+        for batch in committed.batches:
+            cut = batch.base >= offset and own.get(batch.base) == batch.epoch
+            if cut and node.id in partition.in_sync and not self.world.rule(Losses).excuse(part.key, batch):
+                self.fail(f"node {node.id}, in sync, cuts {part} to {offset}: {batch[:3]} is committed")
+
+
+class CommittedIsInAllInSyncReplicas(Invariant):
+    """What is committed is in each log of the ISR, and in as many as min.insync.replicas names; in commit mode, on
+    their media."""
+
+    def batch_committed(self, node, part, batch):
+        image = self.world.newest_image()
+        partition = image.topics[part.key[0]].partitions[part.key[1]]
+        if partition.leader_epoch != part.leader_epoch:
+            return  # deposed already
+        holders = [each for each in partition.replicas if self.holds(each, part.key, batch)]
+        missing = [each for each in partition.in_sync if each not in holders]
+        lost = self.world.rule(Losses).lost.get((part.key, batch.base, batch.epoch), set())
+        if set(missing) - lost:
+            self.fail(f"{part} commits {batch[:3]}, which {missing} of {partition.in_sync} lack")
+        if len(set(holders) | lost) < self.world.min_in_sync(part.key[0]):
+            self.fail(f"{part} commits {batch[:3]}, which only {holders} have")
+
+    def holds(self, id, key, batch):
+        """Whether a replica has a batch, also while it is down."""
+        stored = self.world.nodes[id].logs.logs.get(key)
+        if stored is None:
+            return False
+        if self.world.plan.commit_mode and stored.durable < batch.end:
+            return False
+        if stored.log is None:
+            # Closed or killed: its files are as they were; nothing is read from them here.
+            return stored.end_when_down >= batch.end
+        if stored.log.log_end_offset < batch.end:
+            return False
+        return stored.log.epoch_for_offset(batch.base) == batch.epoch
+
+
+class InSyncIsAboveTheHighWatermark(Invariant):
+    """Whoever joins the ISR has all that is committed: the log of its present incarnation reaches the high watermark."""
 
     def __init__(self, world):
         super().__init__(world)
-        self.batches: dict[tuple[int, int], tuple] = {}
+        self.known: dict[tuple, tuple] = {}
 
-    def appended(self, node, batch):
-        view = node.disk.view
-        if len(view.batches) > 1:
-            before = view.batches[-2].epoch
-        else:
-            id = node.disk.latest_snapshot_id()
-            before = id.epoch if id is not None and id.offset == batch.base else 0
-        entry = (before, batch.data)
-        known = self.batches.setdefault((batch.base, batch.epoch), entry)
-        if known != entry:
-            self.fail(f"{node.key} has another batch at {batch.base} in epoch {batch.epoch} than others")
+    def applies(self, node, offset, records):
+        if node.applied <= self.known.get("applied", 0):
+            return
+        self.known["applied"] = node.applied
+        for topic in node.image.topics.values():
+            for number, partition in enumerate(topic.partitions):
+                key = (topic.name, number)
+                before = self.known.get(key)
+                if before == partition:
+                    continue
+                self.known[key] = partition
+                joined = set(partition.in_sync) - set(before.in_sync if before else partition.in_sync)
+                for id in joined:
+                    self.joins(key, partition, id)
+
+    def joins(self, key, partition, id):
+        committed = self.world.log_of(key)
+        stored = self.world.nodes[id].logs.logs.get(key)
+        if id == partition.leader or not committed.batches or stored is None or stored.log is None:
+            return
+        data = stored.log.read(0, ALL, "log_end") if stored.log.log_end_offset else b""
+        missing = committed.first_missing(data)
+        lost = self.world.rule(Losses)
+        if missing is not None and id not in lost.lost.get((key, missing.base, missing.epoch), ()):
+            self.fail(f"node {id} joins the ISR of {key} without {missing[:3]}, which is committed")
+        if missing is not None and self.is_of_present_life(key, id):
+            self.fail(
+                f"node {id} joins the ISR of {key} without {missing[:3]}, which it lost before it registered"
+            )
+
+    def is_of_present_life(self, key, id):
+        """Whether the newest image has the registration of the life in which the broker runs."""
+        node = self.world.nodes[id]
+        broker = self.world.newest_image().brokers.get(id)
+        return node.is_up and broker is not None and broker.epoch == node.broker.epoch
 
 
-class CommittedIsNeverLost(Invariant):
-    """What one replica calls committed, all others have when they call that offset committed; and each leader of a
-    later epoch than the one that it was committed in has it.
-    """
+class ElectedWasInSync(Invariant):
+    """Who is elected was in sync, or an eligible leader while nobody was; or it led last, and nobody else may have all
+    (KIP-966)."""
 
     def __init__(self, world):
         super().__init__(world)
-        self.batches: list = []
-        # The epoch in which each was first called committed.
-        self.epochs: list[int] = []
-        self.at: dict[int, int] = {}
-        self.end = 0
-        self.checked: dict[tuple[int, int], int] = {}
-        self.led: set[tuple[int, int]] = set()
+        self.reached = 0
+        self.known: dict[tuple, object] = {}
 
-    def committed(self, node, high_watermark):
-        view = node.disk.view
-        offset = max(self.checked.get((node.id, node.life), 0), view.start)
-        while offset < high_watermark:
-            batch = view.at(offset)
-            if batch is None:
-                self.fail(f"{node.key} calls {high_watermark} committed and has no record at {offset}")
-            self.compare(node, batch)
-            offset = batch.end
-        self.checked[node.id, node.life] = offset
+    def applies(self, node, offset, records):
+        if node.applied <= self.reached:
+            return
+        self.reached = node.applied
+        for topic in node.image.topics.values():
+            for number, partition in enumerate(topic.partitions):
+                before = self.known.get((topic.name, number))
+                if before != partition:
+                    self.known[topic.name, number] = partition
+                    if before is not None:
+                        self.look(topic.name, number, before, partition, records)
 
-    def compare(self, node, batch):
-        place = self.at.get(batch.base)
-        if place is not None:
-            if self.batches[place] != batch:
-                self.fail(f"{node.key} has {batch}, but {self.batches[place]} is committed")
-        elif batch.base == self.end:
-            self.at[batch.base] = len(self.batches)
-            self.batches.append(batch)
-            self.epochs.append(node.replica.state.epoch)
-            self.end = batch.end
-        else:
-            self.fail(f"{node.key} has {batch}, and {self.end} is committed elsewhere")
-
-    def check(self, node):
-        state = node.replica.state
-        if isinstance(state, LeaderState) and (node.id, state.epoch) not in self.led:
-            self.led.add((node.id, state.epoch))
-            places = reversed(range(len(self.batches)))
-            place = next((each for each in places if self.epochs[each] < state.epoch), None)
-            if place is None:
-                return
-            last, disk = self.batches[place], node.disk
-            snapshot = disk.latest_snapshot_id()
-            covered = snapshot is not None and snapshot.offset >= last.end
-            if not covered and disk.view.at(last.base) != last:
-                self.fail(f"{node.key} leads epoch {state.epoch} without {last}, which is committed")
+    def look(self, name, number, before, after, records):
+        where = f"{name}-{number}"
+        if not set(after.in_sync) <= set(after.replicas):
+            self.fail(f"{where} has an ISR beyond its replicas: {after}")
+        if after.leader_epoch < before.leader_epoch or after.partition_epoch <= before.partition_epoch:
+            self.fail(f"the epochs of {where} go back: {before}, then {after}")
+        if after.leader == before.leader or after.leader == NOBODY:
+            return
+        if after.leader_epoch == before.leader_epoch:
+            self.fail(f"{where} has another leader in the same epoch: {before}, then {after}")
+        if after.leader not in after.in_sync:
+            self.fail(f"the leader of {where} is not in sync: {after}")
+        # Several changes may be in one batch; the one before counts only if nothing else was.
+        if after.partition_epoch != before.partition_epoch + 1:
+            return
+        # The last known leader was in the ISR; without ISR and eligible leaders, it alone may lead.
+        is_clean = after.leader in before.in_sync or after.leader in before.eligible_leaders
+        back = {each.broker_id for each in records if isinstance(each, RegisterBrokerRecord)}
+        nobody = not before.in_sync and set(before.eligible_leaders) <= back
+        is_last = nobody and after.leader in before.last_known_leaders
+        completes = before.adding and after.leader in after.in_sync
+        if not is_clean and not is_last and not completes:
+            self.fail(f"{where} elects {after.leader}: {before}, then {after}")
 
 
-class CommittedIsOnAMajority(Invariant):
-    """What a leader calls committed is on the media of a majority of the voters."""
+class InSyncIsActive(Invariant):
+    """A broker that is fenced or shuts down does not join an ISR (KIP-841)."""
 
     def __init__(self, world):
         super().__init__(world)
-        self.high_watermarks: dict[tuple[int, int], int] = {}
+        self.reached = 0
+        self.known: dict[tuple, object] = {}
 
-    def check(self, node):
-        state = node.replica.state
-        if not isinstance(state, LeaderState) or state.high_watermark is None:
+    def applies(self, node, offset, records):
+        if node.applied <= self.reached:
             return
-        seen = self.high_watermarks.get((node.id, state.epoch), 0)
-        if state.high_watermark <= seen:
-            return
-        self.high_watermarks[node.id, state.epoch] = state.high_watermark
-        last = node.disk.view.at(state.high_watermark - 1)
-        if last is None:
-            return
-        voters = node.replica.voters
-        having = [key for key in voters.keys if self.world.has_durable(key, last)]
-        if len(having) <= len(voters) // 2:
-            self.fail(f"{node.key} calls {last} committed, which only {having} of {voters.keys} have")
+        self.reached = node.applied
+        for topic in node.image.topics.values():
+            for number, partition in enumerate(topic.partitions):
+                before = self.known.get((topic.name, number), partition)
+                self.known[topic.name, number] = partition
+                for id in set(partition.in_sync) - set(before.in_sync):
+                    broker = node.image.brokers.get(id)
+                    if id != partition.leader and (broker is None or not broker.is_active):
+                        self.fail(f"broker {id} joins the ISR of {topic.name}-{number}, and is {broker}")
 
 
 class HighWatermarkOfALaterLeaderIsHigher(Invariant):
-    """The leader of a later epoch never tells a lower high watermark than an earlier one."""
+    """The high watermark that a leader finds by its followers is not below one of an earlier epoch, and never goes back
+    in its epoch."""
 
     def __init__(self, world):
         super().__init__(world)
-        self.highest: dict[int, int] = {}
+        self.highest: dict[tuple, dict[int, int]] = {}
 
-    def check(self, node):
-        state = node.replica.state
-        if isinstance(state, LeaderState) and state.high_watermark is not None:
-            known = self.highest.get(state.epoch, -1)
-            if state.high_watermark < known:
-                self.fail(f"{node.key} goes back from {known} to {state.high_watermark}")
-            if state.high_watermark > known:
-                self.highest[state.epoch] = state.high_watermark
-                before = max((high for epoch, high in self.highest.items() if epoch < state.epoch), default=0)
-                if known < 0 and state.high_watermark < before:
-                    self.fail(
-                        f"epoch {state.epoch} begins with {state.high_watermark}, but {before} was told"
-                    )
-
-
-class HighWatermarkNeverGoesBack(Invariant):
-    """At each replica, the high watermark only rises, and the log reaches it."""
-
-    def __init__(self, world):
-        super().__init__(world)
-        self.highest: dict[tuple[int, int], int] = {}
-
-    def check(self, node):
-        high_watermark, where = node.replica.high_watermark, (node.id, node.life)
-        if high_watermark < self.highest.get(where, 0):
-            self.fail(f"{node.key} goes back from {self.highest[where]} to {high_watermark}")
-        if high_watermark > node.disk.end_offset:
-            self.fail(f"{node.key} has {node.disk.end_offset} of {high_watermark}")
-        self.highest[where] = high_watermark
-
-
-class StateMachinesAgree(Invariant):
-    """Two replicas that applied up to the same offset are in the same state, also by a snapshot."""
-
-    def __init__(self, world):
-        super().__init__(world)
-        self.digests: dict[int, bytes] = {}
-
-    def applied(self, node):
-        known = self.digests.setdefault(node.applied, node.digest)
-        if known != node.digest:
-            self.fail(f"{node.key} is in another state at {node.applied} than others")
-
-    loaded = applied
-
-
-class SnapshotsHaveTheEpochOfTheLog(Invariant):
-    """The id of a snapshot has the epoch of the last record that it covers."""
-
-    def loaded(self, node):
-        self.look(node, node.disk.latest_snapshot_id())
-
-    def snapshotted(self, node, id):
-        self.look(node, id)
-
-    def look(self, node, id):
-        committed = self.world.rule(CommittedIsNeverLost)
-        batch = next((each for each in reversed(committed.batches) if each.end <= id.offset), None)
-        if batch is not None and batch.end == id.offset and batch.epoch != id.epoch:
-            self.fail(f"{node.key} has the snapshot {id}, but the epoch there is {batch.epoch}")
-
-
-class VotersChangeOneByOne(Invariant):
-    """One voter comes or goes at a time, and only after the change before it is committed, as is a record of the
-    leader's epoch.
-    """
-
-    def __init__(self, world):
-        super().__init__(world)
-        self.last: dict[int, tuple] = {}
-
-    def check(self, node):
-        replica = node.replica
-        here = (node.life, replica.state.epoch, replica.voters_offset, replica.voters)
-        before = self.last.get(node.id)
-        if before is not None and before[3] is here[3]:
-            return
-        self.last[node.id] = here
-        state = replica.state
-        if before is None or before[:2] != here[:2] or not isinstance(state, LeaderState):
-            return
-        voters_before, voters = before[3], replica.voters
-        is_first = replica.voters_offset <= state.epoch_start_offset + 2
-        if not is_first and not voters_before.overlaps(voters):
-            self.fail(f"{node.key} goes from {voters_before.keys} to {voters.keys}")
-        if not is_first and state.high_watermark is None:
-            self.fail(f"{node.key} changes the voters before it has committed a record of its epoch")
-        if not is_first and before[2] >= state.high_watermark:
-            self.fail(f"{node.key} changes the voters at {before[2]}, which are not committed")
-
-
-class VotersAreThoseOfTheLog(Invariant):
-    """The voters of a replica are those of the last record of voters in its log, or in its newest snapshot."""
-
-    def __init__(self, world):
-        super().__init__(world)
-        self.records: dict[tuple[int, int], int] = {}
-
-    def check(self, node):
-        offset = node.replica.voters_offset
-        if offset is None or offset < 0:
-            return
-        id = node.disk.latest_snapshot_id()
-        if offset >= node.disk.end_offset and not (id is not None and offset < id.offset):
-            self.fail(f"{node.key} has voters of {offset}, and its log ends at {node.disk.end_offset}")
+    def commits(self, node, part):
+        version = self.world.log_of(part.key).version
+        highest = self.highest.setdefault((part.key, version), {})
+        high, epoch = part.log.high_watermark, part.leader_epoch
+        before = max((value for at, value in highest.items() if at <= epoch), default=0)
+        if high < before:
+            self.fail(f"node {node.id} finds {high} for {part} in epoch {epoch}; it was {before} before")
+        highest[epoch] = max(high, highest.get(epoch, 0))
 
 
 class AcknowledgedIsCommitted(Invariant):
-    """What a leader told its controller is committed stands in the committed log at that offset."""
+    """An acks=all record is committed when the producer hears of it."""
 
-    def acknowledged(self, node, offset, value):
-        committed = self.world.rule(CommittedIsNeverLost)
-        place = next((each for each in reversed(committed.batches) if each.base <= offset), None)
-        if place is None or offset >= place.end or value not in place.data:
-            self.fail(f"{node.key} acknowledged {value!r} at {offset}, where {place} is committed")
+    def acknowledges(self, node, part, waiting):
+        committed = self.world.log_of(part.key)
+        if committed.end < waiting.required:
+            self.fail(
+                f"node {node.id} acknowledges {waiting.required} of {part}; {committed.end} is committed"
+            )
+        at = next((each for each in committed.batches if each.base == waiting.base), None)
+        if at is not None and at.epoch != waiting.epoch and at.producer < 0:
+            self.fail(f"node {node.id} acknowledges {waiting[:3]} of {part}, where {at[:3]} is committed")
 
 
-class LeaderHearsAMajority(Invariant):
-    """A leader that no majority fetches from within one and a half fetch timeouts resigns."""
+class ClaimsAreDurable(Invariant):
+    """In commit mode, a follower's fetch offset is on its medium."""
+
+    def fetches(self, node, part, fetch):
+        if self.world.plan.commit_mode and part.stored.durable < fetch.offset:
+            self.fail(f"node {node.id} fetches {part} from {fetch.offset}; {part.stored.durable} is durable")
+
+
+class ReadersSeeOneOrder(Invariant):
+    """Readers of a partition see prefixes of one order, at leaders and at followers."""
+
+    def reads(self, reader, found):
+        committed = self.world.log_of(reader.key)
+        if committed.version != reader.version:
+            reader.version = committed.version
+            reader.position = 0
+            found_at = batch_headers(found.data)[0].base_offset
+            if found_at >= committed.end:
+                return
+        by_base = {each.base: each for each in committed.batches}
+        for each in batch_headers(found.data):
+            known = by_base.get(each.base_offset)
+            data = found.data[each.position : each.position + each.size_bytes]
+            if known is None or known.data != data:
+                if self.world.rule(Losses).excuse_any(reader.key):
+                    return
+                self.fail(f"{reader} sees another batch at {each.base_offset} than the one that is committed")
+
+
+class NoDuplicatesNoGaps(Invariant):
+    """The batches of an idempotent producer are committed once, in order, without a gap."""
 
     def __init__(self, world):
         super().__init__(world)
-        # Of a leader: since when it waits for a majority, and who has fetched since then.
-        self.waits: dict[tuple, tuple[float, set[int]]] = {}
+        self.next: dict[tuple, dict] = {}
 
-    def where(self, node, epoch):
-        return node.id, node.life, epoch, node.replica.voters_offset
-
-    def handled(self, node, request, before):
-        if not isinstance(before, LeaderState):
+    def batch_committed(self, node, part, batch):
+        if batch.producer < 0:
             return
-        here = self.where(node, before.epoch)
-        since, fetched = self.waits.get(here, (self.world.now, set()))
-        voters = node.replica.voters
-        if isinstance(request, UpdateVoterRequest):
-            since, fetched = self.world.now, set()
-        elif self.counts(node, request, before.epoch) and voters.is_voter(request.replica):
-            fetched.add(request.replica.id)
-        if len(fetched) >= len(voters) // 2 + 1 - voters.is_voter(node.key):
-            since, fetched = self.world.now, set()
-        self.waits[here] = (since, fetched)
+        log = self.world.log_of(part.key)
+        expected = self.next.setdefault((part.key, log.version), {})
+        count = batch.end - batch.base
+        epoch = batch_headers(batch.data)[0].producer_epoch
+        at = expected.get((batch.producer, epoch))
+        first = self.first(log, batch, epoch) if at is None else at
+        if first is not None and batch.sequence != first:
+            self.fail(f"{part} has sequence {batch.sequence} of producer {batch.producer}, not {first}")
+        expected[batch.producer, epoch] = batch.sequence + count
 
-    def counts(self, node, request, epoch):
-        if isinstance(request, FetchRequest):
-            valid = validate_fetch(node.disk, *request.end).kind is Validity.VALID
-            return valid and request.leader_epoch == epoch
-        return isinstance(request, FetchSnapshotRequest) and request.leader_epoch == epoch
+    def first(self, log, batch, epoch):
+        """What comes first in this version: it goes on after the batches that were kept."""
+        kept = [
+            each
+            for each in log.batches
+            if each.base < batch.base
+            and each.producer == batch.producer
+            and batch_headers(each.data)[0].producer_epoch == epoch
+        ]
+        if kept:
+            return kept[-1].sequence + kept[-1].end - kept[-1].base
+        return 0 if log.version == 0 else None
 
-    def check(self, node):
-        state, now = node.replica.state, self.world.now
-        if not isinstance(state, LeaderState):
-            return
-        here = self.where(node, state.epoch)
-        since, fetched = self.waits.setdefault(here, (now, set()))
-        # Clocks drift, and a process that stands still does not resign.
-        limit = 1.2 * node.config.check_quorum_timeout_ms
-        is_alone = node.replica.voters.is_only_voter(node.key)
-        if is_alone or node.paused_until > now - limit:
-            self.waits[here] = (now, fetched)
-        elif now - since > limit:
-            self.fail(f"{node.key} leads epoch {state.epoch} for {limit} ms without a majority")
+    def out_of_order(self, producer, node):
+        """A leader may say so that does not know yet that it is deposed."""
+        partition = self.world.newest_image().topics[producer.key[0]].partitions[producer.key[1]]
+        part = node.broker.plane.parts.get(producer.key) if node.is_up else None
+        is_current = part is not None and part.is_leader and part.leader_epoch == partition.leader_epoch
+        if is_current and not self.world.may_be_lost(producer.key):
+            self.fail(f"{producer} is told by node {node.id} that {producer.sequence} is out of order")
+
+
+class OneAcknowledgedIsLostOnlyWithItsLeader(Invariant):
+    """An acks=1 record may be lost, but only when another broker, or another life, leads after its leader."""
+
+    def __init__(self, world):
+        super().__init__(world)
+        self.acknowledged: list[tuple] = []
+        self.newest: dict[tuple, int] = {}
+
+    def leads(self, node, part):
+        self.newest[part.key] = max(part.leader_epoch, self.newest.get(part.key, 0))
+
+    def acknowledges_one(self, node, part, waiting):
+        self.acknowledged.append((part.key, waiting))
+
+    def passes(self):
+        for key, waiting in self.acknowledged:
+            at = {each.base: each for each in self.world.log_of(key).batches}.get(waiting.base)
+            if (at is None or at.epoch != waiting.epoch) and self.newest[key] == waiting.epoch:
+                self.fail(f"{waiting[:3]} of {key} is lost, and its leader still leads")
+
+
+class GroupOffsetsNeverGoBack(Invariant):
+    """A group's offset is not below one whose commit was answered before it was asked for."""
+
+    def __init__(self, world):
+        super().__init__(world)
+        self.known = -1
+        self.at_least = -1
+        self.version = 0
+
+    def offset_committed(self, member):
+        self.known = max(self.known, member.offset)
+
+    def offset_asked(self, member):
+        self.at_least = self.known
+        self.version = self.world.log_of(member.key).version
+
+    def offset_found(self, member, offset):
+        log = self.world.log_of(member.key)
+        if log.version != self.version:
+            self.known = offset
+        elif offset < self.at_least and not self.world.rule(Losses).excuse_any(member.key):
+            self.fail(f"{member} is told {offset}, and had committed {self.at_least}")
+        elif offset > member.offset:
+            self.fail(f"{member} is told {offset}, and asked for at most {member.offset}")
+        # What one was told, another must be told, too.
+        self.known = max(self.known, offset)
+
+
+class WhoIsNotHeardIsFenced(Invariant):
+    """A broker that is down for long is fenced, while the same controller is active."""
+
+    def __init__(self, world):
+        super().__init__(world)
+        self.down_since: dict[int, float] = {}
+        self.controller: tuple | None = None
+        self.active_since = 0.0
+
+    def applies(self, node, offset, records):
+        self.look()
+
+    def fetches(self, node, part, fetch):
+        self.look()
+
+    def look(self):
+        world = self.world
+        active = [node for node in world.nodes if node.is_up and node.controller.state is not None]
+        here = (active[0].id, active[0].life, active[0].controller.epoch) if len(active) == 1 else None
+        if here != self.controller:
+            self.controller, self.active_since = here, world.now
+        for node in world.nodes:
+            if node.is_up:
+                self.down_since.pop(node.id, None)
+                continue
+            since = max(self.down_since.setdefault(node.id, world.now), self.active_since)
+            if here is None or world.now - since < 2 * world.plan.session_ms:
+                continue
+            leader = active[0]
+            broker = leader.controller.state.image.brokers.get(node.id)
+            if leader.paused_until <= world.now - 1000 and broker is not None and not broker.fenced:
+                self.fail(f"node {node.id} is down since {since}, and not fenced at {world.now}")
 
 
 INVARIANTS = (
-    OneLeaderPerEpoch,
-    EpochNeverBack,
-    OneVotePerEpoch,
-    ClaimsAreDurable,
-    PreVoteBindsNobody,
-    PreVoteDisturbsNobody,
-    LogsMatch,
-    CommittedIsNeverLost,
-    CommittedIsOnAMajority,
+    Losses,
+    of_quorum.OneLeaderPerEpoch,
+    of_quorum.CommittedIsNeverLost,
+    OneLeaderOfAPartition,
+    OneWriterOfAnEpoch,
+    CommittedIsKept,
+    CommittedIsNotCut,
+    CommittedIsInAllInSyncReplicas,
+    InSyncIsAboveTheHighWatermark,
+    ElectedWasInSync,
+    InSyncIsActive,
     HighWatermarkOfALaterLeaderIsHigher,
-    HighWatermarkNeverGoesBack,
-    StateMachinesAgree,
-    SnapshotsHaveTheEpochOfTheLog,
-    VotersChangeOneByOne,
-    VotersAreThoseOfTheLog,
     AcknowledgedIsCommitted,
-    LeaderHearsAMajority,
+    ClaimsAreDurable,
+    ReadersSeeOneOrder,
+    NoDuplicatesNoGaps,
+    OneAcknowledgedIsLostOnlyWithItsLeader,
+    GroupOffsetsNeverGoBack,
+    WhoIsNotHeardIsFenced,
 )

@@ -1,59 +1,29 @@
-"""Tells a run: the seed, what it was like, and the steps before its end, each on a line."""
+"""Tells a run of a cluster, step by step."""
 
-import dataclasses
+from bowstring.engine.protocol.schema import Struct
+from tests.simulation.quorum import story
 
-from bowstring.engine.errors import Error
-from bowstring.engine.raft.keys import OffsetAndEpoch, ReplicaKey
-from bowstring.engine.raft.leader import LeaderState
-from bowstring.engine.raft.messages import LeaderAndEpoch
-from bowstring.engine.raft.states import EpochElection
-from tests.simulation.cluster.disk import Batch
-
-UNINTERESTING = {
-    "cluster_id",
-    "max_bytes",
-    "max_wait_ms",
-    "leader_endpoints",
-    "endpoints",
-    "election_deadline_ms",
-}
-UNINTERESTING |= {"fetch_deadline_ms", "update_voter_at_ms", "log_start_offset", "local"}
+QUIET = {"gets", "answers"}
 
 
 def brief(what):
     """Says something in a few words."""
-    if isinstance(what, ReplicaKey):
-        return f"{what.id}/{what.directory_id[2]}"
-    if isinstance(what, OffsetAndEpoch):
-        return f"{what.offset}@{what.epoch}"
-    if isinstance(what, LeaderAndEpoch):
-        return f"leader {what.leader_id} of {what.epoch}"
-    if isinstance(what, Batch):
-        return f"batch {what.base}-{what.end}@{what.epoch}"
-    if isinstance(what, LeaderState):
-        return f"leader of {what.epoch} from {what.epoch_start_offset}"
-    if isinstance(what, EpochElection):
-        return f"votes of {what.granting}"
-    if isinstance(what, Error):
-        return what.name
-    if isinstance(what, bytes):
-        return f"{len(what)} bytes" if len(what) > 16 else repr(what)
-    if isinstance(what, tuple | list):
-        return f"({', '.join(brief(each) for each in what)})"
-    if dataclasses.is_dataclass(what) and type(what).__name__ != "Action":
-        parts = [
-            f"{field.name}={brief(value)}"
-            for field in dataclasses.fields(what)
-            if field.name not in UNINTERESTING and (value := getattr(what, field.name)) not in (None, b"", ())
-        ]
+    if isinstance(what, Struct):
+        parts = []
+        for name in what.__slots__:
+            value = getattr(what, name)
+            if value not in (None, "", b"", [], -1, -2) and not isinstance(value, bytes):
+                parts.append(f"{name}={value}")
         return f"{type(what).__name__} {' '.join(parts)}"
-    return str(what)
+    return story.brief(what)
 
 
-def lines(world, last=60):
-    """The last steps of a run."""
+def lines(world, last=80):
+    """The last steps of a run; what the quorum's replicas say to each other is left out."""
     out = []
-    for time, node, words, what in world.story[-last:]:
+    for time, node, words, what in world.story:
+        if words in QUIET or words.startswith(("gets from", "sends to")):
+            continue
         who = "" if node is None else f"node {node} "
         out.append(f"{time:10.1f}  {who}{words} {brief(what)}")
-    return out
+    return out[-last:]

@@ -1,407 +1,308 @@
-"""A run: nodes, network, time and trouble, all of a seed. The same plan leads to the same run, step by step."""
+"""A run of a whole cluster, all of a seed. The same plan leads to the same run, step by step."""
 
-import heapq
-from collections import Counter
 from random import Random
 
-from bowstring.engine.raft.keys import BOOTSTRAP_SNAPSHOT
+from bowstring.engine.configs import BrokerConfigs
+from bowstring.engine.metadata.image import ClusterImage
+from bowstring.engine.metadata.topic_changes import NewTopic
+from bowstring.engine.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from bowstring.engine.protocol.records.cluster_metadata.settings import FeatureLevelRecord
 from bowstring.engine.raft.leader import LeaderState
-from bowstring.engine.raft.messages import (
-    AddVoterRequest,
-    DescribeQuorumRequest,
-    RemoveVoterRequest,
-)
-from bowstring.engine.raft.voters import VoterSet, configured_voters
-from tests.simulation.cluster.batches import bootstrap_snapshot
-from tests.simulation.cluster.invariants import INVARIANTS, Violation
-from tests.simulation.cluster.network import LISTENER, Network
-from tests.simulation.cluster.node import SimulatedNode
+from tests.simulation.cluster.clients import GroupMember, Producer, Reader
+from tests.simulation.cluster.committed import CommittedLog
+from tests.simulation.cluster.coordinator import TOPIC as OFFSETS_TOPIC
+from tests.simulation.cluster.invariants import INVARIANTS, Losses
+from tests.simulation.cluster.logs import Medium
+from tests.simulation.cluster.node import ClusterNode
 from tests.simulation.cluster.plan import CALM_MS
+from tests.simulation.quorum.invariants import Violation
+from tests.simulation.quorum.world import HOOKS, World
 
-HOOKS = (
-    *("check", "answers", "sends", "handled", "heard", "appended", "committed", "acknowledged"),
-    *("applied", "loaded", "snapshotted"),
+TOPIC = "records"
+WATCH_MS = 200
+OWN_HOOKS = (
+    *("leads", "commits", "acknowledges", "acknowledges_one", "writes", "fetches", "hears_high_watermark"),
+    *(
+        "batch_committed",
+        "truncates",
+        "stops_uncleanly",
+        "decides",
+        "loses",
+        "applies",
+        "reads",
+        "offset_asked",
+        "offset_committed",
+        "offset_found",
+    ),
+    *("out_of_order", "passes"),
 )
-TOOL = -1
 
 
-class World:
+class ClusterWorld(World):
     """Runs a plan.
 
     Attributes:
-        now: The time in ms.
-        story: What happened: time, node, words, object.
-        keeps_votes, waits_for_persist: What the shell does; faults of a shell set them otherwise.
+        committed_logs: By partition, what leaders' high watermarks have passed.
+        topics: What the controller creates.
     """
 
-    keeps_votes = True
-    waits_for_persist = True
+    INVARIANTS = INVARIANTS
+    HOOKS = (*HOOKS, *OWN_HOOKS)
+    NODE = ClusterNode
 
     def __init__(self, plan):
-        self.plan = plan
-        self.now = 0.0
-        self.steps = 0
-        self.story: list[tuple] = []
-        self.random = Random(f"{plan.seed} disks")
-        self.network = Network(self, Random(f"{plan.seed} network"))
-        self.slow_syncs = plan.sync_ms[1] > 100
-        self.all_know_pre_votes = 1 not in plan.vote_versions
-        self.answers_to_tool: list = []
-        self._heap: list[tuple] = []
-        self._number = 0
-        self._values = 0
-        self._tool_requests = 0
-        rules = [rule(self) for rule in INVARIANTS]
-        self._rules = {type(rule): rule for rule in rules}
-        for hook in HOOKS:
-            calls = [getattr(rule, hook) for rule in rules if hasattr(rule, hook)]
-            setattr(self, f"{hook}_calls", calls)
-        drifts = Random(f"{plan.seed} clocks")
-        self.first_voters = VoterSet()
-        count = plan.voters + plan.observers
-        self.nodes = [
-            SimulatedNode(self, id, 1 + drifts.uniform(-plan.drift, plan.drift)) for id in range(count)
+        self.medium = Medium()
+        self.committed_logs: dict[tuple[str, int], CommittedLog] = {}
+        self.is_calm = False
+        self.newest = (0, ClusterImage())
+        super().__init__(plan)
+        self.pace = Random(f"{plan.seed} control threads")
+        self.configs = BrokerConfigs(
+            {
+                "broker.session.timeout.ms": str(plan.session_ms),
+                "min.insync.replicas": str(plan.min_in_sync),
+                "default.replication.factor": str(plan.replicas),
+            }
+        )
+        names = [(TOPIC, plan.partitions), (OFFSETS_TOPIC, 1)]
+        self.topics = [NewTopic(name, count, plan.replicas) for name, count in names]
+        keys = [(TOPIC, number) for number in range(plan.partitions)]
+        self.clients = [Producer(self, id, keys[id % len(keys)]) for id in range(plan.producers)]
+        self.clients += [Reader(self, 100 + id, key) for id, key in enumerate(keys)]
+        self.clients.append(GroupMember(self, 200))
+        self.slowed: dict[int, float] = {}
+
+    def close(self):
+        """Removes the logs."""
+        for node in self.nodes:
+            for _, log in node.logs.opened():
+                log.kill()
+        self.medium.close()
+
+    # ---- facts
+
+    def bootstrap_records(self):
+        level = 1 if self.plan.eligible_leaders else 0
+        return [
+            FeatureLevelRecord(name="metadata.version", feature_level=30),
+            *([FeatureLevelRecord(name="eligible.leader.replicas.version", feature_level=1)] * level),
         ]
-        self._format()
 
-    def _format(self):
-        voters = [node.voter for node in self.nodes[: self.plan.voters]]
-        if self.plan.dynamic:
-            self.first_voters = VoterSet(voters)
-            for node in self.nodes[: self.plan.voters]:
-                node.disk.snapshots[BOOTSTRAP_SNAPSHOT] = bootstrap_snapshot(self.first_voters)
-        else:
-            addresses = [node.address for node in self.nodes[: self.plan.voters]]
-            self.first_voters = configured_voters(addresses, LISTENER)
-        for node in self.nodes:
-            node.last_voters = self.first_voters
+    def min_in_sync(self, topic):
+        return min(self.plan.min_in_sync, self.plan.replicas)
 
-    # ---- what nodes know from their settings
+    def control_ms(self):
+        """How long the control thread, or a storage thread, takes to get to something."""
+        return 0.1 if self.is_calm else self.pace.choice((0.1, 0.5, 3.0, 15.0))
 
-    def facts_for(self, node):
-        """Returns the configured voters and the bootstrap servers."""
-        addresses = [each.address for each in self.nodes[: self.plan.voters]]
-        if self.plan.dynamic:
-            addresses = [each.address for each in self.nodes]
-            return VoterSet(), [each._replace(id=-2 - at) for at, each in enumerate(addresses)]
-        return self.first_voters, addresses
+    def log_of(self, key):
+        return self.committed_logs.setdefault(key, CommittedLog())
 
-    def node_at(self, destination):
-        """The node that listens at an address."""
-        for node in self.nodes:
-            if node.address[1:] == destination[1:]:
-                return node
-        return None
+    def may_be_lost(self, key):
+        """Whether committed records of a partition may be lost in the documented way."""
+        return self.log_of(key).version > 0 or self.rule(Losses).excuse_any(key)
 
-    def rule(self, cls):
-        return self._rules[cls]
+    def newest_image(self):
+        """The image after all records that any node has applied, also one that is down by now."""
+        return self.newest[1]
 
-    # ---- time
+    def applied_by(self, node):
+        if node.applied > self.newest[0]:
+            self.newest = (node.applied, node.image)
 
-    def at(self, time, call, args=()):
-        self._number += 1
-        heapq.heappush(self._heap, (time, self._number, call, args))
-
-    def after(self, delay, call, args=()):
-        self.at(self.now + delay, call, args)
-
-    def run_until(self, end):
-        heap = self._heap
-        while heap and heap[0][0] <= end:
-            self.now, _, call, args = heapq.heappop(heap)
-            self.steps += 1
+    def tell(self, hook, *args):
+        for call in getattr(self, f"{hook}_calls"):
             call(*args)
-        self.now = end
 
-    def run(self):
-        """Runs the plan.
+    def pace_of(self, client):
+        return Random(f"{self.plan.seed} client {client}")
 
-        Raises:
-            Violation: A rule is broken. An assertion of the core is one, too.
-        """
-        try:
-            for node in self.nodes:
-                node.start()
-            for action in self.plan.actions:
-                self.at(action.at_ms, self.act, (action,))
-            self.run_until(self.plan.trouble_ms)
-            self.calm_down()
-            self.recover()
-        except Violation:
-            raise
-        except AssertionError as error:
-            raise Violation("CoreAssertion", str(error)) from error
+    def client_delay_ms(self, random):
+        """How long a message of a client, or to one, takes; None: it is lost."""
+        if self.is_calm:
+            return 1.0
+        if random.random() < self.plan.drop:
+            return None
+        return random.uniform(*self.plan.delay_ms)
 
-    # ---- what the nodes do
+    # ---- messages
 
-    def say(self, node, words, what):
-        self.story.append((self.now, None if node is None else node.id, words, what))
+    def send(self, source, destination, what, args):
+        """Sends something to whatever life a node has when it arrives."""
+        if not isinstance(args, tuple) or hasattr(args, "_fields"):
+            args = (args,)
+        delay = self.slowed.get(source.id, 0.0) + self.slowed.get(destination, 0.0)
+        self.network.carry(
+            source.id, destination, self.arrives, (source.id, destination, None, what, args, delay)
+        )
 
-    def check(self, node):
-        if node.is_up:
-            state = node.replica.state
-            if state is not node.state:
-                node.state = state
-                self.say(node, "is", state)
-            for call in self.check_calls:
-                call(node)
+    def send_to_life(self, source, destination, life, what, args):
+        """Sends an answer, on a connection of a life."""
+        delay = self.slowed.get(source.id, 0.0) + self.slowed.get(destination, 0.0)
+        self.network.carry(
+            source.id, destination, self.arrives, (source.id, destination, life, what, args, delay)
+        )
 
-    def answers(self, node, request, response):
-        for call in self.answers_calls:
-            call(node, request, response)
-
-    def sends(self, node, request):
-        for call in self.sends_calls:
-            call(node, request)
-
-    def handled(self, node, request, before):
-        for call in self.handled_calls:
-            call(node, request, before)
-
-    def heard(self, node, asked, response, before):
-        for call in self.heard_calls:
-            call(node, asked, response, before)
-
-    def appended(self, node, batch):
-        for call in self.appended_calls:
-            call(node, batch)
-
-    def committed(self, node, high_watermark):
-        for call in self.committed_calls:
-            call(node, high_watermark)
-
-    def acknowledged(self, node, offset, value):
-        for call in self.acknowledged_calls:
-            call(node, offset, value)
-
-    def applied(self, node):
-        for call in self.applied_calls:
-            call(node)
-
-    def loaded(self, node):
-        for call in self.loaded_calls:
-            call(node)
-
-    def snapshotted(self, node, id):
-        for call in self.snapshotted_calls:
-            call(node, id)
-
-    def has_durable(self, key, batch):
-        """Whether the disk of a replica has a batch, or had it before it was lost: who has lost it does not vote."""
-        node = self.nodes[key.id]
-        disk = node.disk if node.key.is_meant_by(key) else node.lost_disks[key]
-        return disk.holds(batch.base, batch.epoch)
-
-    def tool_answered(self, response):
-        self.answers_to_tool.append(response)
+    def arrives(self, source, destination, life, what, args, delay=0.0):
+        if delay:
+            self.after(delay, self.arrives, (source, destination, life, what, args))
+        elif (source, destination) not in self.network.cut:
+            self.nodes[destination].receive(life, what, args)
 
     # ---- trouble
 
-    def act(self, action):
-        node = self.nodes[action.node % len(self.nodes)]
-        if action.kind != "append":
-            self.say(None, "action", action)
-        getattr(self, f"act_{action.kind}")(node, action.numbers)
-
     def act_append(self, node, numbers):
-        leaders = [each for each in self.nodes if each.is_up and isinstance(each.state, LeaderState)]
-        # Also at a leader that is one no more without knowing it.
-        for leader in leaders:
-            self._values += 1
-            values = [b"%d.%d" % (self._values, number) for number in range(numbers[0])]
-            leader.append(values)
+        raise AssertionError("producers append")
 
-    def act_crash(self, node, numbers):
-        node.crash(numbers)
-        self.after(numbers[3] % 3000, self.start_node, (node, node.life))
+    def act_kill(self, node, numbers):
+        node.kill()
+        self.after(self.plan.restart_ms, self.start_node, (node, node.life))
 
-    def act_crash_all(self, node, numbers):
+    def act_power_off(self, node, numbers):
+        node.power_off(numbers)
+        self.after(self.plan.restart_ms, self.start_node, (node, node.life))
+
+    def act_power_off_all(self, node, numbers):
         for each in self.nodes:
-            each.crash(numbers)
-            self.after(numbers[3] % 1000, self.start_node, (each, each.life))
+            self.act_power_off(each, numbers)
 
     def act_stop(self, node, numbers):
-        if node.is_up:
-            node.carry_out(node.replica.shutdown(1000, node.now_ms()))
-            self.after(1000, self.end_stop, (node, node.life, numbers))
+        if node.is_up and node.broker.is_serving:
+            node.broker.wants_stop = True
 
-    def end_stop(self, node, life, numbers):
-        if node.is_up and node.life == life:
-            node.disk.sync(node.disk.written)
-            node.crash((0, 1, 1))
-            self.after(numbers[3] % 1000, self.start_node, (node, node.life))
+    def act_replace_disk(self, node, numbers):
+        """As `stop`, and the logs are gone before the node starts again."""
+        if node.is_up and node.broker.is_serving:
+            node.broker.wants_stop = node.broker.loses_disk = True
 
-    def start_node(self, node, life):
-        if not node.is_up and node.life == life and not node.disk.damaged:
-            node.start()
-
-    def act_pause(self, node, numbers):
-        node.paused_until = self.now + numbers[0] % 4000
-
-    def act_isolate(self, node, numbers):
-        for other in self.nodes:
-            if other is not node:
-                self.network.cut |= {(node.id, other.id), (other.id, node.id)}
-
-    def act_split(self, node, numbers):
-        side = {each.id for each in self.nodes if numbers[0] >> each.id & 1}
-        for one in self.nodes:
-            for other in self.nodes:
-                if (one.id in side) != (other.id in side):
-                    self.network.cut.add((one.id, other.id))
-
-    def act_one_way(self, node, numbers):
-        self.network.cut.add((node.id, numbers[0] % len(self.nodes)))
+    def act_slow_one(self, node, numbers):
+        self.slowed = {node.id: float(numbers[0] % 600)}
 
     def act_heal(self, node, numbers):
         self.network.cut.clear()
+        self.slowed = {}
 
-    def act_resign(self, node, numbers):
-        if node.is_up and isinstance(node.state, LeaderState):
-            node.carry_out(node.replica.resign(node.state.epoch, node.now_ms()))
+    def act_flush(self, node, numbers):
+        """The system writes what is in the page cache."""
+        for _, log in node.logs.opened():
+            log.flush()
 
-    def act_snapshot(self, node, numbers):
-        if node.is_up and node.replica is not None and node.disk.part is None:
-            node.take_snapshot(numbers)
-
-    def act_corrupt(self, node, numbers):
-        """Crashes a node and damages its disk, unless a majority of some voters would be lost by it."""
-        if not node.is_up or not self._can_lose(node):
+    def act_reassign(self, node, numbers):
+        image = self.newest_image()
+        ids = [each.id for each in self.nodes]
+        Random(numbers[0]).shuffle(ids)
+        if TOPIC not in image.topics:
             return
-        node.crash(numbers)
-        if node.disk.corrupt(numbers[0], numbers[1]):
-            self.say(node, "is damaged", numbers)
-        self.start_node(node, node.life)
-        if not node.is_up and self.plan.dynamic:
-            self.after(numbers[3] % 2000, self.renew, (node, node.life))
-
-    def renew(self, node, life):
-        """Gives a node a new disk. It comes back as an observer."""
-        if not node.is_up and node.life == life and node.disk.damaged:
-            node.replace_disk()
-            node.start()
-
-    def _voters_of(self, node):
-        return node.replica.voters if node.is_up else node.last_voters
-
-    def _is_whole(self, key, without=None):
-        node = self.nodes[key.id]
-        return node is not without and node.key.is_meant_by(key) and not node.disk.damaged
-
-    def _can_lose(self, node):
+        request = AlterPartitionReassignmentsRequest(
+            topics=[
+                ReassignableTopic(
+                    name=TOPIC,
+                    partitions=[
+                        ReassignablePartition(
+                            partition_index=numbers[1] % self.plan.partitions,
+                            replicas=ids[: self.plan.replicas],
+                        )
+                    ],
+                )
+            ]
+        )
         for each in self.nodes:
-            voters = self._voters_of(each)
-            whole = [key for key in voters.keys if self._is_whole(key, without=node)]
-            if voters.is_voter(node.key) and len(whole) <= len(voters) // 2:
-                return False
-        return True
+            if each.is_up and isinstance(each.state, LeaderState):
+                each.controller.handle("reassign", request, lambda answer: None)
 
-    def act_add_voter(self, node, numbers):
-        request = AddVoterRequest("simulated", node.key, node.voter.endpoints, 1000, numbers[1] % 2 == 0)
-        self.ask_leader(request)
+    # ---- the run
 
-    def act_remove_voter(self, node, numbers):
-        voters = self._voters_of(node)
-        gone = [key for key in voters.keys if not self._is_whole(key)]
-        key = gone[0] if gone else node.key
-        self.ask_leader(RemoveVoterRequest("simulated", key))
+    def run(self):
+        for client in self.clients:
+            self.after(client.begins_ms, client.start)
+        self.watch_clients()
+        super().run()
 
-    def act_move(self, node, numbers):
-        """Starts a node at another port."""
-        if self.plan.dynamic and node.is_up:
-            node.crash(numbers)
-            node.port += 1
+    def watch_clients(self):
+        for client in self.clients:
+            client.watch()
+        self.after(WATCH_MS, self.watch_clients)
+
+    def start_node(self, node, life):
+        if not node.is_up and node.life == life:
             node.start()
-
-    def act_describe(self, node, numbers):
-        self.ask_leader(DescribeQuorumRequest())
-
-    def ask_leader(self, request):
-        """Sends a tool's request to whoever believes that it leads."""
-        from bowstring.engine.raft import wire
-
-        for node in self.nodes:
-            if node.is_up and isinstance(node.state, LeaderState):
-                self._tool_requests += 1
-                cls = wire.request_class(request)
-                version = self.network.version(cls, node.id, node.id)
-                node.receive_request((TOOL, 0, TOOL, self._tool_requests, cls, version, node.id), request)
-
-    # ---- the end
 
     def calm_down(self):
-        """Ends all trouble: every node that can run does, and every message arrives."""
+        """Ends all trouble: every node runs, and every message arrives soon."""
         self.say(None, "action", "calm")
-        self.network.calm = True
+        self.is_calm = self.network.calm = True
         self.network.cut.clear()
-        for node in self.nodes:
-            self.move_back(node)
+        self.slowed = {}
         for node in self.nodes:
             node.paused_until = 0.0
-            if node.is_up and node.bootstrap != self.facts_for(node):
-                node.crash((0, 1, 1))  # others have moved since; its settings are mended
-            if not node.is_up:
-                if node.disk.damaged and self.plan.dynamic:
-                    node.replace_disk()
-                self.start_node(node, node.life)
-
-    def move_back(self, node):
-        """Gives a voter the address that most know it by, so that it can be reached without a leader."""
-        known = Counter(
-            voter.endpoints[0].port
-            for each in self.nodes
-            for voter in self._voters_of(each)
-            if node.key.is_meant_by(voter.key)
-        )
-        if known and known.most_common(1)[0][0] != node.port:
-            node.crash((0, 1, 1))
-            node.port = known.most_common(1)[0][0]
+            self.start_node(node, node.life)
+        for client in self.clients:
+            client.calm()
 
     def recover(self):
-        """Waits until a leader commits a new record and every node applies it.
+        """Waits until all replicas are in sync and equal, and each client has done something new.
 
         Raises:
-            Violation: It does not come to that, although a majority of the voters runs.
+            Violation: It does not come to that.
         """
-        begin, marker = self.now, None
+        begin = self.now
+        sick = "nothing was looked at"
         while self.now < begin + CALM_MS:
-            self.run_until(self.now + 250)
-            if self.now > begin + CALM_MS / 5 and not self.can_recover():
+            self.run_until(self.now + 200)
+            sick = self.sickness()
+            if sick is None:
+                self.tell("passes")
                 return
-            leaders = [each for each in self.nodes if each.is_up and isinstance(each.state, LeaderState)]
-            if marker is None and len(leaders) == 1:
-                offset = leaders[0].append([b"the end"])
-                marker = None if offset is None else (leaders[0].id, leaders[0].state.epoch, offset)
-            if marker is not None:
-                up = [node for node in self.nodes if node.is_up]
-                if all(node.applied > marker[2] for node in up):
-                    return
-                leader = self.nodes[marker[0]]
-                if not isinstance(leader.state, LeaderState) or leader.state.epoch != marker[1]:
-                    marker = None
-        states = [(node.id, node.state, node.applied) for node in self.nodes]
-        raise Violation("Recovers", f"{CALM_MS} ms after all trouble there is no progress: {states}")
+        raise Violation("BecomesHealthy", f"{CALM_MS} ms after all trouble: {sick}")
 
-    def can_recover(self):
-        """Whether of all the sets of voters that somebody knows a majority runs, where the set says.
+    def sickness(self):
+        """What keeps the cluster from being healthy; None when nothing does."""
+        image = self.newest_image()
+        for topic in self.topics:
+            if topic.name not in image.topics:
+                return f"{topic.name} is not created"
+            for number, partition in enumerate(image.topics[topic.name].partitions):
+                sick = self.sickness_of((topic.name, number), partition)
+                if sick is not None:
+                    return sick
+        waiting = [str(client) for client in self.clients if not client.is_content()]
+        if waiting:
+            return f"{waiting[0]} gets nothing done"
+        for client in self.clients:
+            client.rest()
+        return self.unequal(image)
 
-        A voter that moves while no leader can note that is lost for the others.
-        """
-        for node in self.nodes:
-            voters = self._voters_of(node)
-            there = [
-                voter.key
-                for voter in voters
-                if self._is_whole(voter.key)
-                and self.nodes[voter.key.id].is_up
-                and voter.endpoints == self.nodes[voter.key.id].voter.endpoints
-            ]
-            if len(there) <= len(voters) // 2 and voters.is_voter(node.key):
-                return False
-            # As in Kafka, who has an uncommitted record that removes it does not stand, and its log may be longer
-            # than those of the others, who then do not get its vote.
-            if not voters.is_voter(node.key) and any(
-                self._voters_of(each).is_voter(node.key) for each in self.nodes
-            ):
-                return False
-        return True
+    def sickness_of(self, key, partition):
+        if partition.leader < 0:
+            return f"{key} has no leader: {partition}"
+        if sorted(partition.in_sync) != sorted(partition.replicas) or partition.adding or partition.removing:
+            return f"{key} has replicas that are not in sync: {partition}"
+        return None
+
+    def unequal(self, image):
+        for topic in self.topics:
+            for number, partition in enumerate(image.topics[topic.name].partitions):
+                key = (topic.name, number)
+                logs = [(id, self.nodes[id].logs.logs.get(key)) for id in partition.replicas]
+                if any(log is None or log.log is None for _, log in logs):
+                    return f"{key} is not open everywhere"
+                known = {(log.log.log_end_offset, log.log.high_watermark) for _, log in logs}
+                if len(known) != 1 or known.pop()[0] != self.log_of(key).end:
+                    return f"{key} differs: {[(id, log.log.log_end_offset) for id, log in logs]}"
+        return None
+
+
+def outcome(plan):
+    """Runs a plan; returns the world and the violation, None when all is well."""
+    world = ClusterWorld(plan)
+    try:
+        world.run()
+    except Violation as violation:
+        return world, violation
+    finally:
+        world.close()
+    return world, None

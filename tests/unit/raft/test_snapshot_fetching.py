@@ -12,7 +12,7 @@ from bowstring.engine.raft.messages import (
     FetchSnapshotResponse,
     LeaderAndEpoch,
 )
-from tests.simulation.cluster.batches import EMPTY, snapshot
+from tests.simulation.quorum.batches import EMPTY, snapshot
 from tests.support.raft_harness import Harness, key, voter, voters
 
 ID = OffsetAndEpoch(20, 2)

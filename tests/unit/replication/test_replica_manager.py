@@ -219,3 +219,28 @@ def test_random_answers(manager, plane, seed):
             pending = None
         led = manager.isr_changes.partitions[KEY]
         assert led.isr == committed and led.partition_epoch == epoch and 1 in led.isr
+
+
+def test_a_leader_elected_uncleanly_says_that_it_has_recovered(manager):
+    """The controller refuses followers to one that is RECOVERING, and Kafka's leaders do nothing more to recover."""
+    image = image_of(isr=(1,))
+    topic = image.topics["topic"]
+    topic.partitions[0] = topic.partitions[0]._replace(leader_recovery_state=1)
+    manager.apply(image, [KEY])
+    manager.on_events([("may-join", "topic", 0, 5, 2, 102)])
+    (partition,) = manager.next_request(0, 101).topics[0].partitions
+    assert partition.leader_recovery_state == 0
+
+
+def test_a_later_incarnation_does_not_join_by_the_fetch_of_an_earlier_one(manager):
+    """A request that is sent late names the broker epoch of the fetch (KIP-903): the controller refuses it then."""
+    manager.apply(image_of(isr=(1, 2)), [KEY])
+    manager.on_events([("may-join", "topic", 0, 5, 3, 103)])
+    image = image_of(isr=(1, 2))
+    image.brokers[3] = image.brokers[3]._replace(epoch=203)  # it stopped uncleanly and registered again
+    manager.apply(image, (), brokers_changed=True)
+    for _ in range(2):
+        (partition,) = manager.next_request(RETRY_MS, 101).topics[0].partitions
+        epochs = {each.broker_id: each.broker_epoch for each in partition.new_isr_with_epochs}
+        assert epochs == {1: 101, 2: 102, 3: 103}
+        manager.failed(0)

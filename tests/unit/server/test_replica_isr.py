@@ -2,6 +2,7 @@
 
 import pytest
 
+from bowstring.engine.errors import Errors
 from tests.support.plane_requests import batch, only, produce
 from tests.support.replicated_planes import Planes
 from tests.support.served_plane import TOPIC
@@ -52,3 +53,16 @@ def test_the_maximal_isr_counts_while_a_change_is_under_way(planes):
     assert planes.log(0).high_watermark == 0
     planes.replicas[0].set_isr(TOPIC, 0, [0, 1], ineligible=[2])  # the controller refused
     assert only(client.receive(0, 9)).error_code == 0
+
+
+def test_a_leader_that_followed_meanwhile_does_not_acknowledge(planes):
+    """What waited when it became a follower may be cut, also if it leads again before the reactor hears of either."""
+    for epoch in range(1, 60, 2):
+        planes.elect(0, epoch, isr=[0, 1], followers=[])
+        client = planes.client(0)
+        end = planes.log(0).log_end_offset
+        client.send(produce(batch(b"a"), 9, acks=-1), 9)
+        wait_until(lambda before=end: planes.log(0).log_end_offset > before)
+        planes.replicas[0].follow(TOPIC, 0, leader_epoch=epoch + 1)
+        planes.elect(0, epoch + 1, isr=[0, 1], followers=[])
+        assert only(client.receive(0, 9)).error_code == Errors.NOT_LEADER_OR_FOLLOWER.code

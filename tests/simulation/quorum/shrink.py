@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from tests.simulation.cluster.invariants import Violation
-from tests.simulation.cluster.world import World
+from tests.simulation.quorum.invariants import Violation
+from tests.simulation.quorum.world import World
 
 
 def outcome(plan):
@@ -16,7 +16,7 @@ def outcome(plan):
     return world, None
 
 
-def shrink(plan, rule, runs=200):
+def shrink(plan, rule, runs=200, outcome=outcome):
     """Returns the plan with as few actions as `runs` tries find that still break the rule.
 
     It leaves out halves, then quarters and so on: what is left when nothing can go is the least that this finds.

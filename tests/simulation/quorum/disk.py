@@ -11,7 +11,7 @@ from typing import NamedTuple
 from bowstring._native.record.decode import batch_headers
 from bowstring._native.record.types import CorruptBatch
 from bowstring.engine.raft.keys import BOOTSTRAP_SNAPSHOT, OffsetAndEpoch
-from tests.simulation.cluster.batches import SnapshotDamaged, read_snapshot
+from tests.simulation.quorum.batches import SnapshotDamaged, read_snapshot
 
 
 class Batch(NamedTuple):

@@ -1,0 +1,1 @@
+"""Simulates a quorum: real cores under one seed, over a bad network, bad disks and clocks that drift."""

@@ -1,0 +1,59 @@
+"""Tells a run: the seed, what it was like, and the steps before its end, each on a line."""
+
+import dataclasses
+
+from bowstring.engine.errors import Error
+from bowstring.engine.raft.keys import OffsetAndEpoch, ReplicaKey
+from bowstring.engine.raft.leader import LeaderState
+from bowstring.engine.raft.messages import LeaderAndEpoch
+from bowstring.engine.raft.states import EpochElection
+from tests.simulation.quorum.disk import Batch
+
+UNINTERESTING = {
+    "cluster_id",
+    "max_bytes",
+    "max_wait_ms",
+    "leader_endpoints",
+    "endpoints",
+    "election_deadline_ms",
+}
+UNINTERESTING |= {"fetch_deadline_ms", "update_voter_at_ms", "log_start_offset", "local"}
+
+
+def brief(what):
+    """Says something in a few words."""
+    if isinstance(what, ReplicaKey):
+        return f"{what.id}/{what.directory_id[2]}"
+    if isinstance(what, OffsetAndEpoch):
+        return f"{what.offset}@{what.epoch}"
+    if isinstance(what, LeaderAndEpoch):
+        return f"leader {what.leader_id} of {what.epoch}"
+    if isinstance(what, Batch):
+        return f"batch {what.base}-{what.end}@{what.epoch}"
+    if isinstance(what, LeaderState):
+        return f"leader of {what.epoch} from {what.epoch_start_offset}"
+    if isinstance(what, EpochElection):
+        return f"votes of {what.granting}"
+    if isinstance(what, Error):
+        return what.name
+    if isinstance(what, bytes):
+        return f"{len(what)} bytes" if len(what) > 16 else repr(what)
+    if isinstance(what, tuple | list):
+        return f"({', '.join(brief(each) for each in what)})"
+    if dataclasses.is_dataclass(what) and type(what).__name__ != "Action":
+        parts = [
+            f"{field.name}={brief(value)}"
+            for field in dataclasses.fields(what)
+            if field.name not in UNINTERESTING and (value := getattr(what, field.name)) not in (None, b"", ())
+        ]
+        return f"{type(what).__name__} {' '.join(parts)}"
+    return str(what)
+
+
+def lines(world, last=60):
+    """The last steps of a run."""
+    out = []
+    for time, node, words, what in world.story[-last:]:
+        who = "" if node is None else f"node {node} "
+        out.append(f"{time:10.1f}  {who}{words} {brief(what)}")
+    return out
