@@ -259,7 +259,9 @@ class MixedCluster:
                 for each in found
             )
 
-        wait_until(known, lambda: (wanted, [self.partitions(topic, id) for id in self._running()]), every_s=0.1)
+        wait_until(
+            known, lambda: (wanted, [self.partitions(topic, id) for id in self._running()]), every_s=0.1
+        )
 
     def leader(self, topic: str, index: int, *, other_than: int = -1) -> int:
         """Waits until all running brokers agree on a leader, and returns it."""
