@@ -109,8 +109,22 @@ class AckedLoad:
             assert dict(found[partition]) == self.acked[partition]
 
 
-def read_all(bootstrap: str, topic: str, partitions: int) -> list[list[tuple[int, bytes]]]:
-    """Returns offset and value of all committed records of each partition."""
+def produce_one_by_one(bootstrap: str, topic: str, values: Sequence[bytes], acks: int = -1) -> None:
+    """Each is acknowledged before the next is sent to partition 0."""
+    client = confluent_kafka.Producer(_QUICK | {"bootstrap.servers": bootstrap, "acks": acks, "linger.ms": 0})
+    errors: list[Any] = []
+    for value in values:
+        client.produce(topic, value, partition=0, on_delivery=lambda error, _: errors.append(error))
+        assert client.flush(HANG_S) == 0
+    assert errors == [None] * len(values)
+
+
+def read_all(
+    bootstrap: str, topic: str, partitions: int, *, from_start: bool = False
+) -> list[list[tuple[int, bytes]]]:
+    """Returns offset and value of all committed records of each partition; nothing may be deleted, except
+    with `from_start`.
+    """
     client = confluent_kafka.Consumer(
         _QUICK
         | {
@@ -121,7 +135,8 @@ def read_all(bootstrap: str, topic: str, partitions: int) -> list[list[tuple[int
             "enable.partition.eof": True,
         }
     )
-    client.assign([confluent_kafka.TopicPartition(topic, each, 0) for each in range(partitions)])
+    first = confluent_kafka.OFFSET_BEGINNING if from_start else 0
+    client.assign([confluent_kafka.TopicPartition(topic, each, first) for each in range(partitions)])
     found: list[list[tuple[int, bytes]]] = [[] for _ in range(partitions)]
     ended: set[int] = set()
     deadline_s = time.monotonic() + HANG_S

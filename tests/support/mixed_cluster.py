@@ -113,6 +113,8 @@ class MixedCluster:
             "offsets.topic.replication.factor": "3",
             "group.initial.rebalance.delay.ms": "0",
             "log.cleaner.dedupe.buffer.size": "16777216",
+            # Every node writes snapshots often, and starts from one.
+            "metadata.log.max.record.bytes.between.snapshots": "4000",
             **self.configs,
         }
         if node.is_broker:
@@ -160,7 +162,7 @@ class MixedCluster:
 
     def _wait_until_served(self, node: Node) -> None:
         if node.program == BOWSTRING:
-            node.process.facts = node.process.wait_for("ready", 40)
+            node.process.facts = node.process.wait_for("ready")
             return
 
         def serves() -> bool:
@@ -179,6 +181,21 @@ class MixedCluster:
     def said_by(self, id: int) -> str:
         """The end of what a node of Kafka has logged."""
         return (self.directory / f"{id}.kafka.log").read_text()[-4000:]
+
+    def truncations(self, id: int) -> str:
+        """What a node has logged of truncations."""
+        process = self.nodes[id].process
+        if isinstance(process, Process):
+            process.read_for(0.01)
+            said = [str(line) for line in process.lines]
+            return "\n".join(line for line in said if "a follower cut its log" in line)
+        text = (self.directory / f"{id}.kafka.log").read_text()
+        return "\n".join(line for line in text.splitlines() if "Truncating" in line)
+
+    def send(self, id: int, number: int) -> None:
+        """Sends a signal to a node."""
+        process = self.nodes[id].process
+        (process.process if isinstance(process, Process) else process).send_signal(number)
 
     def end(self, id: int, number: int = signal.SIGTERM) -> None:
         """Sends a signal to a node and waits until it has ended."""
