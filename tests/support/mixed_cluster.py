@@ -307,14 +307,14 @@ class MixedCluster:
     def check_equal_logs(self, topic: str, assignments: Sequence[Sequence[int]]) -> None:
         """Waits until all replicas hold the same bytes. The tail of a log may come from memory first."""
         for index, replicas in enumerate(assignments):
-            wait_until(
-                lambda index=index, replicas=replicas: (
-                    len({self.stored(id, topic, index) for id in replicas}) == 1
-                    and self.stored(replicas[0], topic, index) != b""
-                ),
-                lambda index=index, replicas=replicas: (
-                    index,
-                    {id: len(self.stored(id, topic, index)) for id in replicas},
-                ),
-                every_s=0.1,
-            )
+            self._wait_for_equal_logs(topic, index, replicas)
+
+    def _wait_for_equal_logs(self, topic: str, index: int, replicas: Sequence[int]) -> None:
+        def sizes() -> tuple[str, int, dict[int, int]]:
+            return topic, index, {id: len(self.stored(id, topic, index)) for id in replicas}
+
+        def are_equal() -> bool:
+            logs = {self.stored(id, topic, index) for id in replicas}
+            return len(logs) == 1 and b"" not in logs
+
+        wait_until(are_equal, sizes, every_s=0.1)

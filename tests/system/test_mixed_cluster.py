@@ -33,7 +33,7 @@ def pair(cluster) -> tuple[int, int]:
     return cluster.by_program(KAFKA)[-1], cluster.by_program(BOWSTRING)[-1]
 
 
-def topic_of(cluster, name, pair, *, through, **configs) -> list[tuple[int, ...]]:
+def topic_of(cluster, name, pair, *, through, **configs) -> list[tuple[int, int, int]]:
     """Creates a topic whose partitions are led by both, and followed by both and a third."""
     kafka, ours = pair
     third = 1
