@@ -63,6 +63,7 @@ CONTROLLER_HANDLERS: Final[dict[int, str]] = {
     55: "describe_quorum",
     56: "controller_requests",
     57: "controller_requests",
+    58: "envelope",
     59: "quorum_messages",
     60: "describe_cluster",
     62: "controller_requests",
@@ -79,10 +80,11 @@ CONTROLLER_HANDLERS: Final[dict[int, str]] = {
 
 FORWARDED: Final = "forwarded"
 
-_FORWARDED_KEYS: Final = frozenset({19, 20, 33, 37, 43, 44, 45, 46, 57, 64, 80, 81})
+FORWARDED_KEYS: Final = frozenset({19, 20, 33, 37, 43, 44, 45, 46, 57, 64, 80, 81})
+"""What brokers send on to the active controller, inside Envelope."""
 
 CLUSTER_HANDLERS: Final = HANDLERS | dict.fromkeys(
-    sorted(_FORWARDED_KEYS.intersection(CONTROLLER_HANDLERS)), FORWARDED
+    sorted(FORWARDED_KEYS.intersection(CONTROLLER_HANDLERS)), FORWARDED
 )
 """The same on a broker of a cluster: what only the active controller can do is forwarded to it."""
 

@@ -1,22 +1,28 @@
 """Forwards requests to the active controller, which answers them (KIP-590)."""
 
+import ipaddress
 from typing import TYPE_CHECKING, Any, Final
 
 from bowstring.engine.api import broker_loggers
-from bowstring.engine.errors import KafkaError
+from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.config_changes import Change
+from bowstring.engine.protocol import decode_response, encode, encode_request
+from bowstring.engine.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from bowstring.engine.protocol.messages.incremental_alter_configs import (
     AlterConfigsResourceResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from bowstring.engine.protocol.records.principal import DefaultPrincipalData
 from bowstring.engine.protocol.schema import Response
 
 if TYPE_CHECKING:
+    from bowstring.engine.quorum.shell import Quorum
     from bowstring.engine.requests.broker_services import BrokerServices
     from bowstring.engine.requests.request import Request
 
 _BROKER_LOGGER: Final = 8
+_PRINCIPAL_VERSION: Final = 0
 
 
 async def handle(broker: "BrokerServices", request: "Request") -> Response:
@@ -34,17 +40,41 @@ async def handle(broker: "BrokerServices", request: "Request") -> Response:
     if isinstance(body, IncrementalAlterConfigsRequest):
         own = [_alter(each, body) for each in body.resources if each.resource_type == _BROKER_LOGGER]
     if not own:
-        response: Response = await broker.quorum.ask_leader(body, timeout_ms, request.version)
-        return response
+        return await _ask_controller(broker.quorum, request, body, timeout_ms)
     others = [each for each in body.resources if each.resource_type != _BROKER_LOGGER]
     if not others:
         return IncrementalAlterConfigsResponse(responses=own)
     body = IncrementalAlterConfigsRequest(resources=others, validate_only=body.validate_only)
-    answer: IncrementalAlterConfigsResponse = await broker.quorum.ask_leader(
-        body, timeout_ms, request.version
-    )
+    answer: Any = await _ask_controller(broker.quorum, request, body, timeout_ms)
     answer.responses = [*own, *answer.responses]
-    return answer
+    response: Response = answer
+    return response
+
+
+async def _ask_controller(quorum: "Quorum", request: "Request", body: Any, timeout_ms: int) -> Response:
+    """Sends a request inside Envelope, so that the controller knows whose it is.
+
+    Raises:
+        KafkaError: NOT_CONTROLLER, or why the controller does not look into the envelope.
+    """
+    kind, _, name = request.principal.partition(":")
+    principal = DefaultPrincipalData(type=kind, name=name)
+    envelope = EnvelopeRequest(
+        request_data=encode_request(body, request.version, request.correlation_id, request.client_id),
+        request_principal=_PRINCIPAL_VERSION.to_bytes(2, "big") + encode(principal, _PRINCIPAL_VERSION),
+        client_host_address=_address(request.peer),
+    )
+    answer: EnvelopeResponse = await quorum.ask_leader(envelope, timeout_ms)
+    if answer.error_code:
+        raise KafkaError(Errors.of(answer.error_code))
+    _, response = decode_response(request.api_key, request.version, answer.response_data or b"")
+    return response
+
+
+def _address(peer: str) -> bytes:
+    """Returns the bytes of a numeric address of `host:port`."""
+    host = peer.rpartition(":")[0].strip("[]")
+    return ipaddress.ip_address(host or "0.0.0.0").packed
 
 
 def _alter(resource: Any, body: IncrementalAlterConfigsRequest) -> AlterConfigsResourceResponse:

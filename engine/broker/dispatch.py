@@ -11,9 +11,9 @@ from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
-from bowstring._native.protocol.message_steps import DONE, GOING_ON, Encoding, TooLargeError
+from bowstring._native.protocol.message_steps import Encoding, TooLargeError
 from bowstring._native.server.control_request import ControlRequest, SlowBatch
 from bowstring.engine import event_log
 from bowstring.engine.api import FORWARDED
@@ -22,12 +22,12 @@ from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.protocol import (
     API_VERSIONS,
     ProtocolError,
-    begin_response,
     decode_large_request,
     decode_request,
     encode_response,
 )
-from bowstring.engine.protocol.schema import Response, fields_of
+from bowstring.engine.protocol.schema import Response
+from bowstring.engine.requests.answers import encoded, error_response
 from bowstring.engine.requests.request import Request
 from bowstring.engine.requests.time_slices import TimeSlices
 
@@ -169,12 +169,7 @@ class Dispatcher:
         )
         try:
             response = await self.handler(key)(self._services, request)
-            encoding = begin_response(key, version, message.correlation_id, response)
-            while (state := encoding.step(self.time_slices.until_ns)) != DONE:
-                if state == GOING_ON or self.time_slices.over():
-                    await self.time_slices.rest()
-                if state != GOING_ON:
-                    await _supply(encoding)
+            encoding = await encoded(key, version, message.correlation_id, response, self.time_slices)
         except KafkaError as error:
             answer = error_response(key, version, error)
             if answer is None:
@@ -234,28 +229,3 @@ class Dispatcher:
             return None if answer is None else encode_response(key, version, message.correlation_id, answer)
         except ProtocolError:
             return None
-
-
-async def _supply(encoding: Encoding) -> None:
-    """Awaits the next element of an asynchronous generator that the handler returned as part of its
-    answer.
-    """
-    try:
-        element = await anext(encoding.source)
-    except StopAsyncIteration:
-        encoding.end()
-    else:
-        encoding.add(element)
-
-
-def error_response(key: int, version: int, error: KafkaError) -> Response | None:
-    """Returns a response that holds only the error; None if the API's response has no field for one."""
-    response = API_VERSIONS[key].response
-    names = {field.name for field in fields_of(response) if field.versions[0] <= version <= field.versions[1]}
-    if "error_code" not in names:
-        return None
-    answer: Any = response()
-    answer.error_code = error.code
-    if "error_message" in names:
-        answer.error_message = error.detail or error.error.message
-    return cast(Response, answer)

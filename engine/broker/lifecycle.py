@@ -7,7 +7,7 @@ from typing import Final
 from bowstring.engine import event_log
 from bowstring.engine.configs import BrokerConfigs, ConfigError
 from bowstring.engine.errors import Errors, KafkaError
-from bowstring.engine.metadata.features import SUPPORTED_FEATURES
+from bowstring.engine.metadata.features import SUPPORTED_FEATURES, unsupported_levels
 from bowstring.engine.protocol.ids import random_uuid
 from bowstring.engine.protocol.messages.broker_heartbeat import (
     BrokerHeartbeatRequest,
@@ -69,6 +69,7 @@ class BrokerLifecycle:
         self._hurry = asyncio.Event()
         self._beaten = asyncio.Event()
         self._heard_s = 0.0
+        self._told_features = ""
         self._beating: asyncio.Task[None] | None = None
 
     # ------------------------------------------------------------ registration
@@ -133,10 +134,21 @@ class BrokerLifecycle:
                 f"another broker with node.id={self._node_id} is registered and alive; give this one another "
                 "node.id, or stop the other one"
             )
+        elif error_row is Errors.UNSUPPORTED_VERSION:
+            said = self._tell_features()
         else:
             said = f"{error_row.name}: {error_row.message}"
         await asyncio.sleep(_RETRY_S)
         return said
+
+    def _tell_features(self) -> str:
+        """Names the levels that this version lacks, once. The operator may change them meanwhile."""
+        said = "; ".join(unsupported_levels(self._quorum.image.features))
+        if said != self._told_features:
+            self._told_features = said
+            if said:
+                event_log.warning("the controller does not register this broker; see detail", detail=said)
+        return said or "the controller does not accept the features of this broker"
 
     # ------------------------------------------------------------ heartbeats
 

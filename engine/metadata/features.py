@@ -1,5 +1,6 @@
 """Lists the feature levels (KIP-584) that this version supports and the cluster has finalized."""
 
+from collections.abc import Mapping
 from typing import Final
 
 METADATA_VERSION: Final = "metadata.version"
@@ -33,3 +34,19 @@ CHANGED_METADATA: Final = (7, 8, 11, 13, 14, 15, 17, 23, 30)
 """Levels that added records or fields; a downgrade may not pass one of them."""
 
 FINALIZED_FEATURES: Final = {METADATA_VERSION: HIGHEST_METADATA_VERSION}
+
+_NONE: Final = (0, 0)
+
+
+def unsupported_levels(finalized: Mapping[str, int]) -> list[str]:
+    """Says which levels of a cluster this version does not support, and how to change that."""
+    said = []
+    for name, level in sorted(finalized.items()):
+        low, high = SUPPORTED_FEATURES.get(name, _NONE)
+        if level and not low <= level <= high:
+            cure = f"downgrade --feature {name}={high}" if level > high else f"upgrade --feature {name}={low}"
+            said.append(
+                f"the cluster has {name} at level {level}, and this version supports {low} to {high}; run "
+                f"kafka-features {cure}"
+            )
+    return said

@@ -1,0 +1,123 @@
+"""Handles Envelope: the active controller answers a client's request that a broker sends on (KIP-590)."""
+
+import ipaddress
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+from bowstring.engine.api import CONTROLLER_HANDLERS, FORWARDED_KEYS
+from bowstring.engine.errors import Errors, KafkaError
+from bowstring.engine.protocol import (
+    API_VERSIONS,
+    DecodedHeader,
+    ProtocolError,
+    decode,
+    decode_request,
+    decode_request_header,
+)
+from bowstring.engine.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
+from bowstring.engine.protocol.records.principal import DefaultPrincipalData
+from bowstring.engine.protocol.schema import Response
+from bowstring.engine.requests.answers import encoded, error_response
+from bowstring.engine.requests.request import Request
+
+if TYPE_CHECKING:
+    from bowstring.engine.requests.broker_services import BrokerServices
+
+_DESCRIBE_QUORUM: Final = 55
+_ACCEPTED: Final = FORWARDED_KEYS | {_DESCRIBE_QUORUM}
+"""Kafka's brokers forward DescribeQuorum, too; ours know the leader."""
+_VERSION_BYTES: Final = 2
+
+
+async def handle(broker: "BrokerServices", request: "Request") -> EnvelopeResponse:
+    """Answers the request inside as if the client had sent it here; its answer is inside the response.
+
+    Behaviour: NOT_CONTROLLER if this node is not the active controller, or no longer when it answers: the
+    broker looks for another one. INVALID_REQUEST if brokers must not forward the request inside,
+    PRINCIPAL_DESERIALIZATION_FAILURE if its principal cannot be read.
+    """
+    controller = broker.controller
+    assert controller is not None, "only nodes with a controller have listeners of controllers"
+    body: EnvelopeRequest = request.body
+    header = _header(body)
+    inner = Request(
+        api_key=header.api_key,
+        version=header.api_version,
+        body=_body(header, body),
+        listener=request.listener,
+        correlation_id=header.correlation_id,
+        client_id=header.client_id,
+        principal=_principal(body.request_principal),
+        peer=_address(body.client_host_address),
+        connection_id=request.connection_id,
+        slot=request.slot,
+        received_ns=request.received_ns,
+    )
+    if not controller.is_active:
+        raise KafkaError(Errors.NOT_CONTROLLER)
+    module = import_module(f"bowstring.engine.api.{CONTROLLER_HANDLERS[inner.api_key]}")
+    response: Response | None
+    try:
+        response = await module.handle(broker, inner)
+    except KafkaError as error:
+        if error.error is Errors.NOT_CONTROLLER:
+            raise
+        response = error_response(inner.api_key, inner.version, error)
+        if response is None:
+            raise
+    if not controller.is_active and _is_refused(response):
+        raise KafkaError(Errors.NOT_CONTROLLER)
+    encoding = await encoded(inner.api_key, inner.version, inner.correlation_id, response, broker.time_slices)
+    return EnvelopeResponse(response_data=encoding.take())
+
+
+def _header(body: EnvelopeRequest) -> DecodedHeader:
+    try:
+        header = decode_request_header(body.request_data)
+    except ProtocolError as error:
+        raise KafkaError(Errors.INVALID_REQUEST, str(error)) from error
+    if header.api_key not in _ACCEPTED:
+        raise KafkaError(
+            Errors.INVALID_REQUEST, f"brokers do not forward {API_VERSIONS[header.api_key].name}"
+        )
+    api = API_VERSIONS[header.api_key]
+    if not api.lowest <= header.api_version <= api.highest:
+        raise KafkaError(Errors.UNSUPPORTED_VERSION, f"{api.name} {header.api_version}")
+    return header
+
+
+def _body(header: DecodedHeader, body: EnvelopeRequest) -> Any:
+    try:
+        return decode_request(header.api_key, header.api_version, body.request_data, header.body_offset)
+    except ProtocolError as error:
+        raise KafkaError(Errors.INVALID_REQUEST, str(error)) from error
+
+
+def _principal(data: bytes | None) -> str:
+    """Returns the text form of a principal behind the version of its encoding."""
+    try:
+        if data is None:
+            raise KafkaError(Errors.PRINCIPAL_DESERIALIZATION_FAILURE, "there is no principal")
+        version = int.from_bytes(data[:_VERSION_BYTES], "big", signed=True)
+        found: DefaultPrincipalData = decode(DefaultPrincipalData, version, data, _VERSION_BYTES)
+    except ProtocolError as error:
+        raise KafkaError(Errors.PRINCIPAL_DESERIALIZATION_FAILURE, str(error)) from error
+    return f"{found.type}:{found.name}"
+
+
+def _address(data: bytes) -> str:
+    try:
+        return str(ipaddress.ip_address(data))
+    except ValueError as error:
+        raise KafkaError(Errors.INVALID_REQUEST, "the client's address is malformed") from error
+
+
+def _is_refused(response: Any) -> bool:
+    """Whether an answer for several topics or resources says NOT_CONTROLLER."""
+    for name in ("topics", "responses", "results"):
+        found = getattr(response, name, None)
+        if isinstance(found, list) and any(
+            getattr(each, "error_code", 0) == Errors.NOT_CONTROLLER.code for each in found
+        ):
+            return True
+    return False

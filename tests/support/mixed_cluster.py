@@ -1,0 +1,320 @@
+"""Clusters of processes of which some are Bowstring and some Apache Kafka, on the same configs and directories."""
+
+import signal
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bowstring.engine.errors import Errors
+from bowstring.engine.protocol.messages import api_versions as av
+from bowstring.engine.protocol.messages import create_topics as ct
+from bowstring.engine.protocol.messages import elect_leaders as el
+from bowstring.engine.protocol.messages import metadata as md
+from bowstring.engine.protocol.schema import Request
+from tests.support import peers
+from tests.support.quorum_nodes import CLUSTER_ID
+from tests.support.quorum_processes import directory_id, run_format
+from tests.support.serving import Process, steady_port
+from tests.support.waiting import HANG_S, wait_until
+from tests.support.wire_client import WireClient
+
+KAFKA = "kafka"
+BOWSTRING = "bowstring"
+BOTH = "broker,controller"
+
+# Of Kafka's features, those that Bowstring has no coordinators for.
+WITHOUT = ("group.version", "transaction.version", "share.version", "streams.version")
+
+_JVM = ["-Xmx320m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto"]
+_LOG4J = """\
+rootLogger.level = info
+rootLogger.appenderRef.stdout.ref = stdout
+appender.stdout.type = Console
+appender.stdout.name = stdout
+appender.stdout.layout.type = PatternLayout
+appender.stdout.layout.pattern = [%d] %p %m (%c)%n
+"""
+
+
+@dataclass
+class Node:
+    """One node: its program may change between two starts."""
+
+    id: int
+    program: str
+    roles: str
+    port: int
+    controller_port: int
+    process: Any = None
+
+    @property
+    def is_broker(self) -> bool:
+        return "broker" in self.roles
+
+
+class MixedCluster:
+    """Nodes 1 to n. `nodes` gives the program and the roles of each: `[(KAFKA, BOTH), (BOWSTRING, "broker")]`.
+
+    The directories are formatted by the program that the node has at first.
+    """
+
+    def __init__(
+        self, directory: Path, nodes: list[tuple[str, str]], configs: Mapping[str, str] | None = None
+    ) -> None:
+        self.directory = directory
+        self.configs = dict(configs or {})
+        self.nodes = {
+            id: Node(id, program, roles, steady_port(), steady_port())
+            for id, (program, roles) in enumerate(nodes, 1)
+        }
+        (directory / "log4j2.properties").write_text(_LOG4J)
+        for node in self.nodes.values():
+            self._write_config(node)
+        # One JVM formats nothing that another one could: each takes a second.
+        for node in self.nodes.values():
+            self._format(node)
+
+    # ------------------------------------------------------------ preparation
+
+    def file(self, id: int) -> Path:
+        return self.directory / f"{id}.properties"
+
+    def data(self, id: int) -> Path:
+        return self.directory / str(id)
+
+    def _controllers(self) -> list[Node]:
+        return [node for node in self.nodes.values() if "controller" in node.roles]
+
+    def _write_config(self, node: Node) -> None:
+        listeners = []
+        if node.is_broker:
+            listeners.append(f"PLAINTEXT://127.0.0.1:{node.port}")
+        if "controller" in node.roles:
+            listeners.append(f"CONTROLLER://127.0.0.1:{node.controller_port}")
+        settings = {
+            "node.id": str(node.id),
+            "process.roles": node.roles,
+            "listeners": ",".join(listeners),
+            "controller.listener.names": "CONTROLLER",
+            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+            "controller.quorum.bootstrap.servers": ",".join(
+                f"127.0.0.1:{each.controller_port}" for each in self._controllers()
+            ),
+            "log.dirs": str(self.data(node.id)),
+            "controller.quorum.election.timeout.ms": "1000",
+            "controller.quorum.fetch.timeout.ms": "2000",
+            "controller.quorum.election.backoff.max.ms": "1000",
+            "broker.session.timeout.ms": "3000",
+            "broker.heartbeat.interval.ms": "500",
+            "replica.lag.time.max.ms": "3000",
+            "offsets.topic.num.partitions": "3",
+            "offsets.topic.replication.factor": "3",
+            "group.initial.rebalance.delay.ms": "0",
+            "log.cleaner.dedupe.buffer.size": "16777216",
+            # Every node writes snapshots often, and starts from one.
+            "metadata.log.max.record.bytes.between.snapshots": "4000",
+            **self.configs,
+        }
+        if node.is_broker:
+            settings["inter.broker.listener.name"] = "PLAINTEXT"
+        self.file(node.id).write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+
+    def _format(self, node: Node) -> None:
+        config = ["--config", str(self.file(node.id)), "--cluster-id", CLUSTER_ID]
+        listed = ",".join(
+            f"{each.id}@127.0.0.1:{each.controller_port}:{directory_id(each.id)}"
+            for each in self._controllers()
+        )
+        voters = (
+            ["--initial-controllers", listed] if "controller" in node.roles else ["--no-initial-controllers"]
+        )
+        if node.program == BOWSTRING:
+            done = run_format(*config, *voters)
+        else:
+            features = [part for name in WITHOUT for part in ("--feature", f"{name}=0")]
+            command = [*self._java(), "kafka.tools.StorageTool", "format", *config, *voters, *features]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=HANG_S, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    def _java(self) -> list[str]:
+        logging = f"-Dlog4j2.configurationFile={self.directory / 'log4j2.properties'}"
+        return [peers.tool("java", "a JDK"), *_JVM, logging, "-cp", peers.kafka_classpath()]
+
+    # ------------------------------------------------------------ start and stop
+
+    def start(self, *ids: int) -> None:
+        """Starts nodes together, each with the program that it has now, and waits until they serve."""
+        for id in ids or tuple(self.nodes):
+            node = self.nodes[id]
+            if node.program == BOWSTRING:
+                node.process = Process("--config", str(self.file(id)), wait=False)
+            else:
+                with (self.directory / f"{id}.kafka.log").open("ab") as log:
+                    node.process = subprocess.Popen(
+                        [*self._java(), "kafka.Kafka", str(self.file(id))],
+                        stdout=log,
+                        stderr=subprocess.STDOUT,
+                    )
+        for id in ids or tuple(self.nodes):
+            self._wait_until_served(self.nodes[id])
+
+    def _wait_until_served(self, node: Node) -> None:
+        if node.program == BOWSTRING:
+            node.process.facts = node.process.wait_for("ready")
+            return
+
+        def serves() -> bool:
+            assert node.process.poll() is None, self.said_by(node.id)
+            try:
+                client = WireClient(node.port if node.is_broker else node.controller_port)
+            except OSError:
+                return False
+            try:
+                return client.ask(av.ApiVersionsRequest(), 0).error_code == 0
+            finally:
+                client.close()
+
+        wait_until(serves, lambda: self.said_by(node.id))
+
+    def said_by(self, id: int) -> str:
+        """The end of what a node of Kafka has logged."""
+        return (self.directory / f"{id}.kafka.log").read_text()[-4000:]
+
+    def truncations(self, id: int) -> str:
+        """What a node has logged of truncations."""
+        process = self.nodes[id].process
+        if isinstance(process, Process):
+            process.read_for(0.01)
+            said = [str(line) for line in process.lines]
+            return "\n".join(line for line in said if "a follower cut its log" in line)
+        text = (self.directory / f"{id}.kafka.log").read_text()
+        return "\n".join(line for line in text.splitlines() if "Truncating" in line)
+
+    def send(self, id: int, number: int) -> None:
+        """Sends a signal to a node."""
+        process = self.nodes[id].process
+        (process.process if isinstance(process, Process) else process).send_signal(number)
+
+    def end(self, id: int, number: int = signal.SIGTERM) -> None:
+        """Sends a signal to a node and waits until it has ended."""
+        node = self.nodes[id]
+        if isinstance(node.process, Process):
+            status = node.process.stop(number)
+        else:
+            node.process.send_signal(number)
+            status = node.process.wait(HANG_S)
+        node.process = None
+        # A JVM ends with 128 + 15 after its shutdown hooks.
+        assert number == signal.SIGKILL or status in (0, 143), (id, status)
+
+    def kill(self, id: int) -> None:
+        self.end(id, signal.SIGKILL)
+
+    def stop(self) -> None:
+        """Ends what runs. Nobody needs the data: all are killed."""
+        for node in self.nodes.values():
+            if node.process is not None:
+                self.kill(node.id)
+
+    # ------------------------------------------------------------ addresses
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(f"127.0.0.1:{node.port}" for node in self.nodes.values() if node.is_broker)
+
+    def by_program(self, program: str) -> list[int]:
+        """The ids of the brokers that run a program."""
+        return [node.id for node in self.nodes.values() if node.is_broker and node.program == program]
+
+    def ask(self, id: int, request: Request, version: int | None = None) -> Any:
+        """Sends one request to a broker."""
+        client = WireClient(self.nodes[id].port)
+        try:
+            return client.ask(request, version)
+        finally:
+            client.close()
+
+    # ------------------------------------------------------------ topics
+
+    def create_topic(
+        self, name: str, assignments: Sequence[Sequence[int]], *, through: int, **configs: str
+    ) -> None:
+        """Creates a topic with these replicas by one request to a broker, and waits until all brokers know it."""
+        topic = ct.CreatableTopic(
+            name=name,
+            num_partitions=-1,
+            replication_factor=-1,
+            assignments=[
+                ct.CreatableReplicaAssignment(partition_index=index, broker_ids=list(replicas))
+                for index, replicas in enumerate(assignments)
+            ],
+            configs=[ct.CreatableTopicConfig(name=key, value=value) for key, value in configs.items()],
+        )
+        (answer,) = self.ask(through, ct.CreateTopicsRequest(topics=[topic], timeout_ms=30_000)).topics
+        assert answer.error_code == 0, (Errors.of(answer.error_code), answer.error_message)
+        for index, replicas in enumerate(assignments):
+            self.wait_for_isr(name, index, replicas)
+
+    def partitions(self, topic: str, id: int) -> list[md.MetadataResponsePartition]:
+        """What a broker knows about a topic's partitions."""
+        (answer,) = self.ask(id, md.MetadataRequest(topics=[md.MetadataRequestTopic(name=topic)])).topics
+        return sorted(answer.partitions, key=lambda each: each.partition_index)
+
+    def _running(self) -> list[int]:
+        return [node.id for node in self.nodes.values() if node.is_broker and node.process is not None]
+
+    def wait_for_isr(self, topic: str, index: int, isr: Iterable[int]) -> None:
+        """Waits until all running brokers know this ISR, and a leader."""
+        wanted = set(isr)
+
+        def known() -> bool:
+            found = [self.partitions(topic, id) for id in self._running()]
+            return all(
+                len(each) > index and set(each[index].isr_nodes) == wanted and each[index].leader_id >= 0
+                for each in found
+            )
+
+        wait_until(
+            known, lambda: (wanted, [self.partitions(topic, id) for id in self._running()]), every_s=0.1
+        )
+
+    def leader(self, topic: str, index: int, *, other_than: int = -1) -> int:
+        """Waits until all running brokers agree on a leader, and returns it."""
+
+        def found() -> int:
+            leaders = {self.partitions(topic, id)[index].leader_id for id in self._running()}
+            return leaders.pop() if len(leaders) == 1 and not leaders & {-1, other_than} else 0
+
+        return int(wait_until(found, lambda: self.partitions(topic, self._running()[0]), every_s=0.1))
+
+    def elect_preferred(self, topic: str, through: int) -> None:
+        """Moves the leaders of a topic back to their preferred replicas."""
+        indexes = [each.partition_index for each in self.partitions(topic, through)]
+        chosen = [el.TopicPartitions(topic=topic, partitions=indexes)]
+        request = el.ElectLeadersRequest(election_type=0, topic_partitions=chosen, timeout_ms=30_000)
+        answer = self.ask(through, request)
+        assert answer.error_code == 0, Errors.of(answer.error_code)
+
+    # ------------------------------------------------------------ files
+
+    def stored(self, id: int, topic: str, index: int) -> bytes:
+        """All segments of a replica, one after the other."""
+        directory = self.data(id) / f"{topic}-{index}"
+        return b"".join(path.read_bytes() for path in sorted(directory.glob("*.log")))
+
+    def check_equal_logs(self, topic: str, assignments: Sequence[Sequence[int]]) -> None:
+        """Waits until all replicas hold the same bytes. The tail of a log may come from memory first."""
+        for index, replicas in enumerate(assignments):
+            self._wait_for_equal_logs(topic, index, replicas)
+
+    def _wait_for_equal_logs(self, topic: str, index: int, replicas: Sequence[int]) -> None:
+        def sizes() -> tuple[str, int, dict[int, int]]:
+            return topic, index, {id: len(self.stored(id, topic, index)) for id in replicas}
+
+        def are_equal() -> bool:
+            logs = {self.stored(id, topic, index) for id in replicas}
+            return len(logs) == 1 and b"" not in logs
+
+        wait_until(are_equal, sizes, every_s=0.1)

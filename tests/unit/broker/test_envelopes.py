@@ -1,0 +1,132 @@
+"""Requests that brokers send on inside Envelope, over sockets."""
+
+import asyncio
+from types import SimpleNamespace
+
+import pytest
+
+from bowstring.engine.api import envelope, forwarded
+from bowstring.engine.errors import Errors, KafkaError
+from bowstring.engine.protocol import encode, encode_request
+from bowstring.engine.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from bowstring.engine.protocol.messages.describe_quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumRequestPartitionData,
+    DescribeQuorumRequestTopicData,
+)
+from bowstring.engine.protocol.messages.envelope import EnvelopeRequest
+from bowstring.engine.protocol.messages.metadata import MetadataRequest
+from bowstring.engine.protocol.records.principal import DefaultPrincipalData
+from bowstring.engine.quorum.network import Peers
+from bowstring.engine.requests.request import Request
+from tests.unit.broker.test_cluster import run
+
+PRINCIPAL = b"\0\0" + encode(DefaultPrincipalData(type="User", name="alice"), 0)
+ADDRESS = bytes([127, 0, 0, 1])
+CREATION = CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=1, replication_factor=1)])
+
+
+def enveloped(body, version, principal=PRINCIPAL, address=ADDRESS):
+    data = encode_request(body, version, 7, "client")
+    return EnvelopeRequest(request_data=data, request_principal=principal, client_host_address=address)
+
+
+def test_a_broker_forwards_in_an_envelope(tmp_path):
+    async def scenario(cluster):
+        broker = cluster.brokers[10]
+        asked = []
+        ask = broker.quorum.ask_leader
+
+        async def noted(body, *others):
+            if isinstance(body, EnvelopeRequest):
+                asked.append(body)
+            return await ask(body, *others)
+
+        broker.quorum.ask_leader = noted
+        for peer, packed in (("10.1.2.3:99", b"\x0a\1\2\3"), ("[::1]:99", bytes(15) + b"\1"), ("", bytes(4))):
+            request = Request(
+                api_key=19,
+                version=5,
+                body=CREATION,
+                listener=broker.advertised[0],
+                principal="User:alice",
+                peer=peer,
+            )
+            answer = await forwarded.handle(broker, request)
+            known = (Errors.NONE.code, Errors.TOPIC_ALREADY_EXISTS.code)
+            assert answer.topics[0].error_code in known
+            assert (asked[-1].client_host_address, asked[-1].request_principal) == (packed, PRINCIPAL)
+
+    run(tmp_path, scenario)
+
+
+def test_an_envelope_that_makes_no_sense_is_refused(tmp_path):
+    async def scenario(cluster):
+        wrong = {
+            Errors.INVALID_REQUEST: [
+                enveloped(MetadataRequest(), 9),
+                enveloped(CREATION, 5, address=b"\1"),
+                EnvelopeRequest(request_data=b"\0\x13", request_principal=PRINCIPAL),
+                EnvelopeRequest(
+                    request_data=b"\0\x13\0\5\0\0\0\7\xff\xff\0\xff", request_principal=PRINCIPAL
+                ),
+            ],
+            Errors.UNSUPPORTED_VERSION: [
+                EnvelopeRequest(request_data=b"\0\x13\0\x63\0\0\0\7\xff\xff\0", request_principal=PRINCIPAL)
+            ],
+            Errors.PRINCIPAL_DESERIALIZATION_FAILURE: [
+                enveloped(CREATION, 5, None),
+                enveloped(CREATION, 5, b"\0\x09"),
+                enveloped(CREATION, 5, b"\0\0\x20"),
+            ],
+        }
+        for error, requests in wrong.items():
+            for request in requests:
+                assert Errors.of((await cluster.ask(request)).error_code) is error, request
+        assert "t" not in cluster.image().topics
+
+    run(tmp_path, scenario)
+
+
+def test_a_controller_that_is_not_active_refuses_envelopes(tmp_path):
+    async def scenario(cluster):
+        active = (await cluster.controllers.leader()).node_id
+        idle = next(id for id in cluster.controllers.nodes if id != active)
+        topic = DescribeQuorumRequestTopicData(
+            topic_name="__cluster_metadata",
+            partitions=[DescribeQuorumRequestPartitionData(partition_index=0)],
+        )
+        peers = Peers("test")
+        connection = peers.at(idle, "127.0.0.1", cluster.controllers.ports[idle])
+        try:
+            for body, version in ((CREATION, 5), (DescribeQuorumRequest(topics=[topic]), 2)):
+                answer, _ = await connection.exchange(enveloped(body, version), (0, 0), 20)
+                assert answer.error_code == Errors.NOT_CONTROLLER.code
+                answer = await cluster.ask(enveloped(body, version))
+                assert answer.error_code == 0
+        finally:
+            peers.close()
+
+    run(tmp_path, scenario)
+
+
+def test_an_answer_of_a_lost_leadership_is_none(monkeypatch):
+    """The leadership ends while the topic is created."""
+
+    services = SimpleNamespace(controller=SimpleNamespace(is_active=True))
+
+    async def create(broker, request):
+        broker.controller.is_active = False
+        refusal = CreatableTopicResult(name="t", error_code=Errors.NOT_CONTROLLER.code)
+        return CreateTopicsResponse(topics=[refusal])
+
+    monkeypatch.setattr("bowstring.engine.api.controller_changes.handle", create)
+    request = Request(api_key=58, version=0, body=enveloped(CREATION, 5), listener=None)
+    with pytest.raises(KafkaError) as caught:
+        asyncio.run(envelope.handle(services, request))
+    assert caught.value.error is Errors.NOT_CONTROLLER
