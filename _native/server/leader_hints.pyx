@@ -37,7 +37,7 @@ cdef void put_endpoints(Writer *w, const Plane *plane, const LeaderHints *hints)
     cdef int32_t i, known = 0
     for i in range(hints.count):
         endpoint = endpoint_of(plane, hints.ids[i])
-        if endpoint != NULL:
+        if endpoint != NULL and endpoint.host_length > 0:
             known += 1
             bytes += 9 + string_bytes(endpoint.host_length) + string_bytes(endpoint.rack_length)
     if known == 0:
@@ -49,7 +49,7 @@ cdef void put_endpoints(Writer *w, const Plane *plane, const LeaderHints *hints)
     put_count(w, True, known)
     for i in range(hints.count):
         endpoint = endpoint_of(plane, hints.ids[i])
-        if endpoint != NULL:
+        if endpoint != NULL and endpoint.host_length > 0:
             put_i32(w, endpoint.id)
             put_string(w, True, endpoint.host, endpoint.host_length)
             put_i32(w, endpoint.port)

@@ -133,7 +133,8 @@ cdef class Replicas:
         be sent to (KIP-392).
 
         Args:
-            endpoints: ``[(broker id, host, port, rack or None)]`` of all brokers that are not fenced, also this one.
+            endpoints: ``[(broker id, host or None, port, rack or None)]`` of all brokers that are not fenced, also this
+                one. Without a host no answer names the broker's address; its rack counts all the same.
         """
         cdef Endpoint *made = <Endpoint *>calloc(len(endpoints) + 1, sizeof(Endpoint))
         cdef Endpoint *old
@@ -144,7 +145,7 @@ cdef class Replicas:
         for i, (broker_id, host, port, rack) in enumerate(endpoints):
             made[i].id = broker_id
             made[i].port = port
-            text = host.encode()[:sizeof(made[i].host)]
+            text = (host or "").encode()[:sizeof(made[i].host)]
             made[i].host_length = <int32_t>len(text)
             memcpy(made[i].host, PyBytes_AS_STRING(text), len(text))
             made[i].rack_length = -1

@@ -71,6 +71,15 @@ def test_it_chooses_the_replica_that_has_more(planes):
     assert ask(planes, "b", offset=0).preferred_read_replica == -1
 
 
+def test_a_broker_without_an_address_has_a_rack(planes):
+    """Clients know several addresses of it, and the data plane not which one they can reach."""
+    planes.replicas[0].set_endpoints([(each, None, 0, rack) for each, rack in enumerate(RACKS)])
+    assert ask(planes, "b").preferred_read_replica in (1, 2)
+    planes.replicas[1].set_endpoints([(each, None, 0, rack) for each, rack in enumerate(RACKS)])
+    response = planes.client(1).call(produce(batch(b"y"), 10, acks=1), 10)
+    assert only(response).current_leader.leader_id == 0 and response.node_endpoints == []
+
+
 def test_errors_come_first(planes):
     planes.elect(0, 2)
     answer = ask(planes, "b", 12, leader_epoch=1)
