@@ -4,8 +4,8 @@ A module here has ``async def handle(broker, request)``, which returns the respo
 write its module and add one row below; the broker then offers the API.
 
 Imported by: broker.
-May import: _native.log, _native.protocol, configs, controller, engine, groups, metadata, protocol, requests,
-storage.
+May import: _native.log, _native.protocol, configs, controller, engine, groups, metadata, protocol, quorum,
+requests, storage.
 """
 
 from collections.abc import Mapping

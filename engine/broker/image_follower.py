@@ -183,7 +183,14 @@ class ImageFollower:
                 self.when_roles_changed(topic, index)
         if change.configs:
             await self._changes.configure(self._quorum.image, change.configs)
-            self._replication.configure()
+            self._replication.configure(self._configured(change.configs))
+
+    def _configured(self, configs: list[ConfigRecord]) -> set[str]:
+        """Returns the topics whose configs have changed; all for a change of brokers' configs."""
+        topics = self._quorum.image.topics
+        if any(each.resource_type == BROKER_RESOURCE for each in configs):
+            return set(topics)
+        return {each.resource_name for each in configs if each.resource_type == TOPIC_RESOURCE} & set(topics)
 
     async def _open_new(self, topic_ids: set[bytes]) -> None:
         image = self._quorum.image

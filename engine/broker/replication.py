@@ -20,6 +20,7 @@ from bowstring.engine.protocol.messages.alter_partition import AlterPartitionReq
 from bowstring.engine.quorum.shell import Quorum
 from bowstring.engine.replication.isr_changes import PartitionKey
 from bowstring.engine.replication.replica_manager import ReplicaManager
+from bowstring.engine.replication.throttles import is_throttled, rate_limit
 from bowstring.engine.storage.log_dir import partition_directory
 from bowstring.engine.storage.log_manager import TopicLogs
 
@@ -37,9 +38,16 @@ class _ServedLogs:
     def __init__(self, logs: TopicLogs, configs: BrokerConfigs) -> None:
         self._logs = logs
         self._configs = configs
+        self._new: dict[str, list[int]] = {}
+
+    def take_new(self) -> dict[str, list[int]]:
+        """Returns the partitions since the last call."""
+        taken, self._new = self._new, {}
+        return taken
 
     def create(self, image: ClusterImage, topic: TopicImage, partition: int) -> None:
-        """Opens nothing: `TopicLogs.open_new` has done so, on another thread."""
+        """Notes a new partition. `TopicLogs.open_new` has opened its log, on another thread."""
+        self._new.setdefault(topic.name, []).append(partition)
 
     def remove(self, topic: str, partition: int) -> None:
         """Renames the log's directory; it is unlinked later."""
@@ -86,11 +94,11 @@ class Replication:
             socket_timeout_ms=value("replica.socket.timeout.ms"),
             lag_max_ms=value("replica.lag.time.max.ms"),
         )
-        self._listener = inter_broker_listener(configs)
-        self._addresses = BrokerAddresses(self._listener, self._brokers_moved)
-        self.manager = ReplicaManager(
-            node_id, self.plane_replicas, _ServedLogs(logs, configs), self._addresses
-        )
+        selector = value("replica.selector.class") or ""
+        self.plane_replicas.set_rack_aware(selector.endswith(".RackAwareReplicaSelector"))
+        self._addresses = BrokerAddresses(inter_broker_listener(configs), self._brokers_moved)
+        self._served = _ServedLogs(logs, configs)
+        self.manager = ReplicaManager(node_id, self.plane_replicas, self._served, self._addresses)
         self._is_due = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._is_told = False
@@ -101,6 +109,7 @@ class Replication:
     def start(self) -> None:
         """Begins to send changes to the controller and to look for followers that lag."""
         self.plane_replicas.set_broker_epoch(self._broker_epoch())
+        self.configure(())
         loop = asyncio.get_running_loop()
         self._tasks = [loop.create_task(self._send_changes()), loop.create_task(self._check_lag())]
 
@@ -112,9 +121,34 @@ class Replication:
             await asyncio.wait(self._tasks)
         self._addresses.close()
 
-    def configure(self) -> None:
-        """Takes over dynamic configs of this broker."""
-        self.plane_replicas.set_fetchers(self._configs.value("num.replica.fetchers"))
+    def configure(self, topics: Iterable[str]) -> None:
+        """Takes over dynamic configs of this broker, and those of topics."""
+        value = self._configs.value
+        self.plane_replicas.set_fetchers(value("num.replica.fetchers"))
+        self.plane_replicas.set_quota(
+            leader_rate=rate_limit(value("leader.replication.throttled.rate")),
+            follower_rate=rate_limit(value("follower.replication.throttled.rate")),
+        )
+        image = self._quorum.image
+        for name in topics:
+            if name in image.topics:
+                keys = self.manager.keys_of(image.topics[name].id)
+                self._throttle(name, [index for _, index in keys])
+
+    def _throttle(self, name: str, indexes: Iterable[int]) -> None:
+        """Tells the data plane which partitions of a topic the quotas hold for (KIP-73)."""
+        overrides = self._quorum.image.topic_configs(name)
+        leaders, followers = (
+            self._configs.topic_value(f"{role}.replication.throttled.replicas", overrides)
+            for role in ("leader", "follower")
+        )
+        for index in indexes:
+            self.plane_replicas.set_throttled(
+                name,
+                index,
+                leader=is_throttled(leaders, index, self._node_id),
+                follower=is_throttled(followers, index, self._node_id),
+            )
 
     # ------------------------------------------------------------ roles
 
@@ -125,6 +159,9 @@ class Replication:
         if brokers_changed:
             self._set_endpoints(image)
         self.manager.apply(image, changed, brokers_changed=brokers_changed)
+        for name, indexes in self._served.take_new().items():
+            if name in image.topics:
+                self._throttle(name, indexes)
         self._wake()
 
     def leads(self, topic_id: bytes, partition: int) -> bool:
@@ -145,14 +182,15 @@ class Replication:
     def _set_endpoints(self, image: ClusterImage) -> None:
         """Tells the data plane what it answers to clients that ask another broker than the leader (KIP-951).
 
-        Brokers of which clients know more than one address are left out: the data plane cannot tell which
-        one a client can reach.
+        Of brokers with several listeners it gets the rack alone: it cannot tell which one a client can reach.
         """
         self.plane_replicas.set_endpoints(
             [
                 (broker.id, broker.endpoints[0].host, broker.endpoints[0].port, broker.rack)
+                if len(broker.endpoints) == 1
+                else (broker.id, None, 0, broker.rack)
                 for broker in image.brokers.values()
-                if len(broker.endpoints) == 1 and not broker.fenced
+                if not broker.fenced
             ]
         )
 

@@ -4,7 +4,6 @@ Pure: the data plane, the logs and addresses are given as objects. The shell sen
 controller.
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
@@ -80,7 +79,7 @@ class ReplicaManager:
         self._address = address
         self._image: ClusterImage | None = None
         self._names: dict[bytes, str] = {}
-        self._count: Counter[bytes] = Counter()  # of this broker's partitions, by topic
+        self._indexes: dict[bytes, set[int]] = {}  # of this broker's partitions, by topic
         self._applied: dict[PartitionKey, PartitionImage] = {}
         self._following: dict[PartitionKey, tuple[int, int, str | None, int]] = {}
         self.isr_changes = IsrChanges(broker_id, self._isr_changed)
@@ -117,7 +116,7 @@ class ReplicaManager:
             return
         if before is None:
             self._names[key[0]] = topic.name
-            self._count[key[0]] += 1
+            self._indexes.setdefault(key[0], set()).add(key[1])
             self._logs.create(image, topic, key[1])
         self._applied[key] = partition
         if partition.leader == self.broker_id:
@@ -133,13 +132,13 @@ class ReplicaManager:
         del self._applied[key]
         self._plane.stop(name, key[1])
         self._logs.remove(name, key[1])
-        self._count[key[0]] -= 1
-        if not self._count[key[0]]:
-            del self._names[key[0]], self._count[key[0]]
+        self._indexes[key[0]].discard(key[1])
+        if not self._indexes[key[0]]:
+            del self._names[key[0]], self._indexes[key[0]]
 
     def keys_of(self, topic_id: bytes) -> list[PartitionKey]:
         """Returns the partitions of a topic that this broker has."""
-        return [key for key in self._applied if key[0] == topic_id] if topic_id in self._names else []
+        return [(topic_id, index) for index in self._indexes.get(topic_id, ())]
 
     def _ineligible(self, image: ClusterImage, partition: PartitionImage) -> list[int]:
         """Replicas that may not join the ISR."""

@@ -98,7 +98,7 @@ ENGINE_PACKAGES = {
     "engine.controller": {"engine", "engine.configs", "engine.metadata", "engine.protocol"},
     "engine.requests": {
         *("engine", "engine.configs", "engine.controller", "engine.groups", "engine.metadata"),
-        *("engine.metadata.store", "engine.quorum", "engine.storage"),
+        *("engine.metadata.store", "engine.protocol", "engine.quorum", "engine.storage"),
         *("_native.log", "_native.protocol", "_native.server"),
     },
     "engine.local": {
@@ -107,7 +107,8 @@ ENGINE_PACKAGES = {
     },
     "engine.api": {
         *("engine", "engine.configs", "engine.controller", "engine.groups", "engine.metadata"),
-        *("engine.protocol", "engine.requests", "engine.storage", "_native.log", "_native.protocol"),
+        *("engine.protocol", "engine.quorum", "engine.requests", "engine.storage"),
+        *("_native.log", "_native.protocol"),
     },
     "engine.broker": {
         *("engine", "engine.api", "engine.configs", "engine.controller", "engine.local", "engine.metadata"),
@@ -190,6 +191,7 @@ OUTER_PACKAGES = {
             "clients.config",
             "clients.admin",
             "clients.consumer",
+            "clients.net",
             "clients.producer",
             "demo",
         ),
