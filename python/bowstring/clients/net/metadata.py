@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from bowstring.clients.errors import ClientError, ConfigError, NoBrokerError, broker_error
@@ -25,6 +26,7 @@ RETRY_PAUSE_S = 0.02
 RETRY_PAUSE_MAX_S = 1.0
 RETRY_PART = 1 / 8
 CALM_S = 2.0
+SILENCE_S = 1.0
 
 _MISSING = (Errors.UNKNOWN_TOPIC_OR_PARTITION.code, Errors.UNKNOWN_TOPIC_ID.code)
 
@@ -101,7 +103,9 @@ class Cluster:
         self._allow_auto_create = allow_auto_create
         self._max_age_s = metadata_max_age_ms / 1000
         self._refreshed_at = 0.0
-        self._pending: Pending | None = None
+        self._asked: set[Node] = set()  # by the question in flight
+        self._question = 0
+        self._asked_at = 0.0
         self._retry_at = 0.0
         self._wrong_since: float | None = None
         self._news = False
@@ -214,8 +218,8 @@ class Cluster:
     def maintain(self) -> float:
         """Starts a refresh when one is due; returns seconds until the next check."""
         now = time.monotonic()
-        if self._pending is not None:
-            return 3600.0
+        if self._asked:
+            return self._ask_another(now)
         due = self._refreshed_at + self._max_age_s
         if not self.stale and now < due:
             return due - now
@@ -228,10 +232,27 @@ class Cluster:
 
     def _start(self) -> None:
         self.stale = False  # before `wanted` is read: another thread may add a topic at any time
+        self._ask(self.any_node())
+
+    def _ask(self, node: Node) -> None:
         names = None if self.want_all else sorted(self.wanted)
-        self._pending = self.client.send(
-            self.any_node(), MetadataRequest, self._request(names), callback=self._refreshed
-        )
+        self._asked_at = time.monotonic()
+        self._asked.add(node)
+        answered = partial(self._refreshed, node, self._question)
+        self.client.send(node, MetadataRequest, self._request(names), callback=answered)
+
+    def _ask_another(self, now: float) -> float:
+        """Asks one more broker when the last one is silent: it may hang, or be cut off, without closing the
+        connection. Returns seconds until the next check.
+        """
+        if now < self._asked_at + SILENCE_S:
+            return self._asked_at + SILENCE_S - now
+        known = self.brokers.values() or self.bootstrap
+        others = [node for node in known if node not in self._asked and not self.client.backing_off(node)]
+        if not others:
+            return 3600.0
+        self._ask(min(others, key=self.client.in_flight))
+        return SILENCE_S
 
     def _request(self, names: list[str] | None) -> Callable[[int], MetadataRequest]:
         def build(version: int) -> MetadataRequest:
@@ -244,8 +265,14 @@ class Cluster:
 
         return build
 
-    def _refreshed(self, pending: Pending) -> None:
-        self._pending = None
+    def _refreshed(self, node: Node, question: int, pending: Pending) -> None:
+        if question != self._question:
+            return  # another broker was faster
+        self._asked.discard(node)
+        if pending.error is not None and self._asked:
+            return
+        self._question += 1
+        self._asked.clear()
         if pending.error is not None:
             self.invalidate()
             self._refused.clear()

@@ -1,5 +1,7 @@
 """What clients know of a cluster."""
 
+import socket
+
 import pytest
 
 from bowstring.clients.errors import NoBrokerError
@@ -31,7 +33,20 @@ def test_a_topic_that_is_wanted_while_a_request_is_made_is_in_the_next():
         cluster.wanted = set(set.__iter__(cluster.wanted))
         cluster.maintain()
         client.poll(0)
-        assert cluster.wanted == {"t"} and (cluster.stale or cluster._pending is not None)
+        assert cluster.wanted == {"t"} and (cluster.stale or cluster._asked)
+        client.close()
+
+
+def test_a_silent_broker_does_not_hold_up_the_others():
+    """It may hang, or be cut off: its connection stays open."""
+    with FakeBroker() as broker, socket.create_server(("127.0.0.1", 0)) as silent:
+        client = NetworkClient("test")
+        cluster = Cluster(client, parse_bootstrap(f"127.0.0.1:{silent.getsockname()[1]}"))
+        cluster.maintain()
+        cluster.bootstrap += parse_bootstrap(broker.bootstrap)
+        cluster.refresh(HANG_S)
+        assert cluster.brokers and cluster.maintain() > 0
+        cluster.refresh(HANG_S)
         client.close()
 
 
