@@ -3,9 +3,9 @@
 import asyncio
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bowstring._native.log.partition_log import LogError, PartitionLog
 from bowstring.engine import event_log
@@ -18,6 +18,7 @@ from bowstring.engine.broker.registration import start_records, stop_records
 from bowstring.engine.configs import BrokerConfigs, ConfigError
 from bowstring.engine.errors import Errors
 from bowstring.engine.metadata.directory_ids import change_of_directory
+from bowstring.engine.metadata.image import PartitionImage
 from bowstring.engine.metadata.names import GROUPS_TOPIC
 from bowstring.engine.metadata.store.commit import ClusterChanges
 from bowstring.engine.metadata.store.log import MetadataLog
@@ -85,6 +86,7 @@ class Broker(BrokerServices):
         self.offered = ADVERTISED
         self.local = None
         self._metrics: MetricsServer | None = None
+        self._not_ready: str | None = "the broker is starting"
 
     # ------------------------------------------------------------ start
 
@@ -201,9 +203,11 @@ class Broker(BrokerServices):
     async def start(self) -> None:
         """Starts serving. Call on the control loop, after `open`."""
         self._warn()
+        await self._start_metrics()
         await self._serve()
         self.alone.watch_snapshots()
         self.plane.start()
+        self._not_ready = None
 
     async def _serve(self) -> None:
         if GROUPS_TOPIC in self.metadata.image.topics:
@@ -216,8 +220,6 @@ class Broker(BrokerServices):
         self.scrubber.start()
         self.logs.durability.start(asyncio.get_running_loop())
         self.moves.resume(self.logs.unfinished)
-        if (port := self.configs.value("bowstring.metrics.port")) >= 0:
-            await self._start_metrics(port)
         if self.local is not None:
             self.local.start()
 
@@ -246,11 +248,28 @@ class Broker(BrokerServices):
                     count=count,
                 )
 
-    async def _start_metrics(self, port: int) -> None:
-        from bowstring.engine.broker.metrics_server import MetricsServer
+    async def _start_metrics(self) -> None:
+        port = self.configs.value("bowstring.metrics.port")
+        if port >= 0:
+            from bowstring.engine.broker.metrics_server import MetricsServer
 
-        self._metrics = MetricsServer(self)
-        await self._metrics.start(self.listeners[0].host or None, port)
+            self._metrics = MetricsServer(self._metrics_registry, self.why_not_ready)
+            await self._metrics.start(self.listeners[0].host or None, port)
+
+    def _metrics_registry(self) -> Any:
+        from bowstring.engine.broker import metrics
+
+        return metrics.registry(self)
+
+    def own_partitions(self) -> Iterator[tuple[str, int, PartitionImage]]:
+        """Yields topic, index and state of each partition that this broker has."""
+        for topic in self.metadata.image.topics.values():
+            for index, partition in enumerate(topic.partitions):
+                yield topic.name, index, partition
+
+    def why_not_ready(self) -> str | None:
+        """Returns why this broker cannot serve clients now; None when it can."""
+        return self._not_ready
 
     @property
     def metrics_port(self) -> int:
@@ -279,6 +298,7 @@ class Broker(BrokerServices):
         """Stops accepting, finishes requests in progress, syncs and closes the logs, writes the
         clean-shutdown marker.
         """
+        self._not_ready = "the broker is stopping"
         await self._stop_serving()
         await self.alone.stop_snapshots()
         self._close_and_tell()
@@ -292,11 +312,15 @@ class Broker(BrokerServices):
         await self.dispatcher.stop()
         if self.local is not None:
             await self.local.stop()
-        if self._metrics is not None:
-            await self._metrics.stop()
+        await self._stop_metrics()
         asyncio.get_running_loop().remove_reader(self.directories.event_fd)
         self.plane.stop()
         self.disk_reads.stop()
+
+    async def _stop_metrics(self) -> None:
+        if self._metrics is not None:
+            await self._metrics.stop()
+            self._metrics = None
 
     def _close_and_tell(self) -> None:
         started = time.monotonic()

@@ -1,7 +1,8 @@
 """Runs a broker of a cluster: it follows the metadata quorum, and may be one of its controllers."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from bowstring.engine import event_log
 from bowstring.engine.api import CLUSTER_HANDLERS, offered
@@ -11,9 +12,10 @@ from bowstring.engine.broker.directory_assignments import DirectoryAssignments
 from bowstring.engine.broker.forwarding import AllocatedProducerIds, ForwardedChanges
 from bowstring.engine.broker.image_follower import ImageFollower
 from bowstring.engine.broker.lifecycle import BrokerLifecycle
-from bowstring.engine.broker.node import check_formatted, node_id_of
+from bowstring.engine.broker.node import behind, check_formatted, node_id_of
 from bowstring.engine.broker.replication import Replication
 from bowstring.engine.configs import BrokerConfigs
+from bowstring.engine.metadata.image import PartitionImage
 from bowstring.engine.quorum.settings import CONTROLLER, quorum_settings
 from bowstring.engine.quorum.shell import Quorum
 from bowstring.engine.requests.listeners import Listener
@@ -134,7 +136,10 @@ class ClusterBroker(Broker):
         self.quorum.start(self.server.voter_endpoints if self.server is not None else ())
         if self.server is not None:
             self.server.start()
+        await self._start_metrics()
+        self._not_ready = "the broker waits for a controller that registers it"
         await self.lifecycle.register()
+        self._not_ready = "the broker opens its logs"
         await self._open_logs_of_image()
         self._warn()
         self._is_serving = True
@@ -144,7 +149,19 @@ class ClusterBroker(Broker):
         self._assignments.start()
         self._follower.start()
         self.plane.start()
+        self._not_ready = None
         await self.lifecycle.unfence()
+
+    def why_not_ready(self) -> str | None:
+        """Returns why this broker cannot serve clients now; None when it can.
+
+        Without a controller it can: data traffic goes on.
+        """
+        if self._not_ready is not None:
+            return self._not_ready
+        if self.lifecycle.is_fenced:
+            return "the controller has fenced the broker"
+        return behind(self.quorum)
 
     async def _open_logs_of_image(self) -> None:
         # A thread opens the logs of a copy; what is committed meanwhile is carried out afterwards.
@@ -163,10 +180,20 @@ class ClusterBroker(Broker):
                 example="-".join(map(str, next(iter(elsewhere)))),
             )
 
+    def own_partitions(self) -> Iterator[tuple[str, int, PartitionImage]]:
+        """Yields topic, index and state of each partition that this broker has."""
+        return self.replication.manager.partitions()
+
+    def _metrics_registry(self) -> Any:
+        from bowstring.engine.broker import metrics
+
+        return metrics.cluster_registry(self)
+
     # ------------------------------------------------------------ stop
 
     async def stop(self) -> None:
         """Has the controller move the leaders away, finishes requests in progress, and shuts down cleanly."""
+        self._not_ready = "the broker is stopping"
         await self.lifecycle.stop()
         await self._follower.stop()
         await self.replication.stop()
@@ -175,6 +202,7 @@ class ClusterBroker(Broker):
             await self._stop_serving()
         else:
             self.plane.stop()
+            await self._stop_metrics()
         await self.quorum.stop()
         if self.server is not None:
             await self.server.stop()

@@ -3,22 +3,26 @@
 import asyncio
 from collections.abc import Mapping
 from contextlib import ExitStack
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 from bowstring.engine.api import CONTROLLER_HANDLERS, offered
 from bowstring.engine.broker.controller_registration import ControllerRegistration
 from bowstring.engine.broker.dispatch import Dispatcher
 from bowstring.engine.broker.file_limit import raise_file_limit
-from bowstring.engine.broker.node import check_formatted, make_plane, new_log_directories, node_id_of
+from bowstring.engine.broker.node import behind, check_formatted, make_plane, new_log_directories, node_id_of
 from bowstring.engine.configs import BrokerConfigs, ConfigError
 from bowstring.engine.controller.shell import Controller
 from bowstring.engine.metadata.store.start_checks import check_metadata_log
 from bowstring.engine.quorum.settings import quorum_settings
 from bowstring.engine.quorum.shell import HANDOVER_MS, Quorum
+from bowstring.engine.raft.keys import NO_LEADER
 from bowstring.engine.raft.voters import Endpoint, Endpoints
 from bowstring.engine.requests.broker_services import BrokerServices
 from bowstring.engine.requests.listeners import Listener, advertised_listeners, controller_listeners
 from bowstring.engine.storage.log_dirs import LogDirectories
+
+if TYPE_CHECKING:
+    from bowstring.engine.broker.metrics_server import MetricsServer
 
 _NO_BROKER_EPOCH: Final = -1
 
@@ -114,6 +118,8 @@ class ControllerNode:
         )
         self.metadata = self.quorum
         self.server = ControllerServer(self.configs, self.node_id, self.directories, self.quorum)
+        self._metrics: MetricsServer | None = None
+        self._not_ready: str | None = "the controller is starting"
 
     def open(self) -> None:
         """Locks the directories, binds the listeners, opens the metadata log.
@@ -140,14 +146,40 @@ class ControllerNode:
         self.directories.look()
         self.quorum.start(self.server.voter_endpoints)
         self.server.start()
+        await self._start_metrics()
+        self._not_ready = None
+
+    async def _start_metrics(self) -> None:
+        port = self.configs.value("bowstring.metrics.port")
+        if port >= 0:
+            from bowstring.engine.broker.metrics_server import MetricsServer
+
+            self._metrics = MetricsServer(self._metrics_registry, self.why_not_ready)
+            await self._metrics.start(self.listeners[0].host or None, port)
+
+    def _metrics_registry(self) -> Any:
+        from bowstring.engine.broker import metrics
+
+        return metrics.controller_registry(self)
+
+    def why_not_ready(self) -> str | None:
+        """Returns why this controller cannot take part in decisions now; None when it can."""
+        if self._not_ready is not None:
+            return self._not_ready
+        if self.quorum.leader_id == NO_LEADER:
+            return "no controller is active"
+        return behind(self.quorum)
 
     async def stop(self, timeout_ms: int = HANDOVER_MS) -> None:
         """Hands a leadership over, for at most `timeout_ms`, syncs and closes the log, writes the
         clean-shutdown marker.
         """
+        self._not_ready = "the controller is stopping"
         try:
             await self.quorum.stop(timeout_ms)
             await self.server.stop()
+            if self._metrics is not None:
+                await self._metrics.stop()
             asyncio.get_running_loop().remove_reader(self.directories.event_fd)
             if not self.quorum.has_failed:
                 self.directories.mark_clean(_NO_BROKER_EPOCH)
@@ -174,4 +206,4 @@ class ControllerNode:
     @property
     def metrics_port(self) -> int:
         """Port on which metrics are served; -1 when they are not."""
-        return -1
+        return self._metrics.port if self._metrics is not None else -1

@@ -12,11 +12,14 @@ from prometheus_client import CollectorRegistry, ProcessCollector, generate_late
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from bowstring.engine.broker.cluster_metrics import QuorumCollector, ReplicasCollector, partition_counts
 from bowstring.engine.broker.request_counters import LATENCY_BUCKETS
 from bowstring.engine.protocol import API_VERSIONS
 
 if TYPE_CHECKING:
     from bowstring.engine.broker.broker import Broker
+    from bowstring.engine.broker.cluster_broker import ClusterBroker
+    from bowstring.engine.broker.controller_node import ControllerNode
 
 _NATIVE_APIS: Final = ("produce", "fetch")
 
@@ -161,11 +164,7 @@ class BrokerCollector(Collector):
 
     def _partitions(self) -> Iterator[Metric]:
         image = self._broker.metadata.image
-        under_replicated = offline = 0
-        for topic in image.topics.values():
-            for partition in topic.partitions:
-                under_replicated += len(partition.in_sync) < len(partition.replicas)
-                offline += partition.leader < 0
+        counts = partition_counts(self._broker)
         directories = self._broker.directories
         for name, help_text, value in (
             (
@@ -177,13 +176,24 @@ class BrokerCollector(Collector):
             ("bowstring_partitions", "Partitions of all topics together.", image.partition_count),
             (
                 "bowstring_under_replicated_partitions",
-                "Partitions with fewer in-sync replicas than replicas.",
-                under_replicated,
+                "Partitions led here with replicas that are not in sync (Kafka: UnderReplicatedPartitions).",
+                counts.under_replicated,
             ),
             (
+                "bowstring_at_min_isr_partitions",
+                "Partitions led here with just min.insync.replicas in sync (Kafka: AtMinIsrPartitionCount).",
+                counts.at_min_isr,
+            ),
+            (
+                "bowstring_under_min_isr_partitions",
+                "Partitions led here with too few in sync for acks=all (Kafka: UnderMinIsrPartitionCount).",
+                counts.under_min_isr,
+            ),
+            ("bowstring_leaders", "Partitions that this broker leads (Kafka: LeaderCount).", counts.leaders),
+            (
                 "bowstring_offline_partitions",
-                "Partitions that have no leader, or whose log directory is offline.",
-                offline + self._broker.logs.offline_count,
+                "Partitions of this broker that have no leader, or whose log directory is offline.",
+                counts.offline + self._broker.logs.offline_count,
             ),
         ):
             yield GaugeMetricFamily(name, help_text, value)
@@ -400,6 +410,22 @@ def registry(broker: "Broker") -> CollectorRegistry:
     """Returns a registry with the broker's metrics and the process's own."""
     made = CollectorRegistry()
     made.register(BrokerCollector(broker))
+    ProcessCollector(registry=made)
+    return made
+
+
+def cluster_registry(broker: "ClusterBroker") -> CollectorRegistry:
+    """Returns the same of a broker in a cluster, with the metrics of its replicas and the quorum."""
+    made = registry(broker)
+    made.register(ReplicasCollector(broker))
+    made.register(QuorumCollector(broker.quorum, broker.server.controller if broker.server else None))
+    return made
+
+
+def controller_registry(node: "ControllerNode") -> CollectorRegistry:
+    """Returns a registry with the metrics of a node that is only a controller, and the process's own."""
+    made = CollectorRegistry()
+    made.register(QuorumCollector(node.quorum, node.server.controller))
     ProcessCollector(registry=made)
     return made
 

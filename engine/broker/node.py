@@ -1,7 +1,7 @@
-"""What nodes of all roles have: id, directories, data plane, listeners of controllers."""
+"""What nodes of all roles have: id, directories, data plane, listeners of controllers, metadata."""
 
 import os
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from bowstring._native.server.data_plane import DataPlane
 from bowstring.engine.configs import BrokerConfigs, ConfigError
@@ -9,6 +9,9 @@ from bowstring.engine.protocol import API_VERSIONS
 from bowstring.engine.storage.directory_lock import DataDirectoryError
 from bowstring.engine.storage.log_dir import META_PROPERTIES
 from bowstring.engine.storage.log_dirs import LogDirectories
+
+if TYPE_CHECKING:
+    from bowstring.engine.quorum.shell import Quorum
 
 _MOST_REACTORS_BY_DEFAULT: Final = 4
 
@@ -76,3 +79,10 @@ def make_plane(configs: BrokerConfigs, offered: tuple[int, ...], *, is_controlle
         session_slots=value("max.incremental.fetch.session.cache.slots"),
         connections_max_idle_ms=value("connections.max.idle.ms"),
     )
+
+
+def behind(quorum: "Quorum") -> str | None:
+    """Returns how far the metadata of this node is behind; None when it has all that is committed."""
+    if quorum.end_offset >= quorum.high_watermark:
+        return None
+    return f"the node has applied its metadata up to offset {quorum.end_offset} of {quorum.high_watermark}"

@@ -21,7 +21,8 @@ from bowstring.engine.controller import brokers, elections
 from bowstring.engine.controller.activation import activation_records
 from bowstring.engine.controller.batches import split
 from bowstring.engine.controller.decision import Decision
-from bowstring.engine.controller.state import ControllerState
+from bowstring.engine.controller.partition_index import PartitionIndex
+from bowstring.engine.controller.state import ControllerState, ElectionCounters
 from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.image import ClusterImage
 from bowstring.engine.protocol.ids import random_uuid
@@ -99,6 +100,9 @@ class Controller:
         bootstrap: The first records of a new cluster, from bootstrap.checkpoint.
         voters: Returns the ids of the quorum's voters.
         now_ms: Steady time.
+
+    Attributes:
+        counters: Elections that it has decided.
     """
 
     def __init__(
@@ -120,6 +124,7 @@ class Controller:
         self._voters = voters
         self._now_ms = now_ms
         self.random = random.Random()
+        self.counters = ElectionCounters()
         self._leadership: _Leadership | None = None
         # Decisions take turns. Most do not wait within their turn; handlers that decide in time slices do.
         self._turn = asyncio.Lock()
@@ -150,6 +155,11 @@ class Controller:
     def image(self) -> ClusterImage:
         """The cluster after all appended records on the active controller; elsewhere after all committed."""
         return self._quorum.image if self._leadership is None else self._leadership.state.image
+
+    @property
+    def index(self) -> PartitionIndex | None:
+        """The index of the partitions, on the active controller."""
+        return None if self._leadership is None else self._leadership.state.index
 
     def _leader_changed(self, leader_id: int, epoch: int) -> None:
         if self._leadership is not None and (leader_id != self._node_id or epoch != self._leadership.epoch):
@@ -184,6 +194,7 @@ class Controller:
             end_offset=quorum.next_offset,
             now_ms=now_ms,
             voters=self._voters,
+            counters=self.counters,
         )
         last: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         last.set_result(quorum.next_offset)

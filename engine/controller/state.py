@@ -1,6 +1,7 @@
 """Holds what the controller decides upon: the image after all appended records, its index, and soft state."""
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Final
 
 from bowstring.engine.configs import BrokerConfigs
@@ -20,6 +21,21 @@ from bowstring.engine.protocol.schema import MetadataRecord
 
 _MIN_IN_SYNC: Final = "min.insync.replicas"
 _UNCLEAN: Final = "unclean.leader.election.enable"
+_NO_LEADER: Final = -1
+_RECOVERING: Final = 1
+
+
+@dataclass
+class ElectionCounters:
+    """What this node's controller has decided since it started.
+
+    Attributes:
+        elections: Changes of a partition's leader to another broker.
+        unclean: Those among them that may have lost records.
+    """
+
+    elections: int = 0
+    unclean: int = 0
 
 
 class ControllerState:
@@ -38,6 +54,7 @@ class ControllerState:
         end_offset: The offset of the next record.
         now_ms: Steady time; sessions begin with it.
         voters: Returns the ids of the quorum's voters.
+        counters: Counts elections.
     """
 
     def __init__(
@@ -52,8 +69,10 @@ class ControllerState:
         end_offset: int = 0,
         now_ms: int = 0,
         voters: Callable[[], Iterable[int]] = lambda: (),
+        counters: ElectionCounters | None = None,
     ) -> None:
         self.image = image.copy()
+        self.counters = counters if counters is not None else ElectionCounters()
         if image.in_transaction:
             # Nobody ends it any more: the first records of this controller abort it.
             self.image.apply(markers.AbortTransactionRecord())
@@ -113,7 +132,11 @@ class ControllerState:
         key = record.topic_id, record.partition_id
         old = self.find_partition(key)
         self.image.apply(record)
-        self.index.update(key, old, self.partition(key))
+        new = self.partition(key)
+        self.index.update(key, old, new)
+        if old is not None and new.leader not in (old.leader, _NO_LEADER):
+            self.counters.elections += 1
+            self.counters.unclean += record.leader_recovery_state == _RECOVERING
 
     def _unindex(self, topic_id: bytes) -> None:
         for number, partition in enumerate(self.image.topics_by_id[topic_id].partitions):

@@ -62,6 +62,7 @@ class _Waiting(NamedTuple):
     end_offset: int
     epoch: int
     done: "asyncio.Future[int]"
+    since_ns: int
 
 
 class Quorum:
@@ -73,6 +74,7 @@ class Quorum:
         on_leader_change: Called when the leader changes; when this node becomes it, only once it has applied
             all that earlier leaders committed.
         failed: Ends with the error that ended the replica.
+        commits, commits_ns: Appends of this node that were committed, and the time that they took together.
     """
 
     def __init__(
@@ -87,6 +89,8 @@ class Quorum:
         self.node_id = node_id
         self.listener = settings.listener
         self.on_leader_change: list[LeaderListener] = []
+        self.commits = 0
+        self.commits_ns = 0
         self.failed: asyncio.Future[None]
         self._directory = directory
         self._configs = configs
@@ -189,6 +193,18 @@ class Quorum:
         leader = self._replica.state
         assert isinstance(leader, LeaderState), "only a leader appends"
         return leader.accumulator.next_offset
+
+    @property
+    def log_end_offset(self) -> int:
+        """Offset after the last record of this node's log, committed or not."""
+        return self._log.end_offset
+
+    @property
+    def state_name(self) -> str:
+        """Kafka's name of what this node is in the quorum: leader, candidate, follower, observer, ..."""
+        name = type(self._replica.state).__name__.removesuffix("State").lower()
+        is_voter = self.node_id in self._replica.voters.ids
+        return name if is_voter or name not in ("follower", "unattached") else "observer"
 
     @property
     def high_watermark(self) -> int:
@@ -318,7 +334,7 @@ class Quorum:
         except KafkaError:
             done.set_exception(self._not_controller())
             return done
-        self._appends.append(_Waiting(offset + 1, state.epoch, done))
+        self._appends.append(_Waiting(offset + 1, state.epoch, done, time.monotonic_ns()))
         self._event(lambda: out)
         return done
 
@@ -607,6 +623,8 @@ class Quorum:
         applied = self._applier.applied
         while self._appends and self._appends[0].end_offset <= applied:
             waiting = self._appends.popleft()
+            self.commits += 1
+            self.commits_ns += time.monotonic_ns() - waiting.since_ns
             if not waiting.done.done():
                 waiting.done.set_result(waiting.end_offset)
         if self._watchers:

@@ -70,12 +70,19 @@ class IsrChanges:
     Args:
         broker_id: Of this broker.
         changed: Called when the committed or the maximal ISR of a partition has changed.
+
+    Attributes:
+        shrinks, expands: Changes that the controller has accepted.
+        failures: Requests that got no answer.
     """
 
     broker_id: int
     changed: Callable[[LedPartition], None]
     partitions: dict[PartitionKey, LedPartition] = field(default_factory=dict)
     broker_epochs: dict[int, int] = field(default_factory=dict)
+    shrinks: int = 0
+    expands: int = 0
+    failures: int = 0
     _waiting: dict[PartitionKey, LedPartition] = field(default_factory=dict)
     _in_flight: list[LedPartition] | None = None
     _not_before_ms: float = 0
@@ -166,6 +173,7 @@ class IsrChanges:
 
     def failed(self, now_ms: float) -> None:
         """The request in flight got no answer: sends its changes again later."""
+        self.failures += 1
         for led in self._in_flight or ():
             self._again(led)
         self._in_flight = None
@@ -194,6 +202,8 @@ class IsrChanges:
     def _take(self, led: LedPartition, answer: AlterPartitionResponsePartitionData, now_ms: float) -> None:
         if answer.error_code == 0:
             if answer.leader_epoch == led.leader_epoch and answer.partition_epoch >= led.partition_epoch:
+                self.shrinks += len(answer.isr) < len(led.isr)
+                self.expands += len(answer.isr) > len(led.isr)
                 led.isr, led.partition_epoch = tuple(answer.isr), answer.partition_epoch
             led.proposed, led.sent = None, False
             self.changed(led)

@@ -4,7 +4,7 @@ Pure: the data plane, the logs and addresses are given as objects. The shell sen
 controller.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
 
 from bowstring.engine.metadata.image import BrokerImage, ClusterImage, PartitionImage, TopicImage
@@ -83,6 +83,11 @@ class ReplicaManager:
         self._applied: dict[PartitionKey, PartitionImage] = {}
         self._following: dict[PartitionKey, tuple[int, int, str | None, int]] = {}
         self.isr_changes = IsrChanges(broker_id, self._isr_changed)
+
+    def partitions(self) -> Iterator[tuple[str, int, PartitionImage]]:
+        """Yields topic, index and state of each partition that this broker has."""
+        for (topic_id, index), partition in self._applied.items():
+            yield self._names[topic_id], index, partition
 
     # ------------------------------------------------------------ the image
 

@@ -2,13 +2,14 @@
 
 import asyncio
 import gc
+import os
 import sys
 import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from signal import Signals
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import uvloop
 
@@ -19,11 +20,15 @@ from bowstring.engine.configs import BrokerConfigs, ConfigError
 from bowstring.engine.configs.files import UnknownConfig, load
 from bowstring.engine.requests.listeners import ALL_INTERFACES, client_listeners, parse_listener
 from bowstring.engine.storage.directory_lock import DataDirectoryError
+from bowstring.service_manager import NOTIFY_SOCKET, notify
 from bowstring.signals import StopSignals
 from bowstring.version import __version__
 
 if TYPE_CHECKING:
     from bowstring.engine.broker.controller_node import ControllerNode
+
+_STATUS_S: Final = 5.0
+"""How often the status for the service manager is looked at."""
 
 
 def parser() -> ArgumentParser:
@@ -163,6 +168,7 @@ def main(argv: Sequence[str]) -> int:
             event_log.log_to_stderr(
                 broker.configs.value("bowstring.log.format"), broker.configs.value("bowstring.log.level")
             )
+            notify(STATUS="opening the logs")
             broker.open()
         except (ConfigError, DataDirectoryError, LogError, OSError) as error:
             print(f"bowstring: {error}", file=sys.stderr)
@@ -222,6 +228,7 @@ async def run(broker: "Broker | ControllerNode", signals: StopSignals) -> None:
     Raises:
         OSError: The replica has failed.
     """
+    notify(STATUS="starting" if broker.quorum is None else "joining the cluster")
     if not await _start(broker, signals):
         return
     event_log.info(
@@ -238,13 +245,36 @@ async def run(broker: "Broker | ControllerNode", signals: StopSignals) -> None:
         clean=all(directory.was_clean for directory in broker.directories.opened),
         ready_ms=round(since_process_start_ms()),
     )
+    notify(READY="1", STATUS=_status(broker))
+    telling = asyncio.ensure_future(_tell_status(broker))
     gc.freeze()
     gc.enable()
     asked = await _asked_or_failed(broker, signals)
+    telling.cancel()
     event_log.info("stopping", signal=asked.name if asked is not None else "none")
+    notify(
+        STOPPING="1", STATUS="stopping" if asked is not None else "stopping: the metadata quorum has failed"
+    )
     await broker.stop()
     if asked is None:
         raise OSError("the replica of the metadata quorum has failed")
+
+
+def _status(broker: "Broker | ControllerNode") -> str:
+    why_not = broker.why_not_ready()
+    return f"not ready: {why_not}" if why_not is not None else f"serving as node {broker.node_id}"
+
+
+async def _tell_status(broker: "Broker | ControllerNode") -> None:
+    """Tells the service manager when the node gets ready and when it is not ready any more."""
+    if NOTIFY_SOCKET not in os.environ:
+        return
+    told = _status(broker)
+    while True:
+        await asyncio.sleep(_STATUS_S)
+        if (status := _status(broker)) != told:
+            notify(STATUS=status)
+            told = status
 
 
 async def _start(broker: "Broker | ControllerNode", signals: StopSignals) -> bool:

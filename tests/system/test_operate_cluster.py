@@ -2,8 +2,11 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import urllib.error
+import urllib.request
 
 import pytest
 
@@ -38,8 +41,30 @@ class OperatedCluster(Cluster):
         self.bootstrap_servers = self.bootstrap_of(*BROKERS)
 
     def write_config(self, id, role="", **more):
-        timeouts = {"broker.session.timeout.ms": "2000", "broker.heartbeat.interval.ms": "200"}
-        return super().write_config(id, role, **timeouts, **more)
+        more = {
+            "broker.session.timeout.ms": "2000",
+            "broker.heartbeat.interval.ms": "200",
+            "bowstring.metrics.port": "0",
+            **more,
+        }
+        return super().write_config(id, role, **more)
+
+    def get(self, id, path):
+        """Status and text of a page of a node's metrics server."""
+        url = f"http://127.0.0.1:{self.processes[id].facts['metrics_port']}{path}"
+        try:
+            with urllib.request.urlopen(url, timeout=HANG_S) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+
+    def metrics(self, id):
+        lines = self.get(id, "/metrics")[1].splitlines()
+        return {
+            name.removeprefix("bowstring_"): float(value)
+            for name, _, value in (line.rpartition(" ") for line in lines)
+            if name.startswith("bowstring_")
+        }
 
     def command(self, *arguments):
         return [sys.executable, "-m", "bowstring", *map(str, arguments)]
@@ -75,10 +100,10 @@ def admin(cluster):
         yield made
 
 
-def produce(cluster, topic, count=300):
+def produce(cluster, topic, count=300, partitions=2):
     with Producer(cluster.bootstrap_servers, delivery_timeout_ms=TIMEOUT_MS) as producer:
         for number in range(count):
-            producer.send(topic, b"%d" % number, partition=number % 2)
+            producer.send(topic, b"%d" % number, partition=number % partitions)
 
 
 def consumed(cluster, topic, count):
@@ -204,6 +229,37 @@ def test_brokers_are_described(cluster, admin):
     assert "brokers are" not in cluster.cli("brokers", "describe", 10).err
     unknown = cluster.cli("brokers", "describe", 77)
     assert unknown.code == 2 and "there is no broker 77; existing brokers: 10, 11, 12" in unknown.err
+
+
+def test_health_and_readiness_and_metrics(cluster, admin):
+    nodes = (1, 2, 3, *BROKERS)
+    assert {cluster.get(id, "/health") for id in nodes} == {(200, "alive\n")}
+    for id in nodes:
+        wait_until(lambda id=id: cluster.get(id, "/ready") == (200, "ready\n"))
+    create(admin, "measured", (10, 11))
+    produce(cluster, "measured", partitions=1)
+    quorum = {id: cluster.metrics(id) for id in nodes}
+    active = [id for id in (1, 2, 3) if quorum[id]["controller_active"]]
+    assert len(active) == 1 and {each["quorum_leader_id"] for each in quorum.values()} == {active[0]}
+    assert all(quorum[id]['quorum_state{state="observer"}'] for id in BROKERS)
+    leading = quorum[active[0]]
+    assert leading['quorum_state{state="leader"}'] and leading["quorum_commits_total"] > 0
+    assert (leading["controller_active_brokers"], leading["controller_fenced_brokers"]) == (3, 0)
+    elections = leading["controller_leader_elections_total"]
+    wait_until(lambda: cluster.metrics(10)["at_min_isr_partitions"] == 0)
+    cluster.processes[10].process.send_signal(signal.SIGSTOP)
+    try:
+        wait_until(lambda: cluster.metrics(active[0])["controller_fenced_brokers"] == 1)
+        wait_until(lambda: cluster.metrics(11)["under_replicated_partitions"] >= 1)
+        assert cluster.metrics(11)["at_min_isr_partitions"] >= 1
+        assert cluster.metrics(active[0])["controller_leader_elections_total"] > elections
+    finally:
+        cluster.processes[10].process.send_signal(signal.SIGCONT)
+    wait_until(lambda: cluster.metrics(11)["under_replicated_partitions"] == 0)
+    after = cluster.metrics(11)
+    assert after["isr_expands_total"] >= 1 and after["broker_fenced"] == 0
+    wait_until(lambda: cluster.metrics(10)["replica_max_lag"] == 0)
+    assert cluster.get(10, "/ready") == (200, "ready\n")
 
 
 def test_a_broker_is_decommissioned(cluster, admin):

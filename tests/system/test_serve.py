@@ -355,6 +355,24 @@ def test_metrics_are_served_as_prometheus_text(start):
     assert float(values['bowstring_log_size_bytes{topic="t"}']) == bytes_in
     with pytest.raises(urllib.error.HTTPError, match="404"):
         urllib.request.urlopen(url + "x", timeout=HANG_S)
+    for page in ("health", "ready"):
+        with urllib.request.urlopen(url.replace("metrics", page), timeout=HANG_S) as response:
+            assert response.status == 200
+
+
+def test_the_service_manager_is_told(start, tmp_path):
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(tmp_path / "notify"))
+        manager.settimeout(HANG_S)
+        process = start(env=os.environ | {"NOTIFY_SOCKET": str(tmp_path / "notify")})
+        told = [manager.recv(4096).decode() for _ in range(3)]
+        assert told == [
+            "STATUS=opening the logs\n",
+            "STATUS=starting\n",
+            "READY=1\nSTATUS=serving as node 1\n",
+        ]
+        assert process.stop() == 0
+        assert manager.recv(4096) == b"STOPPING=1\nSTATUS=stopping\n"
 
 
 def test_text_logs_have_facts(tmp_path):

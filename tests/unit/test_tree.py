@@ -150,7 +150,9 @@ OUTER_PACKAGES = {
     "broker": {"engine.broker"},
     "cluster": {"serve", "engine.broker", "engine.configs", "engine.protocol", "engine.quorum"},
     "signals": {"engine"},
+    "service_manager": {"engine"},
     "serve": {
+        "service_manager",
         "signals",
         "engine",
         "engine.broker",

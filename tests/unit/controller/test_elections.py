@@ -33,6 +33,7 @@ def test_preferred_leaders_by_request():
         ("gone", 0): Errors.UNKNOWN_TOPIC_OR_PARTITION,
     }
     assert (cluster.partition().leader, cluster.partition().leader_epoch) == (1, 1)
+    assert (cluster.state.counters.elections, cluster.state.counters.unclean) == (1, 0)
 
 
 def test_an_election_of_all_tells_only_of_those_that_needed_one():
@@ -50,6 +51,7 @@ def test_unclean_leaders_by_request():
         ("t", 1): Errors.ELIGIBLE_LEADERS_NOT_AVAILABLE,
     }
     assert (cluster.partition().leader, cluster.partition().in_sync) == (2, (2,))
+    assert cluster.state.counters.unclean == 1
     assert elect(cluster, UNCLEAN, t=[0]) == {("t", 0): Errors.ELECTION_NOT_NEEDED}
 
 

@@ -28,7 +28,7 @@ KNOWN = {
     "Unit": "Description After Wants StartLimitIntervalSec StartLimitBurst",
     "Service": (
         "Type User Group ExecStart StateDirectory StateDirectoryMode ConfigurationDirectory UMask KillMode KillSignal "
-        "TimeoutStopSec Restart RestartSec LimitNOFILE NoNewPrivileges CapabilityBoundingSet AmbientCapabilities "
+        "TimeoutStartSec TimeoutStopSec Restart RestartSec LimitNOFILE NoNewPrivileges CapabilityBoundingSet AmbientCapabilities "
         "ProtectSystem ProtectHome PrivateTmp PrivateDevices ProtectClock ProtectControlGroups ProtectHostname "
         "ProtectKernelLogs ProtectKernelModules ProtectKernelTunables ProtectProc RemoveIPC RestrictAddressFamilies "
         "RestrictNamespaces RestrictRealtime RestrictSUIDSGID LockPersonality MemoryDenyWriteExecute "
@@ -72,7 +72,7 @@ def test_the_unit_starts_a_broker_and_lets_it_end():
     assert arguments.config == f"/etc/{service['ConfigurationDirectory'][0]}/server.properties"
     page = (DEPLOY.parent / "docs/how-to/systemd.md").read_text()
     assert f" {arguments.config}\n" in page, "the page says where the settings are"
-    assert service["Type"] == ["exec"], "the broker does not speak systemd's notify protocol"
+    assert service["Type"] == ["notify"], "the broker tells systemd when it serves"
     assert service["KillSignal"] == ["SIGTERM"] and service["Restart"] == ["on-failure"]
     assert int(service["LimitNOFILE"][0]) >= 100_000
 

@@ -123,6 +123,7 @@ def test_lagging_followers_leave_together(manager, plane):
     assert [(each.broker_id, each.broker_epoch) for each in partition.new_isr_with_epochs] == [(1, 101)]
     assert manager.next_request(0, 101) is None
     manager.answered(answer(isr=[1]), 0)
+    assert (manager.isr_changes.shrinks, manager.isr_changes.expands) == (1, 0)
     ((_, _, _, isr, named),) = plane.take()
     assert (isr, named["changing"]) == ((1,), False)
 
