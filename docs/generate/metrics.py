@@ -10,6 +10,7 @@ from prometheus_client.core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 import bowstring
+from bowstring.engine.broker.cluster_metrics import CONTROLLER, QUORUM, REPLICAS, quorum_state
 from docs.generate.markdown import code, plain, table
 
 HEAD = """\
@@ -17,7 +18,14 @@ HEAD = """\
 
 `bowstring serve --metrics-port PORT` serves them as Prometheus text on `/metrics`. A counter's name ends in
 `_total` there; a histogram has `_bucket`, `_sum` and `_count`. Metrics with the label `topic` appear as
-soon as there is a topic.
+soon as there is a topic. The same port has `/health` and `/ready`.
+"""
+
+CLUSTER = """
+## In a cluster
+
+Brokers of a cluster also have those of replicas and of the quorum, controllers those of the quorum and of the
+controller, nodes with both roles all.
 """
 
 
@@ -32,7 +40,19 @@ def render() -> str:
         )
         for metric in families()
     )
-    return "\n".join([HEAD, *table(("name", "type", "labels", "meaning"), rows)])
+    columns = ("name", "type", "labels", "meaning")
+    return "\n".join([HEAD, *table(columns, rows), CLUSTER, *table(columns, _of_clusters())])
+
+
+def _of_clusters() -> Iterator[tuple[str, ...]]:
+    """Rows of what only nodes of a cluster have."""
+    found = [
+        (code(f"{row.name}_total" if row.kind == "counter" else row.name), row.kind, "", plain(row.help_text))
+        for row in (*REPLICAS, *QUORUM, *CONTROLLER)
+    ]
+    state = quorum_state("leader")
+    found.append((code(state.name), state.type, code("state"), plain(state.documentation)))
+    yield from sorted(found)
 
 
 def families() -> Iterator[Metric]:

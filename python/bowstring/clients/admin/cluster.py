@@ -264,13 +264,15 @@ class AdminCluster:
         topic = DescribeQuorumRequestTopicData(
             topic_name=METADATA_TOPIC, partitions=[DescribeQuorumRequestPartitionData(partition_index=0)]
         )
-        response = self._to_controller(DescribeQuorumRequest, DescribeQuorumRequest(topics=[topic]))
-        context = "describing the quorum"
-        if response.error_code:
-            raise broker_error(response.error_code, context, response.error_message)
+
+        def check(response: Any) -> None:
+            for each in (response, *(part for topic in response.topics for part in topic.partitions)):
+                if each.error_code:
+                    raise broker_error(each.error_code, "describing the quorum", each.error_message)
+
+        request = DescribeQuorumRequest(topics=[topic])
+        response = self._to_controller(DescribeQuorumRequest, request, check)
         (part,) = response.topics[0].partitions
-        if part.error_code:
-            raise broker_error(part.error_code, context, part.error_message)
         return QuorumDescription(
             part.leader_id,
             part.leader_epoch,
@@ -333,13 +335,16 @@ class AdminCluster:
 
     # ------------------------------------------------------------ asking
 
-    def _to_controller(self, api: Api, body: Body) -> Any:
-        """Sends to any broker, which forwards to the controller; again while no controller is active."""
+    def _to_controller(self, api: Api, body: Body, check: Callable[[Any], None] = lambda _: None) -> Any:
+        """Sends to any broker, which forwards to the controller; again while no controller is active, or
+        `check` raises a retriable error.
+        """
 
         def attempt(left_s: float) -> Any:
             response = self._cluster.call(self._any_node, api, body, left_s)
             if response.error_code == Errors.NOT_CONTROLLER.code:
                 raise broker_error(response.error_code, "asking the controller")
+            check(response)
             return response
 
         with self._lock:
