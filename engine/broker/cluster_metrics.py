@@ -127,7 +127,7 @@ REPLICAS: Final = (
     Row(
         _GAUGE,
         "bowstring_broker_fenced",
-        "1 while the controller has fenced this broker, or not yet unfenced it (Kafka: BrokerState).",
+        "Whether the controller has fenced this broker, or not yet unfenced it (Kafka: BrokerState).",
         lambda broker: broker.lifecycle.is_fenced,
     ),
 )
@@ -189,9 +189,7 @@ QUORUM: Final = (
 )
 """Of any node of a cluster."""
 QUORUM_STATE: Final = "bowstring_quorum_state"
-_STATE_HELP: Final = (
-    "1 for the state that this node has in the metadata quorum, else 0 (Kafka: current-state)."
-)
+_STATE_HELP: Final = "Whether this node has the state in the metadata quorum (Kafka: current-state)."
 
 # ---------------------------------------------------------------- the controller
 
@@ -209,7 +207,7 @@ CONTROLLER: Final = (
     Row(
         _GAUGE,
         "bowstring_controller_active",
-        "1 on the active controller; the sum over all is 1 (Kafka: ActiveControllerCount).",
+        "Whether this controller is active; the sum over all is 1 (Kafka: ActiveControllerCount).",
         lambda controller: controller.is_active,
     ),
     Row(
