@@ -200,10 +200,11 @@ def check_done(found: list[State]) -> None:
     left = [each for each in found if each.state != DONE]
     if not left:
         return
-    moving = sum(each.state == MOVING for each in left)
+    other = [each for each in left if each.state != MOVING]
+    moving = len(left) - len(other)
     told = f"{moving} are moving" if moving else "none is moving"
-    if moving < len(left):
-        told += f"; execute the plan (again) for {len(left) - moving}, such as {left[0].partition}"
+    if other:
+        told += f"; execute the plan (again) for {len(other)}, such as {other[0].partition}"
     raise ClientError(f"{len(left)} of {len(found)} partitions do not have the planned replicas: {told}")
 
 
