@@ -247,6 +247,8 @@ def fenced_joins(patches):
     heartbeat_ms=200,
     lag_max_ms=150,
     restart_ms=50,
+    slow=0.25,
+    delay_ms=(2, 40),
 )
 def older_incarnation_joins(patches):
     def eligible(self, broker, epoch):
