@@ -349,7 +349,7 @@ def producers_forgotten_by_leaders(patches):
     first=62,
 )
 def coordinator_loads_too_little(patches):
-    from bowstring.engine.groups import shell
+    from bowstring.engine.groups import log_replay
 
     class Below:
         """A log as far as its high watermark."""
@@ -361,7 +361,7 @@ def coordinator_loads_too_little(patches):
     patches.set(
         Coordinator,
         "replay",
-        lambda self, part, shard: shell.replay_log(Below(part.log), shard.replay, lambda: True),
+        lambda self, part, shard: log_replay.replay_log(Below(part.log), shard.replay, lambda: True),
     )
 
 
