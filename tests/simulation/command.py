@@ -23,6 +23,10 @@ class Simulation(NamedTuple):
     about: Callable[[Any], str]
     faults: Sequence[Any]
 
+    def fault(self, name):
+        """The fault of a name."""
+        return next(each for each in self.faults if each.name == name)
+
     def tell(self, plan, violation, last):
         """Prints a seed that fails."""
         plan = shrink(plan, violation.rule, outcome=self.outcome)
@@ -70,7 +74,7 @@ class Simulation(NamedTuple):
         seeds = range(chosen.first, chosen.first + chosen.seeds)
         if chosen.faults:
             return self.table(seeds)
-        fault = next((each for each in self.faults if each.name == chosen.fault), None)
+        fault = self.fault(chosen.fault) if chosen.fault else None
         return self.try_seeds(seeds, fault, chosen.until_found, chosen.last)
 
     def try_seeds(self, seeds, fault, until_found, last) -> int:

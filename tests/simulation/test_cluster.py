@@ -8,16 +8,16 @@ import os
 import pytest
 
 from tests.simulation.cluster.__main__ import SIMULATION
-from tests.simulation.cluster.faults import FAULTS, by_name
+from tests.simulation.cluster.faults import FAULTS
 from tests.simulation.cluster.plan import draw
 from tests.simulation.cluster.story import lines
 from tests.simulation.cluster.world import outcome
 from tests.simulation.quorum.shrink import shrink
 
-SEEDS = 160
+SEEDS = 128
 TESTS = 16
 # A fault that needs more is one that the simulation hardly finds.
-SEEDS_FOR_A_FAULT = 200
+SEEDS_FOR_A_FAULT = 150
 
 
 def holds(plan):
@@ -34,7 +34,7 @@ def test_the_rules_hold(part):
 
 @pytest.mark.parametrize("fault", FAULTS, ids=[each.name for each in FAULTS])
 def test_a_fault_is_found(fault):
-    found = SIMULATION.found_by(fault, range(1, 1 + SEEDS_FOR_A_FAULT))
+    found = SIMULATION.found_by(fault, range(fault.first, fault.first + SEEDS_FOR_A_FAULT))
     assert found is not None, f"{fault.what}: nothing notices"
     assert found[2] in fault.rules, f"seed {found[0]}: {found[2]} notices first"
 
@@ -45,7 +45,7 @@ def test_a_run_is_the_same_again():
 
 
 def test_a_failing_run_shrinks():
-    fault = by_name("leader_counts_itself_alone")
+    fault = SIMULATION.fault("leader_counts_itself_alone")
     with fault.on():
         plan = draw(1, **fault.plan)
         _, violation = outcome(plan)

@@ -20,6 +20,11 @@ PRIVATE = {
         "_running": "users of an embedded broker have no business in its parts; this is the tests' one way in",
         "_loop": "the same",
     },
+    "simulation/cluster/faults.py": {
+        "_Change": "a fault is patched in where the decision is",
+        "_check_epochs": "the same",
+        "_isr_changed": "the same",
+    },
     "simulation/producer/lives.py": {"_sender": "its thread has ended when the producer is closed"},
     "unit/storage/test_checkpoint_beside_deletion.py": {
         "_logs": "a write-ahead log without its constructor, which would make files and threads",

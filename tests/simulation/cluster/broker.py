@@ -69,6 +69,8 @@ class SimulatedBroker:
 
     def on_controller(self, source, life, number, kind, request):
         """A broker asks this node's controller."""
+        if kind == "register" and self.world.nodes[source].life != life:
+            return  # its connection ended with it; taken in now, it would shut its next life out
 
         def answer(result):
             self.world.send_to_life(self.node, source, life, "answer", (number, result))

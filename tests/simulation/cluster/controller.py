@@ -114,7 +114,8 @@ class SimulatedController:
 
             def done(is_committed):
                 inner(is_committed)
-                self.levels_committed(state)
+                if is_committed:
+                    self.levels_committed(state)
 
         for at, batch in enumerate(batches):
             offset = node.next_offset if node.told[0] == node.id else 0

@@ -9,8 +9,8 @@ from bowstring._native.record.encode import encode_batch
 from bowstring.engine.errors import Errors
 from bowstring.engine.groups.config import GroupConfig
 from bowstring.engine.groups.effects import AppendRecords, Respond
+from bowstring.engine.groups.log_replay import replay_log
 from bowstring.engine.groups.shard import GroupShard
-from bowstring.engine.groups.shell import replay_log
 from bowstring.engine.groups.state import RequestContext
 
 TOPIC = "__consumer_offsets"

@@ -13,7 +13,7 @@ from bowstring.engine.replication.replica_manager import ReplicaManager
 from tests.simulation.cluster.broker import SimulatedBroker
 from tests.simulation.cluster.coordinator import Coordinator
 from tests.simulation.cluster.plane import SimulatedPlane
-from tests.simulation.quorum.faults import Fault
+from tests.simulation.quorum.faults import Fault, into
 
 FAULTS: list[Fault] = []
 MEDIUM = {"commit_mode": True}
@@ -24,19 +24,7 @@ ONE = {"min_in_sync": 1}
 RESTLESS = {"lag_max_ms": 150, "duplicate": 0.2, "slow": 0.2, "think_ms": 20}
 
 
-def fault(what, *rules, **plan):
-    """Adds a fault; its name is the function's."""
-
-    def add(install):
-        FAULTS.append(Fault(install.__name__, what, rules, install, plan))
-        return install
-
-    return add
-
-
-def by_name(name):
-    """The fault of a name."""
-    return next(each for each in FAULTS if each.name == name)
+fault = into(FAULTS)
 
 
 # ---------------------------------------------------------------- followers
@@ -138,27 +126,6 @@ def acknowledged_too_early(patches):
     patches.set(SimulatedPlane, "written", written)
 
 
-@fault(
-    "A fetch that names another leader epoch counts",
-    *(
-        "CommittedIsInAllInSyncReplicas",
-        "CommittedIsKept",
-        "InSyncIsAboveTheHighWatermark",
-        "OneWriterOfAnEpoch",
-    ),
-)
-def fetch_of_another_epoch(patches):
-    right = SimulatedPlane.look
-
-    def look(self, fetch, **how):
-        part = self.parts.get(fetch.key)
-        if part is not None and part.is_leader:
-            fetch = fetch._replace(leader_epoch=part.leader_epoch)
-        return right(self, fetch, **how)
-
-    patches.set(SimulatedPlane, "look", look)
-
-
 @fault("Readers get records above the high watermark", "ReadersSeeOneOrder")
 def reads_above_the_high_watermark(patches):
     patches.set(SimulatedPlane, "READERS_LIMIT", "log_end")
@@ -247,6 +214,9 @@ def fenced_joins(patches):
     heartbeat_ms=200,
     lag_max_ms=150,
     restart_ms=50,
+    slow=0.25,
+    delay_ms=(2, 40),
+    first=100,
 )
 def older_incarnation_joins(patches):
     def eligible(self, broker, epoch):
@@ -263,6 +233,11 @@ def older_incarnation_joins(patches):
     heartbeat_ms=200,
     lag_max_ms=150,
     restart_ms=50,
+    slow=0.25,
+    delay_ms=(2, 40),
+    commit_mode=False,
+    min_in_sync=2,
+    first=125,
 )
 def newest_incarnation_named(patches):
     patches.set(IsrChanges, "_epoch_of", lambda self, led, broker_id: self.broker_epochs.get(broker_id, -1))
@@ -339,7 +314,11 @@ def serves_an_old_image(patches):
 # ---------------------------------------------------------------- idempotence and groups
 
 
-@fault("What is known of producers is not built again after a truncation", "NoDuplicatesNoGaps")
+@fault(
+    "What is known of producers is not built again after a truncation",
+    "NoDuplicatesNoGaps",
+    first=28,
+)
 def producers_forgotten_by_truncation(patches):
     right = SimulatedPlane.cut
 
@@ -364,9 +343,13 @@ def producers_forgotten_by_leaders(patches):
     patches.set(SimulatedPlane, "lead", lead)
 
 
-@fault("A group coordinator loads its partition up to the high watermark only", "GroupOffsetsNeverGoBack")
+@fault(
+    "A group coordinator loads its partition up to the high watermark only",
+    "GroupOffsetsNeverGoBack",
+    first=62,
+)
 def coordinator_loads_too_little(patches):
-    from bowstring.engine.groups import shell
+    from bowstring.engine.groups import log_replay
 
     class Below:
         """A log as far as its high watermark."""
@@ -378,7 +361,7 @@ def coordinator_loads_too_little(patches):
     patches.set(
         Coordinator,
         "replay",
-        lambda self, part, shard: shell.replay_log(Below(part.log), shard.replay, lambda: True),
+        lambda self, part, shard: log_replay.replay_log(Below(part.log), shard.replay, lambda: True),
     )
 
 
@@ -394,7 +377,11 @@ def coordinator_answers_too_early(patches):
     patches.set(Coordinator, "append", append)
 
 
-@fault("A commit that took too long no longer holds the answers after it back", "GroupOffsetsNeverGoBack")
+@fault(
+    "A commit that took too long no longer holds the answers after it back",
+    "GroupOffsetsNeverGoBack",
+    first=46,
+)
 def coordinator_forgets_what_is_late(patches):
     def give_up(self, part, shard, append_id):
         if self.shard is shard and any(item == append_id for _, item in self.waiting):

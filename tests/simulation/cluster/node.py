@@ -1,10 +1,13 @@
 """A node: a replica of the metadata quorum with the image of the cluster, a controller where it leads, and a broker."""
 
+from typing import Any, ClassVar
+
 from bowstring._native.record.decode import batch_headers, decode_batches
 from bowstring.engine.errors import KafkaError
 from bowstring.engine.metadata.features import HIGHEST_METADATA_VERSION, METADATA_VERSION
 from bowstring.engine.metadata.image import ClusterImage
 from bowstring.engine.metadata.records import decode_record, encode_record
+from bowstring.engine.raft import effects
 from bowstring.engine.raft.leader import LeaderState
 from tests.simulation.cluster.broker import SimulatedBroker
 from tests.simulation.cluster.controller import SimulatedController
@@ -181,12 +184,7 @@ class ClusterNode(SimulatedNode):
         if self.is_up:
             self.look_at_leader()
 
-    EFFECTS = {  # noqa: RUF012
-        **SimulatedNode.EFFECTS,
-        next(kind for kind, call in SimulatedNode.EFFECTS.items() if call is SimulatedNode.leader_changed): (
-            leader_changed
-        ),
-    }
+    EFFECTS: ClassVar[dict[type, Any]] = {**SimulatedNode.EFFECTS, effects.LeaderChanged: leader_changed}
 
     # ---- messages of brokers and clients
 

@@ -47,13 +47,18 @@ class Patches:
 
 @dataclass
 class Fault:
-    """`install` patches it in; `plan` is what a run must be like for it to matter."""
+    """`install` patches it in; `plan` is what a run must be like for it to matter.
+
+    Attributes:
+        first: The seed that tests begin with, for faults that take many.
+    """
 
     name: str
     what: str
     rules: tuple[str, ...]
     install: Callable[[Patches], None]
     plan: dict = field(default_factory=dict)
+    first: int = 1
 
     @contextmanager
     def on(self):
@@ -70,14 +75,20 @@ FAULTS: list[Fault] = []
 DYNAMIC = {"dynamic": True, "voters": 3, "observers": 2}
 
 
-def fault(what, *rules, **plan):
-    """Adds a fault; its name is the function's."""
+def into(faults):
+    """Returns what adds functions to a list of faults; a fault's name is the function's."""
 
-    def add(install):
-        FAULTS.append(Fault(install.__name__, what, rules, install, plan))
-        return install
+    def fault(what, *rules, first=1, **plan):
+        def add(install):
+            faults.append(Fault(install.__name__, what, rules, install, plan, first))
+            return install
 
-    return add
+        return add
+
+    return fault
+
+
+fault = into(FAULTS)
 
 
 # ---------------------------------------------------------------- elections
@@ -471,8 +482,3 @@ def removed_leader_counts(patches):
         right(self, voters)
 
     patches.set(LeaderState, "update_voters", update)
-
-
-def by_name(name):
-    """The fault of a name."""
-    return next(each for each in FAULTS if each.name == name)

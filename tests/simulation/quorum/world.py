@@ -13,7 +13,7 @@ from bowstring.engine.raft.messages import (
 )
 from bowstring.engine.raft.voters import VoterSet, configured_voters
 from tests.simulation.quorum.batches import bootstrap_snapshot
-from tests.simulation.quorum.invariants import INVARIANTS, Violation
+from tests.simulation.quorum.invariants import INVARIANTS, Invariant, Violation
 from tests.simulation.quorum.network import LISTENER, Network
 from tests.simulation.quorum.node import SimulatedNode
 from tests.simulation.quorum.plan import CALM_MS
@@ -37,8 +37,8 @@ class World:
     keeps_votes = True
     waits_for_persist = True
     # What a larger simulation has besides.
-    INVARIANTS = INVARIANTS
-    HOOKS = HOOKS
+    INVARIANTS: tuple[type[Invariant], ...] = INVARIANTS
+    HOOKS: tuple[str, ...] = HOOKS
     NODE = SimulatedNode
 
     def __init__(self, plan):
