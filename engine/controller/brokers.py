@@ -88,6 +88,8 @@ def _check_registration(state: ControllerState, request: BrokerRegistrationReque
     if (
         existing is not None
         and existing.incarnation_id != request.incarnation_id
+        # Fenced at its own wish, it sends no more heartbeats: its successor need not wait.
+        and not (existing.fenced and existing.in_controlled_shutdown)
         and state.sessions.is_valid(existing.id, existing.epoch, now_ms)
     ):
         raise KafkaError(

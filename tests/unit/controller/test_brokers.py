@@ -48,6 +48,14 @@ def test_another_incarnation_waits_for_the_end_of_the_session():
     assert cluster.state.image.brokers[1].fenced
 
 
+def test_the_successor_of_a_broker_that_stopped_need_not_wait():
+    cluster = ControllerCluster(2)
+    cluster.add_topic([1, 2])
+    assert cluster.heartbeat(2, want_shut_down=True).should_shut_down
+    assert cluster.register(2, incarnation=2) == len(cluster.log) - 1
+    assert not cluster.state.image.brokers[2].in_controlled_shutdown
+
+
 def test_the_epochs_of_a_broker_grow():
     cluster = ControllerCluster()
     epochs = [cluster.register(1, incarnation=each) for each in (1, 2, 3)]
