@@ -18,8 +18,8 @@ from bowstring.engine.protocol.records.offsets import (
 )
 
 NO_PRODUCER = -1
-# So many keys are collected at most: a larger dict would hold the control thread up when it grows.
-_COLLECTED_MAX = 100_000
+# A larger dict would hold the control thread up when it grows.
+COLLECTED_MAX = 100_000
 
 
 _GROUP_METADATA_PREFIX = GROUP_METADATA.to_bytes(2, "big")
@@ -35,10 +35,15 @@ class Replay:
     a Python call per record, and only the remaining records are decoded: at the end, or when there are very
     many. This is correct because records of different keys do not depend on each other's order, except those
     of groups on those of their offsets. So groups come last.
+
+    Args:
+        state: Of the shard; empty.
+        collected_max: With so many keys, those that are not of groups are decoded.
     """
 
-    def __init__(self, state: ShardState) -> None:
+    def __init__(self, state: ShardState, collected_max: int = COLLECTED_MAX) -> None:
         self._state = state
+        self._collected_max = collected_max
         self._latest: _Latest = {}
         self._groups: _Latest = {}
 
@@ -52,7 +57,7 @@ class Replay:
         """Adds the records of a batch, in order. `producer_id` is set when the batch is transactional."""
         if producer_id == NO_PRODUCER:
             self._latest.update(zip(keys, zip(offsets, values, strict=True), strict=True))
-            if len(self._latest) > _COLLECTED_MAX:
+            if len(self._latest) > self._collected_max:
                 self._apply_latest()
             return
         self._apply_latest()

@@ -4,11 +4,12 @@ import random
 
 import pytest
 
-from bowstring.engine.groups import records, replay
+from bowstring.engine.groups import records
 from bowstring.engine.groups.classic_group import ClassicGroup
 from bowstring.engine.groups.config import GroupConfig
 from bowstring.engine.groups.offset_store import CommittedOffset
-from bowstring.engine.groups.shard import GroupShard
+from bowstring.engine.groups.replay import Replay
+from bowstring.engine.groups.state import ShardState
 
 GROUPS = ("a", "b", "c")
 
@@ -40,19 +41,19 @@ def history(chance):
 
 @pytest.mark.parametrize("collected_max", [1, 3, 100_000])
 @pytest.mark.parametrize("seed", range(20))
-def test_any_number_of_keys_is_collected(monkeypatch, seed, collected_max):
-    monkeypatch.setattr(replay, "_COLLECTED_MAX", collected_max)
+def test_any_number_of_keys_is_collected(seed, collected_max):
     batches, offsets, generations = history(random.Random(seed))
-    shard = GroupShard(GroupConfig(), str)
+    state = ShardState(GroupConfig(), str)
+    replay = Replay(state, collected_max)
     place = 0
     for batch in batches:
         keys, values = zip(*batch, strict=True)
-        shard.replay.add(range(place, place + len(batch)), keys, values)
+        replay.add(range(place, place + len(batch)), keys, values)
         place += len(batch)
-    shard.loaded(0)
+    replay.finish(0)
     for group in GROUPS:
-        left = shard.offsets.of_group(group).get("t", {})
+        left = state.offsets.of_group(group).get("t", {})
         assert {partition: each.offset for partition, each in left.items()} == offsets[group]
-        found = shard.state.classic(group)
+        found = state.classic(group)
         assert (found is not None) == bool(offsets[group] or group in generations)
         assert found is None or found.generation == generations.get(group, 0)
