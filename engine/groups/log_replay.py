@@ -9,7 +9,8 @@ from bowstring._native.record.types import BatchHeader
 from bowstring._native.record.types import Record as BatchRecord
 from bowstring.engine.groups.replay import NO_PRODUCER, Replay
 
-READ_BYTES: Final = 1 << 20
+# Decoding so much holds the GIL for about a millisecond.
+READ_BYTES: Final = 1 << 17
 
 _TRANSACTIONAL_OR_CONTROL: Final = 0x30
 # types of control records: the third and fourth byte of their key

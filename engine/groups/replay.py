@@ -18,19 +18,34 @@ from bowstring.engine.protocol.records.offsets import (
 )
 
 NO_PRODUCER = -1
+# A larger dict would hold the control thread up when it grows.
+COLLECTED_MAX = 100_000
+
+
+_GROUP_METADATA_PREFIX = GROUP_METADATA.to_bytes(2, "big")
+
+# by key: offset and value
+_Latest = dict[bytes | None, tuple[int, bytes | None]]
 
 
 class Replay:
     """Applies a partition's records to an empty state.
 
     Outside transactions only the last value of a key counts. So keys are first collected in one dict without
-    a Python call per record, and only the remaining records are decoded. This is correct because records of
-    different keys do not depend on each other's order.
+    a Python call per record, and only the remaining records are decoded: at the end, or when there are very
+    many. This is correct because records of different keys do not depend on each other's order, except those
+    of groups on those of their offsets. So groups come last.
+
+    Args:
+        state: Of the shard; empty.
+        collected_max: With so many keys, those that are not of groups are decoded.
     """
 
-    def __init__(self, state: ShardState) -> None:
+    def __init__(self, state: ShardState, collected_max: int = COLLECTED_MAX) -> None:
         self._state = state
-        self._latest: dict[bytes | None, tuple[int, bytes | None]] = {}
+        self._collected_max = collected_max
+        self._latest: _Latest = {}
+        self._groups: _Latest = {}
 
     def add(
         self,
@@ -42,14 +57,16 @@ class Replay:
         """Adds the records of a batch, in order. `producer_id` is set when the batch is transactional."""
         if producer_id == NO_PRODUCER:
             self._latest.update(zip(keys, zip(offsets, values, strict=True), strict=True))
+            if len(self._latest) > self._collected_max:
+                self._apply_latest()
             return
-        self.flush()
+        self._apply_latest()
         for offset, key, value in zip(offsets, keys, values, strict=True):
             self._apply(key, value, offset, producer_id)
 
     def end_transaction(self, producer_id: int, *, commit: bool) -> None:
         """Applies a control batch that ends the producer's transaction."""
-        self.flush()
+        self._apply_latest()
         self._state.offsets.end_transaction(producer_id, commit=commit)
 
     def finish(self, now_ms: int) -> None:
@@ -70,7 +87,18 @@ class Replay:
 
         Frees them one by one: to free a million at once would hold the control thread up.
         """
+        self._apply_latest(go_on)
+        groups, self._groups = self._groups, {}
+        self._apply_all(groups, go_on)
+
+    def _apply_latest(self, go_on: Callable[[], bool] = lambda: True) -> None:
+        """Decodes the collected records but those of groups."""
         latest, self._latest = self._latest, {}
+        for key in [key for key in latest if key and key.startswith(_GROUP_METADATA_PREFIX)]:
+            self._groups[key] = latest.pop(key)
+        self._apply_all(latest, go_on)
+
+    def _apply_all(self, latest: _Latest, go_on: Callable[[], bool]) -> None:
         for key, (offset, value) in latest.items():
             if not go_on():
                 break

@@ -87,7 +87,7 @@ class GroupShard:
         """
         code = Errors.NOT_COORDINATOR.code
         for group in self.state.groups.values():
-            if not isinstance(group, ClassicGroup):
+            if not isinstance(group, ClassicGroup) or not group.members:
                 continue
             group.transition_to(GroupState.DEAD, now_ms)
             for member in group.members.values():

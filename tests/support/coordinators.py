@@ -23,6 +23,11 @@ from tests.support.waiting import FOR_EVER_MS, wait_until_async
 TOPIC_ID = uuid.uuid5(uuid.NAMESPACE_DNS, TOPIC).bytes
 
 
+def stand_in(**fields: Any) -> Any:
+    """Returns an object with these attributes in place of a part of the broker."""
+    return SimpleNamespace(**fields)
+
+
 class Coordinator:
     """One broker. `groups` is what its handlers would use."""
 
@@ -41,15 +46,18 @@ class Coordinator:
             lag_max_ms=FOR_EVER_MS,
         )
         self.log = self.served.logs[TOPIC, 0]
-        self.image = SimpleNamespace(
-            topics={TOPIC: SimpleNamespace(id=TOPIC_ID, partitions=[PartitionImage((), (), -1, 0, 0, ())])},
+        self.image = stand_in(
+            topics={TOPIC: stand_in(id=TOPIC_ID, partitions=[PartitionImage((), (), -1, 0, 0, ())])},
             topic_configs=lambda name: {},
         )
-        self.logs: Any = SimpleNamespace(of_topic=lambda name: [self.log], control_writes=0)
+        self.logs = stand_in(of_topic=lambda name: [self.log], control_writes=0)
         settings = {"group.initial.rebalance.delay.ms": "0", "offsets.commit.timeout.ms": str(FOR_EVER_MS)}
-        metadata: Any = SimpleNamespace(image=self.image)
         self.groups = GroupShell(
-            BrokerConfigs(settings | configs), metadata, self.logs, self.plane, SimpleNamespace()
+            BrokerConfigs(settings | configs),
+            stand_in(image=self.image),
+            self.logs,
+            self.plane,
+            stand_in(),
         )
 
     def start(self) -> None:

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from bowstring._native.log.partition_log import LogError
 from bowstring._native.record.decode import batch_headers
 from bowstring.engine.configs import BrokerConfigs
-from bowstring.engine.errors import Errors
+from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.groups import shell as group_shell
 from bowstring.engine.groups.log_replay import READ_BYTES
 from bowstring.engine.groups.shell import TOPIC, GroupShell
@@ -188,6 +188,15 @@ async def started(**configs):
     broker.groups.start()
     await broker.groups.ensure_topic()
     return broker
+
+
+async def refusal(answer):
+    """Returns the error that an answer is refused with."""
+    try:
+        await answer
+    except KafkaError as error:
+        return error.error
+    raise AssertionError("it was answered")
 
 
 def error_of(answer):

@@ -11,7 +11,7 @@ from bowstring.engine.groups.shell import TOPIC
 from bowstring.engine.protocol.messages.heartbeat import HeartbeatRequest
 from bowstring.engine.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from tests.support.coordinators import TOPIC_ID, Coordinators
-from tests.support.group_shell import commit, error_of, fetched
+from tests.support.group_shell import commit, error_of, fetched, refusal
 from tests.support.group_shell import join as join_group
 from tests.support.joined_wal import wal_on
 from tests.support.waiting import pause_async, wait_until_async
@@ -20,12 +20,6 @@ from tests.support.waiting import pause_async, wait_until_async
 async def still_waits(*answers):
     await pause_async(0.05, "none may be answered; they are answered at any moment")
     assert not any(each.done() for each in answers)
-
-
-async def refusal(answer):
-    with pytest.raises(KafkaError) as refused:
-        await answer
-    return refused.value.error
 
 
 def later(answer):
@@ -317,7 +311,7 @@ def test_committed_offsets_never_go_back(tmp_path, seed):
                         brokers.follow(each, fetches=chance.random() < 0.7, tell=chance.random() < 0.5)
                 brokers[leader].groups.role_changed(0)
             for _ in range(chance.randrange(4)):
-                await asyncio.sleep(chance.choice((0, 0.002)))
+                await pause_async(chance.choice((0, 0.002)), "fetches and elections meet in any order")
         await brokers.elect(chance.choice(range(3)))
         for each in brokers:
             each.groups.role_changed(0)

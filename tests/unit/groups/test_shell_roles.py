@@ -4,14 +4,12 @@ import asyncio
 import gc
 import weakref
 
-import pytest
-
-from bowstring.engine.errors import Errors, KafkaError
+from bowstring.engine.errors import Errors
 from bowstring.engine.groups.shell import TOPIC
 from bowstring.engine.metadata.image import PartitionImage
 from bowstring.engine.protocol.messages.heartbeat import HeartbeatRequest
 from bowstring.engine.protocol.messages.sync_group import SyncGroupRequest
-from tests.support.group_shell import FakeBroker, MemoryLog, commit, error_of, fetched, join, started
+from tests.support.group_shell import FakeBroker, MemoryLog, commit, error_of, fetched, join, refusal, started
 from tests.support.waiting import FOR_EVER_MS, pause_async, wait_until_async
 
 
@@ -27,12 +25,6 @@ def set_role(broker, partition, leader_epoch):
     """Leads the partition in an epoch, or with -1 leaves it to another broker."""
     broker.plane.led[partition] = leader_epoch
     broker.groups.role_changed(partition)
-
-
-async def refusal(answer):
-    with pytest.raises(KafkaError) as refused:
-        await answer
-    return refused.value.error
 
 
 async def loaded(broker):

@@ -1,0 +1,98 @@
+"""A consumer group whose coordinator is killed or stopped: members and offsets stay."""
+
+import pytest
+
+import bowstring
+from bowstring.clients.admin.admin import Admin
+from bowstring.clients.consumer.consumer import Consumer
+from bowstring.clients.producer.producer import Producer
+from bowstring.clients.records import TopicPartition
+from bowstring.engine.protocol.messages.find_coordinator import FindCoordinatorRequest
+from bowstring.engine.protocol.messages.list_groups import ListGroupsRequest
+from tests.support.waiting import HANG_S, wait_until
+from tests.support.wire_client import WireClient
+
+TIMEOUT_MS = int(HANG_S * 1000)
+TOPIC = "t"
+PARTITION = TopicPartition(TOPIC, 0)
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with bowstring.Cluster(3, start_timeout_s=HANG_S) as made:
+        yield made
+
+
+def asked(cluster, broker_id, request):
+    host, _, port = cluster.address(broker_id).rpartition(":")
+    client = WireClient(int(port), host)
+    try:
+        return client.ask(request)
+    finally:
+        client.close()
+
+
+def coordinator_of(cluster, group):
+    """Returns id and address of the group's coordinator, on which all brokers that run agree."""
+    request = FindCoordinatorRequest(key_type=0, coordinator_keys=[group])
+
+    def agreed():
+        found = {
+            (each.node_id, f"{each.host}:{each.port}")
+            for broker_id in cluster.running_ids
+            for each in asked(cluster, broker_id, request).coordinators
+        }
+        ((broker_id, address), *more) = found
+        return (broker_id, address) if not more and broker_id in cluster.running_ids else None
+
+    return wait_until(agreed)
+
+
+def listed_at(cluster, group):
+    """Returns the brokers that list a group: those that coordinate it."""
+    return [
+        broker_id
+        for broker_id in cluster.running_ids
+        if group in {each.group_id for each in asked(cluster, broker_id, ListGroupsRequest()).groups}
+    ]
+
+
+@pytest.mark.parametrize("how", ["kill", "stop"])
+def test_members_and_offsets_move(cluster, how):
+    group, bootstrap = f"group-{how}", cluster.bootstrap_servers
+    settings = {
+        "auto_offset_reset": "earliest",
+        "default_timeout_ms": TIMEOUT_MS,
+        "enable_auto_commit": False,
+        "session_timeout_ms": 300_000,
+    }
+    with (
+        Admin(bootstrap, timeout_ms=TIMEOUT_MS) as admin,
+        Producer(bootstrap) as producer,
+        Consumer(bootstrap, group_id=group, **settings) as consumer,
+    ):
+        if TOPIC not in admin.list_topics():
+            admin.create_topic(TOPIC, partitions=1)
+        consumer.subscribe([TOPIC])
+        (first,) = coordinator_of(cluster, group)[:1]
+        committed = member = None
+        for step in range(3):
+            for number in range(20):
+                producer.send(TOPIC, b"%d" % number, partition=0)
+            producer.flush()
+            wait_until(lambda: consumer.poll(0.2))
+            committed = consumer.position(PARTITION)
+            consumer.commit({PARTITION: committed})
+            assert consumer.committed([PARTITION])[PARTITION].offset == committed
+            (described,) = admin.describe_group(group).members
+            member = member or described.member_id
+            assert described.member_id == member, "the member is known to each coordinator"
+            if step == 0:
+                getattr(cluster, how)(first)
+                coordinator_of(cluster, group)
+            elif step == 1:
+                cluster.restart(first)
+                wait_until(lambda: listed_at(cluster, group) == [coordinator_of(cluster, group)[0]])
+        assert admin.committed_offsets(group)[PARTITION].offset == committed
+        broker_id, address = coordinator_of(cluster, group)
+        assert address == cluster.address(broker_id)
