@@ -88,8 +88,6 @@ def _check_registration(state: ControllerState, request: BrokerRegistrationReque
     if (
         existing is not None
         and existing.incarnation_id != request.incarnation_id
-        # Fenced at its own wish, it sends no more heartbeats: its successor need not wait.
-        and not (existing.fenced and existing.in_controlled_shutdown)
         and state.sessions.is_valid(existing.id, existing.epoch, now_ms)
     ):
         raise KafkaError(
@@ -196,6 +194,8 @@ def heartbeat(
         else:
             records += leader_updates.begin_shutdown(state, broker)
     state.sessions.touch(broker.id, after in (_Next.FENCED, _Next.MAY_STOP), request.current_metadata_offset)
+    if after == _Next.MAY_STOP:
+        state.sessions.end(broker.id, broker.epoch)
     records += _directory_changes(state, broker, request)
     answer = BrokerHeartbeatResponse(
         is_caught_up=is_caught_up,

@@ -91,6 +91,10 @@ class Sessions:
         self._heard_ms.pop((broker, epoch), None)
         self._heard_ms[broker, epoch] = now_ms
 
+    def end(self, broker: int, epoch: int) -> None:
+        """Ends the session of a broker that may stop: its successor need not wait to register."""
+        self._heard_ms.pop((broker, epoch), None)
+
     def is_valid(self, broker: int, epoch: int, now_ms: int) -> bool:
         """Returns whether a broker was heard within the session timeout."""
         heard_ms = self._heard_ms.get((broker, epoch))

@@ -61,7 +61,7 @@ PRIVATE = {
         "_max_poll_interval_s": "the same",
     },
     "unit/clients/net/test_metadata.py": {
-        "_pending": "metadata that was asked for shows nowhere until it comes"
+        "_asked": "metadata that was asked for shows nowhere until it comes"
     },
     "unit/clients/producer/test_callbacks.py": {
         "_sender": "a signal comes while a caller waits for room; and whether the thread has ended",

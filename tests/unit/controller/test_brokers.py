@@ -53,7 +53,6 @@ def test_the_successor_of_a_broker_that_stopped_need_not_wait():
     cluster.add_topic([1, 2])
     assert cluster.heartbeat(2, want_shut_down=True).should_shut_down
     assert cluster.register(2, incarnation=2) == len(cluster.log) - 1
-    assert not cluster.state.image.brokers[2].in_controlled_shutdown
 
 
 def test_the_epochs_of_a_broker_grow():
