@@ -3,13 +3,13 @@
 import pytest
 
 from bowstring.engine.api import list_config_resources, list_offsets
-from bowstring.engine.broker.dispatch import error_response
 from bowstring.engine.broker.request_counters import RequestCounters
 from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.protocol import API_VERSIONS, encode_request
 from bowstring.engine.protocol.messages import list_config_resources as lcr
 from bowstring.engine.protocol.messages import list_offsets as lo
 from bowstring.engine.protocol.messages import metadata as md
+from bowstring.engine.requests.answers import error_response
 from tests.support.served_broker import Served
 
 
