@@ -65,13 +65,10 @@ class GroupReader:
     def _commit(self, client: confluent_kafka.Consumer) -> None:
         try:
             client.commit(asynchronous=False)
-        except confluent_kafka.KafkaException as error:
-            self._commit_failed(error.args[0])
-
-    def _commit_failed(self, error: Any) -> None:
-        nothing_new = error.code() == confluent_kafka.KafkaError._NO_OFFSET
-        if not nothing_new and not error.retriable():
-            self.errors.append(f"commit: {error}")
+        except confluent_kafka.KafkaException as failure:
+            error = failure.args[0]
+            if error.name() != "_NO_OFFSET" and not error.retriable():  # nothing new is no error
+                self.errors.append(f"commit: {error}")
 
     def _on_error(self, error: Any) -> None:
         if error.fatal():

@@ -29,8 +29,8 @@ def replace(cluster, id, program) -> None:
         cluster.wait_for_isr(TOPIC, index, replicas)
     for topic in (TOPIC, "__consumer_offsets"):
         cluster.elect_preferred(topic, through=id)
-    for index, replicas in enumerate(ASSIGNMENTS):
-        wait_until(lambda index=index, leader=replicas[0]: cluster.leader(TOPIC, index) == leader)
+    preferred = [replicas[0] for replicas in ASSIGNMENTS]
+    wait_until(lambda: [cluster.leader(TOPIC, index) for index in range(len(preferred))] == preferred)
 
 
 def test_a_cluster_of_kafka_becomes_ours_and_kafka_again(tmp_path):

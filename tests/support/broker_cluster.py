@@ -1,0 +1,73 @@
+"""Brokers and controllers of one cluster in this process, which talk over sockets."""
+
+import asyncio
+
+from bowstring.engine.broker.cluster_broker import ClusterBroker
+from bowstring.engine.errors import Errors
+from bowstring.engine.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from tests.support.quorum_nodes import FAST, Controllers, format_directory
+from tests.support.serving import steady_port
+
+BROKERS = (10, 11)
+QUICK = {"broker.session.timeout.ms": "1000", "broker.heartbeat.interval.ms": "100"}
+
+
+class Cluster:
+    """Controllers and brokers; `brokers` has those that run."""
+
+    def __init__(self, directory, **configs):
+        self.directory = directory
+        self.controllers = Controllers(directory, **(QUICK | configs))
+        self.brokers = {}
+        for id in BROKERS:
+            format_directory(directory / str(id), id)
+
+    async def start(self):
+        await self.controllers.start()
+        await asyncio.gather(*map(self.start_broker, BROKERS))
+
+    async def start_broker(self, id):
+        broker = ClusterBroker(
+            self.controllers.settings(1)
+            | FAST
+            | QUICK
+            | {
+                "node.id": str(id),
+                "process.roles": "broker",
+                "log.dirs": str(self.directory / str(id)),
+                "listeners": f"PLAINTEXT://127.0.0.1:{steady_port()}",
+                "bowstring.local.socket": "off",
+            }
+        )
+        broker.open()
+        self.brokers[id] = broker
+        await broker.start()
+
+    async def ask(self, request):
+        """Sends a request to the active controller, as a broker forwards it."""
+        return await next(iter(self.brokers.values())).quorum.ask_leader(request, 20_000)
+
+    async def create(self, name, partitions, replication_factor=1):
+        topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=replication_factor)
+        answer = await self.ask(CreateTopicsRequest(topics=[topic]))
+        return Errors.of(answer.topics[0].error_code)
+
+    def image(self):
+        return next(iter(self.brokers.values())).metadata.image
+
+    async def stop(self):
+        for broker in list(self.brokers.values()):
+            await broker.stop()
+        await self.controllers.stop()
+
+
+def run(tmp_path, scenario, **configs):
+    async def all_of_it():
+        cluster = Cluster(tmp_path, **configs)
+        try:
+            await cluster.start()
+            await scenario(cluster)
+        finally:
+            await cluster.stop()
+
+    asyncio.run(all_of_it())
