@@ -40,6 +40,7 @@ TOGETHER: Final = (
     "spark/test_source",
     "unit/bench/test_smoke",
     "system/test_kill_nine",
+    "system/test_mixed",
     "unit/requests/test_time_slices",
     "unit/cli/test_commands",
     "unit/bench/test_kreps",

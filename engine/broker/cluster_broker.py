@@ -15,6 +15,7 @@ from bowstring.engine.broker.lifecycle import BrokerLifecycle
 from bowstring.engine.broker.node import behind, check_formatted, node_id_of
 from bowstring.engine.broker.replication import Replication
 from bowstring.engine.configs import BrokerConfigs
+from bowstring.engine.metadata.features import names_directories
 from bowstring.engine.metadata.image import PartitionImage
 from bowstring.engine.quorum.settings import CONTROLLER, quorum_settings
 from bowstring.engine.quorum.shell import Quorum
@@ -172,7 +173,7 @@ class ClusterBroker(Broker):
             None, self.logs.open_all, image, self._recovery_threads()
         )
         elsewhere = await work
-        if elsewhere:
+        if elsewhere and names_directories(image.features):
             event_log.warning(
                 "partitions were found in other log directories than the controller knows; they are served "
                 "from there",

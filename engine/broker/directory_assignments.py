@@ -6,6 +6,7 @@ from typing import Final
 
 from bowstring.engine import event_log
 from bowstring.engine.errors import Errors, KafkaError
+from bowstring.engine.metadata.features import names_directories
 from bowstring.engine.metadata.image import TopicImage
 from bowstring.engine.protocol.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
@@ -62,7 +63,12 @@ class DirectoryAssignments:
             await asyncio.wait({self._task})
 
     def note(self, topic: TopicImage) -> None:
-        """Reports the partitions of a topic that are in another directory than the controller knows."""
+        """Reports the partitions of a topic that are in another directory than the controller knows.
+
+        Clusters below metadata.version 17 know no directories; the next start reports them.
+        """
+        if not names_directories(self._quorum.image.features):
+            return
         for index, log in enumerate(self._logs.of_topic(topic.name)):
             if log is None or self._node_id not in topic.partitions[index].replicas:
                 continue
@@ -78,6 +84,8 @@ class DirectoryAssignments:
         Raises:
             KafkaError: The controller has refused, or there is none.
         """
+        if not names_directories(self._quorum.image.features):
+            return
         self._waiting.pop((topic.id, index), None)
         request = self._request({(topic.id, index): directory_id})
         answer: AssignReplicasToDirsResponse = await self._quorum.ask_leader(request)

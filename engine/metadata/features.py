@@ -50,3 +50,8 @@ def unsupported_levels(finalized: Mapping[str, int]) -> list[str]:
                 f"kafka-features {cure}"
             )
     return said
+
+
+def names_directories(finalized: Mapping[str, int]) -> bool:
+    """Whether partitions of a cluster name the log directories of their replicas."""
+    return finalized.get(METADATA_VERSION, HIGHEST_METADATA_VERSION) >= DIRECTORIES_SINCE

@@ -10,7 +10,7 @@ import confluent_kafka
 
 from tests.support.waiting import FOR_EVER_MS, HANG_S, wait_until
 
-_QUICK = {
+QUICK = {
     "reconnect.backoff.ms": 20,
     "reconnect.backoff.max.ms": 200,
     "socket.connection.setup.timeout.ms": 2000,
@@ -50,7 +50,7 @@ class AckedLoad:
 
     def _work(self) -> None:
         client = confluent_kafka.Producer(
-            _QUICK
+            QUICK
             | {
                 "bootstrap.servers": self._bootstrap,
                 "enable.idempotence": True,
@@ -111,7 +111,7 @@ class AckedLoad:
 
 def produce_one_by_one(bootstrap: str, topic: str, values: Sequence[bytes], acks: int = -1) -> None:
     """Each is acknowledged before the next is sent to partition 0."""
-    client = confluent_kafka.Producer(_QUICK | {"bootstrap.servers": bootstrap, "acks": acks, "linger.ms": 0})
+    client = confluent_kafka.Producer(QUICK | {"bootstrap.servers": bootstrap, "acks": acks, "linger.ms": 0})
     errors: list[Any] = []
     for value in values:
         client.produce(topic, value, partition=0, on_delivery=lambda error, _: errors.append(error))
@@ -126,7 +126,7 @@ def read_all(
     with `from_start`.
     """
     client = confluent_kafka.Consumer(
-        _QUICK
+        QUICK
         | {
             "bootstrap.servers": bootstrap,
             "group.id": "reader",

@@ -57,14 +57,21 @@ class Node:
 class MixedCluster:
     """Nodes 1 to n. `nodes` gives the program and the roles of each: `[(KAFKA, BOTH), (BOWSTRING, "broker")]`.
 
-    The directories are formatted by the program that the node has at first.
+    The directories are formatted by the program that the node has at first; `without` names features that Kafka
+    gives level 0 then.
     """
 
     def __init__(
-        self, directory: Path, nodes: list[tuple[str, str]], configs: Mapping[str, str] | None = None
+        self,
+        directory: Path,
+        nodes: list[tuple[str, str]],
+        *,
+        without: Sequence[str] = WITHOUT,
+        configs: Mapping[str, str] | None = None,
     ) -> None:
         self.directory = directory
         self.configs = dict(configs or {})
+        self._without = without
         self.nodes = {
             id: Node(id, program, roles, steady_port(), steady_port())
             for id, (program, roles) in enumerate(nodes, 1)
@@ -133,7 +140,7 @@ class MixedCluster:
         if node.program == BOWSTRING:
             done = run_format(*config, *voters)
         else:
-            features = [part for name in WITHOUT for part in ("--feature", f"{name}=0")]
+            features = [part for name in self._without for part in ("--feature", f"{name}=0")]
             command = [*self._java(), "kafka.tools.StorageTool", "format", *config, *voters, *features]
             done = subprocess.run(command, capture_output=True, text=True, timeout=HANG_S, check=False)
         assert done.returncode == 0, done.stdout + done.stderr

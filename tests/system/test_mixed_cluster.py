@@ -60,6 +60,7 @@ def test_what_is_acknowledged_survives_brokers_of_both(cluster, pair, number):
     """Each leads, is ended under load, comes back, catches up, and leads again."""
     topic = f"survives-{number.name}"
     made = topic_of(cluster, topic, pair, through=pair[0], **{"min.insync.replicas": "2"})
+    preferred = [replicas[0] for replicas in made]
     with AckedLoad(cluster.bootstrap, topic, 3) as load:
         load.wait_for_more()
         for id in pair:
@@ -71,8 +72,7 @@ def test_what_is_acknowledged_survives_brokers_of_both(cluster, pair, number):
             for index, replicas in enumerate(made):
                 cluster.wait_for_isr(topic, index, replicas)
             cluster.elect_preferred(topic, through=pair[1])
-            for index, replicas in enumerate(made):
-                wait_until(lambda index=index, leader=replicas[0]: cluster.leader(topic, index) == leader)
+            wait_until(lambda: [cluster.leader(topic, index) for index in range(3)] == preferred)
             load.wait_for_more()
     load.check()
     cluster.check_equal_logs(topic, made)

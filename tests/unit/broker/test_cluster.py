@@ -23,7 +23,7 @@ from bowstring.engine.protocol.messages.update_features import FeatureUpdateKey,
 from bowstring.engine.protocol.records.cluster_metadata.nodes import RegisterControllerRecord
 from bowstring.engine.quorum.network import Peers
 from bowstring.engine.requests.request import Request
-from tests.support.brokers_in_process import BROKERS, run
+from tests.support.broker_cluster import BROKERS, run
 from tests.support.waiting import wait_until_async
 
 

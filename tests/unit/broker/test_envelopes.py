@@ -24,7 +24,7 @@ from bowstring.engine.protocol.messages.metadata import MetadataRequest
 from bowstring.engine.protocol.records.principal import DefaultPrincipalData
 from bowstring.engine.quorum.network import Peers
 from bowstring.engine.requests.request import Request
-from tests.support.brokers_in_process import run
+from tests.support.broker_cluster import run
 
 PRINCIPAL = b"\0\0" + encode(DefaultPrincipalData(type="User", name="alice"), 0)
 ADDRESS = bytes([127, 0, 0, 1])

@@ -1,4 +1,4 @@
-"""Controllers and two brokers of one cluster in this process."""
+"""Brokers and controllers of one cluster in this process, which talk over sockets."""
 
 import asyncio
 
