@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from bench.cases.durability import RECORD_BYTES, SYNC_EACH
 from bench.cases.produce import COMMIT
@@ -116,7 +116,7 @@ def _measure_many(lab: Lab, cluster: MemberCluster) -> dict[str, float]:
         for at in range(0, topics, TOPICS_PER_REQUEST):
             connection.create_topics(names[at : at + TOPICS_PER_REQUEST], each, replication=REPLICAS)
         answered_seconds = time.monotonic() - began
-    _wait_for_leaders(cluster, topics * each, began + READY_TIMEOUT_SECONDS)
+    _wait_for_leaders(cluster, topics * each, began + READY_TIMEOUT_SECONDS, names[-1:], each)
     create_seconds = time.monotonic() - began
     _wait_in_sync(cluster, began + READY_TIMEOUT_SECONDS)
     time.sleep(lab.size.settle_seconds)
@@ -185,8 +185,13 @@ def wait_for(condition: Callable[[], bool], what: str, seconds: float) -> None:
         time.sleep(CHECK_SECONDS)
 
 
-def _wait_for_leaders(cluster: MemberCluster, partitions: int, deadline: float) -> None:
+def _wait_for_leaders(
+    cluster: MemberCluster, partitions: int, deadline: float, newest: Sequence[str] = (), of_each: int = 0
+) -> None:
+    """Waits for the newest topics first: asking again and again for all would keep the brokers busy."""
     first, *others = cluster.listeners
+    if newest:
+        wait_for_partitions(*first, len(newest) * of_each, deadline, list(newest), others)
     wait_for_partitions(*first, partitions, deadline, others=others)
 
 
