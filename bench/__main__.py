@@ -17,7 +17,17 @@ from typing import TypeVar
 
 from bench import machine, report
 from bench.bars import judge_all
-from bench.cases import clients, cold, durability, footprint, latency, spark, spark_latency
+from bench.cases import (
+    clients,
+    cluster,
+    cluster_failures,
+    cold,
+    durability,
+    footprint,
+    latency,
+    spark,
+    spark_latency,
+)
 from bench.cases.compaction import compaction
 from bench.cases.consume import FilledTopics, consume, produce_and_consume
 from bench.cases.micro import micro
@@ -95,6 +105,25 @@ LOADED: dict[str, Case] = {
 LAST: dict[str, Case] = {
     "partitions": lambda lab, _, name: footprint.many_partitions(lab, name, "Many idle partitions"),
 }
+# Three brokers each, which the case starts itself.
+CLUSTERS: dict[str, Case] = {
+    "cluster-latency": lambda lab, _, name: cluster.latency(
+        lab, name, "Three brokers: latency of acks=all, 1 KiB", on_media=False
+    ),
+    "cluster-latency-commit": lambda lab, _, name: cluster.latency(
+        lab, name, "Three brokers: latency of acks=all, 1 KiB, on three media", on_media=True
+    ),
+    "cluster-failover": lambda lab, _, name: cluster_failures.failover(
+        lab, name, "Three brokers: kill -9 of one that leads"
+    ),
+    "cluster-shutdown": lambda lab, _, name: cluster_failures.shutdown(
+        lab, name, "Three brokers: controlled shutdown of one that leads"
+    ),
+    "cluster-idle": lambda lab, _, name: cluster.idle(lab, name, "Three brokers: idle"),
+    "cluster-partitions": lambda lab, _, name: cluster.many_partitions(
+        lab, name, "Three brokers: many partitions"
+    ),
+}
 # Spark cases share a session and its topics.
 SPARK: dict[str, Callable[[spark.SparkBench, str], CaseResult]] = {
     "spark-queries": lambda bench, name: spark.queries(bench, name, "Spark: queries over a topic"),
@@ -102,7 +131,7 @@ SPARK: dict[str, Callable[[spark.SparkBench, str], CaseResult]] = {
     "spark-sink": lambda bench, name: spark.sink(bench, name, "Spark: rows into a topic"),
     "spark-latency": lambda bench, name: spark_latency.latency(bench, name, "Spark: latency of streams"),
 }
-ALL = [*FRESH, *LOADED, *SPARK, *LAST]
+ALL = [*FRESH, *LOADED, *SPARK, *LAST, *CLUSTERS]
 
 
 def measure(size: Size, work: Path, only: list[str]) -> Run:
@@ -125,7 +154,7 @@ def measure(size: Size, work: Path, only: list[str]) -> Run:
                 for name, spark_case in spark_cases.items():
                     run.cases[name] = spark_case(bench, name)
         lab.stop_peers()
-        _run_cases(run, lab, topics, _chosen(LAST, only))
+        _run_cases(run, lab, topics, _chosen(LAST | CLUSTERS, only))
     run.duration_seconds = time.monotonic() - began
     return run
 

@@ -78,6 +78,15 @@ def above() -> Limit:
     return Limit("above Kafka's", excess)
 
 
+def below() -> Limit:
+    """Less than Kafka's figure."""
+
+    def excess(own: float, peer: float | None) -> float | None:
+        return own / peer if peer else None
+
+    return Limit("below Kafka's", excess)
+
+
 def times_loop(factor: float) -> Limit:
     """At most `factor` times the figure of the case's bare loop (see bench/limits)."""
 
@@ -379,6 +388,41 @@ BARS = (
         "metadata.Metadata.time_decode[13, 10000] us",
         "µs",
         (at_most(5000, "µs"),),
+    ),
+    Bar("three brokers, latency of acks=all, p50", "cluster-latency", "p50_ms", "ms", (at_most(0.5, "ms"),)),
+    Bar("three brokers, latency of acks=all, p99", "cluster-latency", "p99_ms", "ms", (at_most(2, "ms"),)),
+    Bar("the same, on three media, p50", "cluster-latency-commit", "p50_ms", "ms", (at_most(1, "ms"),)),
+    Bar("the same, on three media, p99", "cluster-latency-commit", "p99_ms", "ms", (at_most(4, "ms"),)),
+    Bar(
+        "kill -9 of a broker that leads 1,000 partitions, until all take writes",
+        "cluster-failover",
+        "all_writes_ms",
+        "ms",
+        (at_most(1000, "ms"), below()),
+    ),
+    Bar(
+        "controlled shutdown of 1,000 leaders, until its end",
+        "cluster-shutdown",
+        "stopped_ms",
+        "ms",
+        (at_most(500, "ms"),),
+    ),
+    Bar("the same, failed writes", "cluster-shutdown", "failed_writes", "", (at_most(0, ""),)),
+    Bar("three brokers, 1,000 partitions, idle CPU", "cluster-idle", "cpu_percent", "%", (at_most(1, "%"),)),
+    Bar("the same, memory of a broker", "cluster-idle", "rss_mib", "MiB", (at_most(60, "MiB"),)),
+    Bar(
+        "three brokers, creating 10,000 partitions",
+        "cluster-partitions",
+        "create_seconds",
+        "s",
+        (at_most(5, "s"),),
+    ),
+    Bar(
+        "the same, restart of a broker until it is in sync",
+        "cluster-partitions",
+        "restart_in_sync_seconds",
+        "s",
+        (at_most(2, "s"),),
     ),
 )
 

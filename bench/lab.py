@@ -14,6 +14,7 @@ from bench.limits.loops import LoopResult, run_loop
 from bench.peers.bowstring import Bowstring
 from bench.peers.install import PeerError
 from bench.peers.kafka import Kafka
+from bench.peers.members import MemberCluster
 from bench.peers.peer import HOST, Peer
 from bench.peers.toolhost import ToolHost
 from bench.peers.wire import WireError, wait_for_partitions
@@ -63,6 +64,10 @@ class Lab:
     def new_peer(self, name: str) -> Peer:
         """Returns a broker in a fresh directory, not started; the caller stops it."""
         return PEER_CLASSES[name](self.work / f"{name}-{next(self._numbers)}")
+
+    def new_cluster(self, name: str, settings: Mapping[str, str] | None = None) -> MemberCluster:
+        """Returns three brokers in fresh directories, not started; the caller ends them."""
+        return MemberCluster(name, self.work / f"{name}-cluster-{next(self._numbers)}", settings)
 
     def peer(self, name: str) -> Peer:
         """Returns the broker of this name that serves the load cases; started on first use, or after it has

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 import uuid
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Mapping, Sequence
@@ -14,8 +15,11 @@ from bench.peers.bowstring import Bowstring
 from bench.peers.install import PeerError
 from bench.peers.kafka import LOG4J, SHIPPED_SETTINGS, Kafka
 from bench.peers.peer import COMMON_SETTINGS, HOST, Peer, write_properties
+from bench.peers.wire import Connection, TopicState, wait_for_brokers
+from bowstring.cluster.layout import free_ports as steady_ports
 
 # Of both peers, beside the settings of a lone broker. Kafka ships the same.
+REGISTERED_SECONDS = 60.0
 CLUSTER_SETTINGS = COMMON_SETTINGS | {"offsets.topic.replication.factor": "1"}
 
 
@@ -130,10 +134,99 @@ class MemberBowstring(Bowstring):
         return [sys.executable, "-m", "bowstring", "serve", "--config", str(self._settings), *others]
 
 
-def member(name: str, work: Path, place: Membership, settings: Mapping[str, str] | None = None) -> Peer:
-    """Returns a broker of a cluster by the peer's name."""
-    kind = MemberKafka if name == Kafka.name else MemberBowstring
-    return kind(work, place, settings)
+class MemberCluster:
+    """A cluster on this machine, one process for each broker; `with` starts and ends it.
+
+    Args:
+        name: Of the peer: bowstring or kafka.
+        work: A directory for all brokers.
+        settings: Of each broker, beside those of all peers.
+        heap: Of Kafka's JVMs, see Kafka.
+
+    Attributes:
+        nodes: By node id, from 1.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        work: Path,
+        settings: Mapping[str, str] | None = None,
+        brokers: int = 3,
+        heap: list[str] | None = None,
+    ):
+        # Ports that outgoing connections never get: a broker that starts again finds its own free.
+        places = memberships([HOST] * brokers, lambda _, count: steady_ports(count))
+        self.name = name
+        self.nodes = {
+            place.node: member(name, work / str(place.node), place, settings, heap) for place in places
+        }
+
+    def start(self) -> None:
+        """Starts all, and returns when each knows all.
+
+        Raises:
+            PeerError, WireError: one does not start.
+        """
+        for node in self.nodes.values():
+            node.prepare()
+        for node in self.nodes.values():
+            node.launch()
+        for node in self.nodes.values():
+            node.await_ready()
+        wait_for_brokers(self.listeners, time.monotonic() + REGISTERED_SECONDS)
+
+    @property
+    def listeners(self) -> list[tuple[str, int]]:
+        """Host and port of the brokers that run, in the order of their ids."""
+        return [(node.host, node.port) for node in self.nodes.values() if node.alive]
+
+    @property
+    def bootstrap(self) -> str:
+        """`host:port,…` of the brokers that run."""
+        return ",".join(f"{host}:{port}" for host, port in self.listeners)
+
+    def connect(self) -> Connection:
+        """Returns a raw connection to the first broker that runs."""
+        return Connection(*self.listeners[0])
+
+    def state(self, topic: str) -> TopicState:
+        """Returns a topic's metadata from the first broker that runs."""
+        with self.connect() as connection:
+            return connection.topics([topic])[topic]
+
+    def log_tails(self) -> str:
+        """Returns the ends of all logs."""
+        return "\n".join(f"node {id}:\n{node.log_tail(8)}" for id, node in self.nodes.items())
+
+    def __enter__(self) -> MemberCluster:
+        try:
+            self.start()
+        except BaseException:
+            self.kill()
+            raise
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.kill()
+
+    def kill(self) -> None:
+        """Ends all at once."""
+        for node in self.nodes.values():
+            node.kill()
+
+
+def member(
+    name: str,
+    work: Path,
+    place: Membership,
+    settings: Mapping[str, str] | None = None,
+    heap: list[str] | None = None,
+) -> Peer:
+    """Returns a broker of a cluster by the peer's name; `heap` is Kafka's."""
+    if name == Kafka.name:
+        return MemberKafka(work, place, settings, heap)
+    return MemberBowstring(work, place, settings)
 
 
 def _format(command: list[str]) -> None:

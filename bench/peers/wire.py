@@ -14,6 +14,9 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from bowstring.engine.errors import Errors
+from bowstring.engine.protocol import decode_response, encode_request
+from bowstring.engine.protocol.messages import describe_quorum as dq
+from bowstring.engine.protocol.schema import Request, Response
 
 API_PRODUCE = 0
 API_LIST_OFFSETS = 2
@@ -36,12 +39,14 @@ class TopicState:
 
     Attributes:
         in_sync, replicas: of the partition that has the fewest replicas in sync.
+        leaders: of each partition, -1 for none.
     """
 
     partitions: int
     ready_partitions: int
     in_sync: int = 0
     replicas: int = 0
+    leaders: tuple[int, ...] = ()
 
 
 class Connection:
@@ -90,14 +95,21 @@ class Connection:
         configs: Mapping[str, str] | None = None,
         timeout_ms: int = 60_000,
         replication: int = 1,
+        assignment: Sequence[Sequence[int]] = (),
     ) -> None:
         """Creates topics with `partitions` partitions each, in one CreateTopics v2; existing ones are fine.
+
+        Args:
+            assignment: The brokers of each partition, the preferred leader first; it replaces the numbers.
 
         Raises:
             WireError: the broker refused one of them.
         """
         settings = [_string(name) + _string(value) for name, value in (configs or {}).items()]
-        shape = struct.pack(">ihii", partitions, replication, 0, len(settings)) + b"".join(settings)
+        rows = [struct.pack(f">ii{len(row)}i", at, len(row), *row) for at, row in enumerate(assignment)]
+        numbers = (-1, -1) if assignment else (partitions, replication)
+        shape = struct.pack(">ihi", *numbers, len(rows)) + b"".join(rows)
+        shape += struct.pack(">i", len(settings)) + b"".join(settings)
         topics = b"".join(_string(name) + shape for name in names)
         body = struct.pack(">i", len(names)) + topics + struct.pack(">i?", timeout_ms, False)
         reply = _Reader(self.call(API_CREATE_TOPICS, 2, body))
@@ -130,6 +142,37 @@ class Connection:
             WireError: the broker refused it.
         """
         check_produced(self.call(API_PRODUCE, 3, _produce_body(topic, 0, batch, -1)), topic)
+
+    def produce_each(self, topic: str, partitions: Sequence[int], batch: bytes) -> dict[int, int]:
+        """Sends a batch to each of some partitions, acks=all, by one Produce v3; returns their errors."""
+        body = struct.pack(">hhii", -1, -1, 30_000, 1) + _string(topic) + struct.pack(">i", len(partitions))
+        body += b"".join(struct.pack(">ii", each, len(batch)) + batch for each in partitions)
+        reply = _Reader(self.call(API_PRODUCE, 3, body))
+        found = {}
+        for _ in range(reply.int32()):
+            reply.string()
+            for _ in range(reply.int32()):
+                partition, error = reply.int32(), reply.int16()
+                reply.skip(16)  # base offset, log append time
+                found[partition] = error
+        return found
+
+    def ask(self, body: Request, version: int) -> Response:
+        """Sends any request of a flexible version and returns its answer."""
+        self._correlation_id += 1
+        frame = encode_request(body, version, self._correlation_id, CLIENT_ID.decode())
+        self._socket.sendall(struct.pack(">i", len(frame)) + frame)
+        (length,) = struct.unpack(">i", self._receive(4))
+        _, answer = decode_response(body.api_key, version, self._receive(length))
+        return answer
+
+    def active_controller(self) -> int:
+        """Returns the leader of the metadata quorum, by DescribeQuorum; -1 while there is none."""
+        partition = dq.DescribeQuorumRequestPartitionData(partition_index=0)
+        topic = dq.DescribeQuorumRequestTopicData(topic_name="__cluster_metadata", partitions=[partition])
+        answer = self.ask(dq.DescribeQuorumRequest(topics=[topic]), 0)
+        assert isinstance(answer, dq.DescribeQuorumResponse)
+        return answer.topics[0].partitions[0].leader_id if answer.topics else -1
 
     def delete_topics(self, names: list[str], timeout_ms: int = 60_000) -> None:
         """Deletes topics by DeleteTopics v1.
@@ -352,15 +395,16 @@ def _read_metadata(reply: _Reader) -> dict[str, TopicState]:
         partitions = reply.int32()
         ready = 0
         synced: list[tuple[int, int]] = []
+        leaders = [-1] * partitions
         for _ in range(partitions):
             error = reply.int16()
-            reply.int32()  # partition_index
-            leader = reply.int32()
+            index = reply.int32()
+            leader = leaders[index] = reply.int32()
             replicas = reply.int32()
             reply.skip(4 * replicas)  # replica_nodes
             in_sync = reply.int32()
             reply.skip(4 * in_sync)  # isr_nodes
             synced.append((in_sync, replicas))
             ready += error == Errors.NONE.code and leader >= 0
-        topics[name] = TopicState(partitions, ready, *min(synced, default=(0, 0)))
+        topics[name] = TopicState(partitions, ready, *min(synced, default=(0, 0)), tuple(leaders))
     return topics

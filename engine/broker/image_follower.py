@@ -194,12 +194,12 @@ class ImageFollower:
 
     async def _open_new(self, topic_ids: set[bytes]) -> None:
         image = self._quorum.image
-        for topic_id in topic_ids:
-            topic = image.topics_by_id.get(topic_id)
-            if topic is not None:
-                self._names[topic_id] = topic.name
-                await self._logs.open_new(image, topic)
-                self._directories.note(topic)
+        topics = [topic for each in topic_ids if (topic := image.topics_by_id.get(each)) is not None]
+        for topic in topics:
+            self._names[topic.id] = topic.name
+        await self._logs.open_new(image, topics)
+        for topic in topics:
+            self._directories.note(topic)
 
     async def _remove(self, topic_id: bytes) -> None:
         name = self._names.pop(topic_id, None)

@@ -3,13 +3,15 @@ them.
 """
 
 import asyncio
+import itertools
 import os
 import shutil
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -61,6 +63,17 @@ def _take_back(path: Path) -> None:
         for name in os.listdir(path):
             os.unlink(path / name)
         os.rmdir(path)
+
+
+@dataclass
+class _NewLog:
+    """A partition that gets a log; no home: every directory has failed."""
+
+    topic: TopicImage
+    index: int
+    config: dict[str, int]
+    home: DataDirectory | None
+    log: PartitionLog | None = None
 
 
 class TopicLogs:
@@ -296,38 +309,67 @@ class TopicLogs:
                 ]
         sync_logs(due)
 
-    async def open_new(self, image: ClusterImage, topic: TopicImage) -> None:
-        """Creates and serves the partitions of a topic that are assigned here and not open yet."""
-        if self._is_in_checkpoints(topic.name):
+    async def open_new(self, image: ClusterImage, topics: Sequence[TopicImage]) -> None:
+        """Creates and serves the partitions of topics that are assigned here and not open yet.
+
+        Raises:
+            OSError, LogError: One could not be created. Its topic, and those behind it, are not served.
+        """
+        if self._any_in_checkpoints(topics):
             # After a crash, checkpoint entries of a deleted topic of this name would be applied to the new
             # one.
             await asyncio.get_running_loop().run_in_executor(None, self.checkpoint(RECOVERY_POINTS))
+        work: list[_NewLog] = []
+        for topic in topics:
+            work += self._new_logs(image, topic)
+        if not work:
+            return
+        if len(work) <= _INLINE_LOGS:
+            failure = self._make_all(work)
+        else:
+            failure = await asyncio.get_running_loop().run_in_executor(None, self._make_all, work)
+        # Records acknowledged in these partitions must not be lost together with their directories' names.
+        made_in: dict[DataDirectory, list[PartitionLog]] = {}
+        for each in work:
+            if each.log is not None and each.home is not None:
+                made_in.setdefault(each.home, []).append(each.log)
+        for home, logs in made_in.items():
+            await asyncio.get_running_loop().run_in_executor(None, self._sync_new, home, logs)
+        for topic, group in itertools.groupby(work, lambda each: each.topic):
+            new = list(group)
+            if all(each.log is not None or each.home is None for each in new):
+                self._serve_new(topic, new, image)
+                await asyncio.sleep(0)  # others have their turn
+        if failure is not None:
+            raise failure
+
+    def _new_logs(self, image: ClusterImage, topic: TopicImage) -> list[_NewLog]:
+        """Returns the partitions of a topic that are to be created, with their directories."""
         logs = self._logs.setdefault(topic.name, [])
         logs.extend([None] * (len(topic.partitions) - len(logs)))
         offline = self._offline.get(topic.name, _NONE)
         indexes = [each for each in self._own(topic, 0) if logs[each] is None and each not in offline]
+        if not indexes:
+            return []
         config = self._configs.log_config(image.topic_configs(topic.name))
-        homes = [self._home_of_new(topic, index) for index in indexes]
-        work = [(index, home) for index, home in zip(indexes, homes, strict=True) if home is not None]
+        return [_NewLog(topic, index, config, self._home_of_new(topic, index)) for index in indexes]
 
-        def make() -> list[PartitionLog]:
-            return [self._make(topic, index, config, home) for index, home in work]
+    def _make_all(self, work: list[_NewLog]) -> Exception | None:
+        """Creates logs until one fails, and returns its failure."""
+        for each in work:
+            if each.home is not None:
+                try:
+                    each.log = self._make(each.topic, each.index, each.config, each.home)
+                except (OSError, LogError) as error:
+                    return error
+        return None
 
-        if len(work) <= _INLINE_LOGS:
-            made = make()
-        else:
-            made = await asyncio.get_running_loop().run_in_executor(None, make)
-        # Records acknowledged in these partitions must not be lost together with their directories' names.
-        made_in = {
-            home: [log for (_, each), log in zip(work, made, strict=True) if each is home] for _, home in work
-        }
-        for home, logs_in_it in made_in.items():
-            await asyncio.get_running_loop().run_in_executor(None, self._sync_new, home, logs_in_it)
-        for (index, _), log in zip(work, made, strict=True):
-            logs[index] = log
-        for index in set(indexes) - {index for index, _ in work}:
-            self._offline.setdefault(topic.name, set()).add(index)
-        self._serve(topic, indexes, image)
+    def _serve_new(self, topic: TopicImage, work: list[_NewLog], image: ClusterImage) -> None:
+        for each in work:
+            self._logs[topic.name][each.index] = each.log
+            if each.home is None:
+                self._offline.setdefault(topic.name, set()).add(each.index)
+        self._serve(topic, [each.index for each in work], image)
 
     def _sync_new(self, home: DataDirectory, logs: list[PartitionLog]) -> None:
         """Makes new partitions durable: directory names and partition.metadata."""
@@ -356,11 +398,10 @@ class TopicLogs:
             if self._node_id in partition.replicas
         ]
 
-    def _is_in_checkpoints(self, topic: str) -> bool:
+    def _any_in_checkpoints(self, topics: Iterable[TopicImage]) -> bool:
         """Returns whether a topic that does not exist here has entries in the checkpoints on disk."""
-        return topic not in self._logs and any(
-            name == topic for offsets in self._written.values() for name, _ in offsets
-        )
+        new = {topic.name for topic in topics if topic.name not in self._logs}
+        return bool(new) and any(name in new for offsets in self._written.values() for name, _ in offsets)
 
     def _make(
         self, topic: TopicImage, index: int, config: dict[str, int], home: DataDirectory

@@ -181,6 +181,7 @@ OUTER_PACKAGES = {
         "clients.admin",
         "clients.consumer",
         "clients.producer",
+        "cluster",
         "spark",
         "_native.record",
     },

@@ -93,7 +93,7 @@ class ClusterChanges:
 
     async def _open(self, image: ClusterImage, topic: TopicImage) -> None:
         try:
-            await self._logs.open_new(image, topic)
+            await self._logs.open_new(image, [topic])
         except (OSError, LogError) as error:
             # The topic exists; the next start with enough resources creates its partitions.
             event_log.error(

@@ -1,10 +1,11 @@
 """Runs the demo: replays real events through an embedded broker and checks them, measures speed, runs Spark
-and the headline.
+and the headline, the latter also on three brokers with three replicas.
 
 `make run` runs it.
 
 Imported by: cli.
-May import: _native.record, broker, clients, clients.admin, clients.consumer, clients.producer, spark.
+May import: _native.record, broker, clients, clients.admin, clients.consumer, clients.producer, cluster,
+spark.
 """
 
 from __future__ import annotations
@@ -13,12 +14,22 @@ import json as json_module
 import time
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from rich.console import Console
 
 from bowstring.broker import Broker
 from bowstring.clients.admin.admin import Admin
-from bowstring.demo import flights, headline, headline_read, replay, spark_job, spark_session, throughput
+from bowstring.demo import (
+    flights,
+    headline,
+    headline_read,
+    replay,
+    replicated,
+    spark_job,
+    spark_session,
+    throughput,
+)
 from bowstring.demo.progress import Bar, Bars, RateBars
 from bowstring.demo.report import Figures, print_result
 
@@ -53,7 +64,8 @@ def run(
     Args:
         push_seconds: how long 100-byte records are pushed.
         flights_max: replay only this many flights.
-        headline_records: of each of the headline's three producers; fewer if the disk is too small.
+        headline_records: of each of the headline's three producers; fewer if the disk is too small. Into
+            three brokers each sends no more than replicated.RECORDS_MAX.
         json: print figures as JSON and nothing else.
         picture: where to save the output, as SVG.
         spark: whether Spark counts the flights and reads what the headline's producers wrote.
@@ -75,6 +87,8 @@ def run(
             figures.ready_ms = ready_ms
             records = headline.records_that_fit(headline_records, broker.data_dir)
             _spark_and_headline(bars, broker, figures, records, spark=spark)
+    with Bars(console) as bars:
+        _replicated(bars, figures, headline_records)
     if json:
         print(json_module.dumps(figures.as_json(), indent=2))
     else:
@@ -122,6 +136,16 @@ def _spark_and_headline(bars: Bars, broker: Broker, figures: Figures, records: i
             bar = Bar(bars, "Spark reads what they wrote", None)
             figures.read = headline_read.read(opened, bootstrap, figures.headline)
             bar.finish(figures.read.records)
+
+
+def _replicated(bars: Bars, figures: Figures, records: int) -> None:
+    """Runs the producers again, into three brokers with three replicas of everything."""
+    with TemporaryDirectory(prefix="bowstring-demo-") as folder:
+        fit = replicated.records_that_fit(records, Path(folder))
+        rates = RateBars(bars, [f"3 replicas, producer {n + 1}" for n in range(headline.PRODUCERS)], fit)
+        figures.replicated = replicated.run(fit, rates.to, folder=Path(folder))
+    if figures.replicated.runs:
+        rates.finish([each.records_per_s for each in figures.replicated.runs])
 
 
 def _replay(

@@ -146,20 +146,16 @@ def run(bootstrap: str, records: int, progress: Progress, folder: Path) -> Headl
     """
     with BareAppend(folder) as bare, Admin(bootstrap) as admin:
         admin.create_topic(TOPIC, PARTITIONS, configs=TOPIC_CONFIGS)
-        with _producers(bootstrap, records) as producers:
-            for each in producers:
+        with producers(bootstrap, TOPIC, records) as started:
+            for each in started:
                 each.await_ready()
             bare.run()
             cpu, began = broker_cpu_s(), time.monotonic()
-            for each in producers:
+            for each in started:
                 each.begin()
-            while any(each.running for each in producers) and time.monotonic() < began + END_SECONDS_MAX:
-                for number, each in enumerate(producers):
-                    each.ended.wait(0.1 / len(producers))
-                    progress(number, each.records)
-            runs = tuple(each.result() for each in producers)
+            seconds = await_producers(started, began, progress)
+            runs = tuple(each.result() for each in started)
             used = broker_cpu_s() - cpu
-            seconds = max(each.ended_at for each in producers) - began
             bare.run()
         for number, run in enumerate(runs):
             progress(number, run.records)
@@ -168,13 +164,22 @@ def run(bootstrap: str, records: int, progress: Progress, folder: Path) -> Headl
     return Headline(runs, seconds, used, sum(end.values()) - sum(begin.values()), bare)
 
 
+def await_producers(producers: list[ProducerProcess], began: float, progress: Progress) -> float:
+    """Waits until all have ended, END_SECONDS_MAX at most; returns the seconds from `began` until then."""
+    while any(each.running for each in producers) and time.monotonic() < began + END_SECONDS_MAX:
+        for number, each in enumerate(producers):
+            each.ended.wait(0.1 / len(producers))
+            progress(number, each.records)
+    return max(each.ended_at for each in producers) - began
+
+
 @contextmanager
-def _producers(bootstrap: str, records: int) -> Iterator[list[ProducerProcess]]:
+def producers(bootstrap: str, topic: str, records: int) -> Iterator[list[ProducerProcess]]:
     """Starts the processes; ends them all when the block ends in any way."""
     started: list[ProducerProcess] = []
     try:
         for number in range(PRODUCERS):
-            started.append(ProducerProcess(bootstrap, number, records))
+            started.append(ProducerProcess(bootstrap, topic, number, records))
         yield started
     finally:
         for each in started:
@@ -190,9 +195,9 @@ class ProducerProcess:
         ended_at: time of that.
     """
 
-    def __init__(self, bootstrap: str, number: int, records: int):
+    def __init__(self, bootstrap: str, topic: str, number: int, records: int):
         first = number * PARTITIONS // PRODUCERS  # different partitions for each producer
-        order = Order(bootstrap, TOPIC, first, records, RECORD_BYTES, SECONDS_MAX, SETTINGS)
+        order = Order(bootstrap, topic, first, records, RECORD_BYTES, SECONDS_MAX, SETTINGS)
         self.records = 0
         self.ended = threading.Event()
         self.ended_at = 0.0

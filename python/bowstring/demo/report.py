@@ -10,8 +10,9 @@ from rich.table import Table
 
 from bowstring.demo.headline import Headline
 from bowstring.demo.headline_read import HeadlineRead
-from bowstring.demo.headline_report import print_headline
+from bowstring.demo.headline_report import print_headline, print_replicated
 from bowstring.demo.replay import Ledger
+from bowstring.demo.replicated import Replicated
 from bowstring.demo.spark_job import FileCount, SparkResult
 from bowstring.demo.throughput import Rate
 
@@ -42,6 +43,7 @@ class Figures:
         self.counted: SparkResult | None = None
         self.headline: Headline | None = None
         self.read: HeadlineRead | None = None
+        self.replicated: Replicated | None = None
 
     @property
     def flights_problems(self) -> list[str]:
@@ -59,7 +61,8 @@ class Figures:
     @property
     def problems(self) -> list[str]:
         """All differences."""
-        return self.flights_problems + self.headline_problems
+        replicated = self.replicated.problems if self.replicated is not None else ()
+        return [*self.flights_problems, *self.headline_problems, *replicated]
 
     def as_json(self) -> dict[str, Any]:
         """Returns the figures for JSON output."""
@@ -82,6 +85,7 @@ class Figures:
             "spark": self.counted.as_json() if self.counted is not None else None,
             "headline": self.headline.as_json() if self.headline is not None else None,
             "headline_read": self.read.as_json() if self.read is not None else None,
+            "replicated": self.replicated.as_json() if self.replicated is not None else None,
         }
 
 
@@ -112,6 +116,7 @@ def print_result(console: Console, figures: Figures) -> None:
     console.print()
     console.print(result_table(figures))
     print_headline(console, figures.headline, figures.read, figures.headline_problems)
+    print_replicated(console, figures.replicated)
 
 
 def _print_spark(console: Console, spark: SparkResult | None) -> None:

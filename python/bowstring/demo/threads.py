@@ -1,7 +1,8 @@
-"""Measures the CPU time of the embedded broker's threads, separately from clients in the same process."""
+"""Measures the CPU time of brokers: of the embedded one's threads, and of processes."""
 
 from __future__ import annotations
 
+import os
 import threading
 from pathlib import Path
 
@@ -26,3 +27,15 @@ def broker_cpu_s() -> float:
             except FileNotFoundError:
                 continue  # the thread has ended meanwhile
     return total_ns / 1e9
+
+
+def processes_cpu_s(pids: list[int]) -> float:
+    """Returns the CPU-seconds that all threads of processes have used; those that have ended count as 0."""
+    ticks = 0
+    for pid in pids:
+        try:
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        except FileNotFoundError:
+            continue
+        ticks += int(fields[11]) + int(fields[12])  # utime, stime
+    return ticks / os.sysconf("SC_CLK_TCK")

@@ -11,10 +11,10 @@ from rich.console import Console
 import bowstring
 from bowstring.clients.errors import ConfigError
 from bowstring.clients.records import Record
-from bowstring.demo import flights, headline
+from bowstring.demo import flights, headline, replicated
 from bowstring.demo.bare_append import BareAppend
 from bowstring.demo.flights import Event
-from bowstring.demo.headline_report import print_headline
+from bowstring.demo.headline_report import print_headline, print_replicated
 from bowstring.demo.replay import Ledger
 from tests.support.waiting import HANG_S
 
@@ -99,6 +99,26 @@ def test_a_short_run(cli):
     assert bare["bytes_per_s"] > 0 and bare["cpu_s_per_gb"] > 0
     of_bare = together["records_per_s"] * headline.STORED_BYTES_PER_RECORD / bare["bytes_per_s"]
     assert together["of_bare_append"] == pytest.approx(of_bare)
+    replicated = figures["replicated"]
+    assert replicated["records"] == 60_000 and replicated["problems"] == []
+    assert 0 < replicated["replicated_per_s"] <= replicated["records_per_s"]
+    assert replicated["brokers_cpu_s_per_gb"] > 0
+
+
+def test_brokers_that_do_not_start_are_told_of(tmp_path):
+    (tmp_path / "node-1").write_text("in the way")
+    found = replicated.run(1_000, lambda producer, records: None, folder=tmp_path)
+    assert len(found.problems) == 1 and str(tmp_path) in found.problems[0]
+    console = Console(file=io.StringIO(), width=200)
+    print_replicated(console, found)
+    assert f"✗ {found.problems[0]}" in console.file.getvalue()
+
+
+def test_acknowledged_records_that_replicas_lack_are_told_of():
+    runs = (headline.ProducerRun(5, 1.0, 1.0),)
+    assert replicated.Replicated(runs, 1.0, 1.0, 1.0, 5).problems == ()
+    (problem,) = replicated.Replicated(runs, 1.0, 1.0, 1.0, 4).problems
+    assert problem == "5 records were acknowledged by three brokers, all replicas have 4"
 
 
 def test_a_bare_loop_appends_beside_the_headline_and_leaves_nothing(tmp_path):
