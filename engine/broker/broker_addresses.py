@@ -4,6 +4,7 @@ import asyncio
 import ipaddress
 import socket
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Final
 
 from bowstring.engine import event_log
@@ -43,10 +44,9 @@ class BrokerAddresses:
         if endpoint is None:
             self._tell_missing(broker)
             return None
-        try:
-            return str(ipaddress.ip_address(endpoint.host)), endpoint.port
-        except ValueError:
-            key = (endpoint.host, broker.id, broker.epoch)
+        if (numeric := _numeric(endpoint.host)) is not None:
+            return numeric, endpoint.port
+        key = (endpoint.host, broker.id, broker.epoch)
         found = self._found.get(key)
         if found is None:
             if key not in self._asked:
@@ -93,3 +93,12 @@ class BrokerAddresses:
             listener=self._listener,
             its_listeners=",".join(each.listener for each in broker.endpoints),
         )
+
+
+@lru_cache(maxsize=1024)
+def _numeric(host: str) -> str | None:
+    """Returns a numeric address in its usual form; None for a name. It is asked for each partition."""
+    try:
+        return str(ipaddress.ip_address(host))
+    except ValueError:
+        return None

@@ -140,6 +140,7 @@ class ClusterBroker(Broker):
         await self._start_metrics()
         self._not_ready = "the broker waits for a controller that registers it"
         await self.lifecycle.register()
+        self.quorum.on_applied.append(self.lifecycle.note_applied)
         self._not_ready = "the broker opens its logs"
         await self._open_logs_of_image()
         self._warn()

@@ -175,7 +175,7 @@ class ImageFollower:
             await self._remove(topic_id)
         await self._open_new({topic_id for topic_id, _ in change.partitions})
         image = self._quorum.image
-        self._replication.apply(image, change.partitions, brokers_changed=change.brokers)
+        await self._replication.apply_in_slices(image, change.partitions, brokers_changed=change.brokers)
         await self._logs.sync_removed()
         for topic_id, index in change.partitions:
             topic = image.topics_by_id.get(topic_id)

@@ -27,6 +27,9 @@ from bowstring.engine.storage.log_manager import TopicLogs
 _BATCHING_S: Final = 0.002
 """Changes of in-sync replicas that come within this time go into one request."""
 
+_PARTITIONS_AT_ONCE: Final = 64
+"""So many get their roles before others have their turn: some milliseconds."""
+
 
 def _now_ms() -> float:
     return time.monotonic() * 1000
@@ -162,6 +165,17 @@ class Replication:
         for name, indexes in self._served.take_new().items():
             if name in image.topics:
                 self._throttle(name, indexes)
+        self._wake()
+
+    async def apply_in_slices(
+        self, image: ClusterImage, changed: Iterable[PartitionKey], *, brokers_changed: bool
+    ) -> None:
+        """Does the same, and lets others have their turn: heartbeats and votes have deadlines."""
+        if brokers_changed:
+            self._set_endpoints(image)
+        for count, _ in enumerate(self.manager.steps(image, changed, brokers_changed=brokers_changed), 1):
+            if count % _PARTITIONS_AT_ONCE == 0:
+                await asyncio.sleep(0)
         self._wake()
 
     def leads(self, topic_id: bytes, partition: int) -> bool:

@@ -101,13 +101,23 @@ class ReplicaManager:
             changed: Topic ids and indexes of partitions that were created, changed or removed.
             brokers_changed: Brokers were registered, fenced, unfenced or moved: every partition is looked at.
         """
+        for _ in self.steps(image, changed, brokers_changed=brokers_changed):
+            pass
+
+    def steps(
+        self, image: ClusterImage, changed: Iterable[PartitionKey], *, brokers_changed: bool = False
+    ) -> Iterator[None]:
+        """Does the same, one partition at each step. Other calls may come between two steps."""
         self._image = image
         self.isr_changes.broker_epochs = {each.id: each.epoch for each in image.brokers.values()}
         for key in changed:
             self._apply(image, key)
+            yield
         if brokers_changed:
             for key in list(self._applied):
-                self._broker_changed(image, key)
+                if key in self._applied:
+                    self._broker_changed(image, key)
+                yield
 
     def _apply(self, image: ClusterImage, key: PartitionKey) -> None:
         topic = image.topics_by_id.get(key[0])

@@ -1,4 +1,4 @@
-"""Registrations that the controller refuses."""
+"""Registrations that the controller refuses, and heartbeats."""
 
 import asyncio
 from types import SimpleNamespace
@@ -8,7 +8,12 @@ import pytest
 from bowstring.engine.broker.lifecycle import BrokerLifecycle, RegistrationError
 from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.errors import Errors
-from bowstring.engine.protocol.messages.broker_registration import BrokerRegistrationResponse
+from bowstring.engine.protocol.messages.broker_heartbeat import BrokerHeartbeatResponse
+from bowstring.engine.protocol.messages.broker_registration import (
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+)
+from tests.support.waiting import FOR_EVER_MS, HANG_S
 
 
 class Refusing:
@@ -47,3 +52,48 @@ def test_other_refusals_say_why():
     assert "another one" in refusal(Refusing(Errors.INCONSISTENT_CLUSTER_ID))
     assert "node.id=1 is registered" in refusal(Refusing(Errors.DUPLICATE_BROKER_REGISTRATION))
     assert "INVALID_REQUEST" in refusal(Refusing(Errors.UNSUPPORTED_VERSION, Errors.INVALID_REQUEST))
+
+
+class Beating:
+    """A quorum whose controller answers heartbeats; the brokers of its image are 1 and 2."""
+
+    def __init__(self):
+        self.heard = []
+        self.end_offset = 7
+        self.other = SimpleNamespace(id=2, fenced=False, in_controlled_shutdown=False)
+        own = SimpleNamespace(id=1, fenced=False, in_controlled_shutdown=False)
+        self.image = SimpleNamespace(brokers={1: own, 2: self.other})
+
+    async def ask_leader(self, request):
+        if isinstance(request, BrokerRegistrationRequest):
+            return BrokerRegistrationResponse(broker_epoch=5)
+        self.heard.append(request.current_metadata_offset)
+        return BrokerHeartbeatResponse(is_caught_up=True, is_fenced=False)
+
+    async def reach(self, offset):
+        pass
+
+    async def catch_up(self):
+        pass
+
+
+def test_a_broker_that_stops_does_not_wait_for_the_intervals_of_others():
+    async def scenario():
+        quorum = Beating()
+        configs = BrokerConfigs(
+            {"broker.heartbeat.interval.ms": str(FOR_EVER_MS), "controlled.shutdown.enable": "false"}
+        )
+        directories = SimpleNamespace(cluster_id="cluster", clean_epoch=-1, ids=list, opened=[])
+        lifecycle = BrokerLifecycle(quorum, configs, directories, node_id=1, listeners=list)
+        await lifecycle.register()
+        await lifecycle.unfence()
+        before = len(quorum.heard)
+        lifecycle.note_applied((), 8, 1)  # nobody stops
+        quorum.other.in_controlled_shutdown, quorum.end_offset = True, 9
+        lifecycle.note_applied((), 9, 1)
+        async with asyncio.timeout(HANG_S):
+            while len(quorum.heard) == before or quorum.heard[-1] != 8:
+                await asyncio.sleep(0)
+        await lifecycle.stop()
+
+    asyncio.run(scenario())
