@@ -175,7 +175,7 @@ class ImageFollower:
             await self._remove(topic_id)
         await self._open_new({topic_id for topic_id, _ in change.partitions})
         image = self._quorum.image
-        await self._replication.apply_in_slices(image, change.partitions, brokers_changed=change.brokers)
+        await self._replication.apply(image, change.partitions, brokers_changed=change.brokers)
         await self._logs.sync_removed()
         for topic_id, index in change.partitions:
             topic = image.topics_by_id.get(topic_id)
@@ -205,7 +205,8 @@ class ImageFollower:
         name = self._names.pop(topic_id, None)
         if name is None:
             return  # created and removed before this broker got to it
-        self._replication.apply(self._quorum.image, self._replication.manager.keys_of(topic_id))
+        keys = self._replication.manager.keys_of(topic_id)
+        await self._replication.apply(self._quorum.image, keys)
         self._logs.forget_topic(name)
         self._changes.when_topic_deleted(name, topic_id)
         await self._logs.sync_removed()

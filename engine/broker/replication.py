@@ -155,27 +155,22 @@ class Replication:
 
     # ------------------------------------------------------------ roles
 
-    def apply(
+    async def apply(
         self, image: ClusterImage, changed: Iterable[PartitionKey], *, brokers_changed: bool = False
     ) -> None:
-        """Gives partitions the roles of an image. Their logs are open."""
-        if brokers_changed:
-            self._set_endpoints(image)
-        self.manager.apply(image, changed, brokers_changed=brokers_changed)
-        for name, indexes in self._served.take_new().items():
-            if name in image.topics:
-                self._throttle(name, indexes)
-        self._wake()
+        """Gives partitions the roles of an image. Their logs are open.
 
-    async def apply_in_slices(
-        self, image: ClusterImage, changed: Iterable[PartitionKey], *, brokers_changed: bool
-    ) -> None:
-        """Does the same, and lets others have their turn: heartbeats and votes have deadlines."""
+        Others have their turn meanwhile: heartbeats and votes have deadlines.
+        """
         if brokers_changed:
             self._set_endpoints(image)
         for count, _ in enumerate(self.manager.steps(image, changed, brokers_changed=brokers_changed), 1):
             if count % _PARTITIONS_AT_ONCE == 0:
                 await asyncio.sleep(0)
+        for name, indexes in self._served.take_new().items():
+            if name in image.topics:
+                served = {index for _, index in self.manager.keys_of(image.topics[name].id)}
+                self._throttle(name, served.intersection(indexes))
         self._wake()
 
     def leads(self, topic_id: bytes, partition: int) -> bool:
