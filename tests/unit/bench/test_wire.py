@@ -84,7 +84,7 @@ def test_metadata_counts_partitions_that_have_a_leader():
     reply = struct.pack(">i", 1) + broker_row + struct.pack(">ii", 1, 1) + topic
     broker = CannedBroker(reply)
     with wire.Connection("127.0.0.1", broker.port) as connection:
-        state = wire.TopicState(partitions=3, ready_partitions=2, in_sync=1, replicas=1)
+        state = wire.TopicState(3, ready_partitions=2, in_sync=1, replicas=1, leaders=(1, -1, 1))
         assert connection.topics() == {"t": state}, "in sync: of the partition with the fewest"
     assert body_of(broker.done()[0]) == struct.pack(">i", -1)
 
