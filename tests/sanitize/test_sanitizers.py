@@ -36,8 +36,7 @@ SUBJECTS = [
     ),
 ]
 
-# Compares leader epochs with a model, and missed one once here, at a sixth of the usual speed: not explained yet. No
-# broker replicates so far.
+# Compares leader epochs with a model, and missed one once here, at a sixth of the usual speed: not explained yet.
 LEFT_OUT = "tests/unit/server/test_replica_truncation.py::test_random_elections"
 
 
