@@ -18,6 +18,7 @@ from bowstring.engine.local import socket as local_socket
 from bowstring.engine.local.protocol import SegmentsRequest
 from bowstring.engine.protocol.messages import delete_topics as dt
 from bowstring.engine.protocol.messages import describe_configs as dc
+from tests.support.descriptors import open_descriptors
 from tests.support.log_batches import batch
 from tests.support.waiting import FOR_EVER_MS, HANG_S, wait_until
 
@@ -282,10 +283,10 @@ def test_no_descriptor_is_left_behind(served, connect):
         served.produce("t", batch([b"x" * 900]))
     connection = connect(served)
     close_all(connection.segments(SegmentsRequest("t", 0, 0)))
-    before = len(os.listdir("/proc/self/fd"))
+    before = open_descriptors()
     for i in range(30):
         answer = connection.segments(SegmentsRequest("t", 0, i))
         assert len(answer.segments) > 1
         close_all(answer)
         connection.segments(SegmentsRequest("t", 0, i, descriptors=False))
-    assert len(os.listdir("/proc/self/fd")) <= before
+    assert open_descriptors() <= before

@@ -9,6 +9,7 @@ import pytest
 
 from bowstring._native.log.local_segments import shared_segments
 from bowstring._native.log.partition_log import LogError
+from tests.support.descriptors import open_descriptors
 from tests.support.log_batches import NOW_MS, TRANSACTIONAL, batch, headers, marker, open_log
 
 SMALL = {"segment_bytes": 2000, "index_interval_bytes": 300}
@@ -173,11 +174,11 @@ def test_no_descriptor_is_left_behind(tmp_path):
     log = open_log(tmp_path, **SMALL)
     fill(log, 60)
     bytes_of(log, 0)
-    before = len(os.listdir("/proc/self/fd"))
+    before = open_descriptors()
     for _ in range(50):
         bytes_of(log, 0)
         with pytest.raises(LogError):
             shared_segments(log, 1 << 40)
         with pytest.raises(ValueError, match="max_segments"):
             shared_segments(log, 0, max_segments=65)
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert open_descriptors() == before

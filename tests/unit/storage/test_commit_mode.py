@@ -21,6 +21,7 @@ from bowstring.engine.protocol.messages import produce as p
 from bowstring.engine.storage.checkpoints import LOG_START_OFFSETS, RECOVERY_POINTS, read_offsets
 from bowstring.engine.storage.commit_mode import Durability
 from bowstring.engine.storage.directory_wal import DirectoryWal, liburing_path
+from tests.support.descriptors import open_descriptors
 from tests.support.faults import all_replaced, failing, replaced
 from tests.support.joined_wal import TOPIC_ID, append
 from tests.support.log_batches import CONFIG, batch
@@ -126,11 +127,11 @@ def test_an_end_that_cannot_be_marked_clean_closes_the_others(tmp_path):
         assert wal.wal.commit()
         join(log, None, bytes(16), 0)
         log.close()
-    open_fds = len(os.listdir("/proc/self/fd"))
+    open_fds = open_descriptors()
     with failing("write_durable", errno.EIO), pytest.raises(WalError, match="marked clean"):
         durability.close(is_clean=lambda path: True)
     assert not durability.wals
-    assert len(os.listdir("/proc/self/fd")) == open_fds - 2 * len(wals)
+    assert open_descriptors() == open_fds - 2 * len(wals)
 
 
 def test_a_topic_changes_its_mode(serve):
