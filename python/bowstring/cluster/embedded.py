@@ -64,8 +64,9 @@ class Cluster:
     Examples:
         >>> with Cluster(3) as cluster, Producer(cluster.bootstrap_servers) as producer:
         ...     cluster.kill(2)
-        ...     producer.send("greetings", b"hello").result()
+        ...     print(producer.send("greetings", b"hello").result().offset)
         ...     cluster.restart(2)
+        0
     """
 
     def __init__(
