@@ -313,8 +313,9 @@ def _legend() -> Iterator[str]:
 def _caption(reports: list[Report], found: Figures) -> list[str]:
     """Returns the caption: measurements, machine, and reports."""
     used = {bars.report for bars in found.values()}
-    data = reports[0].data
-    cpu, cores = reports[0].machine
+    newest = next(report for report in reports if KAFKA in report.data["peers"])
+    data = newest.data
+    cpu, cores = newest.machine
     text = (
         f"{data['peers'][KAFKA]} and {data['peers'][BOWSTRING]} in turn on one machine ({cpu}, {cores} "
         "cores, shared with the clients); medians. Both acknowledge from the page cache, except in the panel "
