@@ -105,12 +105,7 @@ class ClusterBroker(Broker):
         )
         self.logs.set_min_in_sync = self.replication.plane_replicas.set_min_in_sync
         self._follower = ImageFollower(
-            self.quorum,
-            self.changes,
-            self.logs,
-            self.replication,
-            self._assignments,
-            node_id=self.node_id,
+            self.quorum, self.changes, self.logs, self.replication, self._assignments
         )
         self._follower.when_roles_changed = lambda topic, index: self.group_role_changed(topic.name, index)
 

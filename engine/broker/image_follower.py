@@ -69,15 +69,12 @@ class ImageFollower:
         logs: TopicLogs,
         replication: Replication,
         directories: DirectoryAssignments,
-        *,
-        node_id: int,
     ) -> None:
         self._quorum = quorum
         self._changes = changes
         self._logs = logs
         self._replication = replication
         self._directories = directories
-        self._node_id = node_id
         self._names: dict[bytes, str] = {}
         self._waiting: deque[_Change] = deque()
         self._transaction: list[MetadataRecord] | None = None

@@ -35,6 +35,15 @@ def _now_ms() -> float:
     return time.monotonic() * 1000
 
 
+def tell_bug(task: "asyncio.Task[None]") -> None:
+    """Logs why a task that runs until the broker stops has ended before."""
+    if not task.cancelled() and task.exception() is not None:
+        event_log.error(
+            "bug: a task of the replicas ended; report detail, and restart the broker",
+            detail=repr(task.exception()),
+        )
+
+
 class _ServedLogs:
     """The logs as the replica manager sees them. They are open before it hears of their partitions."""
 
@@ -115,6 +124,8 @@ class Replication:
         self.configure(())
         loop = asyncio.get_running_loop()
         self._tasks = [loop.create_task(self._send_changes()), loop.create_task(self._check_lag())]
+        for task in self._tasks:
+            task.add_done_callback(tell_bug)
 
     async def stop(self) -> None:
         """Sends nothing any more. The data plane goes on with the roles that it has."""
