@@ -1,5 +1,6 @@
 """A cluster of processes, operated with Kafka's own tools: topics, reassignments, elections, features, brokers."""
 
+import contextlib
 import json
 import signal
 
@@ -56,6 +57,22 @@ class ClusterOfProcesses(QuorumOfProcesses):
     def topic(self, *arguments: str) -> str:
         return self.tool(f"{TOOLS}.TopicCommand", *arguments)
 
+    def reassign(self, directory, partition: dict[str, object], *arguments: str) -> None:
+        """Gives one partition to kafka-reassign-partitions.sh."""
+        file = directory / "wanted.json"
+        file.write_text(json.dumps({"version": 1, "partitions": [partition]}))
+        self.tool(REASSIGN, "--reassignment-json-file", str(file), *arguments)
+
+    @contextlib.contextmanager
+    def stopped(self, id: int):
+        """A broker that stands still for the body, as one that the system does not run."""
+        process = self.processes[id].process
+        process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            process.send_signal(signal.SIGCONT)
+
     def partitions(self) -> list[dict[str, str]]:
         """What kafka-topics.sh says of each partition of topic t."""
         lines = [
@@ -101,17 +118,26 @@ def test_features_rise(cluster):
     assert "FinalizedVersionLevel: 1" in line
 
 
-def test_reassignments_begin_and_are_cancelled(cluster, tmp_path):
-    before = cluster.partitions()[0]
-    file = tmp_path / "wanted.json"
-    partition = {"topic": "t", "partition": 0, "replicas": [12, 11, 10]}
-    file.write_text(json.dumps({"version": 1, "partitions": [partition]}))
-    cluster.tool(REASSIGN, "--reassignment-json-file", str(file), "--execute")
+def test_reassignments_end_and_are_cancelled(cluster, tmp_path):
+    all_before = cluster.partitions()
+    before = all_before[0]
+    wanted = {"topic": "t", "partition": 0, "replicas": [12, 11, 10]}
+    cluster.reassign(tmp_path, wanted, "--execute")
+    wait_until(lambda: sorted(cluster.partitions()[0]["Isr"].split(",")) == ["10", "11", "12"])
     assert cluster.partitions()[0]["Replicas"] == "12,11,10"
-    assert "t-0" in cluster.tool(REASSIGN, "--list")
-    cluster.tool(REASSIGN, "--reassignment-json-file", str(file), "--cancel", "--preserve-throttles")
-    assert sorted(cluster.partitions()[0]["Replicas"].split(",")) == sorted(before["Replicas"].split(","))
-    assert "No partition reassignments" in cluster.tool(REASSIGN, "--list")
+    back = {"topic": "t", "partition": 0, "replicas": [int(before["Leader"])]}
+    cluster.reassign(tmp_path, back, "--execute")
+    wait_until(lambda: cluster.partitions()[0]["Isr"] == before["Leader"])
+    # A broker that stands still cannot catch up: the move to it goes on until it is cancelled.
+    other = next(id for id in BROKERS[1:] if str(id) != before["Leader"])
+    with cluster.stopped(other):
+        away = {"topic": "t", "partition": 0, "replicas": [other]}
+        cluster.reassign(tmp_path, away, "--execute")
+        assert "t-0" in cluster.tool(REASSIGN, "--list")
+        cluster.reassign(tmp_path, away, "--cancel", "--preserve-throttles")
+        assert cluster.partitions()[0]["Replicas"] == before["Leader"]
+        assert "No partition reassignments" in cluster.tool(REASSIGN, "--list")
+    wait_until(lambda: cluster.partitions() == all_before)
 
 
 def test_a_killed_broker_leads_no_more_and_is_unregistered(cluster):
