@@ -15,6 +15,7 @@ from tests.simulation.cluster.coordinator import KEY as COORDINATOR_KEY
 
 TIMEOUT_MS = 2000
 RETRY_MS = 80
+CONTENT_MS = 400
 GROUP = "group"
 
 
@@ -53,7 +54,13 @@ class Client:
         self.content_at = self.done + 3
 
     def is_content(self):
-        return self.done >= self.content_at
+        return self.content_at is not None and self.done >= self.content_at
+
+    def pause_ms(self):
+        """How long it thinks before it asks again; once the trouble is over, who is content leaves time to others."""
+        if self.is_content():
+            return CONTENT_MS
+        return self.random.uniform(0, 2 * self.world.plan.think_ms)
 
     def rest(self):
         """Does nothing new any more."""
@@ -145,7 +152,7 @@ class Producer(Client):
             self.done += 1
             self.sequence += self.count
             self.world.say(None, f"{self} has an answer for", (base, self.values))
-            self.world.after(self.random.uniform(0, 2 * self.world.plan.think_ms), self.start)
+            self.world.after(self.pause_ms(), self.start)
             return
         if error == Errors.OUT_OF_ORDER_SEQUENCE_NUMBER.code:
             self.world.tell("out_of_order", self, self.asked)
@@ -182,7 +189,7 @@ class Reader(Client):
                 self.position = batch_headers(found.data)[-1].last_offset + 1
         elif found is not None:
             self.leader = None
-        self.world.after(self.random.uniform(0, 2 * self.world.plan.think_ms), self.start)
+        self.world.after(self.pause_ms(), self.start)
 
     def answered(self, number, then, result):
         if number == self.number:
@@ -240,4 +247,4 @@ class GroupMember(Client):
         self.again()
 
     def again(self):
-        self.world.after(self.random.uniform(0, 2 * self.world.plan.think_ms), self.start)
+        self.world.after(self.pause_ms(), self.start)

@@ -158,9 +158,9 @@ class SimulatedNode:
         else:
             call(*args)
 
-    def timer(self, life):
-        if self.life != life or not self.is_up:
-            return
+    def timer(self, life, at):
+        if self.life != life or self.replica is None or self.timer_at != at:
+            return  # an earlier one was set meanwhile
         self.timer_at = None
         if self.paused_until > self.world.now:
             self.set_timer(self.paused_until)
@@ -176,7 +176,7 @@ class SimulatedNode:
     def set_timer(self, at):
         if at < 1e15 and (self.timer_at is None or at < self.timer_at):
             self.timer_at = at
-            self.world.at(at, self.timer, (self.life,))
+            self.world.at(at, self.timer, (self.life, at))
 
     def append(self, values):
         """Appends as the controller does, if this node believes that it leads."""
