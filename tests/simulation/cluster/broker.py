@@ -63,7 +63,7 @@ class SimulatedBroker:
         self.requests[self.number] = then
         if leader is not None and leader >= 0:
             self.world.send(
-                self.node, leader, "controller", (self.node.id, self.node.life, self.number, kind, request)
+                self.node, leader, "on_controller", (self.node.id, self.node.life, self.number, kind, request)
             )
         self.node.after(REQUEST_TIMEOUT_MS, self.on_answer, self.number, KafkaError(Errors.REQUEST_TIMED_OUT))
 
@@ -73,7 +73,7 @@ class SimulatedBroker:
             return  # its connection ended with it; taken in now, it would shut its next life out
 
         def answer(result):
-            self.world.send_to_life(self.node, source, life, "answer", (number, result))
+            self.world.send_to_life(self.node, source, life, "on_answer", (number, result))
 
         self.node.controller.handle(kind, request, answer)
 
@@ -209,7 +209,7 @@ class SimulatedBroker:
             return
         world, node, life = self.world, self.node, self.world.nodes[fetch.broker].life
         self.plane.take_fetch(
-            fetch, lambda found: world.send_to_life(node, fetch.broker, life, "fetched", (fetch, found))
+            fetch, lambda found: world.send_to_life(node, fetch.broker, life, "on_fetched", (fetch, found))
         )
 
     def on_fetched(self, fetch, found):
@@ -218,7 +218,7 @@ class SimulatedBroker:
     def on_range(self, source, key, leader_epoch, number):
         if self.is_serving:
             found = self.plane.range_of(key, leader_epoch)
-            self.world.send(self.node, source, "range_found", (key, number, found))
+            self.world.send(self.node, source, "on_range_found", (key, number, found))
 
     def on_range_found(self, key, number, found):
         self.plane.range_found(key, number, found)

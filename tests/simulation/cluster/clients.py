@@ -86,7 +86,7 @@ class Client:
                 self.world.after(back_ms, self.answered, (number, then, result))
 
         if delay_ms is not None:
-            self.world.after(delay_ms, node.receive, (None, "client", (kind, request, answer)))
+            self.world.after(delay_ms, node.receive, (None, "on_client", (kind, request, answer)))
         self.pending = (self.world.now + TIMEOUT_MS, number, then)
 
     def watch(self):

@@ -103,7 +103,7 @@ class ClusterNode(SimulatedNode):
         self.world.after(delay, self.in_life, (self.life, call, args))
 
     def in_life(self, life, call, args):
-        if self.life == life and self.is_up:
+        if self.life == life and self.replica is not None:
             if self.paused_until > self.world.now:
                 self.world.at(self.paused_until, self.in_life, (life, call, args))
             else:
@@ -190,12 +190,15 @@ class ClusterNode(SimulatedNode):
 
     def receive(self, life, what, args):
         """A message for a life of this node; None is for any."""
-        if self.is_up and life in (None, self.life):
-            self.later(self.handle, (self.life, what, args))
+        if self.replica is not None and (life is None or life == self.life):
+            if self.paused_until > self.world.now:
+                self.world.at(self.paused_until, self.handle, (self.life, what, args))
+            else:
+                getattr(self.broker, what)(*args)
 
     def handle(self, life, what, args):
         if self.is_up and self.life == life:
-            getattr(self.broker, f"on_{what}")(*args)
+            getattr(self.broker, what)(*args)
 
     # ---- the medium of the partitions
 

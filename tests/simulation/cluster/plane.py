@@ -363,7 +363,7 @@ class SimulatedPlane:
         )
         self.world.tell("fetches", self.node, part, part.sent)
         part.give_up_at = self.world.now + FETCH_TIMEOUT_MS
-        self.world.send(self.node, part.leader_id, "fetch", part.sent)
+        self.world.send(self.node, part.leader_id, "on_fetch", (part.sent,))
 
     def may_claim(self, part):
         return rules.claims(self.is_commit_mode, part.stored.durable, part.log.log_end_offset)
@@ -466,7 +466,7 @@ class SimulatedPlane:
         part.in_flight = self.numbers
         part.give_up_at = self.world.now + FETCH_TIMEOUT_MS
         self.world.send(
-            self.node, part.leader_id, "range", (self.node.id, part.key, part.leader_epoch, self.numbers)
+            self.node, part.leader_id, "on_range", (self.node.id, part.key, part.leader_epoch, self.numbers)
         )
 
     def range_of(self, key, leader_epoch):

@@ -20,10 +20,12 @@ from tests.simulation.cluster.logs import Medium
 from tests.simulation.cluster.node import ClusterNode
 from tests.simulation.cluster.plan import CALM_MS
 from tests.simulation.quorum.invariants import Violation
+from tests.simulation.quorum.shrink import run_to_end
 from tests.simulation.quorum.world import HOOKS, World
 
 TOPIC = "records"
 WATCH_MS = 200
+LOOK_MS = 50
 OWN_HOOKS = (
     *("leads", "commits", "acknowledges", "acknowledges_one", "writes", "fetches", "hears_high_watermark"),
     *(
@@ -77,11 +79,13 @@ class ClusterWorld(World):
         self.slowed: dict[int, float] = {}
 
     def close(self):
-        """Removes the logs."""
+        """Removes the logs, too."""
         for node in self.nodes:
             for _, log in node.logs.opened():
                 log.kill()
         self.medium.close()
+        self.clients = []
+        super().close()
 
     # ---- facts
 
@@ -115,7 +119,7 @@ class ClusterWorld(World):
             self.newest = (node.applied, node.image)
 
     def tell(self, hook, *args):
-        for call in getattr(self, f"{hook}_calls"):
+        for call in self._calls[hook]:
             call(*args)
 
     def pace_of(self, client):
@@ -133,16 +137,13 @@ class ClusterWorld(World):
 
     def send(self, source, destination, what, args):
         """Sends something to whatever life a node has when it arrives."""
-        if not isinstance(args, tuple) or hasattr(args, "_fields"):
-            args = (args,)
-        delay = self.slowed.get(source.id, 0.0) + self.slowed.get(destination, 0.0)
-        self.network.carry(
-            source.id, destination, self.arrives, (source.id, destination, None, what, args, delay)
-        )
+        self.send_to_life(source, destination, None, what, args)
 
     def send_to_life(self, source, destination, life, what, args):
         """Sends an answer, on a connection of a life."""
-        delay = self.slowed.get(source.id, 0.0) + self.slowed.get(destination, 0.0)
+        delay = 0.0
+        if self.slowed:
+            delay = self.slowed.get(source.id, 0.0) + self.slowed.get(destination, 0.0)
         self.network.carry(
             source.id, destination, self.arrives, (source.id, destination, life, what, args, delay)
         )
@@ -252,7 +253,7 @@ class ClusterWorld(World):
         begin = self.now
         sick = "nothing was looked at"
         while self.now < begin + CALM_MS:
-            self.run_until(self.now + 200)
+            self.run_until(self.now + LOOK_MS)
             sick = self.sickness()
             if sick is None:
                 self.tell("passes")
@@ -298,11 +299,4 @@ class ClusterWorld(World):
 
 def outcome(plan):
     """Runs a plan; returns the world and the violation, None when all is well."""
-    world = ClusterWorld(plan)
-    try:
-        world.run()
-    except Violation as violation:
-        return world, violation
-    finally:
-        world.close()
-    return world, None
+    return run_to_end(ClusterWorld(plan))

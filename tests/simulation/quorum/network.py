@@ -22,13 +22,15 @@ class Network:
         self.random = random
         self.cut: set[tuple[int, int]] = set()
         self.calm = False
+        self.is_lossy = world.plan.drop or world.plan.duplicate
 
     def delay_ms(self):
-        low, high = self.world.plan.delay_ms
+        plan = self.world.plan
+        low, high = plan.delay_ms
         if self.calm:
             return low
-        delay = self.random.uniform(low, high)
-        return delay * 20 if self.random.random() < self.world.plan.slow else delay
+        delay = low + (high - low) * self.random.random()
+        return delay * 20 if plan.slow and self.random.random() < plan.slow else delay
 
     def version(self, cls, source, destination):
         if cls is vote.VoteRequest:
@@ -67,10 +69,13 @@ class Network:
         plan, world = self.world.plan, self.world
         if (source, destination) in self.cut:
             return
-        if not self.calm and self.random.random() < plan.drop:
+        if self.calm or not self.is_lossy:
+            world.after(self.delay_ms(), arrive, args)
+            return
+        if self.random.random() < plan.drop:
             return
         world.after(self.delay_ms(), arrive, args)
-        if not self.calm and self.random.random() < plan.duplicate:
+        if self.random.random() < plan.duplicate:
             world.after(self.delay_ms(), arrive, args)
 
     def arrive(self, id, token, data):

@@ -57,9 +57,9 @@ class World:
         self._tool_requests = 0
         rules = [rule(self) for rule in self.INVARIANTS]
         self._rules = {type(rule): rule for rule in rules}
-        for hook in self.HOOKS:
-            calls = [getattr(rule, hook) for rule in rules if hasattr(rule, hook)]
-            setattr(self, f"{hook}_calls", calls)
+        self._calls = {
+            hook: [getattr(rule, hook) for rule in rules if hasattr(rule, hook)] for hook in self.HOOKS
+        }
         drifts = Random(f"{plan.seed} clocks")
         self.first_voters = VoterSet()
         count = plan.voters + plan.observers
@@ -105,12 +105,13 @@ class World:
         heapq.heappush(self._heap, (time, self._number, call, args))
 
     def after(self, delay, call, args=()):
-        self.at(self.now + delay, call, args)
+        self._number += 1
+        heapq.heappush(self._heap, (self.now + delay, self._number, call, args))
 
     def run_until(self, end):
-        heap = self._heap
+        heap, pop = self._heap, heapq.heappop
         while heap and heap[0][0] <= end:
-            self.now, _, call, args = heapq.heappop(heap)
+            self.now, _, call, args = pop(heap)
             self.steps += 1
             call(*args)
         self.now = end
@@ -134,58 +135,68 @@ class World:
         except AssertionError as error:
             raise Violation("CoreAssertion", str(error)) from error
 
+    def close(self):
+        """Cuts the circles between world, nodes and rules, so that memory is free at once. The story stays."""
+        self._heap.clear()
+        self._rules.clear()
+        self._calls.clear()
+        for node in self.nodes:
+            node.__dict__.clear()
+        self.nodes = []
+        del self.network
+
     # ---- what the nodes do
 
     def say(self, node, words, what):
         self.story.append((self.now, None if node is None else node.id, words, what))
 
     def check(self, node):
-        if node.is_up:
+        if node.replica is not None:
             state = node.replica.state
             if state is not node.state:
                 node.state = state
                 self.say(node, "is", state)
-            for call in self.check_calls:
+            for call in self._calls["check"]:
                 call(node)
 
     def answers(self, node, request, response):
-        for call in self.answers_calls:
+        for call in self._calls["answers"]:
             call(node, request, response)
 
     def sends(self, node, request):
-        for call in self.sends_calls:
+        for call in self._calls["sends"]:
             call(node, request)
 
     def handled(self, node, request, before):
-        for call in self.handled_calls:
+        for call in self._calls["handled"]:
             call(node, request, before)
 
     def heard(self, node, asked, response, before):
-        for call in self.heard_calls:
+        for call in self._calls["heard"]:
             call(node, asked, response, before)
 
     def appended(self, node, batch):
-        for call in self.appended_calls:
+        for call in self._calls["appended"]:
             call(node, batch)
 
     def committed(self, node, high_watermark):
-        for call in self.committed_calls:
+        for call in self._calls["committed"]:
             call(node, high_watermark)
 
     def acknowledged(self, node, offset, value):
-        for call in self.acknowledged_calls:
+        for call in self._calls["acknowledged"]:
             call(node, offset, value)
 
     def applied(self, node):
-        for call in self.applied_calls:
+        for call in self._calls["applied"]:
             call(node)
 
     def loaded(self, node):
-        for call in self.loaded_calls:
+        for call in self._calls["loaded"]:
             call(node)
 
     def snapshotted(self, node, id):
-        for call in self.snapshotted_calls:
+        for call in self._calls["snapshotted"]:
             call(node, id)
 
     def has_durable(self, key, batch):
