@@ -1,0 +1,309 @@
+"""Takes the figures: each is the processor time of one thing that a node does, or the memory that it needs."""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from bench.scale.cluster import CONFIGS, Controller, decoded, encoded
+from bench.scale.roles import replicas_of
+from bowstring.engine.controller import brokers, elections
+from bowstring.engine.controller.activation import activation_records
+from bowstring.engine.controller.state import ControllerState
+from bowstring.engine.metadata.image import ClusterImage
+from bowstring.engine.metadata.quorum import QuorumFacts
+from bowstring.engine.metadata.snapshot import SnapshotId, decode_snapshot, encode_snapshot
+from bowstring.engine.protocol.records.cluster_metadata.topics import PartitionChangeRecord
+from bowstring.engine.protocol.schema import MetadataRecord
+
+SESSION_MS = 9000
+HEARTBEATS = 2000
+RECORDS_OF_A_BATCH = 1000
+MIB = 1 << 20
+
+
+class Size(NamedTuple):
+    """How large the cluster is, and how many records the log has behind the snapshot."""
+
+    brokers: int = 100
+    topics: int = 2000
+    partitions_of_a_topic: int = 100
+    records_behind: int = 20_000
+
+    @property
+    def partitions(self) -> int:
+        """Of all topics."""
+        return self.topics * self.partitions_of_a_topic
+
+
+@dataclass
+class Figures:
+    """What was measured: by subject, rows of what, value, unit and a remark."""
+
+    rows: list[tuple[str, str, float, str, str]] = field(default_factory=list)
+
+    def add(self, subject: str, what: str, value: float, unit: str, remark: str = "") -> None:
+        """Notes a figure."""
+        self.rows.append((subject, what, value, unit, remark))
+
+    def timed(self, subject: str, what: str, call: Callable[[], Any], remark: str = "") -> Any:
+        """Calls, notes the processor time in ms, and returns the result."""
+        gc.collect()
+        begin = time.process_time_ns()
+        result = call()
+        self.add(subject, what, (time.process_time_ns() - begin) / 1e6, "ms", remark)
+        return result
+
+    def value(self, what: str) -> float:
+        """The first figure of a name."""
+        return next(value for _, name, value, _, _ in self.rows if name == what)
+
+
+def measure(size: Size, work: Path) -> Figures:
+    """Takes all figures.
+
+    Args:
+        size: Of the cluster.
+        work: A directory for a snapshot and a piece of the log.
+    """
+    figures = Figures()
+    controller = Controller()
+    created = _create(figures, controller, size)
+    _heartbeats(figures, controller, size)
+    snapshot = _snapshot(figures, controller)
+    (work / "snapshot").write_bytes(snapshot)
+    behind = _records_behind(controller, size)
+    (work / "log").write_bytes(b"".join(behind))
+    _new_controller(figures, work, controller.end_offset, len(behind))
+    _death(figures, controller, created)
+    return figures
+
+
+def _create(figures: Figures, controller: Controller, size: Size) -> ClusterImage:
+    """Brokers register and topics are created; returns the image of a broker that has applied all."""
+    subject = "creating"
+    what = f"{size.brokers} brokers register and are unfenced"
+    figures.timed(
+        subject, what, lambda: [controller.start_broker(each, 0) for each in range(size.brokers)]
+    )
+    image = controller.state.image.copy()
+    records: list[list[MetadataRecord]] = []
+
+    def create() -> None:
+        for number in range(size.topics):
+            records.append(controller.create_topic(f"topic-{number}", size.partitions_of_a_topic))
+
+    figures.timed(subject, f"{size.partitions:,} partitions are placed and applied", create, "controller")
+    batches = figures.timed(
+        subject, "their records are encoded", lambda: [encoded(each, 0) for each in records], "controller"
+    )
+    figures.add(subject, "metadata log of it", sum(map(len, batches)) / MIB, "MiB")
+
+    def follow() -> None:
+        for each in batches:
+            image.apply_all(decoded(each))
+
+    figures.timed(subject, "their records are decoded and applied", follow, "every node")
+    return image
+
+
+def _heartbeats(figures: Figures, controller: Controller, size: Size) -> None:
+    begin = time.process_time_ns()
+    for number in range(HEARTBEATS):
+        controller.beat(number % size.brokers, 1)
+    each_us = (time.process_time_ns() - begin) / 1e3 / HEARTBEATS
+    figures.add("heartbeats", "one heartbeat is decided", each_us, "µs", "controller")
+    a_second = size.brokers / 2
+    figures.add(
+        "heartbeats",
+        f"{size.brokers} brokers, one each 2 s",
+        each_us * a_second / 1e4,
+        "% of a core",
+        "decisions only; the request costs more",
+    )
+
+
+def _snapshot(figures: Figures, controller: Controller) -> bytes:
+    subject, image = "snapshot", controller.state.image
+    figures.timed(subject, "the image is copied for it", image.copy, "control thread")
+    id = SnapshotId(controller.end_offset, 1)
+    batches = figures.timed(
+        subject,
+        "it is encoded",
+        lambda: list(encode_snapshot(image, QuorumFacts(), id, 0, 0)),
+        "a thread of its own",
+    )
+    figures.add(subject, "its size", sum(map(len, batches)) / MIB, "MiB")
+    return b"".join(batches)
+
+
+def _records_behind(controller: Controller, size: Size) -> list[bytes]:
+    """Followers leave ISRs and come back: what the log has behind the snapshot. Returns its batches."""
+    state = controller.state
+    keys = [(topic.id, at) for topic in state.image.topics.values() for at in range(len(topic.partitions))]
+    records: list[MetadataRecord] = []
+    for number in range(size.records_behind):
+        key = keys[number // 2 % len(keys)]
+        replicas = state.partition(key).replicas
+        isr = [each for each in replicas if each == state.partition(key).leader or number % 2 == 1]
+        records.append(PartitionChangeRecord(topic_id=key[0], partition_id=key[1], isr=isr))
+    batches = []
+    for at in range(0, len(records), RECORDS_OF_A_BATCH):
+        part = records[at : at + RECORDS_OF_A_BATCH]
+        batches.append(encoded(part, controller.end_offset))
+        controller.append(part)
+    return batches
+
+
+# ------------------------------------------------------------ a new controller, in a new process
+
+
+def _new_controller(figures: Figures, work: Path, end_offset: int, batches: int) -> None:
+    context = multiprocessing.get_context("spawn")
+    here, there = context.Pipe()
+    process = context.Process(target=_start_and_lead, args=(there, str(work), end_offset, batches))
+    process.start()
+    there.close()
+    rows = here.recv()
+    process.join()
+    figures.rows += rows
+
+
+def _start_and_lead(parent: Connection, work: str, end_offset: int, batches: int) -> None:
+    from bowstring._native.record.decode import batch_headers
+
+    figures, subject = Figures(), "a node starts"
+    data, log = Path(work, "snapshot").read_bytes(), Path(work, "log").read_bytes()
+    before = _resident_bytes()
+    image, _ = figures.timed(subject, "it decodes the snapshot", lambda: decode_snapshot(data))
+    figures.add("memory", "image", (_resident_bytes() - before) / MIB, "MiB", "every node")
+
+    def replay() -> None:
+        for each in batch_headers(log):
+            image.apply_all(decoded(log[each.position : each.position + each.size_bytes]))
+
+    records = sum(each.record_count for each in batch_headers(log))
+    figures.timed(subject, f"it applies {records:,} records behind the snapshot", replay)
+    subject, before = "it becomes the controller", _resident_bytes()
+    figures.timed(subject, "the first records", lambda: activation_records(image, [], CONFIGS))
+    state = figures.timed(
+        subject, "the image is copied, partitions are indexed", lambda: _lead(image, end_offset)
+    )
+    figures.add(
+        "memory", "the controller's copy and index", (_resident_bytes() - before) / MIB, "MiB", "controller"
+    )
+    begin = time.process_time_ns()
+    gc.collect()
+    figures.add(
+        "memory", "Python looks for circles once", (time.process_time_ns() - begin) / 1e6, "ms", "a pause"
+    )
+    assert len(state.image.topics) == len(image.topics)
+    assert batches == len(batch_headers(log))
+    parent.send(figures.rows)
+
+
+def _lead(image: ClusterImage, end_offset: int) -> ControllerState:
+    from bench.scale.cluster import new_state
+
+    return new_state(image, end_offset=end_offset, now_ms=0)
+
+
+def _resident_bytes() -> int:
+    gc.collect()
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("RssAnon:"):
+            return int(line.split()[1]) * 1024
+    raise OSError("/proc/self/status has no RssAnon line")
+
+
+# ------------------------------------------------------------ a broker dies
+
+
+def _death(figures: Figures, controller: Controller, image: ClusterImage) -> None:
+    """A broker is not heard for a session, comes back, and gets its leadership again.
+
+    Args:
+        controller: The active controller.
+        image: Of the brokers, before all of that.
+    """
+    state, subject = controller.state, "a broker dies"
+    dead, other = 0, 1
+    for broker in sorted(state.image.brokers):
+        if broker != dead:
+            controller.beat(broker, SESSION_MS + 2)
+    led, held = len(state.index.led(dead)), len(state.index.in_sync(dead))
+    figures.add(subject, "partitions that it leads", led, "")
+    figures.add(subject, "partitions with it in the ISR", held, "")
+    roles, counted = replicas_of(other)
+    keys = [
+        (topic.id, at)
+        for topic in image.topics.values()
+        for at, each in enumerate(topic.partitions)
+        if other in each.replicas
+    ]
+    figures.timed(subject, "another broker takes its roles at its start", lambda: roles.apply(image, keys))
+    begun = dict(counted.calls)
+    decision = figures.timed(
+        subject, "the session is over: its records", lambda: brokers.fence_stale(state, SESSION_MS + 2)
+    )
+    assert decision is not None, "the session of the broker is not over"
+    figures.timed(subject, "they are applied", lambda: controller.take(decision), "controller")
+    batches = figures.timed(
+        subject, "they are encoded", lambda: _batches(decision.records, controller.end_offset), "controller"
+    )
+    figures.add(subject, "metadata log of it", sum(map(len, batches)) / MIB, "MiB")
+    records = figures.timed(
+        subject, "they are decoded", lambda: [each for batch in batches for each in decoded(batch)], "every node"
+    )
+    figures.timed(subject, "they are applied by a broker", lambda: image.apply_all(records), "every node")
+    changed = [
+        (each.topic_id, each.partition_id) for each in records if isinstance(each, PartitionChangeRecord)
+    ]
+    figures.timed(
+        subject,
+        "another broker changes its roles",
+        lambda: roles.apply(image, changed, brokers_changed=True),
+        "every broker, in steps",
+    )
+    leads = counted.calls.get("lead", 0) - begun.get("lead", 0)
+    figures.add(subject, "calls of the data plane for it", leads, "", "lead")
+    figures.timed(
+        "it comes back", "it registers and is unfenced", lambda: controller.start_broker(dead, SESSION_MS * 2)
+    )
+    _balance(figures, controller, dead)
+
+
+def _balance(figures: Figures, controller: Controller, broker: int) -> None:
+    """The ISR has the broker again; leaders go back to it, 1,000 in a decision."""
+    state, subject = controller.state, "it comes back"
+    back = [
+        PartitionChangeRecord(
+            topic_id=key[0], partition_id=key[1], isr=sorted({*state.partition(key).in_sync, broker})
+        )
+        for key in list(state.index.imbalanced)
+        if broker in state.partition(key).replicas
+    ]
+    figures.timed(subject, f"it joins {len(back):,} ISRs", lambda: controller.append(back))
+    decisions = 0
+
+    def balance() -> None:
+        nonlocal decisions
+        while (decision := elections.balance(state)) is not None:
+            controller.take(decision)
+            decisions += 1
+
+    figures.timed(subject, "leaders go back to it", balance, "1,000 in a decision")
+    figures.add(subject, "decisions of that", decisions, "")
+
+
+def _batches(records: list[MetadataRecord], base_offset: int) -> list[bytes]:
+    return [
+        encoded(records[at : at + RECORDS_OF_A_BATCH], base_offset + at)
+        for at in range(0, len(records), RECORDS_OF_A_BATCH)
+    ]
