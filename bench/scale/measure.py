@@ -11,11 +11,11 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bench.scale.cluster import CONFIGS, Controller, decoded, encoded
+from bench.scale.cluster import CONFIGS, Controller, decoded, encoded, new_state
 from bench.scale.roles import replicas_of
+from bowstring._native.record.decode import batch_headers
 from bowstring.engine.controller import brokers, elections
 from bowstring.engine.controller.activation import activation_records
-from bowstring.engine.controller.state import ControllerState
 from bowstring.engine.metadata.image import ClusterImage
 from bowstring.engine.metadata.quorum import QuorumFacts
 from bowstring.engine.metadata.snapshot import SnapshotId, decode_snapshot, encode_snapshot
@@ -76,11 +76,11 @@ def measure(size: Size, work: Path) -> Figures:
     controller = Controller()
     created = _create(figures, controller, size)
     _heartbeats(figures, controller, size)
-    snapshot = _snapshot(figures, controller)
-    (work / "snapshot").write_bytes(snapshot)
-    behind = _records_behind(controller, size)
-    (work / "log").write_bytes(b"".join(behind))
-    _new_controller(figures, work, controller.end_offset, len(behind))
+    young = _snapshot(figures, controller)
+    old = _bytes_of(_aged(controller.state.image))
+    log = b"".join(_records_behind(controller, size))
+    _new_controller(figures, Node(work, "", controller.end_offset), young, log)
+    _new_controller(figures, Node(work, ", all partitions differ", controller.end_offset), old, log)
     _death(figures, controller, created)
     return figures
 
@@ -132,15 +132,23 @@ def _heartbeats(figures: Figures, controller: Controller, size: Size) -> None:
 def _snapshot(figures: Figures, controller: Controller) -> bytes:
     subject, image = "snapshot", controller.state.image
     figures.timed(subject, "the image is copied for it", image.copy, "control thread")
-    id = SnapshotId(controller.end_offset, 1)
-    batches = figures.timed(
-        subject,
-        "it is encoded",
-        lambda: list(encode_snapshot(image, QuorumFacts(), id, 0, 0)),
-        "a thread of its own",
-    )
-    figures.add(subject, "its size", sum(map(len, batches)) / MIB, "MiB")
-    return b"".join(batches)
+    data: bytes = figures.timed(subject, "it is encoded", lambda: _bytes_of(image), "a thread of its own")
+    figures.add(subject, "its size", len(data) / MIB, "MiB")
+    return data
+
+
+def _bytes_of(image: ClusterImage) -> bytes:
+    return b"".join(encode_snapshot(image, QuorumFacts(), SnapshotId(0, 1), 0, 0))
+
+
+def _aged(image: ClusterImage) -> ClusterImage:
+    """Returns an image in which no two partitions have the same state: each has changed some time ago."""
+    aged, number = image.copy(), 0
+    for topic in aged.topics.values():
+        for at, partition in enumerate(topic.partitions):
+            number += 1
+            topic.partitions[at] = partition._replace(leader_epoch=number % 50, partition_epoch=number)
+    return aged
 
 
 def _records_behind(controller: Controller, size: Size) -> list[bytes]:
@@ -164,10 +172,26 @@ def _records_behind(controller: Controller, size: Size) -> list[bytes]:
 # ------------------------------------------------------------ a new controller, in a new process
 
 
-def _new_controller(figures: Figures, work: Path, end_offset: int, batches: int) -> None:
+class Node(NamedTuple):
+    """A node that starts.
+
+    Attributes:
+        work: The directory of its files.
+        remark: What is special, for the names of figures.
+        end_offset: Of the log.
+    """
+
+    work: Path
+    remark: str
+    end_offset: int
+
+
+def _new_controller(figures: Figures, node: Node, snapshot: bytes, log: bytes) -> None:
+    (node.work / "snapshot").write_bytes(snapshot)
+    (node.work / "log").write_bytes(log)
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe()
-    process = context.Process(target=_start_and_lead, args=(there, str(work), end_offset, batches))
+    process = context.Process(target=_start_and_lead, args=(there, node))
     process.start()
     there.close()
     rows = here.recv()
@@ -175,14 +199,12 @@ def _new_controller(figures: Figures, work: Path, end_offset: int, batches: int)
     figures.rows += rows
 
 
-def _start_and_lead(parent: Connection, work: str, end_offset: int, batches: int) -> None:
-    from bowstring._native.record.decode import batch_headers
-
-    figures, subject = Figures(), "a node starts"
-    data, log = Path(work, "snapshot").read_bytes(), Path(work, "log").read_bytes()
+def _start_and_lead(parent: Connection, node: Node) -> None:
+    figures, subject = Figures(), f"a node starts{node.remark}"
+    data, log = (node.work / "snapshot").read_bytes(), (node.work / "log").read_bytes()
     before = _resident_bytes()
     image, _ = figures.timed(subject, "it decodes the snapshot", lambda: decode_snapshot(data))
-    figures.add("memory", "image", (_resident_bytes() - before) / MIB, "MiB", "every node")
+    figures.add(subject, "memory of the image", (_resident_bytes() - before) / MIB, "MiB", "every node")
 
     def replay() -> None:
         for each in batch_headers(log):
@@ -190,28 +212,21 @@ def _start_and_lead(parent: Connection, work: str, end_offset: int, batches: int
 
     records = sum(each.record_count for each in batch_headers(log))
     figures.timed(subject, f"it applies {records:,} records behind the snapshot", replay)
-    subject, before = "it becomes the controller", _resident_bytes()
-    figures.timed(subject, "the first records", lambda: activation_records(image, [], CONFIGS))
+    before = _resident_bytes()
+    figures.timed(
+        subject, "it leads: its first records", lambda: activation_records(image, [], CONFIGS), "controller"
+    )
     state = figures.timed(
-        subject, "the image is copied, partitions are indexed", lambda: _lead(image, end_offset)
+        subject,
+        "it leads: the image is copied, partitions are indexed",
+        lambda: new_state(image, end_offset=node.end_offset, now_ms=0),
+        "controller",
     )
-    figures.add(
-        "memory", "the controller's copy and index", (_resident_bytes() - before) / MIB, "MiB", "controller"
-    )
-    begin = time.process_time_ns()
-    gc.collect()
-    figures.add(
-        "memory", "Python looks for circles once", (time.process_time_ns() - begin) / 1e6, "ms", "a pause"
-    )
+    added = (_resident_bytes() - before) / MIB
+    figures.add(subject, "memory of the copy and the index", added, "MiB", "controller")
     assert len(state.image.topics) == len(image.topics)
-    assert batches == len(batch_headers(log))
+    figures.timed(subject, "Python's collector goes through all objects", gc.collect, "a pause")
     parent.send(figures.rows)
-
-
-def _lead(image: ClusterImage, end_offset: int) -> ControllerState:
-    from bench.scale.cluster import new_state
-
-    return new_state(image, end_offset=end_offset, now_ms=0)
 
 
 def _resident_bytes() -> int:

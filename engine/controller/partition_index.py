@@ -37,9 +37,33 @@ class PartitionIndex:
         self._in_directory: _Sets[bytes] = {}
         self.reassigning: dict[PartitionKey, None] = {}
         self.imbalanced: dict[PartitionKey, None] = {}
+        # Few partitions differ but in their epochs, so the sets of like ones are looked up once: a new
+        # controller of 200,000 partitions waits for this.
+        sets_of: dict[tuple[object, ...], list[dict[PartitionKey, None]]] = {}
         for topic in image.topics.values():
             for number, partition in enumerate(topic.partitions):
-                self.update((topic.id, number), None, partition)
+                kind = (
+                    *(partition.replicas[0], partition.leader, partition.in_sync, partition.directories),
+                    *(partition.eligible_leaders, partition.adding, partition.removing),
+                )
+                sets = sets_of.get(kind)
+                if sets is None:
+                    sets = sets_of[kind] = self._sets_of(partition)
+                key = (topic.id, number)
+                for each in sets:
+                    each[key] = None
+
+    def _sets_of(self, partition: PartitionImage) -> list[dict[PartitionKey, None]]:
+        """Returns the sets that a partition belongs to."""
+        sets = [self._in_sync.setdefault(each, {}) for each in partition.in_sync]
+        sets += [self._eligible.setdefault(each, {}) for each in partition.eligible_leaders]
+        sets += [self._in_directory.setdefault(each, {}) for each in _named(partition.directories)]
+        sets.append(self._led.setdefault(partition.leader, {}))
+        if partition.adding or partition.removing:
+            sets.append(self.reassigning)
+        if partition.leader != partition.replicas[0]:
+            sets.append(self.imbalanced)
+        return sets
 
     def in_sync(self, broker: int) -> Collection[PartitionKey]:
         """Returns the partitions with a broker in their ISR."""

@@ -15,6 +15,10 @@ BROKER_RESOURCE: Final = 4
 CLIENT_METRICS_RESOURCE: Final = 16
 GROUP_RESOURCE: Final = 32
 
+PARTITION_KINDS_MAX: Final = 32_768
+"""How many different states of partitions an image shares at most. Each change of a partition makes a new one, and
+nothing says when the last partition leaves an old one, so they are forgotten from time to time."""
+
 
 class PartitionImage(NamedTuple):
     """Replicas, leader and state of a partition. Equal values share one object, because a cluster has few
@@ -265,7 +269,10 @@ class ClusterImage:
             ]
 
     def _shared(self, image: PartitionImage) -> PartitionImage:
-        return self._partition_kinds.setdefault(image, image)
+        kinds = self._partition_kinds
+        if len(kinds) >= PARTITION_KINDS_MAX:
+            kinds.clear()
+        return kinds.setdefault(image, image)
 
     # ------------------------------------------------------------ settings
 

@@ -1,10 +1,17 @@
 """The image: what each record does to it, and that records survive their bytes."""
 
+import tracemalloc
 from typing import Any
 
 import pytest
 
-from bowstring.engine.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, ClusterImage, MetadataError
+from bowstring.engine.metadata.image import (
+    BROKER_RESOURCE,
+    PARTITION_KINDS_MAX,
+    TOPIC_RESOURCE,
+    ClusterImage,
+    MetadataError,
+)
 from bowstring.engine.metadata.records import decode_record, encode_record
 from bowstring.engine.protocol.records.cluster_metadata.markers import (
     AbortTransactionRecord,
@@ -165,3 +172,21 @@ def test_an_aborted_transaction_leaves_nothing():
         [BeginTransactionRecord(), TopicRecord(name="a", topic_id=ID), AbortTransactionRecord(reason="no")]
     )
     assert not image.in_transaction and not image.topics
+
+
+def test_equal_partitions_share_an_image_and_old_ones_are_forgotten():
+    image = ClusterImage()
+    image.apply_all([TopicRecord(name="t", topic_id=ID), partition(0), partition(1)])
+    partitions = image.topics["t"].partitions
+    assert partitions[0] is partitions[1]
+    change = PartitionChangeRecord(topic_id=ID, partition_id=0, isr=[1])
+    tracemalloc.start()
+    for _ in range(PARTITION_KINDS_MAX):
+        image.apply(change)
+    full_bytes = tracemalloc.get_traced_memory()[0]
+    for _ in range(PARTITION_KINDS_MAX):
+        image.apply(change)
+    grown_bytes = tracemalloc.get_traced_memory()[0] - full_bytes
+    tracemalloc.stop()
+    assert partitions[0].partition_epoch == 2 * PARTITION_KINDS_MAX
+    assert grown_bytes < full_bytes / 4
