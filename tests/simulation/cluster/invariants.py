@@ -24,9 +24,8 @@ class Losses(Invariant):
         self.stopped: dict[int, list[tuple]] = {}
         self.replaced = False
 
-    def stops_uncleanly(self, node, key, log):
-        data = log.read(log.log_start_offset, ALL, "log_end") if log.log_end_offset else b""
-        had = [(key, each.base_offset, each.leader_epoch) for each in batch_headers(data)]
+    def stops_uncleanly(self, node, key, stored):
+        had = [(key, base, epoch) for base, epoch in stored.batches()]
         self.stopped.setdefault(node.id, []).extend(had)
 
     def decides(self, node, record):

@@ -67,6 +67,7 @@ class ReplicaLog:
         self.checkpoint = 0
         # The log end of the life that has ended.
         self.end_when_down = 0
+        self._batches_when_down: list[tuple[int, int]] = []
         self._syncing: list[list[int]] = []
         self._due: list[tuple[int, object]] = []
         self._kept: list[bytes] | None = None
@@ -99,7 +100,7 @@ class ReplicaLog:
 
     def close(self):
         """A clean stop."""
-        self.end_when_down = self.log.log_end_offset
+        self.end_when_down, self._batches_when_down = self.log.log_end_offset, self.batches()
         self.log.close(sync=False)
         self._recovery_point = self.log.recovery_point
         self.durable, self.checkpoint = self.log.log_end_offset, self.log.high_watermark
@@ -107,7 +108,7 @@ class ReplicaLog:
 
     def kill(self):
         """The process ends; what it wrote is in the page cache."""
-        self.end_when_down = self.log.log_end_offset
+        self.end_when_down, self._batches_when_down = self.log.log_end_offset, self.batches()
         self._recovery_point = self.log.recovery_point
         self.log, self._syncing, self._due = None, [], []
 
@@ -124,6 +125,7 @@ class ReplicaLog:
             self._torn = data[first.position : first.position + first.size_bytes // 2]
         self.kill()
         self.end_when_down = lost[0].base_offset if lost else self.end_when_down
+        del self._batches_when_down[kept:]
         return [(each.base_offset, each.last_offset + 1, each.leader_epoch) for each in lost]
 
     # ---- while it is open
@@ -167,6 +169,12 @@ class ReplicaLog:
         self.checkpoint = min(self.checkpoint, offset)
         for sync in self._syncing:
             sync[0] = min(sync[0], offset)
+
+    def batches(self):
+        """Base offset and epoch of each batch; of a node that is down, of those that it had when it went down."""
+        if self.log is None:
+            return self._batches_when_down
+        return [(each.base_offset, each.leader_epoch) for each in batch_headers(self.read_all())]
 
     def read_all(self):
         """All batches, also of a node that is down after its process ended."""

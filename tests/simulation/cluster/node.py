@@ -50,17 +50,21 @@ class ClusterNode(SimulatedNode):
     def kill(self):
         """The process ends; the page cache stays."""
         if self.is_up:
-            for key, log in self.logs.opened():
-                self.world.tell("stops_uncleanly", self, key, log.log)
-                log.kill()
+            # Also before it has opened its logs: the mark of a clean stop is good for one start.
+            for key, log in self.logs.logs.items():
+                self.world.tell("stops_uncleanly", self, key, log)
+                if log.log is not None:
+                    log.kill()
             super().crash((len(self.disk.pending), 1, 1))
 
     def power_off(self, numbers):
         """The machine fails: what was not synced may be lost."""
         if not self.is_up:
             return
-        for at, (key, log) in enumerate(self.logs.opened()):
-            self.world.tell("stops_uncleanly", self, key, log.log)
+        for at, (key, log) in enumerate(self.logs.logs.items()):
+            self.world.tell("stops_uncleanly", self, key, log)
+            if log.log is None:
+                continue
             lost = log.power_off(numbers[0] >> at, torn=(numbers[1] >> at) % 2 == 0)
             if lost:
                 self.world.say(self, f"loses of {key[0]}-{key[1]}", (lost[0][0], lost[-1][1]))
@@ -80,7 +84,7 @@ class ClusterNode(SimulatedNode):
     def lose_disk(self):
         """The logs, but not the metadata log, are gone."""
         for key, log in self.logs.opened():
-            self.world.tell("stops_uncleanly", self, key, log.log)
+            self.world.tell("stops_uncleanly", self, key, log)
             lost = batch_headers(log.read_all())
             log.kill()
             self.world.tell(

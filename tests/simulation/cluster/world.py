@@ -81,8 +81,8 @@ class ClusterWorld(World):
     def close(self):
         """Removes the logs, too."""
         for node in self.nodes:
-            for _, log in node.logs.opened():
-                log.kill()
+            for _, stored in node.logs.opened():
+                stored.log = None
         self.medium.close()
         self.clients = []
         super().close()
