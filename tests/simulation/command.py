@@ -5,12 +5,18 @@ which tells it, `about(plan)`, and `faults`.
 """
 
 import argparse
+import multiprocessing
+import os
 import time
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager, nullcontext
 from typing import Any, NamedTuple
 
 from tests.simulation.quorum.shrink import shrink
+
+SEEDS_AT_ONCE = 16
+SAYS_S = 10
 
 
 class Simulation(NamedTuple):
@@ -27,13 +33,12 @@ class Simulation(NamedTuple):
         """The fault of a name."""
         return next(each for each in self.faults if each.name == name)
 
-    def tell(self, plan, violation, last):
-        """Prints a seed that fails."""
+    def told(self, plan, violation, last) -> str:
+        """Tells a seed that fails, with as little trouble as needed."""
         plan = shrink(plan, violation.rule, outcome=self.outcome)
         world, violation = self.outcome(plan)
-        print(f"seed {plan.seed}: {violation}\n  {self.about(plan)}")
-        print("\n".join(f"  {each}" for each in plan.actions))
-        print("\n".join(self.lines(world, last)), flush=True)
+        head = [f"seed {plan.seed}: {violation}", f"  {self.about(plan)}"]
+        return "\n".join([*head, *(f"  {each}" for each in plan.actions), *self.lines(world, last)])
 
     def found_by(self, fault, seeds):
         """The first seed that finds a fault, how many seeds that took, and the rule; None when none does."""
@@ -70,29 +75,72 @@ class Simulation(NamedTuple):
             "--faults", action="store_true", help="the table: fault, rule, seeds that it takes"
         )
         parser.add_argument("--last", type=int, default=40, help="how many steps of a failing run to print")
+        cores = len(os.sched_getaffinity(0))
+        parser.add_argument("--jobs", type=int, default=cores, help=f"processes, {cores} by default")
         chosen = parser.parse_args(arguments)
         seeds = range(chosen.first, chosen.first + chosen.seeds)
         if chosen.faults:
             return self.table(seeds)
         fault = self.fault(chosen.fault) if chosen.fault else None
-        return self.try_seeds(seeds, fault, chosen.until_found, chosen.last)
+        trial = Trial(self, fault, chosen.last)
+        with trial.fault.on() if trial.fault else nullcontext():
+            return trial.run(seeds, chosen.until_found, chosen.jobs)
 
-    def try_seeds(self, seeds, fault, until_found, last) -> int:
-        """Runs seeds one after the other; 1 when one failed."""
+
+class Trial(NamedTuple):
+    """Runs of many seeds, in several processes: what a seed does depends on nothing else."""
+
+    simulation: Simulation
+    fault: Any
+    last: int
+
+    def one(self, seed) -> tuple[int, str | None]:
+        """Runs a seed; returns its steps, and what there is to tell when it fails."""
+        simulation, fault = self.simulation, self.fault
+        plan = simulation.draw(seed, **(fault.plan if fault else {}))
+        world, violation = simulation.outcome(plan)
+        return world.steps, None if violation is None else simulation.told(plan, violation, self.last)
+
+    def run(self, seeds, until_found, jobs) -> int:
+        """Runs seeds and tells those that fail; 1 when one failed."""
         failed = steps = number = 0
         begin = said = time.monotonic()
-        for number, seed in enumerate(seeds, 1):
-            with fault.on() if fault else nullcontext():
-                plan = self.draw(seed, **(fault.plan if fault else {}))
-                world, violation = self.outcome(plan)
-                steps += world.steps
-                if violation is not None:
+        with results(self.one, seeds, jobs) as found:
+            for number, (taken, text) in enumerate(found, 1):
+                steps += taken
+                if text is not None:
                     failed += 1
-                    self.tell(plan, violation, last)
+                    print(text, flush=True)
                     if until_found:
                         break
-            if time.monotonic() - said > 10:
-                said = time.monotonic()
-                print(f"{number} seeds, {failed} failed, {number / (said - begin):.1f} a second", flush=True)
+                if time.monotonic() - said > SAYS_S:
+                    said = time.monotonic()
+                    print(f"{number} seeds, {failed} failed, {number / (said - begin):.1f} a second", flush=True)
         print(f"{number} seeds, {steps} steps in {time.monotonic() - begin:.0f} s, {failed} failed")
         return 1 if failed else 0
+
+
+@contextmanager
+def results(call, arguments, jobs):
+    """Yields the results of calls in order, made by `jobs` processes that are copies of this one."""
+    if jobs == 1:
+        yield map(call, arguments)
+        return
+    context = multiprocessing.get_context("fork")
+    with ProcessPoolExecutor(jobs, context, initializer=_inherit, initargs=(call,)) as pool:
+        try:
+            yield pool.map(_call_inherited, arguments, chunksize=SEEDS_AT_ONCE)
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+# Set in the processes of `results`: faults are lambdas, which cannot be sent to them.
+_inherited: list[Callable[[Any], Any]] = []
+
+
+def _inherit(call):
+    _inherited.append(call)
+
+
+def _call_inherited(argument):
+    return _inherited[0](argument)
