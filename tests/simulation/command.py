@@ -115,7 +115,9 @@ class Trial(NamedTuple):
                         break
                 if time.monotonic() - said > SAYS_S:
                     said = time.monotonic()
-                    print(f"{number} seeds, {failed} failed, {number / (said - begin):.1f} a second", flush=True)
+                    print(
+                        f"{number} seeds, {failed} failed, {number / (said - begin):.1f} a second", flush=True
+                    )
         print(f"{number} seeds, {steps} steps in {time.monotonic() - begin:.0f} s, {failed} failed")
         return 1 if failed else 0
 

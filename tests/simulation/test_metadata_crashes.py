@@ -8,10 +8,10 @@ import pytest
 from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.metadata.store.log import MetadataLog
 from bowstring.engine.protocol.records.cluster_metadata.settings import ConfigRecord
-from bowstring.engine.storage.log_dir import DataDirectory
 from tests.simulation.disk.crashes import scratch
 from tests.simulation.disk.disk import Disk, put_tree
 from tests.simulation.disk.medium import SYSTEMATIC, Note, random_outcome
+from tests.simulation.disk.workload import directory_with_small_tails
 
 CHANGES = 6
 PARTS = 3  # records of a change
@@ -19,7 +19,7 @@ PARTS = 3  # records of a change
 
 def changes_after_start(root: Path, more: int, disk: Disk | None = None) -> list[set[int]]:
     """Starts, commits `more` changes, stops; the parts that the image had of each change when it started."""
-    directory = DataDirectory(root)
+    directory = directory_with_small_tails(root)
     directory.open(1)
     log = MetadataLog()
     log.open(directory, BrokerConfigs({}))

@@ -25,7 +25,13 @@ from tests.simulation.disk.checks import check_log
 from tests.simulation.disk.crashes import Crashes, Image, scratch
 from tests.simulation.disk.disk import Disk, put_tree
 from tests.simulation.disk.medium import Outcome
-from tests.simulation.disk.workload import Batch, Facts, key_of, open_partition
+from tests.simulation.disk.workload import (
+    Batch,
+    Facts,
+    directory_with_small_tails,
+    key_of,
+    open_partition,
+)
 from tests.support.log_batches import CONFIG, NOW_MS, batch
 
 TOPIC_ID = bytes(range(16))
@@ -52,7 +58,7 @@ class CommitBroker:
 
     def start(self) -> None:
         """Opens all logs and replays the write-ahead log."""
-        directory = DataDirectory(self.root)
+        directory = directory_with_small_tails(self.root)
         directory.open(1)
         try:
             points, starts = (read_offsets(self.root / name) for name in (RECOVERY_POINTS, LOG_START_OFFSETS))

@@ -15,7 +15,6 @@ from bowstring.engine.storage.checkpoints import (
     PartitionKey,
     read_offsets,
 )
-from bowstring.engine.storage.log_dir import DataDirectory
 from tests.simulation.disk.checks import check_clean_restart, check_log
 from tests.simulation.disk.disk import Disk, put_tree
 from tests.simulation.disk.medium import KILLED, Note, Outcome
@@ -23,6 +22,7 @@ from tests.simulation.disk.workload import (
     CONFIGS,
     Batch,
     Facts,
+    directory_with_small_tails,
     facts_along,
     key_of,
     open_partition,
@@ -130,7 +130,7 @@ class Crashes:
         if top not in self._broker:
             with scratch() as root:
                 put_tree(root, dict(top))
-                directory = DataDirectory(root)
+                directory = directory_with_small_tails(root)
                 directory.open(1)
                 clean = directory.was_clean
                 directory.close()

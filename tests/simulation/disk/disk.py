@@ -61,6 +61,7 @@ Watcher = Callable[[str, str], Fault | None]
 BLOCK_BYTES = 4096
 OFF = Fault(errno.EIO)
 FULL = Fault(errno.ENOSPC)
+ZEROS = bytes(64 << 10)
 
 
 def tree_of(root: Path) -> dict[str, bytes | None]:
@@ -78,8 +79,16 @@ def put_tree(root: Path, files: dict[str, bytes | None]) -> None:
             (root / path).mkdir()
         else:
             with open(root / path, "wb") as file:
-                file.write(content.rstrip(b"\0"))  # a write-ahead log is mostly zeros
+                file.write(content[: end_of_data(content)])
                 file.truncate(len(content))
+
+
+def end_of_data(content: bytes) -> int:
+    """Returns where the zeros at the end of a file begin, about: a write-ahead log is mostly zeros."""
+    end = len(content)
+    while end >= len(ZEROS) and content.startswith(ZEROS, end - len(ZEROS)):
+        end -= len(ZEROS)
+    return end
 
 
 def put_at(fd: int, data: bytes, position: int) -> None:

@@ -194,13 +194,15 @@ class File:
     durable: bytearray = field(default_factory=bytearray)
     pending: list[Write | Truncate] = field(default_factory=list)
     cache: bytearray | None = None  # set after a failed sync
+    # The durable bytes as images have them: a file of some MiB is in many images before it changes.
+    _image: bytes | None = None
 
     def do(self, operation: Write | Truncate) -> None:
         """Adds an operation."""
         if self.cache is not None:
             _apply(self.cache, operation)
         if isinstance(operation, Write) and operation.durable:
-            _apply(self.durable, operation)  # these bytes, and the metadata that is needed to read them
+            self._to_medium(operation)  # these bytes, and the metadata that is needed to read them
             if not self.pending:
                 return
         self.pending.append(operation)
@@ -216,8 +218,12 @@ class File:
     def settle(self) -> None:
         """Makes all operations so far durable."""
         for operation in self.pending:
-            _apply(self.durable, operation)
+            self._to_medium(operation)
         self.pending = []
+
+    def _to_medium(self, operation: Write | Truncate) -> None:
+        _apply(self.durable, operation)
+        self._image = None
 
     def content(self, outcome: Outcome, chance: random.Random) -> bytes:
         """Returns the file's content under an outcome."""
@@ -225,7 +231,9 @@ class File:
         if outcome == KILLED and self.cache is not None:
             return bytes(self.cache)
         if not pending or (outcome.pages == "none" and outcome.sizes == "none"):
-            return bytes(self.durable)
+            if self._image is None:
+                self._image = bytes(self.durable)
+            return self._image
         content = bytearray(self.durable)
         if outcome.pages == "all" and outcome.sizes == "all":
             for operation in pending:
@@ -380,12 +388,13 @@ class Medium:
 
     def _content(self, inode: int, outcome: Outcome, chance: random.Random, pieces: Iterable[Write]) -> bytes:
         content = self.files[inode].content(outcome, chance)
-        for piece in pieces:
-            if piece.inode == inode:
-                longer = bytearray(content)
-                _apply(longer, piece)
-                content = bytes(longer)
-        return content
+        its = [piece for piece in pieces if piece.inode == inode]
+        if not its:
+            return content
+        longer = bytearray(content)
+        for piece in its:
+            _apply(longer, piece)
+        return bytes(longer)
 
 
 def inodes_of(files: dict[str, bytes | None]) -> dict[str, int]:
