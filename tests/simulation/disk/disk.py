@@ -67,19 +67,32 @@ ZEROS = bytes(64 << 10)
 def tree_of(root: Path) -> dict[str, bytes | None]:
     """Returns path -> content, None for a directory, of everything below a directory."""
     found: dict[str, bytes | None] = {}
-    for path in sorted(root.rglob("*")):
-        found[str(path.relative_to(root))] = None if path.is_dir() else path.read_bytes()
-    return found
+    unvisited = [(str(root), "")]
+    while unvisited:
+        directory, above = unvisited.pop()
+        with os.scandir(directory) as entries:
+            for entry in entries:
+                name = above + entry.name
+                if entry.is_dir():
+                    found[name] = None
+                    unvisited.append((entry.path, f"{name}/"))
+                else:
+                    with open(entry.path, "rb", buffering=0) as file:
+                        found[name] = file.read()
+    return dict(sorted(found.items()))
 
 
 def put_tree(root: Path, files: dict[str, bytes | None]) -> None:
     """Writes such a tree to an existing, empty directory."""
+    base = str(root)
     for path, content in sorted(files.items()):
         if content is None:
-            (root / path).mkdir()
-        else:
-            with open(root / path, "wb") as file:
-                file.write(content[: end_of_data(content)])
+            os.mkdir(f"{base}/{path}")
+            continue
+        end = end_of_data(content)
+        with open(f"{base}/{path}", "wb", buffering=0) as file:
+            file.write(content[:end])
+            if end < len(content):
                 file.truncate(len(content))
 
 
