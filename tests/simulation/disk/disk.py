@@ -203,7 +203,7 @@ class Disk:
             if inode is None:
                 file.gone()
                 continue
-            resized, stores = file.look()
+            resized, stores = file.look(inode)
             if resized is not None:
                 self._taken[inode] = resized
                 self.trace.append(Truncate(inode, resized))

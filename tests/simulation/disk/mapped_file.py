@@ -4,7 +4,9 @@
 release store of a length says in which order they come: the caller puts them in any.
 """
 
+import mmap
 from collections.abc import Iterator
+from io import FileIO
 from pathlib import Path
 
 WORD_BYTES = 8
@@ -19,14 +21,44 @@ class MappedFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.content = path.read_bytes() if path.exists() else b""
+        self._inode: int | None = None
+        self._file: FileIO | None = None
+        self._map: mmap.mmap | None = None
 
     def gone(self) -> None:
         """The file was removed; the next one of this name is another."""
         self.content = b""
+        self._close()
 
-    def look(self) -> tuple[int | None, list[tuple[int, bytes]]]:
-        """Returns (the size if it has changed, (position, bytes) of each store since the last look)."""
-        now = self.path.read_bytes()
+    def _close(self) -> None:
+        if self._map is not None:
+            self._map.close()
+        if self._file is not None:
+            self._file.close()
+        self._inode = self._file = self._map = None
+
+    def _read(self, inode: int) -> bytes:
+        # It is looked at before each operation, so it stays open and mapped.
+        if self._file is None or self._inode != inode:
+            self._close()
+            self._inode, self._file = inode, FileIO(str(self.path))
+        size_bytes = self._file.seek(0, 2)
+        if self._map is None or len(self._map) != size_bytes:
+            if self._map is not None:
+                self._map.close()
+                self._map = None
+            if not size_bytes:
+                return b""
+            self._map = mmap.mmap(self._file.fileno(), size_bytes, access=mmap.ACCESS_READ)
+        return self._map[:]
+
+    def look(self, inode: int) -> tuple[int | None, list[tuple[int, bytes]]]:
+        """Returns (the size if it has changed, (position, bytes) of each store since the last look).
+
+        Args:
+            inode: The simulated inode that the path has now.
+        """
+        now = self._read(inode)
         size_bytes = len(now)
         before, self.content = self.content, now
         if now == before:
