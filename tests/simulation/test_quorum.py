@@ -33,7 +33,7 @@ def test_the_rules_hold(part):
 
 @pytest.mark.parametrize("fault", FAULTS, ids=[each.name for each in FAULTS])
 def test_a_fault_is_found(fault):
-    found = SIMULATION.found_by(fault, range(1, 1 + SEEDS_FOR_A_FAULT))
+    found = SIMULATION.found_by(fault, range(fault.first, fault.first + SEEDS_FOR_A_FAULT))
     assert found is not None, f"{fault.what}: nothing notices"
     assert found[2] in fault.rules, f"seed {found[0]}: {found[2]} notices first"
 

@@ -94,7 +94,14 @@ fault = into(FAULTS)
 # ---------------------------------------------------------------- elections
 
 
-@fault("A vote is kept in memory only", "OneVotePerEpoch", "OneLeaderPerEpoch", "EpochNeverBack", voters=3)
+@fault(
+    "A vote is kept in memory only",
+    "OneVotePerEpoch",
+    "OneLeaderPerEpoch",
+    "EpochNeverBack",
+    voters=3,
+    first=14,
+)
 def vote_only_in_memory(patches):
     patches.set(World, "keeps_votes", False)
 
@@ -111,7 +118,9 @@ def vote_answered_too_early(patches):
 
 
 @fault(
-    "The vote is forgotten when a replica follows the leader of its epoch or stands again", "OneVotePerEpoch"
+    "The vote is forgotten when a replica follows the leader of its epoch or stands again",
+    "OneVotePerEpoch",
+    first=25,
 )
 def vote_forgotten_in_the_epoch(patches):
     right = elections.grant_vote
@@ -125,18 +134,27 @@ def vote_forgotten_in_the_epoch(patches):
 
 
 @fault(
-    "The longer log counts as newer, whatever its epoch", "CommittedIsNeverLost", "LogsMatch", "CoreAssertion"
+    "The longer log counts as newer, whatever its epoch",
+    "CommittedIsNeverLost",
+    "LogsMatch",
+    "CoreAssertion",
+    first=59,
 )
 def votes_for_the_longer_log(patches):
     patches.set(OffsetAndEpoch, "is_up_to_date_with", lambda self, other: self.offset >= other.offset)
 
 
-@fault("The log of a candidate is not compared", "CommittedIsNeverLost", "CoreAssertion")
+@fault("The log of a candidate is not compared", "CommittedIsNeverLost", "CoreAssertion", first=11)
 def votes_for_any_log(patches):
     patches.set(OffsetAndEpoch, "is_up_to_date_with", lambda self, other: True)
 
 
-@fault("A replica grants pre-votes against a leader that it hears from", "PreVoteDisturbsNobody", voters=3)
+@fault(
+    "A replica grants pre-votes against a leader that it hears from",
+    "PreVoteDisturbsNobody",
+    voters=3,
+    first=17,
+)
 def pre_vote_that_disturbs(patches):
     right = Follower.can_grant_vote
 
@@ -204,7 +222,7 @@ def leader_writes_too_early(patches):
     patches.set(World, "waits_for_persist", False)
 
 
-@fault("A leader without followers goes on", "LeaderHearsAMajority", voters=3)
+@fault("A leader without followers goes on", "LeaderHearsAMajority", voters=3, first=11)
 def no_check_quorum(patches):
     patches.set(LeaderState, "check_quorum_at_ms", property(lambda self: float("inf")))
 
@@ -245,6 +263,7 @@ def offset_alone(patches):
 @fault(
     "The leader does not compare the epoch before a fetched offset",
     *("LogsMatch", "CommittedIsOnAMajority", "CommittedIsNeverLost", "Recovers"),
+    first=9,
 )
 def no_epoch_check(patches):
     offset_alone(patches)
@@ -317,7 +336,12 @@ def observers_count(patches):
     patches.set(LeaderState, "follower_fetched", fetched)
 
 
-@fault("A new leader tells its old high watermark at once", "HighWatermarkOfALaterLeaderIsHigher", voters=3)
+@fault(
+    "A new leader tells its old high watermark at once",
+    "HighWatermarkOfALaterLeaderIsHigher",
+    voters=3,
+    first=6,
+)
 def high_watermark_of_the_follower(patches):
     def to_leader(self, end_offset, now_ms):
         known = self.state.high_watermark
@@ -412,7 +436,10 @@ def snapshot_installed_too_early(patches):
 
 
 @fault(
-    "A snapshot covers records that are not committed", "SnapshotsHaveTheEpochOfTheLog", "StateMachinesAgree"
+    "A snapshot covers records that are not committed",
+    "SnapshotsHaveTheEpochOfTheLog",
+    "StateMachinesAgree",
+    first=9,
 )
 def snapshot_of_uncommitted_records(patches):
     def take(self, numbers):
@@ -429,7 +456,7 @@ def snapshot_of_uncommitted_records(patches):
 # ---------------------------------------------------------------- voters
 
 
-@fault("Two voters change at once", "VotersChangeOneByOne", **DYNAMIC)
+@fault("Two voters change at once", "VotersChangeOneByOne", **DYNAMIC, first=40)
 def two_voters_at_once(patches):
     def error(core):
         leader = core.quorum.state
@@ -442,7 +469,10 @@ def two_voters_at_once(patches):
 
 
 @fault(
-    "The voters change before a record of the leader's epoch is committed", "VotersChangeOneByOne", **DYNAMIC
+    "The voters change before a record of the leader's epoch is committed",
+    "VotersChangeOneByOne",
+    **DYNAMIC,
+    first=22,
 )
 def voters_change_too_early(patches):
     def error(core):
@@ -458,6 +488,7 @@ def voters_change_too_early(patches):
     "VotersAreThoseOfTheLog",
     "VotersChangeOneByOne",
     **DYNAMIC,
+    first=4,
 )
 def truncation_keeps_the_voters(patches):
     patches.set(ControlState, "truncated", lambda self, end_offset: None)
@@ -472,7 +503,7 @@ def voters_count_when_committed(patches):
     patches.set(LeaderState, "update_voters", lambda self, voters: None)
 
 
-@fault("A leader that is removed still counts itself", "CommittedIsOnAMajority", **DYNAMIC)
+@fault("A leader that is removed still counts itself", "CommittedIsOnAMajority", **DYNAMIC, first=40)
 def removed_leader_counts(patches):
     right = LeaderState.update_voters
 
