@@ -7,11 +7,10 @@ import json
 import sys
 import tempfile
 import time
-from itertools import groupby
 from pathlib import Path
 
 from bench import machine, report
-from bench.scale.measure import Figures, Size, measure
+from bench.scale.measure import COLLECTS, LEADS, Figures, Size, measure
 
 REPORTS = report.ROOT / "perf_reports"
 
@@ -19,16 +18,33 @@ REPORTS = report.ROOT / "perf_reports"
 def table(figures: Figures) -> list[str]:
     """Returns the figures as Markdown, a table for each subject."""
     lines = []
-    for subject, rows in groupby(sorted(figures.rows, key=_order(figures)), key=lambda row: row[0]):
-        lines += [f"## {subject[0].upper()}{subject[1:]}", "", "| what | figure | where |", "| --- | ---: | --- |"]
-        lines += [f"| {what} | {_figure(value, unit)} | {remark} |" for _, what, value, unit, remark in rows]
+    for subject in dict.fromkeys(row[0] for row in figures.rows):
+        title = f"{subject[0].upper()}{subject[1:]}"
+        lines += [f"## {title}", "", "| what | figure | where |", "| --- | ---: | --- |"]
+        lines += [
+            f"| {what} | {_figure(value, unit)} | {where} |"
+            for of, what, value, unit, where in figures.rows
+            if of == subject
+        ]
         lines.append("")
     return lines
 
 
-def _order(figures: Figures):  # type: ignore[no-untyped-def]
-    subjects = list(dict.fromkeys(row[0] for row in figures.rows))
-    return lambda row: subjects.index(row[0])
+def limits(figures: Figures) -> list[str]:
+    """Returns what stops the controller's thread for long, the longest first: what limits the cluster next."""
+    death = ("the session is over: its records", "they are applied", "they are encoded")
+    pauses = {
+        "a new controller copies and indexes its image": figures.value(LEADS),
+        "a broker's death is decided, applied and encoded": sum(figures.value(each) for each in death),
+        "a snapshot begins": figures.value("the image is copied for it"),
+        "the collector of a node goes through all objects": figures.value(COLLECTS),
+    }
+    lines = ["## What limits it next", "", "The controller's thread does nothing else while"]
+    lines += [
+        f"- {what}: {ms:,.0f} ms"
+        for what, ms in sorted(pauses.items(), key=lambda each: each[1], reverse=True)
+    ]
+    return [*lines, ""]
 
 
 def _figure(value: float, unit: str) -> str:
@@ -58,10 +74,11 @@ def main(arguments: list[str] | None = None) -> int:
         "",
         f"`python -m bench.scale`, {started}, on {facts['CPU']}, {facts['cores']} cores, Python {facts['Python']}. Every "
         "figure in ms is processor time of",
-        "one thread, which other load on the machine changes little.",
+        "one thread, which other load on the machine changes little. Nothing is sent and nothing is stored: disks, network and",
+        "requests come on top.",
         "",
     ]
-    text = "\n".join([*head, *table(figures)])
+    text = "\n".join([*head, *limits(figures), *table(figures)])
     (directory / "report.md").write_text(text)
     names = ("subject", "what", "value", "unit", "remark")
     rows = [dict(zip(names, row, strict=True)) for row in figures.rows]

@@ -116,16 +116,12 @@ class Controller:
     def beat(self, broker: int, now_ms: int) -> list[MetadataRecord]:
         """Takes a heartbeat of a broker that has applied all."""
         epoch = self.state.image.brokers[broker].epoch
-        return self.take(
-            brokers.heartbeat(self.state, heartbeat(broker, epoch, self.end_offset - 1), now_ms)
-        )
+        return self.take(brokers.heartbeat(self.state, heartbeat(broker, epoch, self.end_offset - 1), now_ms))
 
     def start_broker(self, broker: int, now_ms: int) -> None:
         """Registers a broker and lets it serve."""
         self.take(
-            brokers.register(
-                self.state, registration(broker), REGISTRATION_VERSION, self.end_offset, now_ms
-            )
+            brokers.register(self.state, registration(broker), REGISTRATION_VERSION, self.end_offset, now_ms)
         )
         self.beat(broker, now_ms)
 
