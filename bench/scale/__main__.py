@@ -31,7 +31,7 @@ def table(figures: Figures) -> list[str]:
 
 
 def limits(figures: Figures) -> list[str]:
-    """Returns what stops the controller's thread for long, the longest first: what limits the cluster next."""
+    """Returns what stops the controller's thread, the longest first: it limits the cluster next."""
     death = ("the session is over: its records", "they are applied", "they are encoded")
     pauses = {
         "a new controller copies and indexes its image": figures.value(LEADS),
@@ -40,11 +40,8 @@ def limits(figures: Figures) -> list[str]:
         "the collector of a node goes through all objects": figures.value(COLLECTS),
     }
     lines = ["## What limits it next", "", "The controller's thread does nothing else while"]
-    lines += [
-        f"- {what}: {ms:,.0f} ms"
-        for what, ms in sorted(pauses.items(), key=lambda each: each[1], reverse=True)
-    ]
-    return [*lines, ""]
+    longest = sorted(pauses.items(), key=lambda each: each[1], reverse=True)
+    return [*lines, *(f"- {what}: {ms:,.0f} ms" for what, ms in longest), ""]
 
 
 def _figure(value: float, unit: str) -> str:
@@ -72,10 +69,9 @@ def main(arguments: list[str] | None = None) -> int:
     head = [
         f"# {size.brokers} brokers, {size.partitions:,} partitions, {started[:10]}",
         "",
-        f"`python -m bench.scale`, {started}, on {facts['CPU']}, {facts['cores']} cores, Python {facts['Python']}. Every "
-        "figure in ms is processor time of",
-        "one thread, which other load on the machine changes little. Nothing is sent and nothing is stored: disks, network and",
-        "requests come on top.",
+        f"`python -m bench.scale`, {started}, on {facts['CPU']}, Python {facts['Python']}.",
+        "Every figure in ms is processor time of one thread, which other load on the machine changes little.",
+        "Nothing is sent and nothing is stored: disks, network and requests come on top.",
         "",
     ]
     text = "\n".join([*head, *limits(figures), *table(figures)])

@@ -1,4 +1,4 @@
-"""A cluster that stands only in the controller's state: its brokers register, send heartbeats and get topics."""
+"""A cluster in the controller's state alone: its brokers register, send heartbeats and get topics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Takes the figures: each is the processor time of one thing that a node does, or the memory that it needs."""
+"""Takes the figures: each is the processor time of one thing that a node does, or its memory."""
 
 from __future__ import annotations
 

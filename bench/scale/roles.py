@@ -1,4 +1,4 @@
-"""What a broker does with a change of the image: its ReplicaManager, with a data plane and logs that only count."""
+"""What a broker does with a change of the image: its ReplicaManager, before a data plane that only counts."""
 
 from __future__ import annotations
 

@@ -16,8 +16,8 @@ CLIENT_METRICS_RESOURCE: Final = 16
 GROUP_RESOURCE: Final = 32
 
 PARTITION_KINDS_MAX: Final = 32_768
-"""How many different states of partitions an image shares at most. Each change of a partition makes a new one, and
-nothing says when the last partition leaves an old one, so they are forgotten from time to time."""
+"""How many different states of partitions an image shares at most. Each change makes a new one, and nothing
+says when the last partition leaves an old one, so they are forgotten from time to time."""
 
 
 class PartitionImage(NamedTuple):
