@@ -91,7 +91,12 @@ def _create(figures: Figures, controller: Controller, size: Size) -> ClusterImag
     """Brokers register and topics are created; returns the image of a broker that has applied all."""
     subject = "creating"
     what = f"{size.brokers} brokers register and are unfenced"
-    figures.timed(subject, what, lambda: [controller.start_broker(each, 0) for each in range(size.brokers)])
+
+    def start() -> None:
+        for broker in range(size.brokers):
+            controller.start_broker(broker, 0)
+
+    figures.timed(subject, what, start)
     image = controller.state.image.copy()
     records: list[list[MetadataRecord]] = []
 

@@ -189,6 +189,8 @@ class Reader(Client):
                 self.position = batch_headers(found.data)[-1].last_offset + 1
         elif found is not None:
             self.leader = None
+            if found.error == Errors.OFFSET_OUT_OF_RANGE.code and self.world.may_be_lost(self.key):
+                self.begin_again()
         self.world.after(self.pause_ms(), self.start)
 
     def answered(self, number, then, result):
