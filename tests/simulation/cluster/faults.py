@@ -33,6 +33,7 @@ fault = into(FAULTS)
 @fault(
     "A follower cuts its log at its high watermark, not where the epochs differ (before KIP-101)",
     *("CommittedIsNotCut", "CommittedIsKept", "CommittedIsInAllInSyncReplicas", "ReadersSeeOneOrder"),
+    first=4,
 )
 def truncation_to_the_high_watermark(patches):
     right = SimulatedPlane.follow
@@ -93,6 +94,7 @@ def leader_counts_what_is_not_durable(patches):
     "The high watermark rises although the ISR is below min.insync.replicas (before KIP-966)",
     *("CommittedIsInAllInSyncReplicas", "CommittedIsKept"),
     **TWO,
+    first=7,
 )
 def min_in_sync_ignored(patches):
     patches.set(SimulatedPlane, "MIN_IN_SYNC", 1)
@@ -101,6 +103,7 @@ def min_in_sync_ignored(patches):
 @fault(
     "A new leader calls all committed that it has",
     *("CommittedIsInAllInSyncReplicas", "CommittedIsKept"),
+    first=7,
 )
 def new_leader_commits_all(patches):
     right = SimulatedPlane.lead
@@ -155,6 +158,7 @@ def isr_shrunk_alone(patches):
     "Who is to leave the ISR does not count while the controller is asked",
     *("CommittedIsInAllInSyncReplicas", "CommittedIsKept"),
     min_in_sync=1,
+    first=4,
 )
 def shrink_counts_at_once(patches):
     right = ReplicaManager._isr_changed
@@ -175,6 +179,7 @@ def shrink_counts_at_once(patches):
     *("InSyncIsAboveTheHighWatermark", "CommittedIsInAllInSyncReplicas", "CommittedIsKept"),
     "HighWatermarkOfALaterLeaderIsHigher",
     **RESTLESS,
+    first=18,
 )
 def joins_below_the_epoch_start(patches):
     patches.set(SimulatedPlane, "KNOWS_EPOCH_START", False)
@@ -185,6 +190,7 @@ def joins_below_the_epoch_start(patches):
     *("InSyncIsAboveTheHighWatermark", "CommittedIsInAllInSyncReplicas", "CommittedIsKept"),
     **RESTLESS,
     **ONE,
+    first=13,
 )
 def stale_alter_partition(patches):
     right = alter_partition._Change._check_epochs
@@ -216,7 +222,7 @@ def fenced_joins(patches):
     restart_ms=50,
     slow=0.25,
     delay_ms=(2, 40),
-    first=100,
+    first=690,
 )
 def older_incarnation_joins(patches):
     def eligible(self, broker, epoch):
@@ -265,7 +271,7 @@ def eligible_after_an_unclean_stop(patches):
     patches.set(leader_updates, "stopped", stopped)
 
 
-@fault("A broker that is not heard of is not fenced", "WhoIsNotHeardIsFenced", restart_ms=4000)
+@fault("A broker that is not heard of is not fenced", "WhoIsNotHeardIsFenced", restart_ms=4000, first=6)
 def no_fencing(patches):
     patches.set(brokers, "fence_stale", lambda state, now_ms: None)
 
@@ -314,11 +320,7 @@ def serves_an_old_image(patches):
 # ---------------------------------------------------------------- idempotence and groups
 
 
-@fault(
-    "What is known of producers is not built again after a truncation",
-    "NoDuplicatesNoGaps",
-    first=28,
-)
+@fault("What is known of producers is not built again after a truncation", "NoDuplicatesNoGaps", first=25)
 def producers_forgotten_by_truncation(patches):
     right = SimulatedPlane.cut
 
@@ -330,7 +332,11 @@ def producers_forgotten_by_truncation(patches):
     patches.set(SimulatedPlane, "cut", cut)
 
 
-@fault("A new leader does not know the producers of the batches that it has copied", "NoDuplicatesNoGaps")
+@fault(
+    "A new leader does not know the producers of the batches that it has copied",
+    "NoDuplicatesNoGaps",
+    first=4,
+)
 def producers_forgotten_by_leaders(patches):
     right = SimulatedPlane.lead
 
@@ -346,7 +352,7 @@ def producers_forgotten_by_leaders(patches):
 @fault(
     "A group coordinator loads its partition up to the high watermark only",
     "GroupOffsetsNeverGoBack",
-    first=62,
+    first=8,
 )
 def coordinator_loads_too_little(patches):
     from bowstring.engine.groups import log_replay
@@ -365,7 +371,7 @@ def coordinator_loads_too_little(patches):
     )
 
 
-@fault("A group coordinator answers before the high watermark", "GroupOffsetsNeverGoBack")
+@fault("A group coordinator answers before the high watermark", "GroupOffsetsNeverGoBack", first=25)
 def coordinator_answers_too_early(patches):
     def append(self, part, effect):
         error = self.broker.plane.append_records(part, effect.records)
@@ -380,7 +386,7 @@ def coordinator_answers_too_early(patches):
 @fault(
     "A commit that took too long no longer holds the answers after it back",
     "GroupOffsetsNeverGoBack",
-    first=46,
+    first=50,
 )
 def coordinator_forgets_what_is_late(patches):
     def give_up(self, part, shard, append_id):
