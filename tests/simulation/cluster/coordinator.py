@@ -28,6 +28,8 @@ class Coordinator:
         self.shard: GroupShard | None = None
         self.term = -1
         self.waiting: deque[tuple] = deque()
+        # What was loaded reaches up to here: answers that may rest on it wait until it is committed.
+        self.end = 0
 
     # ---- life
 
@@ -44,7 +46,7 @@ class Coordinator:
         if self.term == term and part.is_leader:
             shard = GroupShard(GroupConfig(), lambda: "id")
             self.replay(part, shard)
-            self.shard = shard
+            self.shard, self.end = shard, part.log.log_end_offset
             self.carry(part, shard.loaded(self.node.now_ms()))
             self.world.say(self.node, "coordinates groups from", part.log.log_end_offset)
 
@@ -90,8 +92,8 @@ class Coordinator:
                 pending.extend(self.append(part, effect))
 
     def respond(self, part, effect):
-        if self.waiting:
-            self.waiting.append((self.waiting[-1][0], effect))
+        if self.waiting or self.end > part.log.high_watermark:
+            self.waiting.append((self.waiting[-1][0] if self.waiting else self.end, effect))
         else:
             effect.token(0, effect.body)
 
