@@ -3,6 +3,7 @@ them.
 """
 
 import asyncio
+import errno
 import itertools
 import os
 import shutil
@@ -14,9 +15,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from bowstring._native.disk.log_dir import is_device_error, sync_file_system
+from bowstring._native.log.many_logs import create_logs
 from bowstring._native.log.partition_log import LogError, PartitionLog
 from bowstring._native.server.data_plane import DataPlane
 from bowstring.engine import event_log
@@ -40,6 +42,7 @@ from bowstring.engine.storage.log_dir import (
     STRAY_SUFFIX,
     DataDirectory,
     partition_directory,
+    partition_metadata,
 )
 from bowstring.engine.storage.log_dirs import LogDirectories
 from bowstring.engine.storage.log_opener import Opener
@@ -55,6 +58,10 @@ from bowstring.engine.storage.log_placement import (
 # Opening this many logs blocks the control thread for about a millisecond; larger sets go to another thread.
 _INLINE_LOGS: Final = 4
 _NONE: Final[frozenset[int]] = frozenset()
+# Work for one thread: so many logs are opened or created without the GIL.
+_LOGS_AT_ONCE: Final = 128
+# The reactors stand still while so many partitions come into their table.
+_SERVED_AT_ONCE: Final = 256
 
 
 def _take_back(path: Path) -> None:
@@ -74,6 +81,14 @@ class _NewLog:
     config: dict[str, int]
     home: DataDirectory | None
     log: PartitionLog | None = None
+
+
+class _Opening(NamedTuple):
+    """Partitions that a thread opens: all with one config; in one home, or each as it is found."""
+
+    home: DataDirectory | None
+    config: dict[str, int]
+    items: list[tuple[TopicImage, int]]
 
 
 class TopicLogs:
@@ -185,10 +200,7 @@ class TopicLogs:
         work = [(topic, index) for topic in topics for index in self._own(topic, 0)]
         elsewhere: dict[PartitionKey, bytes] = {}
 
-        def open_one(item: tuple[TopicImage, int]) -> None:
-            topic, index = item
-            config = self._configs.log_config(image.topic_configs(topic.name))
-            log = self._open(opener, places, topic, index, config)
+        def opened(topic: TopicImage, index: int, log: PartitionLog | None) -> None:
             self._logs[topic.name][index] = log
             if log is None:
                 self._offline.setdefault(topic.name, set()).add(index)
@@ -197,7 +209,17 @@ class TopicLogs:
             ):
                 elsewhere[topic.name, index] = found
 
-        run_on_threads(open_one, work, threads_for(len(work), threads))
+        def open_some(task: _Opening) -> None:
+            home, config, items = task
+            if home is not None:
+                for (topic, index), log in zip(items, self._open_plain(opener, *task), strict=True):
+                    opened(topic, index, log)
+                return
+            for topic, index in items:
+                opened(topic, index, self._open(opener, places, topic, index, config))
+
+        tasks = self._openings(opener, places, work, image)
+        run_on_threads(open_some, tasks, min(threads_for(len(work), threads), max(1, len(tasks))))
         self.unfinished = opener.unfinished
         self._written = opener.checkpoints()
         self._replay_wals(topics, image)
@@ -212,6 +234,55 @@ class TopicLogs:
                 example=next(f"{topic}-{min(indexes)}" for topic, indexes in self._offline.items()),
             )
         return elsewhere
+
+    def _openings(
+        self, opener: Opener, places: Places, work: list[tuple[TopicImage, int]], image: ClusterImage
+    ) -> list[_Opening]:
+        """Divides partitions into tasks for threads. Those that are where they belong, with nothing else to look
+        at, are opened many at once.
+        """
+        alike: dict[tuple[DataDirectory | None, int], _Opening] = {}
+        tasks: list[_Opening] = []
+        plain = self._directories.all_online
+        for topic, index in work:
+            config = self._configs.log_config(image.topic_configs(topic.name))
+            key = topic.name, index
+            home = places.live.get(key) if plain and key not in opener.unfinished else None
+            kind = home, id(config) if home is not None else 0
+            if kind not in alike or len(alike[kind].items) == _LOGS_AT_ONCE or kind[0] is None:
+                alike[kind] = _Opening(home, config, [])
+                tasks.append(alike[kind])
+            alike[kind].items.append((topic, index))
+        return tasks
+
+    def _open_plain(
+        self,
+        opener: Opener,
+        home: DataDirectory | None,
+        config: dict[str, int],
+        items: list[tuple[TopicImage, int]],
+    ) -> list[PartitionLog | None]:
+        """Opens partitions where they were found; None for those that are offline."""
+        assert home is not None
+        found: list[PartitionLog | None] = []
+        keys = [(topic.name, index) for topic, index in items]
+        for (topic, index), log in zip(items, opener.open_many(home, keys, config), strict=True):
+            if isinstance(log, LogError):
+                if not (home.health.failed and self._directories.online):
+                    raise log
+                found.append(None)
+            else:
+                self._look_at_opened(topic, index, log)
+                found.append(log)
+        return found
+
+    def _look_at_opened(self, topic: TopicImage, index: int, log: PartitionLog) -> None:
+        """Tells what opening has found, and writes a partition.metadata that a crash has lost."""
+        name = partition_directory(topic.name, index)
+        report_findings(name, log)
+        home = self._directories.of(log)
+        if not home.was_clean and home.read_partition_metadata(name) is None:
+            home.write_partition_metadata(name, topic.id)
 
     def _open(
         self, opener: Opener, places: Places, topic: TopicImage, index: int, config: dict[str, int]
@@ -241,10 +312,7 @@ class TopicLogs:
             if home.health.failed and self._directories.online:
                 return None
             raise
-        report_findings(partition_directory(*key), log)
-        home = self._directories.of(log)
-        if not home.was_clean and home.read_partition_metadata(partition_directory(*key)) is None:
-            home.write_partition_metadata(partition_directory(*key), topic.id)
+        self._look_at_opened(topic, index, log)
         return log
 
     def _place(self, key: PartitionKey) -> DataDirectory | None:
@@ -356,12 +424,42 @@ class TopicLogs:
 
     def _make_all(self, work: list[_NewLog]) -> Exception | None:
         """Creates logs until one fails, and returns its failure."""
-        for each in work:
-            if each.home is not None:
-                try:
-                    each.log = self._make(each.topic, each.index, each.config, each.home)
-                except (OSError, LogError) as error:
-                    return error
+        with_home = [each for each in work if each.home is not None]
+        for (home, _), group in itertools.groupby(with_home, lambda each: (each.home, id(each.config))):
+            assert home is not None
+            alike = list(group)
+            for at in range(0, len(alike), _LOGS_AT_ONCE):
+                failure = self._make_some(home, alike[at : at + _LOGS_AT_ONCE])
+                if failure is not None:
+                    return failure
+        return None
+
+    def _make_some(self, home: DataDirectory, work: list[_NewLog]) -> Exception | None:
+        """Creates logs of one directory and one config until one fails, and returns its failure."""
+        while work:
+            places = [
+                (home.partition_path(each.topic.name, each.index), partition_metadata(each.topic.id))
+                for each in work
+            ]
+            made, failure = create_logs(places, work[0].config, health=home.health)
+            for each, log in zip(work, made, strict=False):
+                each.log = log
+            if failure is None:
+                return None
+            if not isinstance(failure, OSError):
+                return failure
+            work = work[len(made) :]
+            if failure.errno != errno.EEXIST:
+                path = places[len(made)][0]
+                _take_back(Path(path))  # a start would open it as the partition, without its topic id
+                if is_device_error(failure.errno or 0):
+                    home.health.fail(failure.errno or 0, "creating a partition", path)
+                return failure
+            # A crash came between the deletion of a topic and the renaming of its directories.
+            try:
+                self._retire(home, work[0].topic.name, work[0].index, STRAY_SUFFIX)
+            except OSError as error:
+                return error
         return None
 
     def _serve_new(self, topic: TopicImage, work: list[_NewLog], image: ClusterImage) -> None:
@@ -406,23 +504,12 @@ class TopicLogs:
     def _make(
         self, topic: TopicImage, index: int, config: dict[str, int], home: DataDirectory
     ) -> PartitionLog:
-        name = partition_directory(topic.name, index)
-        path = home.path / name
-        try:
-            if path.exists():
-                # A crash came between the deletion of a topic and the renaming of its directories.
-                self._retire(home, topic.name, index, STRAY_SUFFIX)
-            path.mkdir()
-            try:
-                home.write_partition_metadata(name, topic.id)
-            except OSError:
-                _take_back(path)  # otherwise a start would open it as the partition, without its topic id
-                raise
-        except OSError as error:
-            if is_device_error(error.errno or 0):
-                home.health.fail(error.errno or 0, "creating a partition", str(path))
-            raise
-        return PartitionLog(str(path), config, recovery_point=0, clean_shutdown=True, health=home.health)
+        new = _NewLog(topic, index, config, home)
+        failure = self._make_some(home, [new])
+        if failure is not None:
+            raise failure
+        assert new.log is not None
+        return new.log
 
     def _retire_strays(self, places: Places) -> None:
         """Renames directories that belong to no partition of the image, and schedules deleted ones for
@@ -442,32 +529,40 @@ class TopicLogs:
                 self._retired[str(home.path / name)] = now
 
     def _serve(self, topic: TopicImage, indexes: Iterable[int], image: ClusterImage) -> None:
-        min_insync = self._configs.topic_value("min.insync.replicas", image.topic_configs(topic.name))
+        overrides = image.topic_configs(topic.name)
+        min_insync = self._configs.topic_value("min.insync.replicas", overrides)
+        is_committed = self.durability.wants_commit(overrides)
         logs = self._logs[topic.name]
+        offline = self._offline.get(topic.name, _NONE)
+        served: list[tuple[int, PartitionLog | None, int, int, int, bool]] = []
         for index in indexes:
             log = logs[index]
-            if log is None and index not in self._offline.get(topic.name, ()):
+            if log is None and index not in offline:
                 continue
             partition = topic.partitions[index]
             if log is not None and not self.replicates and log.leader_epoch < partition.leader_epoch:
                 log.assign_epoch(partition.leader_epoch, log.log_end_offset)
             if log is not None:
-                self.durability.join(topic.id, index, log, image.topic_configs(topic.name))
-                log.advance_high_watermark(self._first_high_watermark(topic.name, index, log))
-            self._plane.add_partition(
-                topic.name,
-                topic.id,
-                index,
-                log,
-                leader_epoch=partition.leader_epoch,
-                min_insync_replicas=partition.min_in_sync(min_insync),
-                in_sync_replicas=len(partition.in_sync),
-                is_leader=not self.replicates and partition.leader == self._node_id,
-                replicated=self.replicates,
+                if is_committed:
+                    self.durability.join(topic.id, index, log)
+                end_offset = log.log_end_offset
+                if end_offset > 0:
+                    log.advance_high_watermark(self._first_high_watermark(topic.name, index, log, end_offset))
+            served.append(
+                (
+                    index,
+                    log,
+                    partition.leader_epoch,
+                    partition.min_in_sync(min_insync),
+                    len(partition.in_sync),
+                    not self.replicates and partition.leader == self._node_id,
+                )
             )
+        for at in range(0, len(served), _SERVED_AT_ONCE):
+            some = served[at : at + _SERVED_AT_ONCE]
+            self._plane.add_partitions(topic.name, topic.id, some, replicated=self.replicates)
 
-    def _first_high_watermark(self, topic: str, index: int, log: PartitionLog) -> int:
-        end_offset = int(log.log_end_offset)
+    def _first_high_watermark(self, topic: str, index: int, log: PartitionLog, end_offset: int) -> int:
         if not self.replicates:
             return end_offset
         return min(end_offset, self._high_watermarks(self._directories.of(log)).get((topic, index), 0))
