@@ -121,9 +121,7 @@ class _ConfigsInForce:
         if not self._is_asked:
             return []
         if topic.configs:
-            return _configs_in_force(
-                self._configs, {config.name: config.value for config in topic.configs}
-            )
+            return _configs_in_force(self._configs, {config.name: config.value for config in topic.configs})
         if self._defaults is None:
             self._defaults = _configs_in_force(self._configs, {})
         return self._defaults

@@ -29,6 +29,7 @@ _BATCHING_S: Final = 0.002
 
 _PARTITIONS_AT_ONCE: Final = 64
 """So many get their roles before others have their turn: some milliseconds."""
+_EVENTS_AT_ONCE: Final = 256
 
 
 def _now_ms() -> float:
@@ -45,7 +46,7 @@ def tell_bug(task: "asyncio.Task[None]") -> None:
 
 
 class _RoleChanges:
-    """Collects what the replica manager tells the data plane, which then takes it over in one stop of its reactors."""
+    """Collects what the data plane is told, which then takes it over in few stops of its reactors."""
 
     def __init__(self, plane: Replicas) -> None:
         self._plane = plane
@@ -146,6 +147,7 @@ class Replication:
         self._is_due = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._is_told = False
+        self._events: list[tuple[str, str, int, int, int, int]] = []
         self.failed_isr_updates = 0
 
     # ------------------------------------------------------------ life
@@ -182,7 +184,7 @@ class Replication:
                 self._throttle(name, [index for _, index in keys])
 
     def _throttle(self, name: str, indexes: Iterable[int], *, is_new: bool = False) -> None:
-        """Tells the data plane which partitions of a topic the quotas hold for (KIP-73): for new ones, of none."""
+        """Tells the data plane which partitions of a topic the quotas hold for (KIP-73): at first for none."""
         overrides = self._quorum.image.topic_configs(name)
         leaders, followers = (
             self._configs.topic_value(f"{role}.replication.throttled.replicas", overrides)
@@ -250,8 +252,18 @@ class Replication:
     # ------------------------------------------------------------ what the data plane tells
 
     def take_events(self) -> None:
-        """Acts on what happened to replicas. Call when the data plane's control_fd is readable."""
-        for kind, topic, partition, a, b in self.manager.on_events(self.plane_replicas.take_events()):
+        """Acts on what happened to replicas. Call when the data plane's control_fd is readable.
+
+        When a broker returns, all its replicas have something to tell: others have their turn in between.
+        """
+        waited = bool(self._events)
+        self._events += self.plane_replicas.take_events()
+        if self._events and not waited:
+            self._act()
+
+    def _act(self) -> None:
+        some, self._events = self._events[:_EVENTS_AT_ONCE], self._events[_EVENTS_AT_ONCE:]
+        for kind, topic, partition, a, b in self.manager.on_events(some):
             if kind == "truncated":
                 event_log.info(
                     "a follower cut its log where the leader's differs",
@@ -262,6 +274,8 @@ class Replication:
                 self._tell_failure(topic, partition, Errors.of(a), b)
         self._roles.flush()
         self._wake()
+        if self._events:
+            asyncio.get_running_loop().call_soon(self._act)
 
     def _tell_failure(self, topic: str, partition: int, error: Error, leader: int) -> None:
         if error not in _PASSING:

@@ -227,6 +227,12 @@ class DataDirectory:
         """Returns the path of a partition's directory."""
         return f"{self.path}/{topic}-{partition}"
 
+    def retire(self, topic: str, partition: int, suffix: str) -> str:
+        """Renames a partition's directory; returns its new path."""
+        target = self.path / self.retired_name(topic, partition, suffix)
+        os.rename(self.partition_path(topic, partition), target)
+        return str(target)
+
     def write_partition_metadata(self, directory: str, topic_id: bytes) -> None:
         """Writes partition.metadata, which ties a directory to its topic's id (KIP-516).
 

@@ -3,7 +3,6 @@ them.
 """
 
 import asyncio
-import errno
 import itertools
 import os
 import shutil
@@ -11,14 +10,10 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Final, NamedTuple
 
-from bowstring._native.disk.log_dir import is_device_error, sync_file_system
-from bowstring._native.log.many_logs import create_logs
+from bowstring._native.disk.log_dir import sync_file_system
 from bowstring._native.log.partition_log import LogError, PartitionLog
 from bowstring._native.server.data_plane import DataPlane
 from bowstring.engine import event_log
@@ -42,7 +37,6 @@ from bowstring.engine.storage.log_dir import (
     STRAY_SUFFIX,
     DataDirectory,
     partition_directory,
-    partition_metadata,
 )
 from bowstring.engine.storage.log_dirs import LogDirectories
 from bowstring.engine.storage.log_opener import Opener
@@ -54,6 +48,7 @@ from bowstring.engine.storage.log_placement import (
     find_places,
     where_to_open,
 )
+from bowstring.engine.storage.new_logs import NewLog, create_all
 
 # Opening this many logs blocks the control thread for about a millisecond; larger sets go to another thread.
 _INLINE_LOGS: Final = 4
@@ -62,25 +57,6 @@ _NONE: Final[frozenset[int]] = frozenset()
 _LOGS_AT_ONCE: Final = 128
 # The reactors stand still while so many partitions come into their table.
 _SERVED_AT_ONCE: Final = 256
-
-
-def _take_back(path: Path) -> None:
-    """Removes a directory that was just created, if possible."""
-    with suppress(OSError):
-        for name in os.listdir(path):
-            os.unlink(path / name)
-        os.rmdir(path)
-
-
-@dataclass
-class _NewLog:
-    """A partition that gets a log; no home: every directory has failed."""
-
-    topic: TopicImage
-    index: int
-    config: dict[str, int]
-    home: DataDirectory | None
-    log: PartitionLog | None = None
 
 
 class _Opening(NamedTuple):
@@ -238,9 +214,7 @@ class TopicLogs:
     def _openings(
         self, opener: Opener, places: Places, work: list[tuple[TopicImage, int]], image: ClusterImage
     ) -> list[_Opening]:
-        """Divides partitions into tasks for threads. Those that are where they belong, with nothing else to look
-        at, are opened many at once.
-        """
+        """Divides partitions into tasks for threads: those that are where they belong are opened together."""
         alike: dict[tuple[DataDirectory | None, int], _Opening] = {}
         tasks: list[_Opening] = []
         plain = self._directories.all_online
@@ -387,15 +361,15 @@ class TopicLogs:
             # After a crash, checkpoint entries of a deleted topic of this name would be applied to the new
             # one.
             await asyncio.get_running_loop().run_in_executor(None, self.checkpoint(RECOVERY_POINTS))
-        work: list[_NewLog] = []
+        work: list[NewLog] = []
         for topic in topics:
             work += self._new_logs(image, topic)
         if not work:
             return
         if len(work) <= _INLINE_LOGS:
-            failure = self._make_all(work)
+            failure = create_all(work)
         else:
-            failure = await asyncio.get_running_loop().run_in_executor(None, self._make_all, work)
+            failure = await asyncio.get_running_loop().run_in_executor(None, create_all, work)
         # Records acknowledged in these partitions must not be lost together with their directories' names.
         made_in: dict[DataDirectory, list[PartitionLog]] = {}
         for each in work:
@@ -411,7 +385,7 @@ class TopicLogs:
         if failure is not None:
             raise failure
 
-    def _new_logs(self, image: ClusterImage, topic: TopicImage) -> list[_NewLog]:
+    def _new_logs(self, image: ClusterImage, topic: TopicImage) -> list[NewLog]:
         """Returns the partitions of a topic that are to be created, with their directories."""
         logs = self._logs.setdefault(topic.name, [])
         logs.extend([None] * (len(topic.partitions) - len(logs)))
@@ -420,49 +394,9 @@ class TopicLogs:
         if not indexes:
             return []
         config = self._configs.log_config(image.topic_configs(topic.name))
-        return [_NewLog(topic, index, config, self._home_of_new(topic, index)) for index in indexes]
+        return [NewLog(topic, index, config, self._home_of_new(topic, index)) for index in indexes]
 
-    def _make_all(self, work: list[_NewLog]) -> Exception | None:
-        """Creates logs until one fails, and returns its failure."""
-        with_home = [each for each in work if each.home is not None]
-        for (home, _), group in itertools.groupby(with_home, lambda each: (each.home, id(each.config))):
-            assert home is not None
-            alike = list(group)
-            for at in range(0, len(alike), _LOGS_AT_ONCE):
-                failure = self._make_some(home, alike[at : at + _LOGS_AT_ONCE])
-                if failure is not None:
-                    return failure
-        return None
-
-    def _make_some(self, home: DataDirectory, work: list[_NewLog]) -> Exception | None:
-        """Creates logs of one directory and one config until one fails, and returns its failure."""
-        while work:
-            places = [
-                (home.partition_path(each.topic.name, each.index), partition_metadata(each.topic.id))
-                for each in work
-            ]
-            made, failure = create_logs(places, work[0].config, health=home.health)
-            for each, log in zip(work, made, strict=False):
-                each.log = log
-            if failure is None:
-                return None
-            if not isinstance(failure, OSError):
-                return failure
-            work = work[len(made) :]
-            if failure.errno != errno.EEXIST:
-                path = places[len(made)][0]
-                _take_back(Path(path))  # a start would open it as the partition, without its topic id
-                if is_device_error(failure.errno or 0):
-                    home.health.fail(failure.errno or 0, "creating a partition", path)
-                return failure
-            # A crash came between the deletion of a topic and the renaming of its directories.
-            try:
-                self._retire(home, work[0].topic.name, work[0].index, STRAY_SUFFIX)
-            except OSError as error:
-                return error
-        return None
-
-    def _serve_new(self, topic: TopicImage, work: list[_NewLog], image: ClusterImage) -> None:
+    def _serve_new(self, topic: TopicImage, work: list[NewLog], image: ClusterImage) -> None:
         for each in work:
             self._logs[topic.name][each.index] = each.log
             if each.home is None:
@@ -504,8 +438,8 @@ class TopicLogs:
     def _make(
         self, topic: TopicImage, index: int, config: dict[str, int], home: DataDirectory
     ) -> PartitionLog:
-        new = _NewLog(topic, index, config, home)
-        failure = self._make_some(home, [new])
+        new = NewLog(topic, index, config, home)
+        failure = create_all([new])
         if failure is not None:
             raise failure
         assert new.log is not None
@@ -522,7 +456,7 @@ class TopicLogs:
                 "its records are not needed",
                 directory=name,
             )
-            self._retire(home, topic_name, index, STRAY_SUFFIX)
+            home.retire(topic_name, index, STRAY_SUFFIX)
         now = time.monotonic()
         for home in self._directories.opened:
             for name in home.deleted_directories():
@@ -659,11 +593,6 @@ class TopicLogs:
                 self._directories.guard, home, "syncing its names", partial(sync_directory, home.path)
             )
             await asyncio.get_running_loop().run_in_executor(None, sync)
-
-    def _retire(self, home: DataDirectory, topic: str, index: int, suffix: str) -> str:
-        target = home.path / home.retired_name(topic, index, suffix)
-        os.rename(home.path / partition_directory(topic, index), target)
-        return str(target)
 
     def replaced(self, topic: str, index: int, log: PartitionLog) -> None:
         """Registers the log that has replaced a partition's log in the data plane."""

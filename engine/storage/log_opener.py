@@ -85,9 +85,7 @@ class Opener:
     ) -> list[PartitionLog | LogError]:
         """Opens the logs of partitions that are in `directory` and nowhere else."""
         points, starts = self._recovery_points[directory], self._log_starts[directory]
-        places = [
-            (directory.partition_path(*key), points.get(key, 0), starts.get(key, 0)) for key in keys
-        ]
+        places = [(directory.partition_path(*key), points.get(key, 0), starts.get(key, 0)) for key in keys]
         return open_logs(places, config, clean_shutdown=directory.was_clean, health=directory.health)
 
     def _one_of_two(
