@@ -184,7 +184,7 @@ class Replication:
                 self._throttle(name, [index for _, index in keys])
 
     def _throttle(self, name: str, indexes: Iterable[int], *, is_new: bool = False) -> None:
-        """Tells the data plane which partitions of a topic the quotas hold for (KIP-73): at first for none."""
+        """Tells the data plane for which partitions of a topic quotas hold (KIP-73); at first for none."""
         overrides = self._quorum.image.topic_configs(name)
         leaders, followers = (
             self._configs.topic_value(f"{role}.replication.throttled.replicas", overrides)
