@@ -33,6 +33,7 @@ cdef struct FileOps:
     # 1: all of the range is in the page cache, 0: not all of it
     int (*cached)(int fd, int64_t position, int64_t size_bytes) noexcept nogil
     int (*set_modified)(int fd, int64_t modified_ms) noexcept nogil
+    int (*make_directory)(const char *path) noexcept nogil
 
 cdef FileOps file_ops
 

@@ -25,6 +25,9 @@ cdef extern from *:
     ssize_t pwritev2(int fd, const iovec *parts, int n, int64_t position, int flags) nogil
     int RWF_DSYNC
 
+cdef extern from "sys/stat.h" nogil:
+    int mkdir(const char *path, unsigned int mode)
+
 cdef extern from *:
     """
     #include <sys/stat.h>
@@ -212,6 +215,10 @@ cdef int real_set_modified(int fd, int64_t modified_ms) noexcept nogil:
     return 0 if set_modified_ms(fd, modified_ms) == 0 else -errno
 
 
+cdef int real_make_directory(const char *path) noexcept nogil:
+    return 0 if mkdir(path, 0o777) == 0 else -errno
+
+
 staged_files.count = 0
 file_ops.open = real_open
 file_ops.close = real_close
@@ -229,6 +236,7 @@ file_ops.sync_file_system = real_sync_file_system
 file_ops.advise = real_advise
 file_ops.cached = real_cached
 file_ops.set_modified = real_set_modified
+file_ops.make_directory = real_make_directory
 
 # ---------------------------------------------------------------- whole ranges and small files
 

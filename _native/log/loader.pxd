@@ -8,4 +8,6 @@ from bowstring._native.log.types cimport Log, LogConfig
 cdef Log *log_open(
     const char *directory, const LogConfig *config, int64_t recovery_point, bint clean_shutdown,
     int64_t log_start_offset, int64_t now_ms, int *error) noexcept nogil
+# Creates the log of a new partition in a directory that was made just now and has no file of a log. Returns as log_open.
+cdef Log *log_create(const char *directory, const LogConfig *config, int64_t now_ms, int *error) noexcept nogil
 cdef void log_free(Log *log) noexcept nogil

@@ -18,7 +18,7 @@ from bowstring._native.log.recovery cimport Recovered, epochs_rebuild, producers
 from bowstring._native.log.recovery_point cimport segment_recover
 from bowstring._native.log.roll cimport roll_jitter_ms
 from bowstring._native.log.segment cimport (
-    Walk, active_segment, file_delete_later, segment_add, segment_create, segment_delete, segment_end_offset,
+    Walk, active_segment, file_delete_later, segment_add, segment_begin, segment_create, segment_delete, segment_end_offset,
     segment_free, walk_peek, walk_start)
 from bowstring._native.log.segment_files cimport segment_file, segment_file_detach, segment_file_release, segment_path
 from bowstring._native.log.state cimport log_update_last_stable
@@ -40,6 +40,7 @@ cdef struct Opening:
     bint epochs_lost
     bint broken_tail                # the newest segment ends in damage that stays: the log continues in a new one
     bint created                    # the files of the first segment were made just now
+    bint fresh                      # the directory was made just now: it has nothing that could be listed
 
 # ---------------------------------------------------------------- segments
 
@@ -66,10 +67,10 @@ cdef bint indexes_sound(const LogState *state, const Segment *segment, int32_t k
     rebuilds them."""
     cdef char[PATH_BYTES] path
     cdef int64_t size_bytes = 0
+    if segment.size_bytes == 0:                          # the indexes of a new log come with its first batch
+        return True
     if not kinds & INDEX_FILE or not kinds & TIME_INDEX_FILE:
         return False
-    if segment.size_bytes == 0:
-        return True
     if file_ops.stat_path(segment_path(path, state, segment.base_offset, b".index"), &size_bytes) != 0 \
             or size_bytes % OFFSET_ENTRY_BYTES != 0:
         return False
@@ -336,7 +337,7 @@ cdef int load(Log *log, Opening *opening) noexcept nogil:
     cdef bint no_epochs
     cdef int error
     state.failed_doing = b"listing the directory"
-    error = list_directory(state, &opening.listing)
+    error = list_directory(state, &opening.listing) if not opening.fresh else 0
     if error != 0:
         return error
     state.failed_doing = b"reading leader-epoch-checkpoint"
@@ -355,7 +356,10 @@ cdef int load(Log *log, Opening *opening) noexcept nogil:
         error = start_over(log, opening)
     if error == 0 and state.segment_count == 0:
         state.failed_doing = b"creating the first segment"
-        error = segment_create(state, log.log_start_offset, opening.now_ms)
+        if opening.fresh:
+            error = segment_begin(state, log.log_start_offset, opening.now_ms)
+        else:
+            error = segment_create(state, log.log_start_offset, opening.now_ms)
         opening.end_offset = log.log_start_offset
         opening.created = True
     if error == 0:
@@ -400,25 +404,42 @@ cdef Log *allocate(const char *directory) noexcept nogil:
 
 cdef Log *log_open(const char *directory, const LogConfig *config, int64_t recovery_point, bint clean_shutdown,
                    int64_t log_start_offset, int64_t now_ms, int *error) noexcept nogil:
+    cdef Opening opening
+    opening.recovery_point = recovery_point
+    opening.clean_shutdown = clean_shutdown
+    opening.now_ms = now_ms
+    opening.fresh = False
+    return open_or_create(directory, config, log_start_offset, &opening, error)
+
+
+cdef Log *log_create(const char *directory, const LogConfig *config, int64_t now_ms, int *error) noexcept nogil:
+    cdef Opening opening
+    opening.recovery_point = 0
+    opening.clean_shutdown = True
+    opening.now_ms = now_ms
+    opening.fresh = True
+    return open_or_create(directory, config, 0, &opening, error)
+
+
+cdef Log *open_or_create(const char *directory, const LogConfig *config, int64_t log_start_offset, Opening *opening,
+                         int *error) noexcept nogil:
     cdef Log *log = allocate(directory)
     cdef LogState *state
-    cdef Opening opening
     error[0] = -ENOMEM
     if log == NULL:
         return NULL
     state = state_of(log)
     log.config = config[0]
     log.log_start_offset = log_start_offset
-    opening.recovery_point = recovery_point
-    opening.clean_shutdown = clean_shutdown
-    opening.now_ms = now_ms
     opening.listing.found = NULL
+    opening.listing.count = opening.listing.capacity = 0
     opening.end_offset = -1
     opening.cut = False
     opening.producers_stale = True
+    opening.epochs_lost = False
     opening.broken_tail = False
     opening.created = False
-    error[0] = load(log, &opening)
+    error[0] = load(log, opening)
     listing_free(&opening.listing)
     if error[0] != 0:
         state.failed_errno = -error[0]
@@ -427,11 +448,11 @@ cdef Log *log_open(const char *directory, const LogConfig *config, int64_t recov
     state.failed_doing = NULL
     segment_file_detach(active_segment(state))           # an idle log holds no file and no index memory
     indexes_forget(state)
-    state.recovery_point = log.log_end_offset if clean_shutdown else recovery_point
+    state.recovery_point = log.log_end_offset if opening.clean_shutdown else opening.recovery_point
     if state.recovery_point > log.log_end_offset:        # the checkpoint belongs to another log, or this log lost its end
         state.recovery_point = active_segment(state).base_offset
     adopt_snapshot(state)
-    state.synced_segment = active_segment(state).base_offset if clean_shutdown and not opening.created else -1
+    state.synced_segment = active_segment(state).base_offset if opening.clean_shutdown and not opening.created else -1
     state.roll_jitter_ms = roll_jitter_ms(log)
     log.leader_epoch = epochs_newest(&state.epochs)
     log.high_watermark = log.log_start_offset

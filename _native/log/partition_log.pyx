@@ -42,7 +42,6 @@ from bowstring._native.log.python_values import LogError
 
 cdef enum:
     RETIRED_AT_ONCE = 256
-    DIRECTORY_MAX_BYTES = 3900      # of a directory's path, so that the paths of its files fit PATH_BYTES
 
 REASONS = {1: "start-offset", 2: "retention-bytes", 3: "retention-ms"}
 
@@ -81,24 +80,34 @@ cdef class PartitionLog:
 
     def __cinit__(self, directory, dict config not None, *, recovery_point=0, clean_shutdown=False,
                   log_start_offset=0, DirectoryHealth health=None):
-        cdef bytes path = str(directory).encode("utf-8", "surrogateescape")
-        cdef const char *c_path = path
-        cdef LogConfig settings = read_config(config)
+        cdef bytes path
+        cdef const char *c_path
+        cdef LogConfig settings
         cdef int64_t point = recovery_point, start = log_start_offset
         cdef bint clean = clean_shutdown
         cdef int error = 0
+        if directory is None:                            # made by owned()
+            return
+        path = str(directory).encode("utf-8", "surrogateescape")
+        c_path = path
+        settings = read_config(config)
         if len(path) > DIRECTORY_MAX_BYTES:
             raise ValueError(f"the path of a log directory may have {DIRECTORY_MAX_BYTES} bytes at most, not {len(path)}")
         with nogil:
             self.log = log_open(c_path, &settings, point, clean, start, wall_clock_ms(), &error)
         if self.log == NULL:
             raise MemoryError("no memory for a log")
+        self._join(health, error)
+
+    cdef int _join(self, DirectoryHealth health, int error) except -1:
+        """Makes the log one of its directory, and raises the error of opening it."""
         if health is not None:
             self.health = health
             self.log.directory = &health.directory
             if is_of_directory(error):
-                directory_fail(self.log.directory, error, b"opening a log", c_path)
+                directory_fail(self.log.directory, error, b"opening a log", state_of(self.log).directory)
         check(self.log, error)
+        return 0
 
     def __dealloc__(self):
         if self.log != NULL:
@@ -446,3 +455,10 @@ cdef class PartitionLog:
         with nogil:
             error = log_close(self.log, sync)
         check(self.log, error)
+
+
+cdef PartitionLog owned(Log *log, DirectoryHealth health, int error):
+    cdef PartitionLog made = PartitionLog.__new__(PartitionLog, None, {})
+    made.log = log
+    made._join(health, error)
+    return made

@@ -34,6 +34,8 @@ cdef int32_t segment_floor(const LogState *state, int64_t offset) noexcept nogil
 cdef Segment *segment_make(int64_t base_offset, int64_t size_bytes, int64_t now_ms) noexcept nogil
 # Creates a segment at the end of the list; NULL when memory ran out.
 cdef Segment *segment_add(LogState *state, int64_t base_offset, int64_t size_bytes, int64_t now_ms) noexcept nogil
+# Creates the first segment of a new log: its .log file. The index files come when it is activated.
+cdef int segment_begin(LogState *state, int64_t base_offset, int64_t now_ms) noexcept nogil
 # Creates the three files of a new active segment.
 cdef int segment_create(LogState *state, int64_t base_offset, int64_t now_ms) noexcept nogil
 cdef void segment_free(Segment *segment) noexcept nogil

@@ -210,6 +210,14 @@ cdef int make_empty(const LogState *state, int64_t base_offset, const char *suff
     return 0
 
 
+cdef int segment_begin(LogState *state, int64_t base_offset, int64_t now_ms) noexcept nogil:
+    cdef int error = make_empty(state, base_offset, b".log")
+    if error == 0 and segment_add(state, base_offset, 0, now_ms) == NULL:
+        error = -ENOMEM
+    state.activated = False
+    return error
+
+
 cdef int segment_create(LogState *state, int64_t base_offset, int64_t now_ms) noexcept nogil:
     cdef int error = make_empty(state, base_offset, b".index")
     if error == 0:

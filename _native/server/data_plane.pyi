@@ -84,6 +84,14 @@ class DataPlane:
         is_leader: bool = True,
         replicated: bool = False,
     ) -> None: ...
+    def add_partitions(
+        self,
+        topic: str,
+        topic_id: bytes,
+        partitions: list[tuple[int, PartitionLog | None, int, int, int, bool]],
+        *,
+        replicated: bool = False,
+    ) -> None: ...
     def update_partition(
         self,
         topic: str,

@@ -63,6 +63,25 @@ cdef enum:
     COPIED_MAX_BYTES = 65536        # a larger response is sent from the memory it was encoded in
 
 
+cdef int enter_partition(Plane *plane, Topic *topic, int index, PartitionLog log, int leader_epoch,
+                         int min_insync_replicas, int in_sync_replicas, bint is_leader, bint replicated) except -1:
+    cdef Partition *p = partition_new(topic, index, plane.reactor_count)
+    if p == NULL:
+        raise MemoryError
+    p.log = log.log if log is not None else NULL
+    p.log_owner = <PyObject *>log                        # also for None, which is reference-counted
+    p.leader_epoch = leader_epoch
+    p.min_insync_replicas = min_insync_replicas
+    p.in_sync_replicas = in_sync_replicas
+    p.is_leader = is_leader
+    p.replicated = replicated
+    if not topic_set_partition(topic, index, p):
+        partition_free(p)
+        raise MemoryError
+    Py_INCREF(log)
+    return 0
+
+
 cdef class DataPlane:
     """Reactor threads, their listeners, and the partitions they serve.
 
@@ -319,36 +338,41 @@ cdef class DataPlane:
         Raises:
             ValueError: The topic id has the wrong size, or the partition is already served.
         """
+        self.add_partitions(topic, topic_id, [(partition, log, leader_epoch, min_insync_replicas, in_sync_replicas,
+                                               is_leader)], replicated=replicated)
+
+    def add_partitions(self, str topic, bytes topic_id, list partitions, *, bint replicated=False):
+        """Begins to serve partitions of a topic, in one stop of the reactors.
+
+        Args:
+            partitions: ``[(index, log, leader epoch, min.insync.replicas, number of in-sync replicas, is leader)]``, as for
+                :meth:`add_partition`.
+
+        Raises:
+            ValueError: The topic id has the wrong size, or one of the partitions is already served. None is served then.
+        """
         cdef bytes name = topic.encode()
         cdef Topic *found
-        cdef Partition *p
-        if len(topic_id) != 16 or partition < 0:
+        cdef int partition
+        if len(topic_id) != 16 or any(each[0] < 0 for each in partitions):
             raise ValueError("a topic id must have 16 bytes, and a partition index must not be negative")
         found = topic_by_name(&self.plane.table, <uint8_t *>PyBytes_AS_STRING(name), <int32_t>len(name))
-        if topic_partition(found, partition) != NULL:
-            raise ValueError(f"{topic}-{partition} is already served")
+        for partition, *_ in partitions:
+            if topic_partition(found, partition) != NULL:
+                raise ValueError(f"{topic}-{partition} is already served")
         with nogil:
             pthread_rwlock_wrlock(&self.plane.table_lock)
-        if found == NULL:
-            found = topic_add(&self.plane.table, <uint8_t *>PyBytes_AS_STRING(name), <int32_t>len(name),
-                              <uint8_t *>PyBytes_AS_STRING(topic_id))
-        p = partition_new(found, partition, self.plane.reactor_count) if found != NULL else NULL
-        if p != NULL:
-            p.log = log.log if log is not None else NULL
-            p.log_owner = <PyObject *>log                # also for None, which is reference-counted
-            p.leader_epoch = leader_epoch
-            p.min_insync_replicas = min_insync_replicas
-            p.in_sync_replicas = in_sync_replicas
-            p.is_leader = is_leader
-            p.replicated = replicated
-            Py_INCREF(log)
-            if not topic_set_partition(found, partition, p):
-                Py_DECREF(log)
-                partition_free(p)
-                p = NULL
-        pthread_rwlock_unlock(&self.plane.table_lock)
-        if p == NULL:
-            raise MemoryError
+        try:
+            if found == NULL:
+                found = topic_add(&self.plane.table, <uint8_t *>PyBytes_AS_STRING(name), <int32_t>len(name),
+                                  <uint8_t *>PyBytes_AS_STRING(topic_id))
+            if found == NULL:
+                raise MemoryError
+            for index, log, leader_epoch, min_insync_replicas, in_sync_replicas, is_leader in partitions:
+                enter_partition(&self.plane, found, index, log, leader_epoch, min_insync_replicas, in_sync_replicas,
+                                is_leader, replicated)
+        finally:
+            pthread_rwlock_unlock(&self.plane.table_lock)
 
     cdef Partition *_find(self, str topic, int partition) except NULL:
         cdef bytes name = topic.encode()

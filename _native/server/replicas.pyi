@@ -1,6 +1,7 @@
 """Types of Replicas; see replicas.pyx."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from bowstring._native.server.data_plane import DataPlane
 
@@ -26,6 +27,9 @@ class Replicas:
     def set_rack_aware(self, rack_aware: bool) -> None: ...
     def set_quota(self, *, leader_rate: int | None = None, follower_rate: int | None = None) -> None: ...
     def set_throttled(self, topic: str, partition: int, *, leader: bool, follower: bool) -> None: ...
+    def change_roles(
+        self, changes: list[tuple[Callable[..., None], tuple[Any, ...], dict[str, Any]]]
+    ) -> None: ...
     def lead(
         self,
         topic: str,

@@ -9,7 +9,7 @@ from libc.string cimport memcpy
 from bowstring._native.base.atomics cimport add_i32, load_i64, store_i32, store_i64
 from bowstring._native.base.clock cimport monotonic_ms
 from bowstring._native.base.pthread cimport (
-    pthread_mutex_lock, pthread_mutex_unlock, pthread_rwlock_unlock, pthread_rwlock_wrlock)
+    pthread_mutex_lock, pthread_mutex_trylock, pthread_mutex_unlock, pthread_rwlock_unlock, pthread_rwlock_wrlock)
 from bowstring._native.log cimport PartitionLog
 from bowstring._native.replica.replica_quota cimport quota_set
 from bowstring._native.replica.replica_set cimport (
@@ -73,6 +73,9 @@ cdef class Replicas:
 
     cdef DataPlane owner
     cdef Plane *plane
+    cdef bint together              # inside change_roles
+    cdef bint held                  # the table lock, inside change_roles
+    cdef bint look_later            # fetchers are to look again when that ends
 
     def __init__(self, DataPlane plane not None, *, int32_t broker_id, int64_t broker_epoch=-1, int32_t fetchers=1,
                  int32_t wait_max_ms=500, int32_t min_bytes=1, int32_t part_max_bytes=1048576,
@@ -102,13 +105,47 @@ cdef class Replicas:
 
     cdef void _lock_role(self, Partition *p):
         """Waits until no thread truncates the log, then until no reactor is in a pass."""
+        if self.held and pthread_mutex_trylock(&p.truncate_lock) == 0:
+            return
+        self._release()                                  # reactors need not wait for the disk
         with nogil:
             pthread_mutex_lock(&p.truncate_lock)
             pthread_rwlock_wrlock(&self.plane.table_lock)
+        self.held = self.together
 
     cdef void _unlock_role(self, Partition *p):
-        pthread_rwlock_unlock(&self.plane.table_lock)
+        if not self.held:
+            pthread_rwlock_unlock(&self.plane.table_lock)
         pthread_mutex_unlock(&p.truncate_lock)
+
+    cdef void _release(self):
+        if self.held:
+            self.held = False
+            pthread_rwlock_unlock(&self.plane.table_lock)
+
+    def change_roles(self, list changes not None):
+        """Makes calls of :meth:`lead`, :meth:`follow` and :meth:`set_isr` in one stop of the reactors: waiting for the end
+        of their passes, and waking them, costs more than a role. Pass some dozens: the reactors do nothing meanwhile.
+
+        Args:
+            changes: ``[(bound method, arguments, named arguments)]``.
+
+        Raises:
+            KeyError: A partition is not served here. The later calls were not made.
+        """
+        if not changes:
+            return
+        self._lock()
+        self.together = self.held = True
+        try:
+            for method, arguments, named in changes:
+                method(*arguments, **named)
+        finally:
+            self.together = False
+            self._release()
+            if self.look_later:
+                self.look_later = False
+                self._look_again()
 
     def set_broker_epoch(self, int64_t broker_epoch):
         """Sets the epoch of this broker's registration, which its fetches name."""
@@ -385,6 +422,9 @@ cdef class Replicas:
         """Lets the fetchers drop partitions that are over."""
         cdef FollowOrder *order
         cdef int32_t i
+        if self.together:
+            self.look_later = True
+            return
         for i in range(self.plane.reactor_count):
             order = <FollowOrder *>calloc(1, sizeof(FollowOrder))
             if order == NULL or not post(&self.plane.reactors[i].mailbox, MAIL_FOLLOW, 0, 0, order):

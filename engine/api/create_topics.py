@@ -1,6 +1,6 @@
 """Handles CreateTopics: creates topics."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from bowstring.engine.api.commit_changes import check_not_too_many, commit
 from bowstring.engine.configs import TOPIC_CONFIGS, BrokerConfigs, ConfigSource, shown
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from bowstring.engine.requests.request import Request
 
 
+_CONFIGS_VERSION: Final = 5
+
+
 async def handle(broker: "BrokerServices", request: "Request") -> CreateTopicsResponse:
     """Creates topics. Each topic succeeds or fails alone; one commit covers all.
 
@@ -34,6 +37,7 @@ async def handle(broker: "BrokerServices", request: "Request") -> CreateTopicsRe
     """
     body: CreateTopicsRequest = request.body
     counts = await broker.time_slices.different(topic.name for topic in body.topics)
+    configs_in_force = _ConfigsInForce(broker.configs, is_asked=request.version >= _CONFIGS_VERSION)
     results: dict[str, CreatableTopicResult] = {}
     async with broker.metadata.changing() as image:
         records: list[MetadataRecord] = []
@@ -60,7 +64,7 @@ async def handle(broker: "BrokerServices", request: "Request") -> CreateTopicsRe
                 continue
             records += made
             unified_names[unified(topic.name)] = topic.name
-            results[topic.name] = _success(broker.configs, topic, topic_id, made)
+            results[topic.name] = _success(configs_in_force, topic, topic_id, made)
         if not body.validate_only:
             await commit(broker, records, results.values())
     return CreateTopicsResponse(topics=list(results.values()))
@@ -100,8 +104,31 @@ def _wanted(topic: CreatableTopic) -> NewTopic:
     )
 
 
+class _ConfigsInForce:
+    """The configs of new topics, as an answer tells them. Topics without configs of their own share one list.
+
+    Args:
+        is_asked: Whether the version of the answer has them.
+    """
+
+    def __init__(self, configs: BrokerConfigs, *, is_asked: bool) -> None:
+        self._configs = configs
+        self._is_asked = is_asked
+        self._defaults: list[CreatableTopicConfigs] | None = None
+
+    def of(self, topic: CreatableTopic) -> list[CreatableTopicConfigs]:
+        """Returns the configs of a topic."""
+        if not self._is_asked:
+            return []
+        if topic.configs:
+            return _configs_in_force(self._configs, {config.name: config.value for config in topic.configs})
+        if self._defaults is None:
+            self._defaults = _configs_in_force(self._configs, {})
+        return self._defaults
+
+
 def _success(
-    configs: BrokerConfigs, topic: CreatableTopic, topic_id: bytes, made: list[MetadataRecord]
+    configs: _ConfigsInForce, topic: CreatableTopic, topic_id: bytes, made: list[MetadataRecord]
 ) -> CreatableTopicResult:
     partitions = [record for record in made if isinstance(record, PartitionRecord)]
     return CreatableTopicResult(
@@ -110,7 +137,7 @@ def _success(
         error_message=None,
         num_partitions=len(partitions),
         replication_factor=len(partitions[0].replicas),
-        configs=_configs_in_force(configs, {config.name: config.value for config in topic.configs}),
+        configs=configs.of(topic),
     )
 
 

@@ -2,8 +2,8 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from typing import Final, NamedTuple
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from typing import Final, NamedTuple, TypeVar
 
 from bowstring._native.log.partition_log import LogError
 from bowstring.engine import event_log
@@ -42,14 +42,18 @@ _OF_BROKERS: Final = (
     UnfenceBrokerRecord,
 )
 
+_AT_ONCE: Final = 256
+
+T = TypeVar("T")
+
 RolesListener = Callable[[TopicImage, int], None]
 """Called with a topic and the index of a partition whose leader or epoch may have changed."""
 
 
 class _Change(NamedTuple):
-    """Partitions that may differ, removed topics, changed configs, and whether brokers differ."""
+    """Partitions that may differ, in order; removed topics, changed configs, and whether brokers differ."""
 
-    partitions: set[PartitionKey]
+    partitions: dict[PartitionKey, None]
     removed: set[bytes]
     configs: list[ConfigRecord]
     brokers: bool
@@ -109,29 +113,19 @@ class ImageFollower:
     def _applied(self, records: Sequence[MetadataRecord], end_offset: int, epoch: int) -> None:
         done: list[MetadataRecord] = []
         for record in records:
-            if isinstance(record, BeginTransactionRecord):
+            kind = type(record)
+            if kind is BeginTransactionRecord:
                 self._transaction = []
-            elif isinstance(record, AbortTransactionRecord):
+            elif kind is AbortTransactionRecord:
                 self._transaction = None
-            elif isinstance(record, EndTransactionRecord):
+            elif kind is EndTransactionRecord:
                 done += self._transaction or []
                 self._transaction = None
             elif self._transaction is not None:
                 self._transaction.append(record)
             else:
                 done.append(record)
-        self._add(
-            _Change(
-                {
-                    (each.topic_id, each.partition_id)
-                    for each in done
-                    if isinstance(each, PartitionRecord | PartitionChangeRecord)
-                },
-                {each.topic_id for each in done if isinstance(each, RemoveTopicRecord)},
-                [each for each in done if isinstance(each, ConfigRecord)],
-                any(isinstance(each, _OF_BROKERS) for each in done),
-            )
-        )
+        self._add(_change_of(done))
 
     def _replaced(self, image: ClusterImage, end_offset: int, epoch: int) -> None:
         """A snapshot may have changed anything."""
@@ -150,7 +144,7 @@ class ImageFollower:
             await self._is_due.wait()
             self._is_due.clear()
             while self._waiting:
-                change = self._waiting.popleft()
+                change = self._next()
                 try:
                     await self._carry_out(change)
                 except (OSError, LogError) as error:
@@ -167,14 +161,27 @@ class ImageFollower:
                     )
                 self._changes.when_changed()
 
+    def _next(self) -> _Change:
+        """Returns all that waits: changes are carried out upon the newest image. Removals come alone."""
+        change = self._waiting.popleft()
+        while self._waiting and not change.removed and not self._waiting[0].removed:
+            more = self._waiting.popleft()
+            change = _Change(
+                change.partitions | more.partitions,
+                change.removed,
+                change.configs + more.configs,
+                brokers=change.brokers or more.brokers,
+            )
+        return change
+
     async def _carry_out(self, change: _Change) -> None:
         for topic_id in change.removed:
             await self._remove(topic_id)
-        await self._open_new({topic_id for topic_id, _ in change.partitions})
+        await self._open_new(dict.fromkeys(topic_id for topic_id, _ in change.partitions))
         image = self._quorum.image
         await self._replication.apply(image, change.partitions, brokers_changed=change.brokers)
         await self._logs.sync_removed()
-        for topic_id, index in change.partitions:
+        async for topic_id, index in _with_rests(change.partitions):
             topic = image.topics_by_id.get(topic_id)
             if topic is not None:
                 self.when_roles_changed(topic, index)
@@ -189,13 +196,13 @@ class ImageFollower:
             return set(topics)
         return {each.resource_name for each in configs if each.resource_type == TOPIC_RESOURCE} & set(topics)
 
-    async def _open_new(self, topic_ids: set[bytes]) -> None:
+    async def _open_new(self, topic_ids: Iterable[bytes]) -> None:
         image = self._quorum.image
         topics = [topic for each in topic_ids if (topic := image.topics_by_id.get(each)) is not None]
         for topic in topics:
             self._names[topic.id] = topic.name
         await self._logs.open_new(image, topics)
-        for topic in topics:
+        async for topic in _with_rests(topics):
             self._directories.note(topic)
 
     async def _remove(self, topic_id: bytes) -> None:
@@ -209,6 +216,28 @@ class ImageFollower:
         await self._logs.sync_removed()
 
 
+async def _with_rests(items: Iterable[T]) -> AsyncIterator[T]:
+    """Yields the items; others have their turn in between."""
+    for count, item in enumerate(items, 1):
+        yield item
+        if count % _AT_ONCE == 0:
+            await asyncio.sleep(0)
+
+
+def _change_of(records: Iterable[MetadataRecord]) -> _Change:
+    change = _Change({}, set(), [], brokers=False)
+    for record in records:
+        if isinstance(record, (PartitionChangeRecord, PartitionRecord)):
+            change.partitions[record.topic_id, record.partition_id] = None
+        elif isinstance(record, RemoveTopicRecord):
+            change.removed.add(record.topic_id)
+        elif isinstance(record, ConfigRecord):
+            change.configs.append(record)
+        elif isinstance(record, _OF_BROKERS):
+            change = change._replace(brokers=True)
+    return change
+
+
 def _everything(image: ClusterImage, known: Iterable[bytes]) -> _Change:
     """Returns a change of all that an image has; of the known topics, those that it has not are removed."""
     configs = [
@@ -217,7 +246,7 @@ def _everything(image: ClusterImage, known: Iterable[bytes]) -> _Change:
         if kind in (BROKER_RESOURCE, TOPIC_RESOURCE)
         for each, value in values.items()
     ]
-    partitions = {
+    partitions = dict.fromkeys(
         (topic.id, index) for topic in image.topics.values() for index in range(len(topic.partitions))
-    }
+    )
     return _Change(partitions, set(known) - set(image.topics_by_id), configs, brokers=True)

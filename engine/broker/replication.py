@@ -7,7 +7,7 @@ image, addresses, time, and the controller's answers.
 import asyncio
 import time
 from collections.abc import Callable, Iterable
-from typing import Final
+from typing import Any, Final
 
 from bowstring._native.server.data_plane import DataPlane
 from bowstring._native.server.replicas import Replicas
@@ -29,6 +29,7 @@ _BATCHING_S: Final = 0.002
 
 _PARTITIONS_AT_ONCE: Final = 64
 """So many get their roles before others have their turn: some milliseconds."""
+_EVENTS_AT_ONCE: Final = 256
 
 
 def _now_ms() -> float:
@@ -42,6 +43,37 @@ def tell_bug(task: "asyncio.Task[None]") -> None:
             "bug: a task of the replicas ended; report detail, and restart the broker",
             detail=repr(task.exception()),
         )
+
+
+class _RoleChanges:
+    """Collects what the data plane is told, which then takes it over in few stops of its reactors."""
+
+    def __init__(self, plane: Replicas) -> None:
+        self._plane = plane
+        self._changes: list[tuple[Callable[..., None], tuple[Any, ...], dict[str, Any]]] = []
+
+    def lead(self, *partition: Any, **role: Any) -> None:
+        """As `Replicas.lead`."""
+        self._changes.append((self._plane.lead, partition, role))
+
+    def set_isr(self, *isr: Any, **changing: Any) -> None:
+        """As `Replicas.set_isr`."""
+        self._changes.append((self._plane.set_isr, isr, changing))
+
+    def follow(self, *partition: Any, **role: Any) -> None:
+        """As `Replicas.follow`."""
+        self._changes.append((self._plane.follow, partition, role))
+
+    def stop(self, topic: str, partition: int) -> None:
+        """As `Replicas.stop`: at once, because the log is removed next."""
+        self.flush()
+        self._plane.stop(topic, partition)
+
+    def flush(self) -> None:
+        """Has the data plane take over all that was collected."""
+        changes, self._changes = self._changes, []
+        for at in range(0, len(changes), _PARTITIONS_AT_ONCE):
+            self._plane.change_roles(changes[at : at + _PARTITIONS_AT_ONCE])
 
 
 class _ServedLogs:
@@ -110,10 +142,12 @@ class Replication:
         self.plane_replicas.set_rack_aware(selector.endswith(".RackAwareReplicaSelector"))
         self._addresses = BrokerAddresses(inter_broker_listener(configs), self._brokers_moved)
         self._served = _ServedLogs(logs, configs)
-        self.manager = ReplicaManager(node_id, self.plane_replicas, self._served, self._addresses)
+        self._roles = _RoleChanges(self.plane_replicas)
+        self.manager = ReplicaManager(node_id, self._roles, self._served, self._addresses)
         self._is_due = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._is_told = False
+        self._events: list[tuple[str, str, int, int, int, int]] = []
         self.failed_isr_updates = 0
 
     # ------------------------------------------------------------ life
@@ -149,20 +183,18 @@ class Replication:
                 keys = self.manager.keys_of(image.topics[name].id)
                 self._throttle(name, [index for _, index in keys])
 
-    def _throttle(self, name: str, indexes: Iterable[int]) -> None:
-        """Tells the data plane which partitions of a topic the quotas hold for (KIP-73)."""
+    def _throttle(self, name: str, indexes: Iterable[int], *, is_new: bool = False) -> None:
+        """Tells the data plane for which partitions of a topic quotas hold (KIP-73); at first for none."""
         overrides = self._quorum.image.topic_configs(name)
         leaders, followers = (
             self._configs.topic_value(f"{role}.replication.throttled.replicas", overrides)
             for role in ("leader", "follower")
         )
         for index in indexes:
-            self.plane_replicas.set_throttled(
-                name,
-                index,
-                leader=is_throttled(leaders, index, self._node_id),
-                follower=is_throttled(followers, index, self._node_id),
-            )
+            is_leader = is_throttled(leaders, index, self._node_id)
+            is_follower = is_throttled(followers, index, self._node_id)
+            if not (is_new and not is_leader and not is_follower):
+                self.plane_replicas.set_throttled(name, index, leader=is_leader, follower=is_follower)
 
     # ------------------------------------------------------------ roles
 
@@ -177,11 +209,13 @@ class Replication:
             self._set_endpoints(image)
         for count, _ in enumerate(self.manager.steps(image, changed, brokers_changed=brokers_changed), 1):
             if count % _PARTITIONS_AT_ONCE == 0:
+                self._roles.flush()
                 await asyncio.sleep(0)
+        self._roles.flush()
         for name, indexes in self._served.take_new().items():
             if name in image.topics:
                 served = {index for _, index in self.manager.keys_of(image.topics[name].id)}
-                self._throttle(name, served.intersection(indexes))
+                self._throttle(name, served.intersection(indexes), is_new=True)
         self._wake()
 
     def leads(self, topic_id: bytes, partition: int) -> bool:
@@ -198,6 +232,7 @@ class Replication:
     def _brokers_moved(self) -> None:
         """An address was found: those who follow that broker connect to it."""
         self.manager.apply(self._quorum.image, (), brokers_changed=True)
+        self._roles.flush()
 
     def _set_endpoints(self, image: ClusterImage) -> None:
         """Tells the data plane what it answers to clients that ask another broker than the leader (KIP-951).
@@ -217,8 +252,18 @@ class Replication:
     # ------------------------------------------------------------ what the data plane tells
 
     def take_events(self) -> None:
-        """Acts on what happened to replicas. Call when the data plane's control_fd is readable."""
-        for kind, topic, partition, a, b in self.manager.on_events(self.plane_replicas.take_events()):
+        """Acts on what happened to replicas. Call when the data plane's control_fd is readable.
+
+        When a broker returns, all its replicas have something to tell: others have their turn in between.
+        """
+        waited = bool(self._events)
+        self._events += self.plane_replicas.take_events()
+        if self._events and not waited:
+            self._act()
+
+    def _act(self) -> None:
+        some, self._events = self._events[:_EVENTS_AT_ONCE], self._events[_EVENTS_AT_ONCE:]
+        for kind, topic, partition, a, b in self.manager.on_events(some):
             if kind == "truncated":
                 event_log.info(
                     "a follower cut its log where the leader's differs",
@@ -227,7 +272,10 @@ class Replication:
                 )
             elif kind == "fetch-failed":
                 self._tell_failure(topic, partition, Errors.of(a), b)
+        self._roles.flush()
         self._wake()
+        if self._events:
+            asyncio.get_running_loop().call_soon(self._act)
 
     def _tell_failure(self, topic: str, partition: int, error: Error, leader: int) -> None:
         if error not in _PASSING:
@@ -275,6 +323,7 @@ class Replication:
         else:
             self._is_told = False
         self.manager.answered(answer, _now_ms())
+        self._roles.flush()
 
     def _failed(self, detail: str) -> None:
         self.failed_isr_updates += 1

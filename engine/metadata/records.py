@@ -1,6 +1,7 @@
 """Encodes and decodes metadata records in the versions that the finalized metadata.version requires."""
 
 from copy import copy
+from functools import cache
 from typing import Final
 
 from bowstring.engine.metadata.features import HIGHEST_METADATA_VERSION
@@ -41,18 +42,26 @@ _FIELDS_SINCE: Final[dict[int, tuple[tuple[int, str, tuple[()] | None], ...]]] =
 
 def encode_record(record: MetadataRecord, metadata_version: int = HIGHEST_METADATA_VERSION) -> bytes:
     """Returns the value of a record of __cluster_metadata, as a cluster at `metadata_version` writes it."""
-    since = _VERSIONS_SINCE.get(record.api_key, ((0, 0),))
-    version = next(version for level, version in since if metadata_version >= level)
+    version, unknown = _form(record.api_key, metadata_version)
     left_out: list[tuple[str, list[object] | None]] = [
-        (name, None if empty is None else list(empty))
-        for level, name, empty in _FIELDS_SINCE.get(record.api_key, ())
-        if metadata_version < level and getattr(record, name)
+        (name, None if empty is None else list(empty)) for name, empty in unknown if getattr(record, name)
     ]
     if left_out:
         record = copy(record)
         for name, empty_value in left_out:
             setattr(record, name, empty_value)
     return encode_metadata_record(record, version)
+
+
+@cache
+def _form(api_key: int, metadata_version: int) -> tuple[int, tuple[tuple[str, tuple[()] | None], ...]]:
+    """Returns the version of a record, and the fields that clusters at this level do not know."""
+    since = _VERSIONS_SINCE.get(api_key, ((0, 0),))
+    version = next(version for level, version in since if metadata_version >= level)
+    unknown = tuple(
+        (name, empty) for level, name, empty in _FIELDS_SINCE.get(api_key, ()) if metadata_version < level
+    )
+    return version, unknown
 
 
 def decode_record(value: bytes) -> MetadataRecord:

@@ -1,11 +1,12 @@
 """Follows the committed records of the metadata log with the image of the cluster, and tells others."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from bowstring._native.record.decode import batch_headers, decode_batches
-from bowstring._native.record.types import CorruptBatch
+from bowstring._native.record.types import CorruptBatch, Record
 from bowstring.engine.metadata.features import HIGHEST_METADATA_VERSION, METADATA_VERSION
 from bowstring.engine.metadata.image import ClusterImage, MetadataError
 from bowstring.engine.metadata.quorum import QuorumFacts
@@ -23,6 +24,27 @@ AppliedListener = Callable[[Sequence[MetadataRecord], int, int], None]
 SnapshotListener = Callable[[ClusterImage, int, int], None]
 """Called with the whole image, the offset that it reaches, and the epoch there."""
 _READ_BYTES: Final = 256 * 1024
+_DECODED_AT_ONCE: Final = 64
+
+
+class _Batch:
+    """A committed batch on its way into the image.
+
+    Attributes:
+        end_offset, epoch: Of the batch.
+        records: Those that are not decoded yet; None before the first.
+        decoded, controls: Metadata records, and keys and values of control records.
+        offset: Of the record that is looked at.
+    """
+
+    def __init__(self, data: bytes, end_offset: int, epoch: int) -> None:
+        self.data = data
+        self.end_offset = end_offset
+        self.epoch = epoch
+        self.records: Iterator[Record] | None = None
+        self.decoded: list[MetadataRecord] = []
+        self.controls: list[tuple[bytes, bytes]] = []
+        self.offset = end_offset
 
 
 class ImageApplier:
@@ -48,6 +70,7 @@ class ImageApplier:
         self.new_bytes = 0
         self.on_applied: list[AppliedListener] = []
         self.on_snapshot: list[SnapshotListener] = []
+        self._batches: deque[_Batch] = deque()
 
     def load(self) -> None:
         """Starts from the newest snapshot.
@@ -69,6 +92,7 @@ class ImageApplier:
     def take(self, id: OffsetAndEpoch, image: ClusterImage, quorum: QuorumFacts) -> None:
         """Goes on from the content of a snapshot."""
         self._check_version(image)
+        self._batches.clear()
         self.image, self.quorum = image, quorum
         self.applied, self.epoch = id
         self.new_bytes = self._log.bytes_from(id.offset)
@@ -79,44 +103,71 @@ class ImageApplier:
         """Applies records below `high_watermark` until CLOCK_MONOTONIC is `until_ns`; returns whether all
         are applied.
 
+        A batch counts as a whole: nobody sees some partitions of a new topic without the others. Decoding is
+        most of the work, and takes as many calls as it needs; the decoded batch is applied in one.
+
         Raises:
             DataDirectoryError: A record cannot be read or applied.
         """
         while self.applied < high_watermark:
-            data = self._log.read(self.applied, _READ_BYTES)
-            for header in batch_headers(data):
-                if header.base_offset >= high_watermark:
-                    return True
-                end = header.position + header.size_bytes
-                self._apply(data[header.position : end], header.last_offset + 1, header.leader_epoch)
-                self.new_bytes += header.size_bytes
-                if time.monotonic_ns() >= until_ns:
-                    return self.applied >= high_watermark
+            if not self._batches:
+                self._read(high_watermark)
+            if not self._batches:
+                return True
+            batch = self._batches[0]
+            try:
+                if not self._decode(batch, until_ns):
+                    return False
+                self._apply(batch)
+            except (ProtocolError, MetadataError, CorruptBatch) as error:
+                raise DataDirectoryError(
+                    f"{self._log.path}, record {batch.offset}: {error}; if a newer version wrote it, start "
+                    "that version"
+                ) from error
+            self._check_version(self.image)
+            self._batches.popleft()
+            self.applied, self.epoch = batch.end_offset, batch.epoch
+            for listener in self.on_applied:
+                listener(batch.decoded, batch.end_offset, batch.epoch)
+            if time.monotonic_ns() >= until_ns:
+                return self.applied >= high_watermark
         return True
 
-    def _apply(self, batch: bytes, end_offset: int, epoch: int) -> None:
-        records: list[MetadataRecord] = []
-        offset = self.applied
-        try:
-            for record in decode_batches(batch):
-                if record.offset < self.applied:
-                    continue
-                offset = record.offset
-                self.last_timestamp_ms = record.timestamp
-                if record.control:
-                    self.quorum.apply(decode_control_key(record.key or b""), record.value or b"")
-                else:
-                    decoded = decode_record(record.value or b"")
-                    self.image.apply(decoded)
-                    records.append(decoded)
-        except (ProtocolError, MetadataError, CorruptBatch) as error:
-            raise DataDirectoryError(
-                f"{self._log.path}, record {offset}: {error}; if a newer version wrote it, start that version"
-            ) from error
-        self._check_version(self.image)
-        self.applied, self.epoch = end_offset, epoch
-        for listener in self.on_applied:
-            listener(records, end_offset, epoch)
+    def _read(self, high_watermark: int) -> None:
+        """Reads batches from `applied` on, but none that is not committed: it may be replaced."""
+        data = self._log.read(self.applied, _READ_BYTES)
+        for header in batch_headers(data):
+            if header.base_offset < high_watermark:
+                end = header.position + header.size_bytes
+                self._batches.append(
+                    _Batch(data[header.position : end], header.last_offset + 1, header.leader_epoch)
+                )
+
+    def _decode(self, batch: "_Batch", until_ns: int) -> bool:
+        """Decodes records of a batch; returns whether it has all."""
+        if batch.records is None:
+            batch.records = iter(decode_batches(batch.data))
+            self.new_bytes += len(batch.data)
+        for record in batch.records:
+            batch.offset = record.offset
+            if record.offset < self.applied:
+                continue
+            self.last_timestamp_ms = record.timestamp
+            if record.control:
+                batch.controls.append((record.key or b"", record.value or b""))
+                continue
+            batch.decoded.append(decode_record(record.value or b""))
+            if len(batch.decoded) % _DECODED_AT_ONCE == 0 and time.monotonic_ns() >= until_ns:
+                return False
+        return True
+
+    def _apply(self, batch: "_Batch") -> None:
+        for key, value in batch.controls:
+            self.quorum.apply(decode_control_key(key), value)
+        batch.offset = batch.end_offset - len(batch.decoded)
+        for record in batch.decoded:
+            self.image.apply(record)
+            batch.offset += 1
 
     def _check_version(self, image: ClusterImage) -> None:
         level = image.features.get(METADATA_VERSION, HIGHEST_METADATA_VERSION)

@@ -19,8 +19,8 @@ from bowstring.engine.protocol.messages.alter_partition import (
 )
 
 RETRY_MS: Final = 50
-PARTITIONS_MAX: Final = 10_000
-"""Of one request."""
+PARTITIONS_MAX: Final = 500
+"""Of one request: the controller decides upon it in some milliseconds, during which it does nothing else."""
 
 PartitionKey = tuple[bytes, int]
 """Topic id and partition index."""

@@ -62,6 +62,14 @@ class ReplicaLogs(Protocol):
         """Removes a log that is no longer served."""
 
 
+_Brokers = dict[int, tuple[int, bool]]
+"""By broker: its epoch, and whether it is active."""
+
+
+def _brokers(image: ClusterImage) -> _Brokers:
+    return {each.id: (each.epoch, each.is_active) for each in image.brokers.values()}
+
+
 class ReplicaManager:
     """The replicas of this broker.
 
@@ -79,9 +87,14 @@ class ReplicaManager:
         self._address = address
         self._image: ClusterImage | None = None
         self._names: dict[bytes, str] = {}
+        self._ids: dict[str, bytes] = {}
         self._indexes: dict[bytes, set[int]] = {}  # of this broker's partitions, by topic
         self._applied: dict[PartitionKey, PartitionImage] = {}
         self._following: dict[PartitionKey, tuple[int, int, str | None, int]] = {}
+        self._brokers: _Brokers = {}  # as of the last time that every partition was looked at
+        # of the image, for one pass over partitions
+        self._addresses: dict[int, tuple[str, int] | None] = {}
+        self._ineligible_of: dict[tuple[int, ...], list[int]] = {}
         self.isr_changes = IsrChanges(broker_id, self._isr_changed)
 
     def partitions(self) -> Iterator[tuple[str, int, PartitionImage]]:
@@ -108,37 +121,49 @@ class ReplicaManager:
         self, image: ClusterImage, changed: Iterable[PartitionKey], *, brokers_changed: bool = False
     ) -> Iterator[None]:
         """Does the same, one partition at each step. Other calls may come between two steps."""
-        self._image = image
-        self.isr_changes.broker_epochs = {each.id: each.epoch for each in image.brokers.values()}
+        self._addresses.clear()
+        self._ineligible_of.clear()
+        brokers = _brokers(image)
+        self.isr_changes.broker_epochs = {id: epoch for id, (epoch, _) in brokers.items()}
+        led = set()
         for key in changed:
-            self._apply(image, key)
+            if self._apply(image, key):
+                led.add(key)
             yield
         if brokers_changed:
+            if (now := _brokers(image)) != brokers:
+                led.clear()
+            differ = {id for id, _ in now.items() ^ self._brokers.items()}
+            self._brokers = now
             for key in list(self._applied):
-                if key in self._applied:
-                    self._broker_changed(image, key)
+                if key in self._applied and key not in led:
+                    self._broker_changed(image, key, differ)
                 yield
 
-    def _apply(self, image: ClusterImage, key: PartitionKey) -> None:
+    def _apply(self, image: ClusterImage, key: PartitionKey) -> bool:
+        """Returns whether the data plane was told to lead the partition."""
         topic = image.topics_by_id.get(key[0])
         partition = topic.partitions[key[1]] if topic is not None and key[1] < len(topic.partitions) else None
         before = self._applied.get(key)
         if topic is None or partition is None or self.broker_id not in partition.replicas:
             if before is not None:
                 self._remove(key)
-            return
+            return False
         if before is not None and partition.partition_epoch < before.partition_epoch:
-            return
+            return False
         if before is None:
             self._names[key[0]] = topic.name
+            self._ids[topic.name] = key[0]
             self._indexes.setdefault(key[0], set()).add(key[1])
             self._logs.create(image, topic, key[1])
         self._applied[key] = partition
-        if partition.leader == self.broker_id:
-            if not self._is_known(key, before, partition):
-                self._lead(image, key, partition)
-        else:
+        if partition.leader != self.broker_id:
             self._follow(image, key, partition)
+            return False
+        if self._is_known(key, before, partition):
+            return False
+        self._lead(image, key, partition)
+        return True
 
     def _remove(self, key: PartitionKey) -> None:
         name = self._names[key[0]]
@@ -150,6 +175,8 @@ class ReplicaManager:
         self._indexes[key[0]].discard(key[1])
         if not self._indexes[key[0]]:
             del self._names[key[0]], self._indexes[key[0]]
+            if self._ids.get(name) == key[0]:  # a new topic may have taken the name
+                del self._ids[name]
 
     def keys_of(self, topic_id: bytes) -> list[PartitionKey]:
         """Returns the partitions of a topic that this broker has."""
@@ -157,12 +184,21 @@ class ReplicaManager:
 
     def _ineligible(self, image: ClusterImage, partition: PartitionImage) -> list[int]:
         """Replicas that may not join the ISR."""
-        found = []
-        for each in partition.replicas:
-            broker = image.brokers.get(each)
-            if broker is None or broker.fenced or broker.in_controlled_shutdown:
-                found.append(each)
+        found = self._ineligible_of.get(partition.replicas)
+        if found is None:
+            found = []
+            for each in partition.replicas:
+                broker = image.brokers.get(each)
+                if broker is None or not broker.is_active:
+                    found.append(each)
+            self._ineligible_of[partition.replicas] = found
         return found
+
+    def _address_of(self, image: ClusterImage, leader: int) -> tuple[str, int] | None:
+        if leader not in self._addresses:
+            broker = image.brokers.get(leader)
+            self._addresses[leader] = self._address(broker) if broker is not None else None
+        return self._addresses[leader]
 
     def _is_known(self, key: PartitionKey, before: PartitionImage | None, partition: PartitionImage) -> bool:
         """Whether the controller's answer to a change of in-sync replicas was faster than the image.
@@ -199,8 +235,7 @@ class ReplicaManager:
 
     def _follow(self, image: ClusterImage, key: PartitionKey, partition: PartitionImage) -> None:
         self.isr_changes.leave(key)
-        leader = image.brokers.get(partition.leader)
-        found = self._address(leader) if leader is not None else None
+        found = self._address_of(image, partition.leader)
         host, port = found if found is not None else (None, 0)
         wanted = (partition.leader_epoch, partition.leader, host, port)
         if self._following.get(key) == wanted:
@@ -215,11 +250,13 @@ class ReplicaManager:
             port=port,
         )
 
-    def _broker_changed(self, image: ClusterImage, key: PartitionKey) -> None:
+    def _broker_changed(self, image: ClusterImage, key: PartitionKey, differ: set[int]) -> None:
         partition = self._applied[key]
         led = self.isr_changes.partitions.get(key)
         if led is None:
             self._follow(image, key, partition)
+            return
+        if differ.isdisjoint(partition.replicas):
             return
         if led.proposed is None:
             self._plane.lead(
@@ -255,7 +292,7 @@ class ReplicaManager:
         """
         others = []
         lagging: dict[tuple[PartitionKey, int], set[int]] = {}
-        ids = {name: topic_id for topic_id, name in self._names.items()}
+        ids = self._ids
         for kind, topic, index, leader_epoch, a, b in events:
             key = (ids.get(topic, b""), index)
             if kind == "may-join":

@@ -144,12 +144,11 @@ class Durability:
         """Returns whether a topic's configs select commit mode."""
         return bool(self._configs.topic_value("bowstring.durability", overrides) == COMMIT)
 
-    def join(self, topic_id: bytes, partition: int, log: PartitionLog, overrides: Mapping[str, str]) -> None:
-        """Puts a log that is not yet served in its topic's mode. All its records must be on the medium."""
-        if self.wants_commit(overrides):
-            wal = self._wal(os.path.dirname(log.directory))
-            wal.add(log)
-            durability.join(log, wal.wal, topic_id, partition)
+    def join(self, topic_id: bytes, partition: int, log: PartitionLog) -> None:
+        """Puts a log that is not yet served in commit mode. All its records must be on the medium."""
+        wal = self._wal(os.path.dirname(log.directory))
+        wal.add(log)
+        durability.join(log, wal.wal, topic_id, partition)
 
     async def switch(
         self, topic: str, partition: int, log: PartitionLog, overrides: Mapping[str, str]

@@ -34,6 +34,11 @@ def partition_directory(topic: str, partition: int) -> str:
     return f"{topic}-{partition}"
 
 
+def partition_metadata(topic_id: bytes) -> bytes:
+    """Returns the content of partition.metadata, which ties a directory to its topic's id (KIP-516)."""
+    return f"version: 0\ntopic_id: {format_uuid(topic_id)}\n".encode()
+
+
 def future_directory(topic: str, partition: int) -> str:
     """Returns the directory name of a future replica (KIP-113); too long for a very long topic name."""
     return f"{topic}-{partition}.{random_uuid().hex()}{FUTURE_SUFFIX}"
@@ -218,6 +223,16 @@ class DataDirectory:
         room = NAME_BYTES_MAX - len(f"-{partition}.{unique}{suffix}")
         return f"{topic[:room]}-{partition}.{unique}{suffix}"
 
+    def partition_path(self, topic: str, partition: int) -> str:
+        """Returns the path of a partition's directory."""
+        return f"{self.path}/{topic}-{partition}"
+
+    def retire(self, topic: str, partition: int, suffix: str) -> str:
+        """Renames a partition's directory; returns its new path."""
+        target = self.path / self.retired_name(topic, partition, suffix)
+        os.rename(self.partition_path(topic, partition), target)
+        return str(target)
+
     def write_partition_metadata(self, directory: str, topic_id: bytes) -> None:
         """Writes partition.metadata, which ties a directory to its topic's id (KIP-516).
 
@@ -229,7 +244,7 @@ class DataDirectory:
             0o644,
         )
         try:
-            os.write(fd, f"version: 0\ntopic_id: {format_uuid(topic_id)}\n".encode())
+            os.write(fd, partition_metadata(topic_id))
         finally:
             os.close(fd)
 

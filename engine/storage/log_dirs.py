@@ -201,7 +201,10 @@ class LogDirectories:
 
     def by_id(self, directory_id: bytes) -> DataDirectory | None:
         """Returns the opened directory with this id."""
-        return next((each for each in self.opened if each.directory_id == directory_id), None)
+        for each in self.all:  # asked for each partition
+            if each.directory_id == directory_id and each in self._opened:
+                return each
+        return None
 
     def of(self, log: PartitionLog) -> DataDirectory:
         """Returns the directory that holds a log."""

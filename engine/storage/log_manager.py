@@ -10,13 +10,10 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
-from bowstring._native.disk.log_dir import is_device_error, sync_file_system
+from bowstring._native.disk.log_dir import sync_file_system
 from bowstring._native.log.partition_log import LogError, PartitionLog
 from bowstring._native.server.data_plane import DataPlane
 from bowstring.engine import event_log
@@ -51,29 +48,23 @@ from bowstring.engine.storage.log_placement import (
     find_places,
     where_to_open,
 )
+from bowstring.engine.storage.new_logs import NewLog, create_all
 
 # Opening this many logs blocks the control thread for about a millisecond; larger sets go to another thread.
 _INLINE_LOGS: Final = 4
 _NONE: Final[frozenset[int]] = frozenset()
+# Work for one thread: so many logs are opened or created without the GIL.
+_LOGS_AT_ONCE: Final = 128
+# The reactors stand still while so many partitions come into their table.
+_SERVED_AT_ONCE: Final = 256
 
 
-def _take_back(path: Path) -> None:
-    """Removes a directory that was just created, if possible."""
-    with suppress(OSError):
-        for name in os.listdir(path):
-            os.unlink(path / name)
-        os.rmdir(path)
+class _Opening(NamedTuple):
+    """Partitions that a thread opens: all with one config; in one home, or each as it is found."""
 
-
-@dataclass
-class _NewLog:
-    """A partition that gets a log; no home: every directory has failed."""
-
-    topic: TopicImage
-    index: int
-    config: dict[str, int]
     home: DataDirectory | None
-    log: PartitionLog | None = None
+    config: dict[str, int]
+    items: list[tuple[TopicImage, int]]
 
 
 class TopicLogs:
@@ -185,10 +176,7 @@ class TopicLogs:
         work = [(topic, index) for topic in topics for index in self._own(topic, 0)]
         elsewhere: dict[PartitionKey, bytes] = {}
 
-        def open_one(item: tuple[TopicImage, int]) -> None:
-            topic, index = item
-            config = self._configs.log_config(image.topic_configs(topic.name))
-            log = self._open(opener, places, topic, index, config)
+        def opened(topic: TopicImage, index: int, log: PartitionLog | None) -> None:
             self._logs[topic.name][index] = log
             if log is None:
                 self._offline.setdefault(topic.name, set()).add(index)
@@ -197,7 +185,17 @@ class TopicLogs:
             ):
                 elsewhere[topic.name, index] = found
 
-        run_on_threads(open_one, work, threads_for(len(work), threads))
+        def open_some(task: _Opening) -> None:
+            home, config, items = task
+            if home is not None:
+                for (topic, index), log in zip(items, self._open_plain(opener, *task), strict=True):
+                    opened(topic, index, log)
+                return
+            for topic, index in items:
+                opened(topic, index, self._open(opener, places, topic, index, config))
+
+        tasks = self._openings(opener, places, work, image)
+        run_on_threads(open_some, tasks, min(threads_for(len(work), threads), max(1, len(tasks))))
         self.unfinished = opener.unfinished
         self._written = opener.checkpoints()
         self._replay_wals(topics, image)
@@ -212,6 +210,53 @@ class TopicLogs:
                 example=next(f"{topic}-{min(indexes)}" for topic, indexes in self._offline.items()),
             )
         return elsewhere
+
+    def _openings(
+        self, opener: Opener, places: Places, work: list[tuple[TopicImage, int]], image: ClusterImage
+    ) -> list[_Opening]:
+        """Divides partitions into tasks for threads: those that are where they belong are opened together."""
+        alike: dict[tuple[DataDirectory | None, int], _Opening] = {}
+        tasks: list[_Opening] = []
+        plain = self._directories.all_online
+        for topic, index in work:
+            config = self._configs.log_config(image.topic_configs(topic.name))
+            key = topic.name, index
+            home = places.live.get(key) if plain and key not in opener.unfinished else None
+            kind = home, id(config) if home is not None else 0
+            if kind not in alike or len(alike[kind].items) == _LOGS_AT_ONCE or kind[0] is None:
+                alike[kind] = _Opening(home, config, [])
+                tasks.append(alike[kind])
+            alike[kind].items.append((topic, index))
+        return tasks
+
+    def _open_plain(
+        self,
+        opener: Opener,
+        home: DataDirectory | None,
+        config: dict[str, int],
+        items: list[tuple[TopicImage, int]],
+    ) -> list[PartitionLog | None]:
+        """Opens partitions where they were found; None for those that are offline."""
+        assert home is not None
+        found: list[PartitionLog | None] = []
+        keys = [(topic.name, index) for topic, index in items]
+        for (topic, index), log in zip(items, opener.open_many(home, keys, config), strict=True):
+            if isinstance(log, LogError):
+                if not (home.health.failed and self._directories.online):
+                    raise log
+                found.append(None)
+            else:
+                self._look_at_opened(topic, index, log)
+                found.append(log)
+        return found
+
+    def _look_at_opened(self, topic: TopicImage, index: int, log: PartitionLog) -> None:
+        """Tells what opening has found, and writes a partition.metadata that a crash has lost."""
+        name = partition_directory(topic.name, index)
+        report_findings(name, log)
+        home = self._directories.of(log)
+        if not home.was_clean and home.read_partition_metadata(name) is None:
+            home.write_partition_metadata(name, topic.id)
 
     def _open(
         self, opener: Opener, places: Places, topic: TopicImage, index: int, config: dict[str, int]
@@ -241,10 +286,7 @@ class TopicLogs:
             if home.health.failed and self._directories.online:
                 return None
             raise
-        report_findings(partition_directory(*key), log)
-        home = self._directories.of(log)
-        if not home.was_clean and home.read_partition_metadata(partition_directory(*key)) is None:
-            home.write_partition_metadata(partition_directory(*key), topic.id)
+        self._look_at_opened(topic, index, log)
         return log
 
     def _place(self, key: PartitionKey) -> DataDirectory | None:
@@ -319,15 +361,15 @@ class TopicLogs:
             # After a crash, checkpoint entries of a deleted topic of this name would be applied to the new
             # one.
             await asyncio.get_running_loop().run_in_executor(None, self.checkpoint(RECOVERY_POINTS))
-        work: list[_NewLog] = []
+        work: list[NewLog] = []
         for topic in topics:
             work += self._new_logs(image, topic)
         if not work:
             return
         if len(work) <= _INLINE_LOGS:
-            failure = self._make_all(work)
+            failure = create_all(work)
         else:
-            failure = await asyncio.get_running_loop().run_in_executor(None, self._make_all, work)
+            failure = await asyncio.get_running_loop().run_in_executor(None, create_all, work)
         # Records acknowledged in these partitions must not be lost together with their directories' names.
         made_in: dict[DataDirectory, list[PartitionLog]] = {}
         for each in work:
@@ -343,7 +385,7 @@ class TopicLogs:
         if failure is not None:
             raise failure
 
-    def _new_logs(self, image: ClusterImage, topic: TopicImage) -> list[_NewLog]:
+    def _new_logs(self, image: ClusterImage, topic: TopicImage) -> list[NewLog]:
         """Returns the partitions of a topic that are to be created, with their directories."""
         logs = self._logs.setdefault(topic.name, [])
         logs.extend([None] * (len(topic.partitions) - len(logs)))
@@ -352,19 +394,9 @@ class TopicLogs:
         if not indexes:
             return []
         config = self._configs.log_config(image.topic_configs(topic.name))
-        return [_NewLog(topic, index, config, self._home_of_new(topic, index)) for index in indexes]
+        return [NewLog(topic, index, config, self._home_of_new(topic, index)) for index in indexes]
 
-    def _make_all(self, work: list[_NewLog]) -> Exception | None:
-        """Creates logs until one fails, and returns its failure."""
-        for each in work:
-            if each.home is not None:
-                try:
-                    each.log = self._make(each.topic, each.index, each.config, each.home)
-                except (OSError, LogError) as error:
-                    return error
-        return None
-
-    def _serve_new(self, topic: TopicImage, work: list[_NewLog], image: ClusterImage) -> None:
+    def _serve_new(self, topic: TopicImage, work: list[NewLog], image: ClusterImage) -> None:
         for each in work:
             self._logs[topic.name][each.index] = each.log
             if each.home is None:
@@ -406,23 +438,12 @@ class TopicLogs:
     def _make(
         self, topic: TopicImage, index: int, config: dict[str, int], home: DataDirectory
     ) -> PartitionLog:
-        name = partition_directory(topic.name, index)
-        path = home.path / name
-        try:
-            if path.exists():
-                # A crash came between the deletion of a topic and the renaming of its directories.
-                self._retire(home, topic.name, index, STRAY_SUFFIX)
-            path.mkdir()
-            try:
-                home.write_partition_metadata(name, topic.id)
-            except OSError:
-                _take_back(path)  # otherwise a start would open it as the partition, without its topic id
-                raise
-        except OSError as error:
-            if is_device_error(error.errno or 0):
-                home.health.fail(error.errno or 0, "creating a partition", str(path))
-            raise
-        return PartitionLog(str(path), config, recovery_point=0, clean_shutdown=True, health=home.health)
+        new = NewLog(topic, index, config, home)
+        failure = create_all([new])
+        if failure is not None:
+            raise failure
+        assert new.log is not None
+        return new.log
 
     def _retire_strays(self, places: Places) -> None:
         """Renames directories that belong to no partition of the image, and schedules deleted ones for
@@ -435,39 +456,47 @@ class TopicLogs:
                 "its records are not needed",
                 directory=name,
             )
-            self._retire(home, topic_name, index, STRAY_SUFFIX)
+            home.retire(topic_name, index, STRAY_SUFFIX)
         now = time.monotonic()
         for home in self._directories.opened:
             for name in home.deleted_directories():
                 self._retired[str(home.path / name)] = now
 
     def _serve(self, topic: TopicImage, indexes: Iterable[int], image: ClusterImage) -> None:
-        min_insync = self._configs.topic_value("min.insync.replicas", image.topic_configs(topic.name))
+        overrides = image.topic_configs(topic.name)
+        min_insync = self._configs.topic_value("min.insync.replicas", overrides)
+        is_committed = self.durability.wants_commit(overrides)
         logs = self._logs[topic.name]
+        offline = self._offline.get(topic.name, _NONE)
+        served: list[tuple[int, PartitionLog | None, int, int, int, bool]] = []
         for index in indexes:
             log = logs[index]
-            if log is None and index not in self._offline.get(topic.name, ()):
+            if log is None and index not in offline:
                 continue
             partition = topic.partitions[index]
             if log is not None and not self.replicates and log.leader_epoch < partition.leader_epoch:
                 log.assign_epoch(partition.leader_epoch, log.log_end_offset)
             if log is not None:
-                self.durability.join(topic.id, index, log, image.topic_configs(topic.name))
-                log.advance_high_watermark(self._first_high_watermark(topic.name, index, log))
-            self._plane.add_partition(
-                topic.name,
-                topic.id,
-                index,
-                log,
-                leader_epoch=partition.leader_epoch,
-                min_insync_replicas=partition.min_in_sync(min_insync),
-                in_sync_replicas=len(partition.in_sync),
-                is_leader=not self.replicates and partition.leader == self._node_id,
-                replicated=self.replicates,
+                if is_committed:
+                    self.durability.join(topic.id, index, log)
+                end_offset = log.log_end_offset
+                if end_offset > 0:
+                    log.advance_high_watermark(self._first_high_watermark(topic.name, index, log, end_offset))
+            served.append(
+                (
+                    index,
+                    log,
+                    partition.leader_epoch,
+                    partition.min_in_sync(min_insync),
+                    len(partition.in_sync),
+                    not self.replicates and partition.leader == self._node_id,
+                )
             )
+        for at in range(0, len(served), _SERVED_AT_ONCE):
+            some = served[at : at + _SERVED_AT_ONCE]
+            self._plane.add_partitions(topic.name, topic.id, some, replicated=self.replicates)
 
-    def _first_high_watermark(self, topic: str, index: int, log: PartitionLog) -> int:
-        end_offset = int(log.log_end_offset)
+    def _first_high_watermark(self, topic: str, index: int, log: PartitionLog, end_offset: int) -> int:
         if not self.replicates:
             return end_offset
         return min(end_offset, self._high_watermarks(self._directories.of(log)).get((topic, index), 0))
@@ -564,11 +593,6 @@ class TopicLogs:
                 self._directories.guard, home, "syncing its names", partial(sync_directory, home.path)
             )
             await asyncio.get_running_loop().run_in_executor(None, sync)
-
-    def _retire(self, home: DataDirectory, topic: str, index: int, suffix: str) -> str:
-        target = home.path / home.retired_name(topic, index, suffix)
-        os.rename(home.path / partition_directory(topic, index), target)
-        return str(target)
 
     def replaced(self, topic: str, index: int, log: PartitionLog) -> None:
         """Registers the log that has replaced a partition's log in the data plane."""

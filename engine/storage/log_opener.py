@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping
 
+from bowstring._native.log.many_logs import open_logs
 from bowstring._native.log.partition_log import LogError, PartitionLog
 from bowstring.engine import event_log
 from bowstring.engine.storage.checkpoints import (
@@ -78,6 +79,14 @@ class Opener:
             log_start_offset=self._log_starts[directory].get(key, 0),
             health=directory.health,
         )
+
+    def open_many(
+        self, directory: DataDirectory, keys: list[PartitionKey], config: dict[str, int]
+    ) -> list[PartitionLog | LogError]:
+        """Opens the logs of partitions that are in `directory` and nowhere else."""
+        points, starts = self._recovery_points[directory], self._log_starts[directory]
+        places = [(directory.partition_path(*key), points.get(key, 0), starts.get(key, 0)) for key in keys]
+        return open_logs(places, config, clean_shutdown=directory.was_clean, health=directory.health)
 
     def _one_of_two(
         self, assigned: DataDirectory, other: DataDirectory, key: PartitionKey, config: dict[str, int]

@@ -44,6 +44,7 @@ class FileOps(ctypes.Structure):
         ("advise", ctypes.CFUNCTYPE(_I, _I, _L, _L, _I)),
         ("cached", ctypes.CFUNCTYPE(_I, _I, _L, _L)),
         ("set_modified", ctypes.CFUNCTYPE(_I, _I, _L)),
+        ("make_directory", ctypes.CFUNCTYPE(_I, ctypes.c_char_p)),
     ]
 
 

@@ -6,6 +6,7 @@ The varints are the frame's own version, the record's key and the record's versi
 
 from __future__ import annotations
 
+from functools import cache
 from typing import NamedTuple
 
 from bowstring._native.protocol.message_codec import ProtocolError, decode, encode
@@ -32,8 +33,12 @@ def encode_metadata_record(record: MetadataRecord, version: int) -> bytes:
     Raises:
         ProtocolError: the version is not declared, or a field does not fit it.
     """
-    body = encode(record, version)
-    return b"".join((_varint(FRAME_VERSION), _varint(record.api_key), _varint(version), body))
+    return _frame(record.api_key, version) + encode(record, version)
+
+
+@cache
+def _frame(key: int, version: int) -> bytes:
+    return _varint(FRAME_VERSION) + _varint(key) + _varint(version)
 
 
 def decode_metadata_record(data: Buffer) -> FramedRecord:
@@ -42,6 +47,10 @@ def decode_metadata_record(data: Buffer) -> FramedRecord:
     Raises:
         ProtocolError: unknown frame version, record or record version, or malformed bytes.
     """
+    if len(data) >= 3 and data[0] == FRAME_VERSION and data[1] <= 0x7F and data[2] <= 0x7F:
+        key, version = data[1], data[2]  # all records so far: a start decodes many of them
+        if key in CLUSTER_METADATA:
+            return FramedRecord(decode(CLUSTER_METADATA[key], version, data, 3), version)
     frame_version, at = _read_varint(data, 0, "frame_version")
     if frame_version != FRAME_VERSION:
         raise _trouble("frame_version", 0, f"is {frame_version}, but only {FRAME_VERSION} is supported")

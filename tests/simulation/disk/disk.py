@@ -489,6 +489,21 @@ class Disk:
 
         return call
 
+    def _native_make_directory(self, original):
+        def call(path):
+            relative = self._relative(path)
+            if relative is None:
+                return original(path)
+            fault = self._begin("mkdir", relative)
+            if fault is not None and fault.error:
+                return -fault.error
+            error = original(path)
+            if error == 0:
+                self._made(relative, is_directory=True)
+            return error
+
+        return call
+
     def _native_rename(self, original):
         def call(old, new):
             fault = self._begin("rename", self._relative(old))

@@ -12,6 +12,7 @@ from bowstring.engine.protocol.messages import create_topics as ct
 from bowstring.engine.protocol.messages import delete_topics as dt
 from bowstring.engine.protocol.messages import describe_topic_partitions as dtp
 from bowstring.engine.protocol.messages import metadata as md
+from tests.support import faults
 from tests.support.waiting import wait_until
 
 
@@ -95,15 +96,17 @@ def test_validate_only_changes_nothing(served):
     served.create_topic("t")
 
 
-def test_a_partition_that_cannot_be_made_leaves_no_directory(served, monkeypatch):
+def test_a_partition_that_cannot_be_made_leaves_no_directory(served):
     """Without its topic's id it would be taken for that of any topic of the name."""
     home = served.engine.directory
 
-    def fail(directory, topic_id):
-        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), directory)
+    def failing(original):
+        def call(path, flags):
+            return -errno.EMFILE if path.endswith(b"/partition.metadata") else original(path, flags)
 
-    with monkeypatch.context() as broken:
-        broken.setattr(home, "write_partition_metadata", fail)
+        return call
+
+    with faults.replaced("open", failing):
         (answer,) = create(served, new("t"))
     assert answer.error_code == Errors.KAFKA_STORAGE_ERROR.code
     assert not (home.path / "t-0").exists()

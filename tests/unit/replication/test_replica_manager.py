@@ -187,6 +187,21 @@ def test_a_fenced_broker_may_not_join(manager, plane):
     assert (what, named["ineligible"]) == ("lead", [3])
 
 
+def test_a_change_of_brokers_renews_only_what_it_concerns(manager, plane):
+    image = image_of()
+    other = TopicImage("other", b"o" * 16)
+    other.partitions.append(PartitionImage((1, 2), (1, 2), 1, 5, 10, (b"d" * 16,) * 2))
+    image.topics["other"] = image.topics_by_id[other.id] = other
+    manager.apply(image, [KEY, (other.id, 0)], brokers_changed=True)
+    assert names(plane.take()) == ["lead", "lead"], "once each"
+    manager.apply(image, [], brokers_changed=True)
+    assert plane.take() == [], "no broker differs"
+    image.brokers[3] = image.brokers[3]._replace(epoch=200)
+    manager.apply(image, [], brokers_changed=True)
+    ((what, topic, _, named),) = plane.take()
+    assert (what, topic, named["broker_epochs"][3]) == ("lead", "topic", 200)
+
+
 @pytest.mark.parametrize("seed", range(10))
 def test_random_answers(manager, plane, seed):
     """The committed ISR is what the controller committed last, and at most one request is in flight."""

@@ -125,3 +125,25 @@ def test_leaders_change_without_loss(cluster):
     contents = cluster.planes.log(0).read(0, 1 << 20)
     places = [contents.index(value) for value in stored]
     assert places == sorted(places)
+
+
+def test_roles_are_given_together(tmp_path):
+    """Also when one of them fails: the reactors go on, and those before it have their roles."""
+    planes = Planes(tmp_path, lag_max_ms=LAG_MS, wait_max_ms=20)
+    try:
+        replicas = planes.replicas[0]
+        role = {"leader_epoch": 3, "replicas": (0, 1), "isr": (0,)}
+        changes = [
+            (replicas.lead, (TOPIC, 0), role),
+            (replicas.set_isr, (TOPIC, 0, (0, 1)), {}),
+            (replicas.lead, ("missing", 0), role),
+        ]
+        with pytest.raises(KeyError):
+            replicas.change_roles(changes)
+        assert planes.served[0].plane.led_epoch(TOPIC, 0) == 3
+        assert replicas.followers(TOPIC, 0)[1][2], "broker 1 is in sync"
+        replicas.change_roles([(replicas.follow, (TOPIC, 0), {"leader_epoch": 4})])
+        assert planes.served[0].plane.led_epoch(TOPIC, 0) == -1
+        replicas.set_broker_epoch(7)  # takes the lock that change_roles must have given back
+    finally:
+        planes.close()
