@@ -76,6 +76,7 @@ class ImageFollower:
         self._replication = replication
         self._directories = directories
         self._names: dict[bytes, str] = {}
+        self._opened: list[tuple[bytes, str, int]] = []
         self._waiting: deque[_Change] = deque()
         self._transaction: list[MetadataRecord] | None = None
         self._is_due = asyncio.Event()
@@ -85,9 +86,16 @@ class ImageFollower:
     # ------------------------------------------------------------ life
 
     def listen(self) -> None:
-        """Begins to collect changes; those that the image has now are not among them."""
+        """Begins to collect changes; those that the image has now are not among them: their logs are opened
+        next.
+        """
         for topic in self._quorum.image.topics.values():
             self._names[topic.id] = topic.name
+            self._opened += [
+                (topic.id, topic.name, index)
+                for index in range(len(topic.partitions))
+                if self._is_own(topic, index)
+            ]
         self._quorum.on_applied.append(self._applied)
         self._quorum.on_snapshot.append(self._replaced)
 
@@ -95,8 +103,23 @@ class ImageFollower:
         """Gives replicas their roles, and begins to carry changes out. Call on the control loop, when the
         logs of the image are open.
         """
+        self._drop_left()
         self._add(_everything(self._quorum.image, ()))
         self._task = asyncio.get_running_loop().create_task(self._follow())
+
+    def _is_own(self, topic: TopicImage, index: int) -> bool:
+        return self._replication.manager.broker_id in topic.partitions[index].replicas
+
+    def _drop_left(self) -> None:
+        """Removes partitions that left this broker while it opened their logs. They never had a role, so no
+        change of roles ends them.
+        """
+        image = self._quorum.image
+        for topic_id, name, index in self._opened:
+            topic = image.topics_by_id.get(topic_id)
+            if topic is None or not self._is_own(topic, index):
+                self._replication.drop(name, index)
+        self._opened.clear()
 
     async def stop(self) -> None:
         """Carries nothing out any more."""

@@ -159,6 +159,45 @@ def test_a_broker_opens_what_the_cluster_has_at_its_start(tmp_path):
     run(tmp_path, scenario)
 
 
+def test_what_leaves_a_broker_while_it_opens_its_logs_is_removed(tmp_path):
+    """A topic is deleted and comes again, and a partition of another one moves away."""
+
+    def led(topic_id):
+        return PartitionRecord(
+            partition_id=0, topic_id=topic_id, replicas=[BROKER], isr=[BROKER], leader=BROKER, leader_epoch=0
+        )
+
+    async def scenario(broker, controllers, played):
+        leader = await controllers.leader()
+        moved_id, new_id = b"moved-topic-of-a", b"topic-of-new-id!"
+        await leader.quorum.append(
+            [*created(), TopicRecord(name="moved", topic_id=moved_id), led(moved_id)],
+        )
+        open_all = broker.logs.open_all
+        loop = asyncio.get_running_loop()
+
+        async def change():
+            leaves = PartitionChangeRecord(partition_id=0, topic_id=moved_id, replicas=[1], isr=[1], leader=1)
+            comes = [TopicRecord(name="t", topic_id=new_id), led(new_id)]
+            end = await leader.quorum.append([RemoveTopicRecord(topic_id=TOPIC_ID), *comes, leaves])
+            await broker.quorum.reach(end)
+
+        def meanwhile(*arguments):
+            found = open_all(*arguments)
+            asyncio.run_coroutine_threadsafe(change(), loop).result()
+            return found
+
+        broker.logs.open_all = meanwhile
+        await broker.start()
+        await wait_until_async(lambda: broker.replication.leads(new_id, 0))
+        assert broker.logs.get("moved", 0) is None
+        names = {path.name for path in (tmp_path / "broker").iterdir() if path.is_dir()}
+        assert {name for name in names if not name.endswith("-delete")} == {"__cluster_metadata-0", "t-0"}
+        assert {name.partition(".")[0] for name in names if name.endswith("-delete")} == {"t-0", "moved-0"}
+
+    run(tmp_path, scenario)
+
+
 def test_a_broker_waits_for_its_old_registration_to_end(tmp_path):
     async def scenario(broker, controllers, played):
         played.answers_with["registration"] = Errors.DUPLICATE_BROKER_REGISTRATION
