@@ -115,13 +115,14 @@ def test_a_controller_that_is_not_active_refuses_envelopes(tmp_path):
     run(tmp_path, scenario)
 
 
-def test_an_answer_of_a_lost_leadership_is_none(monkeypatch):
-    """The leadership ends while the topic is created."""
+@pytest.mark.parametrize("has_stopped", [True, False])
+def test_an_answer_of_a_lost_leadership_is_none(monkeypatch, has_stopped):
+    """The leadership ends while the topic is created; the controller may hear of that later."""
 
     services = SimpleNamespace(controller=SimpleNamespace(is_active=True))
 
     async def create(broker, request):
-        broker.controller.is_active = False
+        broker.controller.is_active = not has_stopped
         refusal = CreatableTopicResult(name="t", error_code=Errors.NOT_CONTROLLER.code)
         return CreateTopicsResponse(topics=[refusal])
 
