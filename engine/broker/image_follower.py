@@ -76,7 +76,6 @@ class ImageFollower:
         self._replication = replication
         self._directories = directories
         self._names: dict[bytes, str] = {}
-        self._opened: list[tuple[bytes, str, int]] = []
         self._waiting: deque[_Change] = deque()
         self._transaction: list[MetadataRecord] | None = None
         self._is_due = asyncio.Event()
@@ -91,11 +90,6 @@ class ImageFollower:
         """
         for topic in self._quorum.image.topics.values():
             self._names[topic.id] = topic.name
-            self._opened += [
-                (topic.id, topic.name, index)
-                for index in range(len(topic.partitions))
-                if self._is_own(topic, index)
-            ]
         self._quorum.on_applied.append(self._applied)
         self._quorum.on_snapshot.append(self._replaced)
 
@@ -103,23 +97,8 @@ class ImageFollower:
         """Gives replicas their roles, and begins to carry changes out. Call on the control loop, when the
         logs of the image are open.
         """
-        self._drop_left()
-        self._add(_everything(self._quorum.image, ()))
+        self._add(_everything(self._quorum.image, self._names))
         self._task = asyncio.get_running_loop().create_task(self._follow())
-
-    def _is_own(self, topic: TopicImage, index: int) -> bool:
-        return self._replication.manager.broker_id in topic.partitions[index].replicas
-
-    def _drop_left(self) -> None:
-        """Removes partitions that left this broker while it opened their logs. They never had a role, so no
-        change of roles ends them.
-        """
-        image = self._quorum.image
-        for topic_id, name, index in self._opened:
-            topic = image.topics_by_id.get(topic_id)
-            if topic is None or not self._is_own(topic, index):
-                self._replication.drop(name, index)
-        self._opened.clear()
 
     async def stop(self) -> None:
         """Carries nothing out any more."""
@@ -200,6 +179,8 @@ class ImageFollower:
         for topic_id, index in change.partitions:
             topic = image.topics_by_id.get(topic_id)
             if topic is not None:
+                if self._replication.manager.broker_id not in topic.partitions[index].replicas:
+                    self._drop(topic.name, index)
                 self.when_roles_changed(topic, index)
         if change.configs:
             await self._changes.configure(self._quorum.image, change.configs)
@@ -227,9 +208,16 @@ class ImageFollower:
             return  # created and removed before this broker got to it
         keys = self._replication.manager.keys_of(topic_id)
         await self._replication.apply(self._quorum.image, keys)
+        for index in range(len(self._logs.of_topic(name))):
+            self._drop(name, index)
         self._logs.forget_topic(name)
         self._changes.when_topic_deleted(name, topic_id)
         await self._logs.sync_removed()
+
+    def _drop(self, topic: str, index: int) -> None:
+        """Removes a partition that left this broker before it got its first role: no change of roles ends it."""
+        if self._logs.get(topic, index) is not None or self._logs.is_missing(topic, index):
+            self._replication.drop(topic, index)
 
 
 def _everything(image: ClusterImage, known: Iterable[bytes]) -> _Change:

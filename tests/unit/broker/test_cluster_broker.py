@@ -5,6 +5,8 @@ The tests play the controller's part: its records are appended by the leader of 
 
 import asyncio
 
+import pytest
+
 from bowstring.engine.broker.cluster_broker import ClusterBroker
 from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.protocol.messages.broker_heartbeat import (
@@ -159,7 +161,8 @@ def test_a_broker_opens_what_the_cluster_has_at_its_start(tmp_path):
     run(tmp_path, scenario)
 
 
-def test_what_leaves_a_broker_while_it_opens_its_logs_is_removed(tmp_path):
+@pytest.mark.parametrize("moment", ["logs are opened", "roles are given"])
+def test_what_leaves_a_broker_while_it_starts_is_removed(tmp_path, moment):
     """A topic is deleted and comes again, and a partition of another one moves away."""
 
     def led(topic_id):
@@ -173,7 +176,7 @@ def test_what_leaves_a_broker_while_it_opens_its_logs_is_removed(tmp_path):
         await leader.quorum.append(
             [*created(), TopicRecord(name="moved", topic_id=moved_id), led(moved_id)],
         )
-        open_all = broker.logs.open_all
+        open_all, carry_out = broker.logs.open_all, broker._follower._carry_out
         loop = asyncio.get_running_loop()
 
         async def change():
@@ -187,7 +190,15 @@ def test_what_leaves_a_broker_while_it_opens_its_logs_is_removed(tmp_path):
             asyncio.run_coroutine_threadsafe(change(), loop).result()
             return found
 
-        broker.logs.open_all = meanwhile
+        async def late(first):
+            broker._follower._carry_out = carry_out
+            await change()
+            await carry_out(first)
+
+        if moment == "logs are opened":
+            broker.logs.open_all = meanwhile
+        else:
+            broker._follower._carry_out = late
         await broker.start()
         await wait_until_async(lambda: broker.replication.leads(new_id, 0))
         assert broker.logs.get("moved", 0) is None
