@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Final
 
@@ -320,8 +320,9 @@ class TopicLogs:
             # one.
             await asyncio.get_running_loop().run_in_executor(None, self.checkpoint(RECOVERY_POINTS))
         work: list[_NewLog] = []
+        counts = cache(self.counts)  # mostly nothing is new
         for topic in topics:
-            work += self._new_logs(image, topic)
+            work += self._new_logs(image, topic, counts)
         if not work:
             return
         if len(work) <= _INLINE_LOGS:
@@ -343,8 +344,12 @@ class TopicLogs:
         if failure is not None:
             raise failure
 
-    def _new_logs(self, image: ClusterImage, topic: TopicImage) -> list[_NewLog]:
-        """Returns the partitions of a topic that are to be created, with their directories."""
+    def _new_logs(
+        self, image: ClusterImage, topic: TopicImage, counts: Callable[[], Counter[DataDirectory]]
+    ) -> list[_NewLog]:
+        """Returns the partitions of a topic that are to be created, with their directories. `counts` returns
+        the partitions in each directory, also those that are to be created.
+        """
         logs = self._logs.setdefault(topic.name, [])
         logs.extend([None] * (len(topic.partitions) - len(logs)))
         offline = self._offline.get(topic.name, _NONE)
@@ -352,7 +357,7 @@ class TopicLogs:
         if not indexes:
             return []
         config = self._configs.log_config(image.topic_configs(topic.name))
-        return [_NewLog(topic, index, config, self._home_of_new(topic, index)) for index in indexes]
+        return [_NewLog(topic, index, config, self._home_of_new(topic, index, counts)) for index in indexes]
 
     def _make_all(self, work: list[_NewLog]) -> Exception | None:
         """Creates logs until one fails, and returns its failure."""
@@ -384,12 +389,17 @@ class TopicLogs:
 
         self._directories.guard(home, "syncing new partitions", sync)
 
-    def _home_of_new(self, topic: TopicImage, index: int) -> DataDirectory | None:
+    def _home_of_new(
+        self, topic: TopicImage, index: int, counts: Callable[[], Counter[DataDirectory]]
+    ) -> DataDirectory | None:
         home = self._directories.by_id(assigned_id(topic, index, self._node_id))
         if home is None:
-            home = self._place((topic.name, index))
+            home = self._directories.place(counts(), self._cordoned(), (topic.name, index))
         self._directories.preferred.pop((topic.name, index), None)
-        return home if home is not None and not home.health.failed else None
+        if home is None or home.health.failed:
+            return None
+        counts()[home] += 1
+        return home
 
     def _own(self, topic: TopicImage, first: int) -> list[int]:
         return [

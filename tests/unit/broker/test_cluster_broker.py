@@ -73,23 +73,25 @@ class PlayedController:
         return BrokerRegistrationResponse(broker_epoch=epoch)
 
 
-def settings_of(controllers, directory):
+def settings_of(controllers, *directories):
     return controllers.settings(1) | {
         **FAST,
         "node.id": str(BROKER),
         "process.roles": "broker",
-        "log.dirs": str(directory),
+        "log.dirs": ",".join(map(str, directories)),
         "listeners": f"PLAINTEXT://127.0.0.1:{steady_port()}",
         "bowstring.local.socket": "off",
     }
 
 
-def run(tmp_path, scenario):
+def run(tmp_path, scenario, *names):
     async def all_of_it():
         controllers = Controllers(tmp_path)
-        format_directory(tmp_path / "broker", BROKER)
+        directories = [tmp_path / name for name in names or ("broker",)]
+        for place, directory in enumerate(directories):
+            format_directory(directory, BROKER, place=place)
         played = PlayedController(controllers)
-        broker = ClusterBroker(settings_of(controllers, tmp_path / "broker"))
+        broker = ClusterBroker(settings_of(controllers, *directories))
         broker.quorum.ask_leader = played.ask
         try:
             await controllers.start()
@@ -207,6 +209,30 @@ def test_what_leaves_a_broker_while_it_starts_is_removed(tmp_path, moment):
         assert {name.partition(".")[0] for name in names if name.endswith("-delete")} == {"t-0", "moved-0"}
 
     run(tmp_path, scenario)
+
+
+def test_new_partitions_are_divided_among_the_directories(tmp_path):
+    """The controller leaves the choice to the broker."""
+
+    async def scenario(broker, controllers, played):
+        await broker.start()
+        leader = await controllers.leader()
+        partitions = [
+            PartitionRecord(
+                partition_id=index,
+                topic_id=TOPIC_ID,
+                replicas=[BROKER],
+                isr=[BROKER],
+                leader=BROKER,
+                leader_epoch=0,
+            )
+            for index in range(4)
+        ]
+        await leader.quorum.append([TopicRecord(name="t", topic_id=TOPIC_ID), *partitions])
+        await wait_until_async(lambda: all(broker.logs.get("t", index) for index in range(4)))
+        assert sorted(broker.logs.counts().values()) == [2, 2]
+
+    run(tmp_path, scenario, "broker", "other")
 
 
 def test_a_broker_waits_for_its_old_registration_to_end(tmp_path):
