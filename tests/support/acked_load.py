@@ -54,9 +54,6 @@ class AckedLoad:
             | {
                 "bootstrap.servers": self._bootstrap,
                 "enable.idempotence": True,
-                # librdkafka may send a later batch to a new leader before it repeats earlier ones: it then raises
-                # its epoch, and stores those twice.
-                "max.in.flight.requests.per.connection": 1,
                 "linger.ms": 5,
                 "message.timeout.ms": FOR_EVER_MS,
                 "error_cb": self._on_error,
