@@ -215,7 +215,7 @@ class ImageFollower:
         await self._logs.sync_removed()
 
     def _drop(self, topic: str, index: int) -> None:
-        """Removes a partition that left this broker before it got its first role: no change of roles ends it."""
+        """Removes a partition that left this broker before it had a role: no change of roles ends it."""
         if self._logs.get(topic, index) is not None or self._logs.is_missing(topic, index):
             self._replication.drop(topic, index)
 

@@ -236,7 +236,7 @@ class Cluster:
         self._ask(self._another_than_told() if self._refused else self.any_node())
 
     def _another_than_told(self) -> Node:
-        """Returns a broker that was not the last one to answer: that may be cut off, and know less than others."""
+        """Returns a broker that was not the last one to answer: that may be cut off, and know less."""
         others = [node for node in self.brokers.values() if (node.host, node.port) != self._told_by]
         usable = [node for node in others if not self.client.backing_off(node)]
         return self._rng.choice(usable) if usable else self.any_node()
