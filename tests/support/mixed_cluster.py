@@ -27,8 +27,8 @@ BOTH = "broker,controller"
 # Of Kafka's features, those that Bowstring has no coordinators for.
 WITHOUT = ("group.version", "transaction.version", "share.version", "streams.version")
 
-# A restarted broker of Kafka knows one batch of each producer, the last one. It takes an older one that is repeated
-# for a gap; librdkafka then raises its epoch, and what another broker had stored without saying so is stored twice.
+# A broker of Kafka that becomes a leader between two pipelined batches refuses the first, and takes the second for a
+# gap. librdkafka then raises its epoch, and what another leader has stored and not acknowledged yet is stored twice.
 ONE_IN_FLIGHT = {"max.in.flight.requests.per.connection": 1}
 
 _JVM = ["-Xmx320m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto"]
