@@ -52,6 +52,8 @@ TOGETHER: Final = (
     "simulation/test_cluster",
     "simulation/test_quorum",
     "system/test_power_cut",
+    "system/test_cluster_under_load",
+    "system/test_troubled_cluster",
     "simulation/test_failing_operations",
     "simulation/test_commit_crashes",
     "system/test_serve",

@@ -16,12 +16,12 @@ Contents, in the order of a request's life, and where reactors enter each part:
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy, memset
-from bowstring._native.base.atomics cimport add_i32, bump_i64, load_i32, load_i64
+from bowstring._native.base.atomics cimport add_i32, bump_i64, load_i32, load_i64, store_i64
 from bowstring._native.base.clock cimport monotonic_ns
 from bowstring._native.base.error_codes cimport (
     INVALID_RECORD, INVALID_REQUIRED_ACKS, INVALID_TOPIC_EXCEPTION, INVALID_TXN_STATE, KAFKA_STORAGE_ERROR,
-    NOT_LEADER_OR_FOLLOWER, REQUEST_TIMED_OUT, UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION,
-    UNSUPPORTED_COMPRESSION_TYPE)
+    NOT_LEADER_OR_FOLLOWER, OUT_OF_ORDER_SEQUENCE_NUMBER, REQUEST_TIMED_OUT, UNKNOWN_TOPIC_ID,
+    UNKNOWN_TOPIC_OR_PARTITION, UNSUPPORTED_COMPRESSION_TYPE)
 from bowstring._native.base.wire cimport (
     Reader, read_bytes, read_count, read_i16, read_i32, read_string, skip_tags, take)
 from bowstring._native.log cimport NOW, AppendEntry, log_advance_high_watermark, log_append, log_durable_to
@@ -46,6 +46,9 @@ from bowstring._native.server.types cimport (
     ProducePart, ProduceRequest, ProduceTopic, Reactor, RequestHeader, Topic)
 from bowstring._native.wal.group_commit cimport wal_full
 from bowstring._native.wal.types cimport Wal
+
+cdef enum:
+    PIPELINED_MS = 1000             # a batch that was sent before a refusal was known is here within this time
 
 cdef struct Shape:
     # The counts that measure() finds, so that the request is allocated in one block.
@@ -250,6 +253,8 @@ cdef int16_t admit(Reactor *r, ProduceRequest *request, ProducePart *part, Topic
         part.log_start_offset = load_i64(&p.log.log_start_offset)
     error = produce_refused(request.acks, p.is_leader, p.in_sync_replicas, p.min_insync_replicas)
     if error != 0:
+        if error == NOT_LEADER_OR_FOLLOWER:
+            store_i64(&p.refused_ms, r.now_ms)
         return error
     if n < 0:
         part.reason = b"A produce request must carry exactly one record batch for each partition."
@@ -369,11 +374,23 @@ cdef void flush_partition(Reactor *r, Partition *p) noexcept nogil:
     pending[0] = PendingList(NULL, NULL, 0)
     while part != NULL:
         following = part.next
-        part.error = part.entry.error
+        part.error = error_of(p, part, r.now_ms)
         answer_or_wait(r, p, part)
         part = following
     if moved:
         partition_advanced(p, bytes, r)
+
+
+cdef int16_t error_of(Partition *p, ProducePart *part, int64_t now_ms) noexcept nogil:
+    """Returns the error of an append.
+
+    A producer's batch may follow others that this broker has refused right before it became the leader. The producer
+    repeats all of them in order after NOT_LEADER_OR_FOLLOWER. OUT_OF_ORDER_SEQUENCE_NUMBER, which Kafka answers, lets
+    librdkafka raise its epoch, and store twice what other leaders have stored and not acknowledged yet.
+    """
+    if part.entry.error == OUT_OF_ORDER_SEQUENCE_NUMBER and now_ms - load_i64(&p.refused_ms) < PIPELINED_MS:
+        return NOT_LEADER_OR_FOLLOWER
+    return part.entry.error
 
 
 cdef bint await_commit(Reactor *r, Partition *p, Wal *wal, int32_t n, int64_t bytes) noexcept nogil:
@@ -398,7 +415,7 @@ cdef bint await_commit(Reactor *r, Partition *p, Wal *wal, int32_t n, int64_t by
     while part != NULL:
         following = part.next
         part.next = NULL
-        part.error = part.entry.error
+        part.error = error_of(p, part, r.now_ms)
         part.leader_epoch = p.leader_epoch
         if part.owned != NULL:
             slow_free(part)

@@ -275,7 +275,12 @@ cdef class Replicas:
         if p.log != NULL:
             s.epoch_start_offset = load_i64(&p.log.log_end_offset) if renewed else old.epoch_start_offset
             if renewed:
-                (<PartitionLog><object>p.log_owner).assign_epoch(leader_epoch, s.epoch_start_offset)
+                try:
+                    (<PartitionLog><object>p.log_owner).assign_epoch(leader_epoch, s.epoch_start_offset)
+                except BaseException:
+                    self._unlock_role(p)
+                    free(s)
+                    raise
         for i in range(s.count):
             replica_begin(&s.items[i], replica_find(old, s.items[i].broker_id) if not renewed else NULL, now_ms)
         store_i32(&p.leader_epoch, leader_epoch)

@@ -101,6 +101,7 @@ cdef struct Partition:
     Plane *watching                 # set with watched_offset
     Partition *next_advanced        # in Plane.advanced
     int8_t is_advanced              # it is there, and held; guarded by Plane.control_lock like watched_offset's changes
+    int64_t refused_ms              # when a batch was last refused because this broker did not lead; 0: never
     int32_t slow_batches            # batches that the control thread checks or recompresses; later ones queue after them
     PendingList *pending            # one for each reactor
     Partition *next_dead

@@ -65,7 +65,7 @@ async def handle(broker: "BrokerServices", request: "Request") -> EnvelopeRespon
         response = error_response(inner.api_key, inner.version, error)
         if response is None:
             raise
-    if not controller.is_active and _is_refused(response):
+    if _is_refused(response):  # a leader that resigns refuses before the controller has stopped
         raise KafkaError(Errors.NOT_CONTROLLER)
     encoding = await encoded(inner.api_key, inner.version, inner.correlation_id, response, broker.time_slices)
     return EnvelopeResponse(response_data=encoding.take())

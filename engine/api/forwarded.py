@@ -1,5 +1,6 @@
 """Forwards requests to the active controller, which answers them (KIP-590)."""
 
+import asyncio
 import ipaddress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,13 +24,15 @@ if TYPE_CHECKING:
 
 _BROKER_LOGGER: Final = 8
 _PRINCIPAL_VERSION: Final = 0
+_RETRY_S: Final = 0.05
 
 
 async def handle(broker: "BrokerServices", request: "Request") -> Response:
     """Sends the request on, and the answer back.
 
-    Behaviour: NOT_CONTROLLER when no controller answers within request.timeout.ms. Log levels are this
-    broker's own, and stay here.
+    Behaviour: NOT_CONTROLLER when no controller answers within request.timeout.ms. After a connection that
+    ended without an answer it is sent again, as in Kafka: what the first time did, the second one may refuse.
+    Log levels are this broker's own, and stay here.
 
     Versions: the controller gets that of the request, because the answer must fit it.
     """
@@ -64,11 +67,27 @@ async def _ask_controller(quorum: "Quorum", request: "Request", body: Any, timeo
         request_principal=_PRINCIPAL_VERSION.to_bytes(2, "big") + encode(principal, _PRINCIPAL_VERSION),
         client_host_address=_address(request.peer),
     )
-    answer: EnvelopeResponse = await quorum.ask_leader(envelope, timeout_ms)
+    answer = await _ask_until_answered(quorum, envelope, timeout_ms)
     if answer.error_code:
         raise KafkaError(Errors.of(answer.error_code))
     _, response = decode_response(request.api_key, request.version, answer.response_data or b"")
     return response
+
+
+async def _ask_until_answered(
+    quorum: "Quorum", envelope: EnvelopeRequest, timeout_ms: int
+) -> EnvelopeResponse:
+    loop = asyncio.get_running_loop()
+    deadline_s = loop.time() + timeout_ms / 1000
+    while True:
+        left_ms = max(1, int((deadline_s - loop.time()) * 1000))
+        try:
+            answer: EnvelopeResponse = await quorum.ask_leader(envelope, left_ms)
+            return answer
+        except KafkaError:
+            if loop.time() + _RETRY_S >= deadline_s:
+                raise
+        await asyncio.sleep(_RETRY_S)
 
 
 def _address(peer: str) -> bytes:

@@ -89,7 +89,9 @@ class ImageFollower:
     # ------------------------------------------------------------ life
 
     def listen(self) -> None:
-        """Begins to collect changes; those that the image has now are not among them."""
+        """Begins to collect changes; those that the image has now are not among them: their logs are opened
+        next.
+        """
         for topic in self._quorum.image.topics.values():
             self._names[topic.id] = topic.name
         self._quorum.on_applied.append(self._applied)
@@ -99,7 +101,7 @@ class ImageFollower:
         """Gives replicas their roles, and begins to carry changes out. Call on the control loop, when the
         logs of the image are open.
         """
-        self._add(_everything(self._quorum.image, ()))
+        self._add(_everything(self._quorum.image, self._names))
         self._task = asyncio.get_running_loop().create_task(self._follow())
 
     async def stop(self) -> None:
@@ -184,6 +186,8 @@ class ImageFollower:
         async for topic_id, index in _with_rests(change.partitions):
             topic = image.topics_by_id.get(topic_id)
             if topic is not None:
+                if self._replication.manager.broker_id not in topic.partitions[index].replicas:
+                    self._drop(topic.name, index)
                 self.when_roles_changed(topic, index)
         if change.configs:
             await self._changes.configure(self._quorum.image, change.configs)
@@ -211,9 +215,16 @@ class ImageFollower:
             return  # created and removed before this broker got to it
         keys = self._replication.manager.keys_of(topic_id)
         await self._replication.apply(self._quorum.image, keys)
+        for index in range(len(self._logs.of_topic(name))):
+            self._drop(name, index)
         self._logs.forget_topic(name)
         self._changes.when_topic_deleted(name, topic_id)
         await self._logs.sync_removed()
+
+    def _drop(self, topic: str, index: int) -> None:
+        """Removes a partition that left this broker before it had a role: no change of roles ends it."""
+        if self._logs.get(topic, index) is not None or self._logs.is_missing(topic, index):
+            self._replication.drop(topic, index)
 
 
 async def _with_rests(items: Iterable[T]) -> AsyncIterator[T]:

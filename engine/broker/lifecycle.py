@@ -211,7 +211,7 @@ class BrokerLifecycle:
             return False
         if self.is_fenced and not answer.is_fenced:
             event_log.info("the controller has unfenced this broker", broker_epoch=self.epoch)
-        elif answer.is_fenced and not self.is_fenced:
+        elif answer.is_fenced and not self.is_fenced and not self._wants_stop:
             event_log.warning("the controller has fenced this broker", broker_epoch=self.epoch)
         self.is_fenced = answer.is_fenced
         if not answer.is_fenced:

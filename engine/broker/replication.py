@@ -218,6 +218,11 @@ class Replication:
                 self._throttle(name, served.intersection(indexes), is_new=True)
         self._wake()
 
+    def drop(self, topic: str, partition: int) -> None:
+        """Removes a partition that is served and never had a role."""
+        self.plane_replicas.stop(topic, partition)
+        self._served.remove(topic, partition)
+
     def leads(self, topic_id: bytes, partition: int) -> bool:
         """Whether this broker leads a partition, and the data plane knows it."""
         return (topic_id, partition) in self.manager.isr_changes.partitions

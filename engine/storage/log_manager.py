@@ -10,7 +10,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from functools import partial
+from functools import cache, partial
 from typing import Final, NamedTuple
 
 from bowstring._native.disk.log_dir import sync_file_system
@@ -362,8 +362,9 @@ class TopicLogs:
             # one.
             await asyncio.get_running_loop().run_in_executor(None, self.checkpoint(RECOVERY_POINTS))
         work: list[NewLog] = []
+        counts = cache(self.counts)  # mostly nothing is new
         for topic in topics:
-            work += self._new_logs(image, topic)
+            work += self._new_logs(image, topic, counts)
         if not work:
             return
         if len(work) <= _INLINE_LOGS:
@@ -385,8 +386,12 @@ class TopicLogs:
         if failure is not None:
             raise failure
 
-    def _new_logs(self, image: ClusterImage, topic: TopicImage) -> list[NewLog]:
-        """Returns the partitions of a topic that are to be created, with their directories."""
+    def _new_logs(
+        self, image: ClusterImage, topic: TopicImage, counts: Callable[[], Counter[DataDirectory]]
+    ) -> list[NewLog]:
+        """Returns the partitions of a topic that are to be created, with their directories. `counts` returns
+        the partitions in each directory, also those that are to be created.
+        """
         logs = self._logs.setdefault(topic.name, [])
         logs.extend([None] * (len(topic.partitions) - len(logs)))
         offline = self._offline.get(topic.name, _NONE)
@@ -394,7 +399,7 @@ class TopicLogs:
         if not indexes:
             return []
         config = self._configs.log_config(image.topic_configs(topic.name))
-        return [NewLog(topic, index, config, self._home_of_new(topic, index)) for index in indexes]
+        return [NewLog(topic, index, config, self._home_of_new(topic, index, counts)) for index in indexes]
 
     def _serve_new(self, topic: TopicImage, work: list[NewLog], image: ClusterImage) -> None:
         for each in work:
@@ -416,12 +421,17 @@ class TopicLogs:
 
         self._directories.guard(home, "syncing new partitions", sync)
 
-    def _home_of_new(self, topic: TopicImage, index: int) -> DataDirectory | None:
+    def _home_of_new(
+        self, topic: TopicImage, index: int, counts: Callable[[], Counter[DataDirectory]]
+    ) -> DataDirectory | None:
         home = self._directories.by_id(assigned_id(topic, index, self._node_id))
         if home is None:
-            home = self._place((topic.name, index))
+            home = self._directories.place(counts(), self._cordoned(), (topic.name, index))
         self._directories.preferred.pop((topic.name, index), None)
-        return home if home is not None and not home.health.failed else None
+        if home is None or home.health.failed:
+            return None
+        counts()[home] += 1
+        return home
 
     def _own(self, topic: TopicImage, first: int) -> list[int]:
         return [

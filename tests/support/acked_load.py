@@ -54,9 +54,6 @@ class AckedLoad:
             | {
                 "bootstrap.servers": self._bootstrap,
                 "enable.idempotence": True,
-                # librdkafka may send a later batch to a new leader before it repeats earlier ones: it then raises
-                # its epoch, and stores those twice.
-                "max.in.flight.requests.per.connection": 1,
                 "linger.ms": 5,
                 "message.timeout.ms": FOR_EVER_MS,
                 "error_cb": self._on_error,
@@ -104,7 +101,7 @@ class AckedLoad:
 
     def check(self) -> None:
         """After the end: the topic has all records once, in order, where they were acknowledged."""
-        assert self.errors == []
+        assert not self.errors, self.errors[:5]
         found = read_all(self._bootstrap, self.topic, self.partitions)
         for partition in range(self.partitions):
             numbers = [int(value.split(b":")[1]) for _, value in found[partition]]

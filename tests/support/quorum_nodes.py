@@ -19,10 +19,10 @@ FAST = {
 }
 
 
-def format_directory(path: Path, node_id: int, cluster_id: str = CLUSTER_ID) -> None:
-    """Gives a directory its identity."""
+def format_directory(path: Path, node_id: int, cluster_id: str = CLUSTER_ID, *, place: int = 0) -> None:
+    """Gives a directory its identity; `place` tells a node's directories apart."""
     path.mkdir(parents=True, exist_ok=True)
-    directory_id = format_uuid(bytes([node_id]) * 16)
+    directory_id = format_uuid(bytes([node_id]) * 15 + bytes([node_id + place]))
     (path / META_PROPERTIES).write_text(
         f"cluster.id={cluster_id}\ndirectory.id={directory_id}\nnode.id={node_id}\nversion=1\n"
     )

@@ -1,4 +1,5 @@
-"""A log directory on a file system that is really full: a small tmpfs in a mount namespace of its own.
+"""A log directory on a file system that is really full: a small tmpfs in a mount namespace of its own, of a broker
+alone and of one in a cluster.
 
 Where the machine allows no mounts, tests/unit/storage/test_log_dirs.py holds the same through failing
 file operations; here then nothing is left to be seen.
@@ -59,6 +60,48 @@ with Broker(data_dir=base, config=config) as broker:
 print("served again after", acknowledged)
 """
 
+# The last replica of each partition is on node 3, which has two directories; one of them becomes full.
+IN_A_CLUSTER = """
+import contextlib, os, sys
+import bowstring
+from tests.support.acked_load import AckedLoad
+from tests.support.waiting import HANG_S, wait_until
+
+base = sys.argv[1]
+PARTITIONS = 4
+
+def in_sync(*brokers):
+    found = [set(part.isr) for part in admin.describe_topic("t").partitions.values()]
+    return all(set(brokers) <= each for each in found)
+
+with bowstring.Cluster(
+    3,
+    data_dir=f"{base}/nodes",
+    node_config={3: {"log.dirs": f"{base}/roomy,{base}/small"}},
+    linked=False,
+    start_timeout_s=HANG_S,
+) as cluster, bowstring.Admin(cluster.bootstrap_servers, timeout_ms=int(HANG_S * 1000)) as admin:
+    topic = bowstring.NewTopic(
+        "t", assignments={i: [3, 1, 2] for i in range(PARTITIONS)}, configs={"min.insync.replicas": "2"}
+    )
+    admin.create_topics([topic])
+    with AckedLoad(cluster.bootstrap_servers, "t", PARTITIONS) as load:
+        load.wait_for_more(count=10)
+        with open(f"{base}/small/ballast", "ab", buffering=0) as ballast, contextlib.suppress(OSError):
+            while ballast.write(b"." * 4096):
+                pass  # until it is full
+        wait_until(lambda: any(3 not in part.isr for part in admin.describe_topic("t").partitions.values()))
+        load.wait_for_more()
+        assert cluster.running_ids == [1, 2, 3], "one directory is left"
+        os.truncate(f"{base}/small/ballast", 0)
+        cluster.kill(3)
+        cluster.restart(3)
+        wait_until(lambda: in_sync(1, 2, 3), lambda: admin.describe_topic("t"))
+        load.wait_for_more()
+    load.check()
+print("served again after", load.count)
+"""
+
 
 def can_mount() -> bool:
     """Whether this process may make a mount namespace with a tmpfs in it."""
@@ -69,12 +112,13 @@ def can_mount() -> bool:
 
 
 @pytest.mark.skipif(not can_mount(), reason="mounting a small file system is not allowed here")
-def test_a_full_disk(tmp_path: Path) -> None:
+@pytest.mark.parametrize("scenario", [SCENARIO, IN_A_CLUSTER], ids=["alone", "in a cluster"])
+def test_a_full_disk(tmp_path: Path, scenario: str) -> None:
     (tmp_path / "small").mkdir()
     mount = 'mount -t tmpfs -o size=8m tmpfs "$1/small" && head -c 4000000 /dev/zero > "$1/small/ballast"'
     command = ["unshare", "-m", "sh", "-c", f'{mount} && exec "$2" -c "$3" "$1"', "sh"]
     ran = subprocess.run(
-        [*command, str(tmp_path), sys.executable, SCENARIO],
+        [*command, str(tmp_path), sys.executable, scenario],
         cwd=Path(__file__).parents[2],
         capture_output=True,
         text=True,

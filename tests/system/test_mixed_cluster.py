@@ -8,7 +8,7 @@ import pytest
 from bowstring.engine.protocol.messages import alter_partition_reassignments as ar
 from bowstring.engine.protocol.messages import delete_records as dr
 from tests.support.acked_load import AckedLoad, produce_one_by_one, read_all
-from tests.support.mixed_cluster import BOTH, BOWSTRING, KAFKA, MixedCluster
+from tests.support.mixed_cluster import BOTH, BOWSTRING, KAFKA, ONE_IN_FLIGHT, MixedCluster
 from tests.support.waiting import wait_until
 
 LAYOUTS = {
@@ -61,7 +61,7 @@ def test_what_is_acknowledged_survives_brokers_of_both(cluster, pair, number):
     topic = f"survives-{number.name}"
     made = topic_of(cluster, topic, pair, through=pair[0], **{"min.insync.replicas": "2"})
     preferred = [replicas[0] for replicas in made]
-    with AckedLoad(cluster.bootstrap, topic, 3) as load:
+    with AckedLoad(cluster.bootstrap, topic, 3, **ONE_IN_FLIGHT) as load:
         load.wait_for_more()
         for id in pair:
             cluster.end(id, number)

@@ -6,7 +6,7 @@ An idempotent producer and a consumer group go on meanwhile, and notice nothing.
 from bowstring.engine.protocol.messages import update_features as uf
 from tests.support.acked_load import AckedLoad
 from tests.support.group_reader import GroupReader, committed
-from tests.support.mixed_cluster import BOTH, BOWSTRING, KAFKA, WITHOUT, MixedCluster
+from tests.support.mixed_cluster import BOTH, BOWSTRING, KAFKA, ONE_IN_FLIGHT, WITHOUT, MixedCluster
 from tests.support.waiting import wait_until
 
 TOPIC = "t"
@@ -39,7 +39,7 @@ def test_a_cluster_of_kafka_becomes_ours_and_kafka_again(tmp_path):
         cluster.start()
         give_up_features(cluster)
         cluster.create_topic(TOPIC, ASSIGNMENTS, through=1, **{"min.insync.replicas": "2"})
-        load = AckedLoad(cluster.bootstrap, TOPIC, len(ASSIGNMENTS))
+        load = AckedLoad(cluster.bootstrap, TOPIC, len(ASSIGNMENTS), **ONE_IN_FLIGHT)
         with GroupReader(cluster.bootstrap, TOPIC) as reader:
             with load:
                 for program in (BOWSTRING, KAFKA):

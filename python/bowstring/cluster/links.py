@@ -149,6 +149,8 @@ class Links:
         outgoing = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         outgoing.setblocking(False)
         with incoming, outgoing:
+            if _is_closed_by_peer(incoming):
+                return  # to look it up takes longer than to try again: a queue of those would never end
             source_id = _node_of(source, incoming.getsockname(), self._pids())
             if source_id == _UNKNOWN:
                 return  # it has gone already

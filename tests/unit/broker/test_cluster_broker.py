@@ -5,6 +5,8 @@ The tests play the controller's part: its records are appended by the leader of 
 
 import asyncio
 
+import pytest
+
 from bowstring.engine.broker.cluster_broker import ClusterBroker
 from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.protocol.messages.broker_heartbeat import (
@@ -71,23 +73,25 @@ class PlayedController:
         return BrokerRegistrationResponse(broker_epoch=epoch)
 
 
-def settings_of(controllers, directory):
+def settings_of(controllers, *directories):
     return controllers.settings(1) | {
         **FAST,
         "node.id": str(BROKER),
         "process.roles": "broker",
-        "log.dirs": str(directory),
+        "log.dirs": ",".join(map(str, directories)),
         "listeners": f"PLAINTEXT://127.0.0.1:{steady_port()}",
         "bowstring.local.socket": "off",
     }
 
 
-def run(tmp_path, scenario):
+def run(tmp_path, scenario, *names):
     async def all_of_it():
         controllers = Controllers(tmp_path)
-        format_directory(tmp_path / "broker", BROKER)
+        directories = [tmp_path / name for name in names or ("broker",)]
+        for place, directory in enumerate(directories):
+            format_directory(directory, BROKER, place=place)
         played = PlayedController(controllers)
-        broker = ClusterBroker(settings_of(controllers, tmp_path / "broker"))
+        broker = ClusterBroker(settings_of(controllers, *directories))
         broker.quorum.ask_leader = played.ask
         try:
             await controllers.start()
@@ -157,6 +161,78 @@ def test_a_broker_opens_what_the_cluster_has_at_its_start(tmp_path):
         assert not played.heartbeats[-1].want_fence
 
     run(tmp_path, scenario)
+
+
+@pytest.mark.parametrize("moment", ["logs are opened", "roles are given"])
+def test_what_leaves_a_broker_while_it_starts_is_removed(tmp_path, moment):
+    """A topic is deleted and comes again, and a partition of another one moves away."""
+
+    def led(topic_id):
+        return PartitionRecord(
+            partition_id=0, topic_id=topic_id, replicas=[BROKER], isr=[BROKER], leader=BROKER, leader_epoch=0
+        )
+
+    async def scenario(broker, controllers, played):
+        leader = await controllers.leader()
+        moved_id, new_id = b"moved-topic-of-a", b"topic-of-new-id!"
+        await leader.quorum.append(
+            [*created(), TopicRecord(name="moved", topic_id=moved_id), led(moved_id)],
+        )
+        open_all, carry_out = broker.logs.open_all, broker._follower._carry_out
+        loop = asyncio.get_running_loop()
+
+        async def change():
+            leaves = PartitionChangeRecord(partition_id=0, topic_id=moved_id, replicas=[1], isr=[1], leader=1)
+            comes = [TopicRecord(name="t", topic_id=new_id), led(new_id)]
+            end = await leader.quorum.append([RemoveTopicRecord(topic_id=TOPIC_ID), *comes, leaves])
+            await broker.quorum.reach(end)
+
+        def meanwhile(*arguments):
+            found = open_all(*arguments)
+            asyncio.run_coroutine_threadsafe(change(), loop).result()
+            return found
+
+        async def late(first):
+            broker._follower._carry_out = carry_out
+            await change()
+            await carry_out(first)
+
+        if moment == "logs are opened":
+            broker.logs.open_all = meanwhile
+        else:
+            broker._follower._carry_out = late
+        await broker.start()
+        await wait_until_async(lambda: broker.replication.leads(new_id, 0))
+        assert broker.logs.get("moved", 0) is None
+        names = {path.name for path in (tmp_path / "broker").iterdir() if path.is_dir()}
+        assert {name for name in names if not name.endswith("-delete")} == {"__cluster_metadata-0", "t-0"}
+        assert {name.partition(".")[0] for name in names if name.endswith("-delete")} == {"t-0", "moved-0"}
+
+    run(tmp_path, scenario)
+
+
+def test_new_partitions_are_divided_among_the_directories(tmp_path):
+    """The controller leaves the choice to the broker."""
+
+    async def scenario(broker, controllers, played):
+        await broker.start()
+        leader = await controllers.leader()
+        partitions = [
+            PartitionRecord(
+                partition_id=index,
+                topic_id=TOPIC_ID,
+                replicas=[BROKER],
+                isr=[BROKER],
+                leader=BROKER,
+                leader_epoch=0,
+            )
+            for index in range(4)
+        ]
+        await leader.quorum.append([TopicRecord(name="t", topic_id=TOPIC_ID), *partitions])
+        await wait_until_async(lambda: all(broker.logs.get("t", index) for index in range(4)))
+        assert sorted(broker.logs.counts().values()) == [2, 2]
+
+    run(tmp_path, scenario, "broker", "other")
 
 
 def test_a_broker_waits_for_its_old_registration_to_end(tmp_path):

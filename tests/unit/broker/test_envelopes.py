@@ -65,6 +65,27 @@ def test_a_broker_forwards_in_an_envelope(tmp_path):
     run(tmp_path, scenario)
 
 
+def test_a_controller_that_ends_without_an_answer_is_asked_again(tmp_path):
+    async def scenario(cluster):
+        broker = cluster.brokers[10]
+        ask = broker.quorum.ask_leader
+        asked = []
+
+        async def broken_once(body, *others):
+            asked.append(body)
+            if len(asked) == 1:
+                raise KafkaError(Errors.NOT_CONTROLLER, "the active controller 1 does not answer")
+            return await ask(body, *others)
+
+        broker.quorum.ask_leader = broken_once
+        listener = broker.advertised[0]
+        request = Request(api_key=19, version=5, body=CREATION, listener=listener, peer="127.0.0.1:99")
+        answer = await forwarded.handle(broker, request)
+        assert answer.topics[0].error_code == 0
+
+    run(tmp_path, scenario)
+
+
 def test_an_envelope_that_makes_no_sense_is_refused(tmp_path):
     async def scenario(cluster):
         wrong = {
@@ -115,13 +136,14 @@ def test_a_controller_that_is_not_active_refuses_envelopes(tmp_path):
     run(tmp_path, scenario)
 
 
-def test_an_answer_of_a_lost_leadership_is_none(monkeypatch):
-    """The leadership ends while the topic is created."""
+@pytest.mark.parametrize("has_stopped", [True, False])
+def test_an_answer_of_a_lost_leadership_is_none(monkeypatch, has_stopped):
+    """The leadership ends while the topic is created; the controller may hear of that later."""
 
     services = SimpleNamespace(controller=SimpleNamespace(is_active=True))
 
     async def create(broker, request):
-        broker.controller.is_active = False
+        broker.controller.is_active = not has_stopped
         refusal = CreatableTopicResult(name="t", error_code=Errors.NOT_CONTROLLER.code)
         return CreateTopicsResponse(topics=[refusal])
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from bowstring._native.record.encode import encode_batch
 from tests.support.log_batches import everything, headers
 from tests.support.plane_requests import batch, fetch, fetched, only, produce, records_of
 from tests.support.readable import readable
@@ -11,6 +12,7 @@ from tests.support.waiting import FOR_EVER_MS, wait_until
 
 NOT_LEADER_OR_FOLLOWER = 6
 NOT_ENOUGH_REPLICAS = 19
+OUT_OF_ORDER_SEQUENCE_NUMBER = 45
 FENCED_LEADER_EPOCH = 74
 UNKNOWN_LEADER_EPOCH = 75
 
@@ -110,6 +112,26 @@ def test_a_leader_that_follows_refuses_what_waits(planes):
     assert (answer.current_leader.leader_id, answer.current_leader.leader_epoch) == (1, 2)
     assert [(node.node_id, node.port) for node in response.node_endpoints] == [(1, planes.served[1].port)]
     planes.await_equal()
+
+
+def test_batches_behind_a_refused_one_are_refused_alike(planes):
+    """A producer sends the second before it hears that the broker did not lead when the first came."""
+
+    def numbered(sequence):
+        fields = {"producer_id": 7, "producer_epoch": 0, "base_sequence": sequence}
+        return produce(encode_batch([(None, b"x", 0, [])], **fields), 9)
+
+    planes.elect(0, 1)
+    client = planes.client(0)
+    assert only(client.call(numbered(0), 9)).error_code == 0
+    assert only(client.call(numbered(2), 9)).error_code == OUT_OF_ORDER_SEQUENCE_NUMBER
+    planes.follow(0, 1, 2)
+    assert only(client.call(numbered(1), 9)).error_code == NOT_LEADER_OR_FOLLOWER
+    planes.elect(0, 3)
+    assert only(client.call(numbered(2), 9)).error_code == NOT_LEADER_OR_FOLLOWER
+    assert only(client.call(numbered(1), 9)).error_code == 0
+    assert only(client.call(numbered(2), 9)).error_code == 0
+    wait_until(lambda: only(client.call(numbered(4), 9)).error_code == OUT_OF_ORDER_SEQUENCE_NUMBER)
 
 
 def test_fetch_names_the_leader(planes):

@@ -109,6 +109,7 @@ class Cluster:
         self._retry_at = 0.0
         self._wrong_since: float | None = None
         self._news = False
+        self._told_by: tuple[str, int] | None = None
         self._rng = random.Random()
 
     # ------------------------------------------------------------ looking up
@@ -232,7 +233,13 @@ class Cluster:
 
     def _start(self) -> None:
         self.stale = False  # before `wanted` is read: another thread may add a topic at any time
-        self._ask(self.any_node())
+        self._ask(self._another_than_told() if self._refused else self.any_node())
+
+    def _another_than_told(self) -> Node:
+        """Returns a broker that was not the last one to answer: that may be cut off, and know less."""
+        others = [node for node in self.brokers.values() if (node.host, node.port) != self._told_by]
+        usable = [node for node in others if not self.client.backing_off(node)]
+        return self._rng.choice(usable) if usable else self.any_node()
 
     def _ask(self, node: Node) -> None:
         names = None if self.want_all else sorted(self.wanted)
@@ -277,6 +284,7 @@ class Cluster:
             self.invalidate()
             self._refused.clear()
         else:
+            self._told_by = (node.host, node.port)
             self.update(pending.response)
         now = time.monotonic()
         wrong_s = now - self._wrong_since if self._wrong_since is not None else 0.0

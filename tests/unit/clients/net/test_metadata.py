@@ -1,12 +1,18 @@
 """What clients know of a cluster."""
 
 import socket
+from types import SimpleNamespace
 
 import pytest
 
 from bowstring.clients.errors import NoBrokerError
 from bowstring.clients.net.client import NetworkClient
 from bowstring.clients.net.metadata import Cluster, parse_bootstrap
+from bowstring.engine.protocol.messages.metadata import (
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponseTopic,
+)
 from tests.support.fake_broker import FakeBroker
 from tests.support.readable import readable
 from tests.support.waiting import HANG_S
@@ -70,4 +76,26 @@ def test_a_topic_that_nobody_was_there_to_ask_for_is_asked_for_no_more():
     with pytest.raises(NoBrokerError):
         cluster.await_topic("t", 0.0)
     assert not cluster.wanted
+    client.close()
+
+
+def test_another_broker_is_asked_for_a_topic_that_one_does_not_know(monkeypatch):
+    """It may be cut off from the controller. Otherwise it is preferred, because there is a connection."""
+    client = NetworkClient("test")
+    cluster = Cluster(client, parse_bootstrap("127.0.0.1:1"))
+    asked = []
+    monkeypatch.setattr(client, "send", lambda node, api, body, callback: asked.append((node, callback)))
+    monkeypatch.setattr(client, "ready", lambda node: node.port == 1)
+    brokers = [MetadataResponseBroker(node_id=id, host="127.0.0.1", port=id) for id in (1, 2)]
+    cluster.want("t")
+    for code in (3, 3, 3, 0):
+        cluster._retry_at = 0.0
+        cluster.maintain()
+        topic = MetadataResponseTopic(name="t", error_code=code)
+        answer = MetadataResponse(brokers=brokers, topics=[topic])
+        asked[-1][1](SimpleNamespace(error=None, response=answer))
+    cluster.invalidate()
+    cluster._retry_at = 0.0
+    cluster.maintain()
+    assert [node.port for node, _ in asked] == [1, 2, 1, 2, 1]
     client.close()
