@@ -1,7 +1,8 @@
 """Replaces corrupt batches of this broker's replicas by those of another replica.
 
-Any replica will do, also a follower, because what consumers may read is the same everywhere. It is asked as a consumer
-asks, so it answers committed batches only. Nothing is truncated: the replica keeps its role and its place in the ISR.
+Any replica will do, also a follower, because what consumers may read is the same everywhere. It is asked as
+a consumer asks, so it answers committed batches only. Nothing is truncated: the replica keeps its role and
+its place in the ISR.
 """
 
 import asyncio
@@ -42,8 +43,8 @@ def batches_within(records: bytes, first_offset: int, end_offset: int) -> tuple[
     """Cuts whole batches of a range of offsets out of fetched ones.
 
     Returns:
-        The batches, and the offset after the last of them; `first_offset` if there is none. Batches behind the range
-        end the search, and set that offset to `end_offset`.
+        The batches, and the offset after the last of them; `first_offset` if there is none. Batches behind
+        the range end the search, and set that offset to `end_offset`.
     """
     at, begin, end, next_offset = 0, 0, 0, first_offset
     while at + _BATCH_HEADER_BYTES <= len(records):
@@ -63,7 +64,8 @@ def batches_within(records: bytes, first_offset: int, end_offset: int) -> tuple[
 
 
 class CorruptRepair:
-    """Repairs corrupt ranges when some were marked, and tries again while some are left. Used on the control loop.
+    """Repairs corrupt ranges when some were marked, and tries again while some are left. Used on the control
+    loop.
 
     Attributes:
         repaired: Ranges that were replaced.

@@ -101,7 +101,7 @@ def test_what_does_not_fit_is_not_written(copies):
     assert len(data) == place[2]
     other = good.read(place[4], 1)
     for wrong in (data[:-1], data + data, other, data[:-1] + bytes([data[-1] ^ 1])):
-        with pytest.raises(ValueError, match="fit|whole"):
+        with pytest.raises(ValueError, match=r"fit|whole"):
             write_back(bad, place, wrong)
     assert [path.read_bytes() for path in sorted((copies / "bad").glob("*.log"))] == before
     assert len(bad.corrupt_ranges()) == 1
