@@ -65,13 +65,13 @@ async def handle(broker: "BrokerServices", request: "Request") -> ListOffsetsRes
 
     Behaviour: a consumer sees offsets up to the high watermark, with read_committed up to the last stable
     offset; a replica sees the log end. Only the leader answers, except to replica id -2. A timestamp later
-    than every record gives offset -1. A partition named twice is refused. A new leader whose high watermark is
-    below the start of its epoch tells a consumer neither the end nor that a record beyond it does not count:
-    the leader before may have told later offsets (KIP-207).
+    than every record gives offset -1. A partition named twice is refused. A new leader whose high watermark
+    is below the start of its epoch tells a consumer neither the end nor that a record beyond it does not
+    count: the leader before may have told later offsets (KIP-207).
 
-    Versions: 2 adds the isolation level (KIP-98); 4 leader epochs (KIP-320); 5 OFFSET_NOT_AVAILABLE instead of
-    LEADER_NOT_AVAILABLE for the end of such a leader (KIP-207); 7 the record with the largest
-    timestamp (KIP-734); 8 and 9 the ends of local and tiered data (KIP-405, KIP-1005); 10 a timeout for
+    Versions: 2 adds the isolation level (KIP-98); 4 leader epochs (KIP-320); 5 OFFSET_NOT_AVAILABLE instead
+    of LEADER_NOT_AVAILABLE for the end of such a leader (KIP-207); 7 the record with the largest timestamp
+    (KIP-734); 8 and 9 the ends of local and tiered data (KIP-405, KIP-1005); 10 a timeout for
     remote reads; 11 the first offset that is not uploaded yet (KIP-1023). Without remote storage all data is
     local.
     """
