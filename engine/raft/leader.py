@@ -180,7 +180,7 @@ class LeaderState:
         return self.accumulator.append_control([record], now_ms)
 
     def append_kraft_version(self, version: int, voters: VoterSet, now_ms: int) -> int:
-        """Appends a kraft.version and the voters, which are in the log from then on; returns the last offset."""
+        """Appends a kraft.version and the voters that the log has from then on; returns the last offset."""
         entries = [
             control_record(
                 ControlRecordType.KRAFT_VERSION, KRaftVersionRecord(version=0, kraft_version=version)
