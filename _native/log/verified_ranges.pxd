@@ -29,6 +29,8 @@ cdef void segment_checks_cut(Segment *segment, int64_t size_bytes) noexcept nogi
 
 # Marks [position, position + size_bytes) as bad, so that it is not served: 1, 0 when it was marked before, or -ENOMEM.
 cdef int segment_mark_corrupt(Segment *segment, int64_t position, int64_t size_bytes) noexcept nogil
+# The range was replaced by good batches: it is served again.
+cdef void segment_unmark_corrupt(Segment *segment, int64_t position, int64_t size_bytes) noexcept nogil
 # Returns where the bad range that contains `position` ends, or -1 when none does.
 cdef int64_t corrupt_end(const Segment *segment, int64_t position) noexcept nogil
 # Returns where the bad ranges that end at `position` begin; `position` itself when there are none.

@@ -11,6 +11,7 @@ cdef enum:
 
 cdef int64_t clock_bytes = 0        # atomic
 cdef int64_t recent_bytes_limit = 64 << 20
+cdef int64_t marks = 0              # atomic: bad ranges that were marked
 
 # ---------------------------------------------------------------- in memory
 
@@ -126,7 +127,17 @@ cdef int segment_mark_corrupt(Segment *segment, int64_t position, int64_t size_b
     segment.corrupt_count += 1 - (last - i)
     segment.corrupt[i].start = position
     segment.corrupt[i].end = end
+    add_i64(&marks, 1)
     return 1
+
+
+cdef void segment_unmark_corrupt(Segment *segment, int64_t position, int64_t size_bytes) noexcept nogil:
+    cdef int32_t i = 0, kept = 0
+    for i in range(segment.corrupt_count):
+        if segment.corrupt[i].start < position or segment.corrupt[i].end > position + size_bytes:
+            segment.corrupt[kept] = segment.corrupt[i]
+            kept += 1
+    segment.corrupt_count = kept
 
 
 cdef int64_t corrupt_end(const Segment *segment, int64_t position) noexcept nogil:
@@ -164,3 +175,8 @@ def recent_bytes(int64_t n):
     cdef int64_t before = load_i64(&recent_bytes_limit)
     store_i64(&recent_bytes_limit, n)
     return before
+
+
+def corrupt_marks():
+    """Returns how many bad ranges of all logs were marked so far: who repairs them looks again when it has changed."""
+    return load_i64(&marks)

@@ -21,7 +21,7 @@ from bowstring._native.server.types cimport (
 
 cdef bint part_void(const FollowPart *part) noexcept nogil:
     cdef const Partition *p = part.partition
-    return load_i32(&p.deleted) or p.is_leader or p.leader_epoch != part.leader_epoch
+    return load_i32(&p.deleted) or p.is_leader or p.leader_epoch != part.leader_epoch or p.follow_number == 0
 
 
 cdef FollowPart *part_of(const Fetcher *f, const Partition *p) noexcept nogil:

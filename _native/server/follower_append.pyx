@@ -59,7 +59,7 @@ cdef int16_t append_batches(Reactor *r, FollowPart *part, uint8_t *data, int64_t
     cdef Partition *p = part.partition
     cdef uint8_t *end = data + size
     cdef uint8_t *from_
-    cdef int32_t i, n
+    cdef int32_t i, n, last
     cdef int16_t error = 0
     for i in range(APPENDED_TOGETHER):
         pointers[i] = &entries[i]
@@ -69,10 +69,15 @@ cdef int16_t append_batches(Reactor *r, FollowPart *part, uint8_t *data, int64_t
         if n == 0:
             break
         log_append(p.log, pointers, n, AS_WRITTEN, r.wall_ms)
+        last = -1
         for i in range(n):
-            if entries[i].error != 0:
-                return entries[i].error
-        if p.log.wal != NULL and make_durable(r, p, &entries[n - 1], data - from_) != 0:
+            if entries[i].error == 0:
+                last = i
+            elif error == 0:
+                error = entries[i].error
+        # What was appended before a batch that failed counts once it is on the medium, as if that had not been sent.
+        if last >= 0 and p.log.wal != NULL \
+                and make_durable(r, p, &entries[last], entries[last].data + entries[last].info.size_bytes - from_) != 0:
             return KAFKA_STORAGE_ERROR
     return error
 

@@ -395,17 +395,17 @@ cdef class Replicas:
         p.replicas = NULL
         store_i32(&p.is_leader, False)
         store_i32(&p.replicated, True)
-        if p.leader_epoch != leader_epoch:
-            p.follow_number = 0
+        if p.leader_epoch != leader_epoch or order == NULL:
+            p.follow_number = 0                          # a running part of a fetcher is over
+        if order != NULL and p.follow_number == 0:
+            p.follow_number = <int32_t>(
+                (hash(topic) ^ (partition * 31)) & 0x7FFFFFFF) % self.plane.replication.fetchers + 1
         store_i32(&p.leader_epoch, leader_epoch)
         p.leader_id = leader_id
         store_i64(&p.leader_high_watermark, -1)
         self._unlock_role(p)
         free(old)
         if order != NULL:
-            if p.follow_number == 0:
-                p.follow_number = <int32_t>(
-                    (hash(topic) ^ (partition * 31)) & 0x7FFFFFFF) % self.plane.replication.fetchers + 1
             number = p.follow_number - 1
             order.partition = p
             partition_retain(p)

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Final
 
 from bowstring.engine.errors import Errors
-from bowstring.engine.metadata.features import SUPPORTED_FEATURES
+from bowstring.engine.metadata.features import KRAFT_VERSION, SUPPORTED_FEATURES
 from bowstring.engine.protocol import API_VERSIONS
 from bowstring.engine.protocol.messages.api_versions import (
     ApiVersion,
@@ -44,11 +44,17 @@ async def handle(broker: "BrokerServices", request: "Request") -> ApiVersionsRes
         finalized_features_epoch=broker.metadata.end_offset - 1,
         finalized_features=[
             FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
-            for name, level in broker.metadata.image.features.items()
+            for name, level in _finalized(broker).items()
             # Clients must not use features that only another broker of this log supports.
             if name in SUPPORTED_FEATURES
         ],
     )
+
+
+def _finalized(broker: "BrokerServices") -> dict[str, int]:
+    """Returns the levels of features; kraft.version, which the quorum itself keeps, unless it is 0."""
+    level = 0 if broker.quorum is None else broker.quorum.quorum.kraft_version
+    return {**broker.metadata.image.features, **({KRAFT_VERSION: level} if level else {})}
 
 
 def unsupported_version(broker: "BrokerServices") -> ApiVersionsResponse:

@@ -40,6 +40,7 @@ _CONSUMER: Final = -1
 _ANY_REPLICA: Final = -2
 _READ_COMMITTED: Final = 1
 _EPOCH_VERSION: Final = 4
+_UNKNOWN_END_VERSION: Final = 5
 _SEARCHES_AT_ONCE: Final = 64
 
 Position = tuple[int, int, int]
@@ -48,11 +49,15 @@ _NOWHERE: Final[Position] = (-1, -1, -1)
 
 
 class Search(NamedTuple):
-    """A search by timestamp in a log; results at or beyond `end` are ignored."""
+    """A search by timestamp in a log; results at or beyond `end` are ignored.
+
+    `unknown` is the error code instead, when they may be committed; else 0.
+    """
 
     log: PartitionLog
     timestamp: int
     end: int
+    unknown: int
 
 
 async def handle(broker: "BrokerServices", request: "Request") -> ListOffsetsResponse:
@@ -60,10 +65,13 @@ async def handle(broker: "BrokerServices", request: "Request") -> ListOffsetsRes
 
     Behaviour: a consumer sees offsets up to the high watermark, with read_committed up to the last stable
     offset; a replica sees the log end. Only the leader answers, except to replica id -2. A timestamp later
-    than every record gives offset -1. A partition named twice is refused.
+    than every record gives offset -1. A partition named twice is refused. A new leader whose high watermark
+    is below the start of its epoch tells a consumer neither the end nor that a record beyond it does not
+    count: the leader before may have told later offsets (KIP-207).
 
-    Versions: 2 adds the isolation level (KIP-98); 4 leader epochs (KIP-320); 7 the record with the largest
-    timestamp (KIP-734); 8 and 9 the ends of local and tiered data (KIP-405, KIP-1005); 10 a timeout for
+    Versions: 2 adds the isolation level (KIP-98); 4 leader epochs (KIP-320); 5 OFFSET_NOT_AVAILABLE instead
+    of LEADER_NOT_AVAILABLE for the end of such a leader (KIP-207); 7 the record with the largest timestamp
+    (KIP-734); 8 and 9 the ends of local and tiered data (KIP-405, KIP-1005); 10 a timeout for
     remote reads; 11 the first offset that is not uploaded yet (KIP-1023). Without remote storage all data is
     local.
     """
@@ -122,13 +130,18 @@ async def _searched(
 
 def _search(searches: list[tuple[ListOffsetsPartitionResponse, "Search"]], version: int) -> None:
     """Runs searches on a thread that may wait for the disk."""
-    for response, (log, timestamp, end) in searches:
+    for response, (log, timestamp, end, unknown) in searches:
         try:
             found = log.max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
         except LogError as error:
             response.error_code = error.code
             continue
-        _fill(response, found if found is not None and found[1] < end else _NOWHERE, version)
+        if found is None or (found[1] >= end and not unknown):
+            _fill(response, _NOWHERE, version)
+        elif found[1] >= end:
+            response.error_code = unknown
+        else:
+            _fill(response, found, version)
 
 
 def _answer(
@@ -145,7 +158,7 @@ def _answer(
             raise KafkaError(Errors.INVALID_REQUEST)
         if wanted.timestamp < 0 and request.version < _MIN_VERSION.get(wanted.timestamp, 0x7FFF):
             raise KafkaError(Errors.UNSUPPORTED_VERSION)
-        found = _find(broker, request.body, topic, wanted)
+        found = _find(broker, request.body, topic, wanted, request.version)
     except KafkaError as error:
         response.error_code = error.code
         return response, None
@@ -161,8 +174,20 @@ def _fill(response: ListOffsetsPartitionResponse, found: Position, version: int)
         response.leader_epoch = epoch
 
 
+def _unknown_end(log: PartitionLog, epoch: int, version: int) -> int:
+    """Returns the error code of a leader that does not know yet which records are committed; 0 if it does."""
+    if log.high_watermark == log.log_end_offset or log.epoch_for_offset(log.high_watermark) >= epoch:
+        return 0
+    error = Errors.OFFSET_NOT_AVAILABLE if version >= _UNKNOWN_END_VERSION else Errors.LEADER_NOT_AVAILABLE
+    return error.code
+
+
 def _find(
-    broker: "BrokerServices", body: ListOffsetsRequest, topic: str, wanted: ListOffsetsPartition
+    broker: "BrokerServices",
+    body: ListOffsetsRequest,
+    topic: str,
+    wanted: ListOffsetsPartition,
+    version: int,
 ) -> "Position | Search":
     log = broker.leader_log(
         topic,
@@ -176,11 +201,14 @@ def _find(
         end = log.last_stable_offset
     else:
         end = log.high_watermark
+    epoch = broker.metadata.image.topics[topic].partitions[wanted.partition_index].leader_epoch
+    unknown = _unknown_end(log, epoch, version) if body.replica_id == _CONSUMER else 0
     if wanted.timestamp == LATEST:
-        epoch = broker.metadata.image.topics[topic].partitions[wanted.partition_index].leader_epoch
+        if unknown:
+            raise KafkaError(Errors.of(unknown))
         return -1, end, epoch
     if wanted.timestamp in (EARLIEST, EARLIEST_LOCAL):
         return -1, log.log_start_offset, log.epoch_for_offset(log.log_start_offset)
     if wanted.timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return _NOWHERE
-    return Search(log, wanted.timestamp, end)
+    return Search(log, wanted.timestamp, end, unknown)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from bowstring.engine import event_log
@@ -13,6 +14,7 @@ from bowstring.engine.broker.forwarding import AllocatedProducerIds, ForwardedCh
 from bowstring.engine.broker.image_follower import ImageFollower
 from bowstring.engine.broker.lifecycle import BrokerLifecycle
 from bowstring.engine.broker.node import behind, check_formatted, node_id_of
+from bowstring.engine.broker.registration import BOOTSTRAP_CHECKPOINT
 from bowstring.engine.broker.replication import Replication
 from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.metadata.features import names_directories
@@ -20,17 +22,47 @@ from bowstring.engine.metadata.image import PartitionImage
 from bowstring.engine.quorum.settings import CONTROLLER, quorum_settings
 from bowstring.engine.quorum.shell import Quorum
 from bowstring.engine.requests.listeners import Listener
+from bowstring.engine.storage.log_dir import META_PROPERTIES
 
 
 def is_alone(settings: Mapping[str, str]) -> bool:
-    """Whether the settings speak of no other node: then the broker needs no quorum.
+    """Whether no other node can be there or join: then the broker needs no quorum.
+
+    Settings that name only this node as a controller, as those of Kafka's quick start do, make it the first
+    of a cluster if its directory was formatted for one; otherwise it runs alone, and a log line says how to
+    change that.
 
     Raises:
         ConfigError: The settings of the quorum are wrong.
     """
     configs = BrokerConfigs(settings)
     node_id = node_id_of(configs)
-    return quorum_settings(configs, node_id).is_alone(node_id)
+    quorum = quorum_settings(configs, node_id)
+    if not quorum.is_alone(node_id):
+        return False
+    if not quorum.voters and not quorum.bootstrap:
+        return True
+    path = Path(
+        configs.value("metadata.log.dir") or (configs.value("log.dirs") or configs.value("log.dir"))[0]
+    )
+    if not (path / META_PROPERTIES).exists():
+        _tell_alone(path, "stop it and run bowstring format before its first start")
+        return True
+    if not quorum.voters and not (path / BOOTSTRAP_CHECKPOINT).exists():
+        voter = f"{node_id}@{quorum.bootstrap[0].host}:{quorum.bootstrap[0].port}"
+        _tell_alone(
+            path, f"set controller.quorum.voters={voter} on this node and on those that join, and restart it"
+        )
+        return True
+    return False
+
+
+def _tell_alone(directory: Path, cure: str) -> None:
+    event_log.info(
+        "this node runs alone, because its directory was not formatted for a cluster; no other can join it",
+        directory=str(directory),
+        cure=f"to let others join, {cure}",
+    )
 
 
 class ClusterBroker(Broker):

@@ -125,6 +125,12 @@ REPLICAS: Final = (
         lambda broker: broker.replication.manager.isr_changes.failures,
     ),
     Row(
+        _COUNTER,
+        "bowstring_repaired_ranges",
+        "Corrupt ranges of logs that were fetched again from another replica.",
+        lambda broker: broker.replication.repair.repaired,
+    ),
+    Row(
         _GAUGE,
         "bowstring_broker_fenced",
         "Whether the controller has fenced this broker, or not yet unfenced it (Kafka: BrokerState).",

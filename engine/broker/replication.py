@@ -13,6 +13,7 @@ from bowstring._native.server.data_plane import DataPlane
 from bowstring._native.server.replicas import Replicas
 from bowstring.engine import event_log
 from bowstring.engine.broker.broker_addresses import BrokerAddresses, inter_broker_listener
+from bowstring.engine.broker.corrupt_repair import CorruptRepair
 from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.errors import Error, Errors, KafkaError
 from bowstring.engine.metadata.image import ClusterImage, TopicImage
@@ -106,6 +107,7 @@ class Replication:
     Attributes:
         plane_replicas: What the data plane does for replicas.
         manager: The roles of this broker, and the in-sync replicas that it proposes.
+        repair: Fetches corrupt batches again.
         failed_isr_updates: Requests to change in-sync replicas that failed.
     """
 
@@ -144,6 +146,7 @@ class Replication:
         self._served = _ServedLogs(logs, configs)
         self._roles = _RoleChanges(self.plane_replicas)
         self.manager = ReplicaManager(node_id, self._roles, self._served, self._addresses)
+        self.repair = CorruptRepair(lambda: quorum.image, logs, self._addresses, node_id=node_id)
         self._is_due = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._is_told = False
@@ -157,7 +160,8 @@ class Replication:
         self.plane_replicas.set_broker_epoch(self._broker_epoch())
         self.configure(())
         loop = asyncio.get_running_loop()
-        self._tasks = [loop.create_task(self._send_changes()), loop.create_task(self._check_lag())]
+        work = (self._send_changes(), self._check_lag(), self.repair.run())
+        self._tasks = [loop.create_task(each) for each in work]
         for task in self._tasks:
             task.add_done_callback(tell_bug)
 
@@ -278,6 +282,7 @@ class Replication:
             elif kind == "fetch-failed":
                 self._tell_failure(topic, partition, Errors.of(a), b)
         self._roles.flush()
+        self.repair.look()
         self._wake()
         if self._events:
             asyncio.get_running_loop().call_soon(self._act)

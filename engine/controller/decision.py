@@ -20,6 +20,7 @@ class Decision(NamedTuple, Generic[A]):
             because the decision may rest on it.
         answer: What the caller gets.
         atomic: Whether the records take effect together or not at all, however many they are.
+        kraft_version: The version of the quorum that the change includes, besides the records (KIP-853).
         appended: Called with the offset of the last record appended, once the records are in the log.
     """
 
@@ -27,6 +28,7 @@ class Decision(NamedTuple, Generic[A]):
     answer: A
     atomic: bool = True
     appended: Callable[[int], None] | None = None
+    kraft_version: int | None = None
 
 
 def check_not_too_many(records: int) -> None:

@@ -55,7 +55,10 @@ def update_features(
     answer = UpdateFeaturesResponse(error_message=None)
     if version < 2:
         answer.results = [UpdatableFeatureResult(feature=name, error_message=None) for name in updates]
-    return Decision([] if request.validate_only else records, answer)
+    if request.validate_only:
+        return Decision([], answer)
+    quorum = updates.get(KRAFT_VERSION)
+    return Decision(records, answer, kraft_version=None if quorum is None else quorum.max_version_level)
 
 
 def _refused(update: FeatureUpdateKey, reason: str) -> KafkaError:
@@ -74,11 +77,9 @@ def _update(
     if kind not in (_UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE):
         raise _refused(update, "The controller does not support the given upgrade type.")
     name, level = update.feature, update.max_version_level
-    present = state.metadata_version if name == METADATA_VERSION else state.image.features.get(name, 0)
+    present = _present(state, name)
     if level < 0:
         raise _refused(update, "A feature version cannot be less than 0.")
-    if name == KRAFT_VERSION:
-        raise _refused(update, "The quorum's protocol is chosen when its nodes are formatted.")
     reason = _why_unsupported(state, name, level)
     if reason is not None:
         raise _refused(update, reason)
@@ -90,12 +91,24 @@ def _update(
         )
     if level > present and kind != _UPGRADE:
         raise _refused(update, "Can't downgrade to a newer version.")
+    if name == KRAFT_VERSION:
+        # Its level is a control record of the quorum, with the voters that are in the log from then on.
+        refusal = state.kraft_version_refusal(level)
+        if refusal is not None:
+            raise _refused(update, refusal)
+        return []
     record = FeatureLevelRecord(name=name, feature_level=level)
     if name == METADATA_VERSION:
         _check_metadata_version(level, present, unsafe=kind == _UNSAFE_DOWNGRADE)
     elif name == ELIGIBLE_LEADER_REPLICAS:
         return _change_eligible_leaders(state, updates, update, record)
     return [record]
+
+
+def _present(state: ControllerState, name: str) -> int:
+    if name == METADATA_VERSION:
+        return state.metadata_version
+    return state.kraft_version() if name == KRAFT_VERSION else state.image.features.get(name, 0)
 
 
 def _why_unsupported(state: ControllerState, name: str, level: int) -> str | None:

@@ -48,6 +48,7 @@ class Quorum(Protocol):
         is_leader: Whether it is this node, with all that earlier ones committed applied to `image`.
         next_offset: Offset of the first record of the next append, on the leader.
         image: The cluster after all committed records.
+        kraft_version: The latest kraft.version, committed or not.
         on_leader_change: Called with another leader and its epoch.
     """
 
@@ -67,6 +68,15 @@ class Quorum(Protocol):
 
     @property
     def image(self) -> ClusterImage: ...  # noqa: D102
+
+    @property
+    def kraft_version(self) -> int: ...  # noqa: D102
+
+    def kraft_version_refusal(self, version: int) -> str | None:
+        """Returns why kraft.version cannot change to this one now."""
+
+    def upgrade_kraft_version(self, version: int) -> "asyncio.Future[int]":
+        """Raises kraft.version; the future is that of `append`."""
 
     def append(self, records: Sequence[MetadataRecord]) -> "asyncio.Future[int]":
         """Appends a batch. The future ends when it is committed and applied, or with NOT_CONTROLLER."""
@@ -194,6 +204,8 @@ class Controller:
             end_offset=quorum.next_offset,
             now_ms=now_ms,
             voters=self._voters,
+            kraft_version=lambda: quorum.kraft_version,
+            kraft_version_refusal=quorum.kraft_version_refusal,
             counters=self.counters,
         )
         last: asyncio.Future[int] = asyncio.get_running_loop().create_future()
@@ -295,6 +307,9 @@ class Controller:
                 raise
             if any(isinstance(record, FeatureLevelRecord) for record in decision.records):
                 leadership.levels = leadership.last
+        if decision.kraft_version is not None:
+            leadership.last = quorum.upgrade_kraft_version(decision.kraft_version)
+            leadership.last.add_done_callback(_look_at)
         if decision.appended is not None and self._leadership is leadership and quorum.is_leader:
             decision.appended(quorum.next_offset - 1)
         return leadership.last

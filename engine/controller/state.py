@@ -69,6 +69,8 @@ class ControllerState:
         end_offset: int = 0,
         now_ms: int = 0,
         voters: Callable[[], Iterable[int]] = lambda: (),
+        kraft_version: Callable[[], int] = lambda: 0,
+        kraft_version_refusal: Callable[[int], str | None] = lambda version: None,
         counters: ElectionCounters | None = None,
     ) -> None:
         self.image = image.copy()
@@ -82,6 +84,8 @@ class ControllerState:
         self.random = random
         self.new_uuid = new_uuid
         self.voters = voters
+        self.kraft_version = kraft_version
+        self.kraft_version_refusal = kraft_version_refusal
         self.supported_features = SUPPORTED_FEATURES
         self.index = PartitionIndex(self.image)
         self.sessions = Sessions(configs.value("broker.session.timeout.ms"))

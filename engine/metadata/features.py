@@ -28,6 +28,8 @@ DIRECTORIES_SINCE: Final = 17
 """... partitions name the directories of their replicas (KIP-858)."""
 ELR_SINCE: Final = 23
 """... partitions name their eligible leader replicas (KIP-966)."""
+ELR_BY_DEFAULT_SINCE: Final = 26
+"""... new clusters have eligible leader replicas unless formatted without."""
 CORDONED_DIRECTORIES_SINCE: Final = 30
 """... brokers name directories that take no new replicas (KIP-1066)."""
 CHANGED_METADATA: Final = (7, 8, 11, 13, 14, 15, 17, 23, 30)

@@ -14,6 +14,9 @@ from typing import Final
 from bowstring.engine.configs import BrokerConfigs, ConfigError
 from bowstring.engine.configs.files import parse_properties
 from bowstring.engine.metadata.features import (
+    ELIGIBLE_LEADER_REPLICAS,
+    ELR_BY_DEFAULT_SINCE,
+    ELR_SINCE,
     FINALIZED_FEATURES,
     KRAFT_VERSION,
     METADATA_VERSION,
@@ -168,7 +171,7 @@ def read_bootstrap(directory: Path) -> list[MetadataRecord]:
 def _write_first_metadata(plan: FormatPlan) -> None:
     now_ms = time.time_ns() // 1_000_000
     image = ClusterImage()
-    image.features = {name: level for name, level in plan.features.items() if name != KRAFT_VERSION}
+    image.features = {name: level for name, level in plan.features.items() if level and name != KRAFT_VERSION}
     batches = encode_snapshot(image, QuorumFacts(), _FIRST, now_ms, now_ms)
     write_whole(plan.metadata / BOOTSTRAP_CHECKPOINT, batches, ".tmp")
     if plan.voters is not None:
@@ -281,7 +284,13 @@ def _features(asked: Mapping[str, int], *, dynamic: bool) -> dict[str, int]:
             )
             raise ConfigError(f"--feature {name}={level}: {instead}")
         features[name] = level
-    assert METADATA_VERSION in features
+    version = features[METADATA_VERSION]
+    features.setdefault(ELIGIBLE_LEADER_REPLICAS, int(version >= ELR_BY_DEFAULT_SINCE))
+    if features[ELIGIBLE_LEADER_REPLICAS] and version < ELR_SINCE:
+        raise ConfigError(
+            f"--feature {ELIGIBLE_LEADER_REPLICAS}=1 needs {METADATA_VERSION}={ELR_SINCE} or higher, but "
+            f"that is {version}"
+        )
     return features
 
 

@@ -38,7 +38,9 @@ class QuorumSettings:
         return configured_voters(self.voters, self.listener)
 
     def is_alone(self, node_id: int) -> bool:
-        """Whether nothing speaks of other nodes: this one is broker and only controller."""
+        """Whether nothing speaks of other nodes: this one is broker and only controller. If it is named as a
+        controller, others may be meant to join it all the same.
+        """
         if self.roles != {BROKER, CONTROLLER}:
             return False
         if self.voters:

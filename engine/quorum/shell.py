@@ -338,6 +338,29 @@ class Quorum:
         self._event(lambda: out)
         return done
 
+    def kraft_version_refusal(self, version: int) -> str | None:
+        """Returns why this node cannot raise kraft.version to this one now; None when it can."""
+        return self._replica.kraft_version_refusal(version)
+
+    def upgrade_kraft_version(self, version: int) -> "asyncio.Future[int]":
+        """Raises kraft.version, which puts the configured voters into the log (KIP-853).
+
+        The future is that of `append`.
+        """
+        done: asyncio.Future[int] = self._loop.create_future()
+        state = self._replica.state
+        try:
+            offset, out = self._replica.upgrade_kraft_version(state.epoch, version, self._now_ms())
+        except KafkaError:
+            done.set_exception(self._not_controller())
+            return done
+        if offset is None:
+            done.set_result(self.next_offset)
+            return done
+        self._appends.append(_Waiting(offset + 1, state.epoch, done, time.monotonic_ns()))
+        self._event(lambda: out)
+        return done
+
     def _not_controller(self) -> KafkaError:
         return KafkaError(Errors.NOT_CONTROLLER, f"the active controller is {self.leader_id}")
 

@@ -92,6 +92,7 @@ class LeaderState:
         epoch_start_offset: Offset of the epoch's first record, the leader change.
         high_watermark: None until a record of this epoch is committed.
         change: The change of voters in progress.
+        told: What configured voters have told about themselves by UpdateRaftVoter: directory and versions.
         delayed: Fetches that wait.
         resign_requested: Whether to resign at the next chance.
     """
@@ -114,6 +115,7 @@ class LeaderState:
         self.high_watermark: int | None = None
         self.accumulator = BatchAccumulator(self.epoch, end_offset, config.append_linger_ms)
         self.change: VoterChange | None = None
+        self.told = {local.key.id: local}
         self.delayed: list[DelayedFetch] = []
         self.resign_requested = False
         self.begin_quorum_epoch_at_ms = now_ms
@@ -176,6 +178,16 @@ class LeaderState:
         """Appends new voters; returns the record's offset."""
         record = control_record(ControlRecordType.KRAFT_VOTERS, voters.to_record())
         return self.accumulator.append_control([record], now_ms)
+
+    def append_kraft_version(self, version: int, voters: VoterSet, now_ms: int) -> int:
+        """Appends a kraft.version and the voters that the log has from then on; returns the last offset."""
+        entries = [
+            control_record(
+                ControlRecordType.KRAFT_VERSION, KRaftVersionRecord(version=0, kraft_version=version)
+            ),
+            control_record(ControlRecordType.KRAFT_VOTERS, voters.to_record()),
+        ]
+        return self.accumulator.append_control([*entries], now_ms)
 
     # ------------------------------------------------------------ progress of replicas
 

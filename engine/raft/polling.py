@@ -152,7 +152,10 @@ def _in_future(at_ms: float, now_ms: int) -> float:
 def _update_voter(core: RaftCore, state: Follower, now_ms: int) -> None:
     if state.update_voter_at_ms > now_ms:
         return
-    is_needed = core.control.can_reconfigure and core.control.voters.needs_update(core.local)
+    if core.control.can_reconfigure:
+        is_needed = core.control.voters.needs_update(core.local)
+    else:
+        is_needed = not state.has_told_directory  # for a kraft.version that has voters in the log
     if is_needed and not _send_to_leader(core, state, voter_changes.update_voter_request(core), now_ms):
         return
     state.update_voter_at_ms = now_ms + core.config.update_voter_interval_ms

@@ -200,6 +200,25 @@ class RaftReplica:
         offset = leader.accumulator.append(entries, now_ms)
         return offset, self._done(now_ms)
 
+    def kraft_version_refusal(self, version: int) -> str | None:
+        """Returns why kraft.version cannot change to this one now; None when it can."""
+        return voter_changes.upgrade_refusal(self._core, version)
+
+    def upgrade_kraft_version(self, epoch: int, version: int, now_ms: int) -> tuple[int | None, list[Effect]]:
+        """Raises kraft.version; `kraft_version_refusal` has found no reason against it.
+
+        Returns:
+            The offset of the last record, None when it has that version already; the effects.
+
+        Raises:
+            KafkaError: NOT_LEADER_OR_FOLLOWER: this node does not lead `epoch`.
+        """
+        leader = self.state
+        if not isinstance(leader, LeaderState) or leader.epoch != epoch or leader.resign_requested:
+            raise KafkaError(Errors.NOT_LEADER_OR_FOLLOWER, f"this node does not lead epoch {epoch}")
+        offset = voter_changes.upgrade(self._core, version, now_ms)
+        return offset, self._done(now_ms)
+
     def resign(self, epoch: int, now_ms: int) -> list[Effect]:
         """Gives the leadership of an epoch up; does nothing if it is over."""
         leader = self.state

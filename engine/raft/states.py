@@ -154,7 +154,11 @@ class SnapshotFetch:
 
 @dataclass(slots=True)
 class Follower:
-    """Fetches from a leader. A voter becomes prospective at the fetch deadline."""
+    """Fetches from a leader. A voter becomes prospective at the fetch deadline.
+
+    Attributes:
+        has_told_directory: Whether the leader of configured voters knows this voter's directory.
+    """
 
     epoch: int
     leader_id: int
@@ -164,6 +168,7 @@ class Follower:
     fetch_deadline_ms: float
     update_voter_at_ms: float
     has_fetched: bool = False
+    has_told_directory: bool = False
     fetching_snapshot: SnapshotFetch | None = None
 
     def election(self) -> ElectionState:

@@ -64,7 +64,9 @@ def handle_remove_voter_request(
 def handle_update_voter_request(
     core: RaftCore, token: object, request: UpdateVoterRequest, now_ms: int
 ) -> None:
-    """Changes the endpoints and the supported versions of a voter, after it answered at the new endpoint."""
+    """Changes the endpoints and the supported versions of a voter, after it answered at the new endpoint.
+    Those of configured voters are only remembered, for a later kraft.version.
+    """
     voter = Voter(request.voter, request.endpoints, request.versions)
     error, message = _request_error(core, request.cluster_id, voter.key)
     if not error:
@@ -75,7 +77,7 @@ def handle_update_voter_request(
     if not error and node_at(voter.key.id, voter.endpoints, core.listener) is None:
         error = Errors.INVALID_REQUEST
     if not error:
-        error, message = change_error(core)
+        error, message = change_error(core) if core.control.can_reconfigure else _busy_error(core)
     if not error and not core.control.voters.is_voter(voter.key):
         error = Errors.VOTER_NOT_FOUND
     if not error:
@@ -103,13 +105,59 @@ def change_error(core: RaftCore) -> Refusal:
     if not core.control.can_reconfigure:
         return Errors.UNSUPPORTED_VERSION, f"kraft.version is {core.control.kraft_version}."
     if leader.change is not None:
-        return Errors.REQUEST_TIMED_OUT, "Another change of the voters is in progress."
+        return _busy_error(core)
     if leader.high_watermark is None:
         return Errors.REQUEST_TIMED_OUT, "The leader has not committed a record of its epoch yet."
     offset = core.control.voters_offset
     if offset is None or offset >= leader.high_watermark:
         return Errors.REQUEST_TIMED_OUT, "The latest change of the voters is not committed yet."
     return Errors.NONE, None
+
+
+def _busy_error(core: RaftCore) -> Refusal:
+    leader = core.quorum.state
+    assert isinstance(leader, LeaderState)
+    if leader.change is not None:
+        return Errors.REQUEST_TIMED_OUT, "Another change of the voters is in progress."
+    return Errors.NONE, None
+
+
+# ---------------------------------------------------------------- kraft.version
+
+
+def upgrade_refusal(core: RaftCore, version: int) -> str | None:
+    """Returns why kraft.version cannot change to this one now; None when it can."""
+    leader, present = core.quorum.state, core.control.kraft_version
+    if not isinstance(leader, LeaderState):
+        return "This node does not lead the quorum."
+    if version == present:
+        return None
+    if version < present:
+        return f"kraft.version is {present} and cannot be lowered: the voters are in the log."
+    if leader.high_watermark is None or leader.change is not None:
+        return "The leader is still busy with its first record or with the voters; try again."
+    refusals = (_voter_refusal(leader.told.get(id), id, version) for id in core.control.voters.ids)
+    return next((each for each in refusals if each is not None), None)
+
+
+def _voter_refusal(told: Voter | None, id: int, version: int) -> str | None:
+    if told is None:
+        return f"Voter {id} has not told its directory yet; start it, and try again in some seconds."
+    if version not in told.versions:
+        return f"Voter {id} supports kraft.version {told.versions.lowest} to {told.versions.highest}."
+    return None
+
+
+def upgrade(core: RaftCore, version: int, now_ms: int) -> int | None:
+    """Puts the configured voters, with their directories, into the log; returns the last offset, None when
+    there is nothing to change. `upgrade_refusal` has found no reason against it.
+    """
+    leader = core.quorum.state
+    assert isinstance(leader, LeaderState)
+    if version == core.control.kraft_version:
+        return None
+    voters = VoterSet(leader.told[id] for id in core.control.voters.ids)
+    return leader.append_kraft_version(version, voters, now_ms)
 
 
 # ---------------------------------------------------------------- the steps of a change
@@ -143,6 +191,10 @@ def handle_api_versions_response(
         core.end_change(leader, Errors.INVALID_REQUEST, f"Node {source} supports kraft.version {versions}.")
     elif change.kind == UPDATE and versions != change.voter.versions:
         core.end_change(leader, Errors.INVALID_REQUEST)
+    elif change.kind == UPDATE and not core.control.can_reconfigure:
+        leader.told[change.voter.key.id] = change.voter
+        leader.heard_from(change.voter.key, now_ms)
+        core.end_change(leader, Errors.NONE)
     elif change.kind == ADD and not leader.is_caught_up(change.voter.key, now_ms):
         core.end_change(leader, Errors.REQUEST_TIMED_OUT, f"{change.voter.key} has not caught up.")
     else:
@@ -219,6 +271,7 @@ def handle_update_voter_response(
     if isinstance(state, Follower) and response.error in (Errors.NONE, Errors.UNSUPPORTED_VERSION):
         state.fetch_deadline_ms = now_ms + core.config.fetch_timeout_ms
         state.has_fetched = True
+        state.has_told_directory = True
         return True
     return False
 

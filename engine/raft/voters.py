@@ -131,10 +131,16 @@ class VoterSet:
 
     def overlaps(self, other: "VoterSet") -> bool:
         """Whether each majority of one set has a member in each majority of the other: at most one voter came
-        and at most one went.
+        and at most one went. A configured voter is the same in any directory.
         """
-        ours, theirs = set(self.keys), set(other.keys)
-        return len(ours - theirs) <= 1 and len(theirs - ours) <= 1
+        return self._missing_in(other) <= 1 and other._missing_in(self) <= 1
+
+    def _missing_in(self, other: "VoterSet") -> int:
+        found = ((key, other.get(key.id)) for key in self.keys)
+        return sum(
+            there is None or not (key.is_meant_by(there.key) or there.key.is_meant_by(key))
+            for key, there in found
+        )
 
     def to_record(self) -> control.VotersRecord:
         """Returns the control record of this set."""

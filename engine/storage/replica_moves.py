@@ -81,6 +81,21 @@ class Move:
         return f"{self.directory.path}/{self.name}"
 
 
+class SharedRate:
+    """What all moves together may copy: the time at which what was copied is paid for."""
+
+    def __init__(self) -> None:
+        self._paid_s = 0.0
+
+    def wait_s(self, now_s: float) -> float:
+        """Returns how long to copy nothing."""
+        return max(0.0, self._paid_s - now_s)
+
+    def record(self, copied_bytes: int, bytes_per_s: int, since_s: float) -> None:
+        """Notes what was copied since then."""
+        self._paid_s = max(self._paid_s, since_s) + copied_bytes / max(1, bytes_per_s)
+
+
 class LogMoves:
     """Every move in progress. Used on the control loop; executor threads do the copying.
 
@@ -110,6 +125,7 @@ class LogMoves:
         self._when_retired = when_retired
         self._moves: dict[PartitionKey, Move] = {}
         self._turns: asyncio.Semaphore | None = None
+        self._rate = SharedRate()
 
     # ------------------------------------------------------------ what handlers use
 
@@ -230,21 +246,25 @@ class LogMoves:
         return LogCopy(source, move.log)
 
     async def _catch_up(self, move: Move, copy: "LogCopy") -> None:
-        """Copies until little is left, no faster than replica.alter.log.dirs.io.max.bytes.per.second."""
+        """Copies until little is left. All moves of the broker together are no faster than
+        replica.alter.log.dirs.io.max.bytes.per.second.
+        """
         loop = asyncio.get_running_loop()
         while True:
             self._source(move)
             bound = self._configs.value("replica.alter.log.dirs.io.max.bytes.per.second")
+            if bound < _UNTHROTTLED and (wait_s := self._rate.wait_s(time.monotonic())) > 0:
+                await asyncio.sleep(wait_s)
+                continue
             started = time.monotonic()
             turn = max(1, min(_TURN_BYTES, bound // 4)) if bound < _UNTHROTTLED else _TURN_BYTES
             copied = await loop.run_in_executor(None, copy_turn, move, copy, turn)
+            self._rate.record(max(0, copied), bound, started)
             if copied < 0:
                 start = first_offset(copy.source)
                 await loop.run_in_executor(None, copy.target.truncate_fully_and_start_at, start)
             elif copied < min(turn, _REST_BYTES):
                 return
-            elif bound < _UNTHROTTLED:
-                await asyncio.sleep(max(0.0, copied / max(bound, 1) - (time.monotonic() - started)))
 
     async def _change_over(self, move: Move, copy: "LogCopy") -> None:
         """Replaces the log by the copy. Writes the new directory to the metadata log first: after a crash it

@@ -164,10 +164,9 @@ def main(argv: Sequence[str]) -> int:
     with StopSignals() as signals:
         try:
             settings = settings_of(arguments)
+            value = BrokerConfigs(settings.configs).value
+            event_log.log_to_stderr(value("bowstring.log.format"), value("bowstring.log.level"))
             broker = node_of(settings.configs)
-            event_log.log_to_stderr(
-                broker.configs.value("bowstring.log.format"), broker.configs.value("bowstring.log.level")
-            )
             notify(STATUS="opening the logs")
             broker.open()
         except (ConfigError, DataDirectoryError, LogError, OSError) as error:
@@ -212,7 +211,7 @@ def node_of(settings: Mapping[str, str]) -> "Broker | ControllerNode":
     value = BrokerConfigs(settings).value
     roles, asked = value("process.roles"), value("controller.quorum.bootstrap.servers")
     # Most brokers are alone, and need not import what a quorum takes.
-    if {"broker", "controller"} <= set(roles) and not value("controller.quorum.voters") and len(asked) <= 1:
+    if {"broker", "controller"} <= set(roles) and not value("controller.quorum.voters") and not asked:
         return Broker(settings)
     from bowstring.engine.broker.cluster_broker import ClusterBroker, is_alone
     from bowstring.engine.broker.controller_node import ControllerNode

@@ -4,6 +4,7 @@ import threading
 
 from bowstring.clients.group.protocol import encode_assignment
 from bowstring.clients.records import TopicPartition
+from bowstring.engine.errors import Error
 from bowstring.engine.protocol.messages.fetch import FetchRequest, FetchResponse
 from bowstring.engine.protocol.messages.find_coordinator import (
     Coordinator,
@@ -143,12 +144,15 @@ class FakeGroup(FakeBroker):
         return OffsetCommitResponse(topics=topics)
 
     def list_offsets(self, version, request):
-        offset = self.next(ListOffsetsRequest, 0)
+        found = self.next(ListOffsetsRequest, 0)
+        error, offset = (found.code, -1) if isinstance(found, Error) else (0, found)
         topics = [
             ListOffsetsTopicResponse(
                 name=topic.name,
                 partitions=[
-                    ListOffsetsPartitionResponse(partition_index=part.partition_index, offset=offset)
+                    ListOffsetsPartitionResponse(
+                        partition_index=part.partition_index, error_code=error, offset=offset
+                    )
                     for part in topic.partitions
                 ],
             )

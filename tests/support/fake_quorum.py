@@ -23,6 +23,7 @@ class FakeQuorum:
         self.on_leader_change: list[Callable[[int, int], None]] = []
         self.leader_id = -1
         self.epoch = 0
+        self.kraft_version = 0
         self.commits_at_once = True
         self.resigned = 0
         self.log: list[MetadataRecord] = []
@@ -39,6 +40,17 @@ class FakeQuorum:
     def next_offset(self) -> int:
         """Offset of the next record."""
         return len(self.log)
+
+    def kraft_version_refusal(self, version: int) -> str | None:
+        """Refuses only to go back."""
+        return "It cannot be lowered." if version < self.kraft_version else None
+
+    def upgrade_kraft_version(self, version: int) -> "asyncio.Future[int]":
+        """Commits it at once."""
+        done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self.kraft_version = version
+        done.set_result(len(self.log))
+        return done
 
     def append(self, records: Sequence[MetadataRecord]) -> "asyncio.Future[int]":
         """Appends a batch."""

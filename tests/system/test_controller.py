@@ -108,14 +108,18 @@ def test_topics_are_spread_over_the_brokers(cluster):
     assert len(cluster.partitions()) == 4
 
 
-def test_features_rise(cluster):
-    tool = f"{TOOLS}.FeatureCommand"
-    assert "was upgraded to 1" in cluster.tool(
-        tool, "upgrade", "--feature", "eligible.leader.replicas.version=1"
-    )
-    described = cluster.tool(tool, "describe").splitlines()
-    [line] = [each for each in described if "eligible.leader.replicas.version" in each]
-    assert "FinalizedVersionLevel: 1" in line
+def test_features_fall_and_rise(cluster):
+    tool, feature = f"{TOOLS}.FeatureCommand", "eligible.leader.replicas.version"
+
+    def level():
+        [line] = [each for each in cluster.tool(tool, "describe").splitlines() if feature in each]
+        return line.split("FinalizedVersionLevel: ")[1].split()[0]
+
+    assert level() == "1"  # as formatted
+    assert "was downgraded to 0" in cluster.tool(tool, "downgrade", "--feature", f"{feature}=0")
+    assert level() == "0"
+    assert "was upgraded to 1" in cluster.tool(tool, "upgrade", "--feature", f"{feature}=1")
+    assert level() == "1"
 
 
 def test_reassignments_end_and_are_cancelled(cluster, tmp_path):

@@ -2,6 +2,7 @@
 
 import pytest
 
+from bowstring.engine.protocol.ids import format_uuid
 from tests.support.java_tools import TOOLS, java_tool
 from tests.support.quorum_nodes import CLUSTER_ID
 from tests.support.quorum_processes import QuorumOfProcesses, run_format
@@ -99,3 +100,43 @@ def test_format_says_what_is_wrong(tmp_path):
     node.wait_for_text("is not formatted")
     assert node.process.wait(timeout=HANG_S) == 1
     node.stop()
+
+
+def test_configured_voters_come_into_the_log_and_change_then(tmp_path):
+    quorum = QuorumOfProcesses(tmp_path, dynamic=False)
+    features = f"{TOOLS}.FeatureCommand"
+    try:
+        quorum.start()
+        quorum.leader()
+
+        def is_upgraded():
+            # The leader must know the directories of the others first.
+            wanted = ("upgrade", "--feature", "kraft.version=1")
+            try:
+                said = java_tool(features, "--bootstrap-controller", quorum.bootstrap, *wanted)
+            except AssertionError as error:
+                if "has not told its directory" in str(error):
+                    return False
+                raise
+            return "was upgraded to 1" in said
+
+        wait_until(is_upgraded)
+        described = java_tool(features, "--bootstrap-controller", quorum.bootstrap, "describe")
+        [line] = [each for each in described.splitlines() if "kraft.version" in each]
+        assert "FinalizedVersionLevel: 1" in line
+        directories = {each.replica_directory_id for each in quorum.leader().current_voters}
+        assert {format_uuid(each) for each in directories} == {
+            directory_id_of(quorum, id) for id in (1, 2, 3)
+        }
+        for id in (1, 2, 3):
+            quorum.kill(id)
+        quorum.start(1, 2, 3)
+        quorum.leader()
+        first_three, quorum.dynamic = quorum.bootstrap, True
+        add_fourth(quorum)
+        wait_until(lambda: 4 in observer_ids(quorum))
+        config = str(quorum.files[4])
+        java_tool(TOOL, "--bootstrap-controller", first_three, "--command-config", config, "add-controller")
+        wait_until(lambda: voter_ids(quorum) == {1, 2, 3, 4})
+    finally:
+        quorum.stop()

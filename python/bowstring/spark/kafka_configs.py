@@ -23,6 +23,7 @@ READING = frozenset(
     {
         "check_crcs",
         "client_id",
+        "client_rack",
         "default_timeout_ms",
         "fetch_max_bytes",
         "fetch_max_wait_ms",

@@ -80,6 +80,25 @@ def test_read_committed_sees_the_last_stable_offset(topic):
     assert list_offset(topic, LATEST, isolation_level=1).offset == 6
 
 
+@pytest.mark.parametrize("version", [1, 4, 5, 11])
+def test_a_new_leader_does_not_tell_the_end_before_it_knows_it(topic, version):
+    log, partitions = topic.engine.logs.get("t", 0), topic.engine.metadata.image.topics["t"].partitions
+    partitions[0] = partitions[0]._replace(leader_epoch=1)
+    log.append(batch(70), 0, NOW)  # of the leader before: committed, as far as its clients know
+    unknown = Errors.OFFSET_NOT_AVAILABLE if version >= 5 else Errors.LEADER_NOT_AVAILABLE
+    expected = {
+        LATEST: unknown,
+        NOW + 60: unknown,
+        EARLIEST: Errors.NONE,
+        NOW: Errors.NONE,
+        NOW + 80: Errors.NONE,
+    }
+    for place, error in expected.items():
+        assert Errors.of(list_offset(topic, place, version).error_code) is error
+    log.advance_high_watermark(7)
+    assert [list_offset(topic, place, version).offset for place in expected] == [7, 6, 0, 0, -1]
+
+
 def test_wrong_partitions_and_epochs(topic):
     for fields, error in (
         ({"topic": "none"}, Errors.UNKNOWN_TOPIC_OR_PARTITION),

@@ -46,7 +46,8 @@ def test_metadata_version_rises():
         ("metadata.version", -1, SAFE),
         ("metadata.version", 30, 0),
         ("group.version", 1, UPGRADE),
-        ("kraft.version", 1, UPGRADE),
+        ("kraft.version", 2, UPGRADE),
+        ("kraft.version", -1, SAFE),
         (ELR, 1, SAFE),
     ],
 )

@@ -47,7 +47,7 @@ def test_standalone(tmp_path):
     assert (voter.voter_id, format_uuid(voter.voter_directory_id)) == (1, found["directory.id"])
     assert [(each.host, each.port) for each in voter.endpoints] == [("127.0.0.1", 9093)]
     image, _ = decode_snapshot((tmp_path / "a" / "bootstrap.checkpoint").read_bytes())
-    assert image.features == {"metadata.version": 30}
+    assert image.features == {"metadata.version": 30, "eligible.leader.replicas.version": 1}
     assert facts(tmp_path / "b")["directory.id"] != found["directory.id"]
     assert not (tmp_path / "b" / SNAPSHOT).exists()
 
@@ -76,7 +76,7 @@ def test_a_broker_and_configured_voters_get_no_voters(tmp_path):
 
 
 def test_a_feature_level(tmp_path):
-    run(tmp_path, standalone=True, features={"metadata.version": 25})
+    run(tmp_path, standalone=True, features={"metadata.version": 25})  # below 26, none by default
     image, _ = decode_snapshot((tmp_path / "a" / "bootstrap.checkpoint").read_bytes())
     assert image.features == {"metadata.version": 25}
 
@@ -135,6 +135,11 @@ def test_directories_of_others_are_refused(tmp_path, ignore):
         ({}, {"standalone": True, "cluster_id": "no id!"}, "'no id!' is not a cluster id"),
         ({}, {"standalone": True, "features": {"metadata.version": 99}}, "supports 7 to 30"),
         ({}, {"standalone": True, "features": {"colour": 1}}, "supports only metadata.version"),
+        (
+            {},
+            {"standalone": True, "features": {"metadata.version": 22, "eligible.leader.replicas.version": 1}},
+            "needs metadata.version=23 or higher",
+        ),
         ({}, {"standalone": True, "features": {"kraft.version": 0}}, "it must be 1"),
         ({}, {"no_initial_controllers": True, "features": {"kraft.version": 1}}, "1 needs --standalone"),
         (

@@ -16,6 +16,7 @@ from bowstring.engine.raft.messages import (
     LeaderAndEpoch,
     RemoveVoterRequest,
     UpdateVoterRequest,
+    UpdateVoterResponse,
 )
 from bowstring.engine.raft.states import Resigned
 from bowstring.engine.raft.voters import VersionRange
@@ -37,11 +38,11 @@ def remove(id):
     return RemoveVoterRequest("c", key(id))
 
 
-def leader(ids=(0, 1, 2)):
-    node = Harness(ids=ids).lead()
+def leader(ids=(0, 1, 2), dynamic=True):
+    node = Harness(ids=ids, dynamic=dynamic).lead()
     for id in ids[1:]:
         fetch(node, id)
-    assert node.state.high_watermark == 3
+    assert node.state.high_watermark == (3 if dynamic else 1)
     # Nothing is on its way to the others.
     for send in [each for each in node.sent if isinstance(each.request, BeginQuorumEpochRequest)]:
         node.sent.append(send)
@@ -192,3 +193,89 @@ def test_the_only_voter_that_gets_a_second_one_gives_it_time():
     assert isinstance(node.state, LeaderState)
     node.wait(200)
     assert isinstance(node.state, Resigned)
+
+
+# ---------------------------------------------------------------- kraft.version
+
+
+def configured_leader():
+    """Leads configured voters, whose directories it does not know."""
+    return leader(dynamic=False)
+
+
+def told(node, id, versions=VERSIONS):
+    """A configured voter tells the leader about itself."""
+    node.ask(UpdateVoterRequest("c", 1, key(id), voter(id).endpoints, versions), f"told {id}")
+    if asked(node):
+        node.answer(ApiVersionsResponse(versions=versions))
+    return node.answers[f"told {id}"].error
+
+
+def upgrade(node, version=1):
+    assert node.replica.kraft_version_refusal(version) is None
+    offset, out = node.replica.upgrade_kraft_version(1, version, node.now)
+    node.carry_out(out)
+    return offset
+
+
+def test_configured_voters_come_into_the_log():
+    node = configured_leader()
+    assert node.ask(add()).error is Errors.UNSUPPORTED_VERSION
+    assert "Voter 1 has not told its directory" in node.replica.kraft_version_refusal(1)
+    assert told(node, 1) is told(node, 2) is Errors.NONE
+    assert node.replica.kraft_version == 0
+    assert upgrade(node) == node.disk.end_offset - 1
+    assert (node.replica.kraft_version, node.replica.voters) == (1, voters(0, 1, 2))
+    assert node.state.high_watermark < node.disk.end_offset, "one of three has it"
+    fetch(node, 1)
+    assert node.state.high_watermark == node.disk.end_offset
+    assert upgrade(node) is None
+    assert "cannot be lowered" in node.replica.kraft_version_refusal(0)
+    fetch(node, 3)
+    assert node.ask(add()) is None, "voters can be added now"
+
+
+def test_each_configured_voter_must_support_the_kraft_version():
+    node = configured_leader()
+    told(node, 1)
+    assert "Voter 2 has not told" in node.replica.kraft_version_refusal(1)
+    assert told(node, 2, VersionRange(0, 0)) is Errors.NONE
+    assert "Voter 2 supports kraft.version 0 to 0" in node.replica.kraft_version_refusal(1)
+
+
+def followed(leader_id, epoch):
+    return LeaderAndEpoch(leader_id, epoch, voter(leader_id).endpoints)
+
+
+def test_an_upgrade_that_is_cut_off_is_undone():
+    node = configured_leader()
+    told(node, 1)
+    told(node, 2)
+    end = node.disk.end_offset
+    upgrade(node)
+    node.ask(BeginQuorumEpochRequest("c", key(0), followed(1, 2)))
+    node.sent = [each for each in node.sent if isinstance(each.request, FetchRequest)]
+    node.answer(FetchResponse(followed(1, 2), diverging=OffsetAndEpoch(end, 1)))
+    assert (node.disk.end_offset, node.replica.kraft_version, node.replica.voters_offset) == (end, 0, None)
+
+
+def test_a_configured_voter_tells_each_leader_its_directory_once():
+    node = Harness(dynamic=False)
+    times = []
+    for epoch in (1, 2):
+        node.sent.clear()
+        node.ask(BeginQuorumEpochRequest("c", key(0), followed(1, epoch)))
+        for _ in range(40):
+            for send in list(node.sent):
+                node.sent.remove(send)
+                node.sent.append(send)
+                if isinstance(send.request, UpdateVoterRequest):
+                    assert send.request.voter == key(0)
+                    times.append(epoch)
+                    # The leader is busy with another voter at first.
+                    error = Errors.NONE if times.count(epoch) > 1 else Errors.REQUEST_TIMED_OUT
+                    node.answer(UpdateVoterResponse(followed(1, epoch), error))
+                else:
+                    node.answer(FetchResponse(followed(1, epoch)))
+            node.wait(500)
+    assert times == [1, 1, 2, 2]

@@ -5,6 +5,7 @@ import pytest
 from bowstring._native.log.durability import join
 from tests.support.joined_wal import wal_on
 from tests.support.plane_requests import batch, only, produce
+from tests.support.played_leader import LEADER, PlayedLeader
 from tests.support.readable import readable
 from tests.support.replicated_planes import Planes
 from tests.support.served_plane import TOPIC, TOPIC_ID
@@ -89,3 +90,27 @@ def test_a_pending_acknowledgement_of_an_old_epoch_is_refused(planes):
     planes.replicas[0].follow(TOPIC, 0, leader_epoch=2)
     commit_when_staged(wal)
     assert only(client.receive(0, 9)).error_code == 6
+
+
+def test_what_came_before_a_batch_that_fails_becomes_durable(planes):
+    """Else the follower never fetches again: its fetch offset must be on the medium."""
+    wal = wal_of(planes, 0)
+    leader = PlayedLeader()
+    try:
+        planes.replicas[0].follow(
+            TOPIC, 0, leader_epoch=1, leader_id=LEADER, host="127.0.0.1", port=leader.port
+        )
+        (topic,) = leader.fetched().topics
+        good, overlapping = (
+            offset.to_bytes(8, "big")
+            + batch(b"a", b"b")[8:12]
+            + (1).to_bytes(4, "big")
+            + batch(b"a", b"b")[16:]
+            for offset in (0, 1)
+        )
+        leader.give(topic.topic_id, good + overlapping)
+        commit_when_staged(wal)
+        again = leader.fetched()
+        assert again.topics[0].partitions[0].fetch_offset == 2
+    finally:
+        leader.close()

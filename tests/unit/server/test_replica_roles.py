@@ -147,3 +147,30 @@ def test_roles_are_given_together(tmp_path):
         replicas.set_broker_epoch(7)  # takes the lock that change_roles must have given back
     finally:
         planes.close()
+
+
+def test_a_follower_without_an_address_of_its_leader_stops_in_the_same_epoch(tmp_path):
+    planes = Planes(tmp_path, count=2, wait_max_ms=20)
+    try:
+        for partition in (0, 1):
+            planes.elect(0, 1, isr=[0], partition=partition)
+        client = planes.client(0)
+
+        def written(partition):
+            return only(client.call(produce(batch(b"a"), 9, partition=partition), 9)).error_code == 0
+
+        assert written(0) and written(1)
+        planes.await_equal(0)
+        planes.await_equal(1)
+        planes.replicas[1].follow(TOPIC, 0, leader_epoch=1, leader_id=0)
+        # What was on its way at that moment may still come, and then what is written after it.
+        wait_until(lambda: written(1) and planes.log(1, 1).log_end_offset > 1)
+        assert written(0)
+        before = planes.log(0, 1).log_end_offset
+        assert written(1)
+        wait_until(lambda: planes.log(1, 1).log_end_offset > before)
+        assert planes.log(1).log_end_offset == 1
+        planes.follow(1, 0, 1)
+        planes.await_equal(0)
+    finally:
+        planes.close()

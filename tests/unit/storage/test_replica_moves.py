@@ -203,6 +203,22 @@ def test_a_throttled_move_shows_as_a_future_replica_and_turns_round(serve_on, tm
     assert values(log_of(served)) == list(range(1000)) and not left_over(tmp_path)
 
 
+def test_the_throttle_is_for_all_moves_together(serve_on, tmp_path):
+    served = serve_on(replica_alter_log_dirs_io_max_bytes_per_second="400000")
+    for topic in ("t", "u"):
+        served.create_topic(topic)
+        fill(served, 300, topic=topic)
+    copied_bytes = sum(log_of(served, topic).size_bytes for topic in ("t", "u"))
+    started = time.monotonic()
+    for topic in ("t", "u"):
+        there = "b" if homes(served, topic)[0] == "a" else "a"
+        assert move(served, tmp_path / there, topic=topic) == 0
+    wait_for_move(served)
+    # What is left at the end, and one turn of each, need not wait.
+    free_bytes = 2 * (1 << 18) + 2 * 100_000
+    assert time.monotonic() - started >= (copied_bytes - free_bytes) / 400_000
+
+
 def test_a_copy_that_is_no_part_of_the_partition_is_set_aside(serve_on, tmp_path):
     served = serve_on(replica_alter_log_dirs_io_max_bytes_per_second="20000")
     served.create_topic("t", internal_segment_bytes="20000")

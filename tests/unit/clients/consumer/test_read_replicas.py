@@ -7,6 +7,7 @@ import pytest
 
 from bowstring.clients.consumer import fetcher
 from bowstring.clients.consumer.consumer import Consumer
+from bowstring.clients.consumer.range_reader import RangeReader
 from bowstring.clients.errors import BrokerError
 from bowstring.clients.records import TopicPartition
 from bowstring.engine.errors import Errors
@@ -69,6 +70,14 @@ def test_other_clients_name_for_the_setting(brokers):
         consumer.seek(PARTITION, 0)
         assert read(consumer, 3) == [0, 1, 2]
     assert brokers.brokers[2].seen(FetchRequest)[0].rack_id == "there"
+
+
+def test_ranges_are_read_there_too(brokers):
+    pytest.importorskip("pyarrow")
+    where = {"topic": "t", "partition": 0, "start": 0, "end": 3}
+    with RangeReader(brokers.bootstrap, **where, client_rack="here") as reader:
+        assert sum(batch.num_rows for batch in reader) == 3
+    assert fetches(brokers)[1] > 0
 
 
 def test_arrow_polls_read_there_too(brokers):

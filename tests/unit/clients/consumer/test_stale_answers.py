@@ -101,6 +101,17 @@ def test_an_end_looked_up_for_an_earlier_seek(broker, consumer_of):
     assert consumer.position(P) == 20
 
 
+def test_an_end_that_a_new_leader_does_not_know_yet(broker, consumer_of):
+    """KIP-207."""
+    broker.answers[ListOffsetsRequest] = [Errors.OFFSET_NOT_AVAILABLE, Errors.LEADER_NOT_AVAILABLE, 20]
+    consumer = consumer_of()
+    consumer.assign([P])
+    consumer.seek_to_end(P)
+    assert consumer.position(P) == 20
+    broker.answers[ListOffsetsRequest] = [Errors.OFFSET_NOT_AVAILABLE, 30]
+    assert consumer.end_offsets([P]) == {P: 30}
+
+
 def test_an_end_looked_up_for_an_earlier_assignment(broker, consumer_of):
     gate = Gate()
     broker.answers[ListOffsetsRequest] = [gate, 10, 20]
