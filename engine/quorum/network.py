@@ -19,7 +19,15 @@ _FRAME_MAX_BYTES: Final = 100 << 20
 
 
 class NoAnswerError(Exception):
-    """There was no answer: the node is not reachable, closed the connection, or is too slow."""
+    """There was no answer: the node is not reachable, closed the connection, or is too slow.
+
+    Attributes:
+        refused: Nobody listens at its address.
+    """
+
+    def __init__(self, detail: str, *, refused: bool = False) -> None:
+        super().__init__(detail)
+        self.refused = refused
 
 
 class UnsupportedByPeerError(Exception):
@@ -65,7 +73,8 @@ class PeerConnection:
                 return await self._send(prepare(version), version), version
         except (OSError, TimeoutError, EOFError, ProtocolError) as error:
             self.close()
-            raise NoAnswerError(str(error) or type(error).__name__) from error
+            refused = isinstance(error, ConnectionRefusedError)
+            raise NoAnswerError(str(error) or type(error).__name__, refused=refused) from error
         except asyncio.CancelledError:
             self.close()  # the answer may still come, and would be taken for that of the next request
             raise

@@ -154,7 +154,11 @@ class SnapshotFetch:
 
 @dataclass(slots=True)
 class Follower:
-    """Fetches from a leader. A voter becomes prospective at the fetch deadline."""
+    """Fetches from a leader. A voter becomes prospective at the fetch deadline.
+
+    Attributes:
+        has_fetched: Whether it hears from the leader: its last request to it did not fail.
+    """
 
     epoch: int
     leader_id: int
@@ -171,8 +175,8 @@ class Follower:
         return ElectionState(self.epoch, self.leader_id, self.voted)
 
     def can_grant_vote(self, candidate: ReplicaKey, *, up_to_date: bool, pre_vote: bool) -> bool:
-        """Whether to grant a vote: none against a leader that it has heard from. A pre-vote before that does
-        no harm.
+        """Whether to grant a vote: none against a leader that it hears from. A pre-vote otherwise does no
+        harm.
         """
         return pre_vote and not self.has_fetched and up_to_date
 
