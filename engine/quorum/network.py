@@ -16,6 +16,7 @@ _API_VERSIONS_KEY: Final = 18
 _ASKED_VERSION: Final = 4
 _SOFTWARE: Final = "bowstring"
 _FRAME_MAX_BYTES: Final = 100 << 20
+_LOOK_S: Final = 0.5
 
 
 class NoAnswerError(Exception):
@@ -32,6 +33,19 @@ class NoAnswerError(Exception):
 
 class UnsupportedByPeerError(Exception):
     """The node does not have the API in a version that this one has."""
+
+
+async def has_ended(host: str, port: int) -> bool:
+    """Whether the process that listened at an address has ended: the connection is refused, not only slow."""
+    try:
+        async with asyncio.timeout(_LOOK_S):
+            _, writer = await asyncio.open_connection(host, port)
+    except ConnectionRefusedError:
+        return True
+    except (OSError, TimeoutError):
+        return False
+    writer.close()
+    return False
 
 
 class PeerConnection:

@@ -34,7 +34,7 @@ from bowstring.engine.quorum.applier import ImageApplier
 from bowstring.engine.quorum.exchanges import Exchanges, ask_leader
 from bowstring.engine.quorum.formatting import read_bootstrap
 from bowstring.engine.quorum.log import MetadataRaftLog
-from bowstring.engine.quorum.network import Peers
+from bowstring.engine.quorum.network import Peers, has_ended
 from bowstring.engine.quorum.own_snapshots import OwnSnapshots
 from bowstring.engine.quorum.settings import CONTROLLER, QuorumSettings
 from bowstring.engine.quorum.state_file import QuorumStateFile
@@ -410,6 +410,18 @@ class Quorum:
         """
         timeout_ms = timeout_ms or self._settings.config.request_timeout_ms
         return await ask_leader(body, version, lambda: self.leader_node, self._forwards, timeout_ms)
+
+    async def has_lost_majority(self) -> bool:
+        """Whether the processes of so many voters have ended that no controller can be active."""
+        voters = list(self._replica.voters)
+        others = [
+            node
+            for each in voters
+            if each.key.id != self.node_id
+            and (node := node_at(each.key.id, each.endpoints, self.listener)) is not None
+        ]
+        ended = sum(await asyncio.gather(*(has_ended(each.host, each.port) for each in others)))
+        return len(voters) - ended <= len(voters) // 2
 
     async def ask(self, message: messages.Request) -> messages.Response:
         """Has the replica answer a message."""

@@ -222,6 +222,7 @@ def handle_end_quorum_epoch_request(
         state = core.quorum.state
         if isinstance(state, Follower) and state.leader_id == request.leader.leader_id:
             state.fetch_deadline_ms = now_ms + successor_backoff_ms(core, request.preferred_candidates)
+            state.has_fetched = False  # the successor gets this voter's pre-vote at once
     core.respond(token, EndQuorumEpochResponse(core.quorum.leader_and_epoch, error))
 
 

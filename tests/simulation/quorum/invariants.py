@@ -9,6 +9,7 @@ from bowstring.engine.raft.keys import ReplicaKey
 from bowstring.engine.raft.leader import LeaderState
 from bowstring.engine.raft.log import Validity, validate_fetch
 from bowstring.engine.raft.messages import (
+    EndQuorumEpochRequest,
     ErrorResponse,
     FetchRequest,
     FetchResponse,
@@ -138,6 +139,10 @@ class PreVoteDisturbsNobody(Invariant):
             # The answer may have waited for a sync while the state went on.
             if followed is state and is_fresh and not self.world.slow_syncs:
                 self.fail(f"{node.key} hears from its leader and votes against it: {request}")
+
+    def handled(self, node, request, before):
+        if isinstance(request, EndQuorumEpochRequest):
+            self.loyal.pop(node.id, None)  # the leader has resigned
 
     def heard(self, node, asked, response, before):
         state = node.replica.state

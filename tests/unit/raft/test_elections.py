@@ -281,6 +281,13 @@ def test_the_first_successor_stands_at_once_and_the_others_later():
         assert isinstance(node.state, Prospective), candidates
 
 
+def test_a_follower_of_a_leader_that_resigned_grants_its_pre_vote_to_the_successor():
+    node = follows()
+    assert not node.ask(vote(1, candidate=1, pre_vote=True)).vote_granted
+    node.ask(EndQuorumEpochRequest("c", leader(2, 1), (key(1), key(0))))
+    assert node.ask(vote(1, candidate=1, pre_vote=True)).vote_granted
+
+
 def test_a_new_leader_announces_itself_to_the_silent():
     node = Harness().lead()
     assert {each.voter for each in node.requests(BeginQuorumEpochRequest)} == {key(1), key(2)}
