@@ -76,7 +76,7 @@ cdef void fetcher_disconnected(Connection *c) noexcept nogil:
             f.parts[i].state = FOLLOW_FETCHING
     f.asking = 0
     if f.hurries:
-        f.retry_ms = f.reactor.now_ms + 1
+        f.retry_ms = 0
         f.hurries = False
     elif f.count > 0:
         pause(f, b"it was closed")
@@ -140,6 +140,7 @@ cdef void hurry(Fetcher *f, int64_t *due_ms) noexcept nogil:
         return
     f.hurries = True
     connection_condemn(c)
+    due_ms[0] = f.reactor.now_ms + 1                     # the next pass connects
 
 
 cdef void fetchers_run(Reactor *r) noexcept nogil:
