@@ -54,6 +54,7 @@ _NO_LEADER_S: Final = 10.0
 """After how long without a leader, and how often then, the broker's log tells about it."""
 _SLICE_NS: Final = 5_000_000
 _CLIENT_ID: Final = "raft-client-{}"
+_ENDED: Final = messages.ErrorResponse(Errors.BROKER_NOT_AVAILABLE)
 
 
 class _Waiting(NamedTuple):
@@ -119,6 +120,7 @@ class Quorum:
         self._is_flushing = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._appends: deque[_Waiting] = deque()
+        self._asked: set[asyncio.Future[messages.Response]] = set()
         self._told: tuple[int, int] = (NO_LEADER, -1)
         self._changing = asyncio.Lock()
         self._leader_known = asyncio.Event()
@@ -293,11 +295,18 @@ class Quorum:
         await self._own_snapshots.stop()
         self._peers.close()
         self._forwards.close()
+        self._refuse_asked()
         self._fail_appends(lambda each: True)
         for _, reached in self._watchers:
             reached.cancel()
         await self._loop.run_in_executor(None, self._disk.shutdown)
         self.close()
+
+    def _refuse_asked(self) -> None:
+        """Answers what waits for the replica: who asked would wait until the request's timeout."""
+        for token in list(self._asked):
+            if not token.done():
+                token.set_result(_ENDED)
 
     def close(self) -> None:
         """Syncs and closes the log; does nothing if it is not open.
@@ -424,8 +433,12 @@ class Quorum:
         return len(voters) - ended <= len(voters) // 2
 
     async def ask(self, message: messages.Request) -> messages.Response:
-        """Has the replica answer a message."""
+        """Has the replica answer a message; BROKER_NOT_AVAILABLE once it has ended."""
+        if self._is_stopped or self.failed.done():
+            return _ENDED
         token: asyncio.Future[messages.Response] = self._loop.create_future()
+        self._asked.add(token)
+        token.add_done_callback(self._asked.discard)
         self._event(lambda: self._replica.receive_request(token, message, self._now_ms()))
         return await token
 
@@ -457,6 +470,7 @@ class Quorum:
             traceback=not isinstance(error, OSError | LogError),
         )
         self._fail_appends(lambda each: True)
+        self._refuse_asked()
         self.failed.set_exception(error)
         self.failed.exception()  # it need not be looked at
 

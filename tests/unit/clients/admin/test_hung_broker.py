@@ -86,4 +86,3 @@ def test_an_api_that_the_broker_lacks_is_named(brokers):
     well.handlers[ApiVersionsRequest] = lambda version, request: ApiVersionsResponse(api_keys=few)
     with Admin(well.bootstrap) as admin, pytest.raises(UnsupportedApiError):
         admin.describe_cluster()
-
