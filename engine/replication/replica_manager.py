@@ -219,8 +219,8 @@ class ReplicaManager:
         return self._address(leader) if leader is not None else None
 
     def _has_left(self, image: ClusterImage, partition: PartitionImage) -> bool:
-        """Whether this broker stops and is out of the ISR. What it would copy until its end counts for nobody,
-        and would have to be written out.
+        """Whether this broker stops and is out of the ISR: what it would copy until its end counts for
+        nobody, and would have to be written out.
         """
         own = image.brokers.get(self.broker_id)
         stops = own is not None and own.in_controlled_shutdown
