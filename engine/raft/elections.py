@@ -69,9 +69,10 @@ def give_up(core: RaftCore, now_ms: int) -> None:
 
 
 def handle_no_answer(core: RaftCore, source: int, now_ms: int, *, refused: bool) -> None:
-    """Stops relying on a leader that closed the connection. One whose process has ended need not be waited for
-    until the fetch timeout: a voter asks early whether it could win. That is safe, because a pre-vote changes
-    nothing, and is granted by nobody who hears from the leader.
+    """Stops relying on a leader that closed the connection.
+
+    One whose process has ended need not be waited for until the fetch timeout: a voter asks early whether it
+    could win. That is safe, because a pre-vote changes nothing, and nobody grants it who hears from the leader.
     """
     state = core.quorum.state
     if not isinstance(state, Follower) or source != state.leader_id:
