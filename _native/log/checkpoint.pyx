@@ -11,8 +11,8 @@ from bowstring._native.log.flush cimport FlushGoal, FlushPlan, flush_done, flush
 from bowstring._native.log.index cimport indexes_write
 from bowstring._native.log.leader_epochs cimport epochs_write
 from bowstring._native.log.partition_log cimport PartitionLog
-from bowstring._native.log.producer_state cimport snapshot_forget, snapshot_known, snapshot_newest, snapshot_take
-from bowstring._native.log.segment cimport active_segment, segment_floor
+from bowstring._native.log.producer_state cimport snapshot_forget, snapshot_newest, snapshot_rename, snapshot_take
+from bowstring._native.log.segment cimport active_segment, begins_segment
 from bowstring._native.log.segment_files cimport active_write_out, segment_path
 from bowstring._native.log.types cimport CheckpointSnapshot, LogState, log_out_of_service, state_of
 
@@ -22,22 +22,6 @@ cdef enum:
     ROOTS_MAX = 16                  # log directories in one checkpoint
 
 # ---------------------------------------------------------------- the files from which recovery starts
-
-
-cdef bint begins_segment(const LogState *state, int64_t offset) noexcept nogil:
-    cdef int32_t i = segment_floor(state, offset)
-    return i >= 0 and state.segments[i].base_offset == offset
-
-
-cdef bint renamed(LogState *state, int64_t old, int64_t new) noexcept nogil:
-    """Renames an empty snapshot, whose only content is the offset in its name."""
-    cdef char[PATH_BYTES] old_path
-    cdef char[PATH_BYTES] new_path
-    if file_ops.rename(segment_path(old_path, state, old, b".snapshot"),
-                       segment_path(new_path, state, new, b".snapshot")) != 0:
-        return False
-    snapshot_forget(&state.producers, old)
-    return snapshot_known(&state.producers, new)
 
 
 cdef int leave_snapshot(LogState *state, int64_t offset, int64_t *left) noexcept nogil:
@@ -52,7 +36,7 @@ cdef int leave_snapshot(LogState *state, int64_t offset, int64_t *left) noexcept
     state.producers.end_offset = offset
     if offset <= snapshot_newest(&state.producers) or offset == 0:
         return 0
-    if not (removable and empty and oldest.empty and renamed(state, oldest.offset, offset)):
+    if not (removable and empty and oldest.empty and snapshot_rename(state, oldest.offset, offset)):
         error = snapshot_take(state)
         if error == 0 and removable:
             error = file_ops.unlink(segment_path(path, state, oldest.offset, b".snapshot"))

@@ -50,6 +50,8 @@ cdef void producers_free(Producers *producers) noexcept nogil
 
 # Snapshots. The functions return 0 or a negated errno.
 cdef int snapshot_take(LogState *state) noexcept nogil
+# Renames an empty snapshot, whose only content is the offset in its name. False: it is not there, or memory ran out.
+cdef bint snapshot_rename(LogState *state, int64_t old, int64_t new) noexcept nogil
 cdef int snapshot_load(LogState *state, int64_t offset, int64_t now_ms, int64_t expiration_ms) noexcept nogil
 cdef bint snapshot_known(Producers *producers, int64_t offset) noexcept nogil    # adds it; False when memory ran out
 cdef int64_t snapshot_newest(const Producers *producers) noexcept nogil          # -1: none

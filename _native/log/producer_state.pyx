@@ -11,7 +11,7 @@ from bowstring._native.base.bigendian cimport load_be16, load_be32, load_be64, s
 from bowstring._native.base.crc cimport crc32c_update
 from bowstring._native.base.error_codes cimport (
     INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE, OUT_OF_ORDER_SEQUENCE_NUMBER, TRANSACTION_COORDINATOR_FENCED)
-from bowstring._native.disk.file_ops cimport PATH_BYTES, read_file, replace_file
+from bowstring._native.disk.file_ops cimport PATH_BYTES, file_ops, read_file, replace_file
 from bowstring._native.log.index cimport offset_index_floor
 from bowstring._native.log.segment cimport Walk, active_segment, last_offset_of, walk_peek, walk_start
 from bowstring._native.log.segment_files cimport segment_file, segment_file_release, segment_path
@@ -439,6 +439,16 @@ cdef int snapshot_take(LogState *state) noexcept nogil:
     if error == 0 and not snapshot_known(producers, producers.end_offset):
         error = -ENOMEM
     return error
+
+
+cdef bint snapshot_rename(LogState *state, int64_t old, int64_t new) noexcept nogil:
+    cdef char[PATH_BYTES] old_path
+    cdef char[PATH_BYTES] new_path
+    if file_ops.rename(segment_path(old_path, state, old, b".snapshot"),
+                       segment_path(new_path, state, new, b".snapshot")) != 0:
+        return False
+    snapshot_forget(&state.producers, old)
+    return snapshot_known(&state.producers, new)
 
 
 cdef bint load_entry(Producers *producers, const uint8_t *at, int64_t now_ms, int64_t expiration_ms) noexcept nogil:

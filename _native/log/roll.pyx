@@ -7,12 +7,14 @@ from bowstring._native.disk.staged_tail cimport tail_truncate
 from bowstring._native.log.flush cimport log_flush, sync_of
 from bowstring._native.log.index cimport indexes_forget, indexes_write, time_index_append
 from bowstring._native.log.leader_epochs cimport epochs_write
-from bowstring._native.log.producer_state cimport snapshot_take
-from bowstring._native.log.segment cimport active_segment, segment_activate, segment_create, segment_first_timestamp
+from bowstring._native.log.producer_state cimport snapshot_rename, snapshot_take
+from bowstring._native.log.segment cimport (
+    active_segment, begins_segment, segment_activate, segment_create, segment_first_timestamp)
 from bowstring._native.log.segment_files cimport (
     active_write_out, segment_file, segment_file_demote, segment_file_detach, segment_file_release)
 from bowstring._native.log.state cimport log_fail
-from bowstring._native.log.types cimport LogState, Segment, SegmentFile, log_out_of_service, state_of
+from bowstring._native.log.types cimport (
+    CheckpointSnapshot, LogState, Producers, Segment, SegmentFile, log_out_of_service, state_of)
 
 
 # ---------------------------------------------------------------- rolling
@@ -121,6 +123,24 @@ cdef int log_rest(Log *log) noexcept nogil:
     return error
 
 
+cdef int leave_snapshot(LogState *state) noexcept nogil:
+    """Leaves a producer snapshot at the log end. Without producers an older one is renamed, and none is made if there is
+    none: a clean start without snapshots begins without producers, as Kafka's does. To create files is most of the
+    work of closing thousands of logs."""
+    cdef Producers *producers = &state.producers
+    cdef CheckpointSnapshot older
+    cdef int32_t i
+    if producers.count == 0:
+        if producers.snapshot_count == 0:
+            return 0
+        for i in range(2):
+            older = state.checkpoints[i]
+            if 0 <= older.offset < producers.end_offset and older.empty and not begins_segment(state, older.offset) \
+                    and snapshot_rename(state, older.offset, producers.end_offset):
+                return 0
+    return snapshot_take(state)
+
+
 cdef int log_close(Log *log, bint sync) noexcept nogil:
     cdef LogState *state = state_of(log)
     cdef Segment *segment
@@ -135,7 +155,7 @@ cdef int log_close(Log *log, bint sync) noexcept nogil:
             error = close_active(state)
             state.producers.end_offset = log.log_end_offset
             if error == 0:
-                error = snapshot_take(state)
+                error = leave_snapshot(state)
             if error == 0:
                 error = epochs_write(state, sync)
             if error == 0 and sync and state.activated:

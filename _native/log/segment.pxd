@@ -30,6 +30,7 @@ cdef inline Segment *active_segment(const LogState *state) noexcept nogil:
 
 # Returns the index of the segment with the largest base offset <= offset, or -1.
 cdef int32_t segment_floor(const LogState *state, int64_t offset) noexcept nogil
+cdef bint begins_segment(const LogState *state, int64_t offset) noexcept nogil
 # Creates a segment that is in no list yet; NULL when memory ran out.
 cdef Segment *segment_make(int64_t base_offset, int64_t size_bytes, int64_t now_ms) noexcept nogil
 # Creates a segment at the end of the list; NULL when memory ran out.

@@ -166,6 +166,11 @@ cdef int32_t segment_floor(const LogState *state, int64_t offset) noexcept nogil
     return low - 1
 
 
+cdef bint begins_segment(const LogState *state, int64_t offset) noexcept nogil:
+    cdef int32_t i = segment_floor(state, offset)
+    return i >= 0 and state.segments[i].base_offset == offset
+
+
 cdef Segment *segment_make(int64_t base_offset, int64_t size_bytes, int64_t now_ms) noexcept nogil:
     cdef Segment *segment = <Segment *>calloc(1, sizeof(Segment))
     if segment == NULL:

@@ -35,6 +35,7 @@ cdef extern from "server/sockets.h":
 
 cdef enum:
     NO_LISTENER = -1
+    HURRY_MS = 10                   # parts that are added wait so long for the answer to the request in flight
 
 # ---------------------------------------------------------------- connecting
 
@@ -74,7 +75,10 @@ cdef void fetcher_disconnected(Connection *c) noexcept nogil:
         if f.parts[i].state == FOLLOW_ASKING:
             f.parts[i].state = FOLLOW_FETCHING
     f.asking = 0
-    if f.count > 0:
+    if f.hurries:
+        f.retry_ms = 0
+        f.hurries = False
+    elif f.count > 0:
         pause(f, b"it was closed")
 
 # ---------------------------------------------------------------- sending
@@ -100,6 +104,7 @@ cdef void send(Fetcher *f) noexcept nogil:
         connection_condemn(c)
         return
     f.sent_ms = f.reactor.now_ms
+    f.unasked = False
     connection_answer_bytes(c, slot, f.request.data, f.request.size)
 
 
@@ -124,6 +129,20 @@ cdef void fetcher_run(Fetcher *f) noexcept nogil:
         connection_condemn(f.connection)
 
 
+cdef void hurry(Fetcher *f, int64_t *due_ms) noexcept nogil:
+    """Asks anew for parts that were added while a Fetch waits at the leader, on another connection: on this one the
+    leader would answer the waiting one first. Until then no acks=all of these parts ends."""
+    cdef Connection *c = f.connection
+    if not f.unasked or f.asks != ASKS_FETCH or c == NULL or c.closing or c.end > c.start:
+        return
+    if f.reactor.now_ms < f.ordered_ms + HURRY_MS:
+        due_ms[0] = min(due_ms[0], f.ordered_ms + HURRY_MS)
+        return
+    f.hurries = True
+    connection_condemn(c)
+    due_ms[0] = f.reactor.now_ms + 1                     # the next pass connects
+
+
 cdef void fetchers_run(Reactor *r) noexcept nogil:
     cdef Fetcher *f = r.fetchers
     cdef int64_t due_ms
@@ -135,6 +154,7 @@ cdef void fetchers_run(Reactor *r) noexcept nogil:
             due_ms = f.sent_ms + r.plane.replication.socket_timeout_ms
             if due_ms <= r.now_ms and f.connection != NULL and not f.connection.closing:
                 connection_condemn(f.connection)         # a leader that hangs, or a link that is cut
+            hurry(f, &due_ms)
         if r.now_ms < due_ms < FOLLOW_NEVER and (r.follow_due_ms == 0 or due_ms < r.follow_due_ms):
             r.follow_due_ms = due_ms
         f = f.next
@@ -372,6 +392,8 @@ cdef void fetchers_order(Reactor *r, FollowOrder *order) noexcept nogil:
         return
     part_begin(f, order)
     f.retry_ms = 0
+    f.ordered_ms = r.now_ms
+    f.unasked = True
 
 
 cdef void fetchers_free(Reactor *r) noexcept nogil:

@@ -21,6 +21,8 @@ cdef enum:
     REPLICA_STATE_BYTES = 13
     NAMED_BYTES = 20                # of an entry of Fetcher.forgotten
     TIMESTAMP_LATEST = -1
+    SETTLING_MS = 1000              # after a part was added others may follow: changes of the cluster come in slices
+    SETTLING_WAIT_MS = 20           # so long a Fetch waits at the leader meanwhile
     TIMESTAMP_EARLIEST = -2
 
 
@@ -209,7 +211,8 @@ cdef int write_fetch(Fetcher *f, int64_t now_ms, int64_t *due_ms) noexcept nogil
         f.forgotten.size = 0
     keep_included(f)
     write_header(f, KEY_FETCH, FETCH_SENT_VERSION)
-    put_i32(w, settings.wait_max_ms)
+    put_i32(w, min(settings.wait_max_ms, SETTLING_WAIT_MS) if now_ms < f.ordered_ms + SETTLING_MS
+            else settings.wait_max_ms)
     put_i32(w, settings.min_bytes)
     put_i32(w, settings.response_max_bytes)
     put_i8(w, 0)                                         # isolation level: of consumers only

@@ -436,6 +436,9 @@ cdef struct Fetcher:
     int64_t failures                # in a row
     int8_t throttled                # parts wait for the follower's quota
     int8_t asks                     # the request in flight
+    int8_t unasked                  # parts were added since the request in flight was written
+    int8_t hurries                  # the connection is closed because of them: no pause before the next one
+    int64_t ordered_ms              # when a part was added last
     int64_t sent_ms                 # when it was sent
     int64_t asked                   # FollowPart.id of ListOffsets
     int32_t correlation_id

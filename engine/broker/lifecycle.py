@@ -25,12 +25,17 @@ from bowstring.engine.storage.log_dirs import LogDirectories
 
 _PLAINTEXT: Final = 0
 _RETRY_S: Final = 0.1
+_STOP_RETRY_S: Final = 0.02
+"""Between heartbeats while the controller moves leaders away: its consent ends the wait."""
 STOP_TIMEOUT_S: Final = 30.0
 """How long a broker waits until the controller has moved its leaders away."""
 
 
 NO_CONTROLLER_S: Final = 5.0
 """How long a broker that stops waits for a controller that answers."""
+_NO_MAJORITY_S: Final = 0.5
+"""How long it waits while so many processes of controllers have ended that none can be active: one may start
+again."""
 
 
 class RegistrationError(ConfigError):
@@ -179,7 +184,7 @@ class BrokerLifecycle:
                 self._heard_s = asyncio.get_running_loop().time()
             self._beaten.set()
             if not heard or self.is_fenced or self._wants_stop:
-                pause_s = min(interval_s, _RETRY_S)
+                pause_s = min(interval_s, _STOP_RETRY_S if heard and self._wants_stop else _RETRY_S)
             try:
                 async with asyncio.timeout(pause_s):
                     await self._hurry.wait()
@@ -225,10 +230,18 @@ class BrokerLifecycle:
     async def _until_it_may_stop(self) -> None:
         """Waits for the controller's consent; not for one that does not answer, as when all nodes stop."""
         loop = asyncio.get_running_loop()
-        self._heard_s = loop.time()
+        self._heard_s = possible_s = loop.time()
         while not self._may_stop.is_set() and loop.time() < self._heard_s + NO_CONTROLLER_S:
-            await self._beaten.wait()
+            try:
+                async with asyncio.timeout(_RETRY_S):
+                    await self._beaten.wait()
+            except TimeoutError:
+                pass
             self._beaten.clear()
+            if loop.time() < self._heard_s + _RETRY_S or not await self._quorum.has_lost_majority():
+                possible_s = loop.time()
+            elif loop.time() >= possible_s + _NO_MAJORITY_S:
+                return
 
     async def stop(self) -> None:
         """Asks for a controlled shutdown, waits until the leaders are elsewhere, and ends the heartbeats."""

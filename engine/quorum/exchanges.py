@@ -49,9 +49,9 @@ class Exchanges:
 
         try:
             body, _ = await connection.exchange_prepared(prepare, key, (lowest, api.highest), self._timeout_s)
-        except NoAnswerError:
+        except NoAnswerError as error:
             self.unreachable.add(to.id)
-            return messages.ErrorResponse(Errors.BROKER_NOT_AVAILABLE)
+            return messages.ErrorResponse(Errors.BROKER_NOT_AVAILABLE, refused=error.refused)
         except (UnsupportedByPeerError, wire.UnsupportedVersionError):
             return messages.ErrorResponse(Errors.UNSUPPORTED_VERSION)
         self.unreachable.discard(to.id)

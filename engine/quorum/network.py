@@ -16,14 +16,36 @@ _API_VERSIONS_KEY: Final = 18
 _ASKED_VERSION: Final = 4
 _SOFTWARE: Final = "bowstring"
 _FRAME_MAX_BYTES: Final = 100 << 20
+_LOOK_S: Final = 0.5
 
 
 class NoAnswerError(Exception):
-    """There was no answer: the node is not reachable, closed the connection, or is too slow."""
+    """There was no answer: the node is not reachable, closed the connection, or is too slow.
+
+    Attributes:
+        refused: Nobody listens at its address.
+    """
+
+    def __init__(self, detail: str, *, refused: bool = False) -> None:
+        super().__init__(detail)
+        self.refused = refused
 
 
 class UnsupportedByPeerError(Exception):
     """The node does not have the API in a version that this one has."""
+
+
+async def has_ended(host: str, port: int) -> bool:
+    """Whether the process that listened at an address has ended: the connection is refused, not only slow."""
+    try:
+        async with asyncio.timeout(_LOOK_S):
+            _, writer = await asyncio.open_connection(host, port)
+    except ConnectionRefusedError:
+        return True
+    except (OSError, TimeoutError):
+        return False
+    writer.close()
+    return False
 
 
 class PeerConnection:
@@ -65,7 +87,8 @@ class PeerConnection:
                 return await self._send(prepare(version), version), version
         except (OSError, TimeoutError, EOFError, ProtocolError) as error:
             self.close()
-            raise NoAnswerError(str(error) or type(error).__name__) from error
+            refused = isinstance(error, ConnectionRefusedError)
+            raise NoAnswerError(str(error) or type(error).__name__, refused=refused) from error
         except asyncio.CancelledError:
             self.close()  # the answer may still come, and would be taken for that of the next request
             raise

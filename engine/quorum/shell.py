@@ -34,7 +34,7 @@ from bowstring.engine.quorum.applier import ImageApplier
 from bowstring.engine.quorum.exchanges import Exchanges, ask_leader
 from bowstring.engine.quorum.formatting import read_bootstrap
 from bowstring.engine.quorum.log import MetadataRaftLog
-from bowstring.engine.quorum.network import Peers
+from bowstring.engine.quorum.network import Peers, has_ended
 from bowstring.engine.quorum.own_snapshots import OwnSnapshots
 from bowstring.engine.quorum.settings import CONTROLLER, QuorumSettings
 from bowstring.engine.quorum.state_file import QuorumStateFile
@@ -54,6 +54,7 @@ _NO_LEADER_S: Final = 10.0
 """After how long without a leader, and how often then, the broker's log tells about it."""
 _SLICE_NS: Final = 5_000_000
 _CLIENT_ID: Final = "raft-client-{}"
+_ENDED: Final = messages.ErrorResponse(Errors.BROKER_NOT_AVAILABLE)
 
 
 class _Waiting(NamedTuple):
@@ -119,6 +120,7 @@ class Quorum:
         self._is_flushing = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._appends: deque[_Waiting] = deque()
+        self._asked: set[asyncio.Future[messages.Response]] = set()
         self._told: tuple[int, int] = (NO_LEADER, -1)
         self._changing = asyncio.Lock()
         self._leader_known = asyncio.Event()
@@ -293,11 +295,18 @@ class Quorum:
         await self._own_snapshots.stop()
         self._peers.close()
         self._forwards.close()
+        self._refuse_asked()
         self._fail_appends(lambda each: True)
         for _, reached in self._watchers:
             reached.cancel()
         await self._loop.run_in_executor(None, self._disk.shutdown)
         self.close()
+
+    def _refuse_asked(self) -> None:
+        """Answers what waits for the replica: who asked would wait until the request's timeout."""
+        for token in list(self._asked):
+            if not token.done():
+                token.set_result(_ENDED)
 
     def close(self) -> None:
         """Syncs and closes the log; does nothing if it is not open.
@@ -434,9 +443,25 @@ class Quorum:
         timeout_ms = timeout_ms or self._settings.config.request_timeout_ms
         return await ask_leader(body, version, lambda: self.leader_node, self._forwards, timeout_ms)
 
+    async def has_lost_majority(self) -> bool:
+        """Whether the processes of so many voters have ended that no controller can be active."""
+        voters = list(self._replica.voters)
+        others = [
+            node
+            for each in voters
+            if each.key.id != self.node_id
+            and (node := node_at(each.key.id, each.endpoints, self.listener)) is not None
+        ]
+        ended = sum(await asyncio.gather(*(has_ended(each.host, each.port) for each in others)))
+        return len(voters) - ended <= len(voters) // 2
+
     async def ask(self, message: messages.Request) -> messages.Response:
-        """Has the replica answer a message."""
+        """Has the replica answer a message; BROKER_NOT_AVAILABLE once it has ended."""
+        if self._is_stopped or self.failed.done():
+            return _ENDED
         token: asyncio.Future[messages.Response] = self._loop.create_future()
+        self._asked.add(token)
+        token.add_done_callback(self._asked.discard)
         self._event(lambda: self._replica.receive_request(token, message, self._now_ms()))
         return await token
 
@@ -468,6 +493,7 @@ class Quorum:
             traceback=not isinstance(error, OSError | LogError),
         )
         self._fail_appends(lambda each: True)
+        self._refuse_asked()
         self.failed.set_exception(error)
         self.failed.exception()  # it need not be looked at
 

@@ -40,6 +40,7 @@ class RaftCore:
         can_become_voter: Whether this node is a controller. Its log is synced even while it is an observer.
         installing: The snapshot that the shell installs.
         committed: The highest high watermark that the shell was told.
+        vain_attempts: Pre-votes that were not won since the last leader was heard.
         stop_at_ms: When a shutdown has lasted long enough; None when there is none.
     """
 
@@ -70,6 +71,7 @@ class RaftCore:
         self.requests = RequestManager(others, config, random)
         self.installing: OffsetAndEpoch | None = None
         self.committed = 0
+        self.vain_attempts = 0
         self.stop_at_ms: int | None = None
         self._effects: list[Effect] = []
         self._persists_pending = 0

@@ -10,8 +10,9 @@ The shell's contract:
   its end (`truncate_fully_and_start_at`), then call `RaftReplica.snapshot_installed`. If the snapshot is
   damaged, delete it and call `RaftReplica.snapshot_failed`. Nothing else is done with the log meanwhile.
 - `Send`: send the request, and pass the answer to `RaftReplica.receive_response`; if there is none (refused,
-  closed), an `ErrorResponse` with BROKER_NOT_AVAILABLE, and if the node does not have the request's version,
-  one with UNSUPPORTED_VERSION. The replica measures the timeout itself.
+  closed), an `ErrorResponse` with BROKER_NOT_AVAILABLE that says whether the connection was refused, and if
+  the node does not have the request's version, one with UNSUPPORTED_VERSION. The replica measures the timeout
+  itself.
 - `Respond`: answer the request with this token.
 - `HighWatermarkAdvanced`: records below are committed; apply them. If the log starts above what was applied,
   load the newest snapshot first.

@@ -165,6 +165,7 @@ def _is_fetchable(core: RaftCore, id: OffsetAndEpoch) -> bool:
 
 def fetched(core: RaftCore, state: Follower, now_ms: int) -> None:
     """Waits for the leader again."""
+    core.vain_attempts = 0
     state.fetch_deadline_ms = now_ms + core.config.fetch_timeout_ms
     state.has_fetched = True
 

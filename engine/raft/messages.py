@@ -231,9 +231,13 @@ class DescribeQuorumResponse:
 class ErrorResponse:
     """An answer without content: the request failed as a whole, or there was no answer
     (BROKER_NOT_AVAILABLE).
+
+    Attributes:
+        refused: Nobody listens at the node's address: its process has ended.
     """
 
     error: Error
+    refused: bool = False
 
 
 Request = (

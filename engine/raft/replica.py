@@ -261,6 +261,8 @@ def _answer_api_versions(core: RaftCore, token: object, request: object, now_ms:
 def _handle_error(core: RaftCore, source: int, response: ErrorResponse, now_ms: int) -> bool:
     if response.error is Errors.UNSUPPORTED_VERSION:
         elections.handle_no_pre_vote(core, now_ms)
+    elif response.error is Errors.BROKER_NOT_AVAILABLE:
+        elections.handle_no_answer(core, source, now_ms, refused=response.refused)
     voter_changes.handle_no_answer(core, source, response.error)
     return False
 

@@ -158,6 +158,7 @@ class Follower:
 
     Attributes:
         has_told_directory: Whether the leader of configured voters knows this voter's directory.
+        has_fetched: Whether it hears from the leader: its last request to it did not fail.
     """
 
     epoch: int
@@ -176,8 +177,8 @@ class Follower:
         return ElectionState(self.epoch, self.leader_id, self.voted)
 
     def can_grant_vote(self, candidate: ReplicaKey, *, up_to_date: bool, pre_vote: bool) -> bool:
-        """Whether to grant a vote: none against a leader that it has heard from. A pre-vote before that does
-        no harm.
+        """Whether to grant a vote: none against a leader that it hears from. A pre-vote otherwise does no
+        harm.
         """
         return pre_vote and not self.has_fetched and up_to_date
 

@@ -235,7 +235,7 @@ class ReplicaManager:
 
     def _follow(self, image: ClusterImage, key: PartitionKey, partition: PartitionImage) -> None:
         self.isr_changes.leave(key)
-        found = self._address_of(image, partition.leader)
+        found = None if self._has_left(image, partition) else self._address_of(image, partition.leader)
         host, port = found if found is not None else (None, 0)
         wanted = (partition.leader_epoch, partition.leader, host, port)
         if self._following.get(key) == wanted:
@@ -249,6 +249,14 @@ class ReplicaManager:
             host=host,
             port=port,
         )
+
+    def _has_left(self, image: ClusterImage, partition: PartitionImage) -> bool:
+        """Whether this broker stops and is out of the ISR: what it would copy until its end counts for
+        nobody, and would have to be written out.
+        """
+        own = image.brokers.get(self.broker_id)
+        stops = own is not None and own.in_controlled_shutdown
+        return stops and self.broker_id not in partition.in_sync
 
     def _broker_changed(self, image: ClusterImage, key: PartitionKey, differ: set[int]) -> None:
         partition = self._applied[key]

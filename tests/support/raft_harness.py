@@ -27,12 +27,12 @@ def voters(*ids):
 
 
 class Harness:
-    """Replica 0 of voters 0, 1, …; what it sends and answers is collected.
+    """Replica `id` of voters 0, 1, …; what it sends and answers is collected.
 
     `auto` lets the disk work at once. Time stands still unless a test moves it.
     """
 
-    def __init__(self, ids=(0, 1, 2), stored=None, disk=None, dynamic=True, **config):
+    def __init__(self, ids=(0, 1, 2), stored=None, disk=None, dynamic=True, id=0, **config):
         self.disk = disk or Disk()
         if dynamic and disk is None:
             self.disk.snapshots[OffsetAndEpoch(0, 0)] = bootstrap_snapshot(voters(*ids))
@@ -41,7 +41,7 @@ class Harness:
         self.flushes, self.installs = [], []
         self.config = QuorumConfig(append_linger_ms=0, **config)
         self.replica = RaftReplica(
-            voter(0),
+            voter(id),
             self.disk,
             self.config,
             lambda below: below // 2,

@@ -4,10 +4,13 @@ A rule sees what nodes do through its methods, and raises `Violation`. It judges
 apply, and by what is on their disks, not by what their cores believe of it, as far as that is possible.
 """
 
+from bowstring.engine.errors import Errors
 from bowstring.engine.raft.keys import ReplicaKey
 from bowstring.engine.raft.leader import LeaderState
 from bowstring.engine.raft.log import Validity, validate_fetch
 from bowstring.engine.raft.messages import (
+    EndQuorumEpochRequest,
+    ErrorResponse,
     FetchRequest,
     FetchResponse,
     FetchSnapshotRequest,
@@ -137,12 +140,18 @@ class PreVoteDisturbsNobody(Invariant):
             if followed is state and is_fresh and not self.world.slow_syncs:
                 self.fail(f"{node.key} hears from its leader and votes against it: {request}")
 
+    def handled(self, node, request, before):
+        if isinstance(request, EndQuorumEpochRequest):
+            self.loyal.pop(node.id, None)  # the leader has resigned
+
     def heard(self, node, asked, response, before):
         state = node.replica.state
         follows = isinstance(response, FetchResponse) and isinstance(state, Follower) and state is before[0]
         # An answer that came too late, or that was refused, does not move the deadline.
         if follows and state.fetch_deadline_ms > before[1]:
             self.loyal[node.id] = (state, self.world.now)
+        if isinstance(response, ErrorResponse) and response.error is Errors.BROKER_NOT_AVAILABLE:
+            self.loyal.pop(node.id, None)  # the process that it heard from may have ended
         if isinstance(response, VoteResponse) and response.vote_granted:
             self.granted.setdefault((node.id, response.leader.epoch), set()).add(asked)
 

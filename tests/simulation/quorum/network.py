@@ -87,7 +87,7 @@ class Network:
         if not node.is_up:
             if source >= 0:
                 args = (self.world.nodes[source], life, asked, correlation_id)
-                error = ErrorResponse(Errors.BROKER_NOT_AVAILABLE)
+                error = ErrorResponse(Errors.BROKER_NOT_AVAILABLE, refused=True)
                 self.world.after(self.delay_ms(), self.answered, (*args, error))
             return
         request = wire.parse_request(decode(cls, version, data), version)

@@ -5,15 +5,16 @@ from types import SimpleNamespace
 
 import pytest
 
+from bowstring.engine.broker import lifecycle as lifecycle_module
 from bowstring.engine.broker.lifecycle import BrokerLifecycle, RegistrationError
 from bowstring.engine.configs import BrokerConfigs
-from bowstring.engine.errors import Errors
+from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.protocol.messages.broker_heartbeat import BrokerHeartbeatResponse
 from bowstring.engine.protocol.messages.broker_registration import (
     BrokerRegistrationRequest,
     BrokerRegistrationResponse,
 )
-from tests.support.waiting import FOR_EVER_MS, HANG_S
+from tests.support.waiting import FOR_EVER_MS, HANG_S, pause_async
 
 
 class Refusing:
@@ -55,10 +56,18 @@ def test_other_refusals_say_why():
 
 
 class Beating:
-    """A quorum whose controller answers heartbeats; the brokers of its image are 1 and 2."""
+    """A quorum whose controller answers heartbeats; the brokers of its image are 1 and 2.
+
+    Attributes:
+        wanting: How often a broker that wants to stop is told to wait.
+        is_silent: Whether there is no controller.
+        lost: Whether the processes of a majority of the voters have ended.
+    """
 
     def __init__(self):
         self.heard = []
+        self.wanting = 0
+        self.is_silent = self.lost = False
         self.end_offset = 7
         self.other = SimpleNamespace(id=2, fenced=False, in_controlled_shutdown=False)
         own = SimpleNamespace(id=1, fenced=False, in_controlled_shutdown=False)
@@ -67,8 +76,15 @@ class Beating:
     async def ask_leader(self, request):
         if isinstance(request, BrokerRegistrationRequest):
             return BrokerRegistrationResponse(broker_epoch=5)
+        if self.is_silent:
+            raise KafkaError(Errors.NOT_CONTROLLER, "no controller is active")
         self.heard.append(request.current_metadata_offset)
-        return BrokerHeartbeatResponse(is_caught_up=True, is_fenced=False)
+        self.wanting -= request.want_shut_down
+        may_stop = request.want_shut_down and self.wanting < 0
+        return BrokerHeartbeatResponse(is_caught_up=True, is_fenced=False, should_shut_down=may_stop)
+
+    async def has_lost_majority(self):
+        return self.lost
 
     async def reach(self, offset):
         pass
@@ -95,5 +111,59 @@ def test_a_broker_that_stops_does_not_wait_for_the_intervals_of_others():
             while len(quorum.heard) == before or quorum.heard[-1] != 8:
                 await asyncio.sleep(0)
         await lifecycle.stop()
+
+    asyncio.run(scenario())
+
+
+async def started(quorum):
+    """A broker whose heartbeats come once in a very long time, unless something hurries them."""
+    configs = BrokerConfigs({"broker.heartbeat.interval.ms": str(FOR_EVER_MS)})
+    directories = SimpleNamespace(cluster_id="cluster", clean_epoch=-1, ids=list, opened=[])
+    lifecycle = BrokerLifecycle(quorum, configs, directories, node_id=1, listeners=list)
+    await lifecycle.register()
+    await lifecycle.unfence()
+    return lifecycle
+
+
+def test_a_broker_that_stops_asks_again_soon_until_it_may(caplog):
+    async def scenario():
+        quorum = Beating()
+        quorum.wanting = 3
+        lifecycle = await started(quorum)
+        async with asyncio.timeout(HANG_S):
+            await lifecycle.stop()
+
+    asyncio.run(scenario())
+    assert "did not confirm" not in caplog.text
+
+
+def test_a_broker_does_not_wait_for_a_controller_that_cannot_be(monkeypatch, caplog):
+    """As the last one of a cluster whose nodes all stop."""
+    monkeypatch.setattr(lifecycle_module, "NO_CONTROLLER_S", FOR_EVER_MS)
+    monkeypatch.setattr(lifecycle_module, "STOP_TIMEOUT_S", FOR_EVER_MS)
+
+    async def scenario():
+        quorum = Beating()
+        lifecycle = await started(quorum)
+        quorum.is_silent = quorum.lost = True
+        async with asyncio.timeout(HANG_S):
+            await lifecycle.stop()
+
+    asyncio.run(scenario())
+    assert "did not confirm" in caplog.text
+
+
+def test_a_broker_waits_for_a_controller_while_one_can_be_elected():
+    async def scenario():
+        quorum = Beating()
+        lifecycle = await started(quorum)
+        quorum.is_silent = True
+        stopping = asyncio.ensure_future(lifecycle.stop())
+        await pause_async(2 * lifecycle_module._NO_MAJORITY_S, "it goes on waiting")
+        assert not stopping.done()
+        quorum.is_silent = False
+        async with asyncio.timeout(HANG_S):
+            await stopping
+        assert quorum.wanting < 0
 
     asyncio.run(scenario())

@@ -90,6 +90,28 @@ def test_only_the_last_two_snapshots_are_kept(tmp_path):
     assert snapshots(tmp_path) == sorted({*bases[1:], 111, 121})
 
 
+def test_closing_makes_no_file_for_producers_that_never_were(tmp_path):
+    """A clean start without snapshots begins without producers, as Kafka's does."""
+    log = open_log(tmp_path)
+    fill(log, 2)
+    log.close()
+    assert snapshots(tmp_path) == []
+    assert open_log(tmp_path).log_end_offset == 20
+
+
+def test_closing_renames_an_empty_snapshot_of_a_checkpoint(tmp_path):
+    log = open_log(tmp_path)
+    fill(log, 2)
+    flush_logs([log])
+    (before,) = tmp_path.glob("*.snapshot")
+    number = before.stat().st_ino
+    fill(log, 1)
+    log.close()
+    assert snapshots(tmp_path) == [30]
+    (after,) = tmp_path.glob("*.snapshot")
+    assert after.stat().st_ino == number
+
+
 def test_a_snapshot_that_a_segment_begins_with_is_left_alone(tmp_path):
     log = open_log(tmp_path)
     fill(log, 2)

@@ -6,8 +6,10 @@ import pytest
 
 from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.protocol.records.cluster_metadata.topics import TopicRecord
+from bowstring.engine.raft.keys import OffsetAndEpoch
+from bowstring.engine.raft.messages import FetchRequest
 from tests.support.quorum_nodes import Controllers
-from tests.support.waiting import wait_until_async
+from tests.support.waiting import FOR_EVER_MS, HANG_S, wait_until_async
 
 
 def topic(number):
@@ -106,3 +108,41 @@ def test_a_follower_without_the_log_gets_a_snapshot(tmp_path):
         assert images
 
     run(tmp_path, scenario, metadata_log_max_record_bytes_between_snapshots="500")
+
+
+def test_a_leader_whose_process_ended_is_replaced_before_the_fetch_timeout(tmp_path):
+    async def scenario(controllers):
+        await controllers.start()
+        leader = await controllers.leader()
+        others = [node for node in controllers.nodes.values() if node is not leader]
+        assert not await others[0].quorum.has_lost_majority()
+        await controllers.kill(leader.node_id)
+        await wait_until_async(lambda: any(node.quorum.is_leader for node in others))
+        second = next(node for node in others if node.quorum.is_leader)
+        await controllers.kill(second.node_id)
+        (last,) = (node for node in others if node is not second)
+        assert await last.quorum.has_lost_majority()
+
+    run(tmp_path, scenario, **{"controller.quorum.fetch.timeout.ms": str(FOR_EVER_MS)})
+
+
+def test_a_replica_that_has_ended_answers_that(tmp_path):
+    async def scenario(controllers):
+        await controllers.start()
+        leader = await controllers.leader()
+        other = next(node for node in controllers.nodes.values() if node is not leader)
+        waiting = asyncio.ensure_future(leader.quorum.ask(fetch_of(other, leader.quorum)))
+        await leader.quorum.stop(0)
+        async with asyncio.timeout(HANG_S):
+            await waiting
+            late = await leader.quorum.ask(fetch_of(other, leader.quorum))
+        assert late.error is Errors.BROKER_NOT_AVAILABLE
+
+    run(tmp_path, scenario)
+
+
+def fetch_of(node, leader):
+    """A Fetch that waits at the leader."""
+    end = OffsetAndEpoch(leader.log_end_offset, leader.epoch)
+    key = next(each.key for each in leader.voters if each.key.id == node.node_id)
+    return FetchRequest(None, key, leader.epoch, end, end.offset, FOR_EVER_MS, 1000)

@@ -3,6 +3,7 @@
 import pytest
 
 from bowstring.engine.errors import Errors
+from bowstring.engine.raft.elections import early_backoff_ms
 from bowstring.engine.raft.keys import OffsetAndEpoch, ReplicaKey
 from bowstring.engine.raft.leader import LeaderState
 from bowstring.engine.raft.messages import (
@@ -114,6 +115,84 @@ def test_a_follower_that_hears_from_its_leader_refuses_pre_votes():
     assert not node.ask(vote(1, candidate=2, pre_vote=True)).vote_granted
 
 
+GONE = ErrorResponse(Errors.BROKER_NOT_AVAILABLE, refused=True)
+CLOSED = ErrorResponse(Errors.BROKER_NOT_AVAILABLE)
+
+
+def follows(**config):
+    """Replica 0 hears from leader 2; its next Fetch is on its way."""
+    node = Harness(**config)
+    node.ask(BeginQuorumEpochRequest("c", key(0), leader(2, 1)))
+    node.answer(FetchResponse(leader(2, 1)))
+    assert node.state.has_fetched and node.sent[-1].destination.id == 2
+    return node
+
+
+def test_a_voter_whose_leader_ended_stands_early():
+    node = follows()
+    node.answer(GONE)
+    assert isinstance(node.state, Prospective), "its turn is the first"
+    assert all(each.pre_vote for each in node.requests(VoteRequest)), "nothing durable changes"
+    assert node.state.epoch == 1
+
+
+def test_a_leader_that_closes_the_connection_may_live():
+    node = follows()
+    node.answer(CLOSED)
+    node.wait(node.config.fetch_timeout_ms - 1)
+    assert isinstance(node.state, Follower)
+
+
+def test_a_follower_grants_pre_votes_once_the_leader_has_closed_the_connection():
+    node = follows()
+    assert not node.ask(vote(1, candidate=1, pre_vote=True)).vote_granted
+    node.answer(CLOSED)
+    assert node.ask(vote(1, candidate=1, pre_vote=True)).vote_granted
+
+
+def test_an_answer_of_the_leader_ends_the_doubt():
+    node = follows()
+    node.answer(CLOSED)
+    node.answer(FetchResponse(leader(2, 1), Errors.NOT_LEADER_OR_FOLLOWER))  # of another node
+    node.wait(20)
+    assert node.sent[-1].destination.id == 2
+    node.answer(FetchResponse(leader(2, 1)))
+    assert not node.ask(vote(1, candidate=1, pre_vote=True)).vote_granted
+
+
+def test_voters_take_turns_when_their_leader_ended():
+    waits = []
+    for id in (1, 3, 4):
+        node = Harness(ids=(1, 2, 3, 4), id=id)
+        waits.append(early_backoff_ms(node.replica._core, 2))
+    assert waits == [0, 100, 200]
+
+
+def test_attempts_in_vain_come_later_and_between_the_turns_of_others():
+    node = follows()
+    core, waits = node.replica._core, []
+    for core.vain_attempts in range(6):
+        waits.append(early_backoff_ms(core, 2))
+    assert waits == [0, 150, 350, 750, 1550, node.config.fetch_timeout_ms]
+    core.vain_attempts = 0
+    node.answer(GONE)
+    node.vote(granted=False)
+    assert isinstance(node.state, Follower) and core.vain_attempts == 1
+    node.answer(GONE)
+    node.wait(149)
+    assert isinstance(node.state, Follower)
+    node.wait(1)
+    assert isinstance(node.state, Prospective)
+
+
+def test_an_observer_whose_leader_ended_stands_never():
+    node = Harness(ids=(1, 2))
+    node.answer(FetchResponse(leader(2, 1)))
+    node.answer(GONE)
+    node.wait(10_000)
+    assert isinstance(node.state, Follower)
+
+
 @pytest.mark.parametrize(
     ("request_", "error"),
     [
@@ -200,6 +279,13 @@ def test_the_first_successor_stands_at_once_and_the_others_later():
             assert isinstance(node.state, Follower), candidates
             node.wait(1)
         assert isinstance(node.state, Prospective), candidates
+
+
+def test_a_follower_of_a_leader_that_resigned_grants_its_pre_vote_to_the_successor():
+    node = follows()
+    assert not node.ask(vote(1, candidate=1, pre_vote=True)).vote_granted
+    node.ask(EndQuorumEpochRequest("c", leader(2, 1), (key(1), key(0))))
+    assert node.ask(vote(1, candidate=1, pre_vote=True)).vote_granted
 
 
 def test_a_new_leader_announces_itself_to_the_silent():

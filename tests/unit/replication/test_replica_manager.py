@@ -99,6 +99,17 @@ def test_a_follower_learns_the_address_and_changes_of_it(manager, plane):
     assert named["host"] is None
 
 
+def test_a_broker_that_stops_follows_nobody_once_it_is_out_of_the_isr(manager, plane):
+    image = image_of(leader=2, leader_epoch=6, isr=(1, 2, 3))
+    image.brokers[1] = image.brokers[1]._replace(in_controlled_shutdown=True)
+    manager.apply(image, [KEY])
+    assert plane.take()[-1][-1]["host"] == "10.0.0.2", "it is in the ISR, and still counts"
+    after = image_of(leader=2, leader_epoch=6, partition_epoch=11, isr=(2, 3))
+    after.brokers[1] = image.brokers[1]
+    manager.apply(after, [KEY], brokers_changed=True)
+    assert plane.take()[-1][-1]["host"] is None
+
+
 def test_a_replica_that_leaves_is_removed(manager, plane, logs):
     manager.apply(image_of(), [KEY])
     logs.take(), plane.take()

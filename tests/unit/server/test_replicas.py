@@ -8,13 +8,15 @@ from tests.support.plane_requests import batch, fetch, fetched, only, produce, r
 from tests.support.readable import readable
 from tests.support.replicated_planes import Planes
 from tests.support.served_plane import TOPIC
-from tests.support.waiting import FOR_EVER_MS, wait_until
+from tests.support.waiting import FOR_EVER_MS, pause, wait_until
 
 NOT_LEADER_OR_FOLLOWER = 6
 NOT_ENOUGH_REPLICAS = 19
 OUT_OF_ORDER_SEQUENCE_NUMBER = 45
 FENCED_LEADER_EPOCH = 74
 UNKNOWN_LEADER_EPOCH = 75
+# After an order to follow, fetches wait shortly: others may follow.
+SETTLING_S = 1.2
 
 
 @pytest.fixture(params=[1, 2], ids=["one-reactor", "two-reactors"])
@@ -212,3 +214,17 @@ def test_an_unknown_or_old_follower_is_refused(planes):
     old = fetch(17, leader_epoch=1)
     old.replica_state.replica_id, old.replica_state.replica_epoch = 1, 99
     assert fetched(client.call(old, 17)).error_code == NOT_LEADER_OR_FOLLOWER
+
+
+def test_a_partition_that_is_added_does_not_wait_for_a_fetch_of_others(tmp_path):
+    """A follower has one request in flight to a leader, which waits there while nothing is written."""
+    planes = Planes(tmp_path, count=2, wait_max_ms=FOR_EVER_MS)
+    try:
+        planes.elect(0, 1)
+        pause(SETTLING_S, "fetches of the first partition wait for ever after that")
+        planes.elect(0, 1, partition=1)
+        answer = only(planes.client(0).call(produce(batch(b"a"), 9, acks=-1, partition=1), 9))
+        assert answer.error_code == 0
+        assert not [event for event in planes.events[1] if event[0] == "fetch-failed"]
+    finally:
+        planes.close()

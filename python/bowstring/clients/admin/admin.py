@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Self
@@ -52,7 +54,11 @@ from bowstring.engine.protocol.messages.delete_records import (
 )
 from bowstring.engine.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from bowstring.engine.protocol.messages.describe_cluster import DescribeClusterRequest
+from bowstring.engine.protocol.messages.describe_configs import DescribeConfigsRequest
 from bowstring.engine.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
+from bowstring.engine.protocol.messages.describe_quorum import DescribeQuorumRequest
+from bowstring.engine.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
+from bowstring.engine.protocol.messages.metadata import MetadataRequest
 
 _log = logging.getLogger("bowstring.admin")
 
@@ -60,6 +66,13 @@ _log = logging.getLogger("bowstring.admin")
 DELETE_STATES_VERSION = 6
 # The broker's timeout for an operation is this much shorter than ours, so that its answer arrives in time.
 ANSWER_MARGIN_S = 1.0
+# Requests that change nothing.
+QUESTIONS = {
+    DescribeClusterRequest,
+    DescribeConfigsRequest,
+    DescribeQuorumRequest,
+    ListPartitionReassignmentsRequest,
+}
 
 
 class Admin(AdminConfigs, AdminGroups, AdminCluster):
@@ -394,7 +407,21 @@ class Admin(AdminConfigs, AdminGroups, AdminCluster):
 
     def _call(self, pick: Callable[[], Node | None], api: Api, body: Body) -> Any:
         with self._lock:
+            if pick == self._any_node:
+                return self._ask_any(api, body, self._timeout_s)
             return self._cluster.call(pick, api, body, self._timeout_s)
+
+    def _ask_any(self, api: Api, body: Body, timeout_s: float) -> Any:
+        """Sends to any broker but one that hangs: questions go to another one, too, when it is silent. What
+        changes something must not be sent twice, so it goes to a broker that has just answered a question.
+        """
+        if api in QUESTIONS:
+            return self._cluster.ask_any(api, body, timeout_s)[0]
+        deadline = offset_queries.deadline_in(timeout_s)
+        _, node = self._cluster.ask_any(MetadataRequest, MetadataRequest(topics=[]), timeout_s)
+        left_s = max(0.001, deadline - time.monotonic())
+        nodes = itertools.chain([node], iter(self._any_node, None))
+        return self._cluster.call(lambda: next(nodes), api, body, left_s)
 
     def _controller_call(self, api: Api, body: Body) -> Any:
         """Sends to any broker, which forwards to the controller (KIP-590)."""

@@ -64,6 +64,8 @@ class AdminCluster:
 
         def _any_node(self) -> Node: ...
 
+        def _ask_any(self, api: Api, body: Body, timeout_s: float) -> Any: ...
+
         def _broker_timeout_ms(self) -> int: ...
 
     # ------------------------------------------------------------ brokers
@@ -341,7 +343,7 @@ class AdminCluster:
         """
 
         def attempt(left_s: float) -> Any:
-            response = self._cluster.call(self._any_node, api, body, left_s)
+            response = self._ask_any(api, body, left_s)
             if response.error_code == Errors.NOT_CONTROLLER.code:
                 raise broker_error(response.error_code, "asking the controller")
             check(response)

@@ -144,14 +144,19 @@ class Cluster:
 
         Of several rather one that is connected: another may be down.
         """
-        known = list(self.brokers.values())
-        usable = [node for node in known if not self.client.backing_off(node)]
+        usable = self._usable()
         if not usable:
-            usable = [node for node in self.bootstrap if not self.client.backing_off(node)]
-        if not usable:
-            return self._rng.choice(known or self.bootstrap)
-        self._rng.shuffle(usable)
-        return min(usable, key=lambda node: (self.client.in_flight(node), not self.client.ready(node)))
+            return self._rng.choice(list(self.brokers.values()) or self.bootstrap)
+        return self._quietest(usable)
+
+    def _usable(self) -> list[Node]:
+        """Brokers that are not backing off; bootstrap servers if there are none."""
+        usable = [node for node in self.brokers.values() if not self.client.backing_off(node)]
+        return usable or [node for node in self.bootstrap if not self.client.backing_off(node)]
+
+    def _quietest(self, nodes: list[Node]) -> Node:
+        self._rng.shuffle(nodes)
+        return min(nodes, key=lambda node: (self.client.in_flight(node), not self.client.ready(node)))
 
     def refused_s(self, topic: str, since: float) -> float:
         """Returns for how many seconds after `since` answers have kept telling an error of `topic`.
@@ -434,6 +439,54 @@ class Cluster:
                 failures.append((node, str(getattr(error, "reason", error))))
         return NoBrokerError(failures, waited_s)
 
+    def ask_any(self, api: Api, body: Body, timeout_s: float) -> tuple[Any, Node]:
+        """Asks brokers until one answers; returns the answer and that broker.
+
+        One that is silent for a second may hang, so another one is asked, too: only for requests that change
+        nothing, and that any broker answers.
+
+        Raises:
+            NoBrokerError: no broker answered in time.
+            ClientError: an error that cannot be retried.
+        """
+        deadline = time.monotonic() + timeout_s
+        pause_s = RETRY_PAUSE_S
+        while (answered := self._first_answer(api, body, deadline)) is None:
+            if time.monotonic() >= deadline:
+                raise self.unreachable(timeout_s)
+            self.stale = True
+            self._troubles.deliver()
+            self._rest(pause_s, deadline)
+            pause_s = min(RETRY_PAUSE_MAX_S, pause_s * 2)
+        return answered.response, answered.node
+
+    def _first_answer(self, api: Api, body: Body, deadline: float) -> Pending | None:
+        """Returns the request that was answered first; None when all have failed, or time is over."""
+        self.client.poll(0)  # detects connections that the broker closed while idle
+        asked: list[Pending] = []
+        another_at = 0.0
+        while (now := time.monotonic()) < deadline:
+            if now >= another_at:
+                others = [node for node in self._usable() if all(node != each.node for each in asked)]
+                if others:
+                    node = self._quietest(others)
+                    asked.append(self.client.send(node, api, body, timeout_s=deadline - now))
+                another_at = now + SILENCE_S
+            for each in asked:
+                if each.done and each.error is None:
+                    return each
+                if each.error is not None and not each.error.retriable:
+                    raise each.error
+            if all(each.done for each in asked):
+                return None
+            self.client.poll(min(another_at, deadline) - now)
+        return None
+
+    def _rest(self, pause_s: float, deadline: float) -> None:
+        until = min(deadline, time.monotonic() + pause_s)
+        while (now := time.monotonic()) < until:
+            self.client.poll(until - now)
+
     def call(self, pick: Callable[[], Node | None], api: Api, body: Body, timeout_s: float) -> Any:
         """Sends to the node that `pick` chooses until one answers; retries retriable network errors.
 
@@ -462,7 +515,5 @@ class Cluster:
                     raise
             self.stale = True
             self._troubles.deliver()
-            retry_at = min(deadline, time.monotonic() + pause_s)
-            while time.monotonic() < retry_at:
-                self.client.poll(retry_at - time.monotonic())
-            pause_s = min(1.0, pause_s * 2)
+            self._rest(pause_s, deadline)
+            pause_s = min(RETRY_PAUSE_MAX_S, pause_s * 2)

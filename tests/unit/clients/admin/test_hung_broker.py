@@ -1,0 +1,88 @@
+"""Calls while a broker hangs: its connections stay open, and it answers nothing."""
+
+import pytest
+
+from bowstring.clients.admin.admin import Admin
+from bowstring.clients.errors import NoBrokerError, UnsupportedApiError
+from bowstring.engine.protocol.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+)
+from bowstring.engine.protocol.messages.create_topics import (
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from bowstring.engine.protocol.messages.describe_cluster import (
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
+from bowstring.engine.protocol.messages.metadata import MetadataRequest
+from tests.support.fake_broker import CLOSE, SILENCE, FakeBroker
+from tests.support.waiting import FOR_EVER_MS
+
+
+def silent(version, request):
+    return SILENCE
+
+
+def created(version, request):
+    results = [CreatableTopicResult(name=each.name, topic_id=b"i" * 16) for each in request.topics]
+    return CreateTopicsResponse(topics=results)
+
+
+def described(version, request):
+    return DescribeClusterResponse(cluster_id="fake")
+
+
+@pytest.fixture
+def brokers():
+    """One that hangs, and one that answers."""
+    with FakeBroker() as hung, FakeBroker() as well:
+        for cls in (MetadataRequest, CreateTopicsRequest, DescribeClusterRequest):
+            hung.handlers[cls] = silent
+        well.handlers[CreateTopicsRequest] = created
+        well.handlers[DescribeClusterRequest] = described
+        yield hung, well
+
+
+def test_a_question_goes_to_another_broker_too(brokers):
+    hung, well = brokers
+    while not hung.seen(DescribeClusterRequest):  # which one is asked first is random
+        with Admin([hung.bootstrap, well.bootstrap], timeout_ms=FOR_EVER_MS) as admin:
+            assert admin.describe_cluster().cluster_id == "fake"
+
+
+def test_what_changes_something_is_sent_once_and_not_to_a_broker_that_hangs(brokers):
+    hung, well = brokers
+    calls = 0
+    while not hung.seen(MetadataRequest):
+        with Admin([hung.bootstrap, well.bootstrap], timeout_ms=FOR_EVER_MS) as admin:
+            assert admin.create_topic("new") == b"i" * 16
+            calls += 1
+    assert not hung.seen(CreateTopicsRequest)
+    assert len(well.seen(CreateTopicsRequest)) == calls
+
+
+def test_a_broker_that_ends_is_passed_over(brokers):
+    hung, well = brokers
+    hung.handlers[DescribeClusterRequest] = lambda version, request: CLOSE
+    while not hung.seen(DescribeClusterRequest):
+        with Admin([hung.bootstrap, well.bootstrap], timeout_ms=FOR_EVER_MS) as admin:
+            assert admin.describe_cluster().cluster_id == "fake"
+
+
+def test_without_any_answer_the_call_ends_in_time(brokers):
+    hung, _ = brokers
+    with Admin(hung.bootstrap, timeout_ms=50) as admin, pytest.raises(NoBrokerError):
+        admin.describe_cluster()
+
+
+def test_an_api_that_the_broker_lacks_is_named(brokers):
+    _, well = brokers
+    few = [ApiVersion(api_key=MetadataRequest.api_key, min_version=0, max_version=12)]
+    few.append(ApiVersion(api_key=18, min_version=0, max_version=4))
+    well.handlers[ApiVersionsRequest] = lambda version, request: ApiVersionsResponse(api_keys=few)
+    with Admin(well.bootstrap) as admin, pytest.raises(UnsupportedApiError):
+        admin.describe_cluster()
