@@ -178,7 +178,7 @@ def test_what_leaves_a_broker_while_it_starts_is_removed(tmp_path, moment):
         await leader.quorum.append(
             [*created(), TopicRecord(name="moved", topic_id=moved_id), led(moved_id)],
         )
-        open_all, carry_out = broker.logs.open_all, broker._follower._carry_out
+        open_all, apply = broker.logs.open_all, broker.replication.apply
         loop = asyncio.get_running_loop()
 
         async def change():
@@ -192,15 +192,15 @@ def test_what_leaves_a_broker_while_it_starts_is_removed(tmp_path, moment):
             asyncio.run_coroutine_threadsafe(change(), loop).result()
             return found
 
-        async def late(first):
-            broker._follower._carry_out = carry_out
+        async def late(image, changed, **others):
+            broker.replication.apply = apply
             await change()
-            await carry_out(first)
+            await apply(broker.quorum.image, changed, **others)
 
         if moment == "logs are opened":
             broker.logs.open_all = meanwhile
         else:
-            broker._follower._carry_out = late
+            broker.replication.apply = late
         await broker.start()
         await wait_until_async(lambda: broker.replication.leads(new_id, 0))
         assert broker.logs.get("moved", 0) is None

@@ -3,26 +3,33 @@
 import socket
 import threading
 
-from bowstring.cluster import links
+from bowstring.cluster.links import Links
 from tests.support.waiting import wait_until
 
 
-def test_who_has_given_up_is_not_looked_up(monkeypatch):
+def test_who_has_given_up_is_not_looked_up():
     """Nodes that try again and again while the thread is held up leave a queue, which must end."""
     looked_up = []
-    monkeypatch.setattr(links, "_node_of", lambda source, *_: looked_up.append(source) or -1)
-    made = links.Links(dict)
     held, go_on = threading.Event(), threading.Event()
+
+    def pids():
+        looked_up.append(True)
+        if not held.is_set():
+            held.set()
+            go_on.wait()
+        return {}
+
+    links = Links(pids)
     try:
-        port = made.add(1, "127.0.0.1", 1)
-        made._loop.call_soon_threadsafe(lambda: held.set() or go_on.wait())
-        held.wait()
-        for _ in range(20):
-            socket.create_connection(("127.0.0.1", port)).close()
-        with socket.create_connection(("127.0.0.1", port)) as waiting:
-            go_on.set()
-            wait_until(lambda: looked_up)
-            assert looked_up == [waiting.getsockname()]
+        address = "127.0.0.1", links.add(1, "127.0.0.1", 1)
+        with socket.create_connection(address):
+            held.wait()
+            for _ in range(20):
+                socket.create_connection(address).close()
+            with socket.create_connection(address):
+                go_on.set()
+                wait_until(lambda: len(looked_up) == 2, looked_up)
     finally:
         go_on.set()
-        made.close()
+        links.close()
+    assert len(looked_up) == 2

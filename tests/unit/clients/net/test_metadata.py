@@ -15,7 +15,7 @@ from bowstring.engine.protocol.messages.metadata import (
 )
 from tests.support.fake_broker import FakeBroker
 from tests.support.readable import readable
-from tests.support.waiting import HANG_S
+from tests.support.waiting import HANG_S, wait_until
 
 
 class TakenMeanwhile(set):
@@ -88,14 +88,17 @@ def test_another_broker_is_asked_for_a_topic_that_one_does_not_know(monkeypatch)
     monkeypatch.setattr(client, "ready", lambda node: node.port == 1)
     brokers = [MetadataResponseBroker(node_id=id, host="127.0.0.1", port=id) for id in (1, 2)]
     cluster.want("t")
+
+    def ask():
+        before = len(asked)
+        wait_until(lambda: cluster.maintain() >= 0 and len(asked) > before)
+
     for code in (3, 3, 3, 0):
-        cluster._retry_at = 0.0
-        cluster.maintain()
+        ask()
         topic = MetadataResponseTopic(name="t", error_code=code)
         answer = MetadataResponse(brokers=brokers, topics=[topic])
         asked[-1][1](SimpleNamespace(error=None, response=answer))
     cluster.invalidate()
-    cluster._retry_at = 0.0
-    cluster.maintain()
+    ask()
     assert [node.port for node, _ in asked] == [1, 2, 1, 2, 1]
     client.close()
