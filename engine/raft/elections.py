@@ -72,7 +72,7 @@ def handle_no_answer(core: RaftCore, source: int, now_ms: int, *, refused: bool)
     """Stops relying on a leader that closed the connection.
 
     One whose process has ended need not be waited for until the fetch timeout: a voter asks early whether it
-    could win. That is safe, because a pre-vote changes nothing, and nobody grants it who hears from the leader.
+    could win. That is safe: a pre-vote changes nothing, and nobody grants it who hears from the leader.
     """
     state = core.quorum.state
     if not isinstance(state, Follower) or source != state.leader_id:

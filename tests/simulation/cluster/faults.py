@@ -235,6 +235,7 @@ def older_incarnation_joins(patches):
 @fault(
     "A leader names the newest incarnation of a broker that joins, not the one that has fetched",
     *("InSyncIsAboveTheHighWatermark", "CommittedIsInAllInSyncReplicas", "CommittedIsKept"),
+    "GroupOffsetsNeverGoBack",  # what is lost may be committed offsets
     session_ms=500,
     heartbeat_ms=200,
     lag_max_ms=150,
