@@ -3,7 +3,6 @@
 import os
 from collections.abc import Mapping
 
-from bowstring._native.log.many_logs import open_logs
 from bowstring._native.log.partition_log import LogError, PartitionLog
 from bowstring.engine import event_log
 from bowstring.engine.storage.checkpoints import (
@@ -84,6 +83,9 @@ class Opener:
         self, directory: DataDirectory, keys: list[PartitionKey], config: dict[str, int]
     ) -> list[PartitionLog | LogError]:
         """Opens the logs of partitions that are in `directory` and nowhere else."""
+        # Not at start: a broker without partitions does not need it.
+        from bowstring._native.log.many_logs import open_logs
+
         points, starts = self._recovery_points[directory], self._log_starts[directory]
         places = [(directory.partition_path(*key), points.get(key, 0), starts.get(key, 0)) for key in keys]
         return open_logs(places, config, clean_shutdown=directory.was_clean, health=directory.health)

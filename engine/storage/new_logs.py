@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Final
 
 from bowstring._native.disk.log_dir import is_device_error
-from bowstring._native.log.many_logs import create_logs
 from bowstring._native.log.partition_log import PartitionLog
 from bowstring.engine.metadata.image import TopicImage
 from bowstring.engine.storage.log_dir import STRAY_SUFFIX, DataDirectory, partition_metadata
@@ -44,6 +43,9 @@ def create_all(work: list[NewLog]) -> Exception | None:
 
 def _create_some(home: DataDirectory, work: list[NewLog]) -> Exception | None:
     """Creates logs of one directory and one config until one fails, and returns its failure."""
+    # Not at start: a broker without partitions does not need it.
+    from bowstring._native.log.many_logs import create_logs
+
     while work:
         places = [
             (home.partition_path(each.topic.name, each.index), partition_metadata(each.topic.id))
