@@ -9,7 +9,7 @@ from bowstring._native.log.index cimport indexes_forget, indexes_write, time_ind
 from bowstring._native.log.leader_epochs cimport epochs_write
 from bowstring._native.log.producer_state cimport snapshot_rename, snapshot_take
 from bowstring._native.log.segment cimport (
-    active_segment, begins_segment, segment_activate, segment_create, segment_first_timestamp)
+    active_segment, begins_segment, indexes_complete, segment_activate, segment_create, segment_first_timestamp)
 from bowstring._native.log.segment_files cimport (
     active_write_out, segment_file, segment_file_demote, segment_file_detach, segment_file_release)
 from bowstring._native.log.state cimport log_fail
@@ -153,6 +153,8 @@ cdef int log_close(Log *log, bint sync) noexcept nogil:
         segment = active_segment(state)
         if not log_out_of_service(log) and not state.deleting:
             error = close_active(state)
+            if error == 0 and segment.size_bytes == 0 and not state.activated:
+                error = indexes_complete(state, segment.base_offset)
             state.producers.end_offset = log.log_end_offset
             if error == 0:
                 error = leave_snapshot(state)

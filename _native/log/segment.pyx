@@ -215,6 +215,18 @@ cdef int make_empty(const LogState *state, int64_t base_offset, const char *suff
     return 0
 
 
+cdef int indexes_complete(const LogState *state, int64_t base_offset) noexcept nogil:
+    cdef char[PATH_BYTES] path
+    cdef const char **suffixes = [b".index", b".timeindex"]
+    cdef int i, fd
+    for i in range(2):
+        fd = file_ops.open(segment_path(path, state, base_offset, suffixes[i]), O_RDWR | O_CREAT)
+        if fd < 0:
+            return fd
+        file_ops.close(fd)
+    return 0
+
+
 cdef int segment_begin(LogState *state, int64_t base_offset, int64_t now_ms) noexcept nogil:
     cdef int error = make_empty(state, base_offset, b".log")
     if error == 0 and segment_add(state, base_offset, 0, now_ms) == NULL:
