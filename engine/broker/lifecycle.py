@@ -33,7 +33,7 @@ STOP_TIMEOUT_S: Final = 30.0
 
 NO_CONTROLLER_S: Final = 5.0
 """How long a broker that stops waits for a controller that answers."""
-_NO_MAJORITY_S: Final = 0.5
+NO_MAJORITY_S: Final = 0.5
 """How long it waits while so many processes of controllers have ended that none can be active: one may start
 again."""
 
@@ -240,7 +240,7 @@ class BrokerLifecycle:
             self._beaten.clear()
             if loop.time() < self._heard_s + _RETRY_S or not await self._quorum.has_lost_majority():
                 possible_s = loop.time()
-            elif loop.time() >= possible_s + _NO_MAJORITY_S:
+            elif loop.time() >= possible_s + NO_MAJORITY_S:
                 return
 
     async def stop(self) -> None:

@@ -159,7 +159,7 @@ def test_a_broker_waits_for_a_controller_while_one_can_be_elected():
         lifecycle = await started(quorum)
         quorum.is_silent = True
         stopping = asyncio.ensure_future(lifecycle.stop())
-        await pause_async(2 * lifecycle_module._NO_MAJORITY_S, "it goes on waiting")
+        await pause_async(2 * lifecycle_module.NO_MAJORITY_S, "it goes on waiting")
         assert not stopping.done()
         quorum.is_silent = False
         async with asyncio.timeout(HANG_S):

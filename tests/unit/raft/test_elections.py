@@ -3,7 +3,6 @@
 import pytest
 
 from bowstring.engine.errors import Errors
-from bowstring.engine.raft.elections import early_backoff_ms
 from bowstring.engine.raft.keys import OffsetAndEpoch, ReplicaKey
 from bowstring.engine.raft.leader import LeaderState
 from bowstring.engine.raft.messages import (
@@ -160,29 +159,33 @@ def test_an_answer_of_the_leader_ends_the_doubt():
     assert not node.ask(vote(1, candidate=1, pre_vote=True)).vote_granted
 
 
+def stands_after(node):
+    """Milliseconds from the end of the leader's process until the replica asks for pre-votes."""
+    began = node.now
+    node.answer(GONE)
+    while not isinstance(node.state, Prospective):
+        node.wait(1)
+    return node.now - began
+
+
 def test_voters_take_turns_when_their_leader_ended():
     waits = []
     for id in (1, 3, 4):
         node = Harness(ids=(1, 2, 3, 4), id=id)
-        waits.append(early_backoff_ms(node.replica._core, 2))
+        node.ask(BeginQuorumEpochRequest("c", key(id), leader(2, 1)))
+        node.answer(FetchResponse(leader(2, 1)))
+        waits.append(stands_after(node))
     assert waits == [0, 100, 200]
 
 
 def test_attempts_in_vain_come_later_and_between_the_turns_of_others():
     node = follows()
-    core, waits = node.replica._core, []
-    for core.vain_attempts in range(6):
-        waits.append(early_backoff_ms(core, 2))
-    assert waits == [0, 150, 350, 750, 1550, node.config.fetch_timeout_ms]
-    core.vain_attempts = 0
-    node.answer(GONE)
-    node.vote(granted=False)
-    assert isinstance(node.state, Follower) and core.vain_attempts == 1
-    node.answer(GONE)
-    node.wait(149)
-    assert isinstance(node.state, Follower)
-    node.wait(1)
-    assert isinstance(node.state, Prospective)
+    waits = []
+    for _ in range(4):
+        waits.append(stands_after(node))
+        node.vote(granted=False)
+        assert isinstance(node.state, Follower)
+    assert waits == [0, 150, 350, 750]
 
 
 def test_an_observer_whose_leader_ended_stands_never():
