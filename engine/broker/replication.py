@@ -272,6 +272,8 @@ class Replication:
 
     def _act(self) -> None:
         some, self._events = self._events[:_EVENTS_AT_ONCE], self._events[_EVENTS_AT_ONCE:]
+        if self._events:
+            asyncio.get_running_loop().call_soon(self._act)
         for kind, topic, partition, a, b in self.manager.on_events(some):
             if kind == "truncated":
                 event_log.info(
@@ -284,8 +286,6 @@ class Replication:
         self._roles.flush()
         self.repair.look()
         self._wake()
-        if self._events:
-            asyncio.get_running_loop().call_soon(self._act)
 
     def _tell_failure(self, topic: str, partition: int, error: Error, leader: int) -> None:
         if error not in _PASSING:
