@@ -91,6 +91,8 @@ class ReplicaManager:
         self._indexes: dict[bytes, set[int]] = {}  # of this broker's partitions, by topic
         self._applied: dict[PartitionKey, PartitionImage] = {}
         self._following: dict[PartitionKey, tuple[int, int, str | None, int]] = {}
+        # led partitions whose brokers have changed since the data plane was told of them
+        self._outdated: set[PartitionKey] = set()
         self._brokers: _Brokers = {}  # as of the last time that every partition was looked at
         # of the image, for one pass over partitions
         self._addresses: dict[int, tuple[str, int] | None] = {}
@@ -121,6 +123,7 @@ class ReplicaManager:
         self, image: ClusterImage, changed: Iterable[PartitionKey], *, brokers_changed: bool = False
     ) -> Iterator[None]:
         """Does the same, one partition at each step. Other calls may come between two steps."""
+        self._image = image
         self._addresses.clear()
         self._ineligible_of.clear()
         brokers = _brokers(image)
@@ -168,6 +171,7 @@ class ReplicaManager:
     def _remove(self, key: PartitionKey) -> None:
         name = self._names[key[0]]
         self.isr_changes.leave(key)
+        self._outdated.discard(key)
         self._following.pop(key, None)
         del self._applied[key]
         self._plane.stop(name, key[1])
@@ -216,6 +220,7 @@ class ReplicaManager:
 
     def _lead(self, image: ClusterImage, key: PartitionKey, partition: PartitionImage) -> None:
         self._following.pop(key, None)
+        self._outdated.discard(key)
         led = LedPartition(
             key,
             partition.leader_epoch,
@@ -235,6 +240,7 @@ class ReplicaManager:
 
     def _follow(self, image: ClusterImage, key: PartitionKey, partition: PartitionImage) -> None:
         self.isr_changes.leave(key)
+        self._outdated.discard(key)
         found = None if self._has_left(image, partition) else self._address_of(image, partition.leader)
         host, port = found if found is not None else (None, 0)
         wanted = (partition.leader_epoch, partition.leader, host, port)
@@ -266,23 +272,26 @@ class ReplicaManager:
             return
         if differ.isdisjoint(partition.replicas):
             return
-        if led.proposed is None:
+        # Broker epochs wait for the end of a change under way; who may join the ISR does not.
+        self._outdated.add(key)
+        self._isr_changed(led)
+
+    # ------------------------------------------------------------ in-sync replicas
+
+    def _isr_changed(self, led: LedPartition) -> None:
+        image, partition = self._image, self._applied[led.key]
+        if led.proposed is None and led.key in self._outdated and image is not None:
+            self._outdated.discard(led.key)
             self._plane.lead(
-                self._names[key[0]],
-                key[1],
+                self._names[led.key[0]],
+                led.key[1],
                 leader_epoch=partition.leader_epoch,
                 replicas=partition.replicas,
                 isr=led.isr,
                 broker_epochs=self.isr_changes.broker_epochs,
                 ineligible=self._ineligible(image, partition),
             )
-        else:
-            self._isr_changed(led)
-
-    # ------------------------------------------------------------ in-sync replicas
-
-    def _isr_changed(self, led: LedPartition) -> None:
-        image, partition = self._image, self._applied[led.key]
+            return
         self._plane.set_isr(
             self._names[led.key[0]],
             led.key[1],

@@ -213,6 +213,25 @@ def test_a_change_of_brokers_renews_only_what_it_concerns(manager, plane):
     assert (what, topic, named["broker_epochs"][3]) == ("lead", "topic", 200)
 
 
+def test_brokers_change_while_a_change_of_replicas_is_under_way(manager, plane):
+    """The data plane hears at once who may join the ISR, and of new incarnations when the change has ended."""
+    image = image_of(isr=(1, 2, 3), fenced=[3])
+    manager.apply(image, [KEY], brokers_changed=True)
+    manager.on_events([("lags", "topic", 0, 5, 3, 7)])
+    assert manager.next_request(0, 101) is not None
+    plane.take()
+    image.brokers[3] = image.brokers[3]._replace(epoch=200, fenced=False)
+    manager.apply(image, [], brokers_changed=True)
+    ((what, _, _, _, named),) = plane.take()
+    assert (what, named["ineligible"], named["changing"]) == ("set_isr", [], True)
+    manager.answered(answer(isr=[1, 2]), 0)
+    ((what, _, _, named),) = plane.take()
+    assert (what, named["isr"], named["ineligible"]) == ("lead", (1, 2), [])
+    assert named["broker_epochs"][3] == 200
+    manager.on_events([("may-join", "topic", 0, 5, 3, 200)])
+    assert names(plane.take()) == ["set_isr"], "the data plane knows the brokers"
+
+
 @pytest.mark.parametrize("seed", range(10))
 def test_random_answers(manager, plane, seed):
     """The committed ISR is what the controller committed last, and at most one request is in flight."""
