@@ -105,7 +105,7 @@ def _numbers(acked: Mapping[int, bytes]) -> list[tuple[int, tuple[str, int]]]:
 def check_committed(notes: Notes, bootstrap: str, partitions: int, group: str) -> None:
     """A group's committed offsets never went back, and are not above what it has read.
 
-    librdkafka's may go back: after an error of the coordinator it sends an older commit again, behind a newer one.
+    librdkafka's may go back: it seems to send an older commit again, behind a newer one, after an error.
     """
     for place, history in _committed(bootstrap, partitions, group).items():
         if history[-1] > notes.covered[group, place]:
