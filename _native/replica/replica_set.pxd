@@ -63,6 +63,9 @@ cdef bint replica_readable(const Replica *replica, int64_t offset) noexcept nogi
 cdef bint replica_ahead(const Replica *replica, const Replica *other) noexcept nogil
 # Whether the follower may join the ISR.
 cdef bint replica_may_join(const ReplicaSet *s, const Replica *replica, int64_t high_watermark) noexcept nogil
+# Begins to add a follower to the ISR if it may join now; from then on the high watermark waits for it. Between the fetch
+# that showed that it may and the decision to ask the controller, the high watermark may have passed it.
+cdef bint replica_try_join(ReplicaSet *s, Replica *replica, int64_t high_watermark) noexcept nogil
 # Whether a follower of the ISR has not been caught up for replica.lag.time.max.ms and should leave.
 cdef bint replica_lags(const ReplicaSet *s, const Replica *replica, int64_t leader_end_offset,
                        int64_t now_ms) noexcept nogil

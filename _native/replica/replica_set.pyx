@@ -89,6 +89,14 @@ cdef bint replica_may_join(const ReplicaSet *s, const Replica *replica, int64_t 
             and replica.log_end_offset >= high_watermark and replica.log_end_offset >= s.epoch_start_offset)
 
 
+cdef bint replica_try_join(ReplicaSet *s, Replica *replica, int64_t high_watermark) noexcept nogil:
+    if not replica_may_join(s, replica, high_watermark):
+        replica.asked = False                            # its next fetch may ask again
+        return False
+    replica.joining = s.changing = True
+    return True
+
+
 cdef bint replica_lags(const ReplicaSet *s, const Replica *replica, int64_t leader_end_offset,
                        int64_t now_ms) noexcept nogil:
     return not s.changing and replica.in_sync and not caught_up(s, replica, leader_end_offset, now_ms)
@@ -258,6 +266,10 @@ cdef class Followers:
     def may_join(self, int32_t broker_id, int64_t high_watermark):
         """Returns whether the follower may join the ISR."""
         return replica_may_join(self.s, self.find(broker_id), high_watermark) != 0
+
+    def try_join(self, int32_t broker_id, int64_t high_watermark):
+        """Begins to add the follower to the ISR; returns whether it may join."""
+        return replica_try_join(self.s, self.find(broker_id), high_watermark) != 0
 
     def lags(self, int32_t broker_id, int64_t leader_end_offset, int64_t now_ms):
         """Returns whether the follower should leave the ISR."""

@@ -23,12 +23,16 @@ cdef int64_t own_end(const Partition *p) noexcept nogil:
 
 cdef int16_t leader_fetched(Reactor *r, FetchRequest *request, FetchPart *part, Partition *p) noexcept nogil:
     cdef TakenFetch taken
+    cdef bint moved
     pthread_mutex_lock(&p.replicas_lock)
     replica_take_fetch(p.replicas, request.replica_id, request.replica_epoch, part.current_leader_epoch >= 0,
                        request.fresh, part.fetch_offset, part.follower_start_offset, load_i64(&p.log.log_end_offset),
                        own_end(p), load_i64(&p.log.high_watermark), r.now_ms, &taken)
+    # Under the lock: nobody may join the ISR by an older high watermark (replica_try_join).
+    moved = (taken.high_watermark > load_i64(&p.log.high_watermark)
+             and log_advance_high_watermark(p.log, taken.high_watermark))
     pthread_mutex_unlock(&p.replicas_lock)
-    if taken.high_watermark > load_i64(&p.log.high_watermark) and log_advance_high_watermark(p.log, taken.high_watermark):
+    if moved:
         partition_advanced(p, 0, r)
     part.throttled = (not taken.in_sync and p.leader_throttled
                       and quota_wait_ms(&r.plane.replication.leader_quota, r.now_ms) > 0)
@@ -39,11 +43,13 @@ cdef int16_t leader_fetched(Reactor *r, FetchRequest *request, FetchPart *part, 
 
 cdef bint leader_advance(Partition *p, int64_t now_ms) noexcept nogil:
     cdef int64_t high_watermark = -1
+    cdef bint moved
     pthread_mutex_lock(&p.replicas_lock)
     if p.replicas != NULL:
         high_watermark = replica_high_watermark(p.replicas, own_end(p), now_ms)
+    moved = high_watermark > load_i64(&p.log.high_watermark) and log_advance_high_watermark(p.log, high_watermark)
     pthread_mutex_unlock(&p.replicas_lock)
-    return high_watermark > load_i64(&p.log.high_watermark) and log_advance_high_watermark(p.log, high_watermark)
+    return moved
 
 
 cdef void replicated_durable(Partition *p, int64_t now_ms) noexcept nogil:

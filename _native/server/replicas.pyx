@@ -13,7 +13,8 @@ from bowstring._native.base.pthread cimport (
 from bowstring._native.log cimport PartitionLog
 from bowstring._native.replica.replica_quota cimport quota_set
 from bowstring._native.replica.replica_set cimport (
-    Replica, ReplicaSet, replica_begin, replica_find, replica_set_new, replica_set_state, replicas_low_watermark)
+    Replica, ReplicaSet, replica_begin, replica_find, replica_set_new, replica_set_state, replica_try_join,
+    replicas_low_watermark)
 from bowstring._native.server.data_plane cimport DataPlane
 from bowstring._native.server.fetcher cimport (
     fetcher_disconnected, fetcher_received, fetchers_free, fetchers_order, fetchers_run)
@@ -332,6 +333,28 @@ cdef class Replicas:
         store_i32(&p.in_sync_replicas, <int32_t>len(isr))
         if leader_advance(p, monotonic_ms()):
             partition_advanced(p, 0, NULL)
+
+    def try_join(self, str topic, int partition, int broker_id, *, int leader_epoch):
+        """Begins to add a follower to the ISR, if it still has all that is committed and this broker leads in that epoch.
+        From then on the high watermark waits for the follower. :meth:`set_isr` says how the change goes on.
+
+        Returns:
+            bool: Whether it may join.
+
+        Raises:
+            KeyError: The partition is not served here.
+        """
+        cdef Partition *p = self.owner._find(topic, partition)
+        cdef Replica *replica
+        cdef bint joins = False
+        if p.replicas == NULL or p.log == NULL or p.leader_epoch != leader_epoch:
+            return False
+        pthread_mutex_lock(&p.replicas_lock)
+        replica = replica_find(p.replicas, broker_id)
+        if replica != NULL:
+            joins = replica_try_join(p.replicas, replica, load_i64(&p.log.high_watermark))
+        pthread_mutex_unlock(&p.replicas_lock)
+        return joins
 
     def set_min_in_sync(self, str topic, int partition, int min_insync_replicas):
         """Sets ``min.insync.replicas``.

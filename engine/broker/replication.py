@@ -61,6 +61,10 @@ class _RoleChanges:
         """As `Replicas.set_isr`."""
         self._changes.append((self._plane.set_isr, isr, changing))
 
+    def try_join(self, *replica: Any, **epoch: Any) -> bool:
+        """As `Replicas.try_join`, at once: a change of the same partition would not let it come here."""
+        return self._plane.try_join(*replica, **epoch)
+
     def follow(self, *partition: Any, **role: Any) -> None:
         """As `Replicas.follow`."""
         self._changes.append((self._plane.follow, partition, role))

@@ -69,6 +69,7 @@ class IsrChanges:
 
     Args:
         broker_id: Of this broker.
+        may_join: Begins to add a replica in the data plane: whether it still has all that is committed.
         changed: Called when the committed or the maximal ISR of a partition has changed.
 
     Attributes:
@@ -77,6 +78,7 @@ class IsrChanges:
     """
 
     broker_id: int
+    may_join: Callable[[LedPartition, int], bool]
     changed: Callable[[LedPartition], None]
     partitions: dict[PartitionKey, LedPartition] = field(default_factory=dict)
     broker_epochs: dict[int, int] = field(default_factory=dict)
@@ -110,6 +112,8 @@ class IsrChanges:
         """
         led = self.partitions.get(key)
         if led is None or broker_id in led.isr or led.proposed is not None:
+            return False
+        if led.leader_epoch != leader_epoch or not self.may_join(led, broker_id):
             return False
         led.joined_by = (broker_id, broker_epoch)
         return self._propose(led, leader_epoch, (*led.isr, broker_id))

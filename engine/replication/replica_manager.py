@@ -43,6 +43,9 @@ class DataPlaneReplicas(Protocol):
     ) -> None:
         """Sets the committed ISR and the change under way."""
 
+    def try_join(self, topic: str, partition: int, broker_id: int, *, leader_epoch: int) -> bool:
+        """Begins to add a replica to the ISR, if it has all that is committed."""
+
     def follow(
         self, topic: str, partition: int, *, leader_epoch: int, leader_id: int, host: str | None, port: int
     ) -> None:
@@ -97,7 +100,7 @@ class ReplicaManager:
         # of the image, for one pass over partitions
         self._addresses: dict[int, tuple[str, int] | None] = {}
         self._ineligible_of: dict[tuple[int, ...], list[int]] = {}
-        self.isr_changes = IsrChanges(broker_id, self._isr_changed)
+        self.isr_changes = IsrChanges(broker_id, self._may_join, self._isr_changed)
 
     def partitions(self) -> Iterator[tuple[str, int, PartitionImage]]:
         """Yields topic, index and state of each partition that this broker has."""
@@ -277,6 +280,11 @@ class ReplicaManager:
         self._isr_changed(led)
 
     # ------------------------------------------------------------ in-sync replicas
+
+    def _may_join(self, led: LedPartition, broker_id: int) -> bool:
+        return self._plane.try_join(
+            self._names[led.key[0]], led.key[1], broker_id, leader_epoch=led.leader_epoch
+        )
 
     def _isr_changed(self, led: LedPartition) -> None:
         image, partition = self._image, self._applied[led.key]

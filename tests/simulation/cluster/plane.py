@@ -150,6 +150,12 @@ class SimulatedPlane:
         part.isr = list(isr)
         self.advance(part)
 
+    def try_join(self, topic, partition, broker_id, *, leader_epoch):
+        part = self.part(topic, partition)
+        if part.followers is None or part.leader_epoch != leader_epoch:
+            return False
+        return part.followers.try_join(broker_id, part.log.high_watermark)
+
     def follow(self, topic, partition, *, leader_epoch, leader_id, host, port):
         part = self.part(topic, partition)
         part.is_leader, part.followers = False, None

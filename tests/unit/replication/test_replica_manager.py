@@ -19,6 +19,10 @@ class Recorder:
 
     def __init__(self) -> None:
         self.calls: list[tuple] = []
+        self.may_join = True
+
+    def try_join(self, *_args, **_named):
+        return self.may_join
 
     def __getattr__(self, name):
         def call(*args, **named):
@@ -230,6 +234,16 @@ def test_brokers_change_while_a_change_of_replicas_is_under_way(manager, plane):
     assert named["broker_epochs"][3] == 200
     manager.on_events([("may-join", "topic", 0, 5, 3, 200)])
     assert names(plane.take()) == ["set_isr"], "the data plane knows the brokers"
+
+
+def test_a_replica_that_the_high_watermark_has_passed_does_not_join(manager, plane):
+    manager.apply(image_of(isr=(1, 2)), [KEY])
+    plane.may_join = False
+    manager.on_events([("may-join", "topic", 0, 5, 3, 103)])
+    assert manager.next_request(0, 101) is None
+    plane.may_join = True
+    manager.on_events([("may-join", "topic", 0, 5, 3, 103)])
+    assert manager.next_request(0, 101) is not None
 
 
 @pytest.mark.parametrize("seed", range(10))

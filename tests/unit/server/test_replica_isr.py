@@ -55,6 +55,29 @@ def test_the_maximal_isr_counts_while_a_change_is_under_way(planes):
     assert only(client.receive(0, 9)).error_code == 0
 
 
+def test_a_follower_that_the_high_watermark_has_passed_does_not_join(planes):
+    """Its fetch showed that it may join, and then the high watermark passed it, before the controller was asked."""
+    planes.elect(0, 1, isr=[0, 1], followers=[1, 2])
+    wait_until(lambda: events(planes, "may-join") == [(1, 2)])
+    leader = planes.replicas[0]
+    planes.replicas[2].follow(TOPIC, 0, leader_epoch=1)  # fetches no more
+    client = planes.client(0)
+    wait_until(lambda: only(client.call(produce(batch(b"a"), 9, acks=-1), 9)).error_code == 0)
+    end = leader.followers(TOPIC, 0)[2][0]
+    assert planes.log(0).high_watermark > end
+    assert not leader.try_join(TOPIC, 0, 2, leader_epoch=1)
+    planes.follow(2, 0, 1)
+    wait_until(lambda: leader.followers(TOPIC, 0)[2][0] == planes.log(0).log_end_offset)
+    assert not leader.try_join(TOPIC, 0, 2, leader_epoch=2), "of another epoch"
+    assert leader.try_join(TOPIC, 0, 2, leader_epoch=1)
+    assert not leader.try_join(TOPIC, 0, 2, leader_epoch=1), "a change is under way"
+    planes.replicas[2].follow(TOPIC, 0, leader_epoch=1)
+    client.send(produce(batch(b"b"), 9, acks=-1), 9)
+    before = planes.log(0).high_watermark
+    wait_until(lambda: leader.followers(TOPIC, 0)[1][0] == before + 1)
+    assert planes.log(0).high_watermark == before, "it waits for the follower that joins"
+
+
 def test_a_leader_that_followed_meanwhile_does_not_acknowledge(planes):
     """What waited when it became a follower may be cut, also if it leads again before the reactor hears of either."""
     for epoch in range(1, 60, 2):
