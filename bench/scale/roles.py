@@ -29,6 +29,11 @@ class Counted:
         """As of the data plane."""
         self._count("set_isr")
 
+    def try_join(self, topic: str, partition: int, broker_id: int, *, leader_epoch: int) -> bool:
+        """As of the data plane."""
+        self._count("try_join")
+        return True
+
     def stop(self, topic: str, partition: int) -> None:
         """As of the data plane."""
         self._count("stop")

@@ -66,7 +66,12 @@ def check_records(notes: Notes, bootstrap: str, topics: Mapping[str, int], kinds
 
 
 def _check_partition(notes: Notes, place: Place, kind: str, found: list[tuple[int, bytes]]) -> None:
-    acked = notes.acked[place]
+    acked = dict(notes.acked[place])
+    gone = set(notes.unplaced[place])
+    for offset, value in found:
+        if offset not in acked and value in gone:
+            acked[offset] = value
+            gone.discard(value)
     offsets = [offset for offset, _ in found]
     if offsets != sorted(set(offsets)):
         notes.fail(f"{place}: offsets are not in order")
@@ -80,23 +85,37 @@ def _check_partition(notes: Notes, place: Place, kind: str, found: list[tuple[in
     if kind == COMPACTED:
         latest = {(writer, number % KEYS): offset for offset, (writer, number) in _numbers(acked)}
         expected = set(latest.values())
+        newest = {(writer, number % KEYS): number for _, (writer, number) in _numbers(acked)}
+        if alone := [
+            each for each in map(_number, gone) if newest.get((each[0], each[1] % KEYS), -1) < each[1]
+        ]:
+            notes.fail(f"{place}: the newest records of keys are gone: {alone[:5]}")
+    if kind == KEPT and gone:
+        notes.fail(
+            f"{place}: {len(gone)} records acknowledged without an offset are gone: {sorted(gone)[:5]}"
+        )
     if missing := sorted(expected.difference(offsets)):
         notes.fail(f"{place}: {len(missing)} acknowledged records are gone: {missing[:5]}")
     for writer in (LIBRDKAFKA, OURS):
         numbers = [number for _, (name, number) in _numbers(acked) if name == writer]
         sent = notes.sent[(*place, writer)]
-        if numbers != list(range(sent)):
-            at = next((i for i, each in enumerate(numbers) if each != i), len(numbers))
+        without = {number for name, number in map(_number, gone) if name == writer}
+        wanted = [each for each in range(sent) if each not in without]
+        if numbers != wanted:
+            pairs = zip(numbers, wanted, strict=False)
+            at = next((i for i, (each, want) in enumerate(pairs) if each != want), len(numbers))
             notes.fail(f"{place}: {writer} has {numbers[max(0, at - 3) : at + 5]} at {at} of {sent}")
 
 
 def _numbers(acked: Mapping[int, bytes]) -> list[tuple[int, tuple[str, int]]]:
     """Offset, writer and number of each record, in order."""
-    found = []
-    for offset in sorted(acked):
-        writer, number, _ = acked[offset].split(b":", 2)
-        found.append((offset, (writer.decode(), int(number))))
-    return found
+    return [(offset, _number(acked[offset])) for offset in sorted(acked)]
+
+
+def _number(value: bytes) -> tuple[str, int]:
+    """Writer and number of a record."""
+    writer, number, _ = value.split(b":", 2)
+    return writer.decode(), int(number)
 
 
 # ---------------------------------------------------------------- committed offsets

@@ -33,6 +33,7 @@ class Notes:
 
     Attributes:
         acked: `{(topic, partition): {offset: value}}`.
+        unplaced: Records that librdkafka counts as acknowledged without an offset, because later ones were.
         sent: Number of records by topic, partition and writer.
         covered: The offset up to which a group has read, by group and place.
         wrong: What must not happen.
@@ -41,6 +42,7 @@ class Notes:
 
     def __init__(self) -> None:
         self.acked: dict[Place, dict[int, bytes]] = defaultdict(dict)
+        self.unplaced: dict[Place, set[bytes]] = defaultdict(set)
         self.sent: dict[tuple[str, int, str], int] = defaultdict(int)
         self.covered: dict[tuple[str, Place], int] = defaultdict(int)
         self.wrong: list[str] = []
@@ -54,9 +56,12 @@ class Notes:
         padding = b"." * (number * 37 % PADDING_MAX_BYTES)
         return b"%s%d" % (writer.encode(), number % KEYS), b"%s:%d:%s" % (writer.encode(), number, padding)
 
-    def acknowledge(self, place: Place, offset: int, value: bytes) -> None:
+    def acknowledge(self, place: Place, offset: int | None, value: bytes) -> None:
         """A record was acknowledged at an offset."""
         with self._lock:
+            if offset is None:
+                self.unplaced[place].add(value)
+                return
             first = self.acked[place].setdefault(offset, value)
         if first != value:
             self.fail(f"two records at {place}: {offset}")
