@@ -184,6 +184,7 @@ def shrink_counts_at_once(patches):
 )
 def joins_below_the_epoch_start(patches):
     patches.set(SimulatedPlane, "KNOWS_EPOCH_START", False)
+    _look_once(patches)
 
 
 @fault(
@@ -232,6 +233,7 @@ def older_incarnation_joins(patches):
 
     patches.set(alter_partition._Change, "_is_eligible", eligible)
     patches.set(Losses, "COUNTS_CLOSED", False)  # it would excuse most of what this does
+    _look_once(patches)
 
 
 @fault(
@@ -251,6 +253,12 @@ def older_incarnation_joins(patches):
 def newest_incarnation_named(patches):
     patches.set(IsrChanges, "_epoch_of", lambda self, led, broker_id: self.broker_epochs.get(broker_id, -1))
     patches.set(Losses, "COUNTS_CLOSED", False)
+    _look_once(patches)
+
+
+def _look_once(patches):
+    """Does without the second look at a follower when the controller is asked, which hides most of what these do."""
+    patches.set(SimulatedPlane, "try_join", lambda self, topic, partition, broker_id, *, leader_epoch: True)
 
 
 # ---------------------------------------------------------------- elections
