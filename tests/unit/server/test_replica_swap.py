@@ -39,7 +39,7 @@ class Moving:
         return replace_log(self.served.plane, TOPIC, 0, self.copy, 1 << 20, self.wals["a"])
 
     def copy_all(self):
-        while self.copy.copy(1 << 20):
+        while self.copy.copy(1 << 20) > 0:
             pass
         self.target.flush()
 
