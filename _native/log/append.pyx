@@ -211,8 +211,8 @@ cdef int to_wal(Log *log, AppendEntry **entries, int32_t first, int32_t end) noe
 cdef int64_t stage_in_wal(Log *log, int64_t offset, const uint8_t **parts, const int64_t *sizes, int32_t n,
                           int64_t bytes) noexcept nogil:
     if bytes > wal_entry_max_bytes(log.wal):             # only a single batch can be so large
-        return wal_stage_parts(log.wal, log.topic_id, log.partition, offset, parts[0], bytes)
-    return wal_stage(log.wal, log.topic_id, log.partition, WAL_APPEND, offset, parts, sizes, n)
+        return wal_stage_parts(log.wal, log.topic_id, log.partition, log.moves, offset, parts[0], bytes)
+    return wal_stage(log.wal, log.topic_id, log.partition, log.moves, WAL_APPEND, offset, parts, sizes, n)
 
 
 cdef int64_t first_written(AppendEntry **entries, int32_t first, int32_t end) noexcept nogil:

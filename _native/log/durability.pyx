@@ -46,7 +46,8 @@ def join(PartitionLog log not None, WriteAheadLog wal, bytes topic_id not None, 
 
 
 def leave(PartitionLog log not None, WriteAheadLog wal not None):
-    """Records in ``wal`` that its entries of this log are in synced files, so that a replay skips them.
+    """Records in ``wal`` that its entries of this log are in synced files, so that a replay skips them. Returns the frame
+    that says so.
 
     Join the log to another write-ahead log, or to None, first.
 
@@ -57,10 +58,11 @@ def leave(PartitionLog log not None, WriteAheadLog wal not None):
     cdef int64_t frame
     if log.log.wal == wal.wal:
         raise ValueError("the log still uses this write-ahead log; join it to another one, or to None, first")
-    frame = wal_stage(wal.wal, log.log.topic_id, log.log.partition, WAL_LEFT, 0, NULL, NULL, 0)
+    frame = wal_stage(wal.wal, log.log.topic_id, log.log.partition, log.log.moves, WAL_LEFT, 0, NULL, NULL, 0)
     if frame < 0:
         raise MemoryError("no memory for an entry of the write-ahead log")
     wal_kick(wal.wal)
+    return frame
 
 
 def staged_frame(PartitionLog log not None):

@@ -7,7 +7,7 @@ import os
 
 from cpython.bytes cimport PyBytes_AS_STRING
 from libc.errno cimport EBADMSG, EIO, ENOMEM
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy, memset
 from posix.unistd cimport usleep
@@ -27,16 +27,18 @@ from bowstring._native.log.roll cimport log_roll
 from bowstring._native.log.segment cimport active_segment
 from bowstring._native.log.segment_files cimport active_write_out, segment_file_release
 from bowstring._native.log.state cimport log_advance_high_watermark, log_fail, log_update_last_stable
-from bowstring._native.log.types cimport AppendEntry, LogSlice, LogState, Producer, Producers, state_of
+from bowstring._native.log.truncate cimport log_truncate_to
+from bowstring._native.log.types cimport AppendEntry, LogSlice, LogState, Producer, Producers, lock_with_gil, state_of
 from bowstring._native.record.batch cimport (
     BATCH_HEADER_BYTES, BATCH_LENGTH, BATCH_LENGTH_PREFIX_BYTES, batch_crc_ok, batch_parse)
-from bowstring._native.wal.group_commit cimport wal_kick
-from bowstring._native.wal.types cimport Wal
+from bowstring._native.wal.group_commit cimport wal_kick, wal_stage
+from bowstring._native.wal.types cimport WAL_LEFT, Wal
 from bowstring._native.log.python_values import LogError
 
 cdef enum:
-    COMMITTED_LOOKS = 40
-    COMMITTED_LOOK_US = 50
+    DURABLE_LOOKS = 40
+    DURABLE_LOOK_US = 50
+    MOVES_MAX = 0xFFFF              # what an entry of the write-ahead log has room for
 
 # ---------------------------------------------------------------- batches
 
@@ -87,13 +89,33 @@ cdef bint ends_empty(Log *source, int64_t end) noexcept nogil:
     return empty
 
 
+cdef bint future_diverged(const Copier *copier) noexcept nogil:
+    return load_i64(&copier.source.lowest_cut) < load_i64(&copier.target.log_end_offset)
+
+
+cdef int adapt(Copier *copier) noexcept nogil:
+    """Truncates the target as the source was truncated. The source may be as long as before by now, with other batches."""
+    cdef Log *source = copier.source
+    cdef int64_t offset
+    pthread_mutex_lock(&source.lock)
+    offset = source.lowest_cut
+    store_i64(&source.lowest_cut, INT64_MAX)
+    pthread_mutex_unlock(&source.lock)
+    if offset >= copier.target.log_end_offset:
+        return 0
+    return log_truncate_to(copier.target, offset, wall_clock_ms())
+
+
 cdef int64_t future_copy_some(Copier *copier, int64_t max_bytes) noexcept nogil:
     cdef Log *target = copier.target
-    cdef int64_t end = copier.source.log_end_offset
+    cdef int64_t end
     cdef LogSlice found
     cdef uint8_t *grown
     cdef int64_t n, start
-    cdef int error
+    cdef int error = adapt(copier)
+    if error != 0:
+        return error
+    end = load_i64(&copier.source.log_end_offset)
     if target.log_end_offset == end:
         return 0
     if target.log_end_offset > end:
@@ -132,19 +154,29 @@ cdef int64_t future_copy_rest(Copier *copier, int64_t max_bytes) noexcept nogil:
 # ---------------------------------------------------------------- replacing the log
 
 
-cdef int source_committed(Log *source) noexcept nogil:
+cdef bint all_durable(Log *source) noexcept nogil:
+    cdef bint durable
+    pthread_mutex_lock(&source.lock)
+    durable = load_i64(&source.wal.durable_frame) >= source.staged_frame
+    if durable:
+        store_i64(&source.durable_end_offset, source.log_end_offset)
+    pthread_mutex_unlock(&source.lock)
+    return durable
+
+
+cdef int source_durable(Log *source, bint alone) noexcept nogil:
     cdef int i
     if source.wal == NULL:
-        return load_i64(&source.high_watermark) == source.log_end_offset
+        return not alone or load_i64(&source.high_watermark) == source.log_end_offset
     wal_kick(source.wal)
-    for i in range(COMMITTED_LOOKS):
+    for i in range(DURABLE_LOOKS):
         if load_i32(&source.wal.failed):
             return -load_i32(&source.wal.failed)
-        if load_i64(&source.wal.durable_frame) >= source.staged_frame:
-            store_i64(&source.durable_end_offset, source.log_end_offset)
-            log_advance_high_watermark(source, source.log_end_offset)
+        if all_durable(source):
+            if alone:
+                log_advance_high_watermark(source, source.log_end_offset)
             return 1
-        usleep(COMMITTED_LOOK_US)
+        usleep(DURABLE_LOOK_US)
     return 0
 
 
@@ -177,6 +209,7 @@ cdef bint future_join_wal(Log *source, Log *target, Wal *wal) noexcept nogil:
         memcpy(target.topic_id, source.topic_id, 16)
         target.partition = source.partition
         target.staged_frame = 0
+        target.moves = min(source.moves + 1, MOVES_MAX)
         store_i64(&target.durable_end_offset, target.log_end_offset)
         target.wal = wal
         joined = True
@@ -186,6 +219,9 @@ cdef bint future_join_wal(Log *source, Log *target, Wal *wal) noexcept nogil:
 
 cdef void future_leave_wal(Log *target) noexcept nogil:
     pthread_mutex_lock(&target.lock)
+    if target.wal != NULL and target.staged_frame != 0 \
+            and wal_stage(target.wal, target.topic_id, target.partition, target.moves, WAL_LEFT, 0, NULL, NULL, 0) < 0:
+        log_fail(target, -ENOMEM, b"leaving a write-ahead log")     # the move ends, and starts again with the next start
     target.wal = NULL
     pthread_mutex_unlock(&target.lock)
 
@@ -209,6 +245,10 @@ cdef int future_take_over(Log *source, Log *target) noexcept nogil:
         store_i64(&target.high_watermark, source.high_watermark)
         # Makes readers' cursors into the source invalid in the target.
         store_i64(&target.truncations, source.truncations + 1)
+        # What waited for the source's frames makes nothing durable that the target is still waiting for.
+        store_i64(&target.cuts, source.cuts + 1)
+        target.cut_offset = target.durable_end_offset
+        target.cut_frame = target.staged_frame
         new.limit_offset = -1
         store_i64(&target.appended_batches, source.appended_batches)
         store_i64(&target.appended_records, source.appended_records)
@@ -222,7 +262,8 @@ cdef int future_take_over(Log *source, Log *target) noexcept nogil:
 
 
 cdef class LogCopy:
-    """Copies one log into another, which must be empty or have the first batches of the source.
+    """Copies one log into another, which must be empty or have the first batches of the source. What the source truncates
+    from now on is truncated in the target, too.
 
     Args:
         source: The log to copy; it still accepts appends.
@@ -236,6 +277,9 @@ cdef class LogCopy:
         self.copier.source = source.log
         self.copier.target = target.log
         cursor_forget(&self.copier.cursor)
+        lock_with_gil(source.log)
+        store_i64(&source.log.lowest_cut, INT64_MAX)
+        pthread_mutex_unlock(&source.log.lock)
 
     def __dealloc__(self):
         free(self.copier.buffer)

@@ -17,6 +17,8 @@ cdef struct Replayed:
     int64_t truncations
 
 cdef void replayed_init(Replayed *done) noexcept nogil
+# The log was truncated to `offset` after what was replayed so far: what was missing or different above it never mattered.
+cdef void replayed_truncate(Replayed *done, int64_t offset) noexcept nogil
 
 # Restores complete batches that have offsets, in order. Returns 0 or a negated errno. Nothing else may append meanwhile.
 cdef int log_replay(Log *log, uint8_t *data, int64_t size_bytes, int64_t now_ms, Replayed *done) noexcept nogil

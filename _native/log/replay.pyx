@@ -47,6 +47,13 @@ cdef void replayed_init(Replayed *done) noexcept nogil:
     memset(done, 0, sizeof(Replayed))
     done.gap_from = done.cut_from = done.next_offset = -1
 
+
+cdef void replayed_truncate(Replayed *done, int64_t offset) noexcept nogil:
+    if done.gap_from >= offset:
+        done.gap_from = -1
+    if done.cut_from >= offset:
+        done.cut_from = -1
+
 # ---------------------------------------------------------------- finding a batch in the log
 
 

@@ -101,6 +101,8 @@ cdef void set_end(Log *log, int64_t offset) noexcept nogil:
     cdef LogState *state = state_of(log)
     store_i64(&log.truncations, log.truncations + 1)
     state.limit_offset = -1
+    if log.lowest_cut > offset:
+        store_i64(&log.lowest_cut, offset)
     if log.log_start_offset > offset:
         store_i64(&log.log_start_offset, offset)
     if log.high_watermark > offset:
@@ -163,7 +165,7 @@ cdef int tell_wal(Log *log, int32_t kind, int64_t offset) noexcept nogil:
     cdef int64_t frame
     if log.wal == NULL:
         return 0
-    frame = wal_stage(log.wal, log.topic_id, log.partition, kind, offset, NULL, NULL, 0)
+    frame = wal_stage(log.wal, log.topic_id, log.partition, log.moves, kind, offset, NULL, NULL, 0)
     if frame < 0:
         return -ENOMEM
     if log.cut_frame <= load_i64(&log.wal.durable_frame) or offset < log.cut_offset:

@@ -110,6 +110,8 @@ cdef struct Log:
     int64_t cuts                  # truncations since the log was opened
     int64_t cut_frame             # of the last one; 0: none
     int64_t cut_offset            # frames from before it make nothing durable above this
+    int64_t lowest_cut            # the lowest truncation since a copy of this log was last adapted to it
+    int32_t moves                 # of the partition between directories, since the broker's start
     int32_t partition             # identifies this log in the write-ahead log, with topic_id
     uint8_t topic_id[16]
 

@@ -1,7 +1,10 @@
+from collections.abc import Iterable
 from os import PathLike
-from typing import TypedDict, type_check_only
+from typing import TypedDict, TypeVar, type_check_only
 
 from bowstring._native.log.partition_log import PartitionLog
+
+_Path = TypeVar("_Path", bound=str | PathLike[str])
 
 @type_check_only
 class ReplayResult(TypedDict):
@@ -19,4 +22,6 @@ def first_frame(path: str | PathLike[str]) -> tuple[int, int] | None: ...
 def told_checkpoint(path: str | PathLike[str]) -> int: ...
 def survey(path: str | PathLike[str]) -> int: ...
 def supersede(path: str | PathLike[str], run: int, frame: int) -> None: ...
-def replay(path: str | PathLike[str], logs: dict[tuple[bytes, int], PartitionLog]) -> ReplayResult: ...
+def replay(
+    paths: Iterable[_Path], logs: dict[tuple[bytes, int], PartitionLog]
+) -> dict[_Path, ReplayResult]: ...

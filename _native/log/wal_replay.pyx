@@ -20,7 +20,7 @@ from bowstring._native.base.clock cimport wall_clock_ms
 from bowstring._native.base.crc cimport crc32c_update
 from bowstring._native.disk.file_ops cimport file_ops, read_range
 from bowstring._native.log.partition_log cimport PartitionLog
-from bowstring._native.log.replay cimport Replayed, log_replay, replayed_init
+from bowstring._native.log.replay cimport Replayed, log_replay, replayed_init, replayed_truncate
 from bowstring._native.log.truncate cimport log_truncate_fully, log_truncate_to
 from bowstring._native.log.types cimport Log
 from bowstring._native.record.batch cimport BATCH_HEADER_BYTES, BATCH_LENGTH, BATCH_LENGTH_PREFIX_BYTES
@@ -33,6 +33,7 @@ from bowstring._native.wal.write_ahead_log import WalError
 cdef enum:
     FRAMES_BETWEEN_RUNS = 1 << 20   # torn frames may have numbers a little above that of the last complete one
     READ_BYTES = 4 << 20
+    NO_ROUND = 1 << 30
 
 # ---------------------------------------------------------------- which log an entry belongs to
 
@@ -149,7 +150,10 @@ cdef void frame_file_close(FrameFile *file) noexcept nogil:
 
 
 cdef struct Progress:
-    # The progress of one walk over the frames.
+    # The progress of one walk over the frames. Entries from before a move are applied in an earlier round than those after
+    # it, which another write-ahead log has.
+    int32_t moves                   # this round's
+    int32_t next_moves              # the next round's; NO_ROUND: none
     int64_t entries
     int64_t strangers               # entries of logs that do not exist
     int64_t now_ms
@@ -192,15 +196,20 @@ cdef int replay_entry(const Places *places, const WalEntryHeader *entry, uint8_t
         if entry.kind == WAL_LEFT:
             place.left_at = progress.entries
         return 0
-    if progress.entries <= place.left_at:
+    if progress.entries <= place.left_at or entry.moves < progress.moves:
+        return 0
+    if entry.moves > progress.moves:
+        progress.next_moves = min(progress.next_moves, entry.moves)
         return 0
     if entry.kind == WAL_APPEND:
         return log_replay(place.log, data, entry.size_bytes, progress.now_ms, &place.done)
     if entry.kind == WAL_PART:
         return replay_part(place, entry, data, progress.now_ms)
     if entry.kind == WAL_TRUNCATE:
+        replayed_truncate(&place.done, entry.offset)
         return log_truncate_to(place.log, entry.offset, progress.now_ms)
     if entry.kind == WAL_START:
+        replayed_truncate(&place.done, 0)
         return log_truncate_fully(place.log, entry.offset, progress.now_ms)
     return -EINVAL
 
@@ -355,10 +364,10 @@ cdef class _Walk:
                 free(self.places.items[i].batch)
         free(self.places.items)
 
-    cdef void begin(self, bint apply):
+    cdef void begin(self, bint apply, int32_t moves):
         """Starts a walk at the first frame to replay."""
         self.expected = 0
-        self.progress = Progress(0, 0, wall_clock_ms(), apply)
+        self.progress = Progress(moves, NO_ROUND, 0, 0, wall_clock_ms(), apply)
 
     cdef int _walk(self, FrameFile *file, bint entries) noexcept nogil:
         """Reads the file's frames as long as their numbers are consecutive. Returns 0 or a negated errno. Without `entries`
@@ -381,7 +390,7 @@ cdef class _Walk:
                 if error != 0:
                     self.end_position = position
                     return error
-                if self.progress.apply:
+                if self.progress.apply and self.progress.moves == 0:
                     self.frames += 1
                     self.bytes += header.payload_bytes
             self.expected = header.frame + 1
@@ -408,6 +417,17 @@ cdef class _Walk:
                     raise _damaged(path, self.end_position)
         finally:
             frame_file_close(&file)
+
+    cdef object walk_all(self, list needed, bint apply, int32_t moves):
+        """Walks ``[(first frame, path)]``. Returns the next round's moves, NO_ROUND without one."""
+        self.begin(apply, moves)
+        for i, (frame, name) in enumerate(needed):
+            if self.expected not in (0, frame):          # the log ends before a missing frame that was not durable
+                for _, later in needed[i:]:
+                    self.check(later, needed[i - 1][1])
+                break
+            self.walk(name, True)
+        return self.progress.next_moves
 
     cdef object check(self, path, damaged_path):
         """Raises WalError if a file after a gap says that the missing frames were durable."""
@@ -482,54 +502,72 @@ def supersede(path, uint64_t run, int64_t frame):
             raise WalError(-error, f"{name} cannot be written: {(<bytes>strerror(-error)).decode()}")
 
 
-def replay(path, dict logs not None):
-    """Restores the batches that the write-ahead log of a directory has after its last checkpoint.
+cdef class _Replay:
+    """The replay of one directory: what it needs, found by a first walk."""
+    cdef _Walk walk
+    cdef list needed                # [(first frame, path)] of the files with frames to apply
+    cdef object last_frame
+    cdef object superseded
+
+    def __init__(self, path, dict logs):
+        self.walk = _Walk(logs)
+        self.needed = []
+        self.superseded = None
+        firsts = []
+        self.last_frame = self.walk.checkpoint = told_checkpoint(path)
+        for name in [os.path.join(path, f"bowstring.wal.{number}") for number in segment_numbers(path)]:
+            first = first_frame(name)
+            if first is not None:
+                firsts.append((first[1], first[0], name))
+        firsts.sort()
+        if not firsts:
+            return
+        newest_frame, self.walk.run, newest = max(firsts)
+        names = [(frame, name) for frame, run, name in firsts if run == self.walk.run]
+        self.walk.walk(newest, False)                    # its frames may have a newer checkpoint than the last blocks
+        self.last_frame = max(self.walk.expected - 1, newest_frame, self.walk.checkpoint)
+        self.superseded = (self.walk.run, self.last_frame)
+        self.needed = [each for i, each in enumerate(names)
+                       if i + 1 == len(names) or names[i + 1][0] > self.walk.checkpoint + 1]
+        if self.needed[0][0] > self.walk.checkpoint + 1:
+            raise _missing(path, self.walk.checkpoint + 1, self.needed[0][0])
+        self.walk.walk_all(self.needed, False, 0)
+
+    def result(self):
+        return {
+            "last_frame": self.last_frame + FRAMES_BETWEEN_RUNS, "superseded": self.superseded,
+            "frames": self.walk.frames, "bytes": self.walk.bytes, "unknown": self.walk.progress.strangers,
+            "logs": self.walk.results(),
+        }
+
+
+def replay(paths, dict logs not None):
+    """Restores the batches that the write-ahead logs of directories have after their last checkpoints.
+
+    A partition that moved has entries in several: those from before a move are applied first.
 
     Args:
-        path: The log directory.
+        paths: All log directories that were not closed cleanly.
         logs: ``{(topic id, partition): PartitionLog}``: open and recovered, without a write-ahead log yet.
 
     Returns:
-        dict: ``last_frame`` (for the next :class:`WriteAheadLog`), ``superseded`` (for :func:`supersede`, once the
-        logs are synced; None when nothing was replayed), ``frames`` and ``bytes``
+        dict: For each path ``last_frame`` (for the next :class:`WriteAheadLog`), ``superseded`` (for :func:`supersede`,
+        once the logs are synced; None when nothing was replayed), ``frames`` and ``bytes``
         replayed, ``unknown`` (entries of unknown partitions), ``logs``: for each log ``(batches, bytes, skipped
         batches, missing offsets or None, offset from which on the log's own files had other data or None)``.
 
     Raises:
         WalError: A file cannot be read, or acknowledged frames are damaged. The files are unchanged.
     """
-    cdef _Walk walk = _Walk(logs)
-    firsts = []
-    last_frame = walk.checkpoint = told_checkpoint(path)
-    superseded = None
-    everything = [os.path.join(path, f"bowstring.wal.{number}") for number in segment_numbers(path)]
-    for name in everything:
-        first = first_frame(name)
-        if first is not None:
-            firsts.append((first[1], first[0], name))
-    firsts.sort()
-    if firsts:
-        newest_frame, walk.run, newest = max(firsts)
-        names = [(frame, name) for frame, run, name in firsts if run == walk.run]
-        walk.walk(newest, False)                         # its frames may have a newer checkpoint than the last blocks
-        last_frame = max(walk.expected - 1, newest_frame, walk.checkpoint)
-        superseded = (walk.run, last_frame)
-        needed = [each for i, each in enumerate(names)
-                  if i + 1 == len(names) or names[i + 1][0] > walk.checkpoint + 1]
-        if needed[0][0] > walk.checkpoint + 1:
-            raise _missing(path, walk.checkpoint + 1, needed[0][0])
-        for apply in (False, True):
-            walk.begin(apply)
-            for i, (frame, name) in enumerate(needed):
-                if walk.expected not in (0, frame):      # the log ends before a missing frame that was not durable
-                    for _, later in needed[i:]:
-                        walk.check(later, needed[i - 1][1])
-                    break
-                walk.walk(name, True)
-    return {
-        "last_frame": last_frame + FRAMES_BETWEEN_RUNS, "superseded": superseded,
-        "frames": walk.frames, "bytes": walk.bytes, "unknown": walk.progress.strangers, "logs": walk.results(),
-    }
+    cdef int32_t moves = 0, following
+    cdef _Replay one
+    cdef dict begun = {path: _Replay(path, logs) for path in paths}
+    while moves != NO_ROUND:
+        following = NO_ROUND
+        for one in begun.values():
+            following = min(following, <int32_t>one.walk.walk_all(one.needed, True, moves))
+        moves = following
+    return {path: each.result() for path, each in begun.items()}
 
 
 def _missing(path, first, found):

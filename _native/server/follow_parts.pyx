@@ -128,10 +128,10 @@ cdef void run_truncate(StorageJob *base, bint dropped) noexcept nogil:
     pthread_mutex_lock(&p.truncate_lock)                 # the control thread changes the role under it
     if not dropped and not load_i32(&p.deleted) and not load_i32(&p.is_leader) \
             and load_i32(&p.leader_epoch) == job.leader_epoch:
-        if job.fully:
-            job.error = log_truncate_fully(job.log, job.offset, wall_clock_ms())
+        if job.fully:                                    # p.log may be another one than when the job was made
+            job.error = log_truncate_fully(p.log, job.offset, wall_clock_ms())
         else:
-            job.error = log_truncate_to(job.log, job.offset, wall_clock_ms())
+            job.error = log_truncate_to(p.log, job.offset, wall_clock_ms())
     pthread_mutex_unlock(&p.truncate_lock)
     if not post(&job.reactor.mailbox, MAIL_TRUNCATED, 0, 0, job):
         truncate_drop(job)
@@ -149,7 +149,6 @@ cdef void part_truncate(FollowPart *part, int64_t offset, bint fully) noexcept n
     job.base.run = run_truncate
     job.reactor = part.fetcher.reactor
     job.partition = p
-    job.log = p.log
     job.leader_epoch = part.leader_epoch
     job.follow_id = part.id
     job.offset = offset

@@ -5,10 +5,12 @@ A module of its own, because few brokers move replicas: engine/storage/replica_m
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport int64_t
-from bowstring._native.base.pthread cimport pthread_rwlock_unlock, pthread_rwlock_wrlock
+from bowstring._native.base.pthread cimport (
+    pthread_mutex_lock, pthread_mutex_unlock, pthread_rwlock_unlock, pthread_rwlock_wrlock)
 from bowstring._native.log cimport PartitionLog
 from bowstring._native.log.future_replica cimport (
-    COPY_LOST, LogCopy, future_copy_rest, future_join_wal, future_leave_wal, future_take_over, source_committed)
+    COPY_LOST, LogCopy, future_copy_rest, future_diverged, future_join_wal, future_leave_wal, future_take_over,
+    source_durable)
 from bowstring._native.server.data_plane cimport DataPlane
 from bowstring._native.server.topic_table cimport partition_advanced
 from bowstring._native.server.types cimport Partition
@@ -25,7 +27,8 @@ def replace_log(DataPlane plane not None, str topic, int partition, LogCopy copy
     the copy's directory; the copy must be synced, and nothing copied since.
 
     Returns:
-        int: 0 when done; 1 when there was too much to copy, or something not durable yet: try again; a negated
+        int: 0 when done; 1 when there was too much to copy, or something not durable yet, or the log was truncated below
+        the end of the copy: copy what is left, sync the copy, and try again; a negated
         errno when copying failed, and all is as it was.
 
     Raises:
@@ -36,13 +39,14 @@ def replace_log(DataPlane plane not None, str topic, int partition, LogCopy copy
     cdef object old = <object>p.log_owner
     cdef Wal *target_wal = wal.wal if wal is not None else NULL
     cdef int64_t n
-    cdef int outcome = 1, committed
+    cdef int outcome = 1, durable
     with nogil:
+        pthread_mutex_lock(&p.truncate_lock)             # a storage thread truncates the old log or the new one
         pthread_rwlock_wrlock(&plane.plane.table_lock)
-        committed = source_committed(p.log)
-        if committed < 0:
-            outcome = committed
-        elif committed and (p.log.wal == NULL) == (target_wal == NULL) \
+        durable = source_durable(p.log, not p.replicated)
+        if durable < 0:
+            outcome = durable
+        elif durable and not future_diverged(&copy.copier) and (p.log.wal == NULL) == (target_wal == NULL) \
                 and (target_wal == NULL or future_join_wal(p.log, target.log, target_wal)):
             n = future_copy_rest(&copy.copier, max_bytes)
             if n == 0:
@@ -54,6 +58,7 @@ def replace_log(DataPlane plane not None, str topic, int partition, LogCopy copy
             else:
                 future_leave_wal(target.log)
         pthread_rwlock_unlock(&plane.plane.table_lock)
+        pthread_mutex_unlock(&p.truncate_lock)
     if outcome == 0:
         Py_INCREF(target)
         p.log_owner = <PyObject *>target

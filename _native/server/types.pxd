@@ -85,7 +85,7 @@ cdef struct Partition:
     int32_t leader_id               # -1: none, or unknown
     ReplicaSet *replicas            # its followers, while this broker leads it; NULL: it has none
     pthread_mutex_t replicas_lock
-    pthread_mutex_t truncate_lock   # held while a follower's log is cut, and while the control thread changes its role
+    pthread_mutex_t truncate_lock   # held while a follower's log is cut, and while the control thread changes its role or log
     int8_t leader_throttled         # leader.replication.throttled.replicas and the like name this broker's replica
     int8_t follower_throttled
     int64_t leader_high_watermark   # of a follower: the last one that its leader told
@@ -465,7 +465,6 @@ cdef struct TruncateJob:
     StorageJob base
     Reactor *reactor
     Partition *partition            # held
-    Log *log
     int32_t leader_epoch
     int64_t follow_id
     int64_t offset

@@ -27,7 +27,9 @@ static_assert(sizeof(WalFrameHeader) == 64, "a frame's header has 64 bytes");
 typedef struct {
     uint8_t topic_id[16];
     int32_t partition;
-    int32_t kind;              /* WAL_APPEND … */
+    int16_t kind;              /* WAL_APPEND … */
+    uint16_t moves;            /* of the partition between directories before it, since the start: orders entries of
+                                  several write-ahead logs */
     int64_t offset;            /* of the first batch; or where the log is truncated or starts again */
     int64_t size_bytes;        /* of the batches that follow, padded to 8 */
     int64_t part_position;     /* WAL_PART: position of these bytes in the batch; else 0 */

@@ -11,11 +11,11 @@ cdef extern from *:
 
 # Copies `n` parts (whole batches, the first at `offset`) into the frame being filled. Returns that frame's number, or -1
 # when memory ran out. Called under Log.lock, so that a partition's batches are staged in offset order.
-cdef int64_t wal_stage(Wal *wal, const uint8_t *topic_id, int32_t partition, int32_t kind, int64_t offset,
+cdef int64_t wal_stage(Wal *wal, const uint8_t *topic_id, int32_t partition, int32_t moves, int32_t kind, int64_t offset,
                        const uint8_t **parts, const int64_t *sizes, int32_t n) noexcept nogil
 # Stages one batch larger than wal_entry_max_bytes in pieces, one frame after the other. Returns the frame of the last
 # piece, or -1 when memory ran out; replay ignores pieces without the last one.
-cdef int64_t wal_stage_parts(Wal *wal, const uint8_t *topic_id, int32_t partition, int64_t offset,
+cdef int64_t wal_stage_parts(Wal *wal, const uint8_t *topic_id, int32_t partition, int32_t moves, int64_t offset,
                              const uint8_t *batch, int64_t size_bytes) noexcept nogil
 # Lets the thread write what is staged. Reactors with a ring call wal_begin instead.
 cdef void wal_kick(Wal *wal) noexcept nogil

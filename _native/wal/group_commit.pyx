@@ -6,7 +6,7 @@ write-ahead log's own thread (wal_run), and its supply thread (segment_push, wal
 Contents: staging · waking · segments · group commit · commits that reactors lead · life.
 """
 from libc.errno cimport ESHUTDOWN
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint16_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset, strdup
 from posix.stdlib cimport posix_memalign
@@ -100,7 +100,7 @@ cdef bint open_frame(Wal *wal, int64_t wanted) noexcept nogil:
     return True
 
 
-cdef int64_t stage(Wal *wal, const uint8_t *topic_id, int32_t partition, int32_t kind, int64_t offset,
+cdef int64_t stage(Wal *wal, const uint8_t *topic_id, int32_t partition, int32_t moves, int32_t kind, int64_t offset,
                    int64_t part_position, const uint8_t **parts, const int64_t *sizes, int32_t n) noexcept nogil:
     cdef int64_t size_bytes = 0, padded, frame
     cdef WalEntryHeader *entry
@@ -117,7 +117,8 @@ cdef int64_t stage(Wal *wal, const uint8_t *topic_id, int32_t partition, int32_t
     memset(entry, 0, sizeof(WalEntryHeader))
     memcpy(entry.topic_id, topic_id, 16)
     entry.partition = partition
-    entry.kind = kind
+    entry.moves = <uint16_t>moves
+    entry.kind = <int16_t>kind
     entry.offset = offset
     entry.size_bytes = size_bytes
     entry.part_position = part_position
@@ -136,12 +137,12 @@ cdef int64_t stage(Wal *wal, const uint8_t *topic_id, int32_t partition, int32_t
     return frame
 
 
-cdef int64_t wal_stage(Wal *wal, const uint8_t *topic_id, int32_t partition, int32_t kind, int64_t offset,
+cdef int64_t wal_stage(Wal *wal, const uint8_t *topic_id, int32_t partition, int32_t moves, int32_t kind, int64_t offset,
                        const uint8_t **parts, const int64_t *sizes, int32_t n) noexcept nogil:
-    return stage(wal, topic_id, partition, kind, offset, 0, parts, sizes, n)
+    return stage(wal, topic_id, partition, moves, kind, offset, 0, parts, sizes, n)
 
 
-cdef int64_t wal_stage_parts(Wal *wal, const uint8_t *topic_id, int32_t partition, int64_t offset,
+cdef int64_t wal_stage_parts(Wal *wal, const uint8_t *topic_id, int32_t partition, int32_t moves, int64_t offset,
                              const uint8_t *batch, int64_t size_bytes) noexcept nogil:
     cdef int64_t at = 0, frame = -1, bytes
     cdef int64_t part_bytes = wal_entry_max_bytes(wal)
@@ -149,7 +150,7 @@ cdef int64_t wal_stage_parts(Wal *wal, const uint8_t *topic_id, int32_t partitio
     while at < size_bytes:
         part = batch + at
         bytes = size_bytes - at if size_bytes - at < part_bytes else part_bytes
-        frame = stage(wal, topic_id, partition, WAL_PART, offset, at, &part, &bytes, 1)
+        frame = stage(wal, topic_id, partition, moves, WAL_PART, offset, at, &part, &bytes, 1)
         if frame < 0:
             return -1
         at += bytes

@@ -8,7 +8,7 @@ in the order in which they were taken.
 
 Locking: Wal.lock is a leaf, taken under Log.lock, and never held during a write.
 """
-from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint64_t
 from bowstring._native.base.pthread cimport pthread_cond_t, pthread_mutex_t, pthread_t
 
 cdef extern from "wal/frame.h" nogil:
@@ -29,7 +29,8 @@ cdef extern from "wal/frame.h" nogil:
     ctypedef struct WalEntryHeader:
         uint8_t topic_id[16]
         int32_t partition
-        int32_t kind
+        int16_t kind
+        uint16_t moves
         int64_t offset
         int64_t size_bytes
         int64_t part_position

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from bowstring._native.wal.write_ahead_log import WalStats
 
 COMMIT: Final = "commit"
+# Between two looks whether the entry of a log that left is on the medium.
+_LEFT_LOOK_S: Final = 0.005
 
 PartitionId = tuple[bytes, int]  # topic id and index
 LogsById = dict[PartitionId, PartitionLog]
@@ -69,7 +71,7 @@ class Durability:
         from bowstring._native.log.replay import rewrite_unsynced
         from bowstring._native.log.wal_replay import replay, supersede
 
-        results = {path: replay(path, logs) for path in paths}
+        results = replay(paths, logs)
         for path, result in results.items():
             self._tell(path, result, logs)
         replayed = {
@@ -190,6 +192,7 @@ class Durability:
             return None
         wal = self._wal(str(path))
         wal.add(new)
+        wal.hold(new)
         return wal.wal
 
     def moved(self, topic: str, partition: int, new: PartitionLog) -> None:
@@ -197,12 +200,34 @@ class Durability:
         if new.in_commit_mode:
             self.when_durable(new, lambda: self._plane.durable(topic, partition), lambda: None)
 
-    def left(self, log: PartitionLog) -> None:
-        """Detaches a log whose records are all synced from the write-ahead log of its directory."""
+    async def move_ended(self, old: PartitionLog, new: PartitionLog) -> None:
+        """Detaches a log that another one has replaced.
+
+        The frames of the new one are kept until the old one's write-ahead log says, on the medium, that its
+        entries no longer count: until then a replay begins with these, truncations too.
+        """
+        frames = self.left(old)
+        while any(wal.durable_frame < frame and wal.failure is None for wal, frame in frames):
+            await asyncio.sleep(_LEFT_LOOK_S)
+        self.let_go(new)
+
+    def let_go(self, new: PartitionLog) -> None:
+        """Lets checkpoints free frames that `prepare_move` has kept."""
+        for each in self._wals.values():
+            each.let_go(new)
+
+    def left(self, log: PartitionLog) -> list[tuple[WriteAheadLog, int]]:
+        """Detaches a log whose records are all synced from the write-ahead log of its directory.
+
+        Returns:
+            The write-ahead logs that it left, each with the frame that says so.
+        """
+        frames = []
         for each in self._wals.values():
             if each.serves(log):
-                durability.leave(log, each.wal)
+                frames.append((each.wal, durability.leave(log, each.wal)))
                 each.discard(log)
+        return frames
 
     def discard(self, log: PartitionLog) -> None:
         """Detaches a log that is about to be deleted."""

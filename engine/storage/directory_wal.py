@@ -100,6 +100,7 @@ class DirectoryWal:
         self.path = path
         self._when_checkpointed = when_checkpointed
         self._logs: dict[PartitionLog, None] = {}
+        self._held: dict[PartitionLog, int] = {}
         self._waiting: deque[_Waiting] = deque()
         self._failure_told = False
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -155,6 +156,15 @@ class DirectoryWal:
         needed.
         """
         self._logs.pop(log, None)
+        self._held.pop(log, None)
+
+    def hold(self, log: PartitionLog) -> None:
+        """Keeps the frames from now on until `let_go`, whatever checkpoints sync."""
+        self._held[log] = self.wal.closed_frame
+
+    def let_go(self, log: PartitionLog) -> None:
+        """Lets the next checkpoint free what `hold` kept."""
+        self._held.pop(log, None)
 
     def serves(self, log: PartitionLog) -> bool:
         """Returns whether checkpoints sync the log."""
@@ -269,7 +279,9 @@ class DirectoryWal:
             or self._disk_is_tight()
         ):
             self.checkpoint()
-            return
+            if not self._held or self.wal.stats()["free_segments"] >= least:
+                return
+            frees_some = False
         try:
             self.add_segment()
         except OSError as error:
@@ -297,7 +309,7 @@ class DirectoryWal:
         Raises:
             LogError: A log could not be synced; no segment is freed.
         """
-        frame = self.wal.closed_frame
+        frame = self._freed_frame()
         logs = list(self._logs)
         try:
             sync_logs(logs)
@@ -308,6 +320,10 @@ class DirectoryWal:
         self._when_checkpointed()
         self.wal.released(frame)
         self.checkpoints += 1
+
+    def _freed_frame(self) -> int:
+        """Returns the newest frame that a checkpoint which begins now may free."""
+        return min([self.wal.closed_frame, *list(self._held.values())])
 
     def answer_checkpoints(self) -> None:
         """Takes the checkpoints that `ask_checkpoint` requested. On the supply thread."""

@@ -19,9 +19,9 @@ from bowstring.engine.storage.log_placement import PartitionKey, Places
 class Opener:
     """Opens existing logs with the offsets from their directory's checkpoints. Threads may share one opener.
 
-    An interrupted move between directories (see replica_moves) leaves up to two copies of a partition. They
-    share one history, so the longer copy is the right one; with equal ends it is the one that the metadata
-    log names.
+    An interrupted move between directories (see replica_moves) leaves up to two copies of a partition. The
+    one with the newer last record is right: of a later leader epoch (the other lacks a truncation), or else
+    the longer one. If both end alike it is the one that the metadata log names.
 
     Attributes:
         unfinished: Copies whose move must be resumed; all others were resolved.
@@ -97,7 +97,7 @@ class Opener:
         name = partition_directory(*key)
         new = self._open_in(assigned, name, key, config)
         old = self._open_in(other, name, key, config)
-        if new.log_end_offset >= old.log_end_offset:
+        if _newest(new) >= _newest(old):
             _set_aside(old, other, key)
             return new
         _set_aside(new, assigned, key)
@@ -126,8 +126,7 @@ class Opener:
                 detail=str(error),
             )
             return log
-        end = copy.log_end_offset
-        if end <= log.log_end_offset:
+        if _newest(copy) <= _newest(log):
             copy.close(sync=False)
             return log
         del self.unfinished[key]
@@ -136,6 +135,11 @@ class Opener:
         _set_aside(log, directory, key)
         _rename(future.directory, future.name, name)
         return self._open_in(future.directory, name, key, config)
+
+
+def _newest(log: PartitionLog) -> tuple[int, int]:
+    """Returns the leader epoch of a log's last record, and the log's end."""
+    return log.epoch_for_offset(log.log_end_offset - 1), log.log_end_offset
 
 
 def _rename(directory: DataDirectory, old: str, new: str) -> None:

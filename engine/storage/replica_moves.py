@@ -200,7 +200,8 @@ class LogMoves:
                 await self._change_over(move, copy)
                 await self._finish(move, source)
                 self._logs.left(*key)
-                self._logs.durability.left(source)
+                assert move.log is not None
+                await self._logs.durability.move_ended(source, move.log)
                 event_log.info(
                     "partition moved to another log directory",
                     partition=partition_directory(*key),
@@ -226,6 +227,8 @@ class LogMoves:
             if not self._is_there(move):
                 await self._discard(move)
         finally:
+            if move.log is not None:
+                self._logs.durability.let_go(move.log)
             if self._moves.get(key) is move:
                 del self._moves[key]
 
@@ -237,13 +240,12 @@ class LogMoves:
         return log
 
     async def _open(self, move: Move, source: PartitionLog) -> "LogCopy":
-        from bowstring._native.log.future_replica import LogCopy
-
         image = self._metadata.image
         config = self._configs.log_config(image.topic_configs(move.topic.name))
         loop = asyncio.get_running_loop()
-        move.log = await loop.run_in_executor(None, open_future, move, source, config)
-        return LogCopy(source, move.log)
+        copy = await loop.run_in_executor(None, open_future, move, source, config)
+        move.log = copy.target
+        return copy
 
     async def _catch_up(self, move: Move, copy: "LogCopy") -> None:
         """Copies until little is left. All moves of the broker together are no faster than
@@ -352,12 +354,15 @@ def first_offset(source: PartitionLog) -> int:
     return min(start, int.from_bytes(data[:8], "big")) if data else start
 
 
-def open_future(move: Move, source: PartitionLog, config: dict[str, int]) -> PartitionLog:
+def open_future(move: Move, source: PartitionLog, config: dict[str, int]) -> "LogCopy":
     """Creates the copy's directory, or resumes an existing copy if it is a prefix of the source."""
+    from bowstring._native.log.future_replica import LogCopy
+
     if move.is_resumed:
         log = PartitionLog(move.path, config, recovery_point=0, health=move.directory.health)
+        copy = LogCopy(source, log)  # first: the source may be truncated during the comparison
         if _is_prefix(log, source):
-            return log
+            return copy
         log.close(sync=False)
         empty = log.size_bytes == 0
         aside = move.directory.retired_name(move.topic.name, move.index, STRAY_SUFFIX)
@@ -372,13 +377,14 @@ def open_future(move: Move, source: PartitionLog, config: dict[str, int]) -> Par
             )
     os.mkdir(move.path)
     move.directory.write_partition_metadata(move.name, move.topic.id)
-    return PartitionLog(
+    log = PartitionLog(
         move.path,
         config,
         clean_shutdown=True,
         log_start_offset=first_offset(source),
         health=move.directory.health,
     )
+    return LogCopy(source, log)
 
 
 def _is_prefix(copy: PartitionLog, source: PartitionLog) -> bool:

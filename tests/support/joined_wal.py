@@ -76,7 +76,8 @@ def crash(
 
 
 def put_back(directory: Path, logs: list[PartitionLog]):
-    return replay(directory, {(TOPIC_ID, partition): log for partition, log in enumerate(logs)})
+    by_id = {(TOPIC_ID, partition): log for partition, log in enumerate(logs)}
+    return replay([directory], by_id)[directory]
 
 
 def contents(log: PartitionLog) -> bytes:

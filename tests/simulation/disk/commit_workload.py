@@ -70,7 +70,7 @@ class CommitBroker:
             if directory.was_clean:
                 last_frame = survey(self.root)
             else:
-                found = replay(self.root, by_id)
+                found = replay([self.root], by_id)[self.root]
                 missing = {key: each[3] for key, each in found["logs"].items() if each[3] is not None}
                 assert not missing, f"acknowledged records are nowhere: {missing}"
                 last_frame = found["last_frame"]

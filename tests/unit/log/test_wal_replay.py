@@ -455,6 +455,30 @@ def test_what_was_cut_off_stays_off(tmp_path):
         assert contents(found) == wanted and found.log_end_offset == 6
 
 
+def test_what_was_truncated_later_is_not_told_as_missing(tmp_path):
+    """The recovery point in the checkpoint is older than the truncation, and above it."""
+    source, to = tmp_path / "a", tmp_path / "b"
+    source.mkdir()
+    wal = wal_on(source)
+    with joined(source, wal) as (log,):
+        append(log, 5)
+        wal.commit()
+        log.flush()
+        wal.released(wal.durable_frame)
+        append(log, 5)
+        wal.commit()
+        log.truncate_to(3)
+        log.append(batch([b"a", b"b", b"c", b"d"]), 1, NOW_MS)
+        append(log, 2)
+        wal.commit()
+        wanted = contents(log)
+    shutil.copytree(source, to)
+    found = open_log(to / "t-0", clean=False, recovery_point=5)
+    *_, missing, cut = put_back(to, [found])["logs"][TOPIC_ID, 0]
+    assert (contents(found), found.log_end_offset) == (wanted, 9)
+    assert (missing, cut) == (None, None)
+
+
 def test_a_log_that_began_anew(tmp_path):
     source = tmp_path / "a"
     source.mkdir()
@@ -482,12 +506,12 @@ def test_partitions_that_are_gone_and_gaps_are_told(tmp_path):
             append(log, 2)
         wal.commit()
     found, _ = crash(source, tmp_path / "b", keep_bytes=0, partitions=2)
-    result = replay(tmp_path / "b", {(TOPIC_ID, 0): found})
+    result = replay([tmp_path / "b"], {(TOPIC_ID, 0): found})[tmp_path / "b"]
     assert result["unknown"] == 2
     assert result["logs"][TOPIC_ID, 0][0] == 2 and result["logs"][TOPIC_ID, 0][3] == (0, 5)
     assert found.log_end_offset == 7
 
 
 def test_a_directory_without_one(tmp_path):
-    assert replay(tmp_path, {})["frames"] == 0
+    assert replay([tmp_path], {})[tmp_path]["frames"] == 0
     assert survey(tmp_path) == 0

@@ -84,7 +84,7 @@ def test_pipelined_batches_of_a_pass_share_a_commit_and_keep_their_order(served,
     for index in range(2):
         (tmp_path / f"t-{index}").symlink_to(tmp_path / f"{TOPIC}-{index}")
     found = crash(tmp_path, tmp_path.parent / f"{tmp_path.name}-crashed", keep_bytes=0, partitions=2)
-    replay(tmp_path, {(TOPIC_ID, index): log for index, log in enumerate(found)})
+    replay([tmp_path], {(TOPIC_ID, index): log for index, log in enumerate(found)})
     assert [contents(log) for log in found] == wanted
 
 

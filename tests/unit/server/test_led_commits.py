@@ -307,7 +307,7 @@ def test_replay_puts_back_what_reactors_wrote(tmp_path):
     for path in saved.glob(f"{TOPIC}-0/*.log"):
         os.truncate(path, 0)
     with closing(open_log(saved / f"{TOPIC}-0", clean=False)) as log:
-        replay(saved, {(TOPIC_ID, 0): log})
+        replay([saved], {(TOPIC_ID, 0): log})
         assert contents(log) == wanted
 
 

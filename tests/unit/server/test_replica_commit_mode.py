@@ -3,7 +3,10 @@
 import pytest
 
 from bowstring._native.log.durability import join
+from bowstring._native.log.future_replica import LogCopy
+from bowstring._native.server.replica_swap import replace_log
 from tests.support.joined_wal import wal_on
+from tests.support.log_batches import open_log
 from tests.support.plane_requests import batch, only, produce
 from tests.support.played_leader import LEADER, PlayedLeader
 from tests.support.readable import readable
@@ -63,6 +66,36 @@ def test_the_high_watermark_waits_for_the_leaders_medium(planes):
     assert not readable(client.socket, 0.2)
     assert planes.log(0).high_watermark == 0
     commit_when_staged(wal)
+    assert only(client.receive(0, 9)).error_code == 0
+    planes.await_equal()
+
+
+@pytest.mark.parametrize("durability", ["os", "commit"])
+def test_a_move_commits_nothing_that_followers_lack(planes, tmp_path, durability):
+    """The leader's log is replaced by its copy while an in-sync follower fetches nothing."""
+    old = new = None
+    if durability == "commit":
+        old = wal_of(planes, 0)
+        (tmp_path / "other").mkdir()
+        new = wal_on(tmp_path / "other", segments=4)
+        planes.wals.append(new)
+        planes.served[0].plane.wake_by(new)
+    planes.elect(0, 1, followers=[])
+    client = planes.client(0)
+    client.send(produce(batch(b"a"), 9, acks=-1), 9)
+    wait_until(lambda: planes.log(0).log_end_offset == 1)
+    if old is not None:
+        commit_when_staged(old)
+    (tmp_path / "copy").mkdir()
+    copy = LogCopy(planes.log(0), open_log(tmp_path / "copy"))
+    assert copy.copy(1 << 20) > 0
+    copy.target.flush()
+    assert replace_log(planes.served[0].plane, TOPIC, 0, copy, 1 << 20, new) == 0
+    source = planes.log(0)
+    planes.served[0].logs[TOPIC, 0] = copy.target
+    assert planes.log(0).high_watermark == source.high_watermark == 0
+    assert not readable(client.socket, 0.2)
+    planes.follow(1, 0, 1)
     assert only(client.receive(0, 9)).error_code == 0
     planes.await_equal()
 

@@ -72,13 +72,16 @@ def write(planes, leader, count, partition=0):
 
 
 def await_truncated(planes, broker, ends, log_end_offset):
-    """Waits until a follower has truncated to these ends, in this order, and caught up."""
+    """Waits until a follower has truncated to these ends, in this order, and caught up.
+
+    Before it truncates it may end where it ends afterwards, with other records, so the end is looked at last.
+    """
 
     def truncated():
         return [event[5] for event in planes.events[broker] if event[0] == "truncated"]
 
-    wait_until(lambda: planes.log(broker).log_end_offset == log_end_offset, hang_s=20)
     wait_until(lambda: len(truncated()) >= len(ends), lambda: (ends, truncated()), hang_s=20)
+    wait_until(lambda: planes.log(broker).log_end_offset == log_end_offset, hang_s=20)
     assert truncated() == ends
 
 

@@ -69,6 +69,22 @@ def test_segments_come_and_go_without_the_control_loop(made):
     assert log.recovery_point > 0
 
 
+def test_what_a_move_holds_is_not_freed(made):
+    wal, log, _ = made
+    wal.hold(log)
+    held = wal.wal.closed_frame
+    for _ in range(120):
+        append(log, 10, size=100_000)
+        wait_until(lambda: wal.wal.stats()["staged_bytes"] < 16 << 20)
+    wait_until(lambda: wal.wal.durable_frame >= staged_frame(log))
+    wal.ask_checkpoint().result(HANG_S)
+    assert wal.wal.stats()["checkpoint_frame"] <= held
+    assert wal.wal.stats()["segments"] > 5
+    wal.let_go(log)
+    wal.ask_checkpoint().result(HANG_S)
+    assert wal.wal.stats()["checkpoint_frame"] > held
+
+
 def test_waiting_for_the_medium(made):
     wal, log, _ = made
     done = []

@@ -390,6 +390,41 @@ def test_a_crash_at_any_step_leaves_one_good_copy(serve_on, tmp_path, monkeypatc
         assert not list(crashed.glob("[ab]/*-future"))
 
 
+def test_of_two_copies_the_one_with_the_later_epoch_is_right(serve_on, tmp_path, monkeypatch, durability):
+    """A follower that cut its log after the move may be shorter than what it left behind."""
+    served = serve_on(bowstring_durability=durability)
+    served.create_topic("t", internal_segment_bytes="20000")
+    fill(served, 60)
+    crashed = tmp_path / "crashed"
+    original = log_moves.finish
+
+    def finish(*arguments):
+        log = log_of(served)
+        log.truncate_to(300)
+        log.append(batch(300), 5, NOW_MS)
+        wals = served.engine.logs.durability.wals.values()
+        wait_until(
+            lambda: all(each.wal.durable_frame >= staged_frame(log) for each in wals if each.serves(log))
+        )
+        for name in "ab":
+            shutil.copytree(
+                tmp_path / name,
+                crashed / name,
+                copy_function=copy_quietly,
+                ignore=shutil.ignore_patterns("*.sock"),
+            )
+        return original(*arguments)
+
+    monkeypatch.setattr(log_moves, "finish", finish)
+    assert move(served, other(served, tmp_path)) == 0
+    wait_for_move(served)
+    config = {**served.config, "log.dirs": ",".join(str(crashed / name) for name in "ab")}
+    with Broker(data_dir=crashed / "a", config=config) as broker:
+        inner = engine_of(broker)
+        wait_until(lambda: not list(inner.moves))
+        assert values(inner.logs.get("t", 0)) == list(range(310))
+
+
 def offsets_in(directory, name):
     return checkpoints.read_offsets(directory / name)
 
