@@ -32,6 +32,7 @@ def wal():
     """The logs a, b and c, without files and threads."""
     made = DirectoryWal.__new__(DirectoryWal)
     made._logs = dict.fromkeys("abc")
+    made._held = {}
     made.released = []
     made.wal = SimpleNamespace(closed_frame=7, released=made.released.append)
     made._when_checkpointed = lambda: None
