@@ -269,6 +269,7 @@ class Replication:
 
         When a broker returns, all its replicas have something to tell: others have their turn in between.
         """
+        self.repair.look()
         waited = bool(self._events)
         self._events += self.plane_replicas.take_events()
         if self._events and not waited:
