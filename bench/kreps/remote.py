@@ -340,7 +340,8 @@ class Switchboard:
             self._socket = socket.create_server((self._host, int(port or 0)))
         except OSError as error:
             raise PeerError(f"cannot listen on {listen}: {error}; give --listen HOST:PORT") from error
-        self._token = secrets.token_urlsafe(16)
+        # Not token_urlsafe: one that begins with "-" would be taken for an option.
+        self._token = secrets.token_hex(16)
 
     def command(self, target: Target, checkout: Checkout) -> str:
         """Returns the command to run on a machine."""

@@ -200,14 +200,20 @@ class Durability:
         if new.in_commit_mode:
             self.when_durable(new, lambda: self._plane.durable(topic, partition), lambda: None)
 
-    async def move_ended(self, old: PartitionLog, new: PartitionLog) -> None:
+    async def move_ended(self, old: PartitionLog, new: PartitionLog, stops: Callable[[], bool]) -> None:
         """Detaches a log that another one has replaced.
 
         The frames of the new one are kept until the old one's write-ahead log says, on the medium, that its
         entries no longer count: until then a replay begins with these, truncations too.
+
+        Args:
+            stops: Whether the broker stops. Then nothing is waited for, a full disk least of all, and the
+                frames are kept.
         """
         frames = self.left(old)
         while any(wal.durable_frame < frame and wal.failure is None for wal, frame in frames):
+            if stops():
+                return
             await asyncio.sleep(_LEFT_LOOK_S)
         self.let_go(new)
 

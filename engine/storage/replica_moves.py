@@ -126,6 +126,7 @@ class LogMoves:
         self._moves: dict[PartitionKey, Move] = {}
         self._turns: asyncio.Semaphore | None = None
         self._rate = SharedRate()
+        self._stopping = False
 
     # ------------------------------------------------------------ what handlers use
 
@@ -160,6 +161,7 @@ class LogMoves:
 
     async def stop(self) -> None:
         """Stops every move; the next start resumes it."""
+        self._stopping = True
         moves = list(self._moves.values())
         for move in moves:
             move.cancelled = True
@@ -201,7 +203,7 @@ class LogMoves:
                 await self._finish(move, source)
                 self._logs.left(*key)
                 assert move.log is not None
-                await self._logs.durability.move_ended(source, move.log)
+                await self._logs.durability.move_ended(source, move.log, lambda: self._stopping)
                 event_log.info(
                     "partition moved to another log directory",
                     partition=partition_directory(*key),

@@ -28,6 +28,7 @@ PRIVATE = {
     "simulation/producer/lives.py": {"_sender": "its thread has ended when the producer is closed"},
     "unit/storage/test_checkpoint_beside_deletion.py": {
         "_logs": "a write-ahead log without its constructor, which would make files and threads",
+        "_held": "the same",
         "_when_checkpointed": "the same",
     },
     "unit/storage/test_staged_tails.py": {"_boot_file": "no machine can be asked to hide its boot id"},

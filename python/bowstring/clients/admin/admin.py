@@ -66,6 +66,9 @@ _log = logging.getLogger("bowstring.admin")
 DELETE_STATES_VERSION = 6
 # The broker's timeout for an operation is this much shorter than ours, so that its answer arrives in time.
 ANSWER_MARGIN_S = 1.0
+# For so long other brokers may not know a topic that was created here; the pause between two looks.
+LAG_S = 5.0
+LAG_LOOK_S = 0.02
 # Requests that change nothing.
 QUESTIONS = {
     DescribeClusterRequest,
@@ -110,6 +113,8 @@ class Admin(AdminConfigs, AdminGroups, AdminCluster):
         self._client = NetworkClient(client_id, request_timeout_ms=timeout_ms, troubles=self.troubles)
         self._cluster = Cluster(self._client, parse_bootstrap(bootstrap_servers), allow_auto_create=False)
         self._lock = threading.RLock()
+        # Topics that were created here, with the time until which brokers may not know them yet.
+        self._created: dict[str, float] = {}
         forks.watch(self)
 
     def after_fork(self, error: ForkedError) -> None:
@@ -162,6 +167,10 @@ class Admin(AdminConfigs, AdminGroups, AdminCluster):
         with self._lock:
             self._cluster.want(name)
             self._cluster.refresh(self._timeout_s)
+            # Another broker than the one that created it may answer, and lag behind.
+            while name not in self._cluster.topics and time.monotonic() < self._created.get(name, 0.0):
+                self._client.poll(LAG_LOOK_S)
+                self._cluster.refresh(self._timeout_s)
             info = self._cluster.topics.get(name)
             if info is None:
                 code = self._cluster.topic_errors.get(name, Errors.UNKNOWN_TOPIC_OR_PARTITION.code)
@@ -185,6 +194,10 @@ class Admin(AdminConfigs, AdminGroups, AdminCluster):
             validate_only=validate_only,
         )
         response = self._controller_call(CreateTopicsRequest, request)
+        if not validate_only:
+            now_s = time.monotonic()
+            self._created = {name: until_s for name, until_s in self._created.items() if until_s > now_s}
+            self._created |= {each.name: now_s + LAG_S for each in response.topics if not each.error_code}
         for result in response.topics:
             if result.error_code:
                 raise broker_error(result.error_code, f"creating topic {result.name!r}", result.error_message)
@@ -229,6 +242,7 @@ class Admin(AdminConfigs, AdminGroups, AdminCluster):
         with self._lock:
             for name in wanted:
                 self._cluster.forget(name)
+                self._created.pop(name, None)
         for result in response.responses:
             if result.error_code:
                 raise broker_error(result.error_code, f"deleting topic {result.name!r}", result.error_message)

@@ -1,9 +1,10 @@
-"""Calls while a broker hangs: its connections stay open, and it answers nothing."""
+"""Calls while a broker hangs (its connections stay open, and it answers nothing) or lags behind."""
 
 import pytest
 
 from bowstring.clients.admin.admin import Admin
-from bowstring.clients.errors import NoBrokerError, UnsupportedApiError
+from bowstring.clients.errors import NoBrokerError, UnknownTopicError, UnsupportedApiError
+from bowstring.engine.errors import Errors
 from bowstring.engine.protocol.messages.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
@@ -86,3 +87,22 @@ def test_an_api_that_the_broker_lacks_is_named(brokers):
     well.handlers[ApiVersionsRequest] = lambda version, request: ApiVersionsResponse(api_keys=few)
     with Admin(well.bootstrap) as admin, pytest.raises(UnsupportedApiError):
         admin.describe_cluster()
+
+
+def test_a_topic_that_was_just_created_is_waited_for(brokers):
+    _, well = brokers
+    lagging = iter([True, True])
+
+    def metadata(version, request):
+        answer = well.metadata(version, request)
+        for topic in answer.topics:
+            topic.error_code = Errors.UNKNOWN_TOPIC_OR_PARTITION.code if next(lagging, False) else 0
+        return answer
+
+    well.handlers[MetadataRequest] = metadata
+    with Admin(well.bootstrap, timeout_ms=FOR_EVER_MS) as admin:
+        admin.create_topic("new")
+        assert admin.describe_topic("new").partitions
+        lagging = iter([True])
+        with pytest.raises(UnknownTopicError):
+            admin.describe_topic("other")
