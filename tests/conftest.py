@@ -22,6 +22,9 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("bowstring")
 
+# No JVM of Spark lives long enough here to be worth what its second compiler takes.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto")
+
 TESTS: Final = Path(__file__).parent
 WORKERS_A_CORE: Final = 2
 # Each worker may have its own JVMs and brokers.

@@ -47,6 +47,7 @@ cdef dict counters_of(Plane *plane):
     return {
         "connections": connections, "accepted": accepted, "received_bytes": received, "sent_bytes": sent,
         "fetch_sessions": sessions, "fetch_session_bytes": session_bytes, "timers": timers,
+        "followed_bytes": load_i64(&plane.followed_bytes),
         "storage": {
             "reads": load_i64(&plane.storage.reads), "read_bytes": load_i64(&plane.storage.read_bytes),
             "failed_reads": load_i64(&plane.storage.failed_reads),

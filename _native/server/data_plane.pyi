@@ -39,6 +39,8 @@ class Counters(TypedDict):
     # memory that they take
     fetch_session_bytes: int
     timers: int
+    # appended as a follower
+    followed_bytes: int
     storage: StorageCounters
     slow_batches: SlowBatchCounters
     produce: ApiCounters

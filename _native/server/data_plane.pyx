@@ -572,8 +572,8 @@ cdef class DataPlane:
 
         Returns:
             dict: ``connections`` (open now), ``accepted``, ``received_bytes``, ``sent_bytes``,
-            ``fetch_sessions``, ``timers`` (entries in the reactors' heaps, also expired ones), ``slow_batches`` (a dict of
-            ``waiting_bytes``, ``working_bytes`` and ``parked_connections``), and for ``produce`` and ``fetch`` a dict of ``requests``, ``errors``,
+            ``fetch_sessions``, ``timers`` (entries in the reactors' heaps, also expired ones), ``followed_bytes`` (appended
+            as a follower), ``slow_batches`` (a dict of ``waiting_bytes``, ``working_bytes`` and ``parked_connections``), and for ``produce`` and ``fetch`` a dict of ``requests``, ``errors``,
             ``total_us`` and ``latency_buckets`` (count below 2**i microseconds).
         """
         return counters_of(&self.plane)

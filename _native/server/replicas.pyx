@@ -548,8 +548,3 @@ cdef class Replicas:
         """
         cdef Partition *p = self.owner._find(topic, partition)
         return max(0, load_i64(&p.leader_high_watermark) - load_i64(&p.log.log_end_offset))
-
-    @property
-    def followed_bytes(self):
-        """Bytes appended as a follower."""
-        return load_i64(&self.plane.followed_bytes)

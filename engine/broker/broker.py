@@ -161,7 +161,7 @@ class Broker(BrokerServices):
 
     def _make_workers(self) -> None:
         """Creates the parts that work on logs outside requests."""
-        self.cleaner = LogCleaner(self.configs, self.metadata, self.logs, self.plane)
+        self.cleaner = LogCleaner(self.configs, self.metadata, self.logs)
         self.scrubber = Scrubber(self.configs, self.metadata, self.logs)
         self.moves = LogMoves(
             self.configs,

@@ -135,6 +135,7 @@ class ClusterBroker(Broker):
             node_id=self.node_id,
             broker_epoch=self._broker_epoch,
         )
+        self.replication.when_truncated = self.housekeeping.logs_truncated
         self.logs.set_min_in_sync = self.replication.plane_replicas.set_min_in_sync
         self._follower = ImageFollower(
             self.quorum, self.changes, self.logs, self.replication, self._assignments

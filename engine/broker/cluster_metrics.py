@@ -104,7 +104,7 @@ REPLICAS: Final = (
         _COUNTER,
         "bowstring_followed_bytes",
         "Bytes fetched from leaders (Kafka: ReplicationBytesInPerSec).",
-        lambda broker: broker.replication.plane_replicas.followed_bytes,
+        lambda broker: broker.plane.counters()["followed_bytes"],
     ),
     Row(
         _COUNTER,

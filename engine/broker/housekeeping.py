@@ -6,7 +6,7 @@ broker wakes a few times a minute.
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from bowstring._native.log.partition_log import LogError, PartitionLog
@@ -108,8 +108,7 @@ class Housekeeping:
 
     def _something_written(self, reader: str) -> bool:
         """Returns whether anything was produced or synced since this task last asked."""
-        produced = self._broker.plane.counters()["produce"]["requests"]
-        writes = produced + self._broker.logs.control_writes + self._flushes
+        writes = self._broker.logs.writes + self._flushes
         seen = self._seen.get(reader)
         self._seen[reader] = writes
         return seen != writes
@@ -141,6 +140,22 @@ class Housekeeping:
             others = [log for _, _, log in self._broker.logs if not log.in_commit_mode]
             await asyncio.get_running_loop().run_in_executor(None, flush_rolled, others)
             await self._checkpoint(RECOVERY_POINTS)
+
+    def logs_truncated(self, cut: Sequence[tuple[str, int, int]]) -> None:
+        """Writes the checkpoints that lie above the new ends of followers' logs. What comes there now may be
+        neither on the medium nor compacted.
+
+        Args:
+            cut: Topic, index and new end offset of each log.
+        """
+        asyncio.get_running_loop().run_in_executor(None, self._write_cuts, cut)
+
+    def _write_cuts(self, cut: Sequence[tuple[str, int, int]]) -> None:
+        self._broker.logs.checkpoint(RECOVERY_POINTS)()
+        for topic, index, end_offset in cut:
+            log = self._broker.logs.get(topic, index)
+            if log is not None:
+                self._broker.cleaner.log_truncated(topic, index, log, end_offset)
 
     async def checkpoint_starts(self) -> None:
         """Writes log-start-offset-checkpoint."""

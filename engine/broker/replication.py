@@ -113,6 +113,8 @@ class Replication:
         manager: The roles of this broker, and the in-sync replicas that it proposes.
         repair: Fetches corrupt batches again.
         failed_isr_updates: Requests to change in-sync replicas that failed.
+        when_truncated: Called with the followers whose logs were cut: topic, index and new end offset of
+            each.
     """
 
     def __init__(
@@ -156,6 +158,7 @@ class Replication:
         self._is_told = False
         self._events: list[tuple[str, str, int, int, int, int]] = []
         self.failed_isr_updates = 0
+        self.when_truncated: Callable[[list[tuple[str, int, int]]], None] = lambda cut: None
 
     # ------------------------------------------------------------ life
 
@@ -279,8 +282,10 @@ class Replication:
         some, self._events = self._events[:_EVENTS_AT_ONCE], self._events[_EVENTS_AT_ONCE:]
         if self._events:
             asyncio.get_running_loop().call_soon(self._act)
+        cut: list[tuple[str, int, int]] = []
         for kind, topic, partition, a, b in self.manager.on_events(some):
             if kind == "truncated":
+                cut.append((topic, partition, b))
                 event_log.info(
                     "a follower cut its log where the leader's differs",
                     partition=partition_directory(topic, partition),
@@ -288,6 +293,8 @@ class Replication:
                 )
             elif kind == "fetch-failed":
                 self._tell_failure(topic, partition, Errors.of(a), b)
+        if cut:
+            self.when_truncated(cut)
         self._roles.flush()
         self._wake()
 

@@ -28,7 +28,6 @@ from bowstring.engine.storage.cleaner_choice import (
 
 if TYPE_CHECKING:
     from bowstring._native.cleaner.cleaner import Cleaning, CleaningFigures, IoThrottle
-    from bowstring._native.server.data_plane import DataPlane
     from bowstring.engine.configs import BrokerConfigs
     from bowstring.engine.metadata.image import ImageSource
     from bowstring.engine.storage.log_manager import TopicLogs
@@ -115,6 +114,17 @@ class CleanerOffsets:
             self._of(Path(log.directory).parent)
             self._drop(lambda each: each == key)
 
+    def cut(self, key: PartitionKey, log: PartitionLog, end_offset: int) -> None:
+        """Lowers the offset of a log that was truncated: what comes there now is not clean. Slow: syncs the
+        file.
+        """
+        with self._lock:
+            directory = Path(log.directory).parent
+            offsets = self._of(directory)
+            if offsets.get(key, 0) > end_offset:
+                offsets[key] = end_offset
+                write_offsets(directory / CLEANER_OFFSETS, offsets)
+
     def _drop(self, unwanted: Callable[[PartitionKey], bool]) -> None:
         for directory, offsets in self._offsets.items():
             gone = [key for key in offsets if unwanted(key)]
@@ -132,13 +142,10 @@ class LogCleaner:
         uncleanable: Logs that are not compacted until the next start, each with the reason.
     """
 
-    def __init__(
-        self, configs: "BrokerConfigs", metadata: "ImageSource", logs: "TopicLogs", plane: "DataPlane"
-    ) -> None:
+    def __init__(self, configs: "BrokerConfigs", metadata: "ImageSource", logs: "TopicLogs") -> None:
         self._configs = configs
         self._metadata = metadata
         self._logs = logs
-        self._plane = plane
         self._offsets = CleanerOffsets()
         self._throttle: IoThrottle | None = None
         self._pool: ThreadPoolExecutor | None = None
@@ -187,6 +194,10 @@ class LogCleaner:
         asyncio.get_running_loop().run_in_executor(None, self._offsets.begin_anew, (topic, index), log)
         self._changes += 1
 
+    def log_truncated(self, topic: str, index: int, log: PartitionLog, end_offset: int) -> None:
+        """Handles a cut of a follower's log. Slow: not for the control thread."""
+        self._offsets.cut((topic, index), log, end_offset)
+
     # ------------------------------------------------------------ when
 
     @property
@@ -195,8 +206,7 @@ class LogCleaner:
         return not self._runs and self._seen == self._written() and not self._by_time
 
     def _written(self) -> int:
-        produced = self._plane.counters()["produce"]["requests"]
-        return int(produced) + self._logs.control_writes + self._changes
+        return self._logs.writes + self._changes
 
     def _something_to_see(self) -> bool:
         """Returns whether anything was written or changed since the last look, or may have become due by

@@ -108,6 +108,12 @@ class TopicLogs:
 
     # ------------------------------------------------------------ lookup
 
+    @property
+    def writes(self) -> int:
+        """A number that grows with every append: of producers, from a leader, and of the control thread."""
+        counters = self._plane.counters()
+        return int(counters["produce"]["requests"] + counters["followed_bytes"] + self.control_writes)
+
     def get(self, topic: str, partition: int) -> PartitionLog | None:
         """Returns the log of a partition, or None when this broker has none."""
         logs = self._logs.get(topic)

@@ -219,17 +219,26 @@ class LogMoves:
                 )
                 await self._discard(move)
         except (LogError, KafkaError, OSError) as error:
-            event_log.error(
-                "the move of a partition failed; the partition stays in its directory. Fix the cause in "
-                "detail, then move it again",
-                partition=partition_directory(*key),
-                directory=str(move.directory.path),
-                detail=str(error),
-            )
-            if not self._is_there(move):
+            if self._is_there(move):
+                event_log.error(
+                    "a moved partition cannot leave its old directory, and the write-ahead log of the new one "
+                    "grows until it does. Fix the cause in detail, then restart the broker",
+                    partition=partition_directory(*key),
+                    directory=str(move.directory.path),
+                    detail=str(error),
+                )
+            else:
+                event_log.error(
+                    "the move of a partition failed; the partition stays in its directory. Fix the cause in "
+                    "detail, then move it again",
+                    partition=partition_directory(*key),
+                    directory=str(move.directory.path),
+                    detail=str(error),
+                )
                 await self._discard(move)
         finally:
-            if move.log is not None:
+            # Once the copy is the log, its frames are kept until the old one has left (`move_ended`).
+            if move.log is not None and not self._is_there(move):
                 self._logs.durability.let_go(move.log)
             if self._moves.get(key) is move:
                 del self._moves[key]

@@ -479,6 +479,30 @@ def test_a_directory_with_what_a_move_left_behind_is_not_clean(serve_on, tmp_pat
         assert log.active_producers()[0][:3] == (7, 0, 49)
 
 
+def test_a_partition_that_cannot_leave_its_directory_keeps_the_frames_of_the_new_one(
+    serve_on, tmp_path, monkeypatch, caplog
+):
+    """A replay begins with what the old write-ahead log has, so the new one must have all that came after the move."""
+    served = serve_on(bowstring_durability="commit")
+    served.create_topic("t")
+    fill(served, 20)
+    there = other(served, tmp_path)
+
+    def finish(*_):
+        raise OSError(errno.EIO, "the disk")
+
+    monkeypatch.setattr(log_moves, "finish", finish)
+    assert move(served, there) == 0
+    wait_for_move(served)
+    assert "cannot leave its old directory" in caplog.text
+    fill(served, 5)
+    wal = served.engine.logs.durability.wals[str(there)]
+    wait_until(lambda: wal.wal.durable_frame >= staged_frame(log_of(served)))
+    held = wal.wal.stats()["checkpoint_frame"]
+    wal.ask_checkpoint().result()
+    assert wal.wal.stats()["checkpoint_frame"] == held < wal.wal.closed_frame
+
+
 def test_a_moved_partition_has_its_recovery_point_before_its_name(
     serve_on, tmp_path, monkeypatch, durability
 ):
