@@ -221,8 +221,8 @@ class LogMoves:
         except (LogError, KafkaError, OSError) as error:
             if self._is_there(move):
                 event_log.error(
-                    "a moved partition cannot leave its old directory, and the write-ahead log of the new one "
-                    "grows until it does. Fix the cause in detail, then restart the broker",
+                    "a moved partition cannot leave its old directory, and the write-ahead log of the new "
+                    "one grows until it does. Fix the cause in detail, then restart the broker",
                     partition=partition_directory(*key),
                     directory=str(move.directory.path),
                     detail=str(error),

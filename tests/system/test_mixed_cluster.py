@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from bowstring.engine.errors import Errors
 from bowstring.engine.protocol.messages import alter_partition_reassignments as ar
 from bowstring.engine.protocol.messages import delete_records as dr
 from tests.support.acked_load import AckedLoad, produce_one_by_one, read_all
@@ -126,13 +127,20 @@ def test_a_leader_that_comes_back_cuts_what_only_it_had(cluster, pair, who):
 
 
 def delete_records(cluster, topic, leader, offset) -> None:
-    """Deletes what is below an offset; the answer comes when all live replicas have done so."""
+    """Deletes what is below an offset; the answer comes when all live replicas have done so. A leader may hear of its
+    election after others do.
+    """
     partition = dr.DeleteRecordsPartition(partition_index=0, offset=offset)
     request = dr.DeleteRecordsRequest(
         topics=[dr.DeleteRecordsTopic(name=topic, partitions=[partition])], timeout_ms=30_000
     )
-    (answer,) = cluster.ask(leader, request).topics[0].partitions
-    assert (answer.error_code, answer.low_watermark) == (0, offset)
+
+    def answer():
+        (found,) = cluster.ask(leader, request).topics[0].partitions
+        return found if found.error_code != Errors.NOT_LEADER_OR_FOLLOWER.code else None
+
+    found = wait_until(answer)
+    assert (found.error_code, found.low_watermark) == (0, offset)
 
 
 @pytest.mark.parametrize("who", [KAFKA, BOWSTRING])

@@ -285,7 +285,7 @@ def test_a_broker_is_decommissioned(cluster, admin):
                 break
         assert all(12 not in each for each in replicas(admin, "leaves").values())
         assert cluster.processes.pop(12).stop() == 0
-        assert running.wait(HANG_S) == 0
+        assert running.wait(HANG_S) == 0, running.stderr.read()
     finally:
         running.kill()
         running.wait()

@@ -14,7 +14,7 @@ TIMEOUT_MS = int(HANG_S * 1000)
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory):
+def running(tmp_path_factory):
     """Each broker has two log directories."""
     base = tmp_path_factory.mktemp("cluster")
     places = {id: {"log.dirs": f"{base}/{id}/a,{base}/{id}/b"} for id in (1, 2, 3)}
@@ -22,6 +22,12 @@ def cluster(tmp_path_factory):
         3, data_dir=base / "nodes", node_config=places, linked=False, start_timeout_s=HANG_S
     ) as made:
         yield made
+
+
+@pytest.fixture
+def cluster(running):
+    yield running
+    running.repair()
 
 
 @pytest.fixture

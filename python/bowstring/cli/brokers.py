@@ -202,12 +202,24 @@ def decommission(
                 f"broker {broker} has stopped, but has got {len(replicas)} replicas meanwhile, such as "
                 f"{min(replicas)}; start it and repeat this command"
             )
-        if any(each.id == broker for each in admin.describe_brokers()):
-            admin.unregister_broker(broker)
+        _unregister(admin, broker)
     if json:
         print_json({"broker": broker, "moved_partitions": moved, "unregistered": True})
     else:
         print_note(f"broker {broker} is unregistered")
+
+
+def _unregister(admin: Admin, broker: int) -> None:
+    """Unregisters a broker unless it is already: the answer is lost if it was the one that was asked."""
+    from bowstring.clients.errors import BrokerError
+    from bowstring.engine.errors import Errors
+
+    if any(each.id == broker for each in admin.describe_brokers()):
+        try:
+            admin.unregister_broker(broker)
+        except BrokerError as error:
+            if error.code != Errors.BROKER_ID_NOT_REGISTERED.code:
+                raise
 
 
 def plan_decommission(admin: Admin, broker: int) -> Replicas:

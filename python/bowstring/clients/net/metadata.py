@@ -154,6 +154,18 @@ class Cluster:
         usable = [node for node in self.brokers.values() if not self.client.backing_off(node)]
         return usable or [node for node in self.bootstrap if not self.client.backing_off(node)]
 
+    def _others(self, asked: Iterable[Node]) -> list[Node]:
+        """Brokers that are not backing off and not `asked`. Bootstrap servers count, too: a broker may know
+        only itself.
+        """
+        passed = {(node.host, node.port) for node in asked}
+        found: dict[tuple[str, int], Node] = {}
+        for node in [*self.brokers.values(), *self.bootstrap]:
+            address = (node.host, node.port)
+            if address not in passed and not self.client.backing_off(node):
+                found.setdefault(address, node)
+        return list(found.values())
+
     def _quietest(self, nodes: list[Node]) -> Node:
         self._rng.shuffle(nodes)
         return min(nodes, key=lambda node: (self.client.in_flight(node), not self.client.ready(node)))
@@ -259,11 +271,9 @@ class Cluster:
         """
         if now < self._asked_at + SILENCE_S:
             return self._asked_at + SILENCE_S - now
-        known = self.brokers.values() or self.bootstrap
-        others = [node for node in known if node not in self._asked and not self.client.backing_off(node)]
-        if not others:
-            return 3600.0
-        self._ask(min(others, key=self.client.in_flight))
+        others = self._others(self._asked)
+        if others:
+            self._ask(min(others, key=self.client.in_flight))
         return SILENCE_S
 
     def _request(self, names: list[str] | None) -> Callable[[int], MetadataRequest]:
@@ -467,7 +477,7 @@ class Cluster:
         another_at = 0.0
         while (now := time.monotonic()) < deadline:
             if now >= another_at:
-                others = [node for node in self._usable() if all(node != each.node for each in asked)]
+                others = self._others(each.node for each in asked) if asked else self._usable()
                 if others:
                     node = self._quietest(others)
                     asked.append(self.client.send(node, api, body, timeout_s=deadline - now))
