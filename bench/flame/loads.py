@@ -19,6 +19,7 @@ from bench.peers.install import PeerError
 from bench.peers.peer import Peer
 from bench.peers.tools import PRODUCER, finish_producer, producer_arguments
 from bench.procfs import cpu_seconds
+from bowstring import Admin, Cluster, NewTopic
 
 ROOT = Path(__file__).resolve().parents[2]
 MEMORY = {"buffer.memory": "67108864"}
@@ -134,6 +135,29 @@ def java_produce(lab: Lab, peer: Peer, records: int) -> Sampled:
     return Sampled(stacks, {"broker": used}, outcome.records_per_second)
 
 
+def replicated_produce(lab: Lab, peer: Peer, records: int) -> Sampled:
+    """Runs send_arrow on three brokers, of which one leads; samples the leader and a follower."""
+    config = {"bowstring.durability": "os"}
+    with (
+        Cluster(3, data_dir=lab.work / "cluster", config=config, linked=False) as cluster,
+        Admin(cluster.bootstrap_servers) as admin,
+    ):
+        topic = "replicated"
+        admin.create_topics([NewTopic(topic, assignments={index: (1, 2, 3) for index in range(PARTITIONS)})])
+        pids = {"leader": cluster.pid(1), "follower": cluster.pid(2)}
+        with _client(
+            Order("produce", cluster.address(1), topic, records, RECORD_BYTES, SMALL | MEMORY)
+        ) as client:
+            before = {role: cpu_seconds(pid) for role, pid in pids.items()}
+            with Recording([*pids.values()], lab.work / "perf.data") as recording:
+                recording.await_start()
+                done = _finish(client)
+            used = {role: cpu_seconds(pid) - before[role] for role, pid in pids.items()}
+        found = recording.stacks()
+    stacks: dict[str, dict[Stack, int]] = {role: found.get(pid, {}) for role, pid in pids.items()}
+    return Sampled(stacks, used, done["records"] / done["seconds"])
+
+
 SMALL = {"acks": "1", "batch.size": "8196"}
 LARGE = {"acks": "1", "batch.size": "64000"}
 LOADS = (
@@ -148,5 +172,6 @@ LOADS = (
         native_produce(LARGE),
     ),
     Load("fetch", "Native consumer, poll_arrow over TCP", native_fetch),
+    Load("replicated", "Native producer, acks=1, batch.size 8196, three replicas", replicated_produce),
     Load("produce-java", "Java's ProducerPerformance, acks=1, batch.size 8196", java_produce),
 )
