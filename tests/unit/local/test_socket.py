@@ -18,7 +18,7 @@ from bowstring.engine.local import socket as local_socket
 from bowstring.engine.local.protocol import SegmentsRequest
 from bowstring.engine.protocol.messages import delete_topics as dt
 from bowstring.engine.protocol.messages import describe_configs as dc
-from tests.support.descriptors import open_descriptors
+from tests.support.descriptors import none_is_left, open_descriptors
 from tests.support.log_batches import batch
 from tests.support.waiting import FOR_EVER_MS, HANG_S, wait_until
 
@@ -289,4 +289,4 @@ def test_no_descriptor_is_left_behind(served, connect):
         assert len(answer.segments) > 1
         close_all(answer)
         connection.segments(SegmentsRequest("t", 0, i, descriptors=False))
-    assert open_descriptors() <= before
+    assert none_is_left(before, 30)

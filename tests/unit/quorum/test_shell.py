@@ -45,7 +45,7 @@ def test_records_reach_all_controllers(tmp_path):
         )
         first = leader.quorum.next_offset
         assert await leader.quorum.append([topic(1), topic(2)]) == first + 2
-        assert applied[-1] == (2, first + 2, leader.quorum.epoch)
+        assert (2, first + 2, leader.quorum.epoch) in applied  # the leader may append records of its own
         await everywhere(controllers, {"t1", "t2"})
 
     run(tmp_path, scenario)

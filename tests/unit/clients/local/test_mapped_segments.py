@@ -11,7 +11,7 @@ from bowstring._native.client import mapped_pages as mapped
 from bowstring.clients.errors import CorruptBatchError
 from bowstring.clients.local.mapped_segments import MAPPED_BYTES_MIN, MappedSegment
 from bowstring.engine.local.protocol import Segment
-from tests.support.descriptors import open_descriptors
+from tests.support.descriptors import none_is_left, open_descriptors
 
 SIZE = 1 << 20
 
@@ -58,9 +58,10 @@ def test_memory_lives_as_long_as_something_points_into_it(path):
 
 def test_a_file_that_is_too_short_is_told_at_once(path):
     before = open_descriptors()
-    with pytest.raises(CorruptBatchError, match="t-0: a segment file ends before byte"):
-        segment(path, 0, SIZE + 1)
-    assert open_descriptors() == before
+    for _ in range(50):
+        with pytest.raises(CorruptBatchError, match="t-0: a segment file ends before byte"):
+            segment(path, 0, SIZE + 1)
+    assert none_is_left(before, 50)
 
 
 @pytest.mark.parametrize("copied", [False, True])
