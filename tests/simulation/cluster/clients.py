@@ -207,12 +207,17 @@ class Reader(Client):
 
 
 class GroupMember(Client):
-    """Commits ever greater offsets of a group, and asks for them."""
+    """Commits ever greater offsets of a group, and asks for them.
+
+    Attributes:
+        given_up: Offsets whose commits had no answer in time.
+    """
 
     def __init__(self, world, id):
         super().__init__(world, id, COORDINATOR_KEY)
         self.offset = 0
         self.committed = 0
+        self.given_up: set[int] = set()
 
     def start(self):
         if self.rests:
@@ -240,6 +245,8 @@ class GroupMember(Client):
             self.done += 1
             self.world.tell("offset_committed", self)
             self.committed = self.offset
+        elif error is None:
+            self.given_up.add(self.offset)
         self.again()
 
     def found(self, error, body=None):
