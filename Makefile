@@ -39,11 +39,9 @@ check: lint
 	$(BIN)/python -m pytest -q --numprocesses auto tests/unit $(addprefix --ignore=tests/unit/,$(NOT_QUICK)) \
 		--deselect tests/unit/test_tree.py::test_tools_agree
 
-# All of it, two workers for each core (tests/conftest.py); `.venv/bin/pytest PATH` for some of it. What fails beside
-# others is told and runs once more, alone: a test that fails twice fails.
+# All of it, two workers for each core (tests/conftest.py); `.venv/bin/pytest PATH` for some of it.
 test: ext
-	$(BIN)/python -m pytest --numprocesses auto || { [ $$? -eq 1 ] && $(BIN)/python -m pytest --last-failed \
-		--last-failed-no-failures none --maxfail 1; }
+	$(BIN)/python -m pytest --numprocesses auto
 
 # An hour of clients and restarts, one of clusters in trouble, and one of power cuts under a real file system (as
 # root); SECONDS=60 for less.

@@ -1,6 +1,7 @@
 """Compaction in a running broker: topics are compacted by themselves, offsets remembered, deleted topics forgotten."""
 
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -160,3 +161,15 @@ def test_a_log_that_moved_begins_anew(tmp_path):
     again = CleanerOffsets()
     found = [again.get(item) for item in ((("t", 0), old), (("t", 0), new), (("u", 0), other))]
     assert found == [None, None, 7]
+
+
+def test_a_cut_lowers_the_offset_and_nothing_else(tmp_path):
+    (tmp_path / "t-0").mkdir()
+    log = SimpleNamespace(directory=str(tmp_path / "t-0"))
+    offsets = CleanerOffsets()
+    offsets.put(("t", 0), log, 10)
+    offsets.put(("u", 0), log, 10)
+    offsets.cut(("t", 0), log, 20)
+    assert offsets.get((("t", 0), log)) == 10
+    offsets.cut(("t", 0), log, 7)
+    assert read_offsets(tmp_path / CLEANER_OFFSETS) == {("t", 0): 7, ("u", 0): 10}

@@ -350,13 +350,7 @@ def test_a_crash_at_any_step_leaves_one_good_copy(serve_on, tmp_path, monkeypatc
             taken.append(log_of(served).log_end_offset)
             if step == "swapped":  # appended to the copy, acknowledged, and then the power went
                 fill_from_here(served)
-            for name in "ab":
-                shutil.copytree(
-                    tmp_path / name,
-                    crashed / name,
-                    copy_function=copy_quietly,
-                    ignore=shutil.ignore_patterns("*.sock"),
-                )
+            copy_directories(tmp_path, crashed)
 
     def fill_from_here(served):
         log = log_of(served)
@@ -406,13 +400,7 @@ def test_of_two_copies_the_one_with_the_later_epoch_is_right(serve_on, tmp_path,
         wait_until(
             lambda: all(each.wal.durable_frame >= staged_frame(log) for each in wals if each.serves(log))
         )
-        for name in "ab":
-            shutil.copytree(
-                tmp_path / name,
-                crashed / name,
-                copy_function=copy_quietly,
-                ignore=shutil.ignore_patterns("*.sock"),
-            )
+        copy_directories(tmp_path, crashed)
         return original(*arguments)
 
     monkeypatch.setattr(log_moves, "finish", finish)
@@ -522,6 +510,17 @@ def test_a_moved_partition_has_its_recovery_point_before_its_name(
     assert move(served, there) == 0
     wait_for_move(served)
     assert seen == [200, 200]
+
+
+def copy_directories(tmp_path, crashed):
+    """What a kill leaves: both log directories as they are."""
+    for name in "ab":
+        shutil.copytree(
+            tmp_path / name,
+            crashed / name,
+            copy_function=copy_quietly,
+            ignore=shutil.ignore_patterns("*.sock"),
+        )
 
 
 def copy_quietly(source, target):
