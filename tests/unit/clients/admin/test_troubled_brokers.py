@@ -106,15 +106,3 @@ def test_a_topic_that_was_just_created_is_waited_for(brokers):
         assert admin.describe_topic("new").partitions
         with pytest.raises(UnknownTopicError):
             admin.describe_topic("other")
-
-
-def test_bootstrap_servers_are_asked_when_the_only_known_broker_hangs(brokers):
-    first, second = brokers
-    first.handlers[MetadataRequest] = first.metadata  # which names only itself
-    second.handlers[MetadataRequest] = silent
-    with Admin([first.bootstrap, second.bootstrap], timeout_ms=FOR_EVER_MS) as admin:
-        admin.describe_topic("t")
-        first.handlers[MetadataRequest] = silent
-        second.handlers[MetadataRequest] = second.metadata
-        admin.describe_topic("t")
-    assert second.seen(MetadataRequest)
