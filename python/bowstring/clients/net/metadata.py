@@ -246,7 +246,7 @@ class Cluster:
         if not self.stale:
             self._wrong_since = None
         self._start()
-        return 3600.0
+        return SILENCE_S  # then another broker is asked, too
 
     def _start(self) -> None:
         self.stale = False  # before `wanted` is read: another thread may add a topic at any time

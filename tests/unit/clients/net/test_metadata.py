@@ -9,11 +9,12 @@ from bowstring.clients.errors import NoBrokerError
 from bowstring.clients.net.client import NetworkClient
 from bowstring.clients.net.metadata import Cluster, parse_bootstrap
 from bowstring.engine.protocol.messages.metadata import (
+    MetadataRequest,
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponseTopic,
 )
-from tests.support.fake_broker import FakeBroker
+from tests.support.fake_broker import SILENCE, FakeBroker
 from tests.support.readable import readable
 from tests.support.waiting import HANG_S, wait_until
 
@@ -53,6 +54,19 @@ def test_a_silent_broker_does_not_hold_up_the_others():
         cluster.refresh(HANG_S)
         assert cluster.brokers and cluster.maintain() > 0
         cluster.refresh(HANG_S)
+        client.close()
+
+
+def test_bootstrap_servers_are_asked_when_the_only_known_broker_hangs():
+    """The first question goes to it, and nothing else wakes the client."""
+    with FakeBroker() as alone, FakeBroker() as other:
+        client = NetworkClient("test")
+        cluster = Cluster(client, parse_bootstrap(alone.bootstrap))
+        cluster.refresh(HANG_S)  # it names only itself
+        alone.handlers[MetadataRequest] = lambda version, request: SILENCE
+        cluster.bootstrap += parse_bootstrap(other.bootstrap)
+        cluster.refresh(HANG_S)
+        assert alone.seen(MetadataRequest) and other.seen(MetadataRequest)
         client.close()
 
 
