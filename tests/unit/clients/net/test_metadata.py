@@ -16,7 +16,7 @@ from bowstring.engine.protocol.messages.metadata import (
 )
 from tests.support.fake_broker import SILENCE, FakeBroker
 from tests.support.readable import readable
-from tests.support.waiting import HANG_S, wait_until
+from tests.support.waiting import FOR_EVER_MS, HANG_S, wait_until
 
 
 class TakenMeanwhile(set):
@@ -60,7 +60,7 @@ def test_a_silent_broker_does_not_hold_up_the_others():
 def test_bootstrap_servers_are_asked_when_the_only_known_broker_hangs():
     """The first question goes to it, and nothing else wakes the client."""
     with FakeBroker() as alone, FakeBroker() as other:
-        client = NetworkClient("test")
+        client = NetworkClient("test", request_timeout_ms=FOR_EVER_MS)
         cluster = Cluster(client, parse_bootstrap(alone.bootstrap))
         cluster.refresh(HANG_S)  # it names only itself
         alone.handlers[MetadataRequest] = lambda version, request: SILENCE
