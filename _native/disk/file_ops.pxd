@@ -30,6 +30,8 @@ cdef struct FileOps:
     int (*sync_file_system)(const char *path) noexcept nogil     # all data and names
     # POSIX_FADV_*; ENOSYS and EINVAL do not mean that the file failed
     int (*advise)(int fd, int64_t position, int64_t size_bytes, int advice) noexcept nogil
+    # begins to write dirty pages to the medium, and does not wait for them; a sync reports their errors
+    int (*write_back)(int fd, int64_t position, int64_t size_bytes) noexcept nogil
     # 1: all of the range is in the page cache, 0: not all of it
     int (*cached)(int fd, int64_t position, int64_t size_bytes) noexcept nogil
     int (*set_modified)(int fd, int64_t modified_ms) noexcept nogil

@@ -4,6 +4,7 @@ Any thread may call these; none blocks. The control thread listens on LogDirecto
 """
 from libc.stdint cimport int32_t, int64_t
 from bowstring._native.disk.tail_pool cimport TailMemory, TailPool
+from bowstring._native.disk.thread_pool cimport StoragePool
 
 cdef struct LogDirectory:
     # One directory of log.dirs, shared by the logs in it. Owned by its DirectoryHealth, which outlives those logs. Only
@@ -16,6 +17,7 @@ cdef struct LogDirectory:
     int64_t slowest_ns            # the slowest one since the last query
     TailPool *tails               # for staged tails in os mode: they survive the process; NULL: none are staged
     TailPool *wal_tails           # in commit mode
+    StoragePool *behind           # threads that write back what followers append; NULL: the kernel does it alone
     char[64] doing
     char[512] where
 
@@ -33,3 +35,4 @@ cdef class DirectoryHealth:
     cdef readonly str path
     cdef TailMemory tails
     cdef TailMemory wal_tails
+    cdef StoragePool behind

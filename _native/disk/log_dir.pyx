@@ -10,6 +10,7 @@ from posix.unistd cimport write
 from bowstring._native.base.atomics cimport add_i32, add_i64, load_i32, load_i64, store_i32, store_i64
 from bowstring._native.disk.file_ops cimport file_ops
 from bowstring._native.disk.tail_pool cimport TailMemory
+from bowstring._native.disk.thread_pool cimport storage_init, storage_stop
 
 cdef enum:
     CLAIMED = 0x10000            # in `failed` while the first to fail writes down why
@@ -61,6 +62,10 @@ cdef class DirectoryHealth:
         self.directory.event_fd = event_fd
         self.directory.slow_ns = slow_ms * 1000000
 
+    def __dealloc__(self):
+        if self.directory.behind != NULL:
+            storage_stop(&self.behind)
+
     @property
     def failed(self):
         """Whether an I/O error took the directory out of service."""
@@ -88,6 +93,20 @@ cdef class DirectoryHealth:
         self.wal_tails = wal_tails
         self.directory.tails = NULL if tails is None else tails.pool
         self.directory.wal_tails = NULL if wal_tails is None else wal_tails.pool
+
+    def write_behind(self):
+        """Has the directory's logs write back what followers append, and give up its page cache, until end_writing_behind().
+        Call it before the logs are opened."""
+        if self.directory.behind == NULL:
+            storage_init(&self.behind)
+            self.directory.behind = &self.behind
+
+    def end_writing_behind(self):
+        """Waits for what runs, and ends the threads. Call it when the logs are closed."""
+        if self.directory.behind != NULL:
+            with nogil:
+                storage_stop(&self.behind)
+            self.directory.behind = NULL
 
     @property
     def slow_operations(self):

@@ -50,6 +50,8 @@ cdef int tail_write_out(StagedTail *tail) noexcept nogil
 # bytes up to the returned position (INT64_MAX: nothing is staged).
 cdef int64_t tail_view(StagedTail *tail, int64_t position, int64_t size_bytes, TailView *view) noexcept nogil
 cdef void view_release(TailView *view) noexcept nogil
+# Up to where the file has the bytes itself: the position of the first staged one, or `end` when none is staged.
+cdef int64_t tail_start(StagedTail *tail, int64_t end) noexcept nogil
 
 # As the calls of FileOps, for a file that may have a tail.
 cdef int tail_truncate(StagedTail *tail, int64_t size_bytes) noexcept nogil

@@ -225,6 +225,14 @@ cdef void view_release(TailView *view) noexcept nogil:
     chunk_release(view.chunk)
 
 
+cdef int64_t tail_start(StagedTail *tail, int64_t end) noexcept nogil:
+    pthread_mutex_lock(&tail.lock)
+    if tail.chunk != NULL and tail.start < end:
+        end = tail.start
+    pthread_mutex_unlock(&tail.lock)
+    return end
+
+
 cdef int64_t staged_read(void *of, int fd, void *data, int64_t size_bytes, int64_t position) noexcept nogil:
     """read_range() of a file that may have a tail."""
     cdef StagedTail *tail = <StagedTail *>of

@@ -29,6 +29,7 @@ cdef struct Staged:
     int64_t size_bytes
     int32_t first                   # entries[first:end) are staged, refused, or duplicates
     int32_t parts_count
+    bint followed                   # a leader has written them, and this is a follower
     iovec[STAGED_MAX] parts
 
 # Starts with nothing staged. Afterwards the active segment is ready for appends, or the log has failed.

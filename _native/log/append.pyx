@@ -29,6 +29,7 @@ from bowstring._native.log.state cimport log_fail, log_update_last_stable
 from bowstring._native.log.transaction_index cimport aborted_append
 from bowstring._native.log.types cimport LogState, RememberedBatch, Segment, SegmentFile, log_out_of_service, state_of
 from bowstring._native.log.verified_ranges cimport io_clock_advance
+from bowstring._native.log.write_behind cimport write_behind
 from bowstring._native.record.batch cimport ATTR_CONTROL, BatchInfo, batch_assign, batch_stamp
 from bowstring._native.wal.group_commit cimport wal_entry_max_bytes, wal_spare, wal_stage, wal_stage_parts
 from bowstring._native.wal.types cimport WAL_APPEND
@@ -238,6 +239,8 @@ cdef void commit(Log *log, Staged *staged, AppendEntry **entries, int32_t end) n
             error = write_staged(log, file, staged, &written)
             directory_took(log.directory, monotonic_ns() - started_ns)
             active_segment(state).written_clock = io_clock_advance(written)
+            if staged.followed and error == 0:
+                write_behind(log, file, staged.position + staged.size_bytes)
             segment_file_release(file)
         if error == 0 and log.wal != NULL:
             error = to_wal(log, entries, staged.first, end)
@@ -392,6 +395,7 @@ cdef void begin(Log *log, Staged *staged) noexcept nogil:
         if error != 0:
             log_fail(log, error, b"opening the active segment")
     staged.first = staged.parts_count = 0
+    staged.followed = False
     staged.size_bytes = 0
     staged.position = active_segment(state).size_bytes
     staged.next_offset = log.log_end_offset
@@ -410,6 +414,7 @@ cdef void log_append(Log *log, AppendEntry **entries, int32_t n, int32_t leader_
         entries[i].wal_frame = 0
     pthread_mutex_lock(&log.lock)
     begin(log, &staged)
+    staged.followed = leader_epoch == AS_WRITTEN and not state.replaying
     i = 0
     if not log_out_of_service(log) and not (state.closed or state.deleting or state.moved):
         while i < n:

@@ -127,6 +127,8 @@ cdef OpenFile *open_file(const char *path, int *error) noexcept nogil:
         free(f)
         return NULL
     f.file.refs = 1
+    f.file.stepping = 0
+    f.file.behind = -1
     tail_open(&f.file.tail, f.file.fd)
     f.owner = NULL
     f.newer = f.older = NULL

@@ -21,6 +21,8 @@ cdef struct SegmentFile:
     # An open .log file, shared by its segment and the replies that are sent from it. Closed when refs reaches 0.
     int fd
     int32_t refs
+    int32_t stepping              # write_behind.pyx has a job for it; atomic
+    int64_t behind                # up to here it was begun to be written back; -1: unknown. With Log.lock
     StagedTail tail               # its last bytes, if they are still in memory
 
 cdef struct LogConfig:

@@ -42,6 +42,7 @@ class FileOps(ctypes.Structure):
         ("write_durable", ctypes.CFUNCTYPE(_L, _I, _P, _L, _L)),
         ("sync_file_system", ctypes.CFUNCTYPE(_I, ctypes.c_char_p)),
         ("advise", ctypes.CFUNCTYPE(_I, _I, _L, _L, _I)),
+        ("write_back", ctypes.CFUNCTYPE(_I, _I, _L, _L)),
         ("cached", ctypes.CFUNCTYPE(_I, _I, _L, _L)),
         ("set_modified", ctypes.CFUNCTYPE(_I, _I, _L)),
         ("make_directory", ctypes.CFUNCTYPE(_I, ctypes.c_char_p)),
