@@ -17,7 +17,8 @@ cdef struct LogDirectory:
     int64_t slowest_ns            # the slowest one since the last query
     TailPool *tails               # for staged tails in os mode: they survive the process; NULL: none are staged
     TailPool *wal_tails           # in commit mode
-    StoragePool *behind           # threads that write back what followers append; NULL: the kernel does it alone
+    StoragePool *behind           # threads that write back what was appended; NULL: the kernel does it alone
+    int32_t behind_all            # also what this broker leads, not only what it follows
     char[64] doing
     char[512] where
 

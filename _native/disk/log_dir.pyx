@@ -94,10 +94,11 @@ cdef class DirectoryHealth:
         self.directory.tails = NULL if tails is None else tails.pool
         self.directory.wal_tails = NULL if wal_tails is None else wal_tails.pool
 
-    def write_behind(self):
-        """Has the directory's logs write back what followers append, and give up its page cache, until end_writing_behind().
-        Call it before the logs are opened."""
+    def write_behind(self, *, bint all_logs):
+        """Has the directory's logs write back what is appended, and give up its page cache, until end_writing_behind(): what
+        followers append, or with `all_logs` everything. Call it before the logs are opened."""
         if self.directory.behind == NULL:
+            self.directory.behind_all = all_logs
             storage_init(&self.behind)
             self.directory.behind = &self.behind
 

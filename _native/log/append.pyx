@@ -239,8 +239,8 @@ cdef void commit(Log *log, Staged *staged, AppendEntry **entries, int32_t end) n
             error = write_staged(log, file, staged, &written)
             directory_took(log.directory, monotonic_ns() - started_ns)
             active_segment(state).written_clock = io_clock_advance(written)
-            if staged.followed and error == 0:
-                write_behind(log, file, staged.position + staged.size_bytes)
+            if error == 0 and not state.replaying:
+                write_behind(log, file, staged.position + staged.size_bytes, staged.followed)
             segment_file_release(file)
         if error == 0 and log.wal != NULL:
             error = to_wal(log, entries, staged.first, end)
@@ -414,7 +414,7 @@ cdef void log_append(Log *log, AppendEntry **entries, int32_t n, int32_t leader_
         entries[i].wal_frame = 0
     pthread_mutex_lock(&log.lock)
     begin(log, &staged)
-    staged.followed = leader_epoch == AS_WRITTEN and not state.replaying
+    staged.followed = leader_epoch == AS_WRITTEN
     i = 0
     if not log_out_of_service(log) and not (state.closed or state.deleting or state.moved):
         while i < n:

@@ -36,10 +36,10 @@ cdef void run(StorageJob *job, bint dropped) noexcept nogil:
     free(step)
 
 
-cdef void write_behind(Log *log, SegmentFile *file, int64_t end) noexcept nogil:
+cdef void write_behind(Log *log, SegmentFile *file, int64_t end, bint followed) noexcept nogil:
     cdef StoragePool *threads = log.directory.behind if log.directory != NULL else NULL
     cdef Behind *step
-    if threads == NULL:
+    if threads == NULL or not (followed or log.directory.behind_all):
         return
     end = tail_start(&file.tail, end)
     if file.behind < 0 or file.behind > end:             # it was just opened, or cut

@@ -43,7 +43,7 @@ def new_log_directories(configs: BrokerConfigs) -> LogDirectories:
     for directory in directories.all:
         directory.tails.pool_bytes = value("bowstring.tail.pool.bytes")
         directory.tails.from_bytes = value("bowstring.tail.from.bytes")
-        directory.write_behind = value("bowstring.replica.write.behind")
+        directory.page_cache = value("bowstring.page.cache")
     return directories
 
 

@@ -39,10 +39,10 @@ BOWSTRING = _rows((
      "Least severe level of the broker's own log lines."),
     ("bowstring.metrics.port", INT, "-1", "-1..65535", LOW, READ_ONLY, APPLIED,
      "Port on which metrics are served as Prometheus text; 0 uses any free port, -1 serves none."),
-    ("bowstring.replica.write.behind", BOOLEAN, "true", "", LOW, READ_ONLY, APPLIED,
-     "Whether a follower has the disk write at once what it appends, and keeps only the newest 16 to 32 MiB "
-     "of a partition in the page cache. With false the kernel decides, which suits consumers that read old "
-     "records from followers."),
+    ("bowstring.page.cache", STRING, "led", "all|led|none", LOW, READ_ONLY, APPLIED,
+     "Which partitions keep what was written in the page cache: `all`, `led` (those that this broker leads) "
+     "or `none`. Of the others only the newest 16 to 32 MiB stay there, and the disk writes at once. `all` "
+     "suits consumers that read old records from followers, `none` writing that nobody reads back soon."),
     ("bowstring.scrub.bytes.per.second", LONG, "8388608", "0..", LOW, READ_ONLY, APPLIED,
      "Rate at which the scrubber reads the logs to check every batch's CRC; 0 turns it off."),
     ("bowstring.scrub.interval.ms", LONG, "604800000", "1000..", LOW, READ_ONLY, APPLIED,

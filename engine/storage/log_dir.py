@@ -73,7 +73,7 @@ class DataDirectory:
         clean_epoch: The epoch of that broker; -1 if it is not known.
         health: Whether its device takes writes; shared by every log in it.
         tails: The memory for the staged tails of its logs.
-        write_behind: Whether followers' logs in it are written back early and leave the page cache, for `open`.
+        page_cache: Which logs keep their page cache: "all", "led" (by this broker) or "none"; for `open`.
     """
 
     def __init__(self, path: str | Path, *, event_fd: int = -1, slow_ms: int = 0) -> None:
@@ -86,7 +86,7 @@ class DataDirectory:
         self.was_clean = False
         self.clean_epoch = NO_EPOCH
         self.tails = StagedTails(self.path, self.health)
-        self.write_behind = False
+        self.page_cache = "all"
         self._lock_fd = -1
 
     def open(self, node_id: int, cluster_id: str = "") -> None:
@@ -120,8 +120,8 @@ class DataDirectory:
                 # otherwise power loss could restore the marker, and recovery would trust the directory
                 sync_directory(self.path)
             self.tails.open()
-            if self.write_behind:
-                self.health.write_behind()
+            if self.page_cache != "all":
+                self.health.write_behind(all_logs=self.page_cache == "none")
         except OSError as error:
             self.close()
             raise DirectoryOfflineError(
