@@ -6,6 +6,7 @@ cdef struct Replica:
     int32_t broker_id
     int8_t in_sync                  # in the committed ISR
     int8_t joining                  # not in it, but in the maximal ISR of the change under way
+    int8_t leaving                  # in it, but perhaps not at the controller any more
     int8_t eligible                 # neither fenced nor shutting down: it may join
     int8_t asked                    # the control thread was told that it may join or should leave
     int64_t broker_epoch            # of its registration; -1: unknown
@@ -48,13 +49,14 @@ cdef void replica_take_fetch(ReplicaSet *s, int32_t broker_id, int64_t broker_ep
 # Whether the controller is to be asked to remove a lagging follower from the ISR; notes that it is.
 cdef bint replica_take_lag(ReplicaSet *s, Replica *replica, int64_t leader_end_offset, int64_t now_ms) noexcept nogil
 # Sets the committed ISR and the change under way of one follower.
-cdef void replica_set_state(Replica *replica, bint in_sync, bint joining, bint changing) noexcept nogil
+cdef void replica_set_state(Replica *replica, bint in_sync, bint joining, bint leaving, bint changing) noexcept nogil
 # The error of an acks=all write that the high watermark has passed: it may have passed with too few replicas.
 cdef int16_t replicas_ack_refused(const ReplicaSet *s) noexcept nogil
 # Notes a fetch: the follower has everything below `offset`.
 cdef void replica_fetched(Replica *replica, int64_t offset, int64_t start_offset, int64_t leader_end_offset,
                           int64_t now_ms) noexcept nogil
-# Returns the high watermark, or -1 when it must not move: the ISR is below min.insync.replicas. It is the smallest end
+# Returns the high watermark, or -1 when it must not move: the ISR is below min.insync.replicas, or will be if the controller
+# removes those that leave; it may have done so before the leader hears of it. Otherwise it is the smallest end
 # among the leader, the maximal ISR, and followers that are caught up and may join: the leader would run away from those.
 cdef int64_t replica_high_watermark(const ReplicaSet *s, int64_t leader_end_offset, int64_t now_ms) noexcept nogil
 # Whether a consumer may read from the follower: it is in sync and has the offset (KIP-392).
@@ -69,8 +71,8 @@ cdef bint replica_try_join(ReplicaSet *s, Replica *replica, int64_t high_waterma
 # Whether a follower of the ISR has not been caught up for replica.lag.time.max.ms and should leave.
 cdef bint replica_lags(const ReplicaSet *s, const Replica *replica, int64_t leader_end_offset,
                        int64_t now_ms) noexcept nogil
-# Replicas in the committed ISR, and in the maximal one of a change under way; both with the leader.
-cdef int32_t replicas_in_sync(const ReplicaSet *s) noexcept nogil
+# Replicas that stay in the committed ISR, and those in the maximal one of a change under way; both with the leader.
+cdef int32_t replicas_staying(const ReplicaSet *s) noexcept nogil
 cdef int32_t replicas_maximal(const ReplicaSet *s) noexcept nogil
 # min.insync.replicas, at most the number of replicas.
 cdef int32_t replicas_required(const ReplicaSet *s) noexcept nogil

@@ -62,7 +62,7 @@ cdef int64_t replica_high_watermark(const ReplicaSet *s, int64_t leader_end_offs
     cdef int64_t found = leader_end_offset
     cdef const Replica *replica
     cdef int32_t i
-    if replicas_in_sync(s) < replicas_required(s):
+    if replicas_staying(s) < replicas_required(s):
         return -1
     for i in range(s.count):
         replica = &s.items[i]
@@ -118,6 +118,8 @@ cdef void replica_take_fetch(ReplicaSet *s, int32_t broker_id, int64_t broker_ep
         taken.error = NOT_LEADER_OR_FOLLOWER
     else:
         taken.in_sync = replica.in_sync
+        if replica.in_sync and broker_epoch > replica.broker_epoch >= 0:
+            replica.leaving = True                       # the controller removes it when it registers again
     if taken.error == 0 and is_fresh:
         replica_fetched(replica, offset, start_offset, leader_end_offset, now_ms)
         taken.joins = not replica.asked and replica_may_join(s, replica, high_watermark)
@@ -131,9 +133,10 @@ cdef bint replica_take_lag(ReplicaSet *s, Replica *replica, int64_t leader_end_o
     return lags
 
 
-cdef void replica_set_state(Replica *replica, bint in_sync, bint joining, bint changing) noexcept nogil:
+cdef void replica_set_state(Replica *replica, bint in_sync, bint joining, bint leaving, bint changing) noexcept nogil:
     replica.in_sync = in_sync
     replica.joining = joining
+    replica.leaving = leaving
     replica.asked = changing
 
 
@@ -141,10 +144,10 @@ cdef int16_t replicas_ack_refused(const ReplicaSet *s) noexcept nogil:
     return NOT_ENOUGH_REPLICAS_AFTER_APPEND if replicas_maximal(s) < replicas_required(s) else 0
 
 
-cdef int32_t replicas_in_sync(const ReplicaSet *s) noexcept nogil:
+cdef int32_t replicas_staying(const ReplicaSet *s) noexcept nogil:
     cdef int32_t i, n = 1
     for i in range(s.count):
-        n += s.items[i].in_sync
+        n += s.items[i].in_sync and not s.items[i].leaving
     return n
 
 
@@ -275,14 +278,14 @@ cdef class Followers:
         """Returns whether the follower should leave the ISR."""
         return replica_lags(self.s, self.find(broker_id), leader_end_offset, now_ms) != 0
 
-    def set_isr(self, isr, joining=(), changing=None):
-        """Sets the committed ISR, and the followers that a change under way adds. Without `changing`, one is under way if
-        it adds any."""
+    def set_isr(self, isr, joining=(), leaving=(), changing=None):
+        """Sets the committed ISR, and the followers that a change under way adds and removes. Without `changing`, one is
+        under way if there are any."""
         cdef int32_t i
-        cdef bint is_changing = len(joining) > 0 if changing is None else changing
+        cdef bint is_changing = len(joining) + len(leaving) > 0 if changing is None else changing
         for i in range(self.s.count):
             replica_set_state(&self.s.items[i], self.s.items[i].broker_id in isr, self.s.items[i].broker_id in joining,
-                              is_changing)
+                              self.s.items[i].broker_id in leaving, is_changing)
         self.s.changing = is_changing
 
     def set_eligible(self, int32_t broker_id, bint eligible):

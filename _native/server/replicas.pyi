@@ -48,6 +48,7 @@ class Replicas:
         isr: Iterable[int],
         *,
         joining: Iterable[int] = (),
+        leaving: Iterable[int] = (),
         changing: bool = False,
         ineligible: Iterable[int] | None = None,
     ) -> None: ...

@@ -305,12 +305,13 @@ cdef class Replicas:
         else:
             (<PartitionLog><object>p.log_owner).advance_high_watermark(load_i64(&p.log.log_end_offset))
 
-    def set_isr(self, str topic, int partition, isr, *, joining=(), bint changing=False, ineligible=None):
+    def set_isr(self, str topic, int partition, isr, *, joining=(), leaving=(), bint changing=False, ineligible=None):
         """Sets the committed ISR, and the change of it that is under way.
 
         Args:
             isr: Ids of the committed ISR.
             joining: Ids that the change adds. The high watermark waits for them, too (the maximal ISR).
+            leaving: Ids that the change removes. They do not count for min.insync.replicas any more.
             changing: A change is under way: no other is proposed.
             ineligible: Ids that may not join; None leaves it as it is.
 
@@ -325,7 +326,8 @@ cdef class Replicas:
         pthread_mutex_lock(&p.replicas_lock)
         for i in range(p.replicas.count):
             replica = &p.replicas.items[i]
-            replica_set_state(replica, replica.broker_id in isr, replica.broker_id in joining, changing)
+            replica_set_state(
+                replica, replica.broker_id in isr, replica.broker_id in joining, replica.broker_id in leaving, changing)
             if ineligible is not None:
                 replica.eligible = replica.broker_id not in ineligible
         p.replicas.changing = changing

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from bowstring.engine.controller.partition_index import NO_LEADER, PartitionKey
 from bowstring.engine.controller.reassignment import completed
 from bowstring.engine.controller.state import ControllerState
-from bowstring.engine.metadata.directory_ids import default_directory, holds_online
+from bowstring.engine.metadata.directory_ids import default_directory, holds_online, is_online
 from bowstring.engine.metadata.features import DIRECTORIES_SINCE, LEADER_EPOCH_STAYS_SINCE
 from bowstring.engine.metadata.image import BrokerImage, PartitionImage
 from bowstring.engine.protocol.records.cluster_metadata.topics import PartitionChangeRecord
@@ -177,7 +177,7 @@ class PartitionChange:
         for replica in self.replicas:
             if self._is_clean(replica):
                 return replica, False
-        last_known = self._partition.last_known_leaders
+        last_known = self._last_known()
         if (
             self._rules.eligible_leaders
             and not self._eligible
@@ -224,8 +224,22 @@ class PartitionChange:
         last_known = self._partition.last_known_leaders
         if record.leader == NO_LEADER and not last_known and self._partition.leader != NO_LEADER:
             record.last_known_elr = [self._partition.leader]
-        elif record.leader >= 0 and last_known:
+        elif last_known and (record.leader >= 0 or not self._last_known()):
             record.last_known_elr = []
+
+    def _last_known(self) -> tuple[int, ...]:
+        """Returns the last known leader, unless its log is gone: it says that the replica is in another
+        directory than the one that it had, which it has no more. Kafka elects it, although others may have the
+        records.
+        """
+        return tuple(each for each in self._partition.last_known_leaders if not self._has_lost(each))
+
+    def _has_lost(self, replica: int) -> bool:
+        partition, broker = self._partition, self._rules.brokers.get(replica)
+        if replica not in self.directories or replica not in partition.replicas or not partition.directories:
+            return False
+        before = partition.directories[partition.replicas.index(replica)]
+        return broker is not None and before != self.directories[replica] and not is_online(broker, before)
 
     def _set_assignment(self, record: PartitionChangeRecord) -> None:
         partition = self._partition

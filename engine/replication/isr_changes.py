@@ -1,7 +1,8 @@
 """Changes of in-sync replicas that leaders propose to the controller (KIP-497), batched and retried.
 
 One change is under way for each partition, and one request for the broker. While it is, the leader counts
-the maximal ISR: nobody leaves before the controller has agreed, and whoever joins counts at once.
+the maximal ISR: nobody leaves before the controller has agreed, and whoever joins counts at once. Only for
+min.insync.replicas whoever is to leave does not count: the controller may have agreed already.
 """
 
 from collections.abc import Callable, Iterator
@@ -61,6 +62,11 @@ class LedPartition:
     def joining(self) -> tuple[int, ...]:
         """Replicas that the change under way adds."""
         return tuple(each for each in self.proposed or () if each not in self.isr)
+
+    @property
+    def leaving(self) -> tuple[int, ...]:
+        """Replicas that the change under way removes."""
+        return tuple(each for each in self.isr if self.proposed is not None and each not in self.proposed)
 
 
 @dataclass

@@ -38,6 +38,7 @@ class DataPlaneReplicas(Protocol):
         isr: Iterable[int],
         *,
         joining: Iterable[int],
+        leaving: Iterable[int],
         changing: bool,
         ineligible: Iterable[int] | None,
     ) -> None:
@@ -305,6 +306,7 @@ class ReplicaManager:
             led.key[1],
             led.isr,
             joining=led.joining,
+            leaving=led.leaving,
             changing=led.proposed is not None,
             ineligible=self._ineligible(image, partition) if image is not None else None,
         )

@@ -5,6 +5,12 @@ It is what engine/broker's lifecycle and image_follower do, and what carries Rep
 
 from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.features import SUPPORTED_FEATURES
+from bowstring.engine.protocol.messages.assign_replicas_to_dirs import (
+    AssignReplicasToDirsRequest,
+    AssignReplicasToDirsRequestDirectoryData,
+    AssignReplicasToDirsRequestPartitionData,
+    AssignReplicasToDirsRequestTopicData,
+)
 from bowstring.engine.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from bowstring.engine.protocol.messages.broker_registration import (
     BrokerRegistrationRequest,
@@ -97,10 +103,14 @@ class SimulatedBroker:
                 Feature(name=name, min_supported_version=low, max_supported_version=high)
                 for name, (low, high) in SUPPORTED_FEATURES.items()
             ],
-            log_dirs=[bytes([self.node.id + 1]) * 16],
+            log_dirs=[self.directory_id],
             previous_broker_epoch=self.clean_epoch,
         )
         self.ask("register", request, self.registered)
+
+    @property
+    def directory_id(self):
+        return bytes([self.node.id + 1]) * 15 + bytes([self.node.logs.disks_lost])
 
     def registered(self, answer):
         if isinstance(answer, KafkaError):
@@ -164,7 +174,25 @@ class SimulatedBroker:
         for _, log in self.node.logs.opened():
             log.checkpoint = log.log.high_watermark
         self.send_isr_changes()
+        self.send_directories()
         self.node.after(self.world.plan.lag_max_ms / 2, self.keep_house)
+
+    def send_directories(self):
+        """Says where the replicas are that the controller believes on a disk that was replaced."""
+        moved = []
+        for topic in self.node.image.topics.values():
+            for at, partition in enumerate(topic.partitions):
+                known = dict(zip(partition.replicas, partition.directories, strict=False))
+                is_here = (topic.name, at) in self.node.logs.logs
+                if is_here and known.get(self.node.id, self.directory_id) != self.directory_id:
+                    index = AssignReplicasToDirsRequestPartitionData(partition_index=at)
+                    moved.append(AssignReplicasToDirsRequestTopicData(topic_id=topic.id, partitions=[index]))
+        if moved:
+            directory = AssignReplicasToDirsRequestDirectoryData(id=self.directory_id, topics=moved)
+            request = AssignReplicasToDirsRequest(
+                broker_id=self.node.id, broker_epoch=self.epoch, directories=[directory]
+            )
+            self.ask("assign", request, lambda answer: None)
 
     # ---- the image
 

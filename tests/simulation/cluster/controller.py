@@ -5,7 +5,7 @@ It is what engine/controller/shell.py does, without waiting inside a turn.
 
 from random import Random
 
-from bowstring.engine.controller import alter_partition, brokers, elections, reassignments, topics
+from bowstring.engine.controller import alter_partition, brokers, directories, elections, reassignments, topics
 from bowstring.engine.controller.activation import activation_records
 from bowstring.engine.controller.batches import split
 from bowstring.engine.controller.decision import Decision
@@ -156,11 +156,15 @@ class SimulatedController:
     def reassign(self, request):
         return lambda state, now_ms: reassignments.alter_reassignments(state, request)
 
+    def assign(self, request):
+        return lambda state, now_ms: directories.assign_replicas(state, request)
+
     REQUESTS = {  # noqa: RUF012
         "register": register,
         "heartbeat": heartbeat,
         "alter_partition": alter_partition,
         "reassign": reassign,
+        "assign": assign,
     }
 
     # ---- what is due in time

@@ -5,6 +5,7 @@ calls them.
 """
 
 from bowstring.engine.controller import alter_partition, brokers, leader_updates
+from bowstring.engine.controller.partition_change import PartitionChange
 from bowstring.engine.controller.state import ControllerState
 from bowstring.engine.errors import Errors
 from bowstring.engine.metadata import image as metadata_image
@@ -173,6 +174,29 @@ def shrink_counts_at_once(patches):
             right(self, led)
 
     patches.set(ReplicaManager, "_isr_changed", changed)
+
+
+@fault(
+    "Who is to leave the ISR counts for min.insync.replicas until the leader hears that it has left",
+    *("CommittedIsKept", "GroupOffsetsNeverGoBack"),
+    first=9102,
+)
+def leaving_counts(patches):
+    right = SimulatedPlane.set_isr
+
+    def set_isr(self, topic, partition, isr, *, leaving, **change):
+        right(self, topic, partition, isr, leaving=(), **change)
+
+    patches.set(SimulatedPlane, "set_isr", set_isr)
+
+
+@fault(
+    "The last known leader is elected after its disk was replaced",
+    *("CommittedIsKept", "GroupOffsetsNeverGoBack"),
+    first=5694,
+)
+def replaced_leads(patches):
+    patches.set(PartitionChange, "_has_lost", lambda self, replica: False)
 
 
 @fault(

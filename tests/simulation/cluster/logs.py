@@ -192,6 +192,7 @@ class LogStore:
         self.logs: dict[tuple[str, int], ReplicaLog] = {}
         # The epoch in which the broker stopped cleanly, as in a directory's clean-shutdown file.
         self.clean_epoch = -1
+        self.disks_lost = 0
 
     def create(self, image, topic, partition):
         key = (topic.name, partition)

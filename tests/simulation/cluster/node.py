@@ -95,6 +95,7 @@ class ClusterNode(SimulatedNode):
             )
         self.world.rule(Losses).replaced = True
         self.logs.logs.clear()
+        self.logs.disks_lost += 1
 
     def end(self):
         super().end()

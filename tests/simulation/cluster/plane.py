@@ -139,11 +139,11 @@ class SimulatedPlane:
         self.wake(part)
         self.broker.role_changed(part)
 
-    def set_isr(self, topic, partition, isr, *, joining, changing, ineligible):
+    def set_isr(self, topic, partition, isr, *, joining, leaving, changing, ineligible):
         part = self.part(topic, partition)
         if part.followers is None:
             return
-        part.followers.set_isr(isr, joining, changing)
+        part.followers.set_isr(isr, joining, leaving, changing)
         if ineligible is not None:
             for each in part.others:
                 part.followers.set_eligible(each, each not in ineligible)

@@ -163,6 +163,32 @@ def test_the_last_known_leader_comes_back_uncleanly_when_nobody_is_eligible():
     assert new.last_known_leaders == ()
 
 
+@pytest.mark.parametrize(
+    "before, there, comes_back",
+    [
+        (DIRECTORIES[5], (DIRECTORIES[2],), False),
+        (LOST, (DIRECTORIES[2],), False),
+        (DIRECTORIES[5], (DIRECTORIES[2], DIRECTORIES[5]), True),
+        (UNASSIGNED, (DIRECTORIES[2],), True),
+    ],
+    ids=["on another disk", "on a disk that failed", "moved", "assigned late"],
+)
+def test_a_last_known_leader_whose_disk_was_replaced_does_not_come_back(before, there, comes_back):
+    """It has nothing, and others may have the records."""
+    places = (DIRECTORIES[1], before, DIRECTORIES[3])
+    old = partition(leader=-1, in_sync=(), last_known_leaders=(2,), directories=places)
+    brokers = BROKERS | {2: BROKERS[2]._replace(directories=there)}
+    _, new = change(
+        old, elr=True, min_in_sync=2, brokers=brokers, directories={2: DIRECTORIES[2]}, dead=[1, 3]
+    )
+    assert (new.leader, new.directories[1]) == (2 if comes_back else -1, DIRECTORIES[2])
+    assert new.last_known_leaders == ()
+    found = change(new, elr=True, min_in_sync=2, brokers=brokers)
+    assert comes_back or found is None, "not later, either"
+    _, forced = change(new, elr=True, min_in_sync=2, brokers=brokers, election=Election.UNCLEAN)
+    assert forced.leader in (1, 2)
+
+
 def test_an_unclean_election_forgets_the_eligible_leaders():
     old = partition(leader=-1, in_sync=(), eligible_leaders=(3,), last_known_leaders=(3,))
     _, new = change(old, dead=[3], elr=True, min_in_sync=2, election=Election.UNCLEAN)

@@ -28,6 +28,34 @@ def test_a_follower_is_caught_up_when_it_has_what_the_leader_had_at_its_last_fet
     assert not followers.lags(1, 100, 1000)  # nothing to have that it has not
 
 
+def test_who_leaves_does_not_count_for_the_minimum():
+    """The controller may have agreed already; a leader that dies then is no eligible leader for what it has told."""
+    followers = Followers([1, 2], [1], min_in_sync=2)
+    followers.fetched(1, 10, 10, 0)
+    assert followers.high_watermark(10, 0) == 10
+    followers.set_isr([1], leaving=[1])
+    assert followers.high_watermark(10, 0) == -1
+    followers.set_isr([1])  # the controller refused
+    assert followers.high_watermark(10, 0) == 10
+    followers.fetched(1, 8, 10, 1)
+    followers.set_isr([1, 2], leaving=[1])
+    followers.fetched(2, 9, 10, 1)
+    assert followers.high_watermark(10, 1) == 8, "until the controller has agreed, it waits for all of the ISR"
+
+
+def test_a_newer_incarnation_does_not_count_for_the_minimum():
+    """When it registered, the controller took it out of the ISR."""
+    followers = Followers([1], [1], min_in_sync=2, broker_epochs={1: 5})
+
+    def fetch(epoch):
+        return followers.take_fetch(
+            1, epoch, 10, leader_end_offset=10, own_end_offset=10, high_watermark=0, now_ms=0
+        )
+
+    assert fetch(5)[2] == 10
+    assert fetch(7)[2] == -1
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_the_high_watermark_by_a_model(seed):
     rng = random.Random(seed)

@@ -132,6 +132,7 @@ def test_lagging_followers_leave_together(manager, plane):
     assert others == [("fetch-failed", "topic", 0, 6, 2)]
     ((what, _, _, isr, named),) = plane.take()
     assert (what, isr, named["joining"], named["changing"]) == ("set_isr", (1, 2, 3), (), True)
+    assert named["leaving"], "the controller may remove it before this broker hears of it"
     request = manager.next_request(0, 101)
     (partition,) = request.topics[0].partitions
     assert (partition.new_isr, partition.partition_epoch, partition.leader_epoch) == ([], 10, 5)

@@ -20,11 +20,13 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * An offset range, fetched from the partition's leader over one pooled connection.
+ * An offset range, fetched over one pooled connection: from the partition's leader, or with kafka.client.rack from the
+ * replica that the leader names (KIP-392).
  *
  * <p>The request for the next region is in flight while the current one is decoded. When the leader changes, or a
  * broker disconnects or answers with a retriable error, the leader is looked up again and the request repeated, with
- * growing pauses, until nothing has come for the poll timeout.
+ * growing pauses, until nothing has come for the poll timeout. A replica that fails or lacks an offset is not asked again:
+ * the rest of the range comes from the leader.
  */
 final class FetchedRegions implements Regions {
   private static final Logger LOG = LoggerFactory.getLogger(FetchedRegions.class);
@@ -43,6 +45,7 @@ final class FetchedRegions implements Regions {
   private final TopicPartition partition;
   private final ClusterClient cluster;
   private HostPort leader;
+  private HostPort nearest; // null: the leader
   private UUID topicId;
   private Fetch fetch;
   private ConnectionPool.Lease lease;
@@ -67,6 +70,7 @@ final class FetchedRegions implements Regions {
     this.leader = input.leader();
     this.topicId = input.topicId();
     this.fetch = new Fetch(partition, topicId, options.isReadCommitted());
+    fetch.from(options.rack());
     this.next = range.start();
     this.maxBytes = options.maxPartitionFetchBytes();
     this.pauseMs = options.retryBackoffMs();
@@ -93,7 +97,9 @@ final class FetchedRegions implements Regions {
         asked = false;
         fetch.receive(lease.connection());
         fetches++;
-        if (fetch.error() == ErrorCode.NONE) {
+        if (fetch.error() == ErrorCode.NONE && fetch.preferredReplica() >= 0 && nearest == null) {
+          readFrom(fetch.preferredReplica());
+        } else if (fetch.error() == ErrorCode.NONE) {
           if (accept()) {
             return true;
           }
@@ -104,7 +110,7 @@ final class FetchedRegions implements Regions {
         if (!failed.isRetriable() || System.nanoTime() - deadline >= 0) {
           throw failed;
         }
-        LOG.info("Reading {} from {} failed: {}. Looking for the leader", partition, leader, failed.getMessage());
+        LOG.info("Reading {} from {} failed: {}. Looking for the leader", partition, source(), failed.getMessage());
         lookAgain();
       }
       if (System.nanoTime() - deadline >= 0) {
@@ -119,7 +125,7 @@ final class FetchedRegions implements Regions {
       if (leader == null) {
         leader = cluster.leader(partition);
       }
-      lease = ConnectionPool.SHARED.borrow(leader, options);
+      lease = ConnectionPool.SHARED.borrow(source(), options);
     }
     int recordBytes = RECORD_BYTES.getOrDefault(partition.topic(), FIRST_GUESS_RECORD_BYTES);
     long left = Math.min(range.end() - next, settings.limit());
@@ -127,6 +133,23 @@ final class FetchedRegions implements Regions {
     fetch.send(lease.connection(), next, maxWaitMs, options.fetchMinBytes(), (int) wanted,
         Math.addExact(options.requestTimeoutMs(), maxWaitMs));
     asked = true;
+  }
+
+  private HostPort source() {
+    return nearest != null ? nearest : leader;
+  }
+
+  private void readFrom(int brokerId) throws IOException {
+    nearest = cluster.metadata(List.of(partition.topic())).brokers().get(brokerId);
+    if (nearest == null) {
+      stayWithLeader(); // it has just stopped
+    }
+    giveBack();
+  }
+
+  private void stayWithLeader() {
+    nearest = null;
+    fetch.from(""); // with a rack, the leader would name the replica again
   }
 
   /** Checks a successful response; returns whether it has at least one complete batch. */
@@ -143,7 +166,7 @@ final class FetchedRegions implements Regions {
     }
     if (end <= next) {
       throw new WireException.CorruptRecords(
-          "Broker " + leader + " sent records of " + partition + " below offset " + end + ", not from offset " + next);
+          "Broker " + source() + " sent records of " + partition + " below offset " + end + ", not from offset " + next);
     }
     bytes += fetch.length();
     RECORD_BYTES.put(partition.topic(), (int) Math.min(1 << 20, fetch.length() / (end - next) + 16));
@@ -167,6 +190,12 @@ final class FetchedRegions implements Regions {
 
   /** Handles an error code; returns whether to retry. */
   private boolean recover(ErrorCode error) throws IOException {
+    if (nearest != null) {
+      LOG.info("Broker {} answers {} for {}: reading from the leader", nearest, error, partition);
+      stayWithLeader();
+      giveBack();
+      return true;
+    }
     if (error == ErrorCode.OFFSET_OUT_OF_RANGE) {
       return skipWhatIsGone();
     }
@@ -217,6 +246,9 @@ final class FetchedRegions implements Regions {
   /** Drops connection and leader, and pauses. */
   private void lookAgain() throws IOException {
     askFailed = false;
+    if (nearest != null) {
+      stayWithLeader();
+    }
     giveBack();
     ClusterClient.pause(pauseMs);
     pauseMs = Math.min(Math.max(1, pauseMs * 2), options.retryBackoffMaxMs());

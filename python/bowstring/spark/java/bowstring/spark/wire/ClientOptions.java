@@ -27,13 +27,13 @@ public final class ClientOptions implements Serializable {
       "request.timeout.ms", "default.api.timeout.ms", "retry.backoff.ms", "retry.backoff.max.ms",
       "socket.connection.setup.timeout.ms", "connections.max.idle.ms", "isolation.level", "check.crcs",
       "fetch.min.bytes", "fetch.max.wait.ms", "max.partition.fetch.bytes", "receive.buffer.bytes",
-      "send.buffer.bytes");
+      "send.buffer.bytes", "client.rack");
 
   /** Settings of Kafka's consumers and producers that this client does not use, or that another part of it reads. */
   private static final Set<String> KNOWN = Set.of("group.id", "group.instance.id", "session.timeout.ms",
       "heartbeat.interval.ms", "max.poll.records", "max.poll.interval.ms", "metadata.max.age.ms",
       "metadata.recovery.strategy", "reconnect.backoff.ms", "reconnect.backoff.max.ms", "fetch.max.bytes",
-      "client.rack", "client.dns.lookup", "allow.auto.create.topics", "exclude.internal.topics",
+      "client.dns.lookup", "allow.auto.create.topics", "exclude.internal.topics",
       "socket.connection.setup.timeout.max.ms", "partition.assignment.strategy", "group.protocol",
       "enable.metrics.push", "metric.reporters", "metrics.num.samples", "metrics.recording.level",
       "metrics.sample.window.ms", "auto.include.jmx.reporter", "acks", "batch.size", "buffer.memory",
@@ -104,6 +104,11 @@ public final class ClientOptions implements Serializable {
   /** Whether Kafka's clients have a setting of this name, without the prefix. */
   public static boolean isKnown(String name) {
     return USED.contains(name) || KNOWN.contains(name);
+  }
+
+  /** Where this client is, so that a leader may name a nearer replica (KIP-392); empty if nothing is said. */
+  public String rack() {
+    return values.getOrDefault("client.rack", "");
   }
 
   /** The bootstrap servers. */

@@ -13,16 +13,19 @@ import java.util.UUID;
 public final class Fetch {
   private static final UUID NO_ID = new UUID(0, 0);
   private static final int NO_SESSION_EPOCH = -1;
+  private static final int NO_REPLICA = -1;
 
   private final TopicPartition partition;
   private final UUID topicId;
   private final boolean readCommitted;
+  private String rack = "";
 
   private ErrorCode error;
   private short code;
   private long highWatermark;
   private long lastStableOffset;
   private long logStartOffset;
+  private int preferredReplica;
   private long[] aborted = new long[0];
   private ByteBuffer buffer;
   private int position;
@@ -37,6 +40,11 @@ public final class Fetch {
     this.partition = partition;
     this.topicId = topicId;
     this.readCommitted = readCommitted;
+  }
+
+  /** Says from now on where this reader is, so that the leader may name a nearer replica; empty: it wants none. */
+  public void from(String newRack) {
+    rack = newRack;
   }
 
   /**
@@ -81,7 +89,7 @@ public final class Fetch {
       request.array(0); // forgotten_topics_data
     }
     if (version >= 11) {
-      request.string(""); // rack_id
+      request.string(rack);
     }
     connection.send(request.tags(), timeoutMs);
   }
@@ -118,6 +126,7 @@ public final class Fetch {
     highWatermark = -1;
     lastStableOffset = -1;
     logStartOffset = -1;
+    preferredReplica = NO_REPLICA;
   }
 
   private void note(short errorCode) {
@@ -143,7 +152,7 @@ public final class Fetch {
       response.tags();
     }
     if (version >= 11) {
-      response.int32(); // preferred_read_replica: only for clients with a rack
+      preferredReplica = response.int32();
     }
     length = Math.max(0, response.recordsLength());
     buffer = response.buffer();
@@ -159,6 +168,11 @@ public final class Fetch {
   /** The error as an exception. */
   public WireException.BrokerError exception() {
     return new WireException.BrokerError(error, code, "Reading " + partition);
+  }
+
+  /** Id of the broker to read from instead (KIP-392); -1 if this one is right. */
+  public int preferredReplica() {
+    return preferredReplica;
   }
 
   /** Offset after the last record that all in-sync replicas have. */
