@@ -147,7 +147,8 @@ cdef int16_t replicas_ack_refused(const ReplicaSet *s) noexcept nogil:
 cdef int32_t replicas_staying(const ReplicaSet *s) noexcept nogil:
     cdef int32_t i, n = 1
     for i in range(s.count):
-        n += s.items[i].in_sync and not s.items[i].leaving
+        if s.items[i].in_sync and not s.items[i].leaving:
+            n += 1
     return n
 
 

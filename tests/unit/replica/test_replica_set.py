@@ -30,17 +30,17 @@ def test_a_follower_is_caught_up_when_it_has_what_the_leader_had_at_its_last_fet
 
 def test_who_leaves_does_not_count_for_the_minimum():
     """The controller may have agreed already; a leader that dies then is no eligible leader for what it has told."""
-    followers = Followers([1, 2], [1], min_in_sync=2)
-    followers.fetched(1, 10, 10, 0)
-    assert followers.high_watermark(10, 0) == 10
+    followers = Followers([1, 2], [1], min_in_sync=2, lag_max_ms=10, now_ms=100)
+    followers.fetched(1, 10, 10, 100)
+    assert followers.high_watermark(10, 100) == 10
     followers.set_isr([1], leaving=[1])
-    assert followers.high_watermark(10, 0) == -1
+    assert followers.high_watermark(10, 100) == -1
     followers.set_isr([1])  # the controller refused
-    assert followers.high_watermark(10, 0) == 10
-    followers.fetched(1, 8, 10, 1)
+    assert followers.high_watermark(10, 100) == 10
+    followers.fetched(1, 8, 10, 101)
+    followers.fetched(2, 9, 10, 101)
     followers.set_isr([1, 2], leaving=[1])
-    followers.fetched(2, 9, 10, 1)
-    assert followers.high_watermark(10, 1) == 8, "until the controller has agreed, it waits for all of the ISR"
+    assert followers.high_watermark(10, 200) == 8, "until the controller has agreed, it waits for all of the ISR"
 
 
 def test_a_newer_incarnation_does_not_count_for_the_minimum():
