@@ -187,7 +187,14 @@ def leaving_counts(patches):
     def set_isr(self, topic, partition, isr, *, leaving, **change):
         right(self, topic, partition, isr, leaving=(), **change)
 
+    count_right = SimulatedPlane.count
+
+    def count(self, part, fetch):
+        known = self.broker.manager.isr_changes.broker_epochs.get(fetch.broker, fetch.broker_epoch)
+        return count_right(self, part, fetch._replace(broker_epoch=min(known, fetch.broker_epoch)))
+
     patches.set(SimulatedPlane, "set_isr", set_isr)
+    patches.set(SimulatedPlane, "count", count)
 
 
 @fault(

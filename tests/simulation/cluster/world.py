@@ -263,19 +263,31 @@ class ClusterWorld(World):
     def sickness(self):
         """What keeps the cluster from being healthy; None when nothing does."""
         image = self.newest_image()
+        any_lost = False
         for topic in self.topics:
             if topic.name not in image.topics:
                 return f"{topic.name} is not created"
             for number, partition in enumerate(image.topics[topic.name].partitions):
-                sick = self.sickness_of((topic.name, number), partition)
+                is_lost = self.waits_for_an_operator(partition)
+                any_lost |= is_lost
+                sick = None if is_lost else self.sickness_of((topic.name, number), partition)
                 if sick is not None:
                     return sick
+        if any_lost:
+            return None  # its clients wait for ever
         waiting = [str(client) for client in self.clients if not client.is_content()]
         if waiting:
             return f"{waiting[0]} gets nothing done"
         for client in self.clients:
             client.rest()
         return self.unequal(image)
+
+    def waits_for_an_operator(self, partition):
+        """Whether nobody may lead without losing records that others may have: the disk of the last leader was
+        replaced.
+        """
+        nobody = not (partition.in_sync or partition.eligible_leaders or partition.last_known_leaders)
+        return partition.leader < 0 and nobody and self.rule(Losses).replaced
 
     def sickness_of(self, key, partition):
         if partition.leader < 0:
