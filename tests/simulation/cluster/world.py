@@ -263,24 +263,24 @@ class ClusterWorld(World):
     def sickness(self):
         """What keeps the cluster from being healthy; None when nothing does."""
         image = self.newest_image()
-        any_lost = False
+        lost = set()  # their clients wait for ever
         for topic in self.topics:
             if topic.name not in image.topics:
                 return f"{topic.name} is not created"
             for number, partition in enumerate(image.topics[topic.name].partitions):
-                is_lost = self.waits_for_an_operator(partition)
-                any_lost |= is_lost
-                sick = None if is_lost else self.sickness_of((topic.name, number), partition)
+                key = (topic.name, number)
+                if self.waits_for_an_operator(partition):
+                    lost.add(key)
+                    continue
+                sick = self.sickness_of(key, partition)
                 if sick is not None:
                     return sick
-        if any_lost:
-            return None  # its clients wait for ever
-        waiting = [str(client) for client in self.clients if not client.is_content()]
+        waiting = [str(each) for each in self.clients if each.key not in lost and not each.is_content()]
         if waiting:
             return f"{waiting[0]} gets nothing done"
         for client in self.clients:
             client.rest()
-        return self.unequal(image)
+        return self.unequal(image, lost)
 
     def waits_for_an_operator(self, partition):
         """Whether nobody may lead without losing records that others may have: the disk of the last leader was
@@ -296,10 +296,12 @@ class ClusterWorld(World):
             return f"{key} has replicas that are not in sync: {partition}"
         return None
 
-    def unequal(self, image):
+    def unequal(self, image, lost):
         for topic in self.topics:
             for number, partition in enumerate(image.topics[topic.name].partitions):
                 key = (topic.name, number)
+                if key in lost:
+                    continue
                 logs = [(id, self.nodes[id].logs.logs.get(key)) for id in partition.replicas]
                 if any(log is None or log.log is None for _, log in logs):
                     return f"{key} is not open everywhere"
