@@ -228,9 +228,8 @@ class PartitionChange:
             record.last_known_elr = []
 
     def _last_known(self) -> tuple[int, ...]:
-        """Returns the last known leader, unless its log is gone: it says that the replica is in another
-        directory than the one that it had, which it has no more. Kafka elects it, although others may have the
-        records.
+        """Returns the last known leader, unless its log is gone: it names another directory than the one that
+        the replica was in, which it has no more. Kafka elects it, although others may have the records.
         """
         return tuple(each for each in self._partition.last_known_leaders if not self._has_lost(each))
 

@@ -16,8 +16,9 @@ from tests.simulation.quorum.shrink import shrink
 
 SEEDS = 256
 # Each found something once: a broker that dies before its logs are open, a reader beyond what is left, a leader that did
-# not hear of active brokers, a follower that joined after the high watermark had passed it.
-KNOWN = (480, 899, 1327, 2028, 3145)
+# not hear of active brokers, a follower that joined after the high watermark had passed it, a last known leader with a new
+# disk, a follower that the controller had removed.
+KNOWN = (480, 899, 1327, 2028, 3145, 5694, 9102)
 TESTS = 16
 # A fault that needs more is one that the simulation hardly finds.
 SEEDS_FOR_A_FAULT = 150

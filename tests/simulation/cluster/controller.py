@@ -5,7 +5,14 @@ It is what engine/controller/shell.py does, without waiting inside a turn.
 
 from random import Random
 
-from bowstring.engine.controller import alter_partition, brokers, directories, elections, reassignments, topics
+from bowstring.engine.controller import (
+    alter_partition,
+    brokers,
+    directories,
+    elections,
+    reassignments,
+    topics,
+)
 from bowstring.engine.controller.activation import activation_records
 from bowstring.engine.controller.batches import split
 from bowstring.engine.controller.decision import Decision

@@ -5,7 +5,6 @@ calls them.
 """
 
 from bowstring.engine.controller import alter_partition, brokers, leader_updates
-from bowstring.engine.controller.partition_change import PartitionChange
 from bowstring.engine.controller.state import ControllerState
 from bowstring.engine.errors import Errors
 from bowstring.engine.metadata import image as metadata_image
@@ -195,15 +194,6 @@ def leaving_counts(patches):
 
     patches.set(SimulatedPlane, "set_isr", set_isr)
     patches.set(SimulatedPlane, "count", count)
-
-
-@fault(
-    "The last known leader is elected after its disk was replaced",
-    *("CommittedIsKept", "GroupOffsetsNeverGoBack"),
-    first=5694,
-)
-def replaced_leads(patches):
-    patches.set(PartitionChange, "_has_lost", lambda self, replica: False)
 
 
 @fault(

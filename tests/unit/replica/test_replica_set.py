@@ -40,7 +40,9 @@ def test_who_leaves_does_not_count_for_the_minimum():
     followers.fetched(1, 8, 10, 101)
     followers.fetched(2, 9, 10, 101)
     followers.set_isr([1, 2], leaving=[1])
-    assert followers.high_watermark(10, 200) == 8, "until the controller has agreed, it waits for all of the ISR"
+    assert followers.high_watermark(10, 200) == 8, (
+        "until the controller has agreed, it waits for all of the ISR"
+    )
 
 
 def test_a_newer_incarnation_does_not_count_for_the_minimum():
