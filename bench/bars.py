@@ -424,6 +424,13 @@ BARS = (
         "s",
         (at_most(2, "s"),),
     ),
+    Bar(
+        "the same, a small request beside Metadata of all partitions, slowest",
+        "cluster-partitions",
+        "beside_metadata_max_ms",
+        "ms",
+        (at_most(50, "ms"),),
+    ),
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 
@@ -25,6 +26,7 @@ LED_PARTITIONS = 1_000
 TOPICS_PER_REQUEST = 100
 READY_TIMEOUT_SECONDS = 300.0
 CHECK_SECONDS = 0.02
+PAUSE_SECONDS = 0.003
 
 
 def latency(lab: Lab, name: str, title: str, *, on_media: bool) -> CaseResult:
@@ -99,6 +101,8 @@ def many_partitions(lab: Lab, name: str, title: str) -> CaseResult:
         "restart": "clean stop of one broker; fork until another one has it in its Metadata, and until all "
         "partitions have all replicas in sync",
         "memory": "of the broker with the most",
+        "beside Metadata": "ListGroups every 3 ms, while another connection asks for the metadata of all "
+        "partitions without a pause",
     }
 
     def measure(peer: str) -> dict[str, float]:
@@ -121,6 +125,7 @@ def _measure_many(lab: Lab, cluster: MemberCluster) -> dict[str, float]:
     _wait_in_sync(cluster, began + READY_TIMEOUT_SECONDS)
     time.sleep(lab.size.settle_seconds)
     rss = max(memory(node.pid).rss_bytes for node in cluster.nodes.values())
+    beside_ms = _beside_metadata(cluster, lab.size.settle_seconds)
     node = cluster.nodes[2]
     node.stop()
     stopped_seconds = node.stop_seconds
@@ -138,7 +143,31 @@ def _measure_many(lab: Lab, cluster: MemberCluster) -> dict[str, float]:
         "restart_seconds": returned_seconds,
         "restart_in_sync_seconds": time.monotonic() - began,
         "rss_mib": rss / MIB,
+        "beside_metadata_p50_ms": statistics.median(beside_ms),
+        "beside_metadata_max_ms": max(beside_ms),
     }
+
+
+def _beside_metadata(cluster: MemberCluster, seconds: float) -> list[float]:
+    """Returns how long small requests take, in ms, while the broker tells another client of all partitions."""
+    end = time.monotonic() + seconds
+
+    def ask_for_all() -> None:
+        with cluster.nodes[1].connect() as connection:
+            while time.monotonic() < end:
+                connection.all_metadata()
+
+    other = threading.Thread(target=ask_for_all, daemon=True)
+    other.start()
+    times_ms = []
+    with cluster.nodes[1].connect() as connection:
+        while time.monotonic() < end:
+            began = time.perf_counter_ns()
+            connection.list_groups()
+            times_ms.append((time.perf_counter_ns() - began) / 1e6)
+            time.sleep(PAUSE_SECONDS)
+    other.join()
+    return times_ms
 
 
 # ---------------------------------------------------------------- also of bench.cases.cluster_failures

@@ -21,6 +21,7 @@ from bowstring.engine.protocol.schema import Request, Response
 API_PRODUCE = 0
 API_LIST_OFFSETS = 2
 API_METADATA = 3
+API_LIST_GROUPS = 16
 API_VERSIONS = 18
 API_CREATE_TOPICS = 19
 API_DELETE_TOPICS = 20
@@ -56,6 +57,14 @@ class Connection:
         self._socket = socket.create_connection((host, port), timeout=timeout_seconds)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._correlation_id = 0
+
+    def all_metadata(self) -> int:
+        """Asks for the metadata of every topic, by Metadata v8; returns the size of the answer in bytes."""
+        return len(self.call(API_METADATA, 8, struct.pack(">i???", -1, False, False, False)))
+
+    def list_groups(self) -> None:
+        """Sends ListGroups v0: a small request whose answer is small, too."""
+        self.call(API_LIST_GROUPS, 0, b"")
 
     def __enter__(self) -> Connection:
         return self
