@@ -149,7 +149,7 @@ def _measure_many(lab: Lab, cluster: MemberCluster) -> dict[str, float]:
 
 
 def _beside_metadata(cluster: MemberCluster, seconds: float) -> list[float]:
-    """Returns how long small requests take, in ms, while the broker tells another client of all partitions."""
+    """Returns how long small requests take, in ms, while another client asks for all partitions."""
     end = time.monotonic() + seconds
 
     def ask_for_all() -> None:
