@@ -35,7 +35,7 @@ from confluent_kafka.admin import (
 from tests.conformance.drivers import CODECS
 from tests.support import peers
 from tests.support.serving import steady_port
-from tests.support.target import BowstringBroker, Broker
+from tests.support.target import BowstringBroker, Broker, kafka_java
 from tests.support.waiting import HANG_S, pause, wait_until
 
 # Ignore log lines of clients that outlive their broker; tests assert what matters.
@@ -115,7 +115,7 @@ class KafkaOn(Broker):
         return path
 
     def command(self) -> list[str]:
-        java = [*peers.java_command(), "-Xmx512m", "-cp", peers.kafka_classpath()]
+        java = [*kafka_java(), "-Xmx512m", "-cp", peers.kafka_classpath()]
         if not (self.data / "meta.properties").exists():
             tool = [
                 *java,
