@@ -17,6 +17,8 @@ from bench.peers import install
 ROOT = Path(__file__).resolve().parents[2]
 PEERS = ROOT / ".peers"
 HERE = ROOT / "tests" / "conformance"
+# The first compiler only, and one collector thread.
+SHORT_LIVED = ["-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto"]
 
 
 class MissingToolError(Exception):
@@ -83,7 +85,7 @@ def java_command() -> list[str]:
     """Returns `java` with the flags of a short-lived program: first compiler tier, one collector thread, silent log."""
     java = tool("java", "a JDK (Debian: default-jdk-headless)")
     logging = f"-Dlog4j2.configurationFile={HERE / 'java' / 'log4j2.properties'}"
-    return [java, "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", logging]
+    return [java, *SHORT_LIVED, logging]
 
 
 def archive_of(kind: str) -> Path:
