@@ -14,12 +14,18 @@ from typing import TYPE_CHECKING, Any, Final
 import hypothesis
 import pytest
 
+from tests.support.examples import examples
+
 if TYPE_CHECKING:
     from xdist.scheduler import LoadScopeScheduling
 
 # On a loaded machine an example takes as long as it takes.
 hypothesis.settings.register_profile(
-    "bowstring", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow], print_blob=True
+    "bowstring",
+    max_examples=examples(100),
+    deadline=None,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+    print_blob=True,
 )
 hypothesis.settings.load_profile("bowstring")
 
