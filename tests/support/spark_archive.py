@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 from tests.support import peers
-from tests.support.waiting import HANG_S
+from tests.support.waiting import FOR_EVER_S
 
 # Else it would print omitted classes on standard output.
 QUIET = "-Xlog:disable -Xlog:all=error:stderr"
@@ -60,7 +60,7 @@ def _train(archive: Path) -> None:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=HANG_S,
+            timeout=FOR_EVER_S,
             check=False,
         )
     assert ran.returncode == 0 and part.exists(), ran.stderr[-3000:]
