@@ -7,20 +7,31 @@ fixtures that are expensive, as a JVM is. Long groups come first, so that no wor
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import hypothesis
 import pytest
 
+from tests.support.examples import examples
+
 if TYPE_CHECKING:
     from xdist.scheduler import LoadScopeScheduling
 
 # On a loaded machine an example takes as long as it takes.
 hypothesis.settings.register_profile(
-    "bowstring", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow], print_blob=True
+    "bowstring",
+    max_examples=examples(100),
+    deadline=None,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+    print_blob=True,
 )
 hypothesis.settings.load_profile("bowstring")
+
+# Programs that tests start by the thousand, and the workers of pytest-xdist, need not compile every module again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # No JVM of Spark lives long enough here to be worth what its second compiler takes.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto")

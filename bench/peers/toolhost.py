@@ -6,7 +6,7 @@ import queue
 import subprocess
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from bench.peers.install import JVM_PERFORMANCE_OPTIONS, PeerError, java_program
@@ -31,22 +31,23 @@ class ToolHost:
     Args:
         work: directory for its log.
         name: name in errors.
+        options: those of its JVM, if not Kafka's own for tools.
 
     Attributes:
         heard: called by `finish` with each line that the tool prints.
     """
 
-    def __init__(self, work: Path, name: str):
+    def __init__(self, work: Path, name: str, options: Sequence[str] = (HEAP, *JVM_PERFORMANCE_OPTIONS)):
         work.mkdir(parents=True, exist_ok=True)
         self.name = name
         self._log = work / f"{name}.log"
         logging = work / "tools-log4j2.properties"
         logging.write_text(LOG4J)
         classpath = f"{java_program('ToolHost')}:{java_program('LatencyProbe')}"
-        options = [HEAP, *JVM_PERFORMANCE_OPTIONS, f"-Dlog4j2.configurationFile={logging}", "-cp", classpath]
+        logging_option = f"-Dlog4j2.configurationFile={logging}"
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
-                ["java", *options, "ToolHost"],
+                ["java", *options, logging_option, "-cp", classpath, "ToolHost"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,

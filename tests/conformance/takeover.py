@@ -35,7 +35,7 @@ from confluent_kafka.admin import (
 from tests.conformance.drivers import CODECS
 from tests.support import peers
 from tests.support.serving import steady_port
-from tests.support.target import BowstringBroker, Broker
+from tests.support.target import BowstringBroker, Broker, kafka_java
 from tests.support.waiting import HANG_S, pause, wait_until
 
 # Ignore log lines of clients that outlive their broker; tests assert what matters.
@@ -115,7 +115,7 @@ class KafkaOn(Broker):
         return path
 
     def command(self) -> list[str]:
-        java = [*peers.java_command(), "-Xmx512m", "-cp", peers.kafka_classpath()]
+        java = [*kafka_java(), "-Xmx512m", "-cp", peers.kafka_classpath()]
         if not (self.data / "meta.properties").exists():
             tool = [
                 *java,
@@ -167,9 +167,11 @@ def create(bootstrap: str, name: str, partitions: int = 1, **configs: str) -> No
 
 
 def producer(bootstrap: str, **settings: Any) -> Producer:
-    """Returns a producer that fails records after half a minute."""
+    """Returns a producer that fails records when it hangs."""
     dotted = {key.replace("_", "."): value for key, value in settings.items()}
-    fixed = {"bootstrap.servers": bootstrap, "linger.ms": 5, "message.timeout.ms": 30_000}
+    # Records of a transaction may not take longer than it.
+    patience = dict.fromkeys(("message.timeout.ms", "transaction.timeout.ms"), int(HANG_S * 1000))
+    fixed = {"bootstrap.servers": bootstrap, "linger.ms": 5, **patience}
     return Producer({**fixed, **QUIET, **dotted})
 
 
@@ -183,7 +185,7 @@ def send(client: Producer, topic: str, records: Iterable[dict[str, Any]]) -> lis
 
     for record in records:
         client.produce(topic, on_delivery=done, **record)
-    assert client.flush(40) == 0
+    assert client.flush(HANG_S) == 0
     return delivered
 
 
@@ -231,24 +233,24 @@ def write_transactions(bootstrap: str) -> None:
     create(bootstrap, "transactions", 1)
     one, two = (producer(bootstrap, transactional_id=f"t{i}") for i in (1, 2))
     for client in (one, two):
-        client.init_transactions(30)
+        client.init_transactions(HANG_S)
     for index, end in enumerate(("commit", "abort", "commit", "abort")):
         one.begin_transaction()
         send(one, "transactions", [{"value": f"one-{index}-{end}-{i}".encode()} for i in range(5)])
         two.begin_transaction()
         send(two, "transactions", [{"value": f"two-{index}-{i}".encode()} for i in range(3)])
-        (one.commit_transaction if end == "commit" else one.abort_transaction)(30)
-        two.abort_transaction(30)
+        (one.commit_transaction if end == "commit" else one.abort_transaction)(HANG_S)
+        two.abort_transaction(HANG_S)
 
 
 def transact(bootstrap: str, name: str, end: str) -> Producer:
     """Writes one record in a transaction of `name`, which is committed or left open."""
     client = producer(bootstrap, transactional_id=name)
-    client.init_transactions(30)
+    client.init_transactions(HANG_S)
     client.begin_transaction()
     send(client, "transactions", [{"value": f"{name}-{end}".encode()}])
     if end == "commit":
-        client.commit_transaction(30)
+        client.commit_transaction(HANG_S)
     return client
 
 

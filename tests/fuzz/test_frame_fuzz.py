@@ -31,7 +31,7 @@ from tests.support.wire import (
 )
 
 SEED = int(os.environ.get("BOWSTRING_FUZZ_SEED", "20240519"))
-SECONDS = float(os.environ.get("BOWSTRING_FUZZ_SECONDS", "30"))
+SECONDS = float(os.environ.get("BOWSTRING_FUZZ_SECONDS", "10"))
 LEAST = 1_000
 MIB = 1 << 20
 TOPIC = "fuzzed"

@@ -71,6 +71,7 @@ def sanitized():
         "PYTHONPATH": str(BUILD / "lib"),
         "PYTHONMALLOC": "malloc",
         "BOWSTRING_FUZZ_SECONDS": "5",
+        "BOWSTRING_SANITIZED": "1",
     }
     shutil.rmtree(BUILD / "temp", ignore_errors=True)
 

@@ -19,7 +19,7 @@ import pytest
 import bowstring
 from bench.peers import install
 from bowstring.spark.sessions import session
-from tests.support import peers
+from tests.support import peers, spark_archive
 from tests.support.target import KafkaBroker
 from tests.support.waiting import HANG_S
 
@@ -38,6 +38,12 @@ SETTINGS: dict[str, Any] = {
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.session.timeZone": "UTC",
 }
+
+
+@pytest.fixture(scope="session", autouse=True)
+def class_archive() -> None:
+    """Every JVM of Spark here starts from an archive of the classes that it loads."""
+    spark_archive.use_archive()
 
 
 @pytest.fixture(scope="session")

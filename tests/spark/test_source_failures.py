@@ -33,7 +33,7 @@ def own_broker(tmp_path: Path) -> Iterator[BowstringBroker]:
 def transactions(servers: str, topic: str, name: str) -> TransactionalProducer:
     """Two committed transactions around an aborted one, among plain records; then one that stays open."""
     producer = TransactionalProducer({"bootstrap.servers": servers, "transactional.id": name})
-    producer.init_transactions(30)
+    producer.init_transactions(HANG_S)
     for end in ("commit", "abort", "commit", None):
         producer.begin_transaction()
         for i in range(10):
@@ -41,7 +41,7 @@ def transactions(servers: str, topic: str, name: str) -> TransactionalProducer:
         producer.flush(HANG_S)
         if end is not None:
             fill(servers, topic, 5)
-            getattr(producer, f"{end}_transaction")(30)
+            getattr(producer, f"{end}_transaction")(HANG_S)
     return producer
 
 
@@ -69,7 +69,7 @@ def test_transactions(
         )
         assert sink.rows == [(0, row.offset) for row in rows(committed)]
     finally:
-        producer.abort_transaction(30)
+        producer.abort_transaction(HANG_S)
 
 
 def test_a_broker_that_is_killed_and_comes_back(

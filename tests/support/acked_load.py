@@ -1,5 +1,6 @@
 """Idempotent load on some partitions while brokers come and go; what was acknowledged is compared in the end."""
 
+import itertools
 import threading
 import time
 from collections import defaultdict
@@ -19,6 +20,12 @@ QUICK = {
     "topic.metadata.refresh.interval.ms": 1000,
     "log_level": 0,
 }
+
+
+# Batches of every size, some of them in flight at any moment, and not all that a processor can send: the brokers in
+# trouble share it.
+BURSTS, PACE_S = (1, 2, 1, 80), 0.01
+WAITING_MAX = 500
 
 
 class AckedLoad:
@@ -60,11 +67,13 @@ class AckedLoad:
             }
             | self._options
         )
-        while not self._stopping.is_set():
-            if len(client) < 500:
-                for partition in range(self.partitions):
+        for burst in itertools.cycle(BURSTS):
+            for _ in range(burst):
+                for partition in range(self.partitions) if len(client) < WAITING_MAX else ():
                     self._send(client, partition)
-            client.poll(0.005)
+            client.poll(0)
+            if self._stopping.wait(PACE_S):
+                break
         if client.flush(HANG_S):
             self.errors.append("records are not acknowledged")
 

@@ -1,15 +1,48 @@
 """Kafka's own command-line classes."""
 
+import atexit
 import subprocess
+import tempfile
+from functools import cache
+from pathlib import Path
 
+from bench.peers.install import PeerError
+from bench.peers.toolhost import ToolHost
 from tests.support import peers
 from tests.support.waiting import HANG_S
 
 TOOLS = "org.apache.kafka.tools"
+# Those that produce and consume read standard input, or count in static fields what they have read so far.
+OF_ONE_USE = {
+    f"{TOOLS}.{name}"
+    for name in (
+        "ConsoleProducer",
+        "consumer.ConsoleConsumer",
+        "ProducerPerformance",
+        "ConsumerPerformance",
+        "EndToEndLatency",
+        "VerifiableProducer",
+        "VerifiableConsumer",
+    )
+}
 
 
 def java_tool(name: str, *arguments: str, text: str = "") -> str:
-    """Runs one of Kafka's tools in a JVM of its own and returns what it printed; fails with its error."""
+    """Runs one of Kafka's tools and returns what it printed on standard output; fails with its error.
+
+    The tools that ask or change something share a JVM, whose start costs more than they do.
+    """
+    if name in OF_ONE_USE:
+        return _in_its_own(name, arguments, text)
+    assert not text, f"{name} gets no standard input"
+    try:
+        return "".join(f"{line}\n" for line in _shared().run(name, list(arguments), HANG_S))
+    except PeerError as error:
+        _shared.cache_clear()
+        raise AssertionError(f"{name} {' '.join(arguments)}:\n{error}") from None
+
+
+def _in_its_own(name: str, arguments: tuple[str, ...], text: str) -> str:
     with peers.class_archive() as options:
         command = [*peers.java_command(), *options, "-cp", peers.kafka_classpath(), name, *arguments]
         done = subprocess.run(
@@ -17,3 +50,13 @@ def java_tool(name: str, *arguments: str, text: str = "") -> str:
         )
     assert done.returncode == 0, f"{name} {' '.join(arguments)}:\n{done.stdout}{done.stderr}"
     return done.stdout
+
+
+@cache
+def _shared() -> ToolHost:
+    peers.kafka_classpath()  # says what is missing
+    folder = tempfile.TemporaryDirectory(prefix="tools-")
+    host = ToolHost(Path(folder.name), "tools", options=peers.SHORT_LIVED)
+    atexit.register(folder.cleanup)
+    atexit.register(host.close)
+    return host

@@ -17,6 +17,7 @@ from tests.support import peers
 from tests.support.quorum_nodes import CLUSTER_ID
 from tests.support.quorum_processes import directory_id, run_format
 from tests.support.serving import Process, steady_port
+from tests.support.target import kafka_java
 from tests.support.waiting import HANG_S, wait_until
 from tests.support.wire_client import WireClient
 
@@ -31,7 +32,6 @@ WITHOUT = ("group.version", "transaction.version", "share.version", "streams.ver
 # gap. librdkafka then raises its epoch, and what another leader has stored and not acknowledged yet is stored twice.
 ONE_IN_FLIGHT = {"max.in.flight.requests.per.connection": 1}
 
-_JVM = ["-Xmx320m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto"]
 _LOG4J = """\
 rootLogger.level = info
 rootLogger.appenderRef.stdout.ref = stdout
@@ -151,7 +151,7 @@ class MixedCluster:
 
     def _java(self) -> list[str]:
         logging = f"-Dlog4j2.configurationFile={self.directory / 'log4j2.properties'}"
-        return [peers.tool("java", "a JDK"), *_JVM, logging, "-cp", peers.kafka_classpath()]
+        return [*kafka_java(), "-Xmx320m", logging, "-cp", peers.kafka_classpath()]
 
     # ------------------------------------------------------------ start and stop
 

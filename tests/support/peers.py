@@ -17,6 +17,8 @@ from bench.peers import install
 ROOT = Path(__file__).resolve().parents[2]
 PEERS = ROOT / ".peers"
 HERE = ROOT / "tests" / "conformance"
+# The first compiler only, and one collector thread.
+SHORT_LIVED = ["-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto"]
 
 
 class MissingToolError(Exception):
@@ -39,7 +41,7 @@ def _run(command: list[str], cwd: Path) -> None:
 
 
 @contextmanager
-def _lock(name: str) -> Iterator[None]:
+def lock(name: str) -> Iterator[None]:
     """Allows one installer at a time, also across test processes (pytest-xdist, two checkouts)."""
     PEERS.mkdir(exist_ok=True)
     with (PEERS / f"{name}.lock").open("w") as handle:
@@ -66,7 +68,7 @@ def java_driver() -> list[str]:
     javac = tool("javac", "a JDK (Debian: default-jdk-headless)")
     libraries = kafka_classpath()
     sources = sorted((HERE / "java").glob("*.java"))
-    with _lock("java-driver"):
+    with lock("java-driver"):
         classes = PEERS / "conformance" / "java"
         stamp = classes / "sources.sha256"
         want = _fingerprint(sources) + libraries
@@ -83,11 +85,18 @@ def java_command() -> list[str]:
     """Returns `java` with the flags of a short-lived program: first compiler tier, one collector thread, silent log."""
     java = tool("java", "a JDK (Debian: default-jdk-headless)")
     logging = f"-Dlog4j2.configurationFile={HERE / 'java' / 'log4j2.properties'}"
-    return [java, "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", logging]
+    return [java, *SHORT_LIVED, logging]
+
+
+def archive_of(kind: str) -> Path:
+    """Returns where the archive of classes of this kind of JVM is, once it is made."""
+    java = Path(tool("java", "a JDK (Debian: default-jdk-headless)")).resolve()
+    name = hashlib.sha256(f"{java} {kafka_classpath()}".encode()).hexdigest()[:12]
+    return PEERS / "conformance" / f"{kind}-{name}.jsa"
 
 
 @contextmanager
-def class_archive() -> Iterator[list[str]]:
+def class_archive(kind: str = "classes") -> Iterator[list[str]]:
     """Options of a JVM with Kafka's class path: it starts from an archive of loaded classes, or leaves one at its end.
 
     Loading and checking classes is half of what a command-line tool costs. A JVM that the archive does not fit starts
@@ -97,11 +106,9 @@ def class_archive() -> Iterator[list[str]]:
         "-Xlog:disable",
         "-Xlog:all=error:stderr",
     ]  # it would print omitted classes on standard output
-    java = Path(tool("java", "a JDK (Debian: default-jdk-headless)")).resolve()
-    name = hashlib.sha256(f"{java} {kafka_classpath()}".encode()).hexdigest()[:12]
-    archive = PEERS / "conformance" / f"classes-{name}.jsa"
+    archive = archive_of(kind)
     if not archive.exists():
-        with _lock("class-archive"):
+        with lock(f"{kind}-archive"):
             if not archive.exists():
                 archive.parent.mkdir(parents=True, exist_ok=True)
                 part = archive.with_suffix(".part")
@@ -117,7 +124,7 @@ def go_driver() -> Path:
     go = tool("go", "Go 1.26 or newer")
     source = HERE / "go"
     binary = PEERS / "conformance" / "go-driver"
-    with _lock("go-driver"):
+    with lock("go-driver"):
         binary.parent.mkdir(parents=True, exist_ok=True)
         stamp = binary.with_suffix(".sha256")
         want = _fingerprint([*source.glob("*.go"), source / "go.mod", source / "go.sum"])
@@ -131,7 +138,7 @@ def node_driver() -> list[str]:
     """Returns the command that starts the Node driver (KafkaJS); installs its packages from the checked-in lock file."""
     node, npm = tool("node", "Node.js 18 or newer"), tool("npm", "npm")
     source = HERE / "node"
-    with _lock("node-driver"):
+    with lock("node-driver"):
         stamp = source / "node_modules" / ".installed.sha256"
         want = _fingerprint([source / "package.json", source / "package-lock.json"])
         if not stamp.exists() or stamp.read_text() != want:

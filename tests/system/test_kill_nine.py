@@ -30,6 +30,8 @@ SEED = int(os.environ.get("BOWSTRING_SEED", "1"))
 MODES = ("os", "commit")
 TOPIC, PARTITIONS = "events", 4
 BODY = b"." * 180
+# Batches are in flight at any moment, of two producers and of commits, and the processor is left to others.
+PACE_S = 0.005
 SETTINGS = {
     "bowstring.tail.from.bytes": 0,  # segments are small here
     "log.flush.offset.checkpoint.interval.ms": 300,
@@ -132,7 +134,8 @@ class Clients:
                 if len(client) < 2000:
                     for _ in range(20):
                         self.send(client, number, chance.randrange(PARTITIONS))
-                client.poll(0.02)
+                client.poll(0)
+                self.stopping.wait(PACE_S)
             assert client.flush(HANG_S) == 0, "records are not acknowledged"
 
         return work
@@ -194,6 +197,7 @@ class Clients:
             except KafkaError:
                 continue
             assert found is not None and found >= offset, f"committed {found}, acknowledged {offset}"
+            self.stopping.wait(PACE_S)
         client.close(autocommit=False)
 
 

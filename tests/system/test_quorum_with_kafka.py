@@ -8,6 +8,7 @@ import pytest
 from tests.support import peers
 from tests.support.quorum_nodes import CLUSTER_ID
 from tests.support.quorum_processes import QuorumOfProcesses, directory_id
+from tests.support.target import kafka_java
 from tests.support.waiting import HANG_S, wait_until
 
 KAFKA = 3
@@ -32,7 +33,7 @@ class MixedQuorum(QuorumOfProcesses):
     def format(self, id, *options):
         if id != KAFKA:
             return super().format(id, *options)
-        command = [*peers.java_command(), "-cp", peers.kafka_classpath(), "kafka.tools.StorageTool", "format"]
+        command = [*kafka_java(), "-cp", peers.kafka_classpath(), "kafka.tools.StorageTool", "format"]
         command += ["-t", CLUSTER_ID, "-c", str(self.files[id])]
         if self.dynamic:
             listed = [f"{each}@127.0.0.1:{port}:{directory_id(each)}" for each, port in self.ports.items()]
@@ -42,7 +43,7 @@ class MixedQuorum(QuorumOfProcesses):
         return None
 
     def start_kafka(self):
-        command = [*peers.java_command(), "-cp", peers.kafka_classpath(), "kafka.Kafka"]
+        command = [*kafka_java(), "-cp", peers.kafka_classpath(), "kafka.Kafka"]
         with (self.directory / "kafka.log").open("ab") as log:
             self.kafka = subprocess.Popen(
                 [*command, str(self.files[KAFKA])], stdout=log, stderr=subprocess.STDOUT

@@ -24,13 +24,19 @@ public final class ToolHost {
         }
     }
 
+    // Tools catch what they throw at their exit, and exit once more: a process of their own ends at the first time.
+    private static volatile ToolExit first;
+
     private ToolHost() {
     }
 
     public static void main(String[] arguments) throws Exception {
         // Kafka's tools end through Exit; the JVM must outlive them.
         Exit.setExitProcedure((status, message) -> {
-            throw new ToolExit(status, message);
+            ToolExit exit = new ToolExit(status, message);
+            if (first == null)
+                first = exit;
+            throw exit;
         });
         BufferedReader commands =
             new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
@@ -43,19 +49,24 @@ public final class ToolHost {
     }
 
     private static String run(String[] command) {
+        first = null;
         try {
             Method main = Class.forName(command[0]).getMethod("main", String[].class);
             String[] toolArguments = Arrays.copyOfRange(command, 1, command.length);
             main.invoke(null, (Object) toolArguments);
-            return "done";
+            return first == null || first.status == 0 ? "done" : failed(first);
         } catch (InvocationTargetException error) {
-            Throwable cause = error.getCause();
-            if (cause instanceof ToolExit && ((ToolExit) cause).status == 0)
+            Throwable cause = first == null ? error.getCause() : first;
+            if (first != null && first.status == 0)
                 return "done";
             cause.printStackTrace();
-            return "failed " + cause.toString().replace('\n', ' ');
+            return failed(cause);
         } catch (ReflectiveOperationException error) {
-            return "failed " + error;
+            return failed(error);
         }
+    }
+
+    private static String failed(Throwable cause) {
+        return "failed " + cause.toString().replace('\n', ' ');
     }
 }

@@ -24,6 +24,7 @@ from tests.conformance.python.loop import (
     run,
     unpack,
 )
+from tests.support.waiting import HANG_S
 
 producers: dict[str, Producer] = {}
 admins: dict[str, AdminClient] = {}
@@ -94,7 +95,7 @@ def flood_topic(args: Json) -> Json:
         producer.poll(0)
 
     flood(send, producer.poll, args)
-    producer.flush(60)
+    producer.flush(HANG_S)
     if state["error"] is not None:
         raise client_error(state["error"])
     return {"acked": state["acked"]}

@@ -22,7 +22,7 @@ from tests.conformance.python.loop import (
     run,
     unpack,
 )
-from tests.support.waiting import pause
+from tests.support.waiting import HANG_S, pause
 
 producers: dict[str, KafkaProducer] = {}
 TIMEOUT_S = 240.0  # for hangs
@@ -72,7 +72,7 @@ def flood_topic(args: Json) -> Json:
         futures.append(producer.send(args["topic"], value=value, key=key, partition=partition))
 
     flood(send, partial(pause, why="the rate of the flood"), args)
-    producer.flush(60)
+    producer.flush(HANG_S)
     for future in futures:
         future.get(TIMEOUT_S)
     return {"acked": len(futures)}

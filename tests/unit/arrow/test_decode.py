@@ -15,9 +15,10 @@ from bowstring._native.record.decode import Aborted
 from bowstring._native.record.encode import encode_batch
 from bowstring._native.record.types import CorruptBatch
 from tests.support.arrow_reference import ALL, expected, marker, taken
+from tests.support.examples import examples
 from tests.support.strategies import records
 
-quick = settings(max_examples=120)
+quick = settings(max_examples=examples(120))
 codecs = st.integers(0, 4)
 batch_lists = st.lists(st.tuples(st.lists(records, min_size=1, max_size=12), codecs), max_size=5)
 

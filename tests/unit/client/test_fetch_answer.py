@@ -15,6 +15,7 @@ from bowstring.engine.protocol.messages.fetch import (
     NodeEndpoint,
     PartitionData,
 )
+from tests.support.examples import examples
 
 VERSIONS = st.integers(4, 18)
 int64 = st.integers(-(1 << 63), (1 << 63) - 1)
@@ -67,7 +68,7 @@ def frame_of(answer, version):
     return frames.encode_response(1, version, 77, answer)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(answers, VERSIONS)
 def test_every_version_is_read_as_the_codec_reads_it(answer, version):
     frame = frame_of(answer, version)
@@ -91,7 +92,7 @@ def test_every_version_is_read_as_the_codec_reads_it(answer, version):
     assert found.endpoints == endpoints
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(answers, VERSIONS, st.data())
 def test_damaged_answers_are_refused_or_read_but_never_beyond_their_end(answer, version, data):
     frame = frame_of(answer, version)

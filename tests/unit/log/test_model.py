@@ -2,7 +2,8 @@
 
 from hypothesis import settings
 
+from tests.support.examples import examples
 from tests.support.log_machine import LogMachine
 
 TestLogModel = LogMachine.TestCase
-TestLogModel.settings = settings(max_examples=60, stateful_step_count=40)
+TestLogModel.settings = settings(max_examples=examples(60), stateful_step_count=40)

@@ -16,6 +16,7 @@ from bowstring._native.disk.staged_tail import write_rested
 from bowstring._native.disk.tail_pool import TailMemory, restore
 from bowstring._native.log.checkpoint import flush_logs
 from bowstring._native.log.partition_log import LogError, PartitionLog
+from tests.support.examples import examples
 from tests.support.faults import failing, replaced
 from tests.support.log_batches import CONFIG, NOW_MS, batch, everything, headers
 from tests.support.log_machine import CONFIG as SMALL
@@ -401,6 +402,6 @@ class LargeStagedMachine(StagedMachine):
 
 
 TestStagedTailModel = StagedMachine.TestCase
-TestStagedTailModel.settings = settings(max_examples=100, stateful_step_count=50)
+TestStagedTailModel.settings = settings(max_examples=examples(100), stateful_step_count=50)
 TestLargeStagedTailModel = LargeStagedMachine.TestCase
-TestLargeStagedTailModel.settings = settings(max_examples=60, stateful_step_count=40)
+TestLargeStagedTailModel.settings = settings(max_examples=examples(60), stateful_step_count=40)

@@ -19,6 +19,7 @@ from bowstring._native.record.compression import (
     compress,
     decompress,
 )
+from tests.support.examples import examples
 
 GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
 SAMPLES = {
@@ -56,7 +57,7 @@ def test_cut_or_followed_by_rubbish_is_refused(codec, data):
                 decompress(codec, damaged, limit)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.integers(1, 4), st.binary(max_size=2000), st.randoms(use_true_random=False))
 def test_damage_gives_bytes_or_a_named_error(codec, data, rng):
     packed = bytearray(compress(codec, data))

@@ -12,9 +12,10 @@ from bowstring._native.record.encode import BatchBuilder, encode_batch, encode_h
 from bowstring._native.record.encode_columns import encode_columns
 from bowstring._native.record.types import CorruptBatch
 from tests.support import reference_batch as reference
+from tests.support.examples import examples
 from tests.support.strategies import NOW_MS, batches, int64, records
 
-quick = settings(max_examples=150)
+quick = settings(max_examples=examples(150))
 codecs = st.integers(0, 4)
 
 

@@ -12,6 +12,7 @@ from bowstring._native.record.decode import decode_batches
 from bowstring._native.server.recompress import validate_compressed
 from bowstring.engine.errors import Errors
 from tests.support import reference_batch as reference
+from tests.support.examples import examples
 from tests.support.reference_batch import (
     CORRUPT_MESSAGE,
     INVALID_RECORD,
@@ -26,7 +27,7 @@ from tests.support.reference_batch import (
 from tests.support.strategies import NOW_MS, batches, rules
 
 THREE = Batch(tuple((b"k%d" % i, b"value %d" % i, NOW_MS + i, ()) for i in range(3)))
-quick = settings(max_examples=200)
+quick = settings(max_examples=examples(200))
 
 
 def verdict(data, limits=None, now_ms=NOW_MS):
@@ -141,7 +142,7 @@ def test_missing_keys_name_their_records_and_a_bad_timestamp_outranks_them():
     assert verdict(encode(Batch(((b"", b"", NOW_MS, ()),))), limits) == (0, [])
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(batches)
 def test_every_truncation_is_refused(made):
     data = encode(made)
@@ -149,7 +150,7 @@ def test_every_truncation_is_refused(made):
         assert verdict(data[:size])[0] != 0
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(batches, st.randoms(use_true_random=False))
 def test_a_flipped_byte_is_refused_or_harmless(made, random):
     """Base offset and leader epoch lie outside the CRC; the broker writes both."""

@@ -13,6 +13,7 @@ from bowstring._native.record.encode import encode_batch
 from bowstring._native.record.types import CorruptBatch
 from bowstring._native.server.recompress import recompress
 from tests.support import reference_batch as reference
+from tests.support.examples import examples
 from tests.support.strategies import NOW_MS, batches
 
 TWO = reference.Batch(((b"k", b"v", NOW_MS, ()), (None, b"w", NOW_MS + 5, ())))
@@ -22,7 +23,7 @@ KEPT = (
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(batches, st.integers(0, 4), st.integers(0, 4))
 def test_recompress_keeps_header_and_records(made, before, after):
     plain = reference.encode(made)

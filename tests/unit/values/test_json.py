@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 import bowstring
 from bowstring.values.errors import ValueDecodeError, ValueSchemaError
+from tests.support.examples import examples
 
 WIDE = pa.schema(
     [
@@ -229,7 +230,7 @@ def as_arrow(row: dict) -> dict:
     return pa.array([full], pa.struct(list(ROW_SCHEMA)))[0].as_py()
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.lists(JSON_ROWS, max_size=8), st.booleans(), st.sampled_from([None, 1]))
 def test_reads_what_the_json_module_writes(rows, ascii_only, indent):
     values = [
@@ -243,7 +244,7 @@ def test_reads_what_the_json_module_writes(rows, ascii_only, indent):
             assert error is None and mine == as_arrow(json.loads(value))
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.lists(st.none() | JSON_ROWS, max_size=8), st.booleans())
 def test_the_json_module_reads_what_it_writes(rows, omit):
     structs = pa.array(
@@ -261,7 +262,7 @@ def test_the_json_module_reads_what_it_writes(rows, omit):
     assert errors is None and back.to_pylist() == structs.to_pylist()
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(
     st.binary(max_size=60) | st.text(alphabet='{}[]":,\\ntruefalsi0123.eE-+ "', max_size=40).map(str.encode)
 )

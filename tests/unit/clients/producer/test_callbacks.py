@@ -217,7 +217,7 @@ def test_a_fork_tells_about_divided_batches(broker):
     assert refused.wait(HANG_S)
     child = os.fork()
     if child == 0:
-        told = [isinstance(raised_by(lambda f=future: f.result(5)), ForkedError) for future in futures]
+        told = [isinstance(raised_by(lambda f=future: f.result(HANG_S)), ForkedError) for future in futures]
         os._exit(0 if all(told) else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     producer.close(0)

@@ -10,6 +10,7 @@ import pytest
 
 from bowstring._native.client.partitioner import murmur2
 from bowstring.clients.errors import ClientError, ConfigError
+from tests.support.examples import examples
 from tests.support.offline_producer import OfflineProducer
 
 BINARY_TYPES = [
@@ -60,7 +61,7 @@ def tables(draw):
     return table, rows
 
 
-@hypothesis.settings(max_examples=60)
+@hypothesis.settings(max_examples=examples(60))
 @hypothesis.given(tables(), st.integers(1, 5))
 def test_every_layout(drawn, partitions):
     table, rows = drawn
