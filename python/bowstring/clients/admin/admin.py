@@ -6,7 +6,7 @@ import itertools
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -66,7 +66,7 @@ _log = logging.getLogger("bowstring.admin")
 DELETE_STATES_VERSION = 6
 # The broker's timeout for an operation is this much shorter than ours, so that its answer arrives in time.
 ANSWER_MARGIN_S = 1.0
-# For so long other brokers may not know a topic that was created here; the pause between two looks.
+# For so long other brokers may not know what was created or deleted here; the pause between two looks.
 LAG_S = 5.0
 LAG_LOOK_S = 0.02
 # Requests that change nothing.
@@ -114,7 +114,8 @@ class Admin(AdminConfigs, AdminGroups, AdminCluster):
         self._cluster = Cluster(self._client, parse_bootstrap(bootstrap_servers), allow_auto_create=False)
         self._lock = threading.RLock()
         # Topics that were created here, with the time until which brokers may not know them yet.
-        self._created: dict[str, float] = {}
+        # Topics that were created (True) or deleted here, and until when other brokers may not know it.
+        self._changed: dict[str, tuple[bool, float]] = {}
         forks.watch(self)
 
     def after_fork(self, error: ForkedError) -> None:
@@ -140,6 +141,25 @@ class Admin(AdminConfigs, AdminGroups, AdminCluster):
 
     # ------------------------------------------------------------ topics
 
+    def _note(self, changed: Mapping[str, bool]) -> None:
+        now_s = time.monotonic()
+        self._changed = {name: each for name, each in self._changed.items() if each[1] > now_s}
+        self._changed |= {name: (exists, now_s + LAG_S) for name, exists in changed.items()}
+
+    def _refresh(self, names: Sequence[str]) -> None:
+        """Refreshes metadata until it has the topics that were created here, and not those that were deleted:
+        another broker may answer, and lag behind.
+        """
+
+        def lags(name: str) -> bool:
+            exists, until_s = self._changed.get(name, (False, 0.0))
+            return exists != (name in self._cluster.topics) and time.monotonic() < until_s
+
+        self._cluster.refresh(self._timeout_s)
+        while any(map(lags, names)):
+            self._client.poll(LAG_LOOK_S)
+            self._cluster.refresh(self._timeout_s)
+
     def topics(self, *, internal: bool = False) -> dict[str, TopicInfo]:
         """Returns every topic by name; internal topics only with `internal`.
 
@@ -148,7 +168,7 @@ class Admin(AdminConfigs, AdminGroups, AdminCluster):
         """
         with self._lock:
             self._cluster.want_all = True
-            self._cluster.refresh(self._timeout_s)
+            self._refresh(list(self._changed))
             return {n: info for n, info in self._cluster.topics.items() if internal or not info.internal}
 
     def list_topics(self) -> dict[str, TopicInfo]:
@@ -166,11 +186,7 @@ class Admin(AdminConfigs, AdminGroups, AdminCluster):
         """
         with self._lock:
             self._cluster.want(name)
-            self._cluster.refresh(self._timeout_s)
-            # Another broker than the one that created it may answer, and lag behind.
-            while name not in self._cluster.topics and time.monotonic() < self._created.get(name, 0.0):
-                self._client.poll(LAG_LOOK_S)
-                self._cluster.refresh(self._timeout_s)
+            self._refresh([name])
             info = self._cluster.topics.get(name)
             if info is None:
                 code = self._cluster.topic_errors.get(name, Errors.UNKNOWN_TOPIC_OR_PARTITION.code)
@@ -195,9 +211,7 @@ class Admin(AdminConfigs, AdminGroups, AdminCluster):
         )
         response = self._controller_call(CreateTopicsRequest, request)
         if not validate_only:
-            now_s = time.monotonic()
-            self._created = {name: until_s for name, until_s in self._created.items() if until_s > now_s}
-            self._created |= {each.name: now_s + LAG_S for each in response.topics if not each.error_code}
+            self._note({each.name: True for each in response.topics if not each.error_code})
         for result in response.topics:
             if result.error_code:
                 raise broker_error(result.error_code, f"creating topic {result.name!r}", result.error_message)
@@ -242,7 +256,7 @@ class Admin(AdminConfigs, AdminGroups, AdminCluster):
         with self._lock:
             for name in wanted:
                 self._cluster.forget(name)
-                self._created.pop(name, None)
+        self._note({each.name: False for each in response.responses if each.name and not each.error_code})
         for result in response.responses:
             if result.error_code:
                 raise broker_error(result.error_code, f"deleting topic {result.name!r}", result.error_message)

@@ -15,11 +15,16 @@ from bowstring.engine.protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from bowstring.engine.protocol.messages.delete_topics import (
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+)
 from bowstring.engine.protocol.messages.describe_cluster import (
     DescribeClusterRequest,
     DescribeClusterResponse,
 )
-from bowstring.engine.protocol.messages.metadata import MetadataRequest
+from bowstring.engine.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.support.fake_broker import CLOSE, SILENCE, FakeBroker
 from tests.support.waiting import FOR_EVER_MS
 
@@ -31,6 +36,11 @@ def silent(version, request):
 def created(version, request):
     results = [CreatableTopicResult(name=each.name, topic_id=b"i" * 16) for each in request.topics]
     return CreateTopicsResponse(topics=results)
+
+
+def deleted(version, request):
+    results = [DeletableTopicResult(name=each.name) for each in request.topics]
+    return DeleteTopicsResponse(responses=results)
 
 
 def described(version, request):
@@ -106,3 +116,23 @@ def test_a_topic_that_was_just_created_is_waited_for(brokers):
         assert admin.describe_topic("new").partitions
         with pytest.raises(UnknownTopicError):
             admin.describe_topic("other")
+
+
+def test_a_list_has_what_was_just_created_and_not_what_was_deleted(brokers):
+    """Also when brokers answer that lag behind the one that did it."""
+    _, well = brokers
+    answers = [[], [], ["new"], ["new"], ["new"], []]
+
+    def metadata(version, request):
+        there = answers.pop(0) if request.topics is None else []
+        given = MetadataRequest(topics=[MetadataRequestTopic(name=name) for name in there])
+        return well.metadata(version, given)
+
+    well.handlers[MetadataRequest] = metadata
+    well.handlers[DeleteTopicsRequest] = deleted
+    with Admin(well.bootstrap, timeout_ms=FOR_EVER_MS) as admin:
+        admin.topics()
+        admin.create_topic("new")
+        assert set(admin.topics()) == {"new"}
+        admin.delete_topics(["new"])
+        assert not admin.topics() and not answers
