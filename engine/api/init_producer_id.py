@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Final
 
-from bowstring.engine.errors import Error, Errors, KafkaError
+from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.protocol.messages.init_producer_id import (
     InitProducerIdRequest,
     InitProducerIdResponse,
@@ -25,10 +25,10 @@ async def handle(broker: "BrokerServices", request: "Request") -> InitProducerId
 
     Behaviour: without a transactional id, the producer's previous id and epoch are ignored (KIP-360); only
     one without the other is refused. An ongoing transaction is aborted, and the producer asks again after
-    CONCURRENT_TRANSACTIONS. Two-phase commit (KIP-939) is refused.
+    CONCURRENT_TRANSACTIONS.
 
-    Versions: 3 adds the producer's previous id and epoch (KIP-360); 4 and 5 new transaction errors; 6
-    two-phase commit.
+    Versions: 3 adds the producer's previous id and epoch (KIP-360); 4 and 5 new transaction errors. Kafka
+    holds 6, with two-phase commit (KIP-939), back.
     """
     body: InitProducerIdRequest = request.body
     if (body.producer_id == -1) != (body.producer_epoch == -1):
@@ -39,9 +39,8 @@ async def handle(broker: "BrokerServices", request: "Request") -> InitProducerId
         except KafkaError as error:
             return init_error(error.error)
         return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
-    refusal = _refusal(body)
-    if refusal:
-        return init_error(refusal)
+    if not body.transactional_id:
+        return init_error(Errors.INVALID_REQUEST)
     expected = None if body.producer_id == -1 else (body.producer_id, body.producer_epoch)
     wanted = InitRequest(body.transactional_id, body.transaction_timeout_ms, expected)
     try:
@@ -53,11 +52,3 @@ async def handle(broker: "BrokerServices", request: "Request") -> InitProducerId
     if answer.error_code == Errors.PRODUCER_FENCED.code and request.version < _FENCED_VERSION:
         answer.error_code = Errors.INVALID_PRODUCER_EPOCH.code
     return answer
-
-
-def _refusal(body: InitProducerIdRequest) -> Error:
-    if not body.transactional_id:
-        return Errors.INVALID_REQUEST
-    if body.enable2_pc:
-        return Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    return Errors.UNSUPPORTED_VERSION if body.keep_prepared_txn else Errors.NONE
