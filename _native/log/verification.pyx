@@ -1,5 +1,5 @@
 """Verifications of transactions, see verification.pxd."""
-from libc.stdint cimport int16_t, int32_t, int64_t
+from libc.stdint cimport INT32_MAX, int16_t, int32_t, int64_t
 from libc.stdlib cimport realloc
 from bowstring._native.record.batch cimport BatchInfo
 
@@ -58,8 +58,8 @@ cdef int64_t verification_begin(
         return 0
     if info.producer_epoch > row.epoch:
         row.epoch = info.producer_epoch
-        row.lowest_sequence = info.base_sequence
-    elif info.producer_epoch == row.epoch and info.base_sequence < row.lowest_sequence:
+        row.lowest_sequence = info.base_sequence if info.base_sequence >= 0 else INT32_MAX
+    elif info.producer_epoch == row.epoch and 0 <= info.base_sequence < row.lowest_sequence:
         row.lowest_sequence = info.base_sequence
     row.adds = adds
     row.started_ms = now_ms

@@ -14,9 +14,6 @@ if TYPE_CHECKING:
     from bowstring.engine.requests.request import Request
 
 _FENCED_VERSION: Final = 4
-_OF_COORDINATOR: Final = frozenset(
-    {Errors.NOT_COORDINATOR, Errors.COORDINATOR_LOAD_IN_PROGRESS, Errors.COORDINATOR_NOT_AVAILABLE}
-)
 
 
 async def handle(broker: "BrokerServices", request: "Request") -> InitProducerIdResponse:
@@ -46,9 +43,7 @@ async def handle(broker: "BrokerServices", request: "Request") -> InitProducerId
     try:
         answer = await broker.transactions.init_producer_id(wanted)
     except KafkaError as error:
-        # Whatever keeps a new producer id from coming is over soon.
-        known = error.error in _OF_COORDINATOR
-        return init_error(error.error if known else Errors.COORDINATOR_LOAD_IN_PROGRESS)
+        return init_error(error.error)
     if answer.error_code == Errors.PRODUCER_FENCED.code and request.version < _FENCED_VERSION:
         answer.error_code = Errors.INVALID_PRODUCER_EPOCH.code
     return answer

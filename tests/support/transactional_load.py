@@ -121,6 +121,8 @@ class Transfers:
                 self._producer.produce(
                     self._topic, f"{self._id} {number} {partition}".encode(), partition=partition
                 )
+            if not commit:
+                self._producer.flush(HANG_S)  # else an abort drops what is not sent yet
         done = end(self._producer, commit=commit)
         (self.committed if done else self.aborted).append(number)
 

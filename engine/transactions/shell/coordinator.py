@@ -357,7 +357,8 @@ class TransactionCoordinator:
         """Passes an event to the shard and returns its answer, which waits until it is committed.
 
         Raises:
-            KafkaError: NOT_COORDINATOR; COORDINATOR_LOAD_IN_PROGRESS while the log is read;
+            KafkaError: NOT_COORDINATOR; COORDINATOR_LOAD_IN_PROGRESS while the log is read, or when no
+                producer id could be allocated;
                 COORDINATOR_NOT_AVAILABLE when the answer is not committed within request.timeout.ms.
         """
         new_id: int | None = None
@@ -369,18 +370,29 @@ class TransactionCoordinator:
                 self._carry(hosted, event(hosted.shard, answer, new_id, wall_ms()))
                 break
             except NewProducerIdNeededError:
-                new_id = await self._producer_ids.allocate()
+                new_id = await self._new_producer_id()
         try:
             async with asyncio.timeout(self._timeout_s):
                 return await answer
         except TimeoutError as error:
             raise KafkaError(Errors.COORDINATOR_NOT_AVAILABLE, "too few replicas have the record") from error
 
+    async def _new_producer_id(self) -> int:
+        """Returns a producer id that was never used.
+
+        Raises:
+            KafkaError: COORDINATOR_LOAD_IN_PROGRESS: whatever keeps a new block of ids away is over soon.
+        """
+        try:
+            return await self._producer_ids.allocate()
+        except KafkaError as error:
+            raise KafkaError(Errors.COORDINATOR_LOAD_IN_PROGRESS, str(error)) from error
+
     async def init_producer_id(self, request: InitRequest) -> InitProducerIdResponse:
         """Handles InitProducerId with a transactional id.
 
         Raises:
-            KafkaError: As for `_ask`, or no producer id could be allocated.
+            KafkaError: As for `_ask`.
         """
         answer: InitProducerIdResponse = await self._ask(
             request.transactional_id,
@@ -392,7 +404,7 @@ class TransactionCoordinator:
         """Handles EndTxn.
 
         Raises:
-            KafkaError: As for `_ask`, or no producer id could be allocated.
+            KafkaError: As for `_ask`.
         """
         answer: EndTxnResponse = await self._ask(
             request.transactional_id,
@@ -574,7 +586,7 @@ class TransactionCoordinator:
                 effects = hosted.shard.abort(transactional_id, new_id, wall_ms())
             except NewProducerIdNeededError:
                 try:
-                    new_id = await self._producer_ids.allocate()
+                    new_id = await self._new_producer_id()
                 except KafkaError:
                     return  # the next round tries again
                 continue

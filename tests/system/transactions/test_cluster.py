@@ -59,6 +59,7 @@ def test_markers_go_to_all_leaders(cluster):
         producer.begin_transaction()
         for partition in range(6):
             producer.produce("spread", b"%d" % number, partition=partition)
+        producer.flush(HANG_S)
         if number % 2:
             producer.abort_transaction(HANG_S)
         else:

@@ -285,6 +285,7 @@ def test_brokers_verify_several_transactions_at_once(topic):
 
 @pytest.mark.parametrize("commit", [True, False])
 def test_offsets_count_with_their_transaction(topic, client, commit):
+    topic.ask(fc.FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]), 4)
     if not client.bumps:
         request = ao.AddOffsetsToTxnRequest(
             transactional_id="x", producer_id=client.producer_id, producer_epoch=client.epoch, group_id="g"
