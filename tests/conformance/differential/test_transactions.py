@@ -2,11 +2,13 @@
 
 from typing import Any
 
+from bowstring._native.record.encode import encode_batch
+from bowstring.engine.errors import Errors
 from tests.conformance.differential.compare import conversation, versions
 from tests.conformance.differential.talk import Talk
-from tests.support.wire import batch
 
-TRANSACTIONAL = 0x10
+STAMP_MS = 1_700_000_000_000
+NOT_FOUND = Errors.TRANSACTIONAL_ID_NOT_FOUND.code
 BUMPS, ADDS = 5, 12  # versions of EndTxn and of Produce since which transaction version 2 counts
 
 
@@ -24,6 +26,12 @@ class Client:
             4,
             key_type=1,
             coordinator_keys=[self.id],
+        )
+        talk.until(
+            lambda answer: answer.transaction_states[0].error_code == NOT_FOUND,
+            "DescribeTransactions",
+            0,
+            transactional_ids=[self.id],
         )
 
     @property
@@ -53,8 +61,9 @@ class Client:
         )
 
     def produce(self, note: str, topic: str, *, version: int = 11, **more: Any) -> None:
-        data = batch(
-            attributes=TRANSACTIONAL,
+        data = encode_batch(
+            [(b"k", b"v", STAMP_MS, ())],
+            transactional=True,
             producer_id=more.pop("producer_id", self.producer_id),
             producer_epoch=more.pop("epoch", self.epoch),
             base_sequence=more.pop("sequence", self.sequence),
