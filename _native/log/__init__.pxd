@@ -7,7 +7,7 @@ Locking: `Log.lock` guards everything below the line in struct Log (types.pxd). 
 thread may load. Functions named log_* take the lock themselves unless their comment says otherwise.
 """
 # ---------------------------------------------------------------- reading and appending (for server/)
-from bowstring._native.log.append cimport AS_WRITTEN, log_append
+from bowstring._native.log.append cimport AS_WRITTEN, log_append, log_verified, log_verify
 from bowstring._native.log.disk_read cimport ColdRead, CorruptFound, cold_read, cold_read_of, read_warm
 from bowstring._native.log.durability cimport NOW, log_durable_to
 from bowstring._native.log.leader_epochs cimport log_end_offset_for_epoch
@@ -20,6 +20,7 @@ from bowstring._native.log.transaction_index cimport (
     ABORTED_ALL, ABORTED_COLD, AbortedList, aborted_most, log_aborted)
 from bowstring._native.log.truncate cimport log_truncate_fully, log_truncate_to
 from bowstring._native.log.types cimport AppendEntry, Log, LogConfig, LogSlice, ReadCursor, SegmentFile
+from bowstring._native.log.verification cimport NOT_VERIFIED
 
 # ---------------------------------------------------------------- rewriting segments (for cleaner/)
 from bowstring._native.log.index cimport offset_index_floor

@@ -2,6 +2,7 @@
 from libc.stdint cimport int32_t, int64_t
 from bowstring._native.disk.file_ops cimport iovec
 from bowstring._native.log.types cimport AppendEntry, Log
+from bowstring._native.record.batch cimport BatchInfo
 
 cdef enum:
     # Passed as the leader epoch for batches of another copy of this log: they keep their offsets and epochs, and are
@@ -16,6 +17,11 @@ cdef enum:
 # Does not move high_watermark: the caller does (log_advance_high_watermark).
 cdef void log_append(
     Log *log, AppendEntry **entries, int32_t n, int32_t leader_epoch, int64_t now_ms) noexcept nogil
+
+# Begins to verify a transactional batch: producer_verify() of producer_state.pxd under Log.lock. After the coordinator's
+# answer, call log_verified() before the batch is appended or refused.
+cdef int64_t log_verify(Log *log, const BatchInfo *info, bint adds, int64_t now_ms) noexcept nogil
+cdef void log_verified(Log *log, int64_t producer_id, int64_t token) noexcept nogil
 
 # ---------------------------------------------------------------- the steps of log_append, all under Log.lock
 

@@ -21,13 +21,14 @@ from bowstring._native.log.index cimport indexes_full, indexes_truncate, offset_
 from bowstring._native.log.leader_epochs cimport epochs_assign, epochs_newest
 from bowstring._native.log.producer_state cimport (
     CompletedTransaction, Marker, marker_check, marker_read, producer_check, producer_end_transaction,
-    producer_update)
+    producer_update, producer_verify)
 from bowstring._native.log.roll cimport log_roll, log_time_to_roll
 from bowstring._native.log.segment cimport active_segment, segment_activate
 from bowstring._native.log.segment_files cimport segment_file, segment_file_release
 from bowstring._native.log.state cimport log_fail, log_update_last_stable
 from bowstring._native.log.transaction_index cimport aborted_append
 from bowstring._native.log.types cimport LogState, RememberedBatch, Segment, SegmentFile, log_out_of_service, state_of
+from bowstring._native.log.verification cimport verification_done
 from bowstring._native.log.verified_ranges cimport io_clock_advance
 from bowstring._native.log.write_behind cimport write_behind
 from bowstring._native.record.batch cimport ATTR_CONTROL, BatchInfo, batch_assign, batch_stamp
@@ -312,9 +313,9 @@ cdef bint refused(Log *log, AppendEntry *entry, bint is_marker, const Marker *ma
     if entry.info.size_bytes > log.config.segment_bytes:
         entry.error = RECORD_LIST_TOO_LARGE
     elif is_marker:
-        entry.error = marker_check(&state.producers, &entry.info, marker)
+        entry.error = marker_check(&state.producers, &entry.info, marker, entry.transaction_version)
     elif entry.info.producer_id >= 0:
-        entry.error = producer_check(&state.producers, &entry.info, &duplicate)
+        entry.error = producer_check(&state.producers, &entry.info, entry.verification, &duplicate)
         if duplicate != NULL:
             entry.duplicate = True
             entry.base_offset = duplicate.last_offset - duplicate.offset_delta
@@ -383,6 +384,20 @@ cdef bint stage(Log *log, Staged *staged, AppendEntry **entries, int32_t i, int3
         if error != 0:
             log_fail(log, error, b"writing a transaction index")
     return not log.failed
+
+
+cdef int64_t log_verify(Log *log, const BatchInfo *info, bint adds, int64_t now_ms) noexcept nogil:
+    cdef int64_t token
+    pthread_mutex_lock(&log.lock)
+    token = producer_verify(&state_of(log).producers, info, adds, now_ms)
+    pthread_mutex_unlock(&log.lock)
+    return token
+
+
+cdef void log_verified(Log *log, int64_t producer_id, int64_t token) noexcept nogil:
+    pthread_mutex_lock(&log.lock)
+    verification_done(&state_of(log).producers, producer_id, token)
+    pthread_mutex_unlock(&log.lock)
 
 
 cdef void begin(Log *log, Staged *staged) noexcept nogil:

@@ -22,6 +22,7 @@ from bowstring._native.log.disk_read cimport read_warm
 from bowstring._native.log.leader_epochs cimport epochs_copy, epochs_newest, epochs_truncate_start
 from bowstring._native.log.partition_log cimport PartitionLog
 from bowstring._native.log.producer_state cimport find_or_add, producers_clear, transaction_add
+from bowstring._native.log.verification cimport verifications_copy
 from bowstring._native.log.read cimport cursor_forget
 from bowstring._native.log.roll cimport log_roll
 from bowstring._native.log.segment cimport active_segment
@@ -199,7 +200,7 @@ cdef bint producers_copy(Producers *to, const Producers *of) noexcept nogil:
         if not transaction_add(&to.unreplicated, &of.unreplicated.items[k]):
             return False
     to.end_offset = of.end_offset
-    return True
+    return verifications_copy(to, of)
 
 
 cdef bint future_join_wal(Log *source, Log *target, Wal *wal) noexcept nogil:

@@ -10,15 +10,15 @@ Contents: settings of all logs · offsets · appending and reading · leader epo
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING
 from cython cimport no_gc_clear
-from libc.stdint cimport INT64_MAX, int16_t, int32_t, int64_t, uint8_t
+from libc.stdint cimport INT64_MAX, int8_t, int16_t, int32_t, int64_t, uint8_t
 from libc.stdlib cimport free, malloc
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 from bowstring._native.base.atomics cimport load_i32, load_i64, store_i32
 from bowstring._native.base.clock cimport wall_clock_ms
 from bowstring._native.base.error_codes cimport CORRUPT_MESSAGE, KAFKA_STORAGE_ERROR
 from bowstring._native.base.pthread cimport pthread_mutex_lock, pthread_mutex_unlock
 from bowstring._native.disk.log_dir cimport DirectoryHealth, directory_fail, is_of_directory
-from bowstring._native.log.append cimport log_append
+from bowstring._native.log.append cimport log_append, log_verified, log_verify
 from bowstring._native.log.disk_read cimport copy_batches
 from bowstring._native.log.flush cimport log_flush
 from bowstring._native.log.index cimport indexes_distrusted
@@ -36,7 +36,8 @@ from bowstring._native.log.timestamp_search cimport search_max_timestamp, search
 from bowstring._native.log.transaction_index cimport ABORTED_ALL, AbortedList, log_aborted
 from bowstring._native.log.truncate cimport log_truncate_fully, log_truncate_to
 from bowstring._native.log.types cimport AppendEntry, LogConfig, lock_with_gil, log_out_of_service, state_of
-from bowstring._native.record.batch cimport batch_crc_ok, batch_parse
+from bowstring._native.log.verification cimport NOT_VERIFIED
+from bowstring._native.record.batch cimport BatchInfo, batch_crc_ok, batch_parse
 from bowstring._native.wal.group_commit cimport wal_kick
 from bowstring._native.log.python_values import LogError
 
@@ -172,8 +173,37 @@ cdef class PartitionLog:
 
     # ------------------------------------------------------------ records
 
-    def append(self, batch, int32_t leader_epoch, int64_t now_ms):
+    def verify(self, int64_t producer_id, int16_t producer_epoch, *, bint adds, int64_t now_ms):
+        """Returns the token with which a transactional batch without sequence numbers must ask its coordinator first
+        (KIP-890); 0 when its transaction is ongoing here.
+
+        Args:
+            adds: The partition is added to the transaction, not only looked for in it.
+        """
+        cdef BatchInfo info
+        cdef int64_t token
+        memset(&info, 0, sizeof(info))
+        info.producer_id = producer_id
+        info.producer_epoch = producer_epoch
+        info.base_sequence = -1
+        with nogil:
+            token = log_verify(self.log, &info, adds, now_ms)
+        if token < 0:
+            raise MemoryError("no memory for a verification")
+        return token
+
+    def verified(self, int64_t producer_id, int64_t token):
+        """Notes that the answer to :meth:`verify` is here. Call it before the batch is appended or refused."""
+        with nogil:
+            log_verified(self.log, producer_id, token)
+
+    def append(self, batch, int32_t leader_epoch, int64_t now_ms, *, int64_t verification=NOT_VERIFIED,
+               int8_t transaction_version=0):
         """Appends one encoded record batch. Returns its base offset; for a duplicate, that of the stored batch.
+
+        Args:
+            verification: Of a transactional batch: what :meth:`verify` returned; -1: not verified.
+            transaction_version: Of a transaction marker: that of its coordinator (KIP-890).
 
         Raises:
             LogError: The batch is refused, with the error code that a produce request gets.
@@ -185,6 +215,8 @@ cdef class PartitionLog:
         entry.data = <uint8_t *>malloc(<size_t>view.len + 1)
         if entry.data != NULL:
             memcpy(entry.data, view.buf, <size_t>view.len)
+        entry.verification = verification
+        entry.transaction_version = transaction_version
         entry.error = batch_parse(entry.data, view.len, &entry.info) if entry.data != NULL else KAFKA_STORAGE_ERROR
         PyBuffer_Release(&view)
         if entry.error == 0 and not batch_crc_ok(entry.data, entry.info.size_bytes):

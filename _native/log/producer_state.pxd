@@ -29,10 +29,19 @@ cdef bint transaction_add(TransactionList *list, const Transaction *item) noexce
 cdef Producer *producer_find(const Producers *producers, int64_t producer_id) noexcept nogil
 
 # Checks a client's batch as Kafka does: 0 or an error code. Sets *duplicate if the batch was written before.
-# Changes nothing.
+# Changes nothing. `verification` is the token that a transactional batch carries (verification.pxd). A batch of the group
+# coordinator has no sequence numbers: none are checked then.
 cdef int16_t producer_check(
-    const Producers *producers, const BatchInfo *info, const RememberedBatch **duplicate) noexcept nogil
-cdef int16_t marker_check(const Producers *producers, const BatchInfo *info, const Marker *marker) noexcept nogil
+    const Producers *producers, const BatchInfo *info, int64_t verification,
+    const RememberedBatch **duplicate) noexcept nogil
+# From transaction version 2 on, the marker's epoch is above that of the transaction (KIP-1228); a marker that is written
+# again is accepted.
+cdef int16_t marker_check(
+    const Producers *producers, const BatchInfo *info, const Marker *marker, int8_t transaction_version) noexcept nogil
+# Returns the token with which a transactional batch must ask its coordinator first; 0 when it need not ask, -1 when memory
+# ran out. `adds`: the partition is added to the transaction, not only looked for in it.
+cdef int64_t producer_verify(
+    Producers *producers, const BatchInfo *info, bint adds, int64_t now_ms) noexcept nogil
 # Whether the control batch ends a transaction; then fills *marker.
 cdef bint marker_read(const uint8_t *batch, const BatchInfo *info, Marker *marker) noexcept nogil
 

@@ -4,7 +4,7 @@ Contents: the table · checks (with the errors of Kafka's ProducerAppendInfo) ·
 that a snapshot lacks).
 """
 from libc.errno cimport EBADMSG, ENOMEM
-from libc.stdint cimport INT32_MAX, int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport INT16_MAX, INT32_MAX, int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memmove
 from bowstring._native.base.bigendian cimport load_be16, load_be32, load_be64, store_be16, store_be32, store_be64
@@ -15,7 +15,9 @@ from bowstring._native.disk.file_ops cimport PATH_BYTES, file_ops, read_file, re
 from bowstring._native.log.index cimport offset_index_floor
 from bowstring._native.log.segment cimport Walk, active_segment, last_offset_of, walk_peek, walk_start
 from bowstring._native.log.segment_files cimport segment_file, segment_file_release, segment_path
-from bowstring._native.log.types cimport REMEMBERED_BATCHES, Segment, SegmentFile, state_of
+from bowstring._native.log.types cimport REMEMBERED_BATCHES, Segment, SegmentFile, Verification, state_of
+from bowstring._native.log.verification cimport (
+    NOT_VERIFIED, verification_begin, verification_find, verification_forget, verifications_expire)
 from bowstring._native.record.batch cimport (
     ATTR_COMPRESSION_MASK, ATTR_CONTROL, ATTR_TRANSACTIONAL, BATCH_HEADER_BYTES, Record, record_read)
 
@@ -98,6 +100,7 @@ cdef int32_t producers_expire(Producers *producers, int64_t now_ms, int64_t expi
     cdef Producer *producer
     cdef uint32_t i
     cdef int32_t gone = 0
+    verifications_expire(producers, now_ms, expiration_ms)
     for i in range(producers.mask + 1 if old != NULL else 0):
         producer = old[i]
         if producer != NULL and producer.txn_first_offset < 0 \
@@ -148,15 +151,18 @@ cdef void producers_clear(Producers *producers) noexcept nogil:
     producers.mask = 0
     producers.count = 0
     producers.ongoing.count = producers.unreplicated.count = 0
+    producers.verification_count = 0
 
 
 cdef void producers_free(Producers *producers) noexcept nogil:
     producers_clear(producers)
     free(producers.ongoing.items)
     free(producers.unreplicated.items)
+    free(producers.verifications)
     free(producers.snapshots)
     producers.ongoing.items = producers.unreplicated.items = NULL
     producers.snapshots = NULL
+    producers.verifications = NULL
 
 # ---------------------------------------------------------------- checks
 
@@ -203,30 +209,73 @@ cdef int16_t check_sequence(const Producer *producer, const BatchInfo *info) noe
     return OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
-cdef int16_t producer_check(const Producers *producers, const BatchInfo *info,
+cdef bint is_ongoing(const Producer *producer, const BatchInfo *info) noexcept nogil:
+    return producer != NULL and producer.txn_first_offset >= 0 and producer.epoch == info.producer_epoch
+
+
+cdef const RememberedBatch *duplicate_of(const Producer *producer, const BatchInfo *info) noexcept nogil:
+    if producer == NULL or info.base_sequence < 0 or info.producer_epoch != producer.epoch:
+        return NULL
+    return remembered(producer, info)
+
+
+cdef int16_t check_verified(const Producers *producers, const Producer *producer, const BatchInfo *info,
+                            int64_t verification) noexcept nogil:
+    """Whether the coordinator knows that this batch begins a transaction here."""
+    cdef const Verification *row = verification_find(producers, info.producer_id)
+    if row == NULL or row.token != verification:
+        return INVALID_TXN_STATE
+    if info.base_sequence < 0:
+        return 0
+    if row.adds and producer == NULL and info.base_sequence != 0:
+        return OUT_OF_ORDER_SEQUENCE_NUMBER
+    if info.producer_epoch == row.epoch and info.base_sequence > row.lowest_sequence:
+        return OUT_OF_ORDER_SEQUENCE_NUMBER
+    return 0
+
+
+cdef int16_t producer_check(const Producers *producers, const BatchInfo *info, int64_t verification,
                             const RememberedBatch **duplicate) noexcept nogil:
     cdef const Producer *producer = producer_find(producers, info.producer_id)
-    cdef int16_t error
-    duplicate[0] = NULL
-    if producer == NULL:
+    cdef bint transactional = info.attributes & ATTR_TRANSACTIONAL != 0
+    cdef int16_t error = 0
+    duplicate[0] = duplicate_of(producer, info)
+    if duplicate[0] != NULL:
         return 0
-    if info.producer_epoch == producer.epoch:
-        duplicate[0] = remembered(producer, info)
-        if duplicate[0] != NULL:
-            return 0
+    if transactional and verification != NOT_VERIFIED and not is_ongoing(producer, info):
+        error = check_verified(producers, producer, info, verification)
+    if error != 0 or producer == NULL:
+        return error
     if info.producer_epoch < producer.epoch:
         return INVALID_PRODUCER_EPOCH
-    error = check_sequence(producer, info)
-    if error == 0 and producer.txn_first_offset >= 0 and not info.attributes & ATTR_TRANSACTIONAL:
+    if info.base_sequence >= 0:
+        error = check_sequence(producer, info)
+    if error == 0 and producer.txn_first_offset >= 0 and not transactional:
         return INVALID_TXN_STATE
     return error
 
 
-cdef int16_t marker_check(const Producers *producers, const BatchInfo *info, const Marker *marker) noexcept nogil:
+cdef int64_t producer_verify(
+        Producers *producers, const BatchInfo *info, bint adds, int64_t now_ms) noexcept nogil:
+    cdef const Producer *producer = producer_find(producers, info.producer_id)
+    cdef const Verification *row = verification_find(producers, info.producer_id)
+    cdef int64_t token
+    if row == NULL or row.waiting == 0:                  # else it follows the batches that wait
+        if is_ongoing(producer, info) or duplicate_of(producer, info) != NULL:
+            return 0
+    token = verification_begin(producers, info, adds, now_ms)
+    return token if token != 0 else -1
+
+
+cdef int16_t marker_check(const Producers *producers, const BatchInfo *info, const Marker *marker,
+                          int8_t transaction_version) noexcept nogil:
     cdef const Producer *producer = producer_find(producers, info.producer_id)
     if producer == NULL:
         return 0
     if info.producer_epoch < producer.epoch:
+        return INVALID_PRODUCER_EPOCH
+    if (transaction_version >= 2 and info.producer_epoch == producer.epoch and producer.txn_first_offset >= 0
+            and producer.epoch < INT16_MAX):
         return INVALID_PRODUCER_EPOCH
     if marker.coordinator_epoch < producer.coordinator_epoch:
         return TRANSACTION_COORDINATOR_FENCED
@@ -324,6 +373,7 @@ cdef bint producer_end_transaction(Producers *producers, const BatchInfo *info, 
     cdef Transaction done
     cdef int32_t i
     out.first_offset = -1
+    verification_forget(producers, info.producer_id)
     if producer == NULL:
         return False
     out.producer_id = info.producer_id

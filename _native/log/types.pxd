@@ -56,6 +56,9 @@ cdef struct AppendEntry:
     int64_t base_offset
     int64_t log_append_time_ms    # -1 under CreateTime; for a duplicate, the largest timestamp of the first batch
     int64_t wal_frame             # durable once this frame of the write-ahead log is; 0: waits for no frame
+    # Input, of transactional batches (verification.pxd) and of markers:
+    int64_t verification          # the token with which a transaction may begin here; 0: none; NOT_VERIFIED
+    int8_t transaction_version    # of the marker's coordinator: from 2 on a marker raises the producer epoch
 
 cdef struct ByteRange:
     int64_t start
@@ -186,6 +189,15 @@ cdef struct TransactionList:
     int32_t count
     int32_t capacity
 
+cdef struct Verification:
+    int64_t producer_id
+    int64_t token
+    int64_t started_ms              # when the last batch began to wait
+    int32_t lowest_sequence         # of all batches that have waited in this epoch
+    int32_t waiting                 # batches whose answer is not here
+    int16_t epoch
+    int8_t adds                     # transaction version 2: a producer that is not known here begins at sequence 0
+
 cdef struct Producers:
     # KIP-98's state of a partition: an open-addressed table by producer id, allocated with the first producer.
     Producer **table
@@ -193,6 +205,10 @@ cdef struct Producers:
     int32_t count
     TransactionList ongoing
     TransactionList unreplicated    # ended, marker not yet below the high watermark
+    Verification *verifications     # in no order; see verification.pxd
+    int32_t verification_count
+    int32_t verification_capacity
+    int64_t last_token
     int64_t end_offset              # the state covers the log up to here
     int64_t *snapshots              # offsets of the .snapshot files, ascending
     int32_t snapshot_count

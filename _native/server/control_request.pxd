@@ -36,6 +36,8 @@ cdef class SlowBatch:
     cdef readonly bint key_required
     cdef readonly bint look_inside          # its records are checked before it is accepted
     cdef readonly int size_bytes
+    # (transactional id, producer id, epoch, version of Produce): what the coordinator must confirm first; None: nothing
+    cdef readonly tuple transaction
     # Its memory is counted in slow_waiting_bytes (the message) and slow_working_bytes, see slow_batches.pxd. The GIL
     # guards all of it; while `busy`, a worker reads the message.
     cdef ProducePart *part                  # NULL: answered

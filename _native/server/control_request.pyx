@@ -193,6 +193,10 @@ cdef SlowBatch new_slow_batch(ControlMessage *m, Plane *plane, object owner):
     slow.rules.timestamp_after_max_ms = p.log.config.timestamp_after_max_ms
     slow.partition = p.index
     slow.topic = "" if load_i32(&p.deleted) else (<char *>p.topic.name)[:p.topic.name_length].decode()
+    if m.part.verifying:
+        slow.transaction = (
+            m.part.request.transactional_id[:m.part.request.transactional_id_length].decode("utf-8", "replace"),
+            slow.info.producer_id, slow.info.producer_epoch, m.part.request.version)
     slow.message = m
     return slow
 

@@ -7,7 +7,7 @@ import socket
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 from posix.unistd cimport close, read
@@ -19,7 +19,7 @@ from bowstring._native.base.pthread cimport (
     pthread_rwlock_wrlock)
 from bowstring._native.base.wire cimport patch_i32
 from bowstring._native.disk.thread_pool cimport storage_init, storage_stop
-from bowstring._native.log cimport PartitionLog, log_advance_high_watermark
+from bowstring._native.log cimport NOT_VERIFIED, PartitionLog, log_advance_high_watermark
 from bowstring._native.protocol.message_steps cimport Encoding
 from bowstring._native.server.connection cimport chunk_bytes, chunk_over, chunks_free
 from bowstring._native.server.control_queue cimport control_take_all
@@ -443,7 +443,12 @@ cdef class DataPlane:
         cdef Partition *p = self._lookup(topic, partition)
         return p.leader_epoch if p != NULL and p.is_leader else -1
 
-    def append(self, str topic, int partition, batch, *, int32_t leader_epoch, int64_t now_ms):
+    def verify_transactions(self, bint enabled):
+        """Sets ``transaction.partition.verification.enable``: whether clients older than KIP-890's protocol are verified."""
+        store_i32(&self.plane.verifies, enabled)
+
+    def append(self, str topic, int partition, batch, *, int32_t leader_epoch, int64_t now_ms,
+               int64_t verification=NOT_VERIFIED, int8_t transaction_version=0):
         """Appends one encoded batch as a producer with acks=all does, and returns its base offset.
 
         Followers are woken. The batch is committed once the high watermark has passed it: see :meth:`watch`. In commit mode
@@ -451,6 +456,7 @@ cdef class DataPlane:
 
         Args:
             leader_epoch: The epoch in which the caller has read the log.
+            verification, transaction_version: As for :meth:`PartitionLog.append`.
 
         Raises:
             LogError: The batch is refused. NOT_LEADER_OR_FOLLOWER: this broker does not lead in that epoch.
@@ -466,7 +472,8 @@ cdef class DataPlane:
             raise LogError(NOT_ENOUGH_REPLICAS, f"{topic}-{partition} has {p.in_sync_replicas} in-sync replicas, "
                                                 f"and min.insync.replicas is {p.min_insync_replicas}")
         before = load_i64(&p.log.appended_bytes)
-        base_offset = (<PartitionLog><object>p.log_owner).append(batch, leader_epoch, now_ms)
+        base_offset = (<PartitionLog><object>p.log_owner).append(
+            batch, leader_epoch, now_ms, verification=verification, transaction_version=transaction_version)
         appended_bytes = load_i64(&p.log.appended_bytes) - before
         if p.replicas != NULL:
             self.plane.calls.wake(p, appended_bytes, NULL)

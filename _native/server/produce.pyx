@@ -19,12 +19,13 @@ from libc.string cimport memcpy, memset
 from bowstring._native.base.atomics cimport add_i32, bump_i64, load_i32, load_i64, store_i64
 from bowstring._native.base.clock cimport monotonic_ns
 from bowstring._native.base.error_codes cimport (
-    INVALID_RECORD, INVALID_REQUIRED_ACKS, INVALID_TOPIC_EXCEPTION, INVALID_TXN_STATE, KAFKA_STORAGE_ERROR,
-    NOT_LEADER_OR_FOLLOWER, OUT_OF_ORDER_SEQUENCE_NUMBER, REQUEST_TIMED_OUT, UNKNOWN_TOPIC_ID,
+    INVALID_RECORD, INVALID_REQUIRED_ACKS, INVALID_TOPIC_EXCEPTION, KAFKA_STORAGE_ERROR, NOT_LEADER_OR_FOLLOWER,
+    OUT_OF_ORDER_SEQUENCE_NUMBER, REQUEST_TIMED_OUT, TRANSACTIONAL_ID_AUTHORIZATION_FAILED, UNKNOWN_TOPIC_ID,
     UNKNOWN_TOPIC_OR_PARTITION, UNSUPPORTED_COMPRESSION_TYPE)
 from bowstring._native.base.wire cimport (
     Reader, read_bytes, read_count, read_i16, read_i32, read_string, skip_tags, take)
-from bowstring._native.log cimport NOW, AppendEntry, log_advance_high_watermark, log_append, log_durable_to
+from bowstring._native.log cimport (
+    NOT_VERIFIED, NOW, AppendEntry, log_advance_high_watermark, log_append, log_durable_to, log_verified, log_verify)
 from bowstring._native.record.batch cimport (
     ATTR_COMPRESSION_MASK, ATTR_TRANSACTIONAL, BATCH_HEADER_BYTES, CODEC_ZSTD, BatchRules, batch_correct,
     batch_validate)
@@ -42,8 +43,8 @@ from bowstring._native.server.topic_table cimport (
     ack_waiter_add, ack_waiter_remove, partition_advanced, partition_release, partition_retain, topic_by_id,
     topic_by_name, topic_partition)
 from bowstring._native.server.types cimport (
-    ENTRIES_MAX, HELD_MIN_BYTES, ZSTD_PRODUCE_VERSION, CommitItem, CommitQueue, Connection, Partition, PendingList,
-    ProducePart, ProduceRequest, ProduceTopic, Reactor, RequestHeader, Topic)
+    ADDING_PRODUCE_VERSION, ENTRIES_MAX, HELD_MIN_BYTES, ZSTD_PRODUCE_VERSION, CommitItem, CommitQueue, Connection,
+    Partition, PendingList, ProducePart, ProduceRequest, ProduceTopic, Reactor, RequestHeader, Topic)
 from bowstring._native.wal.group_commit cimport wal_full
 from bowstring._native.wal.types cimport Wal
 
@@ -165,14 +166,19 @@ cdef bint produce_receive(Reactor *r, Connection *c, const RequestHeader *header
     cdef ProduceRequest *request
     cdef int16_t acks
     cdef int32_t timeout_ms
-    read_string(body, flexible, &at)                     # transactional id: transactions are not supported yet
+    cdef int32_t id_length = read_string(body, flexible, &at)
     acks = read_i16(body)
     timeout_ms = read_i32(body)
     if body.bad or not measure(body[0], version, &shape):
         return False
+    shape.name_bytes += max(id_length, 0)
     request = allocate(&shape)
     if request == NULL:
         return False
+    request.transactional_id_length = id_length
+    request.transactional_id = request.names + shape.name_bytes - max(id_length, 0)
+    if id_length > 0:
+        memcpy(request.transactional_id, at, id_length)
     request.reactor = r
     request.connection_id = c.id
     request.slot = c.tail_slot - 1
@@ -269,9 +275,8 @@ cdef int16_t admit(Reactor *r, ProduceRequest *request, ProducePart *part, Topic
         bump_i64(&p.failed_produces, 1)
         record_errors_hold(r, part)
         return error
-    if part.entry.info.attributes & ATTR_TRANSACTIONAL:
-        part.reason = b"This broker does not support transactions yet; produce without a transactional id."
-        return INVALID_TXN_STATE
+    if part.entry.info.attributes & ATTR_TRANSACTIONAL and request.transactional_id_length <= 0:
+        return TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     if (part.entry.info.attributes & ATTR_COMPRESSION_MASK) == CODEC_ZSTD and request.version < ZSTD_PRODUCE_VERSION:
         part.reason = b"Produce requests before version 7 cannot use zstd; upgrade the client or use another codec."
         return UNSUPPORTED_COMPRESSION_TYPE
@@ -283,13 +288,31 @@ cdef int16_t admit(Reactor *r, ProduceRequest *request, ProducePart *part, Topic
     part.entry.data = data
     part.partition = p
     partition_retain(p)
-    if slow_needed(p, &part.entry.info, r.wall_ms):
+    if verify_needed(r, part) or slow_needed(p, &part.entry.info, r.wall_ms):
         if not enlist(r, request) or not slow_send(r, part, data, n):
+            end_verification(part)
             partition_release(p)
             part.partition = NULL
             return REQUEST_TIMED_OUT
         return 0
     return 0 if enqueue(r, p, part) else REQUEST_TIMED_OUT
+
+
+cdef bint verify_needed(Reactor *r, ProducePart *part) noexcept nogil:
+    """Whether the control thread must ask the coordinator about a batch that may begin a transaction here (KIP-890)."""
+    cdef bint adds = part.request.version >= ADDING_PRODUCE_VERSION
+    part.entry.verification = NOT_VERIFIED
+    if not part.entry.info.attributes & ATTR_TRANSACTIONAL or not (adds or r.plane.verifies):
+        return False
+    part.entry.verification = log_verify(part.partition.log, &part.entry.info, adds, r.wall_ms)
+    part.verifying = part.entry.verification > 0
+    return part.verifying
+
+
+cdef void end_verification(ProducePart *part) noexcept nogil:
+    if part.verifying:
+        part.verifying = False
+        log_verified(part.partition.log, part.entry.info.producer_id, part.entry.verification)
 
 
 cdef bint enqueue(Reactor *r, Partition *p, ProducePart *part) noexcept nogil:
@@ -474,7 +497,10 @@ cdef void produce_acknowledged(Reactor *r, ProducePart *part) noexcept nogil:
 cdef void produce_slow_batch_done(Reactor *r, ProducePart *part) noexcept nogil:
     """MAIL_SLOW_BATCH: the control thread has set part.error and its message, or part.owned and part.entry."""
     cdef Partition *p = part.partition
-    add_i32(&p.slow_batches, -1)
+    if part.verifying:
+        end_verification(part)                           # later batches of the producer need not follow this way
+    else:
+        add_i32(&p.slow_batches, -1)
     if part.error == 0 and load_i32(&p.deleted):
         part.error = UNKNOWN_TOPIC_OR_PARTITION
     if part.error == 0 and not p.is_leader:

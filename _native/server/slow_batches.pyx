@@ -65,13 +65,15 @@ cdef bint slow_send(Reactor *r, ProducePart *part, const uint8_t *batch, int64_t
     cdef Plane *plane = r.plane
     cdef Connection *c = connection_find(r, part.request.connection_id)
     cdef int64_t cost = slow_cost(n)
-    add_i32(&part.partition.slow_batches, 1)
+    if not part.verifying:                               # only batches of its own producer follow it
+        add_i32(&part.partition.slow_batches, 1)
     if r.slow_reserved >= cost:
         r.slow_reserved -= cost
     else:
         add_i64(&plane.slow_waiting_bytes, cost)
     if not control_send_batch(r, part, batch, n):
-        add_i32(&part.partition.slow_batches, -1)
+        if not part.verifying:
+            add_i32(&part.partition.slow_batches, -1)
         slow_waiting_gone(plane, cost)
         return False
     if c != NULL:

@@ -53,6 +53,7 @@ cdef enum:
 cdef enum:
     ZSTD_PRODUCE_VERSION = 7        # KIP-110: older clients do not know the codec
     ZSTD_FETCH_VERSION = 10
+    ADDING_PRODUCE_VERSION = 12     # KIP-890: the broker adds the partition to the transaction
 
 # ---------------------------------------------------------------- topics and partitions
 
@@ -206,6 +207,7 @@ cdef struct ProducePart:
     int32_t leader_epoch            # in which it was appended, for acks=all
     int64_t log_start_offset
     uint8_t *owned                  # memory of a slow batch, freed once it is in the log
+    int8_t verifying                # the control thread asks the coordinator of its transaction
     AppendEntry entry
 
 cdef struct ProduceTopic:
@@ -229,6 +231,8 @@ cdef struct ProduceRequest:
     int32_t records_named           # in the record_errors of its parts, at most RECORD_ERRORS_NAMED_MAX
     int64_t id                      # in Reactor.produces while it waits; -1: it never has
     int8_t timed                    # its timer is set
+    int32_t transactional_id_length # -1: null
+    uint8_t *transactional_id       # after the topic names
     ProduceTopic *topics
     ProducePart *parts
     uint8_t *names
@@ -696,6 +700,7 @@ cdef struct Plane:
     int64_t slow_working_bytes
     int32_t slow_parked             # connections
     int32_t slow_turn               # index + 1 of the reactor whose first parked connection is next; 0: any
+    int32_t verifies                # transaction.partition.verification.enable
     int32_t slow_job_waits          # 1: wake the control thread when slow_working_bytes falls
     ReplicationSettings replication
     ReplicationCalls calls

@@ -5,7 +5,7 @@ write its module and add one row below; the broker then offers the API.
 
 Imported by: broker.
 May import: _native.log, _native.protocol, configs, controller, engine, groups, metadata, protocol, quorum,
-requests, storage.
+requests, storage, transactions, transactions.shell.
 """
 
 from collections.abc import Mapping
@@ -29,6 +29,11 @@ HANDLERS: Final[dict[int, str]] = {
     21: "delete_records",
     22: "init_producer_id",
     23: "offset_for_leader_epoch",
+    24: "add_partitions_to_txn",
+    25: "add_offsets_to_txn",
+    26: "end_txn",
+    27: "write_txn_markers",
+    28: "txn_offset_commit",
     32: "describe_configs",
     33: "alter_configs",
     34: "alter_replica_log_dirs",
@@ -40,6 +45,8 @@ HANDLERS: Final[dict[int, str]] = {
     55: "describe_quorum",
     60: "describe_cluster",
     61: "describe_producers",
+    65: "describe_transactions",
+    66: "list_transactions",
     68: "consumer_group_heartbeat",
     74: "list_config_resources",
     75: "describe_topic_partitions",

@@ -1,36 +1,49 @@
-"""Handles InitProducerId: allocates an id for an idempotent producer (KIP-98)."""
+"""Handles InitProducerId: gives a producer its id and epoch (KIP-98)."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.protocol.messages.init_producer_id import (
     InitProducerIdRequest,
     InitProducerIdResponse,
 )
+from bowstring.engine.transactions.init import InitRequest, init_error
 
 if TYPE_CHECKING:
     from bowstring.engine.requests.broker_services import BrokerServices
     from bowstring.engine.requests.request import Request
 
+_FENCED_VERSION: Final = 4
+
 
 async def handle(broker: "BrokerServices", request: "Request") -> InitProducerIdResponse:
-    """Allocates a producer id that was never used before, with epoch 0.
+    """Gives an idempotent producer an id that was never used; a transactional one the id of its transactional
+    id, with an epoch that fences earlier producers.
 
     Behaviour: without a transactional id, the producer's previous id and epoch are ignored (KIP-360); only
-    one without the other is refused. A transactional id is refused with UNSUPPORTED_VERSION: there is no
-    transaction coordinator yet, and a producer would retry after a retriable error.
+    one without the other is refused. An ongoing transaction is aborted, and the producer asks again after
+    CONCURRENT_TRANSACTIONS.
 
-    Versions: 3 adds the producer's previous id and epoch (KIP-360); 4 and 5 new transaction errors; 6
-    two-phase commit (KIP-939), which has no meaning without transactions.
+    Versions: 3 adds the producer's previous id and epoch (KIP-360); 4 and 5 new transaction errors. Kafka
+    holds 6, with two-phase commit (KIP-939), back.
     """
     body: InitProducerIdRequest = request.body
-    if body.transactional_id is not None:
-        error = Errors.UNSUPPORTED_VERSION if body.transactional_id else Errors.INVALID_REQUEST
-        return InitProducerIdResponse(error_code=error.code, producer_epoch=-1)
     if (body.producer_id == -1) != (body.producer_epoch == -1):
-        return InitProducerIdResponse(error_code=Errors.INVALID_REQUEST.code, producer_epoch=-1)
+        return init_error(Errors.INVALID_REQUEST)
+    if body.transactional_id is None:
+        try:
+            producer_id = await broker.producer_ids.allocate()
+        except KafkaError as error:
+            return init_error(error.error)
+        return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
+    if not body.transactional_id:
+        return init_error(Errors.INVALID_REQUEST)
+    expected = None if body.producer_id == -1 else (body.producer_id, body.producer_epoch)
+    wanted = InitRequest(body.transactional_id, body.transaction_timeout_ms, expected)
     try:
-        producer_id = await broker.producer_ids.allocate()
+        answer = await broker.transactions.init_producer_id(wanted)
     except KafkaError as error:
-        return InitProducerIdResponse(error_code=error.code, producer_epoch=-1)
-    return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
+        return init_error(error.error)
+    if answer.error_code == Errors.PRODUCER_FENCED.code and request.version < _FENCED_VERSION:
+        answer.error_code = Errors.INVALID_PRODUCER_EPOCH.code
+    return answer

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from bowstring._native.log.partition_log import LogError, PartitionLog
 from bowstring.engine import event_log
 from bowstring.engine.api import ADVERTISED, HANDLERS
+from bowstring.engine.broker.broker_addresses import inter_broker_listener
 from bowstring.engine.broker.dispatch import Dispatcher
 from bowstring.engine.broker.file_limit import raise_file_limit
 from bowstring.engine.broker.housekeeping import Housekeeping
@@ -19,7 +20,7 @@ from bowstring.engine.configs import BrokerConfigs, ConfigError
 from bowstring.engine.errors import Errors
 from bowstring.engine.metadata.directory_ids import change_of_directory
 from bowstring.engine.metadata.image import PartitionImage
-from bowstring.engine.metadata.names import GROUPS_TOPIC
+from bowstring.engine.metadata.names import GROUPS_TOPIC, TRANSACTIONS_TOPIC
 from bowstring.engine.metadata.store.commit import ClusterChanges
 from bowstring.engine.metadata.store.log import MetadataLog
 from bowstring.engine.metadata.store.producer_ids import ProducerIds
@@ -73,6 +74,7 @@ class Broker(BrokerServices):
     def __init__(self, settings: Mapping[str, str]) -> None:
         self.configs = BrokerConfigs(settings)
         self.node_id = node_id_of(self.configs)
+        self.inter_broker_listener = inter_broker_listener(self.configs)
         self.directories = new_log_directories(self.configs)
         self.alone = MetadataLog()
         self.metadata = self.alone
@@ -212,6 +214,8 @@ class Broker(BrokerServices):
     async def _serve(self) -> None:
         if GROUPS_TOPIC in self.metadata.image.topics:
             self.groups  # noqa: B018 - whose offsets are read before the first member asks
+        if TRANSACTIONS_TOPIC in self.metadata.image.topics:
+            self.transactions  # noqa: B018 - which ends what was decided before this broker stopped
         asyncio.get_running_loop().add_reader(self.directories.event_fd, self.directories.look)
         self.directories.look()
         self.dispatcher.start()
@@ -279,6 +283,7 @@ class Broker(BrokerServices):
     # ------------------------------------------------------------ changes
 
     def _cluster_changed(self) -> None:
+        self.plane.verify_transactions(self.configs.value("transaction.partition.verification.enable"))
         self.housekeeping.cluster_changed()
         self.cleaner.cluster_changed()
 
@@ -286,11 +291,15 @@ class Broker(BrokerServices):
         self.cleaner.topic_deleted(name)
         if self._groups is not None:
             self._groups.topic_deleted(name, topic_id)
+        if self._transactions is not None:
+            self._transactions.topic_deleted(name)
 
     def _log_replaced(self, topic: str, index: int, log: PartitionLog) -> None:
         self.cleaner.log_replaced(topic, index, log)
         if self._groups is not None and topic == GROUPS_TOPIC:
             self._groups.log_replaced(index, log)
+        if self._transactions is not None and topic == TRANSACTIONS_TOPIC:
+            self._transactions.log_replaced(index, log)
 
     # ------------------------------------------------------------ stop
 
@@ -308,7 +317,7 @@ class Broker(BrokerServices):
         await self.cleaner.stop()
         self.scrubber.stop()
         await self.moves.stop()
-        await self.stop_groups()
+        await self.stop_coordinators()
         await self.dispatcher.stop()
         if self.local is not None:
             await self.local.stop()
@@ -327,8 +336,10 @@ class Broker(BrokerServices):
         self.close()  # runs on the loop itself: no other task is left
         event_log.info("broker stopped cleanly", seconds=round(time.monotonic() - started, 3))
 
-    async def stop_groups(self) -> None:
-        """Stops the group coordinator, if it has begun; requests that wait for it are refused."""
+    async def stop_coordinators(self) -> None:
+        """Stops the coordinators that have begun; requests that wait for them are refused."""
+        if self._transactions is not None:
+            await self._transactions.stop()
         if self._groups is not None:
             await self._groups.stop()
 

@@ -140,7 +140,9 @@ class ClusterBroker(Broker):
         self._follower = ImageFollower(
             self.quorum, self.changes, self.logs, self.replication, self._assignments
         )
-        self._follower.when_roles_changed = lambda topic, index: self.group_role_changed(topic.name, index)
+        self._follower.when_roles_changed = lambda topic, index: self.coordinator_role_changed(
+            topic.name, index
+        )
 
     def _register(self) -> None:
         """Happens in `start`, because it needs the network."""

@@ -33,6 +33,7 @@ from bowstring.engine.requests.time_slices import TimeSlices
 
 if TYPE_CHECKING:
     from bowstring.engine.broker.slow_batches import SlowBatches
+    from bowstring.engine.broker.transaction_checks import TransactionChecks
     from bowstring.engine.requests.broker_services import BrokerServices
 
 Handler = Callable[["BrokerServices", Request], Awaitable[Response]]
@@ -63,6 +64,7 @@ class Dispatcher:
         self._handlers: dict[int, Handler] = {}
         self._running: set[asyncio.Task[None]] = set()
         self._slow_batches: SlowBatches | None = None
+        self._checks: TransactionChecks | None = None
 
     def start(self) -> None:
         """Starts listening to the data plane. Call on the control loop."""
@@ -75,6 +77,8 @@ class Dispatcher:
             _, late = await asyncio.wait(self._running, timeout=2)
             for task in late:
                 task.cancel()
+        if self._checks is not None:
+            await self._checks.stop()
         if self._slow_batches is not None:
             await self._slow_batches.stop()
         if self._looking_over is not None:
@@ -85,7 +89,7 @@ class Dispatcher:
         self.time_slices.begin()
         for item in plane.take_requests():
             if isinstance(item, SlowBatch):
-                self._slow().take(item)
+                self._take_batch(item)
             else:
                 self._spawn(self._answer(item))
         if self._slow_batches is not None:
@@ -101,6 +105,23 @@ class Dispatcher:
         task = asyncio.get_running_loop().create_task(work)
         self._running.add(task)
         task.add_done_callback(self._running.discard)
+
+    def _take_batch(self, slow: SlowBatch) -> None:
+        if slow.transaction is None:
+            self._slow().take(slow)
+            return
+        if self._checks is None:
+            from bowstring.engine.broker.transaction_checks import TransactionChecks
+
+            self._checks = TransactionChecks(self._services, self._services.plane, self._pass_on)
+        self._checks.take(slow)
+
+    def _pass_on(self, slow: SlowBatch) -> None:
+        """Takes a batch whose transaction is verified."""
+        if self._slow_batches is None and not slow.needs_work:
+            self._services.plane.finish_batch(slow)
+        else:
+            self._slow().take(slow)
 
     def _slow(self) -> "SlowBatches":
         if self._slow_batches is None:

@@ -67,7 +67,7 @@ def make_plane(configs: BrokerConfigs, offered: tuple[int, ...], *, is_controlle
     reactors = value("bowstring.reactor.threads") or max(
         1, min(_MOST_REACTORS_BY_DEFAULT, (os.cpu_count() or 1) // 2)
     )
-    return DataPlane(
+    plane = DataPlane(
         apis={
             key: (api.lowest, api.highest, api.flexible_from)
             for key in offered
@@ -80,6 +80,8 @@ def make_plane(configs: BrokerConfigs, offered: tuple[int, ...], *, is_controlle
         session_slots=value("max.incremental.fetch.session.cache.slots"),
         connections_max_idle_ms=value("connections.max.idle.ms"),
     )
+    plane.verify_transactions(value("transaction.partition.verification.enable"))
+    return plane
 
 
 def behind(quorum: "Quorum") -> str | None:

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Final
 
 from bowstring.engine.metadata.elections import elect
-from bowstring.engine.metadata.features import FINALIZED_FEATURES, METADATA_VERSION, SUPPORTED_FEATURES
+from bowstring.engine.metadata.features import METADATA_VERSION, SUPPORTED_FEATURES, missing_levels
 from bowstring.engine.metadata.snapshot import SnapshotError, decode_bootstrap
 from bowstring.engine.protocol import random_uuid
 from bowstring.engine.protocol.records.cluster_metadata.nodes import (
@@ -80,9 +80,7 @@ def _first_records(broker: "Broker") -> list[MetadataRecord]:
             f"{path} is damaged ({error}); format the directory again with Kafka's storage tool, or delete "
             "the file to start with the features of this version"
         ) from error
-    named = {record.name for record in found if isinstance(record, FeatureLevelRecord)}
+    named = {each.name: each.feature_level for each in found if isinstance(each, FeatureLevelRecord)}
     return found + [
-        FeatureLevelRecord(name=name, feature_level=level)
-        for name, level in FINALIZED_FEATURES.items()
-        if name not in named
+        FeatureLevelRecord(name=name, feature_level=level) for name, level in missing_levels(named).items()
     ]

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.metadata.features import (
     ELIGIBLE_LEADER_REPLICAS,
-    FINALIZED_FEATURES,
     METADATA_VERSION,
     TRANSACTIONS_SINCE,
+    missing_levels,
 )
 from bowstring.engine.metadata.image import BROKER_RESOURCE, ClusterImage
 from bowstring.engine.protocol.records.cluster_metadata.markers import (
@@ -39,10 +39,9 @@ def activation_records(
         return records
     first = list(bootstrap)
     levels = {each.name: each.feature_level for each in first if isinstance(each, FeatureLevelRecord)}
-    for name, level in FINALIZED_FEATURES.items():
-        if name not in levels:
-            levels[name] = level
-            first.append(FeatureLevelRecord(name=name, feature_level=level))
+    for name, level in missing_levels(levels).items():
+        levels[name] = level
+        first.append(FeatureLevelRecord(name=name, feature_level=level))
     if levels.get(ELIGIBLE_LEADER_REPLICAS, 0) > 0:
         first.append(
             ConfigRecord(

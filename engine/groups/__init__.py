@@ -9,7 +9,7 @@ and `membership` are the phases of the protocol; `offset_store` and `offset_requ
 offsets; `administration` serves admin clients; `records` and `replay` handle the log. Behaviour follows Kafka
 4.3's group coordinator.
 
-Imported by: api, requests.
+Imported by: api, requests, transactions.shell.
 May import: _native.log, _native.protocol, _native.record, _native.server, configs, engine, metadata,
 metadata.store, protocol, storage.
 """

@@ -10,8 +10,7 @@ The shell's contract:
 """
 
 from dataclasses import dataclass
-
-from bowstring.engine.protocol.schema import Struct
+from typing import Any, NamedTuple
 
 # ("session", group id, member id), ("join", group id), ("sync", group id)
 TimerKey = tuple[str, ...]
@@ -27,6 +26,26 @@ class AppendRecords:
     records: list[Record]
     # False: the shell may split the records over several batches when one would be too large
     atomic: bool = True
+    # set for offsets of a transaction (KIP-98)
+    producer: "TransactionalProducer | None" = None
+
+
+@dataclass(slots=True)
+class AppendMarker:
+    """Write a control batch that ends a producer's transaction; else as `AppendRecords`."""
+
+    append_id: int
+    batch: bytes
+    # the transaction version of the coordinator (KIP-1228)
+    version: int
+
+
+class TransactionalProducer(NamedTuple):
+    """The producer of a transaction, and the token with which it may begin one in the shard's partition."""
+
+    producer_id: int
+    epoch: int
+    verification: int
 
 
 @dataclass(slots=True)
@@ -35,7 +54,7 @@ class Respond:
 
     token: object
     # None: the request only waits for what was appended before
-    body: Struct | None
+    body: Any
 
 
 @dataclass(slots=True)
@@ -60,4 +79,4 @@ class Note:
     text: str
 
 
-Effect = AppendRecords | Respond | SetTimer | CancelTimer | Note
+Effect = AppendRecords | AppendMarker | Respond | SetTimer | CancelTimer | Note

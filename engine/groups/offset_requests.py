@@ -57,7 +57,7 @@ def commit(
         answers = []
         for part in topic.partitions:
             metadata = part.committed_metadata or ""
-            too_large = _utf16_length(metadata) > state.config.offset_metadata_max_bytes
+            too_large = utf16_length(metadata) > state.config.offset_metadata_max_bytes
             code = Errors.OFFSET_METADATA_TOO_LARGE.code if too_large else 0
             answers.append(
                 OffsetCommitResponsePartition(partition_index=part.partition_index, error_code=code)
@@ -103,7 +103,7 @@ def _check_commit(
     return error
 
 
-def _utf16_length(text: str) -> int:
+def utf16_length(text: str) -> int:
     """Returns the length as Java counts it."""
     return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
 

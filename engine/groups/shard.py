@@ -3,7 +3,15 @@
 from collections.abc import Callable, Iterator, Set
 
 from bowstring.engine.errors import Error, Errors
-from bowstring.engine.groups import administration, join, membership, offset_requests, rebalance, sync
+from bowstring.engine.groups import (
+    administration,
+    join,
+    membership,
+    offset_requests,
+    rebalance,
+    sync,
+    transactional_offsets,
+)
 from bowstring.engine.groups.classic_group import ClassicGroup, GroupState
 from bowstring.engine.groups.config import GroupConfig
 from bowstring.engine.groups.effects import Effect, TimerKey
@@ -19,6 +27,7 @@ from bowstring.engine.protocol.messages.offset_commit import OffsetCommitRequest
 from bowstring.engine.protocol.messages.offset_delete import OffsetDeleteRequest
 from bowstring.engine.protocol.messages.offset_fetch import OffsetFetchRequestGroup
 from bowstring.engine.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from bowstring.engine.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 
 class GroupShard:
@@ -144,6 +153,28 @@ class GroupShard:
         OffsetCommitResponse.
         """
         offset_requests.commit(self.state, request, context, token, now_ms)
+        return self.state.take_effects()
+
+    def commit_transactional_offsets(
+        self,
+        request: TxnOffsetCommitRequest,
+        topic_ids: dict[str, bytes],
+        token: object,
+        now_ms: int,
+        *,
+        verification: int,
+    ) -> list[Effect]:
+        """Handles TxnOffsetCommit of existing topics; answers with a TxnOffsetCommitResponse."""
+        transactional_offsets.commit(self.state, request, topic_ids, token, now_ms, verification=verification)
+        return self.state.take_effects()
+
+    def end_transaction(
+        self, batch: bytes, producer_id: int, token: object, *, commit: bool, version: int
+    ) -> list[Effect]:
+        """Handles the marker of a transaction; answers with an Error."""
+        transactional_offsets.end_transaction(
+            self.state, batch, producer_id, token, commit=commit, version=version
+        )
         return self.state.take_effects()
 
     def fetch_offsets(

@@ -20,6 +20,7 @@ from bowstring.engine.errors import Error, Errors, KafkaError
 from bowstring.engine.groups.append_errors import append_error_of_group
 from bowstring.engine.groups.config import GroupConfig
 from bowstring.engine.groups.effects import (
+    AppendMarker,
     AppendRecords,
     CancelTimer,
     Effect,
@@ -432,6 +433,39 @@ class GroupShell:
         self._carry(hosted, event(hosted.shard, answer, wall_ms()))
         return answer
 
+    def begin_verification(self, group_id: str, producer_id: int, epoch: int, *, adds: bool) -> int:
+        """Returns the token with which a producer may begin a transaction in the group's partition once its
+        coordinator confirms that; 0 when it is ongoing there. See `PartitionLog.verify`.
+
+        Raises:
+            KafkaError: As for `ask`.
+        """
+        log = self._loaded(self.partition_of(group_id)).log
+        token = log.verify(producer_id, epoch, adds=adds, now_ms=wall_ms())
+        if token:
+            log.verified(producer_id, token)  # no order to keep: offsets have no sequence numbers
+        return token
+
+    async def end_transaction(
+        self, partition: int, batch: bytes, producer_id: int, *, commit: bool, version: int
+    ) -> Error:
+        """Writes the marker of a transaction to a partition, and commits or drops its offsets.
+
+        Args:
+            batch: The encoded marker.
+            version: The transaction version under which the transaction ended.
+
+        Raises:
+            KafkaError: As for `ask`.
+        """
+        answer: Error = await self.ask_partition(
+            partition,
+            lambda shard, token, now_ms: shard.end_transaction(
+                batch, producer_id, token, commit=commit, version=version
+            ),
+        )
+        return answer
+
     async def committed(self, partition: int) -> None:
         """Waits until all that the shard of a partition holds now is committed.
 
@@ -494,7 +528,7 @@ class GroupShell:
                 self._respond(hosted, effect)
             elif isinstance(effect, SetTimer):
                 hosted.timers.set(effect.key, now_ms + effect.delay_ms)
-            elif isinstance(effect, AppendRecords):
+            elif isinstance(effect, (AppendRecords, AppendMarker)):
                 hosted.effects.extend(self._append(hosted, effect))
             elif isinstance(effect, CancelTimer):
                 hosted.timers.cancel(effect.key)
@@ -508,10 +542,10 @@ class GroupShell:
         else:
             _answer(effect)
 
-    def _append(self, hosted: HostedShard, effect: AppendRecords) -> list[Effect]:
+    def _append(self, hosted: HostedShard, effect: AppendRecords | AppendMarker) -> list[Effect]:
         base_offset = hosted.log.log_end_offset
-        for records in self._batches(effect):
-            error = self._write(hosted, records)
+        for batch in self._encoded(effect):
+            error = self._write(hosted, batch, effect)
             hosted.end_offset = hosted.log.log_end_offset
             if error:
                 if hosted.log.failed:
@@ -526,6 +560,24 @@ class GroupShell:
                 hosted.log, lambda: self._durable(hosted), lambda: self._unload(hosted)
             )
         return []
+
+    def _encoded(self, effect: AppendRecords | AppendMarker) -> Iterator[bytes]:
+        if isinstance(effect, AppendMarker):
+            yield effect.batch
+            return
+        now_ms = wall_ms()
+        producer = effect.producer
+        for records in self._batches(effect):
+            rows = [(key, value, now_ms, ()) for key, value in records]
+            if producer is None:
+                yield encode_batch(rows)
+            else:
+                yield encode_batch(
+                    rows,
+                    producer_id=producer.producer_id,
+                    producer_epoch=producer.epoch,
+                    transactional=True,
+                )
 
     def _batches(self, effect: AppendRecords) -> Iterator[list[Record]]:
         """Returns the records as one batch, or as several if the effect allows it and one would be too
@@ -549,15 +601,23 @@ class GroupShell:
         overrides = self._metadata.image.topic_configs(TOPIC)
         return int(self._configs.topic_value("max.message.bytes", overrides))
 
-    def _write(self, hosted: HostedShard, records: list[Record]) -> Error:
+    def _write(self, hosted: HostedShard, batch: bytes, effect: AppendRecords | AppendMarker) -> Error:
         """Writes like a producer with acks=all."""
-        now_ms = wall_ms()
-        batch = encode_batch([(key, value, now_ms, ()) for key, value in records])
+        options: dict[str, int] = {}
+        if isinstance(effect, AppendMarker):
+            options["transaction_version"] = effect.version
+        elif effect.producer is not None:
+            options["verification"] = effect.producer.verification
         if len(batch) > self.max_batch_bytes:
             return Errors.MESSAGE_TOO_LARGE
         try:
             self._plane.append(
-                TOPIC, hosted.partition, batch, leader_epoch=hosted.leader_epoch, now_ms=now_ms
+                TOPIC,
+                hosted.partition,
+                batch,
+                leader_epoch=hosted.leader_epoch,
+                now_ms=wall_ms(),
+                **options,
             )
         except LogError as error:
             if error.code not in _REFUSED:
@@ -675,7 +735,15 @@ class GroupShell:
                 await asyncio.sleep(0)
 
 
-_REFUSED: Final = frozenset({Errors.NOT_ENOUGH_REPLICAS.code, Errors.NOT_LEADER_OR_FOLLOWER.code})
+_REFUSED: Final = frozenset(
+    {
+        Errors.NOT_ENOUGH_REPLICAS.code,
+        Errors.NOT_LEADER_OR_FOLLOWER.code,
+        Errors.INVALID_PRODUCER_EPOCH.code,
+        Errors.INVALID_TXN_STATE.code,
+        Errors.TRANSACTION_COORDINATOR_FENCED.code,
+    }
+)
 """Errors of writes in which nothing has failed."""
 
 

@@ -2,11 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from bowstring.engine.errors import Error
 from bowstring.engine.groups.classic_group import ClassicGroup
 from bowstring.engine.groups.config import GroupConfig
 from bowstring.engine.groups.effects import (
+    AppendMarker,
     AppendRecords,
     CancelTimer,
     Effect,
@@ -15,11 +17,11 @@ from bowstring.engine.groups.effects import (
     Respond,
     SetTimer,
     TimerKey,
+    TransactionalProducer,
 )
 from bowstring.engine.groups.group import Group
 from bowstring.engine.groups.offset_store import OffsetStore
 from bowstring.engine.groups.unsupported_records import UnsupportedRecords
-from bowstring.engine.protocol.schema import Struct
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +66,7 @@ class ShardState:
 
     # ---- effects
 
-    def respond(self, token: object, body: Struct) -> None:
+    def respond(self, token: object, body: Any) -> None:
         """Answers a request."""
         self.outbox.append(Respond(token, body))
 
@@ -75,11 +77,26 @@ class ShardState:
         written: Callable[[int], None] | None = None,
         finished: Callable[[Error, int], None] | None = None,
         atomic: bool = True,
+        producer: TransactionalProducer | None = None,
     ) -> None:
         """Requests a write of `records`; `PendingAppend` describes what follows."""
         self.last_append_id += 1
         self.pending_appends[self.last_append_id] = PendingAppend(written, finished)
-        self.outbox.append(AppendRecords(self.last_append_id, self.kept.with_tombstones(records), atomic))
+        records = self.kept.with_tombstones(records)
+        self.outbox.append(AppendRecords(self.last_append_id, records, atomic, producer))
+
+    def append_marker(
+        self,
+        batch: bytes,
+        version: int,
+        *,
+        written: Callable[[int], None],
+        finished: Callable[[Error, int], None],
+    ) -> None:
+        """Requests a write of a control batch; `PendingAppend` describes what follows."""
+        self.last_append_id += 1
+        self.pending_appends[self.last_append_id] = PendingAppend(written, finished)
+        self.outbox.append(AppendMarker(self.last_append_id, batch, version))
 
     def set_timer(self, key: TimerKey, delay_ms: int) -> None:
         """Starts or restarts a timer."""

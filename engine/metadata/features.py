@@ -6,15 +6,18 @@ from typing import Final
 METADATA_VERSION: Final = "metadata.version"
 KRAFT_VERSION: Final = "kraft.version"
 ELIGIBLE_LEADER_REPLICAS: Final = "eligible.leader.replicas.version"
+TRANSACTION_VERSION: Final = "transaction.version"
+HIGHEST_TRANSACTION_VERSION: Final = 2
 HIGHEST_METADATA_VERSION: Final = 30
 
-# Level 30 is Kafka 4.3's; 7 is the first that Kafka 4 reads. The features of the group, transaction, share
-# and streams coordinators are not offered before those exist. A level that another broker finalized in the
+# Level 30 is Kafka 4.3's; 7 is the first that Kafka 4 reads. The features of the group, share and streams
+# coordinators are not offered before those exist. A level that another broker finalized in the
 # same metadata log is kept.
 SUPPORTED_FEATURES: Final = {
     METADATA_VERSION: (7, HIGHEST_METADATA_VERSION),
     KRAFT_VERSION: (0, 1),
     ELIGIBLE_LEADER_REPLICAS: (0, 1),
+    TRANSACTION_VERSION: (0, HIGHEST_TRANSACTION_VERSION),
 }
 
 # The metadata.version since which ...
@@ -35,7 +38,22 @@ CORDONED_DIRECTORIES_SINCE: Final = 30
 CHANGED_METADATA: Final = (7, 8, 11, 13, 14, 15, 17, 23, 30)
 """Levels that added records or fields; a downgrade may not pass one of them."""
 
-FINALIZED_FEATURES: Final = {METADATA_VERSION: HIGHEST_METADATA_VERSION}
+FINALIZED_FEATURES: Final = {
+    METADATA_VERSION: HIGHEST_METADATA_VERSION,
+    TRANSACTION_VERSION: HIGHEST_TRANSACTION_VERSION,
+}
+"""Levels of a new cluster."""
+
+
+def missing_levels(named: Mapping[str, int]) -> dict[str, int]:
+    """Returns the levels that a new cluster gets beside those that its bootstrap records name.
+
+    Whoever formatted the directory and named metadata.version has chosen all levels: others are 0 then.
+    """
+    if METADATA_VERSION in named:
+        return {}
+    return {name: level for name, level in FINALIZED_FEATURES.items() if name not in named}
+
 
 _NONE: Final = (0, 0)
 

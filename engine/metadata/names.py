@@ -7,7 +7,8 @@ from bowstring.engine.protocol import records
 MAX_TOPIC_NAME: Final = 249
 METADATA_TOPIC: Final = records.METADATA_TOPIC
 GROUPS_TOPIC: Final = "__consumer_offsets"
-INTERNAL_TOPICS: Final = frozenset({GROUPS_TOPIC, "__transaction_state", "__share_group_state"})
+TRANSACTIONS_TOPIC: Final = "__transaction_state"
+INTERNAL_TOPICS: Final = frozenset({GROUPS_TOPIC, TRANSACTIONS_TOPIC, "__share_group_state"})
 
 _LEGAL: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 

@@ -4,6 +4,6 @@ Files: `shell` carries out the core's effects; `log`, `synced_end` and `state_fi
 and `exchanges` the connections to other nodes; `applier` follows the committed records with the image of the
 cluster, and `own_snapshots` writes it down; `settings` reads the configs; `formatting` prepares directories.
 
-Imported by: api, broker, cli, cluster, requests.
+Imported by: cli, cluster, engine.*.
 May import: _native.log, _native.record, configs, engine, metadata, metadata.store, protocol, raft, storage.
 """

@@ -2,5 +2,5 @@
 
 Imported by: engine.*, serve.
 May import: _native.log, _native.protocol, _native.server, configs, controller, engine, groups, metadata,
-metadata.store, protocol, quorum, storage.
+metadata.store, protocol, quorum, storage, transactions, transactions.shell.
 """

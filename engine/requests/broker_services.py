@@ -1,14 +1,15 @@
 """Lists the parts of a broker that request handlers use."""
 
+import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from bowstring._native.log.partition_log import PartitionLog
 from bowstring._native.server.data_plane import DataPlane
 from bowstring.engine.configs import BrokerConfigs
-from bowstring.engine.errors import Errors, KafkaError
+from bowstring.engine.errors import Error, Errors, KafkaError
 from bowstring.engine.metadata.image import Metadata
-from bowstring.engine.metadata.names import GROUPS_TOPIC
+from bowstring.engine.metadata.names import GROUPS_TOPIC, TRANSACTIONS_TOPIC
 from bowstring.engine.metadata.placement import Randomness
 from bowstring.engine.metadata.store.commit import ClusterChanges
 from bowstring.engine.metadata.store.producer_ids import ProducerIds
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from bowstring.engine.controller.shell import Controller
     from bowstring.engine.groups.shell import GroupShell
     from bowstring.engine.quorum.shell import Quorum
+    from bowstring.engine.transactions.shell.coordinator import TransactionCoordinator
+    from bowstring.engine.transactions.shell.marker_writer import Marker
 
 
 class LedReplicas(Protocol):
@@ -60,6 +63,7 @@ class BrokerServices:
         quorum: This node's replica of the metadata quorum; None on a node alone.
         controller: This node's controller; None on listeners of brokers.
         replication: The replicas of this broker; None on a node alone and on listeners of controllers.
+        inter_broker_listener: Name of the listener through which brokers connect to one another.
         random: For the placement of replicas.
         time_slices: Shares the control thread among long requests.
         disk_reads: Threads that read from the disk for requests.
@@ -81,10 +85,12 @@ class BrokerServices:
     quorum: "Quorum | None" = None
     controller: "Controller | None" = None
     replication: "LedReplicas | None" = None
+    inter_broker_listener: str
     random: Randomness = NO_RANDOMNESS
     time_slices: TimeSlices
     disk_reads: DiskReads
     _groups: "GroupShell | None" = None
+    _transactions: "TransactionCoordinator | None" = None
 
     @property
     def cluster_id(self) -> str:
@@ -106,17 +112,67 @@ class BrokerServices:
             self._groups.start()
         return self._groups
 
+    @property
+    def transactions(self) -> "TransactionCoordinator":
+        """The transaction coordinator; created and started on first use, on the control loop."""
+        if self._transactions is None:
+            from bowstring.engine.transactions.shell.coordinator import TransactionCoordinator
+
+            self._transactions = TransactionCoordinator(
+                self.configs,
+                self.metadata,
+                self.logs,
+                self.plane,
+                changes=self.changes,
+                producer_ids=self.producer_ids,
+                node_id=self.node_id,
+                address=self.broker_address,
+                mark_group=self._mark_group,
+            )
+            self._transactions.start()
+        return self._transactions
+
+    async def _mark_group(self, partition: int, marker: "Marker") -> Error:
+        batch = marker.batch(time.time_ns() // 1_000_000)
+        return await self.groups.end_transaction(
+            partition, batch, marker.producer_id, commit=marker.commit, version=marker.version
+        )
+
+    async def verify_transaction(
+        self, producer: tuple[str, int, int], partition: tuple[str, int], *, adds: bool
+    ) -> Error:
+        """Returns whether a partition is in a producer's transaction, or adds it there (KIP-890).
+
+        Args:
+            producer: Transactional id, producer id and epoch.
+        """
+        from bowstring.engine.transactions.partitions import Producer
+
+        return await self.transactions.verifier.verify(Producer(*producer), partition, adds=adds)
+
+    def broker_address(self, node_id: int) -> tuple[str, int] | None:
+        """Returns host and port for requests to another broker; None when it is not registered."""
+        broker = self.metadata.image.brokers.get(node_id)
+        endpoint = broker.endpoint(self.inter_broker_listener) if broker is not None else None
+        return None if endpoint is None else (endpoint.host, endpoint.port)
+
     def high_watermark_advanced(self, topic: str, partition: int) -> None:
         """Passes on what `DataPlane.watch` has asked for."""
         if self._groups is not None and topic == GROUPS_TOPIC:
             self._groups.advanced(partition)
+        if self._transactions is not None:
+            if topic == TRANSACTIONS_TOPIC:
+                self._transactions.advanced(partition)
+            self._transactions.writer.advanced(topic, partition)
 
-    def group_role_changed(self, topic: str, partition: int) -> None:
-        """Lets the group coordinator follow a change of who leads a partition. Call it on the control loop
-        after the data plane has the new role.
+    def coordinator_role_changed(self, topic: str, partition: int) -> None:
+        """Lets the coordinators follow a change of who leads a partition. Call it on the control loop after
+        the data plane has the new role.
         """
         if topic == GROUPS_TOPIC:
             self.groups.role_changed(partition)
+        elif topic == TRANSACTIONS_TOPIC:
+            self.transactions.role_changed(partition)
 
     def leader_log(
         self, topic: str, partition: int, current_leader_epoch: int = -1, *, or_follower: bool = False

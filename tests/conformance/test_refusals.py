@@ -1,27 +1,12 @@
 """What is not there yet is refused so that each client says so at once (docs/guide/other-clients.md), and none waits."""
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
-from tests.conformance.drivers import CLIENTS, DriverError, Session
-from tests.support.target import BowstringBroker, KafkaBroker
+from tests.conformance.drivers import DriverError, Session
+from tests.support.target import BowstringBroker
 from tests.support.waiting import wait_until
-
-# Far above what any of them needs. Those that wait for it end with another error than these.
-TIMEOUT_MS = 60_000
-NO_TRANSACTIONS = "This broker does not support transactions yet"
-UNSUPPORTED_VERSION, TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 35, 53
-REFUSALS = {
-    "confluent": (TRANSACTIONAL_ID_AUTHORIZATION_FAILED, NO_TRANSACTIONS),
-    "kafka-python": (None, "UnsupportedVersionError"),
-    "aiokafka": (UNSUPPORTED_VERSION, "UnsupportedVersionError"),
-    "franz-go": (UNSUPPORTED_VERSION, "UNSUPPORTED_VERSION"),
-    "sarama": (UNSUPPORTED_VERSION, "version of API is not supported"),
-    "kafkajs": (None, "Failed to find group coordinator"),
-    "java": (None, NO_TRANSACTIONS),
-}
 
 
 @pytest.fixture(scope="module")
@@ -43,31 +28,6 @@ def on_bowstring(drivers: Callable[..., object], bowstring: str) -> Callable[[st
 def topic(on_bowstring: Callable[[str], Session], topic_name: str) -> str:
     on_bowstring("confluent").call("create_topic", topic=topic_name, partitions=1)
     return topic_name
-
-
-@pytest.mark.parametrize("name", list(CLIENTS))
-def test_transactional_ids(name: str, on_bowstring: Callable[[str], Session], topic: str) -> None:
-    client = on_bowstring(name)
-    with pytest.raises(DriverError) as refused:
-        client.call("transact", topic=topic, id=f"of-{name}", timeout_ms=TIMEOUT_MS)
-    code, words = REFUSALS[name]
-    assert refused.value.code == code and words in str(refused.value), str(refused.value)
-    records = [{"partition": 0, "key": b"k", "value": b"without transactions"}]
-    assert client.produce(topic, records)[0]["offset"] == 0
-
-
-def test_transactions_where_there_are_some(drivers: Callable[..., object], tmp_path: Path) -> None:
-    """The drivers do what they say: on Apache Kafka every client's transaction is committed."""
-    kafka = KafkaBroker(tmp_path / "kafka")
-    kafka.start()
-    try:
-        for name in CLIENTS:
-            client = Session(drivers(name), kafka.bootstrap)  # type: ignore[arg-type]
-            client.call("create_topic", topic=f"of-{name}", partitions=1)
-            client.call("transact", topic=f"of-{name}", id=f"of-{name}", timeout_ms=TIMEOUT_MS)
-            assert client.consume(f"of-{name}", 1)[0]["value"] == b"in a transaction"
-    finally:
-        kafka.kill()
 
 
 def join(client: Session, topic: str) -> Callable[[], object]:

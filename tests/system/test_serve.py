@@ -306,7 +306,8 @@ def test_kafkas_own_server_properties_is_taken_as_it_stands(start, tmp_path):
     process = start("--config", str(config))
     assert process.facts["node_id"] == 7
     without_effect = {line["config"] for line in process.lines if "no effect" in line["message"]}
-    assert {"transaction.state.log.replication.factor", "transaction.state.log.min.isr"} <= without_effect
+    assert "share.coordinator.state.topic.replication.factor" in without_effect
+    assert "transaction.state.log.min.isr" not in without_effect
     assert "num.partitions" not in without_effect
 
 

@@ -23,9 +23,12 @@ FUNCTION_LINES_MAX = 60
 # A core takes time, I/O and randomness as arguments.
 PURE = (
     *("engine/controller", "engine/groups", "engine/metadata", "engine/protocol", "engine/raft"),
-    "engine/replication",
+    *("engine/replication", "engine/transactions"),
 )
-SHELLS = ("engine/controller/shell.py", "engine/groups/shell.py", "engine/metadata/store/")
+SHELLS = (
+    *("engine/controller/shell.py", "engine/groups/shell.py", "engine/metadata/store/"),
+    "engine/transactions/shell/",
+)
 IMPURE_MODULES = {"asyncio", "socket", "time", "random", "threading", "selectors", "uvloop"}
 
 
@@ -96,9 +99,16 @@ ENGINE_PACKAGES = {
         *("engine.raft", "engine.storage", "_native.log", "_native.record"),
     },
     "engine.controller": {"engine", "engine.configs", "engine.metadata", "engine.protocol"},
+    "engine.transactions": {"engine", "engine.protocol", "_native.protocol"},
+    "engine.transactions.shell": {
+        *("engine", "engine.configs", "engine.groups", "engine.metadata", "engine.metadata.store"),
+        *("engine.protocol", "engine.quorum", "engine.storage", "engine.transactions"),
+        *("_native.log", "_native.record", "_native.server"),
+    },
     "engine.requests": {
         *("engine", "engine.configs", "engine.controller", "engine.groups", "engine.metadata"),
         *("engine.metadata.store", "engine.protocol", "engine.quorum", "engine.storage"),
+        *("engine.transactions", "engine.transactions.shell"),
         *("_native.log", "_native.protocol", "_native.server"),
     },
     "engine.local": {
@@ -108,7 +118,7 @@ ENGINE_PACKAGES = {
     "engine.api": {
         *("engine", "engine.configs", "engine.controller", "engine.groups", "engine.metadata"),
         *("engine.protocol", "engine.quorum", "engine.requests", "engine.storage"),
-        *("_native.log", "_native.protocol"),
+        *("engine.transactions", "engine.transactions.shell", "_native.log", "_native.protocol"),
     },
     "engine.broker": {
         *("engine", "engine.api", "engine.configs", "engine.controller", "engine.local", "engine.metadata"),

@@ -73,6 +73,11 @@ class Admin(WorkersClient):
     alter_offsets = awaited(ThreadedAdmin.alter_offsets)
     delete_offsets = awaited(ThreadedAdmin.delete_offsets)
     group_lag = awaited(ThreadedAdmin.group_lag)
+    list_transactions = awaited(ThreadedAdmin.list_transactions)
+    describe_transaction = awaited(ThreadedAdmin.describe_transaction)
+    describe_producers = awaited(ThreadedAdmin.describe_producers)
+    find_hanging_transactions = awaited(ThreadedAdmin.find_hanging_transactions)
+    abort_transaction = awaited(ThreadedAdmin.abort_transaction)
 
     async def close(self) -> None:
         """Closes the connections after the calls in progress."""

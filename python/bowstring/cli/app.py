@@ -26,6 +26,7 @@ from bowstring.cli.scrub import scrub
 from bowstring.cli.serve import serve
 from bowstring.cli.spark_jar import spark_jar
 from bowstring.cli.topics import app as topics
+from bowstring.cli.transactions import app as transactions
 from bowstring.cli.version import print_version, version
 
 HELP = """\
@@ -65,6 +66,7 @@ app.add_typer(perf, name="perf", rich_help_panel=RECORDS)
 app.add_typer(topics, name="topics", rich_help_panel=MANAGE)
 app.add_typer(configs, name="configs", rich_help_panel=MANAGE)
 app.add_typer(groups, name="groups", rich_help_panel=MANAGE)
+app.add_typer(transactions, name="transactions", rich_help_panel=MANAGE)
 app.add_typer(pipeline, name="pipeline", rich_help_panel=RECORDS)
 app.add_typer(brokers, name="brokers", rich_help_panel=OPERATE)
 app.add_typer(reassign, name="reassign", rich_help_panel=OPERATE)

@@ -35,7 +35,6 @@ class Deliberate(NamedTuple):
 
 _NOT_OFFERED: Final = {
     "security comes with a later issue": (17, 29, 30, 31, 36, 38, 39, 40, 41, 50, 51),
-    "transactions come with a later issue": (24, 25, 26, 27, 28, 65, 66),
     "client quotas come with a later issue": (48, 49),
     "one broker has nothing to reassign, elect or unregister": (43, 45, 46, 64, 80, 81),
     "features are those of the version that runs": (57,),
@@ -89,12 +88,6 @@ _PRODUCE: Final[tuple[tuple[str, str, str, tuple[Any, Any] | None], ...]] = (
         "told also with data that is not one batch, where Kafka has not found the log yet",
         (-1, 0),
     ),
-    (
-        "test_transactional_ids",
-        "*.error_code",
-        "transactions come with a later issue: INVALID_TXN_STATE ends the client's tries",
-        None,
-    ),
 )
 _FETCH: Final = (
     (
@@ -132,7 +125,7 @@ DELIBERATE: Final[tuple[Deliberate, ...]] = (
             f"*_features.{name}.version",
             "a feature is claimed when its coordinator is there",
         )
-        for name in ("group", "streams", "transaction", "share", "eligible.leader.replicas")
+        for name in ("group", "streams", "share", "eligible.leader.replicas")
     ),
     Deliberate(
         "test_*",
@@ -170,11 +163,6 @@ DELIBERATE: Final[tuple[Deliberate, ...]] = (
         "test_offsets::test_list_offsets_with_an_unknown_isolation_level*",
         "topics.0.partitions.0.*",
         "Kafka trips over an isolation level it does not know; here it reads like read_uncommitted",
-    ),
-    Deliberate(
-        "test_offsets::test_init_producer_id_of_a_transaction*",
-        "error_code",
-        "transactions come with a later issue: UNSUPPORTED_VERSION ends the client's tries",
     ),
     Deliberate(
         "test_cluster::test_metadata_without_name_or_id*",

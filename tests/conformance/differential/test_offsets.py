@@ -221,4 +221,12 @@ def test_init_producer_id(talk: Talk) -> None:
 
 @conversation(versions("InitProducerId"))
 def test_init_producer_id_of_a_transaction(talk: Talk) -> None:
-    talk.ask("InitProducerId", talk.version, transactional_id=talk.name("tx"), transaction_timeout_ms=60_000)
+    id = talk.name("tx")
+    talk.until(
+        lambda answer: answer.coordinators[0].error_code == 0,
+        "FindCoordinator",
+        4,
+        key_type=1,
+        coordinator_keys=[id],
+    )
+    talk.ask("InitProducerId", talk.version, transactional_id=id, transaction_timeout_ms=60_000)

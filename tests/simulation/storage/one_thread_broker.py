@@ -189,7 +189,7 @@ class SteadyBroker:
         self.broker.housekeeping.stop()
         await self.broker.cleaner.stop()
         await self.broker.moves.stop()
-        await self.broker.stop_groups()
+        await self.broker.stop_coordinators()
         self.broker.plane.stop()
         await self.broker.alone.stop_snapshots()
         self.broker.close()

@@ -1,4 +1,4 @@
-"""Where groups are coordinated: the leader of their partition, at the listener of the request."""
+"""Where groups and transactions are coordinated: the leader of their partition, at the listener of the request."""
 
 import asyncio
 from types import SimpleNamespace
@@ -8,7 +8,7 @@ import pytest
 from bowstring.engine.api import find_coordinator
 from bowstring.engine.errors import Errors
 from bowstring.engine.metadata.image import BrokerImage, Endpoint, PartitionImage
-from bowstring.engine.metadata.names import GROUPS_TOPIC
+from bowstring.engine.metadata.names import GROUPS_TOPIC, TRANSACTIONS_TOPIC
 from bowstring.engine.protocol.messages.find_coordinator import FindCoordinatorRequest
 from bowstring.engine.requests.listeners import Listener
 from bowstring.engine.requests.request import Request
@@ -25,13 +25,19 @@ def partition(leader):
     return PartitionImage((1, 2), (1, 2), leader, 0, 0, ())
 
 
-def found(leaders, *, coordinates=True, version=6):
-    """Returns the coordinator of a group of the last partition; this broker is 1."""
+def found(leaders, *, coordinates=True, version=6, key_type=0):
+    """Returns the coordinator of a key of the last partition; this broker is 1."""
 
     async def ensure_topic():
         """Does nothing: the topic may not be in the image yet."""
 
-    topics = {GROUPS_TOPIC: SimpleNamespace(partitions=[partition(leader) for leader in leaders])}
+    name = TRANSACTIONS_TOPIC if key_type else GROUPS_TOPIC
+    topics = {name: SimpleNamespace(partitions=[partition(leader) for leader in leaders])}
+    coordinator = SimpleNamespace(
+        ensure_topic=ensure_topic,
+        partition_of=lambda key: max(0, len(leaders) - 1),
+        coordinates=lambda key: coordinates,
+    )
     broker = SimpleNamespace(
         node_id=1,
         metadata=SimpleNamespace(
@@ -44,30 +50,29 @@ def found(leaders, *, coordinates=True, version=6):
                 },
             )
         ),
-        groups=SimpleNamespace(
-            ensure_topic=ensure_topic,
-            partition_of=lambda group: max(0, len(leaders) - 1),
-            coordinates=lambda group: coordinates,
-        ),
+        **{"transactions" if key_type else "groups": coordinator},
     )
-    body = FindCoordinatorRequest(key="g", key_type=0, coordinator_keys=["g"])
+    body = FindCoordinatorRequest(key="g", key_type=key_type, coordinator_keys=["g"])
     request = Request(api_key=10, version=version, body=body, listener=LISTENER)
     answer = asyncio.run(find_coordinator.handle(broker, request))
     (each,) = answer.coordinators if version >= 4 else [answer]
     return each.error_code, each.node_id, each.host, each.port
 
 
+@pytest.mark.parametrize("key_type", [0, 1], ids=["group", "transaction"])
 @pytest.mark.parametrize("version", [3, 6])
-def test_the_leader_of_the_groups_partition(version):
-    assert found([1, 2], version=version) == (0, 2, "broker-2.example", 9002)
-    assert found([2, 1], version=version) == (0, 1, "own.example", 9001)
+def test_the_leader_of_the_partition(version, key_type):
+    how = {"version": version, "key_type": key_type}
+    assert found([1, 2], **how) == (0, 2, "broker-2.example", 9002)
+    assert found([2, 1], **how) == (0, 1, "own.example", 9001)
 
 
+@pytest.mark.parametrize("key_type", [0, 1], ids=["group", "transaction"])
 @pytest.mark.parametrize(
     ("leaders", "coordinates"),
     [([], True), ([-1], True), ([3], True), ([9], True), ([1], False)],
     ids=["no topic", "no leader", "no such listener", "unknown broker", "not loaded"],
 )
-def test_no_coordinator_for_now(leaders, coordinates):
+def test_no_coordinator_for_now(leaders, coordinates, key_type):
     code = Errors.COORDINATOR_NOT_AVAILABLE.code
-    assert found(leaders, coordinates=coordinates) == (code, -1, "", -1)
+    assert found(leaders, coordinates=coordinates, key_type=key_type) == (code, -1, "", -1)

@@ -188,12 +188,6 @@ def test_a_producer_that_has_an_id_gets_another(served):
     assert Errors.of(half.error_code) is Errors.INVALID_REQUEST
 
 
-def test_transactional_ids_are_refused_for_good(served):
-    for transactional_id, error in (("x", Errors.UNSUPPORTED_VERSION), ("", Errors.INVALID_REQUEST)):
-        response = init_producer(served, transactional_id=transactional_id)
-        assert (Errors.of(response.error_code), response.producer_id) == (error, -1)
-
-
 def test_producers_are_described(served):
     served.create_topic("t")
     producer_id = init_producer(served).producer_id

@@ -2,15 +2,14 @@
 
 import pytest
 
-from bowstring.engine.api.find_coordinator import NO_TRANSACTIONS
 from bowstring.engine.errors import Errors
 from bowstring.engine.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from bowstring.engine.protocol.messages.find_coordinator import FindCoordinatorRequest
 
-TRANSACTION, SHARE = 1, 2
+SHARE = 2
 
 
-def found(served, version, key_type=TRANSACTION):
+def found(served, version, key_type):
     answer = served.ask(
         FindCoordinatorRequest(coordinator_keys=["x"], key_type=key_type)
         if version >= 4
@@ -18,25 +17,6 @@ def found(served, version, key_type=TRANSACTION):
         version,
     )
     return answer.coordinators[0] if version >= 4 else answer
-
-
-@pytest.mark.parametrize(
-    ("version", "error"),
-    [
-        (1, Errors.NONE),
-        (2, Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
-        (3, Errors.NONE),
-        (4, Errors.UNSUPPORTED_VERSION),
-        (6, Errors.UNSUPPORTED_VERSION),
-    ],
-)
-def test_coordinators_of_transactions(served, version, error):
-    answer = found(served, version)
-    assert answer.error_code == error.code
-    if error:
-        assert (answer.error_message, answer.node_id) == (NO_TRANSACTIONS, -1)
-    else:
-        assert answer.node_id >= 0 and answer.port == served.broker.port
 
 
 def test_coordinators_of_share_groups(served):

@@ -15,6 +15,7 @@ from bowstring.clients.admin.cluster import AdminCluster
 from bowstring.clients.admin.configs import AdminConfigs
 from bowstring.clients.admin.groups import AdminGroups
 from bowstring.clients.admin.results import ClusterDescription, LogDir, NewTopic, ReplicaSize
+from bowstring.clients.admin.transactions import AdminTransactions
 from bowstring.clients.config.client import ADMIN
 from bowstring.clients.config.names import configurable
 from bowstring.clients.errors import ClientError, ConfigError, ForkedError, broker_error
@@ -78,7 +79,7 @@ QUESTIONS = {
 }
 
 
-class Admin(AdminConfigs, AdminGroups, AdminCluster):
+class Admin(AdminConfigs, AdminGroups, AdminCluster, AdminTransactions):
     """Inspects and changes a cluster. Any number of threads may share one.
 
     Args:

@@ -155,3 +155,39 @@ class QuorumDescription(NamedTuple):
     voters: list[QuorumReplica]
     observers: list[QuorumReplica]
     endpoints: dict[int, list[tuple[str, str, int]]]
+
+
+class TransactionListing(NamedTuple):
+    """A transactional id in a list. `state`: Kafka's name, such as "Ongoing"."""
+
+    transactional_id: str
+    producer_id: int
+    state: str
+    coordinator: Node
+
+
+class TransactionDescription(NamedTuple):
+    """A transactional id. `start_ms`: when its transaction began, in ms since 1970; -1 before the first."""
+
+    transactional_id: str
+    state: str
+    coordinator: Node
+    producer_id: int
+    producer_epoch: int
+    timeout_ms: int
+    start_ms: int
+    partitions: list[TopicPartition]
+
+
+class PartitionProducer(NamedTuple):
+    """A producer that a partition remembers.
+
+    `transaction_start_offset`: the first offset of its open transaction; None when it has none.
+    """
+
+    partition: TopicPartition
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    last_timestamp_ms: int
+    transaction_start_offset: int | None

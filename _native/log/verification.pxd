@@ -1,0 +1,22 @@
+"""Transactions whose coordinator is asked before a producer's first batch is appended (KIP-890). Call under Log.lock.
+
+A partition keeps a row for each producer that asks. The row has a token: a batch may begin a transaction only if it carries
+the token of the row. A marker removes the row, so an answer that came before the marker begins nothing after it.
+"""
+from libc.stdint cimport int16_t, int32_t, int64_t
+from bowstring._native.log.types cimport Producers, Verification
+from bowstring._native.record.batch cimport BatchInfo
+
+cdef enum:
+    NOT_VERIFIED = -1               # token of an append that the broker does not verify
+    VERIFICATIONS_MAX = 1024        # rows of a partition; beyond it, rows without waiting batches are dropped
+
+cdef Verification *verification_find(const Producers *producers, int64_t producer_id) noexcept nogil    # NULL: none
+# Adds the batch to the row of its producer, which is made if there is none. Returns the token; 0 when memory ran out.
+cdef int64_t verification_begin(
+    Producers *producers, const BatchInfo *info, bint adds, int64_t now_ms) noexcept nogil
+# One waiting batch has its answer.
+cdef void verification_done(Producers *producers, int64_t producer_id, int64_t token) noexcept nogil
+cdef void verification_forget(Producers *producers, int64_t producer_id) noexcept nogil
+cdef bint verifications_copy(Producers *to, const Producers *of) noexcept nogil     # False when memory ran out
+cdef void verifications_expire(Producers *producers, int64_t now_ms, int64_t expiration_ms) noexcept nogil

@@ -1,0 +1,37 @@
+"""Handles DescribeTransactions (KIP-664)."""
+
+from typing import TYPE_CHECKING
+
+from bowstring.engine.errors import Errors, KafkaError
+from bowstring.engine.protocol.messages.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    TransactionState,
+)
+
+if TYPE_CHECKING:
+    from bowstring.engine.requests.broker_services import BrokerServices
+    from bowstring.engine.requests.request import Request
+
+
+async def handle(broker: "BrokerServices", request: "Request") -> DescribeTransactionsResponse:
+    """Describes transactional ids that this broker coordinates; others get NOT_COORDINATOR.
+
+    Versions: only 0 exists.
+    """
+    body: DescribeTransactionsRequest = request.body
+    return DescribeTransactionsResponse(
+        transaction_states=[
+            _describe(broker, each) async for each in broker.time_slices.each(body.transactional_ids)
+        ]
+    )
+
+
+def _describe(broker: "BrokerServices", transactional_id: str) -> TransactionState:
+    error = Errors.INVALID_REQUEST
+    if transactional_id:
+        try:
+            return broker.transactions.shard_of(transactional_id).describe(transactional_id)
+        except KafkaError as refused:
+            error = refused.error
+    return TransactionState(transactional_id=transactional_id, error_code=error.code)

@@ -1,0 +1,34 @@
+"""Handles EndTxn: commits or aborts a transaction."""
+
+from typing import TYPE_CHECKING, Final
+
+from bowstring.engine.errors import Errors, KafkaError
+from bowstring.engine.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from bowstring.engine.transactions.ending import EndRequest, end_error
+from bowstring.engine.transactions.transaction import EPOCH_BUMP
+
+if TYPE_CHECKING:
+    from bowstring.engine.requests.broker_services import BrokerServices
+    from bowstring.engine.requests.request import Request
+
+_FENCED_VERSION: Final = 2
+_BUMPING_VERSION: Final = 5
+
+
+async def handle(broker: "BrokerServices", request: "Request") -> EndTxnResponse:
+    """Answers once the outcome is committed to the transaction log; the markers follow.
+
+    Versions: 2 PRODUCER_FENCED; 4 TRANSACTION_ABORTABLE; 5 raises the epoch and returns it (KIP-890).
+    """
+    body: EndTxnRequest = request.body
+    if not body.transactional_id:
+        return end_error(Errors.INVALID_REQUEST)
+    version = EPOCH_BUMP if request.version >= _BUMPING_VERSION else 0
+    wanted = EndRequest(body.transactional_id, body.producer_id, body.producer_epoch, body.committed, version)
+    try:
+        answer = await broker.transactions.end(wanted)
+    except KafkaError as error:
+        return end_error(error.error)
+    if answer.error_code == Errors.PRODUCER_FENCED.code and request.version < _FENCED_VERSION:
+        answer.error_code = Errors.INVALID_PRODUCER_EPOCH.code
+    return answer

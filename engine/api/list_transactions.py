@@ -1,0 +1,37 @@
+"""Handles ListTransactions: lists the transactional ids that this broker coordinates (KIP-664)."""
+
+import time
+from typing import TYPE_CHECKING
+
+from bowstring.engine.protocol.messages.list_transactions import (
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+)
+from bowstring.engine.requests.time_slices import streamed
+from bowstring.engine.transactions.administration import TransactionFilter
+
+if TYPE_CHECKING:
+    from bowstring.engine.requests.broker_services import BrokerServices
+    from bowstring.engine.requests.request import Request
+
+
+async def handle(broker: "BrokerServices", request: "Request") -> ListTransactionsResponse:
+    """Lists all, or answers COORDINATOR_LOAD_IN_PROGRESS, because an incomplete list would look complete.
+
+    Versions: 1 filters by duration (KIP-994); 2 by a regular expression (KIP-1152).
+    """
+    body: ListTransactionsRequest = request.body
+    wanted = TransactionFilter(
+        [name async for name in broker.time_slices.each(body.state_filters)],
+        [each async for each in broker.time_slices.each(body.producer_id_filters)],
+        body.duration_filter,
+        body.transactional_id_pattern,
+    )
+    now_ms = time.time_ns() // 1_000_000
+    shards = list(broker.transactions.shards())
+    return ListTransactionsResponse(
+        unknown_state_filters=wanted.unknown_states,
+        transaction_states=streamed(
+            each for shard in shards for each in shard.list_transactions(wanted, now_ms)
+        ),
+    )

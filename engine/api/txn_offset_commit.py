@@ -1,0 +1,133 @@
+"""Handles TxnOffsetCommit: stores offsets of a group that count once a transaction commits."""
+
+from typing import TYPE_CHECKING, Final
+
+from bowstring.engine.errors import Error, Errors, KafkaError
+from bowstring.engine.groups.transactional_offsets import commit_error
+from bowstring.engine.metadata.names import GROUPS_TOPIC
+from bowstring.engine.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from bowstring.engine.metadata.image import ClusterImage
+    from bowstring.engine.requests.broker_services import BrokerServices
+    from bowstring.engine.requests.request import Request
+
+_LOADING_VERSION: Final = 2
+_ABORTABLE_VERSION: Final = 4
+_ADDING_VERSION: Final = 5
+_NOT_VERIFIED: Final = -1
+
+
+async def handle(broker: "BrokerServices", request: "Request") -> TxnOffsetCommitResponse:
+    """Commits for the partitions that exist, after the transaction's coordinator has confirmed that the
+    group's partition is in it.
+
+    Versions: 2 leader epochs; 3 the member (KIP-447); 4 TRANSACTION_ABORTABLE; 5 adds the group's partition
+    to the transaction (KIP-890).
+    """
+    body: TxnOffsetCommitRequest = request.body
+    refused: list[TxnOffsetCommitResponseTopic] = []
+    known = [_known(broker.metadata.image, topic, refused) for topic in body.topics]
+    body.topics = [topic for topic in known if topic.partitions]
+    answer = await _commit(broker, request) if body.topics else TxnOffsetCommitResponse()
+    answer.topics = _merged(refused, answer.topics)
+    if request.version < _LOADING_VERSION:
+        for topic in answer.topics:
+            for part in topic.partitions:
+                if part.error_code == Errors.COORDINATOR_LOAD_IN_PROGRESS.code:
+                    part.error_code = Errors.COORDINATOR_NOT_AVAILABLE.code
+    return answer
+
+
+async def _commit(broker: "BrokerServices", request: "Request") -> TxnOffsetCommitResponse:
+    body: TxnOffsetCommitRequest = request.body
+    topics = broker.metadata.image.topics
+    topic_ids = {topic.name: topics[topic.name].id for topic in body.topics}
+    try:
+        token, error = await _verified(broker, request)
+        if error:
+            return commit_error(body, error)
+        answer: TxnOffsetCommitResponse = await broker.groups.ask(
+            body.group_id,
+            lambda shard, answer, now_ms: shard.commit_transactional_offsets(
+                body, topic_ids, answer, now_ms, verification=token
+            ),
+        )
+    except KafkaError as refusal:
+        return commit_error(body, refusal.error)
+    return answer
+
+
+async def _verified(broker: "BrokerServices", request: "Request") -> tuple[int, Error]:
+    """Returns the token with which the offsets may be appended, and why not."""
+    body: TxnOffsetCommitRequest = request.body
+    adds = request.version >= _ADDING_VERSION
+    if not body.group_id:
+        return 0, Errors.INVALID_GROUP_ID
+    if not adds and not broker.configs.value("transaction.partition.verification.enable"):
+        return _NOT_VERIFIED, Errors.NONE
+    token = broker.groups.begin_verification(body.group_id, body.producer_id, body.producer_epoch, adds=adds)
+    if not token:
+        return 0, Errors.NONE
+    partition = (GROUPS_TOPIC, broker.groups.partition_of(body.group_id))
+    producer = (body.transactional_id, body.producer_id, body.producer_epoch)
+    error = await broker.verify_transaction(producer, partition, adds=adds)
+    return token, _client_error(error, request.version)
+
+
+def _client_error(error: Error, version: int) -> Error:
+    """Returns the error that a client of this version retries, or takes as it is meant."""
+    if error is Errors.NETWORK_EXCEPTION:
+        return Errors.COORDINATOR_LOAD_IN_PROGRESS
+    if error is Errors.CONCURRENT_TRANSACTIONS and version < _ADDING_VERSION:
+        return Errors.COORDINATOR_LOAD_IN_PROGRESS
+    if error is Errors.PRODUCER_FENCED:
+        return Errors.INVALID_PRODUCER_EPOCH
+    if error is Errors.TRANSACTION_ABORTABLE and version < _ABORTABLE_VERSION:
+        return Errors.INVALID_TXN_STATE
+    return error
+
+
+def _known(
+    image: "ClusterImage", topic: TxnOffsetCommitRequestTopic, refused: list[TxnOffsetCommitResponseTopic]
+) -> TxnOffsetCommitRequestTopic:
+    """Returns the topic with its existing partitions; adds the others to `refused`."""
+    found = image.topics.get(topic.name)
+    count = 0 if found is None else len(found.partitions)
+    partitions = list(topic.partitions)
+    unknown = [part for part in partitions if not 0 <= part.partition_index < count]
+    if unknown:
+        refused.append(
+            TxnOffsetCommitResponseTopic(
+                name=topic.name,
+                partitions=[
+                    TxnOffsetCommitResponsePartition(
+                        partition_index=part.partition_index,
+                        error_code=Errors.UNKNOWN_TOPIC_OR_PARTITION.code,
+                    )
+                    for part in unknown
+                ],
+            )
+        )
+    return TxnOffsetCommitRequestTopic(
+        name=topic.name, partitions=[part for part in partitions if 0 <= part.partition_index < count]
+    )
+
+
+def _merged(
+    refused: list[TxnOffsetCommitResponseTopic], answered: list[TxnOffsetCommitResponseTopic]
+) -> list[TxnOffsetCommitResponseTopic]:
+    """Returns one entry for each topic; refused partitions come first."""
+    by_name = {topic.name: topic for topic in refused}
+    for topic in answered:
+        if topic.name in by_name:
+            by_name[topic.name].partitions = [*by_name[topic.name].partitions, *topic.partitions]
+        else:
+            by_name[topic.name] = topic
+    return list(by_name.values())

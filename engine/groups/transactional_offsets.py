@@ -1,0 +1,125 @@
+"""Handles TxnOffsetCommit: stores offsets that count once their transaction commits, and the markers that
+end it.
+"""
+
+from functools import partial
+
+from bowstring.engine.errors import Error, Errors
+from bowstring.engine.groups import records
+from bowstring.engine.groups.append_errors import append_error_of_group
+from bowstring.engine.groups.classic_group import ClassicGroup
+from bowstring.engine.groups.effects import TransactionalProducer
+from bowstring.engine.groups.offset_requests import utf16_length
+from bowstring.engine.groups.offset_store import NO_EXPIRY, CommittedOffset, OffsetKey
+from bowstring.engine.groups.state import ShardState
+from bowstring.engine.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+
+
+def commit_error(request: TxnOffsetCommitRequest, error: Error) -> TxnOffsetCommitResponse:
+    """Returns a response with the same error for every partition of the request."""
+    return TxnOffsetCommitResponse(
+        topics=[
+            TxnOffsetCommitResponseTopic(
+                name=topic.name,
+                partitions=[
+                    TxnOffsetCommitResponsePartition(
+                        partition_index=part.partition_index, error_code=error.code
+                    )
+                    for part in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def commit(
+    state: ShardState,
+    request: TxnOffsetCommitRequest,
+    topic_ids: dict[str, bytes],
+    token: object,
+    now_ms: int,
+    *,
+    verification: int,
+) -> None:
+    """Writes the offsets as part of the producer's transaction; answers with a TxnOffsetCommitResponse.
+
+    Args:
+        topic_ids: Of the topics in the request, which all exist.
+        verification: What `PartitionLog.verify` returned before the coordinator confirmed the transaction.
+    """
+    error = _check(state, request, now_ms)
+    if error:
+        return state.respond(token, commit_error(request, error))
+    offsets: list[tuple[OffsetKey, CommittedOffset]] = []
+    topics = []
+    for topic in request.topics:
+        answers = []
+        for part in topic.partitions:
+            metadata = part.committed_metadata or ""
+            too_large = utf16_length(metadata) > state.config.offset_metadata_max_bytes
+            code = Errors.OFFSET_METADATA_TOO_LARGE.code if too_large else 0
+            answers.append(
+                TxnOffsetCommitResponsePartition(partition_index=part.partition_index, error_code=code)
+            )
+            if not too_large:
+                offset = CommittedOffset(
+                    part.committed_offset,
+                    part.committed_leader_epoch,
+                    metadata,
+                    now_ms,
+                    NO_EXPIRY,
+                    topic_ids[topic.name],
+                    -1,
+                )
+                offsets.append(((request.group_id, topic.name, part.partition_index), offset))
+        topics.append(TxnOffsetCommitResponseTopic(name=topic.name, partitions=answers))
+    response = TxnOffsetCommitResponse(topics=topics)
+    if not offsets:
+        return state.respond(token, response)
+    return state.append(
+        [records.offset_commit(*key, offset) for key, offset in offsets],
+        written=partial(_apply, state, request.producer_id, offsets),
+        finished=lambda error, now_ms: state.respond(
+            token, commit_error(request, append_error_of_group(error)) if error else response
+        ),
+        producer=TransactionalProducer(request.producer_id, request.producer_epoch, verification),
+    )
+
+
+def _check(state: ShardState, request: TxnOffsetCommitRequest, now_ms: int) -> Error:
+    if not request.group_id:
+        return Errors.INVALID_GROUP_ID
+    group = state.groups.get(request.group_id)
+    if group is None:
+        if request.generation_id >= 0:
+            return Errors.ILLEGAL_GENERATION
+        group = state.groups[request.group_id] = ClassicGroup(request.group_id, now_ms)
+    error = group.check_offset_commit(
+        request.member_id, request.group_instance_id, request.generation_id, transactional=True
+    )
+    return Errors.ILLEGAL_GENERATION if error is Errors.STALE_MEMBER_EPOCH else error
+
+
+def _apply(
+    state: ShardState, producer_id: int, offsets: list[tuple[OffsetKey, CommittedOffset]], base_offset: int
+) -> None:
+    for index, (key, offset) in enumerate(offsets):
+        state.offsets.put_pending(producer_id, key, offset._replace(record_offset=base_offset + index))
+
+
+def end_transaction(
+    state: ShardState, batch: bytes, producer_id: int, token: object, *, commit: bool, version: int
+) -> None:
+    """Writes the marker of a transaction, and commits or drops its offsets; answers with an Error."""
+    state.append_marker(
+        batch,
+        version,
+        written=lambda base_offset: state.offsets.end_transaction(producer_id, commit=commit),
+        finished=lambda error, now_ms: state.respond(token, error),
+    )

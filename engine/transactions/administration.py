@@ -1,0 +1,140 @@
+"""Serves admin clients (ListTransactions, DescribeTransactions; KIP-664), finds transactions that have
+timed out, and expires transactional ids.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from functools import partial
+from itertools import groupby
+from typing import Final
+
+from bowstring.engine.errors import Error, Errors, KafkaError
+from bowstring.engine.protocol.messages import describe_transactions, list_transactions
+from bowstring.engine.transactions.records import tombstone
+from bowstring.engine.transactions.state import Entry, ShardState
+from bowstring.engine.transactions.transaction import BY_LABEL, Status
+
+NO_TIMEOUT_MS: Final = 2**31 - 1
+"""Timeout of transactions that another coordinator ends (KIP-939)."""
+_EXPIRED_AT_ONCE: Final = 1000
+
+
+class TransactionFilter:
+    """Selects transactions by state, producer id, duration in ms (KIP-994) and transactional id (KIP-1152).
+
+    Attributes:
+        unknown_states: Names that are no state's.
+
+    Raises:
+        KafkaError: INVALID_REGULAR_EXPRESSION.
+    """
+
+    def __init__(
+        self,
+        states: Iterable[str],
+        producer_ids: Iterable[int],
+        duration_ms: int = -1,
+        pattern: str | None = None,
+    ) -> None:
+        states = list(states)
+        self.unknown_states = [name for name in states if name not in BY_LABEL]
+        self._any_state = not states
+        self._states = {BY_LABEL[name] for name in states if name in BY_LABEL}
+        self._producer_ids = set(producer_ids)
+        self._duration_ms = duration_ms
+        self._pattern = None
+        if pattern:
+            try:
+                self._pattern = re.compile(pattern)
+            except re.error as error:
+                raise KafkaError(
+                    Errors.INVALID_REGULAR_EXPRESSION,
+                    f"Transaction ID pattern `{pattern}` is not a valid regular expression: {error}.",
+                ) from error
+
+    def selects(self, entry: Entry, now_ms: int) -> bool:
+        """Whether the transaction is to be listed."""
+        held = entry.committed
+        return (
+            (not self._producer_ids or held.producer_id in self._producer_ids)
+            and (self._any_state or held.status in self._states)
+            and (self._duration_ms < 0 or now_ms - held.started_ms > self._duration_ms)
+            and (self._pattern is None or self._pattern.fullmatch(held.transactional_id) is not None)
+        )
+
+
+def list_all(
+    state: ShardState, wanted: TransactionFilter, now_ms: int
+) -> Iterator[list_transactions.TransactionState]:
+    """Yields the transactions that the filter selects."""
+    for entry in list(state.entries.values()):
+        if wanted.selects(entry, now_ms):
+            yield list_transactions.TransactionState(
+                transactional_id=entry.committed.transactional_id,
+                producer_id=entry.committed.producer_id,
+                transaction_state=entry.committed.status.label,
+            )
+
+
+def describe(state: ShardState, transactional_id: str) -> describe_transactions.TransactionState:
+    """Describes one transactional id. Of a decided transaction, the partitions without marker are listed."""
+    entry = state.entries.get(transactional_id)
+    if entry is None:
+        return describe_transactions.TransactionState(
+            transactional_id=transactional_id, error_code=Errors.TRANSACTIONAL_ID_NOT_FOUND.code
+        )
+    held = entry.committed
+    partitions = entry.unmarked if held.status.is_prepared else held.partitions
+    return describe_transactions.TransactionState(
+        transactional_id=transactional_id,
+        transaction_state=held.status.label,
+        transaction_timeout_ms=held.timeout_ms,
+        transaction_start_time_ms=held.started_ms,
+        producer_id=held.producer_id,
+        producer_epoch=held.epoch,
+        topics=[
+            describe_transactions.TopicData(topic=topic, partitions=[index for _, index in each])
+            for topic, each in groupby(sorted(partitions), key=lambda each: each[0])
+        ],
+    )
+
+
+def timed_out(state: ShardState, now_ms: int) -> list[str]:
+    """Returns the ids of ongoing transactions that have passed their timeout."""
+    return [
+        transactional_id
+        for transactional_id, entry in state.entries.items()
+        if entry.pending is None
+        and entry.committed.status is Status.ONGOING
+        and entry.committed.timeout_ms != NO_TIMEOUT_MS
+        and entry.committed.started_ms + entry.committed.timeout_ms < now_ms
+    ]
+
+
+def expire(state: ShardState, now_ms: int) -> None:
+    """Forgets transactional ids that were not used for transactional.id.expiration.ms."""
+    old = [
+        entry
+        for entry in state.entries.values()
+        if entry.pending is None
+        and not entry.is_writing
+        and (entry.committed.status is Status.EMPTY or entry.committed.status.is_complete)
+        and entry.committed.updated_ms <= now_ms - state.config.transactional_id_expiration_ms
+    ]
+    for first in range(0, len(old), _EXPIRED_AT_ONCE):
+        portion = old[first : first + _EXPIRED_AT_ONCE]
+        for entry in portion:
+            entry.is_writing = True
+            entry.pending = entry.committed  # requests get CONCURRENT_TRANSACTIONS meanwhile
+        state.append(
+            [tombstone(entry.committed.transactional_id) for entry in portion],
+            partial(_forget, state, portion),
+        )
+
+
+def _forget(state: ShardState, entries: list[Entry], error: Error, now_ms: int) -> None:
+    for entry in entries:
+        entry.is_writing = False
+        entry.pending = None
+        if not error:
+            state.entries.pop(entry.committed.transactional_id, None)

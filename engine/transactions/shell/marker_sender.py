@@ -1,0 +1,223 @@
+"""Sends the markers of decided transactions to the leaders of their partitions, until each has its marker.
+
+The transaction log remembers which transactions are decided, so a coordinator that takes over sends their
+markers again.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Coroutine, Iterable
+from typing import TYPE_CHECKING, Any, Final
+
+from bowstring.engine import event_log
+from bowstring.engine.errors import Error, Errors
+from bowstring.engine.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+from bowstring.engine.quorum.network import NoAnswerError, Peers, UnsupportedByPeerError
+from bowstring.engine.transactions.shell.hosted import HostedShard
+from bowstring.engine.transactions.shell.marker_writer import Marker, MarkerWriter
+from bowstring.engine.transactions.transaction import TopicPartition, Transaction
+
+if TYPE_CHECKING:
+    from bowstring.engine.metadata.image import ImageSource
+
+Address = Callable[[int], tuple[str, int] | None]
+"""Returns host and port of a broker by its id, for requests between brokers; None when it is not
+registered.
+"""
+
+_VERSIONS: Final = (1, 2)
+_RETRY_S: Final = 0.05
+_MARKERS_AT_ONCE: Final = 1000
+
+
+class _Job:
+    """Partitions of a transaction at one leader."""
+
+    __slots__ = ("hosted", "partitions", "transaction")
+
+    def __init__(
+        self, hosted: HostedShard, transaction: Transaction, partitions: list[TopicPartition]
+    ) -> None:
+        self.hosted = hosted
+        self.transaction = transaction
+        self.partitions = partitions
+
+    def marker(self) -> Marker:
+        of = self.transaction
+        return Marker(of.producer_id, of.epoch, of.is_commit, self.hosted.leader_epoch, of.client_version)
+
+
+class MarkerSender:
+    """Sends markers, one request at a time to each broker. Used on the control loop only.
+
+    Args:
+        address: Of other brokers.
+        timeout_s: How long an answer may take.
+        marked: Called with a shard, a transaction and a partition that has its marker.
+    """
+
+    def __init__(
+        self,
+        metadata: "ImageSource",
+        node_id: int,
+        address: Address,
+        writer: MarkerWriter,
+        *,
+        timeout_s: float,
+        marked: Callable[[HostedShard, Transaction, TopicPartition], None],
+    ) -> None:
+        self._metadata = metadata
+        self._node_id = node_id
+        self._address = address
+        self._writer = writer
+        self._timeout_s = timeout_s
+        self._marked = marked
+        self._peers = Peers("transaction-markers")
+        self._queues: dict[int, list[_Job]] = defaultdict(list)
+        self._busy: set[int] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._stopped = False
+
+    def send(
+        self, hosted: HostedShard, transaction: Transaction, partitions: Iterable[TopicPartition]
+    ) -> None:
+        """Sends the markers of a transaction to these partitions, until they have them or are deleted."""
+        if self._stopped or hosted.dismissed:
+            return
+        by_leader: dict[int, list[TopicPartition]] = defaultdict(list)
+        for partition in partitions:
+            leader = self._leader(partition)
+            if leader is None:  # deleted: nobody reads what the marker would end
+                self._marked(hosted, transaction, partition)
+            else:
+                by_leader[leader].append(partition)
+        for leader, led in by_leader.items():
+            job = _Job(hosted, transaction, led)
+            if leader == self._node_id:
+                self._spawn(self._write_here(job))
+            elif self._address(leader) is None:
+                self._spawn(self._later(job))
+            else:
+                self._queues[leader].append(job)
+                if leader not in self._busy:
+                    self._busy.add(leader)
+                    self._spawn(self._serve(leader))
+
+    def _leader(self, partition: TopicPartition) -> int | None:
+        topic = self._metadata.image.topics.get(partition[0])
+        if topic is None or partition[1] >= len(topic.partitions):
+            return None
+        return topic.partitions[partition[1]].leader
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: "asyncio.Task[None]") -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            event_log.error(
+                "bug: markers of transactions were not sent; report the traceback and restart the broker",
+                detail=repr(task.exception()),
+            )
+
+    async def _write_here(self, job: _Job) -> None:
+        if not job.hosted.dismissed:
+            self._settle(job, await self._writer.write(job.marker(), job.partitions))
+
+    async def _later(self, job: _Job) -> None:
+        await asyncio.sleep(_RETRY_S)
+        self.send(job.hosted, job.transaction, job.partitions)
+
+    async def _serve(self, leader: int) -> None:
+        """Sends what waits for one broker, all of it in one request, until nothing waits."""
+        try:
+            while queue := self._queues.pop(leader, None):
+                for first in range(0, len(queue), _MARKERS_AT_ONCE):
+                    await self._exchange(leader, queue[first : first + _MARKERS_AT_ONCE])
+        finally:
+            self._busy.discard(leader)
+
+    async def _exchange(self, leader: int, jobs: list[_Job]) -> None:
+        jobs = [job for job in jobs if not job.hosted.dismissed]
+        address = self._address(leader)
+        errors: dict[tuple[int, TopicPartition], Error] = {}
+        if address is not None and jobs:
+            request = WriteTxnMarkersRequest(markers=[_encoded(job) for job in jobs])
+            try:
+                connection = self._peers.at(leader, *address)
+                answer, _ = await connection.exchange(request, _VERSIONS, self._timeout_s)
+                assert isinstance(answer, WriteTxnMarkersResponse), answer
+                errors = _errors(answer)
+            except NoAnswerError:
+                pass  # the markers may be there, and are sent again
+            except UnsupportedByPeerError as error:
+                event_log.error("a broker cannot write markers of transactions", detail=str(error))
+        for job in jobs:
+            producer_id = job.transaction.producer_id
+            self._settle(
+                job,
+                {each: errors.get((producer_id, each), Errors.REQUEST_TIMED_OUT) for each in job.partitions},
+            )
+
+    def _settle(self, job: _Job, errors: dict[TopicPartition, Error]) -> None:
+        """Reports the markers that are written, and sends the others again."""
+        left = []
+        for partition, error in errors.items():
+            if error is Errors.INVALID_PRODUCER_EPOCH:
+                # A newer epoch can only be there after this transaction has ended there.
+                event_log.warning(
+                    "a partition refuses the marker of a transaction because it has a newer producer epoch",
+                    partition="-".join(map(str, partition)),
+                    transactional_id=job.transaction.transactional_id,
+                )
+            if not error or error is Errors.INVALID_PRODUCER_EPOCH:
+                if not job.hosted.dismissed:
+                    self._marked(job.hosted, job.transaction, partition)
+            else:
+                left.append(partition)
+        if left and not self._stopped and not job.hosted.dismissed:
+            self._spawn(self._later(_Job(job.hosted, job.transaction, left)))
+
+    async def stop(self) -> None:
+        """Sends nothing any more."""
+        self._stopped = True
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+        self._peers.close()
+
+
+def _encoded(job: _Job) -> WritableTxnMarker:
+    by_topic: dict[str, list[int]] = defaultdict(list)
+    for topic, index in job.partitions:
+        by_topic[topic].append(index)
+    marker = job.marker()
+    return WritableTxnMarker(
+        producer_id=marker.producer_id,
+        producer_epoch=marker.epoch,
+        transaction_result=marker.commit,
+        topics=[
+            WritableTxnMarkerTopic(name=topic, partition_indexes=indexes)
+            for topic, indexes in by_topic.items()
+        ],
+        coordinator_epoch=marker.coordinator_epoch,
+        transaction_version=marker.version,
+    )
+
+
+def _errors(answer: WriteTxnMarkersResponse) -> dict[tuple[int, TopicPartition], Error]:
+    return {
+        (each.producer_id, (topic.name, part.partition_index)): Errors.of(part.error_code)
+        for each in answer.markers
+        for topic in each.topics
+        for part in topic.partitions
+    }

@@ -1,0 +1,174 @@
+"""Writes transaction markers to the partitions that this broker leads (WriteTxnMarkers)."""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from bowstring._native.log.partition_log import LogError
+from bowstring._native.record.encode import encode_batch
+from bowstring.engine import event_log
+from bowstring.engine.errors import Error, Errors, KafkaError
+from bowstring.engine.metadata.names import GROUPS_TOPIC
+from bowstring.engine.protocol.records.control_batch import (
+    ControlRecordType,
+    encode_control_key,
+    encode_end_txn_marker,
+)
+from bowstring.engine.transactions.transaction import TopicPartition
+
+if TYPE_CHECKING:
+    from bowstring._native.log.partition_log import PartitionLog
+    from bowstring._native.server.data_plane import DataPlane
+    from bowstring.engine.configs import BrokerConfigs
+    from bowstring.engine.storage.log_manager import TopicLogs
+
+
+class Marker(NamedTuple):
+    """The end of a producer's transaction.
+
+    Attributes:
+        coordinator_epoch: The leader epoch of the coordinator's partition.
+        version: The transaction version under which it ended.
+    """
+
+    producer_id: int
+    epoch: int
+    commit: bool
+    coordinator_epoch: int
+    version: int
+
+    def batch(self, now_ms: int) -> bytes:
+        """Encodes the control batch."""
+        kind = ControlRecordType.COMMIT if self.commit else ControlRecordType.ABORT
+        return encode_batch(
+            [(encode_control_key(kind), encode_end_txn_marker(self.coordinator_epoch), now_ms, ())],
+            producer_id=self.producer_id,
+            producer_epoch=self.epoch,
+            transactional=True,
+            control=True,
+        )
+
+
+MarkGroup = Callable[[int, Marker], Awaitable[Error]]
+"""Ends a transaction in a partition of ``__consumer_offsets``; returns its error."""
+
+
+class _Waiting(NamedTuple):
+    offset: int
+    leader_epoch: int
+    done: "asyncio.Future[Error]"
+
+
+_NOT_COORDINATOR: Final = frozenset(
+    {Errors.COORDINATOR_NOT_AVAILABLE, Errors.COORDINATOR_LOAD_IN_PROGRESS, Errors.NOT_COORDINATOR}
+)
+
+
+class MarkerWriter:
+    """Appends markers, and waits until they are committed. Used on the control loop only.
+
+    Args:
+        mark_group: Ends transactions in the group coordinator.
+    """
+
+    def __init__(
+        self, configs: "BrokerConfigs", logs: "TopicLogs", plane: "DataPlane", mark_group: MarkGroup
+    ) -> None:
+        self._configs = configs
+        self._logs = logs
+        self._plane = plane
+        self._mark_group = mark_group
+        self._waiting: dict[TopicPartition, deque[_Waiting]] = {}
+
+    async def write(
+        self, marker: Marker, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, Error]:
+        """Writes a marker to partitions; returns their errors once the others are committed."""
+        wanted = list(partitions)
+        errors = await asyncio.gather(*(self._write(marker, *each) for each in wanted))
+        return dict(zip(wanted, errors, strict=True))
+
+    async def _write(self, marker: Marker, topic: str, partition: int) -> Error:
+        timeout_s = self._configs.value("request.timeout.ms") / 1000
+        try:
+            async with asyncio.timeout(timeout_s):
+                if topic == GROUPS_TOPIC:
+                    error = await self._mark_group(partition, marker)
+                    return Errors.NOT_LEADER_OR_FOLLOWER if error in _NOT_COORDINATOR else error
+                return await self._append(marker, topic, partition)
+        except KafkaError as error:
+            return Errors.NOT_LEADER_OR_FOLLOWER if error.error in _NOT_COORDINATOR else error.error
+        except TimeoutError:
+            return Errors.REQUEST_TIMED_OUT
+
+    async def _append(self, marker: Marker, topic: str, partition: int) -> Error:
+        log = self._logs.get(topic, partition)
+        if log is None:
+            return Errors.UNKNOWN_TOPIC_OR_PARTITION
+        leader_epoch = self._plane.led_epoch(topic, partition)
+        now_ms = time.time_ns() // 1_000_000
+        try:
+            offset = self._plane.append(
+                topic,
+                partition,
+                marker.batch(now_ms),
+                leader_epoch=leader_epoch,
+                now_ms=now_ms,
+                transaction_version=marker.version,
+            )
+        except LogError as error:
+            return Errors.of(error.code)
+        self._logs.control_writes += 1
+        return await self._committed((topic, partition), log, offset + 1, leader_epoch)
+
+    async def _committed(
+        self, key: TopicPartition, log: "PartitionLog", offset: int, leader_epoch: int
+    ) -> Error:
+        if log.in_commit_mode:
+            self._logs.durability.when_durable(
+                log, lambda: self._plane.durable(*key), lambda: self.advanced(*key)
+            )
+        elif log.high_watermark >= offset:
+            return Errors.NONE
+        done: asyncio.Future[Error] = asyncio.get_running_loop().create_future()
+        queue = self._waiting.setdefault(key, deque())
+        queue.append(_Waiting(offset, leader_epoch, done))
+        if len(queue) == 1 and not self._plane.watch(*key, offset):
+            self.advanced(*key)
+        return await done
+
+    def advanced(self, topic: str, partition: int) -> None:
+        """Ends waits for the partition's high watermark. Call it when `DataPlane.take_advanced` names it."""
+        key = (topic, partition)
+        queue = self._waiting.get(key)
+        if queue is None:
+            return
+        while queue:
+            first = queue[0]
+            log = self._logs.get(topic, partition)
+            if first.done.done():
+                queue.popleft()
+                continue
+            if log is None or log.failed or self._plane.led_epoch(topic, partition) != first.leader_epoch:
+                _end(queue.popleft(), Errors.NOT_LEADER_OR_FOLLOWER)
+            elif log.high_watermark >= first.offset:
+                _end(queue.popleft(), Errors.NONE)
+            elif self._plane.watch(topic, partition, first.offset):
+                return
+        del self._waiting[key]
+
+    def stop(self) -> None:
+        """Ends all waits."""
+        for queue in self._waiting.values():
+            for each in queue:
+                _end(each, Errors.NOT_LEADER_OR_FOLLOWER)
+        if self._waiting:
+            event_log.info("markers of transactions are not confirmed because the broker stops")
+        self._waiting.clear()
+
+
+def _end(waiting: _Waiting, error: Error) -> None:
+    if not waiting.done.done():
+        waiting.done.set_result(error)

@@ -1,0 +1,167 @@
+"""Asks transaction coordinators whether produced batches and offsets belong to their transactions
+(KIP-890).
+"""
+
+import asyncio
+from collections import defaultdict
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from bowstring.engine.errors import Error, Errors, KafkaError
+from bowstring.engine.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
+from bowstring.engine.quorum.network import NoAnswerError, Peers, UnsupportedByPeerError
+from bowstring.engine.transactions.partitions import Producer
+from bowstring.engine.transactions.transaction import EPOCH_BUMP, TopicPartition
+
+if TYPE_CHECKING:
+    from bowstring.engine.transactions.shell.coordinator import TransactionCoordinator
+    from bowstring.engine.transactions.shell.marker_sender import Address
+
+_ADDING: Final = (5, 5)
+_VERIFYING: Final = (4, 5)
+
+
+class _Question(NamedTuple):
+    producer: Producer
+    partition: TopicPartition
+    adds: bool
+    answer: "asyncio.Future[Error]"
+
+
+class TransactionVerifier:
+    """Verifies partitions, or adds them to transactions. Used on the control loop only.
+
+    Questions to another broker that come while one is on its way go together in the next request.
+    """
+
+    def __init__(self, coordinator: "TransactionCoordinator", address: "Address", timeout_s: float) -> None:
+        self._coordinator = coordinator
+        self._address = address
+        self._timeout_s = timeout_s
+        self._peers = Peers("transaction-verification")
+        self._queues: dict[int, list[_Question]] = defaultdict(list)
+        self._serving: dict[int, asyncio.Task[None]] = {}
+
+    async def verify(self, producer: Producer, partition: TopicPartition, *, adds: bool) -> Error:
+        """Returns whether the partition is in the producer's transaction.
+
+        Args:
+            adds: Adds it first (transaction version 2). While the last transaction ends, tries for up to
+                add.partitions.to.txn.retry.backoff.max.ms.
+        """
+        if not producer.transactional_id:
+            return Errors.INVALID_REQUEST
+        config = self._coordinator.config
+        loop = asyncio.get_running_loop()
+        until_s = loop.time() + config.add_partitions_to_txn_retry_backoff_max_ms / 1000
+        while True:
+            error = await self._ask(producer, partition, adds=adds)
+            if not adds or error is not Errors.CONCURRENT_TRANSACTIONS or loop.time() >= until_s:
+                return error
+            await asyncio.sleep(config.add_partitions_to_txn_retry_backoff_ms / 1000)
+
+    async def _ask(self, producer: Producer, partition: TopicPartition, *, adds: bool) -> Error:
+        leader = self._coordinator.leader_of(producer.transactional_id)
+        if leader == self._coordinator.node_id:
+            return await self._ask_here(producer, partition, adds=adds)
+        if leader is None or self._address(leader) is None:
+            return Errors.COORDINATOR_NOT_AVAILABLE
+        answer: asyncio.Future[Error] = asyncio.get_running_loop().create_future()
+        self._queues[leader].append(_Question(producer, partition, adds, answer))
+        if leader not in self._serving:
+            self._serving[leader] = asyncio.get_running_loop().create_task(self._serve(leader))
+        return await answer
+
+    async def _ask_here(self, producer: Producer, partition: TopicPartition, *, adds: bool) -> Error:
+        wanted = frozenset((partition,))
+        try:
+            if adds:
+                return await self._coordinator.add_partitions(producer, wanted, EPOCH_BUMP)
+            return (await self._coordinator.verify_partitions(producer, wanted))[partition]
+        except KafkaError as error:
+            return error.error
+
+    async def _serve(self, leader: int) -> None:
+        try:
+            while queue := self._queues.pop(leader, None):
+                for adds in (True, False):
+                    if some := [each for each in queue if each.adds is adds]:
+                        await self._exchange(leader, some, adds=adds)
+        finally:
+            del self._serving[leader]
+
+    async def _exchange(self, leader: int, questions: list[_Question], *, adds: bool) -> None:
+        """Asks in one request; questions of another epoch of the same transactional id wait for the next."""
+        now: list[_Question] = []
+        asked: dict[str, Producer] = {}
+        for each in questions:
+            if asked.setdefault(each.producer.transactional_id, each.producer) == each.producer:
+                now.append(each)
+            else:
+                self._queues[leader].append(each)
+        found: dict[tuple[str, TopicPartition], Error] = {}
+        address = self._address(leader)
+        otherwise = Errors.COORDINATOR_NOT_AVAILABLE
+        if address is not None:
+            try:
+                connection = self._peers.at(leader, *address)
+                answer, _ = await connection.exchange(
+                    _request(now, adds=adds), _ADDING if adds else _VERIFYING, self._timeout_s
+                )
+                assert isinstance(answer, AddPartitionsToTxnResponse), answer
+                found = _errors(answer)
+                if answer.error_code:
+                    otherwise = Errors.of(answer.error_code)
+            except (NoAnswerError, UnsupportedByPeerError):
+                otherwise = Errors.NETWORK_EXCEPTION
+        for each in now:
+            if not each.answer.done():
+                each.answer.set_result(found.get((each.producer.transactional_id, each.partition), otherwise))
+
+    async def stop(self) -> None:
+        """Answers what waits with COORDINATOR_NOT_AVAILABLE."""
+        serving = list(self._serving.values())
+        for task in serving:
+            task.cancel()
+        for queue in self._queues.values():
+            for each in queue:
+                if not each.answer.done():
+                    each.answer.set_result(Errors.COORDINATOR_NOT_AVAILABLE)
+        self._queues.clear()
+        if serving:
+            await asyncio.wait(serving)
+        self._peers.close()
+
+
+def _request(questions: list[_Question], *, adds: bool) -> AddPartitionsToTxnRequest:
+    topics: dict[Producer, dict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
+    for each in questions:
+        topics[each.producer][each.partition[0]].add(each.partition[1])
+    return AddPartitionsToTxnRequest(
+        transactions=[
+            AddPartitionsToTxnTransaction(
+                transactional_id=producer.transactional_id,
+                producer_id=producer.producer_id,
+                producer_epoch=producer.epoch,
+                verify_only=not adds,
+                topics=[
+                    AddPartitionsToTxnTopic(name=name, partitions=sorted(indexes))
+                    for name, indexes in of_producer.items()
+                ],
+            )
+            for producer, of_producer in topics.items()
+        ]
+    )
+
+
+def _errors(answer: AddPartitionsToTxnResponse) -> dict[tuple[str, TopicPartition], Error]:
+    return {
+        (each.transactional_id, (topic.name, part.partition_index)): Errors.of(part.partition_error_code)
+        for each in answer.results_by_transaction
+        for topic in each.topic_results
+        for part in topic.results_by_partition
+    }

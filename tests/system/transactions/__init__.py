@@ -1,0 +1,1 @@
+"""Transactions of real clients, also while brokers are killed."""
