@@ -261,7 +261,7 @@ cdef int64_t producer_verify(
     cdef const Verification *row = verification_find(producers, info.producer_id)
     cdef int64_t token
     if row == NULL or row.waiting == 0:                  # else it follows the batches that wait
-        if is_ongoing(producer, info) or duplicate_of(producer, info) != NULL:
+        if is_ongoing(producer, info):
             return 0
     token = verification_begin(producers, info, adds, now_ms)
     return token if token != 0 else -1

@@ -1,5 +1,5 @@
 """Verifications of transactions, see verification.pxd."""
-from libc.stdint cimport INT32_MAX, int16_t, int32_t, int64_t
+from libc.stdint cimport INT32_MAX, int32_t, int64_t
 from libc.stdlib cimport realloc
 from bowstring._native.record.batch cimport BatchInfo
 

@@ -25,6 +25,7 @@ _OF_COORDINATOR: Final = frozenset(
         Errors.COORDINATOR_LOAD_IN_PROGRESS,
         Errors.COORDINATOR_NOT_AVAILABLE,
         Errors.NOT_COORDINATOR,
+        Errors.UNKNOWN_SERVER_ERROR,
     }
 )
 

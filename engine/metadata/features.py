@@ -31,6 +31,8 @@ DIRECTORIES_SINCE: Final = 17
 """... partitions name the directories of their replicas (KIP-858)."""
 ELR_SINCE: Final = 23
 """... partitions name their eligible leader replicas (KIP-966)."""
+TRANSACTION_VERSION_BY_DEFAULT_SINCE: Final = 24
+"""... new clusters have the newest transaction.version unless formatted otherwise (KIP-890)."""
 ELR_BY_DEFAULT_SINCE: Final = 26
 """... new clusters have eligible leader replicas unless formatted without."""
 CORDONED_DIRECTORIES_SINCE: Final = 30

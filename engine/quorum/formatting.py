@@ -21,6 +21,8 @@ from bowstring.engine.metadata.features import (
     KRAFT_VERSION,
     METADATA_VERSION,
     SUPPORTED_FEATURES,
+    TRANSACTION_VERSION,
+    TRANSACTION_VERSION_BY_DEFAULT_SINCE,
 )
 from bowstring.engine.metadata.image import ClusterImage
 from bowstring.engine.metadata.quorum import QuorumFacts
@@ -285,6 +287,8 @@ def _features(asked: Mapping[str, int], *, dynamic: bool) -> dict[str, int]:
             raise ConfigError(f"--feature {name}={level}: {instead}")
         features[name] = level
     version = features[METADATA_VERSION]
+    if version < TRANSACTION_VERSION_BY_DEFAULT_SINCE and TRANSACTION_VERSION not in asked:
+        del features[TRANSACTION_VERSION]
     features.setdefault(ELIGIBLE_LEADER_REPLICAS, int(version >= ELR_BY_DEFAULT_SINCE))
     if features[ELIGIBLE_LEADER_REPLICAS] and version < ELR_SINCE:
         raise ConfigError(

@@ -33,7 +33,7 @@ class Files:
         return engine_of(self.broker).logs.get(topic, 0)
 
     def append(self, topic, *batches):
-        """Appends to the log directly, because the produce path does not support transactions yet."""
+        """Appends to the log directly: a transaction of any shape, without a coordinator."""
         log = self.log(topic)
         for each in batches:
             log.append(each, 0, NOW_MS)

@@ -9,8 +9,8 @@ from bowstring.clients.producer.producer import Producer
 from bowstring.clients.records import TopicPartition
 from bowstring.engine.protocol.messages.find_coordinator import FindCoordinatorRequest
 from bowstring.engine.protocol.messages.list_groups import ListGroupsRequest
+from tests.support.cluster_requests import asked
 from tests.support.waiting import HANG_S, wait_until
-from tests.support.wire_client import WireClient
 
 TIMEOUT_MS = int(HANG_S * 1000)
 TOPIC = "t"
@@ -21,15 +21,6 @@ PARTITION = TopicPartition(TOPIC, 0)
 def cluster():
     with bowstring.Cluster(3, start_timeout_s=HANG_S) as made:
         yield made
-
-
-def asked(cluster, broker_id, request):
-    host, _, port = cluster.address(broker_id).rpartition(":")
-    client = WireClient(int(port), host)
-    try:
-        return client.ask(request)
-    finally:
-        client.close()
 
 
 def coordinator_of(cluster, group):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bowstring.cli.options import BOOTSTRAP_DEFAULT, TIMEOUT_DEFAULT_S, Bootstrap, Json, Timeout, all_of
-from bowstring.cli.output import console, print_json, print_note, print_table
+from bowstring.cli.output import Cell, console, print_json, print_note, print_table
 from bowstring.clients.errors import ConfigError
 from bowstring.clients.records import TopicPartition
 
@@ -42,7 +42,9 @@ def list_transactions(
     if json:
         print_json([each._asdict() for each in found])
     elif found:
-        rows = [[t.transactional_id, t.state, t.producer_id, str(t.coordinator)] for t in found]
+        rows: list[list[Cell]] = [
+            [t.transactional_id, t.state, t.producer_id, str(t.coordinator)] for t in found
+        ]
         print_table(["transactional id", "state", "producer id", "coordinator"], rows)
     else:
         console().print("there are no transactions")
@@ -94,7 +96,7 @@ def find_hanging(
     if json:
         print_json([each._asdict() | {"partition": each.partition._asdict()} for each in found])
     elif found:
-        rows = [
+        rows: list[list[Cell]] = [
             [str(p.partition.partition), p.producer_id, p.producer_epoch, p.transaction_start_offset]
             for p in found
         ]

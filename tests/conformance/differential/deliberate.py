@@ -165,6 +165,12 @@ DELIBERATE: Final[tuple[Deliberate, ...]] = (
         "Kafka trips over an isolation level it does not know; here it reads like read_uncommitted",
     ),
     Deliberate(
+        "test_transactions::test_produce*",
+        "*.log_start_offset",
+        "told also with batches that the coordinator refuses, where Kafka has not looked at the log yet",
+        (-1, 0),
+    ),
+    Deliberate(
         "test_cluster::test_metadata_without_name_or_id*",
         "*",
         "Kafka fails with a NullPointerException and says UNKNOWN_SERVER_ERROR; INVALID_TOPIC_EXCEPTION tells why",

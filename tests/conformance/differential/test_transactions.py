@@ -296,6 +296,7 @@ def test_markers(talk: Talk) -> None:
     topic, version = talk.topic("t"), talk.version
     client = Client(talk)
     client.init()
+    client.init("raises the epoch")
     client.add("begins", topic, 0)
     client.produce("a record", topic)
 

@@ -8,9 +8,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 import bowstring
 from bowstring.engine.protocol.messages.find_coordinator import FindCoordinatorRequest
 from bowstring.engine.protocol.messages.list_transactions import ListTransactionsRequest
+from tests.support.cluster_requests import asked
 from tests.support.transactional_load import Transfers, read_committed, transactional_producer
 from tests.support.waiting import HANG_S, wait_until
-from tests.support.wire_client import WireClient
 
 TRANSACTION = 1
 
@@ -25,15 +25,6 @@ def create(cluster, name, partitions):
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
     for made in admin.create_topics([NewTopic(name, partitions, 3)]).values():
         made.result()
-
-
-def asked(cluster, broker_id, request):
-    host, _, port = cluster.address(broker_id).rpartition(":")
-    client = WireClient(int(port), host)
-    try:
-        return client.ask(request)
-    finally:
-        client.close()
 
 
 def coordinator_of(cluster, transactional_id):

@@ -207,6 +207,18 @@ def test_a_batch_needs_a_transactional_id(topic, client):
     assert client.produce(id="y", sequence=0) == Errors.INVALID_PRODUCER_ID_MAPPING.code
 
 
+def test_a_repeated_batch_of_a_fenced_producer_is_no_duplicate(topic, client):
+    begin(client)
+    assert client.produce(sequence=0) == 0
+    client.sequences["t", 0] = 1
+    old = client.epoch
+    assert client.end() == 0
+    client.wait_for("CompleteCommit")
+    Client(topic, bumps=client.bumps).init()
+    client.epoch = old
+    assert client.produce(sequence=0) == Errors.INVALID_PRODUCER_EPOCH.code
+
+
 def test_a_new_producer_fences_the_old(topic, client):
     begin(client)
     assert client.produce() == 0

@@ -47,7 +47,11 @@ def test_standalone(tmp_path):
     assert (voter.voter_id, format_uuid(voter.voter_directory_id)) == (1, found["directory.id"])
     assert [(each.host, each.port) for each in voter.endpoints] == [("127.0.0.1", 9093)]
     image, _ = decode_snapshot((tmp_path / "a" / "bootstrap.checkpoint").read_bytes())
-    assert image.features == {"metadata.version": 30, "eligible.leader.replicas.version": 1}
+    assert image.features == {
+        "metadata.version": 30,
+        "eligible.leader.replicas.version": 1,
+        "transaction.version": 2,
+    }
     assert facts(tmp_path / "b")["directory.id"] != found["directory.id"]
     assert not (tmp_path / "b" / SNAPSHOT).exists()
 
@@ -76,9 +80,9 @@ def test_a_broker_and_configured_voters_get_no_voters(tmp_path):
 
 
 def test_a_feature_level(tmp_path):
-    run(tmp_path, standalone=True, features={"metadata.version": 25})  # below 26, none by default
+    run(tmp_path, standalone=True, features={"metadata.version": 23})  # no others by default
     image, _ = decode_snapshot((tmp_path / "a" / "bootstrap.checkpoint").read_bytes())
-    assert image.features == {"metadata.version": 25}
+    assert image.features == {"metadata.version": 23}
 
 
 def test_formatted_directories_are_refused_or_left_alone(tmp_path):
