@@ -1,7 +1,9 @@
 """Apache Kafka's controller in one quorum with ours: they elect, replicate and commit together."""
 
+import shutil
 import signal
 import subprocess
+from typing import ClassVar
 
 import pytest
 
@@ -21,6 +23,8 @@ class MixedQuorum(QuorumOfProcesses):
         self.kafka = None
         super().__init__(directory, dynamic=dynamic)
 
+    MORE: ClassVar[dict[str, str]] = {}
+
     def write_config(self, id, role="controller", **more):
         # Times for a JVM that starts.
         times = {
@@ -28,7 +32,7 @@ class MixedQuorum(QuorumOfProcesses):
             "controller.quorum.fetch.timeout.ms": "2000",
             "controller.quorum.election.backoff.max.ms": "1000",
         }
-        return super().write_config(id, role, **times, **more)
+        return super().write_config(id, role, **times, **self.MORE, **more)
 
     def format(self, id, *options):
         if id != KAFKA:
@@ -67,6 +71,11 @@ class MixedQuorum(QuorumOfProcesses):
             return None
         return said if said.error_code == 0 and said.high_watermark > 0 else None
 
+    def first_offset(self, id):
+        """Where a node's metadata log begins."""
+        logs = (self.directory / str(id) / "__cluster_metadata-0").glob("*.log")
+        return min((int(each.stem) for each in logs), default=0)
+
     def agreed(self, *ids):
         """What the leader says, once these nodes have all that it has committed."""
 
@@ -81,6 +90,27 @@ class MixedQuorum(QuorumOfProcesses):
             return None
 
         return wait_until(found, "the nodes do not agree")
+
+
+class PrunedQuorum(MixedQuorum):
+    """Metadata logs lose their begin to snapshots soon."""
+
+    MORE: ClassVar[dict[str, str]] = {
+        "metadata.log.max.record.bytes.between.snapshots": "1",
+        "metadata.log.segment.ms": "200",
+        "metadata.max.retention.bytes": "1000",
+        "metadata.max.retention.ms": "200",
+        "metadata.max.idle.interval.ms": "50",
+    }
+
+
+@pytest.fixture
+def pruned(tmp_path):
+    made = PrunedQuorum(tmp_path, dynamic=False)
+    try:
+        yield made
+    finally:
+        made.stop()
 
 
 @pytest.fixture(params=[False, True], ids=["configured", "dynamic"])
@@ -119,3 +149,26 @@ def test_a_paused_kafka_catches_up(mixed):
     mixed.kafka.send_signal(signal.SIGCONT)
     after = mixed.agreed(1, 2, KAFKA)
     assert after.leader_epoch >= ours.leader_epoch >= before.leader_epoch
+
+
+def test_snapshots_are_fetched_from_one_another(pruned):
+    pruned.start(1, 2)
+    wait_until(lambda: min(pruned.first_offset(1), pruned.first_offset(2)) > 0, "the logs keep their begin")
+    pruned.start_kafka()
+    pruned.agreed(1, 2, KAFKA)
+    assert pruned.first_offset(KAFKA) > 0, "it began with a snapshot of ours"
+    pruned.kill(2)
+    shutil.rmtree(pruned.directory / "2")
+    pruned.format(2)
+
+    def kafka_leads():
+        if pruned.agreed(1, KAFKA).leader_id == KAFKA and pruned.first_offset(KAFKA) > 0:
+            return True
+        pruned.kill(1)
+        pruned.start(1)  # the other one has waited for longer, and is elected
+        return False
+
+    wait_until(kafka_leads, "Kafka is never elected", every_s=1)
+    pruned.start(2)
+    pruned.agreed(2, KAFKA)
+    assert pruned.first_offset(2) > 0, "it began with a snapshot of Kafka's"
