@@ -1,7 +1,6 @@
 """Handles AddPartitionsToTxn: adds partitions to transactions, or verifies that they are in one."""
 
 from collections.abc import Mapping
-from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from bowstring.engine.errors import Error, Errors, KafkaError
@@ -35,15 +34,14 @@ async def handle(broker: "BrokerServices", request: "Request") -> AddPartitionsT
     """
     body: AddPartitionsToTxnRequest = request.body
     if request.version >= _BATCH_VERSION:
-        return AddPartitionsToTxnResponse(
-            results_by_transaction=[
-                AddPartitionsToTxnResult(
-                    transactional_id=each.transactional_id,
-                    topic_results=_results(await _handle_one(broker, each, request.version)),
-                )
-                for each in list(body.transactions)
-            ]
-        )
+        results = []
+        async for each in broker.time_slices.each(body.transactions):
+            errors = await _handle_one(broker, each, request.version)
+            found = await _results(broker, errors)
+            results.append(
+                AddPartitionsToTxnResult(transactional_id=each.transactional_id, topic_results=found)
+            )
+        return AddPartitionsToTxnResponse(results_by_transaction=results)
     one = AddPartitionsToTxnTransaction(
         transactional_id=body.v3_and_below_transactional_id,
         producer_id=body.v3_and_below_producer_id,
@@ -51,21 +49,23 @@ async def handle(broker: "BrokerServices", request: "Request") -> AddPartitionsT
         topics=body.v3_and_below_topics,
     )
     errors = await _handle_one(broker, one, request.version)
-    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_results(errors))
+    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=await _results(broker, errors))
 
 
 async def _handle_one(
     broker: "BrokerServices", transaction: AddPartitionsToTxnTransaction, version: int
 ) -> dict[TopicPartition, Error]:
-    partitions = {(topic.name, index) for topic in transaction.topics for index in topic.partitions}
+    partitions: dict[TopicPartition, None] = {}  # in the order of the request
+    unknown: set[TopicPartition] = set()
+    async for topic in broker.time_slices.each(transaction.topics):
+        image = broker.metadata.image.topics.get(topic.name)
+        count = 0 if image is None else len(image.partitions)
+        async for index in broker.time_slices.each(topic.partitions):
+            partitions[topic.name, index] = None
+            if not 0 <= index < count:
+                unknown.add((topic.name, index))
     if not transaction.transactional_id:
         return dict.fromkeys(partitions, Errors.INVALID_REQUEST)
-    topics = broker.metadata.image.topics
-    unknown = {
-        each
-        for each in partitions
-        if each[0] not in topics or not 0 <= each[1] < len(topics[each[0]].partitions)
-    }
     if unknown:
         return {
             each: Errors.UNKNOWN_TOPIC_OR_PARTITION if each in unknown else Errors.OPERATION_NOT_ATTEMPTED
@@ -85,16 +85,15 @@ async def _handle_one(
     return dict.fromkeys(partitions, error)
 
 
-def _results(errors: Mapping[TopicPartition, Error]) -> list[AddPartitionsToTxnTopicResult]:
-    return [
-        AddPartitionsToTxnTopicResult(
-            name=name,
-            results_by_partition=[
-                AddPartitionsToTxnPartitionResult(partition_index=index, partition_error_code=error.code)
-                for (_, index), error in each
-            ],
+async def _results(
+    broker: "BrokerServices", errors: Mapping[TopicPartition, Error]
+) -> list[AddPartitionsToTxnTopicResult]:
+    by_topic: dict[str, list[AddPartitionsToTxnPartitionResult]] = {}
+    async for (name, index), error in broker.time_slices.each(errors.items()):
+        by_topic.setdefault(name, []).append(
+            AddPartitionsToTxnPartitionResult(partition_index=index, partition_error_code=error.code)
         )
-        for name, each in groupby(
-            sorted(errors.items(), key=lambda item: item[0]), key=lambda item: item[0][0]
-        )
-    ]
+    results = []
+    async for name, found in broker.time_slices.each(by_topic.items()):
+        results.append(AddPartitionsToTxnTopicResult(name=name, results_by_partition=found))
+    return results

@@ -33,13 +33,17 @@ async def handle(broker: "BrokerServices", request: "Request") -> TxnOffsetCommi
     """
     body: TxnOffsetCommitRequest = request.body
     refused: list[TxnOffsetCommitResponseTopic] = []
-    known = [_known(broker.metadata.image, topic, refused) for topic in body.topics]
-    body.topics = [topic for topic in known if topic.partitions]
+    topics = []
+    async for topic in broker.time_slices.each(body.topics):
+        known = _known(broker.metadata.image, topic, refused)
+        if known.partitions:
+            topics.append(known)
+    body.topics = topics
     answer = await _commit(broker, request) if body.topics else TxnOffsetCommitResponse()
-    answer.topics = _merged(refused, answer.topics)
+    answer.topics = await _merged(broker, refused, answer.topics)
     if request.version < _LOADING_VERSION:
-        for topic in answer.topics:
-            for part in topic.partitions:
+        async for answered in broker.time_slices.each(answer.topics):
+            for part in answered.partitions:
                 if part.error_code == Errors.COORDINATOR_LOAD_IN_PROGRESS.code:
                     part.error_code = Errors.COORDINATOR_NOT_AVAILABLE.code
     return answer
@@ -120,11 +124,15 @@ def _known(
     )
 
 
-def _merged(
-    refused: list[TxnOffsetCommitResponseTopic], answered: list[TxnOffsetCommitResponseTopic]
+async def _merged(
+    broker: "BrokerServices",
+    refused: list[TxnOffsetCommitResponseTopic],
+    answered: list[TxnOffsetCommitResponseTopic],
 ) -> list[TxnOffsetCommitResponseTopic]:
     """Returns one entry for each topic; refused partitions come first."""
-    by_name = {topic.name: topic for topic in refused}
+    by_name: dict[str, TxnOffsetCommitResponseTopic] = {}
+    async for topic in broker.time_slices.each(refused):
+        by_name[topic.name] = topic
     for topic in answered:
         if topic.name in by_name:
             by_name[topic.name].partitions = [*by_name[topic.name].partitions, *topic.partitions]

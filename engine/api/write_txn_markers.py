@@ -4,24 +4,27 @@ Transaction coordinators send it, and admin clients that abort a hanging transac
 """
 
 import asyncio
-from itertools import groupby
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
 
 from bowstring.engine.errors import Error
 from bowstring.engine.protocol.messages.write_txn_markers import (
-    WritableTxnMarker,
     WritableTxnMarkerPartitionResult,
     WritableTxnMarkerResult,
     WritableTxnMarkerTopicResult,
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+from bowstring.engine.requests.time_slices import portions
 from bowstring.engine.transactions.shell.marker_writer import Marker
 from bowstring.engine.transactions.transaction import TopicPartition
 
 if TYPE_CHECKING:
     from bowstring.engine.requests.broker_services import BrokerServices
     from bowstring.engine.requests.request import Request
+
+_AT_ONCE: Final = 100
+"""Markers that are written together: each waits for its commit."""
 
 
 async def handle(broker: "BrokerServices", request: "Request") -> WriteTxnMarkersResponse:
@@ -30,43 +33,47 @@ async def handle(broker: "BrokerServices", request: "Request") -> WriteTxnMarker
     Versions: 2 says under which transaction version the transaction ends (KIP-1228).
     """
     body: WriteTxnMarkersRequest = request.body
-    markers = list(body.markers)
-    written = await asyncio.gather(*(_write(broker, each) for each in markers))
     errors: dict[int, dict[TopicPartition, Error]] = {}
-    for marker, found in zip(markers, written, strict=True):
-        errors.setdefault(marker.producer_id, {}).update(found)
-    return WriteTxnMarkersResponse(
-        markers=[
-            WritableTxnMarkerResult(producer_id=producer_id, topics=_topics(found))
-            for producer_id, found in errors.items()
-        ]
-    )
-
-
-async def _write(broker: "BrokerServices", marker: WritableTxnMarker) -> dict[TopicPartition, Error]:
-    partitions = [(topic.name, index) for topic in marker.topics for index in topic.partition_indexes]
-    return await broker.transactions.writer.write(
-        Marker(
-            marker.producer_id,
-            marker.producer_epoch,
-            marker.transaction_result,
-            marker.coordinator_epoch,
-            marker.transaction_version,
-        ),
-        partitions,
-    )
-
-
-def _topics(errors: dict[TopicPartition, Error]) -> list[WritableTxnMarkerTopicResult]:
-    return [
-        WritableTxnMarkerTopicResult(
-            name=name,
-            partitions=[
-                WritableTxnMarkerPartitionResult(partition_index=index, error_code=error.code)
-                for (_, index), error in each
-            ],
+    async for portion in broker.time_slices.each(portions(_wanted(body), _AT_ONCE)):
+        written = await asyncio.gather(
+            *(broker.transactions.writer.write(marker, partitions) for marker, partitions in portion)
         )
-        for name, each in groupby(
-            sorted(errors.items(), key=lambda item: item[0]), key=lambda item: item[0][0]
+        for (marker, _), found in zip(portion, written, strict=True):
+            errors.setdefault(marker.producer_id, {}).update(found)
+    markers = []
+    async for producer_id, found in broker.time_slices.each(errors.items()):
+        topics = await _topics(broker, found)
+        markers.append(WritableTxnMarkerResult(producer_id=producer_id, topics=topics))
+    return WriteTxnMarkersResponse(markers=markers)
+
+
+def _wanted(body: WriteTxnMarkersRequest) -> Iterator[tuple[Marker, list[TopicPartition]]]:
+    """Yields each marker with one partition at a time; with none if it has none, as it is answered, too."""
+    for each in body.markers:
+        marker = Marker(
+            each.producer_id,
+            each.producer_epoch,
+            each.transaction_result,
+            each.coordinator_epoch,
+            each.transaction_version,
         )
-    ]
+        is_empty = True
+        for topic in each.topics:
+            for index in topic.partition_indexes:
+                is_empty = False
+                yield marker, [(topic.name, index)]
+        if is_empty:
+            yield marker, []
+
+
+async def _topics(
+    broker: "BrokerServices", errors: dict[TopicPartition, Error]
+) -> list[WritableTxnMarkerTopicResult]:
+    by_topic: dict[str, list[WritableTxnMarkerPartitionResult]] = {}
+    async for (name, index), error in broker.time_slices.each(errors.items()):
+        result = WritableTxnMarkerPartitionResult(partition_index=index, error_code=error.code)
+        by_topic.setdefault(name, []).append(result)
+    results = []
+    async for name, found in broker.time_slices.each(by_topic.items()):
+        results.append(WritableTxnMarkerTopicResult(name=name, partitions=found))
+    return results
