@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from bowstring.engine.api import ADVERTISED
 from bowstring.engine.protocol import API_VERSIONS, encode_request
+from bowstring.engine.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnTransaction
 from tests.conformance.differential.compare import conversation
 from tests.conformance.differential.talk import CLOSED, SILENT, Talk
 from tests.support.waiting import HANG_S
@@ -22,6 +23,9 @@ def requests() -> Iterator[tuple[str, bytes, bool]]:
             request = api.request()
             if api.name == "Produce":
                 request.acks = 1  # type: ignore[attr-defined]
+            if api.name == "AddPartitionsToTxn" and version >= 4:
+                # Kafka never answers one without transactions.
+                request.transactions = [AddPartitionsToTxnTransaction()]  # type: ignore[attr-defined]
             data = encode_request(request, version, 1, CLIENT_ID)
             yield f"{api.name} v{version}", data, version >= api.flexible_from
 
