@@ -2,13 +2,13 @@
 timed out, and expires transactional ids.
 """
 
-import re
 from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import groupby
 from typing import Final
 
-from bowstring.engine.errors import Error, Errors, KafkaError
+from bowstring.engine.errors import Error, Errors
+from bowstring.engine.patterns import whole_text
 from bowstring.engine.protocol.messages import describe_transactions, list_transactions
 from bowstring.engine.transactions.records import tombstone
 from bowstring.engine.transactions.state import Entry, ShardState
@@ -42,15 +42,7 @@ class TransactionFilter:
         self._states = {BY_LABEL[name] for name in states if name in BY_LABEL}
         self._producer_ids = set(producer_ids)
         self._duration_ms = duration_ms
-        self._pattern = None
-        if pattern:
-            try:
-                self._pattern = re.compile(pattern)
-            except re.error as error:
-                raise KafkaError(
-                    Errors.INVALID_REGULAR_EXPRESSION,
-                    f"Transaction ID pattern `{pattern}` is not a valid regular expression: {error}.",
-                ) from error
+        self._fits = whole_text(pattern, "Transaction ID pattern") if pattern else None
 
     def selects(self, entry: Entry, now_ms: int) -> bool:
         """Whether the transaction is to be listed."""
@@ -59,7 +51,7 @@ class TransactionFilter:
             (not self._producer_ids or held.producer_id in self._producer_ids)
             and (self._any_state or held.status in self._states)
             and (self._duration_ms < 0 or now_ms - held.started_ms > self._duration_ms)
-            and (self._pattern is None or self._pattern.fullmatch(held.transactional_id) is not None)
+            and (self._fits is None or self._fits(held.transactional_id))
         )
 
 
