@@ -33,7 +33,7 @@ def test_the_whole_text_counts(pattern, text, fits):
     "pattern", ["(a", "a**", r"(a)\1", "(?=a)", "(a{1000}){1000}", "((a{100}){100}){100}", "\ud800"]
 )
 def test_what_is_no_pattern_is_refused(pattern, capfd):
-    with pytest.raises(KafkaError, match="Pattern .* is not a valid regular expression") as caught:
+    with pytest.raises(KafkaError, match=r"Pattern .* is not a valid regular expression") as caught:
         whole_text(pattern, "Pattern")
     assert caught.value.error is Errors.INVALID_REGULAR_EXPRESSION
     assert not capfd.readouterr().err
