@@ -52,11 +52,11 @@ cdef void write_behind(Log *log, SegmentFile *file, int64_t end, bint followed) 
     step.base.run = run
     step.file = file
     step.start = file.behind
-    step.end = end - end % STEP_BYTES
+    step.end = end = end - end % STEP_BYTES
     segment_file_retain(file)
     store_i32(&file.stepping, 1)
     if storage_submit(threads, &step.base):
-        file.behind = step.end
+        file.behind = end                                # the step may have ended, and is freed then
     else:
         store_i32(&file.stepping, 0)
         segment_file_release(file)

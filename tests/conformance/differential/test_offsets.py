@@ -229,4 +229,7 @@ def test_init_producer_id_of_a_transaction(talk: Talk) -> None:
         key_type=1,
         coordinator_keys=[id],
     )
-    talk.ask("InitProducerId", talk.version, transactional_id=id, transaction_timeout_ms=60_000)
+    given = {"transactional_id": id, "transaction_timeout_ms": 60_000}
+    # Kafka names a coordinator before it has loaded its partition.
+    talk.until(lambda answer: answer.error_code == 0, "InitProducerId", talk.version, **given)
+    talk.ask("InitProducerId", talk.version, **given)
