@@ -12,7 +12,7 @@ from bowstring.engine.api.join_group import request_context
 from bowstring.engine.api.partition_answers import Answers
 from bowstring.engine.errors import Error, Errors, KafkaError
 from bowstring.engine.groups.append_errors import append_error_of_group
-from bowstring.engine.groups.offset_requests import commit_error
+from bowstring.engine.groups.offsets.requests import commit_error
 from bowstring.engine.protocol.ids import ZERO_UUID
 from bowstring.engine.protocol.messages.offset_commit import (
     OffsetCommitRequest,

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Final
 
 from bowstring.engine.errors import Error, Errors, KafkaError
-from bowstring.engine.groups.transactional_offsets import commit_error
+from bowstring.engine.groups.offsets.transactional import commit_error
 from bowstring.engine.metadata.names import GROUPS_TOPIC
 from bowstring.engine.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,

@@ -4,10 +4,9 @@ A `GroupShard` coordinates one partition of ``__consumer_offsets``: the groups w
 committed offsets. It does no I/O, reads no clock and draws no random numbers. The broker's shell passes it
 requests, fired timers and the results of its appends, and carries out the effects that it returns.
 
-Files: `shard` is the interface; `classic_group` is the state of a classic group; `join`, `rebalance`, `sync`
-and `membership` are the phases of the protocol; `offset_store` and `offset_requests` handle committed
-offsets; `administration` serves admin clients; `records` and `replay` handle the log. Behaviour follows Kafka
-4.3's group coordinator.
+Files: `shard` is the interface; `state` holds a shard's state and collects its effects; `classic` has the
+classic protocol; `offsets` handles committed offsets; `administration` serves admin clients; `records` and
+`replay` handle the log. Behaviour follows Kafka 4.3's group coordinator.
 
 Imported by: api, requests, transactions.shell.
 May import: _native.log, _native.protocol, _native.record, _native.server, configs, engine, metadata,

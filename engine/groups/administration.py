@@ -6,11 +6,11 @@ from functools import partial
 from bowstring.engine.errors import Error, Errors
 from bowstring.engine.groups import records
 from bowstring.engine.groups.append_errors import append_error_of_group
-from bowstring.engine.groups.classic_group import ClassicGroup, GroupState, Member
+from bowstring.engine.groups.classic.group import ClassicGroup, GroupState, Member
+from bowstring.engine.groups.classic.rebalance import join_timer, session_timer, sync_timer
 from bowstring.engine.groups.effects import Record
 from bowstring.engine.groups.group import Group
-from bowstring.engine.groups.offset_store import NO_EXPIRY, ZERO_TOPIC_ID, CommittedOffset, OffsetKey
-from bowstring.engine.groups.rebalance import join_timer, session_timer, sync_timer
+from bowstring.engine.groups.offsets.store import NO_EXPIRY, ZERO_TOPIC_ID, CommittedOffset, OffsetKey
 from bowstring.engine.groups.state import ShardState
 from bowstring.engine.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsResponse
 from bowstring.engine.protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember

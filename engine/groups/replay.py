@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterable
 
 from bowstring._native.protocol.message_codec import ProtocolError, decode
-from bowstring.engine.groups.classic_group import ClassicGroup, GroupState, Member
-from bowstring.engine.groups.offset_store import NO_EXPIRY, CommittedOffset
-from bowstring.engine.groups.rebalance import prepare_rebalance, restart_session
+from bowstring.engine.groups.classic.group import ClassicGroup, GroupState, Member
+from bowstring.engine.groups.classic.rebalance import prepare_rebalance, restart_session
+from bowstring.engine.groups.offsets.store import NO_EXPIRY, CommittedOffset
 from bowstring.engine.groups.records import GROUP_METADATA, LEGACY_OFFSET_COMMIT, OFFSET_COMMIT
 from bowstring.engine.groups.state import ShardState
 from bowstring.engine.groups.unsupported_records import KEPT_TYPES

@@ -3,19 +3,14 @@
 from collections.abc import Callable, Iterator, Set
 
 from bowstring.engine.errors import Error, Errors
-from bowstring.engine.groups import (
-    administration,
-    join,
-    membership,
-    offset_requests,
-    rebalance,
-    sync,
-    transactional_offsets,
-)
-from bowstring.engine.groups.classic_group import ClassicGroup, GroupState
+from bowstring.engine.groups import administration
+from bowstring.engine.groups.classic import join, membership, rebalance, sync
+from bowstring.engine.groups.classic.group import ClassicGroup, GroupState
 from bowstring.engine.groups.config import GroupConfig
 from bowstring.engine.groups.effects import Effect, TimerKey
-from bowstring.engine.groups.offset_store import OffsetStore
+from bowstring.engine.groups.offsets import requests as offset_requests
+from bowstring.engine.groups.offsets import transactional as transactional_offsets
+from bowstring.engine.groups.offsets.store import OffsetStore
 from bowstring.engine.groups.replay import Replay
 from bowstring.engine.groups.state import RequestContext, ShardState
 from bowstring.engine.protocol.messages.describe_groups import DescribedGroup

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bowstring.engine.errors import Error
-from bowstring.engine.groups.classic_group import ClassicGroup
+from bowstring.engine.groups.classic.group import ClassicGroup
 from bowstring.engine.groups.config import GroupConfig
 from bowstring.engine.groups.effects import (
     AppendMarker,
@@ -20,7 +20,7 @@ from bowstring.engine.groups.effects import (
     TransactionalProducer,
 )
 from bowstring.engine.groups.group import Group
-from bowstring.engine.groups.offset_store import OffsetStore
+from bowstring.engine.groups.offsets.store import OffsetStore
 from bowstring.engine.groups.unsupported_records import UnsupportedRecords
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from bowstring._native.protocol.message_codec import encode
 from bowstring.engine.errors import Error, Errors
-from bowstring.engine.groups.classic_group import ClassicGroup, GroupState
+from bowstring.engine.groups.classic.group import ClassicGroup, GroupState
 from bowstring.engine.groups.config import GroupConfig
 from bowstring.engine.groups.effects import (
     AppendRecords,

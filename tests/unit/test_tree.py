@@ -224,7 +224,10 @@ PYTHON_PACKAGES = ENGINE_PACKAGES | CLIENT_PACKAGES | OUTER_PACKAGES
 # The public names of everything, found when they are asked for.
 FACADE = ("bowstring", "__main__")
 # Declarations, and commands of a command, are part of the package above them.
-PARTS = ("engine.protocol.messages", "engine.protocol.records", "cli.perf")
+PARTS = (
+    *("engine.protocol.messages", "engine.protocol.records", "cli.perf"),
+    *(f"engine.groups.{part}" for part in ("classic", "consumer", "modern", "offsets", "share", "streams")),
+)
 
 
 def module_of(path: Path) -> str:

@@ -4,7 +4,7 @@ import pytest
 
 from bowstring.engine.errors import Errors
 from bowstring.engine.groups.administration import GroupFilter
-from bowstring.engine.groups.classic_group import GroupState
+from bowstring.engine.groups.classic.group import GroupState
 from bowstring.engine.groups.timers import TimerQueue
 from tests.support.group_harness import Shell, subscription
 

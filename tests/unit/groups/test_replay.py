@@ -5,9 +5,9 @@ import random
 import pytest
 
 from bowstring.engine.groups import records
-from bowstring.engine.groups.classic_group import ClassicGroup
+from bowstring.engine.groups.classic.group import ClassicGroup
 from bowstring.engine.groups.config import GroupConfig
-from bowstring.engine.groups.offset_store import CommittedOffset
+from bowstring.engine.groups.offsets.store import CommittedOffset
 from bowstring.engine.groups.replay import Replay
 from bowstring.engine.groups.state import ShardState
 

@@ -13,7 +13,7 @@ from bowstring.engine.groups import records
 from bowstring.engine.groups import shell as group_shell
 from bowstring.engine.groups.config import GroupConfig
 from bowstring.engine.groups.log_replay import replay_log
-from bowstring.engine.groups.offset_store import CommittedOffset
+from bowstring.engine.groups.offsets.store import CommittedOffset
 from bowstring.engine.groups.replay import NO_PRODUCER, Replay
 from bowstring.engine.groups.shard import GroupShard
 from bowstring.engine.groups.shell import TOPIC

@@ -2,10 +2,10 @@
 
 from bowstring._native.protocol.message_codec import encode
 from bowstring.engine.groups import records
-from bowstring.engine.groups.classic_group import ClassicGroup
+from bowstring.engine.groups.classic.group import ClassicGroup
 from bowstring.engine.groups.config import GroupConfig
 from bowstring.engine.groups.effects import AppendRecords, Note
-from bowstring.engine.groups.offset_store import CommittedOffset
+from bowstring.engine.groups.offsets.store import CommittedOffset
 from bowstring.engine.groups.replay import Replay
 from bowstring.engine.groups.state import ShardState
 from bowstring.engine.protocol.records.consumer_group import (

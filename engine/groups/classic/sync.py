@@ -6,8 +6,8 @@ from functools import partial
 from bowstring.engine.errors import Error, Errors
 from bowstring.engine.groups import records
 from bowstring.engine.groups.append_errors import append_error_of_group
-from bowstring.engine.groups.classic_group import ClassicGroup, GroupState
-from bowstring.engine.groups.rebalance import (
+from bowstring.engine.groups.classic.group import ClassicGroup, GroupState
+from bowstring.engine.groups.classic.rebalance import (
     assignment_response,
     prepare_rebalance,
     propagate_assignments,

@@ -3,7 +3,7 @@
 import pytest
 
 from bowstring.engine.errors import Errors
-from bowstring.engine.groups.classic_group import GroupState
+from bowstring.engine.groups.classic.group import GroupState
 from tests.support.group_harness import Shell, snapshot, subscription
 
 

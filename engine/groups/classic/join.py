@@ -8,9 +8,8 @@ from functools import partial
 from bowstring.engine.errors import Error, Errors
 from bowstring.engine.groups import records
 from bowstring.engine.groups.append_errors import append_error_of_group
-from bowstring.engine.groups.classic_group import UNKNOWN_MEMBER_ID, ClassicGroup, GroupState, Member
-from bowstring.engine.groups.config import NEW_MEMBER_JOIN_TIMEOUT_MS
-from bowstring.engine.groups.rebalance import (
+from bowstring.engine.groups.classic.group import UNKNOWN_MEMBER_ID, ClassicGroup, GroupState, Member
+from bowstring.engine.groups.classic.rebalance import (
     answer_join,
     complete_join_if_all_joined,
     join_timer,
@@ -20,6 +19,7 @@ from bowstring.engine.groups.rebalance import (
     restart_session,
     session_timer,
 )
+from bowstring.engine.groups.config import NEW_MEMBER_JOIN_TIMEOUT_MS
 from bowstring.engine.groups.state import RequestContext, ShardState
 from bowstring.engine.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from bowstring.engine.protocol.messages.sync_group import SyncGroupResponse

@@ -4,8 +4,8 @@ import pytest
 
 from bowstring.engine.errors import Errors
 from bowstring.engine.groups import records
-from bowstring.engine.groups.classic_group import GroupState
-from bowstring.engine.groups.offset_store import CommittedOffset, OffsetStore
+from bowstring.engine.groups.classic.group import GroupState
+from bowstring.engine.groups.offsets.store import CommittedOffset, OffsetStore
 from bowstring.engine.groups.shard import GroupShard
 from tests.support.group_harness import START_MS, Shell, snapshot, subscription
 

@@ -6,7 +6,7 @@ was empty waits group.initial.rebalance.delay.ms instead, prolonged while member
 
 from bowstring.engine.errors import Error, Errors
 from bowstring.engine.groups import records
-from bowstring.engine.groups.classic_group import UNKNOWN_MEMBER_ID, ClassicGroup, GroupState, Member
+from bowstring.engine.groups.classic.group import UNKNOWN_MEMBER_ID, ClassicGroup, GroupState, Member
 from bowstring.engine.groups.effects import TimerKey
 from bowstring.engine.groups.state import ShardState
 from bowstring.engine.protocol.messages.join_group import JoinGroupResponse, JoinGroupResponseMember

@@ -1,8 +1,8 @@
 """Handles Heartbeat, LeaveGroup and session timeouts of classic groups."""
 
 from bowstring.engine.errors import Error, Errors
-from bowstring.engine.groups.classic_group import UNKNOWN_MEMBER_ID, ClassicGroup, GroupState
-from bowstring.engine.groups.rebalance import (
+from bowstring.engine.groups.classic.group import UNKNOWN_MEMBER_ID, ClassicGroup, GroupState
+from bowstring.engine.groups.classic.rebalance import (
     complete_join,
     complete_join_if_all_joined,
     rebalance_or_complete_join,

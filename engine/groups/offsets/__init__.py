@@ -1,0 +1,1 @@
+"""Committed offsets of all group types, outside and inside transactions."""
