@@ -23,7 +23,7 @@ FUNCTION_LINES_MAX = 60
 # A core takes time, I/O and randomness as arguments.
 PURE = (
     *("engine/controller", "engine/groups", "engine/metadata", "engine/protocol", "engine/raft"),
-    *("engine/replication", "engine/transactions"),
+    *("engine/replication", "engine/share/", "engine/transactions"),
 )
 SHELLS = (
     *("engine/controller/shell.py", "engine/groups/shell.py", "engine/metadata/store/"),
@@ -105,6 +105,8 @@ ENGINE_PACKAGES = {
         *("engine.protocol", "engine.quorum", "engine.storage", "engine.transactions"),
         *("_native.log", "_native.record", "_native.server"),
     },
+    "engine.share": set(),
+    "engine.share.persister": {"engine"},
     "engine.requests": {
         *("engine", "engine.configs", "engine.controller", "engine.groups", "engine.metadata"),
         *("engine.metadata.store", "engine.protocol", "engine.quorum", "engine.storage"),

@@ -1,0 +1,91 @@
+"""Defines how the state of share partitions is read and written (KIP-932)."""
+
+from typing import Final, NamedTuple, Protocol
+
+from bowstring.engine.errors import Error
+
+UNINITIALIZED_START_OFFSET: Final = -1
+"""The group has not read the share partition yet, so share.auto.offset.reset decides where it starts."""
+UNKNOWN_COUNT: Final = -1
+"""Nobody has counted the records whose delivery is complete."""
+
+
+class SharePartitionKey(NamedTuple):
+    """A partition as a share group reads it. `topic_id` has 16 bytes."""
+
+    group_id: str
+    topic_id: bytes
+    partition: int
+
+
+class StateBatch(NamedTuple):
+    """Records from `first_offset` to `last_offset` in one state: 0 available, 2 acknowledged, 4 archived."""
+
+    first_offset: int
+    last_offset: int
+    delivery_state: int
+    delivery_count: int
+
+
+class ReadState(NamedTuple):
+    """The answer to `Persister.read_state`. If `error` is set, the rest has no meaning."""
+
+    error: Error
+    state_epoch: int = 0
+    start_offset: int = UNINITIALIZED_START_OFFSET
+    batches: tuple[StateBatch, ...] = ()
+
+
+class WrittenState(NamedTuple):
+    """What `Persister.write_state` changes.
+
+    Attributes:
+        state_epoch: The one that was read; an older one is refused with FENCED_STATE_EPOCH.
+        leader_epoch: That of the partition's leader; an older one is refused with FENCED_LEADER_EPOCH.
+        start_offset: The new start of the share partition; -1 leaves it. State below it is forgotten.
+        delivery_complete_count: Records from the start offset on that are acknowledged or archived; -1 if
+            unknown.
+        batches: New states of records. Those of other records stay.
+    """
+
+    state_epoch: int
+    leader_epoch: int
+    start_offset: int
+    delivery_complete_count: int
+    batches: tuple[StateBatch, ...]
+
+
+class StateSummary(NamedTuple):
+    """The answer to `Persister.read_summary`. If `error` is set, the rest has no meaning.
+
+    A share partition without state has start offset -1.
+    """
+
+    error: Error
+    state_epoch: int = 0
+    leader_epoch: int = 0
+    start_offset: int = UNINITIALIZED_START_OFFSET
+    delivery_complete_count: int = UNKNOWN_COUNT
+
+
+class Persister(Protocol):
+    """Each call ends when the change is committed, or with an error; none raises.
+
+    Errors that pass are tried again for some seconds. Calls for one share partition are carried out in the
+    order in which they are made, if each is awaited before the next.
+    """
+
+    async def read_state(self, key: SharePartitionKey, leader_epoch: int) -> ReadState:
+        """Reads the state, and fences leaders of older epochs. INVALID_REQUEST: it was never initialized."""
+
+    async def write_state(self, key: SharePartitionKey, written: WrittenState) -> Error:
+        """Changes the state. INVALID_REQUEST: it was never initialized, or is deleted."""
+
+    async def read_summary(self, key: SharePartitionKey, leader_epoch: int = -1) -> StateSummary:
+        """Reads the state without its batches."""
+
+    async def initialize(self, key: SharePartitionKey, state_epoch: int, start_offset: int) -> Error:
+        """Creates the state, or replaces it, with nothing delivered from `start_offset` on."""
+
+    async def delete(self, key: SharePartitionKey) -> Error:
+        """Deletes the state; NONE if there is none."""
