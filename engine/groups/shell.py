@@ -16,6 +16,7 @@ from bowstring._native.record.compression import CompressionError
 from bowstring._native.record.encode import encode_batch
 from bowstring._native.record.types import CorruptBatch
 from bowstring.engine import event_log
+from bowstring.engine.coordinators.partitioning import coordinator_partition
 from bowstring.engine.errors import Error, Errors, KafkaError
 from bowstring.engine.groups.append_errors import append_error_of_group
 from bowstring.engine.groups.config import GroupConfig
@@ -31,7 +32,6 @@ from bowstring.engine.groups.effects import (
     TimerKey,
 )
 from bowstring.engine.groups.log_replay import READ_BYTES, replay_log
-from bowstring.engine.groups.partitioning import coordinator_partition
 from bowstring.engine.groups.shard import GroupShard
 from bowstring.engine.groups.timers import TimerQueue
 

@@ -10,5 +10,5 @@ expires ids; `records` encodes the log. Behaviour follows Kafka 4.3's transactio
 KIP-360, KIP-890, KIP-1228).
 
 Imported by: api, requests, transactions.shell.
-May import: _native.protocol, engine, protocol.
+May import: _native.protocol, coordinators, engine, protocol.
 """

@@ -62,6 +62,9 @@ class TransactionShard:
                 self.state.send_markers(entry, now_ms)
         return self.state.take_effects()
 
+    def append_written(self, append_id: int, base_offset: int) -> None:
+        """Does nothing: the state changes when the records are committed."""
+
     def append_finished(self, append_id: int, error: Error, now_ms: int) -> list[Effect]:
         """Reports that the records are below the high watermark (`error` is NONE), or that they were not
         written.

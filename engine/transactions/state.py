@@ -4,17 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from bowstring.engine.coordinators.effects import AppendRecords, Note, Record, Respond
 from bowstring.engine.errors import Error, Errors
 from bowstring.engine.transactions.config import TransactionConfig
-from bowstring.engine.transactions.effects import (
-    AppendRecords,
-    CompleteLater,
-    Effect,
-    Note,
-    Record,
-    Respond,
-    SendMarkers,
-)
+from bowstring.engine.transactions.effects import CompleteLater, Effect, SendMarkers
 from bowstring.engine.transactions.records import transaction_record
 from bowstring.engine.transactions.transaction import TopicPartition, Transaction
 

@@ -3,9 +3,10 @@
 import itertools
 from typing import Any
 
+from bowstring.engine.coordinators.effects import AppendRecords, Respond
 from bowstring.engine.errors import Error, Errors
 from bowstring.engine.transactions.config import TransactionConfig
-from bowstring.engine.transactions.effects import AppendRecords, CompleteLater, Effect, Respond, SendMarkers
+from bowstring.engine.transactions.effects import CompleteLater, Effect, SendMarkers
 from bowstring.engine.transactions.ending import EndRequest
 from bowstring.engine.transactions.init import InitRequest
 from bowstring.engine.transactions.partitions import Producer

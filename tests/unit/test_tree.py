@@ -88,8 +88,19 @@ ENGINE_PACKAGES = {
         *("engine", "engine.configs", "engine.metadata", "engine.protocol", "engine.storage"),
         *("_native.log", "_native.record"),
     },
+    "engine.coordinators": {
+        *("engine", "engine.configs", "engine.metadata", "engine.metadata.store", "engine.storage"),
+        *("_native.log", "_native.record", "_native.server"),
+    },
     "engine.groups": {
-        *("engine", "engine.configs", "engine.metadata", "engine.metadata.store", "engine.protocol"),
+        *(
+            "engine",
+            "engine.configs",
+            "engine.coordinators",
+            "engine.metadata",
+            "engine.metadata.store",
+            "engine.protocol",
+        ),
         *("engine.storage", "_native.log", "_native.protocol", "_native.record", "_native.server"),
     },
     "engine.replication": {"engine", "engine.metadata", "engine.protocol"},
@@ -99,9 +110,9 @@ ENGINE_PACKAGES = {
         *("engine.raft", "engine.storage", "_native.log", "_native.record"),
     },
     "engine.controller": {"engine", "engine.configs", "engine.metadata", "engine.protocol"},
-    "engine.transactions": {"engine", "engine.protocol", "_native.protocol"},
+    "engine.transactions": {"engine", "engine.coordinators", "engine.protocol", "_native.protocol"},
     "engine.transactions.shell": {
-        *("engine", "engine.configs", "engine.groups", "engine.metadata", "engine.metadata.store"),
+        *("engine", "engine.configs", "engine.coordinators", "engine.metadata", "engine.metadata.store"),
         *("engine.protocol", "engine.quorum", "engine.storage", "engine.transactions"),
         *("_native.log", "_native.record", "_native.server"),
     },

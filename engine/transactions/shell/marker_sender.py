@@ -10,6 +10,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from bowstring.engine import event_log
+from bowstring.engine.coordinators.hosted import HostedShard
 from bowstring.engine.errors import Error, Errors
 from bowstring.engine.protocol.messages.write_txn_markers import (
     WritableTxnMarker,
@@ -18,12 +19,15 @@ from bowstring.engine.protocol.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from bowstring.engine.quorum.network import NoAnswerError, Peers, UnsupportedByPeerError
-from bowstring.engine.transactions.shell.hosted import HostedShard
+from bowstring.engine.transactions.shard import TransactionShard
 from bowstring.engine.transactions.shell.marker_writer import Marker, MarkerWriter
 from bowstring.engine.transactions.transaction import TopicPartition, Transaction
 
 if TYPE_CHECKING:
     from bowstring.engine.metadata.image import ImageSource
+
+Hosted = HostedShard[TransactionShard]
+"""A shard with its log. Markers carry its leader epoch as coordinator epoch."""
 
 Address = Callable[[int], tuple[str, int] | None]
 """Returns host and port of a broker by its id, for requests between brokers; None when it is not
@@ -40,9 +44,7 @@ class _Job:
 
     __slots__ = ("hosted", "partitions", "transaction")
 
-    def __init__(
-        self, hosted: HostedShard, transaction: Transaction, partitions: list[TopicPartition]
-    ) -> None:
+    def __init__(self, hosted: Hosted, transaction: Transaction, partitions: list[TopicPartition]) -> None:
         self.hosted = hosted
         self.transaction = transaction
         self.partitions = partitions
@@ -69,7 +71,7 @@ class MarkerSender:
         writer: MarkerWriter,
         *,
         timeout_s: float,
-        marked: Callable[[HostedShard, Transaction, TopicPartition], None],
+        marked: Callable[[Hosted, Transaction, TopicPartition], None],
     ) -> None:
         self._metadata = metadata
         self._node_id = node_id
@@ -83,9 +85,7 @@ class MarkerSender:
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopped = False
 
-    def send(
-        self, hosted: HostedShard, transaction: Transaction, partitions: Iterable[TopicPartition]
-    ) -> None:
+    def send(self, hosted: Hosted, transaction: Transaction, partitions: Iterable[TopicPartition]) -> None:
         """Sends the markers of a transaction to these partitions, until they have them or are deleted."""
         if self._stopped or hosted.dismissed:
             return

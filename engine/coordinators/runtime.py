@@ -1,0 +1,515 @@
+"""Hosts the shards of the partitions of an internal topic that this broker leads.
+
+The shards decide; this module carries out their effects on the control thread.
+"""
+
+import asyncio
+import time
+from abc import abstractmethod
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic
+
+from bowstring._native.log.partition_log import LogError, PartitionLog
+from bowstring._native.record.compression import CompressionError
+from bowstring._native.record.encode import encode_batch
+from bowstring._native.record.types import CorruptBatch
+from bowstring.engine import event_log
+from bowstring.engine.coordinators.effects import AppendRecords, Note, Record, Respond
+from bowstring.engine.coordinators.hosted import HostedShard, S, Waiting
+from bowstring.engine.coordinators.internal_topic import InternalTopic
+from bowstring.engine.coordinators.partitioning import coordinator_partition
+from bowstring.engine.errors import Error, Errors, KafkaError
+
+if TYPE_CHECKING:
+    from bowstring._native.server.data_plane import DataPlane
+    from bowstring.engine.configs import BrokerConfigs
+    from bowstring.engine.metadata.image import ImageSource
+    from bowstring.engine.metadata.store.commit import ClusterChanges
+    from bowstring.engine.storage.log_manager import TopicLogs
+
+# At start, logs with less than this many bytes in total are replayed before the first request, larger ones
+# in the background.
+REPLAYED_AT_ONCE_BYTES: Final = 1 << 20
+# Upper bound of a record's size in a batch beyond its key and value.
+_RECORD_OVERHEAD_BYTES: Final = 36
+_REFUSED: Final = frozenset({Errors.NOT_ENOUGH_REPLICAS.code, Errors.NOT_LEADER_OR_FOLLOWER.code})
+"""Errors of writes in which nothing has failed."""
+
+
+def wall_ms() -> int:
+    """Milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+class CoordinatorRuntime(Generic[S]):
+    """The coordinator of the keys whose partitions of an internal topic this broker leads.
+
+    The data plane says who leads: call `role_changed` after it got a partition's role. A shard answers
+    nothing while the data plane has another role than the one in which its log was read. A request's token is
+    the future that its handler awaits.
+
+    Attributes:
+        topic: The internal topic.
+        answers_wait: Whether an answer waits until all that was written before it is committed. Otherwise the
+            shard itself waits for its appends before it answers.
+    """
+
+    topic: ClassVar[InternalTopic]
+    answers_wait: ClassVar[bool]
+
+    def __init__(
+        self,
+        configs: "BrokerConfigs",
+        metadata: "ImageSource",
+        logs: "TopicLogs",
+        plane: "DataPlane",
+        changes: "ClusterChanges",
+    ) -> None:
+        self._configs = configs
+        self._metadata = metadata
+        self._logs = logs
+        self._plane = plane
+        self._changes = changes
+        self._hosted: dict[int, HostedShard[S]] = {}
+        # logs that could not be read, with the epochs; a newer epoch tries again
+        self._unreadable: dict[int, tuple[PartitionLog, int]] = {}
+        self._at_once_bytes = REPLAYED_AT_ONCE_BYTES
+        self._to_load: deque[HostedShard[S]] = deque()
+        self._loading: asyncio.Task[None] | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._stopping = False
+        self._creating = asyncio.Lock()
+        # id of the topic, and its number of partitions when it was first seen
+        self._hashed: tuple[bytes, int] | None = None
+
+    # ------------------------------------------------------------ what a coordinator adds
+
+    @abstractmethod
+    def _new_shard(self) -> S:
+        """Returns an empty shard that is loading."""
+
+    @abstractmethod
+    def _replay(self, log: PartitionLog, shard: S, go_on: Callable[[], bool]) -> None:
+        """Passes the records of a log to a shard while `go_on` allows it. Runs on any thread.
+
+        Raises:
+            CorruptBatch, CompressionError, LogError: The log cannot be read.
+        """
+
+    def _carry_other(self, hosted: HostedShard[S], effect: object) -> None:
+        """Carries out an effect that only shards of this coordinator request."""
+        raise AssertionError(effect)
+
+    # ------------------------------------------------------------ life
+
+    def start(self) -> None:
+        """Leads the partitions that the data plane leads. Call on the control loop."""
+        self.roles_changed()
+        self._at_once_bytes = 0
+
+    async def stop(self) -> None:
+        """Answers waiting requests with NOT_COORDINATOR, ends the tasks, and stops reading logs."""
+        self._stopping = True
+        for partition in list(self._hosted):
+            self._resign(partition)
+        for task in list(self._tasks):
+            if task is not self._loading:
+                task.cancel()
+        if self._loading is not None:
+            await asyncio.wait([self._loading])
+
+    async def ensure_topic(self) -> None:
+        """Creates the internal topic on first use.
+
+        Raises:
+            KafkaError: The topic could not be created, or the broker is stopping.
+        """
+        self._refuse_when_stopping()
+        topic = self.topic
+        if topic.name in self._metadata.image.topics and not self._creating.locked():
+            return
+        async with self._creating:
+            value = self._configs.value
+            await self._changes.create_internal_topic(
+                topic.name,
+                value(topic.partitions_config),
+                value(topic.replication_config),
+                topic.configs(value),
+            )
+            self._refuse_when_stopping()
+            self.roles_changed()
+
+    def _refuse_when_stopping(self) -> None:
+        if self._stopping:
+            raise KafkaError(Errors.COORDINATOR_NOT_AVAILABLE)
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether logs are being read on another thread."""
+        return self._loading is not None and not self._loading.done()
+
+    def _internal_topic_deleted(self) -> None:
+        for partition in list(self._hosted):
+            self._resign(partition)
+        self._unreadable.clear()
+        self._hashed = None
+
+    def log_replaced(self, partition: int, log: PartitionLog) -> None:
+        """Continues with the same partition in another log directory; all its records are there."""
+        hosted = self._hosted.get(partition)
+        if hosted is not None:
+            hosted.log = log
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._task_ended)
+        return task
+
+    def _task_ended(self, task: "asyncio.Task[None]") -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            event_log.error(
+                "a task of a coordinator failed; report the traceback as a bug",
+                topic=self.topic.name,
+                detail=repr(task.exception()),
+            )
+
+    # ------------------------------------------------------------ roles
+
+    def roles_changed(self) -> None:
+        """Calls `role_changed` for all partitions of the internal topic."""
+        for partition in sorted({*range(len(self._logs.of_topic(self.topic.name))), *self._hosted}):
+            self.role_changed(partition)
+
+    def role_changed(self, partition: int) -> None:
+        """Begins or ends to coordinate a partition, as the data plane now leads it or not. Does nothing when
+        nothing has changed.
+        """
+        logs = self._logs.of_topic(self.topic.name)
+        log = logs[partition] if partition < len(logs) else None
+        leader_epoch = self._plane.led_epoch(self.topic.name, partition)
+        if log is None or leader_epoch < 0:
+            self._resign(partition)
+        else:
+            self._lead(partition, leader_epoch, log)
+
+    def _lead(self, partition: int, leader_epoch: int, log: PartitionLog) -> None:
+        """Coordinates a partition. A shard continues when the same broker leads in the next epoch; if epochs
+        were left out, another broker may have led, and the log is read anew.
+        """
+        hosted = self._hosted.get(partition)
+        if hosted is not None and hosted.log is log:
+            if leader_epoch <= hosted.leader_epoch:
+                return
+            if leader_epoch == hosted.leader_epoch + 1:
+                hosted.leader_epoch = leader_epoch
+                self.advanced(partition)
+                return
+        self._resign(partition)
+        if self._stopping or log.failed or self._unreadable.get(partition) == (log, leader_epoch):
+            return
+        hosted = self._hosted[partition] = HostedShard(partition, self._new_shard(), log, leader_epoch)
+        if log.log_end_offset > log.log_start_offset:
+            self._at_once_bytes -= log.size_bytes
+            if self._at_once_bytes < 0:
+                self._load_later(hosted)
+                return
+            if not self._replayed(hosted):
+                self._refuse_unreadable(hosted)
+                return
+        self._carry(hosted, hosted.shard.loaded(wall_ms()))
+
+    def _resign(self, partition: int) -> None:
+        hosted = self._hosted.pop(partition, None)
+        if hosted is None:
+            return
+        hosted.dismissed = True
+        items = [*(each.item for each in hosted.waiting), *hosted.effects]
+        hosted.waiting.clear()
+        hosted.effects.clear()
+        for item in items:
+            if isinstance(item, Respond):
+                if self.answers_wait:  # its result may not be durable
+                    _refuse(item, Errors.NOT_COORDINATOR)
+                else:
+                    _answer(item)
+        if hosted.shard.loading:
+            return  # the thread that loads it uses it
+        for effect in hosted.shard.unload(wall_ms()):
+            if isinstance(effect, Respond):
+                _answer(effect)
+
+    def _unload(self, hosted: HostedShard[S]) -> None:
+        if not hosted.dismissed:
+            event_log.error(
+                f"a partition of {self.topic.name} accepts no more writes, so its {self.topic.keys} have no "
+                "coordinator; repair its log directory, then restart the broker",
+                partition=f"{self.topic.name}-{hosted.partition}",
+            )
+            self._resign(hosted.partition)
+
+    # ------------------------------------------------------------ loading
+
+    def _load_later(self, hosted: HostedShard[S]) -> None:
+        self._to_load.append(hosted)
+        if not self.is_loading:
+            self._loading = self._spawn(self._load())
+
+    async def _load(self) -> None:
+        """Replays logs on another thread, one after the other, while the control thread answers requests."""
+        loop = asyncio.get_running_loop()
+        while self._to_load:
+            hosted = self._to_load.popleft()
+            if hosted.dismissed:
+                continue
+            log = hosted.log
+            is_read = await loop.run_in_executor(None, self._replayed, hosted)
+            if hosted.dismissed:
+                continue
+            if is_read:
+                self._carry(hosted, hosted.shard.loaded(wall_ms()))
+            elif hosted.log is not log:  # another directory has it now, and this one was closed
+                self._resign(hosted.partition)
+                self._lead(hosted.partition, hosted.leader_epoch, hosted.log)
+            else:
+                self._refuse_unreadable(hosted)
+
+    def _replayed(self, hosted: HostedShard[S]) -> bool:
+        log = hosted.log
+        try:
+            self._replay(log, hosted.shard, lambda: not hosted.dismissed)
+        except (CorruptBatch, CompressionError, LogError) as error:
+            if not hosted.dismissed and hosted.log is log:  # else the log may be closed
+                event_log.error(
+                    f"a partition of {self.topic.name} cannot be read, so its {self.topic.keys} have no "
+                    "coordinator; restore its directory from a copy",
+                    partition=f"{self.topic.name}-{hosted.partition}",
+                    detail=str(error),
+                )
+            return False
+        return True
+
+    def _refuse_unreadable(self, hosted: HostedShard[S]) -> None:
+        self._unreadable[hosted.partition] = (hosted.log, hosted.leader_epoch)
+        del self._hosted[hosted.partition]
+        hosted.dismissed = True
+
+    # ------------------------------------------------------------ requests
+
+    @property
+    def partitions(self) -> int:
+        """Number of partitions of the internal topic when this broker first saw it: keys do not move when
+        partitions are added. While it does not exist, the number that it would get.
+        """
+        topic = self._metadata.image.topics.get(self.topic.name)
+        if topic is None or not topic.partitions:
+            return int(self._configs.value(self.topic.partitions_config))
+        if self._hashed is None or self._hashed[0] != topic.id:
+            self._hashed = (topic.id, len(topic.partitions))
+        return self._hashed[1]
+
+    def partition_of(self, key: str) -> int:
+        """Returns the partition that coordinates a key."""
+        return coordinator_partition(key, self.partitions)
+
+    def coordinates(self, key: str) -> bool:
+        """Whether this broker coordinates the key."""
+        return self.partition_of(key) in self._hosted
+
+    def leader_of(self, key: str) -> int | None:
+        """Returns the broker that coordinates a key by the image; None if there is none."""
+        topic = self._metadata.image.topics.get(self.topic.name)
+        partition = self.partition_of(key)
+        if topic is None or partition >= len(topic.partitions):
+            return None
+        leader = topic.partitions[partition].leader
+        return leader if leader >= 0 else None
+
+    def _leads(self, hosted: HostedShard[S]) -> bool:
+        """Whether the data plane still has the role in which the log was read. Otherwise its high watermark
+        may be above other records than those that the shard has written.
+        """
+        return self._plane.led_epoch(self.topic.name, hosted.partition) == hosted.leader_epoch
+
+    def _loaded(self, partition: int) -> HostedShard[S]:
+        """Returns the shard of a partition.
+
+        Raises:
+            KafkaError: NOT_COORDINATOR, or COORDINATOR_LOAD_IN_PROGRESS while the log is read.
+        """
+        hosted = self._hosted.get(partition)
+        if hosted is None or not self._leads(hosted):
+            raise KafkaError(Errors.NOT_COORDINATOR)
+        if hosted.shard.loading:
+            raise KafkaError(Errors.COORDINATOR_LOAD_IN_PROGRESS)
+        return hosted
+
+    async def _in_time(self, answer: "asyncio.Future[Any]", timeout_s: float) -> Any:
+        """Returns an answer.
+
+        Raises:
+            KafkaError: COORDINATOR_NOT_AVAILABLE: it is not committed in time; NOT_COORDINATOR.
+        """
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await answer
+        except TimeoutError as error:
+            raise KafkaError(Errors.COORDINATOR_NOT_AVAILABLE, "too few replicas have the record") from error
+
+    def _ready(self) -> Iterator[HostedShard[S]]:
+        """Yields every shard that has read its log and may write."""
+        for hosted in list(self._hosted.values()):
+            if not hosted.shard.loading and not hosted.dismissed and self._leads(hosted):
+                yield hosted
+
+    # ------------------------------------------------------------ effects
+
+    def _carry(self, hosted: HostedShard[S], effects: Sequence[object]) -> None:
+        hosted.effects.extend(effects)
+        if hosted.is_carrying:
+            return  # the loop below goes on with them
+        hosted.is_carrying = True
+        try:
+            while hosted.effects:
+                self._carry_one(hosted, hosted.effects.popleft())
+        finally:
+            hosted.is_carrying = False
+
+    def _carry_one(self, hosted: HostedShard[S], effect: object) -> None:
+        if isinstance(effect, Respond):
+            self._respond(hosted, effect)
+        elif isinstance(effect, AppendRecords):
+            self._append(hosted, effect)
+        elif isinstance(effect, Note):
+            event_log.info(effect.text, partition=f"{self.topic.name}-{hosted.partition}")
+        else:
+            self._carry_other(hosted, effect)
+
+    def _respond(self, hosted: HostedShard[S], effect: Respond) -> None:
+        if self.answers_wait and (hosted.waiting or hosted.end_offset > hosted.log.high_watermark):
+            self._wait(hosted, effect)
+        else:
+            _answer(effect)
+
+    def _append(self, hosted: HostedShard[S], effect: AppendRecords) -> None:
+        base_offset = hosted.log.log_end_offset
+        for records in self._batches(effect):
+            error = self._write(hosted, records)
+            hosted.end_offset = hosted.log.log_end_offset
+            if error:
+                if hosted.log.failed:
+                    asyncio.get_running_loop().call_soon(self._unload, hosted)
+                self._failed(hosted, effect.append_id, error)
+                return
+        hosted.shard.append_written(effect.append_id, base_offset)
+        if hosted.log.high_watermark >= hosted.end_offset and not hosted.waiting:
+            self._carry(hosted, hosted.shard.append_finished(effect.append_id, Errors.NONE, wall_ms()))
+            return
+        self._wait(hosted, effect.append_id)
+        if hosted.log.in_commit_mode:
+            self._logs.durability.when_durable(
+                hosted.log, lambda: self._durable(hosted), lambda: self._unload(hosted)
+            )
+
+    def _failed(self, hosted: HostedShard[S], append_id: int, error: Error) -> None:
+        """Answers who waited for a failed append, whatever else waits, and carries out the other effects."""
+        others: list[object] = []
+        for effect in hosted.shard.append_finished(append_id, error, wall_ms()):
+            if isinstance(effect, Respond):
+                _answer(effect)
+            else:
+                others.append(effect)
+        self._carry(hosted, others)
+
+    def _batches(self, effect: AppendRecords) -> Iterator[list[Record]]:
+        """Returns the records as one batch, or as several if the effect allows it and one would be too
+        large.
+        """
+        most_bytes = self.max_batch_bytes
+        batch: list[Record] = []
+        size_bytes = 0
+        for record in effect.records:
+            record_bytes = len(record[0]) + len(record[1] or b"") + _RECORD_OVERHEAD_BYTES
+            if not effect.atomic and batch and size_bytes + record_bytes > most_bytes // 2:
+                yield batch
+                batch, size_bytes = [], 0
+            batch.append(record)
+            size_bytes += record_bytes
+        yield batch
+
+    @property
+    def max_batch_bytes(self) -> int:
+        """Size limit of a batch in the internal topic."""
+        overrides = self._metadata.image.topic_configs(self.topic.name)
+        return int(self._configs.topic_value("max.message.bytes", overrides))
+
+    def _write(self, hosted: HostedShard[S], records: list[Record]) -> Error:
+        """Writes like a producer with acks=all."""
+        now_ms = wall_ms()
+        batch = encode_batch([(key, value, now_ms, ()) for key, value in records])
+        if len(batch) > self.max_batch_bytes:
+            return Errors.MESSAGE_TOO_LARGE
+        try:
+            self._plane.append(
+                self.topic.name, hosted.partition, batch, leader_epoch=hosted.leader_epoch, now_ms=now_ms
+            )
+        except LogError as error:
+            if error.code not in _REFUSED:
+                event_log.error(
+                    f"a write to {self.topic.name} failed; clients get an error and retry. Check the disk",
+                    partition=f"{self.topic.name}-{hosted.partition}",
+                    detail=str(error),
+                )
+            return Errors.of(error.code)
+        self._logs.control_writes += 1
+        return Errors.NONE
+
+    # ------------------------------------------------------------ the high watermark
+
+    def _wait(self, hosted: HostedShard[S], item: int | Respond) -> None:
+        hosted.waiting.append(Waiting(hosted.end_offset, item))
+        if len(hosted.waiting) == 1 and not self._plane.watch(
+            self.topic.name, hosted.partition, hosted.end_offset
+        ):
+            asyncio.get_running_loop().call_soon(self.advanced, hosted.partition)
+
+    def _durable(self, hosted: HostedShard[S]) -> None:
+        if not hosted.dismissed:
+            self._plane.durable(self.topic.name, hosted.partition)
+            self.advanced(hosted.partition)
+
+    def advanced(self, partition: int) -> None:
+        """Finishes what waited for the partition's high watermark. Call it when `DataPlane.take_advanced`
+        names the partition.
+        """
+        hosted = self._hosted.get(partition)
+        if hosted is None:
+            return
+        while hosted.waiting and not hosted.dismissed and self._leads(hosted):
+            offset = hosted.waiting[0].offset
+            if offset > hosted.log.high_watermark and (
+                self._plane.watch(self.topic.name, partition, offset) or offset > hosted.log.high_watermark
+            ):
+                break
+            item = hosted.waiting.popleft().item
+            if isinstance(item, Respond):
+                _answer(item)
+            else:
+                self._carry(hosted, hosted.shard.append_finished(item, Errors.NONE, wall_ms()))
+
+
+def _refuse(effect: Respond, error: Error) -> None:
+    token = effect.token
+    assert isinstance(token, asyncio.Future), token
+    if not token.done():
+        token.set_exception(KafkaError(error))
+
+
+def _answer(effect: Respond) -> None:
+    token = effect.token
+    assert isinstance(token, asyncio.Future), token
+    # a handler whose connection has closed was cancelled and no longer waits
+    if not token.done():
+        token.set_result(effect.body)
