@@ -5,7 +5,7 @@ write its module and add one row below; the broker then offers the API.
 
 Imported by: broker.
 May import: _native.log, _native.protocol, configs, controller, engine, groups, metadata, protocol, quorum,
-requests, storage, transactions, transactions.shell.
+requests, share.persister, storage, transactions, transactions.shell.
 """
 
 from collections.abc import Mapping
@@ -50,6 +50,11 @@ HANDLERS: Final[dict[int, str]] = {
     68: "consumer_group_heartbeat",
     74: "list_config_resources",
     75: "describe_topic_partitions",
+    83: "share_group_state",
+    84: "share_group_state",
+    85: "share_group_state",
+    86: "share_group_state",
+    87: "share_group_state",
 }
 """Module by API key; imported on the first request."""
 

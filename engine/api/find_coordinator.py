@@ -6,13 +6,14 @@ Versions: 1 transactions; 4 several keys (KIP-699); 6 share partitions (KIP-932)
 from typing import TYPE_CHECKING, Final, Protocol
 
 from bowstring.engine.errors import Error, Errors, KafkaError
-from bowstring.engine.metadata.names import GROUPS_TOPIC, TRANSACTIONS_TOPIC
+from bowstring.engine.metadata.names import GROUPS_TOPIC, SHARE_TOPIC, TRANSACTIONS_TOPIC
 from bowstring.engine.protocol.messages.find_coordinator import (
     Coordinator,
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
 from bowstring.engine.requests.time_slices import streamed
+from bowstring.engine.share.persister.interface import coordinator_key, parse_coordinator_key
 
 if TYPE_CHECKING:
     from bowstring.engine.requests.broker_services import BrokerServices
@@ -22,6 +23,7 @@ GROUP: Final = 0
 TRANSACTION: Final = 1
 SHARE: Final = 2
 
+_TOPICS: Final = {GROUP: GROUPS_TOPIC, TRANSACTION: TRANSACTIONS_TOPIC, SHARE: SHARE_TOPIC}
 _BATCH_VERSION: Final = 4
 _SHARE_VERSION: Final = 6
 _NO_NODE: Final = -1
@@ -41,10 +43,11 @@ class Coordinating(Protocol):
 
 
 async def handle(broker: "BrokerServices", request: "Request") -> FindCoordinatorResponse:
-    """Returns the leader of the partition of ``__consumer_offsets`` or ``__transaction_state`` that a key
-    hashes to, at its address of the listener used; creates the topic on first use.
+    """Returns the leader of the partition of the coordinators' topic that a key hashes to, at its address of
+    the listener used; creates the topic on first use.
 
-    Behaviour: while the partition has no leader, COORDINATOR_NOT_AVAILABLE. Share groups are refused.
+    Behaviour: while the partition has no leader, COORDINATOR_NOT_AVAILABLE. The key of a share partition is
+    "group:topic id:partition".
     """
     body: FindCoordinatorRequest = request.body
     error, detail = await _prepare(broker, body.key_type, request.version)
@@ -68,6 +71,11 @@ def _coordinator(
     broker: "BrokerServices", request: "Request", key: str, error: Error, detail: str
 ) -> Coordinator:
     node_id, host, port = broker.node_id, request.listener.host, request.listener.port
+    if not error and request.body.key_type == SHARE:
+        try:
+            key = coordinator_key(parse_coordinator_key(key))
+        except ValueError as invalid:
+            error, detail = Errors.INVALID_REQUEST, f"{key!r} is not the key of a share partition: {invalid}"
     if not error:
         found = _leader(broker, request, key)
         if isinstance(found, str):
@@ -84,8 +92,8 @@ def _coordinator(
 def _leader(broker: "BrokerServices", request: "Request", key: str) -> tuple[int, str, int] | str:
     """Returns id, host and port of the broker that coordinates a key, or why there is none."""
     image = broker.metadata.image
-    coordinator: Coordinating = broker.transactions if request.body.key_type == TRANSACTION else broker.groups
-    name = TRANSACTIONS_TOPIC if request.body.key_type == TRANSACTION else GROUPS_TOPIC
+    coordinator = _coordinator_of(broker, request.body.key_type)
+    name = _TOPICS[request.body.key_type]
     topic = image.topics.get(name)
     partition = coordinator.partition_of(key)
     if topic is None or partition >= len(topic.partitions):
@@ -105,16 +113,20 @@ def _leader(broker: "BrokerServices", request: "Request", key: str) -> tuple[int
     return leader_id, endpoint.host, endpoint.port
 
 
+def _coordinator_of(broker: "BrokerServices", key_type: int) -> Coordinating:
+    if key_type == SHARE:
+        return broker.share_coordinator
+    return broker.transactions if key_type == TRANSACTION else broker.groups
+
+
 async def _prepare(broker: "BrokerServices", key_type: int, version: int) -> tuple[Error, str]:
     """Makes sure that the requested coordinator exists."""
-    if key_type in (GROUP, TRANSACTION):
-        coordinator: Coordinating = broker.transactions if key_type == TRANSACTION else broker.groups
+    if key_type == SHARE and version < _SHARE_VERSION:
+        return Errors.INVALID_REQUEST, f"Version {version} does not know share partitions."
+    if key_type in _TOPICS:
         try:
-            await coordinator.ensure_topic()
+            await _coordinator_of(broker, key_type).ensure_topic()
         except KafkaError as error:
             return Errors.COORDINATOR_NOT_AVAILABLE, str(error)
         return Errors.NONE, ""
-    if key_type == SHARE and version >= _SHARE_VERSION:
-        # not a retriable error: the client would wait forever
-        return Errors.INVALID_REQUEST, "This broker does not support share groups."
     return Errors.INVALID_REQUEST, f"Coordinator type {key_type} is unknown."

@@ -20,7 +20,7 @@ from bowstring.engine.configs import BrokerConfigs, ConfigError
 from bowstring.engine.errors import Errors
 from bowstring.engine.metadata.directory_ids import change_of_directory
 from bowstring.engine.metadata.image import PartitionImage
-from bowstring.engine.metadata.names import GROUPS_TOPIC, TRANSACTIONS_TOPIC
+from bowstring.engine.metadata.names import GROUPS_TOPIC, SHARE_TOPIC, TRANSACTIONS_TOPIC
 from bowstring.engine.metadata.store.commit import ClusterChanges
 from bowstring.engine.metadata.store.log import MetadataLog
 from bowstring.engine.metadata.store.producer_ids import ProducerIds
@@ -216,6 +216,8 @@ class Broker(BrokerServices):
             self.groups  # noqa: B018 - whose offsets are read before the first member asks
         if TRANSACTIONS_TOPIC in self.metadata.image.topics:
             self.transactions  # noqa: B018 - which ends what was decided before this broker stopped
+        if SHARE_TOPIC in self.metadata.image.topics:
+            self.share_coordinator  # noqa: B018 - whose log is read before the first share partition asks
         asyncio.get_running_loop().add_reader(self.directories.event_fd, self.directories.look)
         self.directories.look()
         self.dispatcher.start()
@@ -293,6 +295,8 @@ class Broker(BrokerServices):
             self._groups.topic_deleted(name, topic_id)
         if self._transactions is not None:
             self._transactions.topic_deleted(name)
+        if self._share_coordinator is not None:
+            self._share_coordinator.topic_deleted(name, topic_id)
 
     def _log_replaced(self, topic: str, index: int, log: PartitionLog) -> None:
         self.cleaner.log_replaced(topic, index, log)
@@ -300,6 +304,8 @@ class Broker(BrokerServices):
             self._groups.log_replaced(index, log)
         if self._transactions is not None and topic == TRANSACTIONS_TOPIC:
             self._transactions.log_replaced(index, log)
+        if self._share_coordinator is not None and topic == SHARE_TOPIC:
+            self._share_coordinator.log_replaced(index, log)
 
     # ------------------------------------------------------------ stop
 
@@ -342,6 +348,10 @@ class Broker(BrokerServices):
             await self._transactions.stop()
         if self._groups is not None:
             await self._groups.stop()
+        if self._persister is not None:
+            await self._persister.stop()
+        if self._share_coordinator is not None:
+            await self._share_coordinator.stop()
 
     def close(self) -> None:
         """Closes logs and directories. Writes no marker if a file could not be written; releases the locks in

@@ -7,6 +7,6 @@ Files: `runtime` follows who leads, loads logs, writes, and answers at the high 
 shard with its log; `internal_topic` describes the topic; `effects` are those that every shard may request;
 `log_replay` reads a log; `partitioning` maps keys to partitions.
 
-Imported by: groups, transactions, transactions.shell.
+Imported by: engine.*.
 May import: _native.log, _native.record, _native.server, configs, engine, metadata, metadata.store, storage.
 """

@@ -219,7 +219,7 @@ class CoordinatorRuntime(Generic[S]):
             if not self._replayed(hosted):
                 self._refuse_unreadable(hosted)
                 return
-        self._carry(hosted, hosted.shard.loaded(wall_ms()))
+        self._loaded_now(hosted)
 
     def _resign(self, partition: int) -> None:
         hosted = self._hosted.pop(partition, None)
@@ -269,12 +269,15 @@ class CoordinatorRuntime(Generic[S]):
             if hosted.dismissed:
                 continue
             if is_read:
-                self._carry(hosted, hosted.shard.loaded(wall_ms()))
+                self._loaded_now(hosted)
             elif hosted.log is not log:  # another directory has it now, and this one was closed
                 self._resign(hosted.partition)
                 self._lead(hosted.partition, hosted.leader_epoch, hosted.log)
             else:
                 self._refuse_unreadable(hosted)
+
+    def _loaded_now(self, hosted: HostedShard[S]) -> None:
+        self._carry(hosted, hosted.shard.loaded(wall_ms()))
 
     def _replayed(self, hosted: HostedShard[S]) -> bool:
         log = hosted.log
@@ -358,7 +361,7 @@ class CoordinatorRuntime(Generic[S]):
         except TimeoutError as error:
             raise KafkaError(Errors.COORDINATOR_NOT_AVAILABLE, "too few replicas have the record") from error
 
-    def _ready(self) -> Iterator[HostedShard[S]]:
+    def ready(self) -> Iterator[HostedShard[S]]:
         """Yields every shard that has read its log and may write."""
         for hosted in list(self._hosted.values()):
             if not hosted.shard.loading and not hosted.dismissed and self._leads(hosted):

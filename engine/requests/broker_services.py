@@ -9,7 +9,7 @@ from bowstring._native.server.data_plane import DataPlane
 from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.errors import Error, Errors, KafkaError
 from bowstring.engine.metadata.image import Metadata
-from bowstring.engine.metadata.names import GROUPS_TOPIC, TRANSACTIONS_TOPIC
+from bowstring.engine.metadata.names import GROUPS_TOPIC, SHARE_TOPIC, TRANSACTIONS_TOPIC
 from bowstring.engine.metadata.placement import Randomness
 from bowstring.engine.metadata.store.commit import ClusterChanges
 from bowstring.engine.metadata.store.producer_ids import ProducerIds
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from bowstring.engine.controller.shell import Controller
     from bowstring.engine.groups.shell import GroupShell
     from bowstring.engine.quorum.shell import Quorum
+    from bowstring.engine.share.coordinator.shell import ShareCoordinator
+    from bowstring.engine.share.persister.network import NetworkPersister
     from bowstring.engine.transactions.shell.coordinator import TransactionCoordinator
     from bowstring.engine.transactions.shell.marker_writer import Marker
 
@@ -91,6 +93,8 @@ class BrokerServices:
     disk_reads: DiskReads
     _groups: "GroupShell | None" = None
     _transactions: "TransactionCoordinator | None" = None
+    _share_coordinator: "ShareCoordinator | None" = None
+    _persister: "NetworkPersister | None" = None
 
     @property
     def cluster_id(self) -> str:
@@ -132,6 +136,32 @@ class BrokerServices:
             self._transactions.start()
         return self._transactions
 
+    @property
+    def share_coordinator(self) -> "ShareCoordinator":
+        """The share coordinator; created and started on first use, on the control loop."""
+        if self._share_coordinator is None:
+            from bowstring.engine.share.coordinator.shell import ShareCoordinator
+
+            self._share_coordinator = ShareCoordinator(
+                self.configs, self.metadata, self.logs, self.plane, self.changes
+            )
+            self._share_coordinator.start()
+        return self._share_coordinator
+
+    @property
+    def persister(self) -> "NetworkPersister":
+        """Reads and writes the state of share partitions; created on first use, on the control loop."""
+        if self._persister is None:
+            from bowstring.engine.share.persister.network import NetworkPersister
+
+            self._persister = NetworkPersister(
+                lambda: self.share_coordinator,
+                self.node_id,
+                self.broker_address,
+                timeout_s=self.configs.value("request.timeout.ms") / 1000,
+            )
+        return self._persister
+
     async def _mark_group(self, partition: int, marker: "Marker") -> Error:
         batch = marker.batch(time.time_ns() // 1_000_000)
         return await self.groups.end_transaction(
@@ -164,6 +194,8 @@ class BrokerServices:
             if topic == TRANSACTIONS_TOPIC:
                 self._transactions.advanced(partition)
             self._transactions.writer.advanced(topic, partition)
+        if self._share_coordinator is not None and topic == SHARE_TOPIC:
+            self._share_coordinator.advanced(partition)
 
     def coordinator_role_changed(self, topic: str, partition: int) -> None:
         """Lets the coordinators follow a change of who leads a partition. Call it on the control loop after
@@ -173,6 +205,8 @@ class BrokerServices:
             self.groups.role_changed(partition)
         elif topic == TRANSACTIONS_TOPIC:
             self.transactions.role_changed(partition)
+        elif topic == SHARE_TOPIC:
+            self.share_coordinator.role_changed(partition)
 
     def leader_log(
         self, topic: str, partition: int, current_leader_epoch: int = -1, *, or_follower: bool = False

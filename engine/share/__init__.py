@@ -1,6 +1,6 @@
 """Share groups (KIP-932): where the delivery state of share partitions is kept.
 
-`persister` is how the leader of a share partition reads and writes its state.
+`coordinator` keeps it in ``__share_group_state``; `persister` asks the coordinator, wherever that is.
 
 Imported by: nobody.
 May import: nothing.

@@ -27,6 +27,7 @@ PURE = (
 )
 SHELLS = (
     *("engine/controller/shell.py", "engine/groups/shell.py", "engine/metadata/store/"),
+    *("engine/share/coordinator/shell.py", "engine/share/persister/network.py"),
     "engine/transactions/shell/",
 )
 IMPURE_MODULES = {"asyncio", "socket", "time", "random", "threading", "selectors", "uvloop"}
@@ -117,11 +118,16 @@ ENGINE_PACKAGES = {
         *("_native.log", "_native.record", "_native.server"),
     },
     "engine.share": set(),
-    "engine.share.persister": {"engine"},
+    "engine.share.persister": {"engine", "engine.protocol", "engine.quorum"},
+    "engine.share.coordinator": {
+        *("engine", "engine.configs", "engine.coordinators", "engine.groups", "engine.metadata"),
+        *("engine.metadata.store", "engine.protocol", "engine.share.persister", "engine.storage"),
+        *("_native.log", "_native.protocol", "_native.server"),
+    },
     "engine.requests": {
         *("engine", "engine.configs", "engine.controller", "engine.groups", "engine.metadata"),
-        *("engine.metadata.store", "engine.protocol", "engine.quorum", "engine.storage"),
-        *("engine.transactions", "engine.transactions.shell"),
+        *("engine.metadata.store", "engine.protocol", "engine.quorum", "engine.share.coordinator"),
+        *("engine.share.persister", "engine.storage", "engine.transactions", "engine.transactions.shell"),
         *("_native.log", "_native.protocol", "_native.server"),
     },
     "engine.local": {
@@ -130,7 +136,7 @@ ENGINE_PACKAGES = {
     },
     "engine.api": {
         *("engine", "engine.configs", "engine.controller", "engine.groups", "engine.metadata"),
-        *("engine.protocol", "engine.quorum", "engine.requests", "engine.storage"),
+        *("engine.protocol", "engine.quorum", "engine.requests", "engine.share.persister", "engine.storage"),
         *("engine.transactions", "engine.transactions.shell", "_native.log", "_native.protocol"),
     },
     "engine.broker": {

@@ -1,7 +1,8 @@
 """Reads and writes the stored state of share partitions, wherever their share coordinator is (KIP-932).
 
-Files: `interface` has the types and the interface.
+Files: `interface` has the types and the interface, `network` implements it; `state_apis` lists the APIs of
+share coordinators.
 
-Imported by: nobody.
-May import: engine.
+Imported by: api, requests, share.coordinator.
+May import: engine, protocol, quorum.
 """

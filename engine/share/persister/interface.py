@@ -3,6 +3,7 @@
 from typing import Final, NamedTuple, Protocol
 
 from bowstring.engine.errors import Error
+from bowstring.engine.protocol.ids import format_uuid, parse_uuid
 
 UNINITIALIZED_START_OFFSET: Final = -1
 """The group has not read the share partition yet, so share.auto.offset.reset decides where it starts."""
@@ -16,6 +17,26 @@ class SharePartitionKey(NamedTuple):
     group_id: str
     topic_id: bytes
     partition: int
+
+
+def coordinator_key(key: SharePartitionKey) -> str:
+    """Returns the text whose hash chooses the coordinator, as FindCoordinator has it."""
+    return f"{key.group_id}:{format_uuid(key.topic_id)}:{key.partition}"
+
+
+def parse_coordinator_key(text: str) -> SharePartitionKey:
+    """Parses what `coordinator_key` returns; the group id may contain colons.
+
+    Raises:
+        ValueError: The text is no key.
+    """
+    group_id, topic_id, partition = text.rsplit(":", 2)
+    if not group_id.strip():
+        raise ValueError("the group id is empty")
+    number = int(partition)
+    if not -(1 << 31) <= number < 1 << 31:
+        raise ValueError(f"{partition} is not an int32")
+    return SharePartitionKey(group_id, parse_uuid(topic_id), number)
 
 
 class StateBatch(NamedTuple):

@@ -272,7 +272,7 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionShard]):
 
     async def abort_timed_out(self, now_ms: int) -> None:
         """Aborts the transactions that have passed their timeout."""
-        for hosted in self._ready():
+        for hosted in self.ready():
             for transactional_id in hosted.shard.timed_out(now_ms):
                 await self._abort(hosted, transactional_id)
 
@@ -301,5 +301,5 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionShard]):
 
     def expire(self, now_ms: int) -> None:
         """Forgets transactional ids that were not used for transactional.id.expiration.ms."""
-        for hosted in self._ready():
+        for hosted in self.ready():
             self._carry(hosted, hosted.shard.expire(now_ms))

@@ -9,6 +9,11 @@ SETTINGS = {
     "transaction.state.log.replication.factor": "1",
     "transaction.state.log.min.isr": "1",
     "transaction.state.log.num.partitions": "4",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "share.coordinator.state.topic.num.partitions": "4",
+    # a third change writes a snapshot
+    "share.coordinator.snapshot.update.records.per.snapshot": "2",
     "process.roles": "broker,controller",
     "controller.listener.names": "CONTROLLER",
     "group.min.session.timeout.ms": str(SHORTEST_SESSION_MS),
