@@ -370,7 +370,8 @@ cdef bint stage(Log *log, Staged *staged, AppendEntry **entries, int32_t i, int3
         store_i32(&log.leader_epoch, leader_epoch)
     batch_assign(entry.data, entry.base_offset, leader_epoch)
     if is_marker:
-        producer_end_transaction(&state.producers, &entry.info, &marker, &done)
+        producer_end_transaction(&state.producers, &entry.info, &marker,
+                                 not staged.followed and entry.transaction_version >= 2, &done)
     elif entry.info.producer_id >= 0 and not entry.info.attributes & ATTR_CONTROL:
         producer_update(&state.producers, &entry.info)
     push(staged, entry.data, entry.info.size_bytes)

@@ -47,8 +47,9 @@ cdef bint marker_read(const uint8_t *batch, const BatchInfo *info, Marker *marke
 
 # Records a batch that is now in the log. False when memory ran out.
 cdef bint producer_update(Producers *producers, const BatchInfo *info) noexcept nogil
-cdef bint producer_end_transaction(
-    Producers *producers, const BatchInfo *info, const Marker *marker, CompletedTransaction *out) noexcept nogil
+# `raises_epoch`: see verification_forget.
+cdef bint producer_end_transaction(Producers *producers, const BatchInfo *info, const Marker *marker, bint raises_epoch,
+                                   CompletedTransaction *out) noexcept nogil
 
 # First offset of a transaction that is ongoing, or whose marker is not below the high watermark; -1: none.
 cdef int64_t first_unstable_offset(const Producers *producers) noexcept nogil

@@ -368,12 +368,12 @@ cdef int64_t stable_after(const Producers *producers, int64_t producer_id, int64
 
 
 cdef bint producer_end_transaction(Producers *producers, const BatchInfo *info, const Marker *marker,
-                                   CompletedTransaction *out) noexcept nogil:
+                                   bint raises_epoch, CompletedTransaction *out) noexcept nogil:
     cdef Producer *producer = find_or_add(producers, info.producer_id)
     cdef Transaction done
     cdef int32_t i
     out.first_offset = -1
-    verification_forget(producers, info.producer_id)
+    verification_forget(producers, info, raises_epoch)
     if producer == NULL:
         return False
     out.producer_id = info.producer_id

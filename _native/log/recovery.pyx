@@ -34,7 +34,7 @@ cdef int replay(Log *log, Segment *segment, const uint8_t *batch, const BatchInf
     done.first_offset = -1
     if info.producer_id >= 0 and info.attributes & ATTR_CONTROL:
         if marker_read(batch, info, &marker):
-            fits = producer_end_transaction(&state.producers, info, &marker, &done)
+            fits = producer_end_transaction(&state.producers, info, &marker, False, &done)
     elif info.producer_id >= 0:
         fits = producer_update(&state.producers, info)
     state.producers.end_offset = last_offset_of(info) + 1

@@ -17,6 +17,8 @@ cdef int64_t verification_begin(
     Producers *producers, const BatchInfo *info, bint adds, int64_t now_ms) noexcept nogil
 # One waiting batch has its answer.
 cdef void verification_done(Producers *producers, int64_t producer_id, int64_t token) noexcept nogil
-cdef void verification_forget(Producers *producers, int64_t producer_id) noexcept nogil
+# A marker ends the producer's transaction: its tokens are void. `raises_epoch`: the marker's epoch is that of the next
+# transaction (transaction version 2), whose first batches may wait already; their tokens stay.
+cdef void verification_forget(Producers *producers, const BatchInfo *marker, bint raises_epoch) noexcept nogil
 cdef bint verifications_copy(Producers *to, const Producers *of) noexcept nogil     # False when memory ran out
 cdef void verifications_expire(Producers *producers, int64_t now_ms, int64_t expiration_ms) noexcept nogil

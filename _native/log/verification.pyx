@@ -1,5 +1,5 @@
 """Verifications of transactions, see verification.pxd."""
-from libc.stdint cimport INT32_MAX, int32_t, int64_t
+from libc.stdint cimport INT16_MAX, INT32_MAX, int32_t, int64_t
 from libc.stdlib cimport realloc
 from bowstring._native.record.batch cimport BatchInfo
 
@@ -73,9 +73,9 @@ cdef void verification_done(Producers *producers, int64_t producer_id, int64_t t
         row.waiting -= 1
 
 
-cdef void verification_forget(Producers *producers, int64_t producer_id) noexcept nogil:
-    cdef Verification *row = verification_find(producers, producer_id)
-    if row != NULL:
+cdef void verification_forget(Producers *producers, const BatchInfo *marker, bint raises_epoch) noexcept nogil:
+    cdef Verification *row = verification_find(producers, marker.producer_id)
+    if row != NULL and not (raises_epoch and row.epoch >= marker.producer_epoch and row.epoch < INT16_MAX):
         drop(producers, <int32_t>(row - producers.verifications))
 
 

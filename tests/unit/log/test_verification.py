@@ -69,6 +69,22 @@ def test_a_marker_voids_tokens(log):
     assert append(log, verification=again) == 1
 
 
+def test_a_token_of_the_next_transaction_outlives_the_marker_that_raises_the_epoch(log):
+    """Under version 2 a producer begins the next transaction as soon as EndTxn is answered: its first batch
+    may wait for the coordinator while the marker is written.
+    """
+    append(log, epoch=0, verification=verified(log, epoch=0))
+    token = verified(log, epoch=1)
+    mark(log, epoch=1, version=2)
+    assert append(log, epoch=1, verification=token) == 2
+
+
+def test_a_token_of_the_ended_transaction_does_not_outlive_the_marker(log):
+    late = verified(log, epoch=0)
+    mark(log, epoch=1, version=2)
+    assert refusal(append, log, epoch=1, verification=late) is Errors.INVALID_TXN_STATE
+
+
 def test_a_late_batch_begins_no_hanging_transaction(log):
     append(log, verification=verified(log))
     mark(log)
