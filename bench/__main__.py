@@ -22,6 +22,7 @@ from bench.cases import (
     cluster,
     cluster_failures,
     cold,
+    coordinators,
     durability,
     footprint,
     latency,
@@ -102,6 +103,17 @@ LOADED: dict[str, Case] = {
     "cold": lambda lab, _, name: cold.catch_up(lab, name, "A consumer catching up from the disk"),
     "memory": lambda lab, _, name: memory_under_load(lab, name, "Memory under load"),
 }
+# Their loads warm brokers up themselves.
+COORDINATORS: dict[str, Case] = {
+    "heartbeats-classic": lambda lab, _, name: coordinators.heartbeats(
+        lab, name, "Heartbeats of 10,000 members of classic groups", coordinators.CLASSIC
+    ),
+    "offset-commits": lambda lab, _, name: coordinators.commits(lab, name, "OffsetCommit"),
+    "offsets-loaded": lambda lab, _, name: coordinators.loading(lab, name, "Loading committed offsets"),
+    "transactions": lambda lab, _, name: coordinators.transactions(
+        lab, name, "Transactions of ten partitions"
+    ),
+}
 LAST: dict[str, Case] = {
     "partitions": lambda lab, _, name: footprint.many_partitions(lab, name, "Many idle partitions"),
 }
@@ -131,7 +143,7 @@ SPARK: dict[str, Callable[[spark.SparkBench, str], CaseResult]] = {
     "spark-sink": lambda bench, name: spark.sink(bench, name, "Spark: rows into a topic"),
     "spark-latency": lambda bench, name: spark_latency.latency(bench, name, "Spark: latency of streams"),
 }
-ALL = [*FRESH, *LOADED, *SPARK, *LAST, *CLUSTERS]
+ALL = [*FRESH, *LOADED, *COORDINATORS, *SPARK, *LAST, *CLUSTERS]
 
 
 def measure(size: Size, work: Path, only: list[str]) -> Run:
@@ -149,6 +161,7 @@ def measure(size: Size, work: Path, only: list[str]) -> Run:
         if loaded := _chosen(LOADED, only):
             warm_up(lab)
             _run_cases(run, lab, topics, loaded)
+        _run_cases(run, lab, topics, _chosen(COORDINATORS, only))
         if spark_cases := _chosen(SPARK, only):
             with spark.SparkBench(lab) as bench:
                 for name, spark_case in spark_cases.items():

@@ -389,6 +389,44 @@ BARS = (
         "µs",
         (at_most(5000, "µs"),),
     ),
+    *(
+        bar
+        for protocol, text in (("classic", "classic groups"),)
+        for bar in (
+            Bar(
+                f"10,000 members in 100 {text}, heartbeats, broker CPU",
+                f"heartbeats-{protocol}",
+                "cpu_percent",
+                "% of a core",
+                (at_most(30, "%"),),
+            ),
+            Bar("the same, p99", f"heartbeats-{protocol}", "p99_ms", "ms", (at_most(10, "ms"),)),
+        )
+    ),
+    Bar("OffsetCommit", "offset-commits", "commits_per_second", "1/s", (at_least(10_000, "1/s"),)),
+    Bar(
+        "OffsetCommit, a core of the broker",
+        "offset-commits",
+        "commits_per_cpu_second",
+        "1/CPU-s",
+        (at_least(10_000, "1/CPU-s"),),
+    ),
+    Bar("OffsetCommit, p99", "offset-commits", "p99_ms", "ms", (at_most(5, "ms"),)),
+    Bar("1 M committed offsets loaded", "offsets-loaded", "load_seconds", "s", (at_most(2, "s"),)),
+    Bar(
+        "the same, another group's requests meanwhile, slowest",
+        "offsets-loaded",
+        "others_max_ms",
+        "ms",
+        (at_most(100, "ms"),),
+    ),
+    Bar(
+        "transactions of 10 partitions, one client process",
+        "transactions",
+        "commits_per_second",
+        "1/s",
+        (at_least(1_000, "1/s"), above()),
+    ),
     Bar("three brokers, latency of acks=all, p50", "cluster-latency", "p50_ms", "ms", (at_most(0.5, "ms"),)),
     Bar("three brokers, latency of acks=all, p99", "cluster-latency", "p99_ms", "ms", (at_most(2, "ms"),)),
     Bar("the same, on three media, p50", "cluster-latency-commit", "p50_ms", "ms", (at_most(1, "ms"),)),

@@ -61,9 +61,11 @@ class Lab:
             peer.kill()
         self._memory.give_back()
 
-    def new_peer(self, name: str) -> Peer:
-        """Returns a broker in a fresh directory, not started; the caller stops it."""
-        return PEER_CLASSES[name](self.work / f"{name}-{next(self._numbers)}")
+    def new_peer(self, name: str, settings: Mapping[str, str] | None = None) -> Peer:
+        """Returns a broker in a fresh directory, not started; the caller stops it. `settings` win."""
+        peer = PEER_CLASSES[name](self.work / f"{name}-{next(self._numbers)}")
+        peer.settings = dict(settings or {})
+        return peer
 
     def new_cluster(self, name: str, settings: Mapping[str, str] | None = None) -> MemberCluster:
         """Returns three brokers in fresh directories, not started; the caller ends them."""

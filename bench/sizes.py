@@ -26,6 +26,14 @@ class Size:
         spark_rows: rows that each query of the Spark cases reads.
         spark_repeats: times that a query of them runs at most, of which the median counts.
         spark_batches: micro-batches of the median in their latency case.
+        group_members: members whose heartbeats are measured.
+        load_warm_up_seconds: of a load on a coordinator, before its measured part.
+        load_seconds: of its measured part.
+        loaded_groups: groups whose offsets a start reads.
+        loaded_partitions: offsets that each of them has.
+        dying_members: members of the KIP-848 group of which one dies.
+        copied_records: 1 KiB records of the exactly-once copy.
+        shared_records: records that a share group acknowledges one by one.
         loop_mib: what a bare loop moves in a round (see bench/limits).
         warm_memory: whether memory is filled before every round (see bench/warm_memory.py).
     """
@@ -56,6 +64,14 @@ class Size:
     spark_rows: int
     spark_repeats: int
     spark_batches: int
+    group_members: int
+    load_warm_up_seconds: float
+    load_seconds: float
+    loaded_groups: int
+    loaded_partitions: int
+    dying_members: int
+    copied_records: int
+    shared_records: int
     loop_mib: int
     warm_memory: bool = True
 
@@ -89,6 +105,14 @@ SMOKE = Size(
     spark_rows=40_000,
     spark_repeats=1,
     spark_batches=5,
+    group_members=40,
+    load_warm_up_seconds=0.2,
+    load_seconds=0.5,
+    loaded_groups=4,
+    loaded_partitions=50,
+    dying_members=4,
+    copied_records=2_000,
+    shared_records=500,
     loop_mib=8,
     warm_memory=False,
 )
@@ -120,6 +144,14 @@ SHORT = Size(
     spark_rows=8_000_000,
     spark_repeats=5,
     spark_batches=60,
+    group_members=10_000,
+    load_warm_up_seconds=10.0,
+    load_seconds=15.0,
+    loaded_groups=1_000,
+    loaded_partitions=1_000,
+    dying_members=500,
+    copied_records=1_000_000,
+    shared_records=100_000,
     loop_mib=2048,
 )
 
@@ -150,6 +182,14 @@ FULL = Size(
     spark_rows=24_000_000,
     spark_repeats=5,
     spark_batches=300,
+    group_members=10_000,
+    load_warm_up_seconds=20.0,
+    load_seconds=60.0,
+    loaded_groups=1_000,
+    loaded_partitions=1_000,
+    dying_members=500,
+    copied_records=5_000_000,
+    shared_records=500_000,
     loop_mib=4096,
 )
 

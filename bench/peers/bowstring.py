@@ -32,7 +32,7 @@ class Bowstring(Peer):
         """Chooses a port, writes the settings shared by both peers, compiles the modules."""
         self.compile()
         (self.port,) = free_ports(1, self.host)
-        write_properties(self._settings, COMMON_SETTINGS)
+        write_properties(self._settings, COMMON_SETTINGS | self.settings)
 
     def compile(self) -> None:
         """Compiles the modules, as pip does."""

@@ -77,7 +77,7 @@ class Kafka(Peer):
             "controller.quorum.bootstrap.servers": f"{self.host}:{controller_port}",
             "log.dirs": str(self.data),
         }
-        write_properties(self._settings, settings)
+        write_properties(self._settings, settings | self.settings)
         # An id that begins with a dash would be parsed as an option.
         cluster_id = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "_")
         options = ["--config", str(self._settings), "--cluster-id", cluster_id, "--standalone"]

@@ -33,6 +33,7 @@ class Peer(ABC):
     Attributes:
         name: what result rows call it.
         host: the address it listens on and tells clients; set before `prepare` where they are elsewhere.
+        settings: further ones of the broker, which win; set before `prepare`.
         start_seconds: from fork to the first answered ApiVersions, of the latest start.
         stop_seconds: from SIGTERM to the process's end, of the latest stop.
     """
@@ -45,6 +46,7 @@ class Peer(ABC):
         self.log = work / "broker.log"
         self.host = HOST
         self.port = 0
+        self.settings: dict[str, str] = {}
         self.start_seconds = 0.0
         self.stop_seconds = 0.0
         self._process: subprocess.Popen[bytes] | None = None
