@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from bowstring.clients.producer.producer import Producer as Producer
     from bowstring.clients.records import OffsetAndMetadata as OffsetAndMetadata
     from bowstring.clients.records import Record as Record
+    from bowstring.clients.records import SubscriptionPattern as SubscriptionPattern
     from bowstring.clients.records import TopicPartition as TopicPartition
     from bowstring.cluster.embedded import Cluster as Cluster
     from bowstring.kernels.function import kernel as kernel
@@ -51,6 +52,7 @@ _MODULES = {
     "Protobuf": "values",
     "Record": "clients.records",
     "Records": "tables",
+    "SubscriptionPattern": "clients.records",
     "TopicPartition": "clients.records",
     "kernel": "kernels.function",
     "read": "tables",
@@ -74,6 +76,7 @@ __all__ = [
     "Protobuf",
     "Record",
     "Records",
+    "SubscriptionPattern",
     "TopicPartition",
     "__version__",
     "aio",

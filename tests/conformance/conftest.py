@@ -30,7 +30,8 @@ def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture(scope="package", params=[KafkaBroker, BowstringBroker])
 def where(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """host:port of a broker of each kind in turn, for tests of our own clients on both."""
-    broker = request.param(tmp_path_factory.mktemp("clients"), {"log.retention.ms": "-1"})
+    quick = {f"group.{kind}.min.heartbeat.interval.ms": "100" for kind in ("consumer", "share")}
+    broker = request.param(tmp_path_factory.mktemp("clients"), {"log.retention.ms": "-1", **quick})
     broker.start()
     yield broker.bootstrap
     broker.stop()

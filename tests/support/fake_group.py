@@ -5,6 +5,7 @@ import threading
 from bowstring.clients.group.protocol import encode_assignment
 from bowstring.clients.records import TopicPartition
 from bowstring.engine.errors import Error
+from bowstring.engine.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from bowstring.engine.protocol.messages.fetch import FetchRequest, FetchResponse
 from bowstring.engine.protocol.messages.find_coordinator import (
     Coordinator,
@@ -42,6 +43,7 @@ from tests.support.fake_broker import FakeBroker
 from tests.support.waiting import HANG_S
 
 PATIENCE_S = HANG_S
+CONSUMER_HEARTBEAT_KEY = ConsumerGroupHeartbeatRequest.api_key
 MEMBER = "the-member"
 
 
@@ -76,6 +78,12 @@ class FakeGroup(FakeBroker):
             ListOffsetsRequest: self.list_offsets,
             FetchRequest: lambda *_: FetchResponse(),
         }
+
+    def api_versions(self, version, request):
+        """A broker with classic groups only."""
+        answer = super().api_versions(version, request)
+        answer.api_keys = [each for each in answer.api_keys if each.api_key != CONSUMER_HEARTBEAT_KEY]
+        return answer
 
     def next(self, kind, default):
         with self.lock:

@@ -58,7 +58,7 @@ PRIVATE = {
     "unit/clients/group/test_member.py": {
         "_group": "a generation that has passed, without the races of a rebalance",
         "_member": "the same",
-        "_heartbeat": "a poll that comes too late once, and never again",
+        "_threads": "a poll that comes too late once, and never again",
         "_max_poll_interval_s": "the same",
     },
     "unit/clients/net/test_metadata.py": {

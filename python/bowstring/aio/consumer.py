@@ -17,7 +17,7 @@ from bowstring.clients.consumer.consumer import Consumer as ThreadedConsumer
 from bowstring.clients.consumer.coordinator import Listener
 from bowstring.clients.consumer.poll import RawBatches
 from bowstring.clients.errors import ClientError
-from bowstring.clients.records import OffsetAndMetadata, Record, TopicPartition
+from bowstring.clients.records import OffsetAndMetadata, Record, SubscriptionPattern, TopicPartition
 from bowstring.clients.timeouts import most_records, seconds
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class Consumer(WorkersClient):
         self,
         topics: Iterable[str] | str | None = None,
         *,
-        pattern: str | None = None,
+        pattern: str | SubscriptionPattern | None = None,
         on_assigned: AsyncListener | None = None,
         on_revoked: AsyncListener | None = None,
         on_lost: AsyncListener | None = None,

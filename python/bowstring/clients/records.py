@@ -32,6 +32,19 @@ class TopicPartition(NamedTuple):
         return f"{self.topic}-{self.partition}"
 
 
+class SubscriptionPattern(NamedTuple):
+    """An RE2 expression for whole names of topics, which the group coordinator resolves (KIP-848).
+
+    Subscribing by it needs group_protocol="consumer". Brokers look for new topics that match, and the client
+    learns only of topics that it reads.
+
+    Attributes:
+        pattern: the expression.
+    """
+
+    pattern: str
+
+
 class Record(NamedTuple):
     """One record as returned to a consumer.
 

@@ -129,7 +129,7 @@ def _assignors(name: str, value: Any) -> tuple[str, ...]:
 
 
 def _known_assignors(argument: str, value: Any) -> None:
-    unknown = [each for each in value if each not in _ASSIGNORS.values()]
+    unknown = [each for each in value or () if each not in _ASSIGNORS.values()]
     if unknown:
         raise ConfigError(f"assignor {unknown[0]!r} is unknown; use range or cooperative-sticky")
 
@@ -165,19 +165,27 @@ CONSUMER = ConfigTable(
             "auto.commit.interval.ms",
         ),
         setting(
+            "group_protocol",
+            "auto",
+            choice({"auto": "auto", "consumer": "consumer", "classic": "classic"}),
+            "group.protocol",
+            check=one_of("auto", "consumer", "classic"),
+        ),
+        setting("group_remote_assignor", None, text, "group.remote.assignor"),
+        setting(
             "assignors",
-            ("range", "cooperative-sticky"),
+            None,
             _assignors,
             "partition.assignment.strategy",
             check=_known_assignors,
         ),
         setting(
             "session_timeout_ms",
-            45_000,
+            None,
             integer,
             "session.timeout.ms",
         ),
-        setting("heartbeat_interval_ms", 3_000, integer, "heartbeat.interval.ms"),
+        setting("heartbeat_interval_ms", None, integer, "heartbeat.interval.ms"),
         setting(
             "max_poll_interval_ms",
             300_000,
@@ -249,8 +257,6 @@ CONSUMER = ConfigTable(
             boolean,
             "allow.auto.create.topics",
         ),
-        refused("group.protocol", "only the classic protocol is supported", "classic"),
-        refused("group.remote.assignor", "only the classic protocol is supported", "None"),
         refused("key.deserializer", _CODECS, "None"),
         refused("value.deserializer", _CODECS, "None"),
         refused(

@@ -21,12 +21,12 @@ from bowstring.clients.consumer.poll import RecordReading
 from bowstring.clients.consumer.poll_arrow import ArrowReading
 from bowstring.clients.consumer.seek import ConsumerPositions
 from bowstring.clients.errors import ClientError, ClientTimeoutError, ConfigError
-from bowstring.clients.group.assignors import ASSIGNORS
-from bowstring.clients.group.heartbeat import GroupConfig, Heartbeat
+from bowstring.clients.group.heartbeat import GroupConfig, group_config
+from bowstring.clients.group.heartbeat_threads import HeartbeatThreads
 from bowstring.clients.local.discovery import Local
 from bowstring.clients.net.client import NetworkClient
 from bowstring.clients.net.metadata import Cluster, parse_bootstrap
-from bowstring.clients.records import TopicPartition
+from bowstring.clients.records import SubscriptionPattern, TopicPartition
 from bowstring.clients.single_thread import OneThread
 from bowstring.clients.timeouts import seconds
 from bowstring.clients.troubles import OnError, Troubles
@@ -53,9 +53,17 @@ class Consumer(RecordReading, ConsumerOffsets, FamiliarNames, ConsumerPositions,
             makes `poll` raise.
         enable_auto_commit: commits returned records every auto_commit_interval_ms and on close.
         auto_commit_interval_ms: milliseconds between automatic commits.
-        assignors: names out of "range" and "cooperative-sticky", in order of preference.
-        session_timeout_ms: time without a heartbeat after which the group removes the member.
-        heartbeat_interval_ms: milliseconds between heartbeats to the group coordinator.
+        group_protocol: "consumer" (KIP-848: the coordinator assigns, and partitions that stay are read
+            without a pause), "classic", or "auto": "consumer" where the broker has it, unless one of the next
+            three arguments is given, or members of a classic group are at work.
+        assignors: of the classic protocol: names out of "range" and "cooperative-sticky", in order of
+            preference; None for both.
+        session_timeout_ms: of the classic protocol: time without a heartbeat after which the group removes
+            the member; None for 45,000. Otherwise the group's config consumer.session.timeout.ms counts.
+        heartbeat_interval_ms: of the classic protocol: milliseconds between heartbeats to the group
+            coordinator; None for 3,000. Otherwise consumer.heartbeat.interval.ms counts.
+        group_remote_assignor: of the protocol "consumer": the coordinator's assignor, "uniform" or "range";
+            None for its first.
         max_poll_interval_ms: longest time between polls before the group reassigns the partitions.
         max_poll_records: most records of one `poll`.
         fetch_min_bytes: bytes that a broker waits for before it answers a fetch.
@@ -91,6 +99,8 @@ class Consumer(RecordReading, ConsumerOffsets, FamiliarNames, ConsumerPositions,
         b'me' b'hello'
     """
 
+    _group: Membership | None = None
+
     @configurable(CONSUMER)
     def __init__(
         self,
@@ -102,9 +112,11 @@ class Consumer(RecordReading, ConsumerOffsets, FamiliarNames, ConsumerPositions,
         auto_offset_reset: str = "latest",
         enable_auto_commit: bool = True,
         auto_commit_interval_ms: int = 5_000,
-        assignors: tuple[str, ...] = ("range", "cooperative-sticky"),
-        session_timeout_ms: int = 45_000,
-        heartbeat_interval_ms: int = 3_000,
+        group_protocol: str = "auto",
+        assignors: tuple[str, ...] | None = None,
+        session_timeout_ms: int | None = None,
+        heartbeat_interval_ms: int | None = None,
+        group_remote_assignor: str | None = None,
         max_poll_interval_ms: int = 300_000,
         max_poll_records: int = 500,
         fetch_min_bytes: int = 1,
@@ -141,25 +153,23 @@ class Consumer(RecordReading, ConsumerOffsets, FamiliarNames, ConsumerPositions,
         self._positions = Positions()
         sizes = (fetch_min_bytes, fetch_max_bytes, max_partition_fetch_bytes, prefetch_max_bytes)
         how = (self._read_committed, check_crcs, auto_offset_reset, local)
-        where = (client_rack or "", metadata_max_age_ms / 1000)
-        config = FetchConfig(*sizes, fetch_max_wait_ms, *how, *where)
-        self._fetcher = Fetcher(self._client, self._cluster, self._positions, config)
-        self._group: Membership | None = None
+        fetch = FetchConfig(*sizes, fetch_max_wait_ms, *how, client_rack or "", metadata_max_age_ms / 1000)
+        self._fetcher = Fetcher(self._client, self._cluster, self._positions, fetch)
         self._prepare_arrow({"key": key, "value": value})
         self._finalizer: weakref.finalize[..., Consumer] = weakref.finalize(self, self._client.close)
         if group_id is not None:
-            chosen = [ASSIGNORS[name] for name in assignors]
-            times = (session_timeout_ms / 1000, heartbeat_interval_ms / 1000, max_poll_interval_ms / 1000)
-            auto_commit_s = auto_commit_interval_ms / 1000 if enable_auto_commit else None
-            self._join_group(GroupConfig(group_id, group_instance_id, chosen, *times), auto_commit_s)
+            classic = (assignors, session_timeout_ms, heartbeat_interval_ms)
+            group = (group_id, group_instance_id, max_poll_interval_ms, client_rack)
+            config = group_config(group_protocol, group, classic, group_remote_assignor)
+            self._join_group(config, auto_commit_interval_ms / 1000 if enable_auto_commit else None)
 
     def _join_group(self, config: GroupConfig, auto_commit_s: float | None) -> None:
-        heartbeat = Heartbeat(self._client.client_id, config, self._client.wakeup)
+        threads = HeartbeatThreads(self._client.client_id, config, self._client.wakeup)
         self._group = Membership(
-            self._fetcher, self._owner, config, heartbeat=heartbeat, auto_commit_s=auto_commit_s
+            self._fetcher, self._owner, config, threads=threads, auto_commit_s=auto_commit_s
         )
         self._finalizer.detach()
-        self._finalizer = weakref.finalize(self, _abandon, heartbeat, self._client)
+        self._finalizer = weakref.finalize(self, _abandon, threads, self._client)
 
     # ------------------------------------------------------------ what to read
 
@@ -167,7 +177,7 @@ class Consumer(RecordReading, ConsumerOffsets, FamiliarNames, ConsumerPositions,
         self,
         topics: Iterable[str] | str | None = None,
         *,
-        pattern: str | None = None,
+        pattern: str | SubscriptionPattern | None = None,
         on_assigned: Listener | None = None,
         on_revoked: Listener | None = None,
         on_lost: Listener | None = None,
@@ -180,7 +190,8 @@ class Consumer(RecordReading, ConsumerOffsets, FamiliarNames, ConsumerPositions,
 
         Args:
             topics: names of topics, or one name.
-            pattern: regular expression for the whole name; also matches topics created later.
+            pattern: regular expression for the whole name; also matches topics created later. The client
+                resolves it; as a bowstring.SubscriptionPattern, in RE2's syntax, the coordinator does.
             on_assigned, on_revoked, on_lost: called with a list of partitions.
 
         Raises:
@@ -362,7 +373,7 @@ def is_read_committed(isolation_level: str) -> bool:
     return isolation_level == "read_committed"
 
 
-def _abandon(heartbeat: Heartbeat, client: NetworkClient) -> None:
+def _abandon(threads: HeartbeatThreads, client: NetworkClient) -> None:
     """Stops the threads and closes the connections, also of a consumer that was never closed."""
-    heartbeat.close()
+    threads.close()
     client.close()

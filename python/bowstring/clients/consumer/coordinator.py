@@ -18,14 +18,18 @@ from bowstring.clients.errors import (
     ConnectionLostError,
     NoBrokerError,
 )
-from bowstring.clients.group.heartbeat import GroupConfig, Heartbeat
-from bowstring.clients.group.member import GroupEvents, GroupMember
+from bowstring.clients.group.consumer_member import ConsumerGroupMember
+from bowstring.clients.group.coordinated import CoordinatedMember, GroupEvents
+from bowstring.clients.group.heartbeat import GroupConfig
+from bowstring.clients.group.heartbeat_threads import HeartbeatThreads
+from bowstring.clients.group.member import GroupMember
 from bowstring.clients.group.offset_queries import committed_offsets
 from bowstring.clients.group.offset_requests import fetch_request, fetched_offsets
+from bowstring.clients.group.protocol_choice import UndecidedMember
 from bowstring.clients.net.client import NetworkClient
 from bowstring.clients.net.connection import Pending
 from bowstring.clients.net.metadata import Cluster
-from bowstring.clients.records import OffsetAndMetadata, TopicPartition
+from bowstring.clients.records import OffsetAndMetadata, SubscriptionPattern, TopicPartition
 from bowstring.clients.single_thread import OneThread
 from bowstring.clients.troubles import GRACE_S
 from bowstring.engine.protocol.messages.offset_fetch import OffsetFetchRequest
@@ -46,6 +50,7 @@ class Membership:
     """The membership of one consumer. Called by the thread that holds `owner`.
 
     Args:
+        threads: what sends heartbeats.
         auto_commit_s: interval of automatic commits; None for none.
     """
 
@@ -55,7 +60,7 @@ class Membership:
         owner: OneThread,
         config: GroupConfig,
         *,
-        heartbeat: Heartbeat,
+        threads: HeartbeatThreads,
         auto_commit_s: float | None,
     ):
         self._client: NetworkClient = fetcher.client
@@ -66,25 +71,75 @@ class Membership:
         self._group_id = config.group_id
         self._stored = f"committed offsets of group {config.group_id!r}"
         self._commits = f"automatic commits of group {config.group_id!r}"
-        self._heartbeat = heartbeat
-        events = GroupEvents(
+        self._config = config
+        self._threads = threads
+        self._events = GroupEvents(
             lambda: self.topics, lambda: tuple(self._positions), self._revoke, self._assign, self._lose
         )
-        self._member = GroupMember(self._client, self._cluster, config, events, heartbeat)
+        self._member = self._first_member()
         self._auto_commit_s = auto_commit_s
         self._commit_at = 0.0
         self._listeners: Listeners = (None, None, None)
         self._pattern: re.Pattern[str] | None = None
+        self._regex: str | None = None
         self._commit_error: ClientError | None = None
         self.topics: tuple[str, ...] = ()
         self.subscribed = False
 
+    # ------------------------------------------------------------ the protocol
+
+    def _first_member(self) -> CoordinatedMember:
+        if self._config.protocol == "auto":
+            return UndecidedMember(self._client, self._cluster, self._group_id)
+        return self._make_member(self._config.protocol)
+
+    def _make_member(self, protocol: str) -> CoordinatedMember:
+        if protocol == "classic":
+            return GroupMember(self._client, self._cluster, self._config, self._events, self._threads.classic)
+        return ConsumerGroupMember(
+            self._client,
+            self._cluster,
+            self._threads.consumer,
+            self._events,
+            group_id=self._group_id,
+            group_instance_id=self._config.group_instance_id,
+            regex=lambda: self._regex,
+        )
+
+    def _choose_protocol(self) -> bool:
+        """Replaces a member that is undecided, or that learns that its protocol is not possible; returns
+        whether it did.
+        """
+        member = self._member
+        chosen = member.chosen if isinstance(member, UndecidedMember) else None
+        if isinstance(member, ConsumerGroupMember) and member.refused_protocol:
+            if self._config.protocol != "auto" or self._regex is not None:
+                return False  # the error is raised
+            member.leave()
+            chosen = "classic"
+        if chosen == "classic" and self._regex is not None:
+            chosen = "consumer"  # only that can do it; if the group refuses, its error is raised
+        if chosen is None:
+            return False
+        _log.debug("group %r is joined by the %s protocol", self._group_id, chosen)
+        self._member = self._make_member(chosen)
+        self._member.begin_with(member.coordinator)
+        return True
+
     # ------------------------------------------------------------ subscription
 
-    def subscribe(self, topics: Iterable[str], pattern: str | None, listeners: Listeners) -> None:
+    def subscribe(
+        self, topics: Iterable[str], pattern: str | SubscriptionPattern | None, listeners: Listeners
+    ) -> None:
         """Subscribes to these topics, or to those whose whole name matches, from the next step on."""
+        regex = pattern.pattern if isinstance(pattern, SubscriptionPattern) else None
+        if regex is not None and isinstance(self._member, GroupMember):
+            raise ConfigError(
+                "brokers resolve a SubscriptionPattern only for group_protocol='consumer': set it, or give a "
+                "plain string, which the client resolves"
+            )
         try:
-            compiled = re.compile(pattern) if pattern is not None else None
+            compiled = re.compile(pattern) if isinstance(pattern, str) else None
         except re.error as error:
             raise ConfigError(f"the pattern {pattern!r} is not a regular expression: {error}") from error
         if not self.subscribed:
@@ -92,8 +147,9 @@ class Membership:
         self.subscribed = True
         self._listeners = listeners
         self._pattern = compiled
-        self._cluster.want_all = pattern is not None
-        if pattern is not None:
+        self._regex = regex
+        self._cluster.want_all = compiled is not None
+        if compiled is not None:
             self._cluster.invalidate()
         self.topics = tuple(sorted(set(topics)))
         for name in self.topics:
@@ -107,6 +163,7 @@ class Membership:
         self.subscribed = False
         self.topics = ()
         self._pattern = None
+        self._regex = None
         self._cluster.want_all = False
         self._positions.replace([])
 
@@ -114,7 +171,7 @@ class Membership:
 
     def step(self) -> float:
         """Runs one step; returns seconds until the next is due."""
-        self._heartbeat.last_poll = time.monotonic()
+        self._member.polled()
         if self._pattern is not None:
             pattern = self._pattern
             self.topics = tuple(sorted(name for name in self._cluster.topics if pattern.fullmatch(name)))
@@ -123,6 +180,8 @@ class Membership:
             for name in self.topics:
                 self._fetcher.refuse_topic(name)
         wait_s = self._member.tick(join=self.subscribed)
+        if self._choose_protocol():
+            wait_s = 0.0
         self._load_positions()
         return min(wait_s, self._auto_commit())
 

@@ -8,13 +8,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from bowstring.clients import forks
-from bowstring.clients.errors import ClientError, ForkedError
-from bowstring.clients.group.assignors import Assignor
+from bowstring.clients.errors import ClientError, ConfigError, ForkedError
+from bowstring.clients.group.assignors import ASSIGNORS, Assignor
 from bowstring.clients.net.client import NetworkClient
 from bowstring.clients.records import Node
 from bowstring.engine.errors import Errors
 from bowstring.engine.protocol.messages.heartbeat import HeartbeatRequest
 from bowstring.engine.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+
+DEFAULT_ASSIGNORS = ("range", "cooperative-sticky")
+SESSION_TIMEOUT_MS = 45_000
+HEARTBEAT_INTERVAL_MS = 3_000
 
 _REJOIN = (Errors.REBALANCE_IN_PROGRESS.code,)
 _LOST = (
@@ -35,6 +39,56 @@ class GroupConfig:
     session_timeout_s: float
     heartbeat_interval_s: float
     max_poll_interval_s: float
+    protocol: str = "classic"  # or "consumer" (KIP-848), or "auto" to choose when the coordinator is known
+    remote_assignor: str | None = None
+    rack: str | None = None
+
+
+def group_config(
+    protocol: str,
+    group: tuple[str, str | None, int, str | None],
+    classic: tuple[tuple[str, ...] | None, int | None, int | None],
+    remote_assignor: str | None,
+) -> GroupConfig:
+    """Returns the group settings of a consumer.
+
+    Args:
+        protocol: "classic", "consumer" or "auto".
+        group: group_id, group_instance_id, max_poll_interval_ms and client_rack.
+        classic: assignors, session_timeout_ms and heartbeat_interval_ms, which only the classic protocol has;
+            None for those that are not given.
+        remote_assignor: the coordinator's assignor, which only the protocol "consumer" has.
+
+    Raises:
+        ConfigError: a setting does not go with the protocol.
+    """
+    names = ("assignors", "session_timeout_ms", "heartbeat_interval_ms")
+    given = [name for name, value in zip(names, classic, strict=True) if value is not None]
+    if protocol == "consumer" and given:
+        raise ConfigError(
+            f"{given[0]} is a setting of the classic protocol: leave it out, or set "
+            "group_protocol='classic'. With group_protocol='consumer' the coordinator assigns and sets the "
+            "times (consumer.session.timeout.ms and consumer.heartbeat.interval.ms of the group)"
+        )
+    if protocol == "classic" and remote_assignor is not None:
+        raise ConfigError("group_remote_assignor needs group_protocol='consumer'")
+    if protocol == "auto" and given:
+        protocol = "classic"
+    elif protocol == "auto" and remote_assignor is not None:
+        protocol = "consumer"
+    group_id, group_instance_id, max_poll_interval_ms, rack = group
+    assignors, session_timeout_ms, heartbeat_interval_ms = classic
+    return GroupConfig(
+        group_id,
+        group_instance_id,
+        [ASSIGNORS[name] for name in assignors or DEFAULT_ASSIGNORS],
+        (session_timeout_ms or SESSION_TIMEOUT_MS) / 1000,
+        (heartbeat_interval_ms or HEARTBEAT_INTERVAL_MS) / 1000,
+        max_poll_interval_ms / 1000,
+        protocol,
+        remote_assignor,
+        rack,
+    )
 
 
 class Heartbeat:

@@ -8,13 +8,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from enum import Enum
 
-from bowstring.clients.errors import ClientError, CommitFailedError, ConfigError, broker_error
+from bowstring.clients.errors import ClientError, ConfigError, broker_error
 from bowstring.clients.group.assignors import Assignor, Subscription
+from bowstring.clients.group.coordinated import (
+    COORDINATOR_ERRORS,
+    IDLE_S,
+    RETRY_PAUSE_S,
+    CoordinatedMember,
+    Done,
+    GroupEvents,
+    commit_failed,
+)
 from bowstring.clients.group.heartbeat import GroupConfig, Heartbeat, leave_request
-from bowstring.clients.group.offset_requests import commit_request, commit_results, coordinator_request
 from bowstring.clients.group.protocol import (
     decode_assignment,
     decode_subscription,
@@ -24,29 +31,20 @@ from bowstring.clients.group.protocol import (
 from bowstring.clients.net.client import NetworkClient
 from bowstring.clients.net.connection import Api, Body, Pending
 from bowstring.clients.net.metadata import Cluster
-from bowstring.clients.records import Node, OffsetAndMetadata, TopicPartition
-from bowstring.clients.troubles import GRACE_S
+from bowstring.clients.records import OffsetAndMetadata, TopicPartition
 from bowstring.engine.errors import Errors
-from bowstring.engine.protocol.messages.find_coordinator import FindCoordinatorRequest
 from bowstring.engine.protocol.messages.join_group import (
     JoinGroupRequest,
     JoinGroupRequestProtocol,
     JoinGroupResponse,
 )
 from bowstring.engine.protocol.messages.leave_group import LeaveGroupRequest
-from bowstring.engine.protocol.messages.offset_commit import OffsetCommitRequest
 from bowstring.engine.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 
-RETRY_PAUSE_S = 0.1
 LEAVE_TIMEOUT_S = 2.0
 # The coordinator answers JoinGroup within the rebalance timeout; this is extra time for the network.
 JOIN_GRACE_S = 5.0
 
-_COORDINATOR_ERRORS = (
-    Errors.NOT_COORDINATOR.code,
-    Errors.COORDINATOR_NOT_AVAILABLE.code,
-    Errors.COORDINATOR_LOAD_IN_PROGRESS.code,
-)
 _MEMBER_LOST = (Errors.UNKNOWN_MEMBER_ID.code, Errors.ILLEGAL_GENERATION.code)
 _COMMIT_LOST = (*_MEMBER_LOST, Errors.REBALANCE_IN_PROGRESS.code, Errors.FENCED_INSTANCE_ID.code)
 
@@ -62,23 +60,8 @@ class State(Enum):
     STABLE = "stable"
 
 
-@dataclass(slots=True)
-class GroupEvents:
-    """Requests of the member to its consumer, always during `tick` or a poll.
-
-    `revoke` takes partitions away (the consumer commits and calls its listener first), `assign` gives the
-    complete new assignment, `lose` takes all partitions away without a chance to commit.
-    """
-
-    topics: Callable[[], tuple[str, ...]]
-    owned: Callable[[], tuple[TopicPartition, ...]]
-    revoke: Callable[[list[TopicPartition]], None]
-    assign: Callable[[list[TopicPartition]], None]
-    lose: Callable[[], None]
-
-
-class GroupMember:
-    """One member of one group."""
+class GroupMember(CoordinatedMember):
+    """One member of one classic group."""
 
     def __init__(
         self,
@@ -88,14 +71,10 @@ class GroupMember:
         events: GroupEvents,
         heartbeat: Heartbeat,
     ):
-        self._client = client
-        self._cluster = cluster
+        super().__init__(client, cluster, config.group_id, config.group_instance_id)
         self._config = config
         self._events = events
         self._heartbeat = heartbeat
-        self._coordinator: Node | None = None
-        self._pending: Pending | None = None
-        self._retry_at = 0.0
         self._life = 0
         self._joined: JoinGroupResponse | None = None
         self._assignor: Assignor | None = None
@@ -105,9 +84,6 @@ class GroupMember:
         self._wanted_topics: set[str] = set()
         self.state = State.OUTSIDE
         self.rejoin = True
-        self.member_id = ""
-        self.generation = -1
-        self.error: ClientError | None = None
         self.cooperative = all(assignor.cooperative for assignor in config.assignors)
 
     # ------------------------------------------------------------ the clockwork
@@ -117,22 +93,17 @@ class GroupMember:
         """Whether the assignment is complete and in force."""
         return self.state is State.STABLE and not self.rejoin
 
-    def tick(self, *, join: bool = True) -> float:
-        """Takes the next step if one is due; returns seconds until the next check.
+    def polled(self) -> None:
+        """See CoordinatedMember."""
+        self._heartbeat.last_poll = time.monotonic()
 
-        With `join` false it only looks for the coordinator, which is enough to commit without being a member.
-        """
+    def tick(self, *, join: bool = True) -> float:
+        """See CoordinatedMember."""
         self._hear_heartbeat()
-        now = time.monotonic()
-        if self._pending is not None:
-            return 3600.0
-        if now < self._retry_at:
-            return self._retry_at - now
-        if self._coordinator is None:
-            self._find_coordinator()
-        elif join:
-            return self._advance()
-        return 3600.0
+        wait_s = self._find()
+        if wait_s is None:
+            return self._advance() if join else IDLE_S
+        return wait_s
 
     def _advance(self) -> float:
         """Takes the next step of a member whose coordinator is known."""
@@ -180,9 +151,6 @@ class GroupMember:
         self.state = State.OUTSIDE
         self.rejoin = True
 
-    def _pause(self) -> None:
-        self._retry_at = time.monotonic() + RETRY_PAUSE_S
-
     def _ask(
         self, api: Api, body: Body, then: Callable[[Pending], None], timeout_s: float | None = None
     ) -> None:
@@ -200,17 +168,6 @@ class GroupMember:
         if not pending.done:
             self._pending = pending
 
-    def _note(self, error: ClientError) -> None:
-        if error.retriable:  # other errors are raised
-            self._client.troubles.note(f"group {self._config.group_id!r}", error, grace_s=GRACE_S)
-
-    def _over(self) -> None:
-        self._client.troubles.over(f"group {self._config.group_id!r}")
-
-    def _done(self, pending: Pending) -> None:
-        if self._pending is pending:
-            self._pending = None
-
     def _leave_late(self, joined: Pending) -> None:
         """Leaves again after a late answer made an abandoned member join, so that the others do not wait for
         it.
@@ -219,50 +176,6 @@ class GroupMember:
         if member_id and self._config.group_instance_id is None:
             request = leave_request(self._config.group_id, member_id, "left while joining")
             self._client.send(joined.node, LeaveGroupRequest, request, timeout_s=LEAVE_TIMEOUT_S)
-
-    # ------------------------------------------------------------ coordinator
-
-    def _find_coordinator(self) -> None:
-        pending = self._client.send(
-            self._cluster.any_node(),
-            FindCoordinatorRequest,
-            coordinator_request(self._config.group_id),
-            callback=self._found_coordinator,
-        )
-        if not pending.done:
-            self._pending = pending
-
-    def _found_coordinator(self, pending: Pending) -> None:
-        self._done(pending)
-        if pending.error is not None:
-            if not pending.error.retriable:
-                self.error = pending.error
-            self._pause()
-            return
-        answer = pending.response
-        found = answer.coordinators[0] if answer.coordinators else answer
-        if found.error_code:
-            error = broker_error(
-                found.error_code, f"coordinator of group {self._config.group_id!r}", found.error_message
-            )
-            if not error.retriable:
-                self.error = error
-            self._note(error)
-            self._pause()
-            return
-        self._over()
-        self._coordinator = Node(found.node_id, found.host, found.port)
-
-    @property
-    def coordinator(self) -> Node | None:
-        """The broker that coordinates the group, None while it is being looked up."""
-        return self._coordinator
-
-    def coordinator_lost(self, node: Node | None = None) -> None:
-        """Handles an answer (of `node`, if given) that says that the coordinator is another broker."""
-        if node is None or node == self._coordinator:
-            self._coordinator = None
-            self._pause()
 
     # ------------------------------------------------------------ joining
 
@@ -409,7 +322,7 @@ class GroupMember:
         self.rejoin = True
         if code in _MEMBER_LOST:
             self._leave_generation()
-        elif code in _COORDINATOR_ERRORS:
+        elif code in COORDINATOR_ERRORS:
             self._note(broker_error(code, f"{doing} group {self._config.group_id!r}"))
             self.coordinator_lost()
         elif code != Errors.REBALANCE_IN_PROGRESS.code:
@@ -429,58 +342,26 @@ class GroupMember:
 
     # ------------------------------------------------------------ committing and leaving
 
-    def commit(
-        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], done: Callable[[ClientError | None], None]
-    ) -> None:
-        """Sends a commit; `done` gets None, or the error (retriable when it may be sent again)."""
-        if self._coordinator is None:
-            done(broker_error(Errors.COORDINATOR_NOT_AVAILABLE.code, "committing offsets"))
-            return
-
+    def _watch_commit(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], done: Done
+    ) -> Callable[[TopicPartition, int], None]:
         life, generation = self._life, self.generation
 
-        def answered(pending: Pending) -> None:
+        def refused(partition: TopicPartition, code: int) -> None:
+            # A refusal affects the membership only if the same member sent the commit.
             current = life == self._life and generation == self.generation and self.state is State.STABLE
-            if pending.error is not None:
-                self.coordinator_lost(pending.node)
-                done(pending.error)
-            else:
-                codes = commit_results(pending.response)
-                refused = {p: code for p, code in codes.items() if code}
-                done(self._commit_error(refused, pending.node, current) if refused else None)
-
-        self._client.send(
-            self._coordinator,
-            OffsetCommitRequest,
-            commit_request(
-                self._config.group_id,
-                offsets,
-                generation=self.generation,
-                member_id=self.member_id,
-                group_instance_id=self._config.group_instance_id,
-            ),
-            callback=answered,
-        )
-
-    def _commit_error(self, codes: dict[TopicPartition, int], node: Node, current: bool) -> ClientError:
-        """Returns the error of a refused commit. It affects the membership only if the same member sent
-        it.
-        """
-        partition, code = next(iter(codes.items()))
-        if code in _COMMIT_LOST:
             if current and code in _MEMBER_LOST:
                 self._heartbeat.lost = code
-            elif current:
+            elif current and code in _COMMIT_LOST:
                 self.rejoin = True
-            return CommitFailedError(
-                code,
-                f"offsets of group {self._config.group_id!r} were not committed",
-                "the group rebalanced and may have given the partitions to another member; poll() more "
-                "often, or raise max_poll_interval_ms",
-            )
-        if code in _COORDINATOR_ERRORS:
-            self.coordinator_lost(node)
-        return broker_error(code, f"committing the offset of {partition} in group {self._config.group_id!r}")
+            done(self._commit_error(partition, code))
+
+        return refused
+
+    def _commit_error(self, partition: TopicPartition, code: int) -> ClientError:
+        if code not in _COMMIT_LOST:
+            return super()._commit_error(partition, code)
+        return commit_failed(self._group_id, code)
 
     def leave(self, *, for_good: bool = True) -> None:
         """Leaves the group, so that others take over at once; a static member stays (KIP-345)."""

@@ -139,6 +139,10 @@ class Cluster:
         info = self.topics.get(topic)
         return info.topic_id if info else bytes(16)
 
+    def nodes(self) -> list[Node]:
+        """Returns the known brokers; bootstrap servers if there are none."""
+        return list(self.brokers.values()) or self.bootstrap
+
     def any_node(self) -> Node:
         """Returns the least busy broker that is not backing off, for requests that any broker answers.
 

@@ -187,10 +187,10 @@ def test_a_member_that_was_put_out_rejoins(bootstrap, admin, new_topic, new_grou
         while not consumer.assignment():
             consumer.poll(timeout=0.2)
         # Only now: before and after this, a machine that stands still would put it out once more.
-        polled_often_enough = consumer._group._heartbeat._max_poll_interval_s
-        consumer._group._heartbeat._max_poll_interval_s = 0.4
+        polled_often_enough = consumer._group._threads.classic._max_poll_interval_s
+        consumer._group._threads.classic._max_poll_interval_s = 0.4
         wait_until(lambda: not admin.describe_group(new_group).members, "the heartbeat thread does not leave")
-        consumer._group._heartbeat._max_poll_interval_s = polled_often_enough
+        consumer._group._threads.classic._max_poll_interval_s = polled_often_enough
         deadline = time.monotonic() + HANG_S
         while not lost or not consumer.assignment():
             consumer.poll(timeout=0.2)

@@ -1,0 +1,37 @@
+"""Holds what sends the heartbeats of one consumer, by either protocol; threads start when they are needed."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+
+from bowstring.clients.group.heartbeat import GroupConfig, Heartbeat
+from bowstring.clients.group.member_thread import MemberThread
+from bowstring.clients.group.membership import ConsumerMembership
+
+
+class HeartbeatThreads:
+    """The heartbeats of one consumer.
+
+    Args:
+        on_news: called on a thread when the next poll has something to do.
+    """
+
+    def __init__(self, client_id: str, config: GroupConfig, on_news: Callable[[], None]):
+        self.classic = Heartbeat(client_id, config, on_news)
+        membership = ConsumerMembership(
+            config.group_id,
+            str(uuid.uuid4()),
+            rebalance_timeout_ms=int(config.max_poll_interval_s * 1000),
+            server_assignor=config.remote_assignor,
+            group_instance_id=config.group_instance_id,
+            rack=config.rack,
+        )
+        self.consumer = MemberThread(
+            client_id, membership, max_poll_interval_s=config.max_poll_interval_s, on_news=on_news
+        )
+
+    def close(self) -> None:
+        """Ends the threads."""
+        self.classic.close()
+        self.consumer.close()
