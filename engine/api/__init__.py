@@ -48,6 +48,7 @@ HANDLERS: Final[dict[int, str]] = {
     65: "describe_transactions",
     66: "list_transactions",
     68: "consumer_group_heartbeat",
+    69: "consumer_group_describe",
     74: "list_config_resources",
     75: "describe_topic_partitions",
     83: "share_group_state",

@@ -1,6 +1,7 @@
 """Lists the configs of groups (KIP-848, KIP-932, KIP-1071) and of client metrics subscriptions (KIP-714)."""
 
 from bowstring.engine.configs.definition import (
+    APPLIED,
     BOOLEAN,
     GROUP,
     INT,
@@ -15,11 +16,11 @@ from bowstring.engine.configs.definition import rows as _rows
 # (name, type, default, valid values, importance, how it changes, whether it is acted on, doc[, internal])
 # fmt: off
 GROUPS = _rows((
-    ("consumer.assignment.interval.ms", INT, "1000", "0..", MEDIUM, GROUP, STORED,
+    ("consumer.assignment.interval.ms", INT, "1000", "0..", MEDIUM, GROUP, APPLIED,
      "Shortest time between two assignments of the consumer group."),
-    ("consumer.heartbeat.interval.ms", INT, "5000", "1..", MEDIUM, GROUP, STORED,
+    ("consumer.heartbeat.interval.ms", INT, "5000", "1..", MEDIUM, GROUP, APPLIED,
      "Heartbeat interval given to members of the consumer group."),
-    ("consumer.session.timeout.ms", INT, "45000", "1..", MEDIUM, GROUP, STORED,
+    ("consumer.session.timeout.ms", INT, "45000", "1..", MEDIUM, GROUP, APPLIED,
      "Session timeout of members of the consumer group."),
     ("share.assignment.interval.ms", INT, "1000", "0..", MEDIUM, GROUP, STORED,
      "Shortest time between two assignments of the share group."),

@@ -1,13 +1,16 @@
 """Serves admin clients (ListGroups, DescribeGroups, DeleteGroups) and expires offsets and groups."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Any, Final
 
 from bowstring.engine.errors import Error, Errors
 from bowstring.engine.groups import records
 from bowstring.engine.groups.append_errors import append_error_of_group
 from bowstring.engine.groups.classic.group import ClassicGroup, GroupState, Member
 from bowstring.engine.groups.classic.rebalance import join_timer, session_timer, sync_timer
+from bowstring.engine.groups.consumer import records as consumer_records
+from bowstring.engine.groups.consumer.group import ConsumerGroup
 from bowstring.engine.groups.effects import Record
 from bowstring.engine.groups.group import Group
 from bowstring.engine.groups.offsets.store import NO_EXPIRY, ZERO_TOPIC_ID, CommittedOffset, OffsetKey
@@ -17,6 +20,12 @@ from bowstring.engine.protocol.messages.describe_groups import DescribedGroup, D
 from bowstring.engine.protocol.messages.list_groups import ListedGroup
 
 GROUP_ID_NOT_FOUND_VERSION = 6
+
+TOMBSTONES: Final[dict[str, Callable[[Any], list[Record]]]] = {
+    ClassicGroup.group_type: lambda group: [records.group_tombstone(group.group_id)],
+    ConsumerGroup.group_type: consumer_records.group_tombstones,
+}
+"""Records that delete a group, by group type."""
 
 
 def list_groups(state: ShardState) -> Iterator[ListedGroup]:
@@ -110,7 +119,7 @@ def delete_groups(state: ShardState, group_ids: list[str], token: object) -> Non
         of_group = [(group.group_id, *key) for key in sorted(keys)]
         doomed += of_group
         tombstones += [records.offset_tombstone(*key) for key in of_group]
-        tombstones.append(records.group_tombstone(group.group_id))
+        tombstones += TOMBSTONES[group.group_type](group)
         cancel_timers(state, group)
     return state.append(
         tombstones,
@@ -178,7 +187,8 @@ def expire(state: ShardState, now_ms: int) -> None:
         return
     state.note(f"retention: deleting {len(doomed)} offsets and {len(gone)} groups")
     tombstones = [records.offset_tombstone(*key) for key in doomed]
-    tombstones += [records.group_tombstone(group.group_id) for group in gone]
+    for group in gone:
+        tombstones += TOMBSTONES[group.group_type](group)
     state.append(tombstones, written=partial(_forget, state, doomed, gone), atomic=False)
 
 

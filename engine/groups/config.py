@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, Final
 
 # Kafka's limit on how long the JoinGroup of a member without an id stays parked
 NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
@@ -19,13 +19,32 @@ class GroupConfig:
     offset_metadata_max_bytes: int = 4_096
     offsets_retention_minutes: int = 7 * 24 * 60
     offsets_retention_check_interval_ms: int = 600_000
+    group_consumer_session_timeout_ms: int = 45_000
+    group_consumer_heartbeat_interval_ms: int = 5_000
+    group_consumer_assignment_interval_ms: int = 1_000
+    group_consumer_max_size: int = 2**31 - 1
+    group_consumer_regex_refresh_interval_ms: int = 600_000
+    group_consumer_assignors: tuple[str, ...] = ("uniform", "range")
+    group_consumer_migration_policy: str = "bidirectional"
 
     @classmethod
     def read(cls, value: Callable[[str], Any]) -> "GroupConfig":
         """Reads each setting with `value`, which returns a config by its Kafka name (``group.max.size``)."""
-        return cls(**{field.name: int(value(field.name.replace("_", "."))) for field in fields(cls)})
+        return cls(
+            **{
+                field.name: _CONVERSIONS[field.type](value(field.name.replace("_", ".")))
+                for field in fields(cls)
+            }
+        )
 
     @property
     def offsets_retention_ms(self) -> int:
         """Age at which the offsets of an unused group expire."""
         return self.offsets_retention_minutes * 60_000
+
+
+_CONVERSIONS: Final[dict[Any, Callable[[Any], Any]]] = {
+    int: int,
+    str: str.lower,
+    tuple[str, ...]: tuple,
+}

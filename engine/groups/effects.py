@@ -12,7 +12,7 @@ The shell's contract:
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-# ("session", group id, member id), ("join", group id), ("sync", group id)
+# ("session", group id, member id), ("join", group id), ("sync", group id), and those of consumer.timers
 TimerKey = tuple[str, ...]
 # key and value bytes; a value of None is a tombstone
 Record = tuple[bytes, bytes | None]
@@ -73,10 +73,18 @@ class CancelTimer:
 
 
 @dataclass(slots=True)
+class ResolveRegexes:
+    """Look up the topics of a group's regular expressions, then call `GroupShard.regexes_resolved`."""
+
+    group_id: str
+    regexes: tuple[str, ...]
+
+
+@dataclass(slots=True)
 class Note:
     """Write a line for operators to the broker's log."""
 
     text: str
 
 
-Effect = AppendRecords | AppendMarker | Respond | SetTimer | CancelTimer | Note
+Effect = AppendRecords | AppendMarker | Respond | SetTimer | CancelTimer | ResolveRegexes | Note

@@ -1,12 +1,16 @@
 """Defines the interface of all group types for the parts of the coordinator that serve every type.
 
-`ClassicGroup` is the only type so far. Consumer (KIP-848), share (KIP-932) and streams (KIP-1071) groups need
-a class with these methods, and rows in `replay.APPLY` for their record types.
+A type has a class with these methods and rows in `replay.APPLY`, `shard._TIMERS` and
+`administration.TOMBSTONES`. Types of the new protocols extend `modern.group.ModernGroup`.
 """
 
+from collections.abc import Callable
 from typing import Protocol
 
 from bowstring.engine.errors import Error
+
+# checks one partition, by topic id
+PartitionCheck = Callable[[bytes, int], Error]
 
 
 class Group(Protocol):
@@ -31,9 +35,18 @@ class Group(Protocol):
         """Whether a member reads `topic`."""
 
     def check_offset_commit(
-        self, member_id: str, instance_id: str | None, generation: int, *, transactional: bool = False
+        self,
+        member_id: str,
+        instance_id: str | None,
+        generation: int,
+        *,
+        transactional: bool = False,
+        api_version: int = 9,
     ) -> Error:
         """Whether this member may commit at this generation or member epoch."""
+
+    def partition_check(self, member_id: str, generation: int) -> PartitionCheck | None:
+        """Returns what each partition of a commit must pass as well; None if nothing."""
 
     def check_offset_fetch(self, member_id: str | None, member_epoch: int) -> Error:
         """Whether this member may read offsets."""

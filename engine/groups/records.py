@@ -27,11 +27,13 @@ OFFSET_COMMIT_EXPIRY_VERSION = 1
 GROUP_METADATA_VALUE_VERSION = 3
 
 
-def _key(record_type: int, key: Message) -> bytes:
+def encode_key(record_type: int, key: Message) -> bytes:
+    """Encodes a key of the group log."""
     return record_type.to_bytes(2, "big") + encode(key, 0)
 
 
-def _value(version: int, value: Message) -> bytes:
+def encode_value(version: int, value: Message) -> bytes:
+    """Encodes a value of the group log."""
     return version.to_bytes(2, "big") + encode(value, version)
 
 
@@ -47,12 +49,12 @@ def offset_commit(group_id: str, topic: str, partition: int, offset: CommittedOf
         topic_id=offset.topic_id,
     )
     version = OFFSET_COMMIT_EXPIRY_VERSION if expires else OFFSET_COMMIT_VALUE_VERSION
-    return offset_tombstone(group_id, topic, partition)[0], _value(version, value)
+    return offset_tombstone(group_id, topic, partition)[0], encode_value(version, value)
 
 
 def offset_tombstone(group_id: str, topic: str, partition: int) -> Record:
     """Encodes the deletion of a committed offset."""
-    return _key(OFFSET_COMMIT, OffsetCommitKey(group=group_id, topic=topic, partition=partition)), None
+    return encode_key(OFFSET_COMMIT, OffsetCommitKey(group=group_id, topic=topic, partition=partition)), None
 
 
 def group_metadata(group: ClassicGroup, assignments: dict[str, bytes]) -> Record:
@@ -78,18 +80,18 @@ def group_metadata(group: ClassicGroup, assignments: dict[str, bytes]) -> Record
         current_state_timestamp=_timestamp(group),
         members=members,
     )
-    return group_tombstone(group.group_id)[0], _value(GROUP_METADATA_VALUE_VERSION, value)
+    return group_tombstone(group.group_id)[0], encode_value(GROUP_METADATA_VALUE_VERSION, value)
 
 
 def empty_group(group: ClassicGroup) -> Record:
     """Encodes a new group without a generation."""
     value = GroupMetadataValue(protocol=None, leader=None, current_state_timestamp=_timestamp(group))
-    return group_tombstone(group.group_id)[0], _value(GROUP_METADATA_VALUE_VERSION, value)
+    return group_tombstone(group.group_id)[0], encode_value(GROUP_METADATA_VALUE_VERSION, value)
 
 
 def group_tombstone(group_id: str) -> Record:
     """Encodes the deletion of a group."""
-    return _key(GROUP_METADATA, GroupMetadataKey(group=group_id)), None
+    return encode_key(GROUP_METADATA, GroupMetadataKey(group=group_id)), None
 
 
 def _timestamp(group: ClassicGroup) -> int:

@@ -5,6 +5,11 @@ from collections.abc import Callable, Iterable
 from bowstring._native.protocol.message_codec import ProtocolError, decode
 from bowstring.engine.groups.classic.group import ClassicGroup, GroupState, Member
 from bowstring.engine.groups.classic.rebalance import prepare_rebalance, restart_session
+from bowstring.engine.groups.consumer import membership as consumer_membership
+from bowstring.engine.groups.consumer import records as consumer_records
+from bowstring.engine.groups.consumer import replay as consumer_replay
+from bowstring.engine.groups.consumer.group import ConsumerGroup
+from bowstring.engine.groups.modern.group import ModernGroup
 from bowstring.engine.groups.offsets.store import NO_EXPIRY, CommittedOffset
 from bowstring.engine.groups.records import GROUP_METADATA, LEGACY_OFFSET_COMMIT, OFFSET_COMMIT
 from bowstring.engine.groups.state import ShardState
@@ -23,6 +28,7 @@ COLLECTED_MAX = 100_000
 
 
 _GROUP_METADATA_PREFIX = GROUP_METADATA.to_bytes(2, "big")
+_OFFSET_PREFIXES = tuple(kind.to_bytes(2, "big") for kind in (LEGACY_OFFSET_COMMIT, OFFSET_COMMIT))
 
 # by key: offset and value
 _Latest = dict[bytes | None, tuple[int, bytes | None]]
@@ -34,7 +40,8 @@ class Replay:
     Outside transactions only the last value of a key counts. So keys are first collected in one dict without
     a Python call per record, and only the remaining records are decoded: at the end, or when there are very
     many. This is correct because records of different keys do not depend on each other's order, except those
-    of groups on those of their offsets. So groups come last.
+    of groups on those of their offsets. So groups come last, classic ones first: a group that became a
+    consumer group is one then.
 
     Args:
         state: Of the shard; empty.
@@ -74,13 +81,10 @@ class Replay:
         self.flush()
         state = self._state
         for group in list(state.groups.values()):
-            if not isinstance(group, ClassicGroup):
-                continue
-            for member in group.members.values():
-                restart_session(state, group, member)
-            size = len(group.members)
-            if size > state.config.group_max_size:
-                prepare_rebalance(state, group, f"{size} members exceed group.max.size", now_ms)
+            if isinstance(group, ClassicGroup):
+                _start_classic(state, group, now_ms)
+            elif isinstance(group, ConsumerGroup):
+                consumer_membership.start_sessions(state, group)
 
     def flush(self, go_on: Callable[[], bool] = lambda: True) -> None:
         """Decodes the collected records while `go_on` allows it. Takes long; may run on another thread.
@@ -89,12 +93,19 @@ class Replay:
         """
         self._apply_latest(go_on)
         groups, self._groups = self._groups, {}
+        if not groups:
+            return
+        classic = [key for key in groups if key and key.startswith(_GROUP_METADATA_PREFIX)]
+        self._apply_all({key: groups.pop(key) for key in classic}, go_on)
         self._apply_all(groups, go_on)
+        for group in self._state.groups.values():
+            if isinstance(group, ModernGroup):
+                group.replayed()
 
     def _apply_latest(self, go_on: Callable[[], bool] = lambda: True) -> None:
         """Decodes the collected records but those of groups."""
         latest, self._latest = self._latest, {}
-        for key in [key for key in latest if key and key.startswith(_GROUP_METADATA_PREFIX)]:
+        for key in [key for key in latest if key and not key.startswith(_OFFSET_PREFIXES)]:
             self._groups[key] = latest.pop(key)
         self._apply_all(latest, go_on)
 
@@ -120,6 +131,14 @@ class Replay:
             self._state.note(
                 f"record {offset} of the group log is skipped because it cannot be decoded: {error}"
             )
+
+
+def _start_classic(state: ShardState, group: ClassicGroup, now_ms: int) -> None:
+    for member in group.members.values():
+        restart_session(state, group, member)
+    size = len(group.members)
+    if size > state.config.group_max_size:
+        prepare_rebalance(state, group, f"{size} members exceed group.max.size", now_ms)
 
 
 def _offset_commit(
@@ -172,8 +191,8 @@ def _group_metadata(
 ) -> None:
     group_id = decode(GroupMetadataKey, 0, key, 2).group
     if value is None:
-        if not state.offsets.of_group(group_id):
-            state.groups.pop(group_id, None)
+        if state.classic(group_id) is not None and not state.offsets.of_group(group_id):
+            del state.groups[group_id]
         return
     body = decode(GroupMetadataValue, _version(value), value, 2)
     timestamp_ms = body.current_state_timestamp
@@ -215,6 +234,7 @@ APPLY: dict[int, Callable[[ShardState, bytes, bytes | None, int, int], None]] = 
     LEGACY_OFFSET_COMMIT: _legacy_offset_commit,
     OFFSET_COMMIT: _offset_commit,
     GROUP_METADATA: _group_metadata,
+    **dict.fromkeys(consumer_records.TYPES, consumer_replay.apply),
     **dict.fromkeys(KEPT_TYPES, _keep),
 }
 """Function by record type, the first two bytes of a key: (state, key, value, record offset, producer id)."""

@@ -1,18 +1,29 @@
 """Coordinates the groups of one partition of ``__consumer_offsets``: events in, effects out."""
 
 from collections.abc import Callable, Iterator, Set
+from typing import Any
 
 from bowstring.engine.errors import Error, Errors
 from bowstring.engine.groups import administration
 from bowstring.engine.groups.classic import join, membership, rebalance, sync
 from bowstring.engine.groups.classic.group import ClassicGroup, GroupState
 from bowstring.engine.groups.config import GroupConfig
+from bowstring.engine.groups.consumer import description as consumer_description
+from bowstring.engine.groups.consumer import heartbeat as consumer_heartbeat
+from bowstring.engine.groups.consumer import membership as consumer_membership
+from bowstring.engine.groups.consumer import regexes
+from bowstring.engine.groups.consumer.group import ConsumerGroup
 from bowstring.engine.groups.effects import Effect, TimerKey
+from bowstring.engine.groups.modern.cluster import ClusterView
 from bowstring.engine.groups.offsets import requests as offset_requests
 from bowstring.engine.groups.offsets import transactional as transactional_offsets
 from bowstring.engine.groups.offsets.store import OffsetStore
 from bowstring.engine.groups.replay import Replay
 from bowstring.engine.groups.state import RequestContext, ShardState
+from bowstring.engine.protocol.messages.consumer_group_describe import (
+    DescribedGroup as DescribedConsumerGroup,
+)
+from bowstring.engine.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from bowstring.engine.protocol.messages.describe_groups import DescribedGroup
 from bowstring.engine.protocol.messages.heartbeat import HeartbeatRequest
 from bowstring.engine.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
@@ -33,8 +44,12 @@ class GroupShard:
     `token` identifies a request and is returned in exactly one `Respond`. Not thread-safe.
     """
 
-    def __init__(self, config: GroupConfig, new_uuid: Callable[[], str]) -> None:
+    def __init__(
+        self, config: GroupConfig, new_uuid: Callable[[], str], cluster: ClusterView | None = None
+    ) -> None:
         self.state = ShardState(config, new_uuid)
+        if cluster is not None:
+            self.state.cluster = cluster
         self._replay: Replay | None = Replay(self.state)
 
     # ---- the log
@@ -73,16 +88,9 @@ class GroupShard:
 
     def timer_fired(self, key: TimerKey, now_ms: int) -> list[Effect]:
         """Reports that a timer of `SetTimer` is due."""
-        group = self.state.classic(key[1])
-        if group is None or group.state is GroupState.DEAD:
-            return []
-        if key[0] == "session":
-            membership.session_timer_fired(self.state, group, key[2], now_ms)
-        elif key[0] == "join":
-            rebalance.join_timer_fired(self.state, group, now_ms)
-        else:
-            assert key[0] == "sync", key
-            sync.sync_timer_fired(self.state, group, now_ms)
+        group = self.state.groups.get(key[1])
+        if group is not None:
+            _TIMERS[group.group_type](self.state, group, key, now_ms)
         return self.state.take_effects()
 
     def unload(self, now_ms: int) -> list[Effect]:
@@ -137,6 +145,22 @@ class GroupShard:
         LeaveGroupResponse.
         """
         membership.leave(self.state, request, token, now_ms)
+        return self.state.take_effects()
+
+    def consumer_group_heartbeat(
+        self,
+        request: ConsumerGroupHeartbeatRequest,
+        context: RequestContext,
+        token: object,
+        now_ms: int,
+    ) -> list[Effect]:
+        """Handles a valid ConsumerGroupHeartbeat; answers with a ConsumerGroupHeartbeatResponse."""
+        consumer_heartbeat.heartbeat(self.state, request, context, token, now_ms)
+        return self.state.take_effects()
+
+    def regexes_resolved(self, group_id: str, lookup: regexes.Lookup) -> list[Effect]:
+        """Reports the topics that `ResolveRegexes` asked for."""
+        regexes.resolved(self.state, group_id, lookup)
         return self.state.take_effects()
 
     # ---- offsets
@@ -205,6 +229,10 @@ class GroupShard:
         """Returns state and members of a classic group."""
         return administration.describe_group(self.state, group_id, api_version)
 
+    def describe_consumer_group(self, group_id: str) -> DescribedConsumerGroup:
+        """Returns epochs and members of a consumer group."""
+        return consumer_description.describe(self.state, group_id)
+
     def delete_groups(self, group_ids: list[str], token: object) -> list[Effect]:
         """Handles DeleteGroups; answers with a DeleteGroupsResponse."""
         administration.delete_groups(self.state, group_ids, token)
@@ -221,3 +249,21 @@ class GroupShard:
         """Deletes the offsets committed for a deleted topic."""
         administration.delete_topic_offsets(self.state, topic, topic_id)
         return self.state.take_effects()
+
+
+def _classic_timer_fired(state: ShardState, group: ClassicGroup, key: TimerKey, now_ms: int) -> None:
+    if group.state is GroupState.DEAD:
+        return
+    if key[0] == "session":
+        membership.session_timer_fired(state, group, key[2], now_ms)
+    elif key[0] == "join":
+        rebalance.join_timer_fired(state, group, now_ms)
+    elif key[0] == "sync":
+        sync.sync_timer_fired(state, group, now_ms)
+
+
+_TIMERS: dict[str, Callable[[ShardState, Any, TimerKey, int], None]] = {
+    ClassicGroup.group_type: _classic_timer_fired,
+    ConsumerGroup.group_type: consumer_membership.timer_fired,
+}
+"""Function by group type. A group may have got another type since: then the timer has no effect."""

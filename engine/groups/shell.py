@@ -9,7 +9,7 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from bowstring._native.log.partition_log import LogError, PartitionLog
 from bowstring._native.record.compression import CompressionError
@@ -20,6 +20,7 @@ from bowstring.engine.coordinators.partitioning import coordinator_partition
 from bowstring.engine.errors import Error, Errors, KafkaError
 from bowstring.engine.groups.append_errors import append_error_of_group
 from bowstring.engine.groups.config import GroupConfig
+from bowstring.engine.groups.consumer.regexes import Search
 from bowstring.engine.groups.effects import (
     AppendMarker,
     AppendRecords,
@@ -27,11 +28,13 @@ from bowstring.engine.groups.effects import (
     Effect,
     Note,
     Record,
+    ResolveRegexes,
     Respond,
     SetTimer,
-    TimerKey,
 )
+from bowstring.engine.groups.hosted import HostedShard, Waiting
 from bowstring.engine.groups.log_replay import READ_BYTES, replay_log
+from bowstring.engine.groups.modern.cluster import ClusterView
 from bowstring.engine.groups.shard import GroupShard
 from bowstring.engine.groups.timers import TimerQueue
 
@@ -58,48 +61,6 @@ Event = Callable[[GroupShard, "asyncio.Future[Any]", int], list[Effect]]
 def wall_ms() -> int:
     """Milliseconds since 1970."""
     return time.time_ns() // 1_000_000
-
-
-class _Waiting(NamedTuple):
-    """An append id or an answer that waits until the high watermark has reached an offset."""
-
-    offset: int
-    deadline_ms: int
-    item: int | Respond
-
-
-class HostedShard:
-    """A shard, its log, and what waits for the log's high watermark.
-
-    Attributes:
-        leader_epoch: The epoch in which this broker leads the partition.
-        end_offset: The log end when it was read, or after the last append. Above it there is nothing that the
-            shard's state does not have.
-        dismissed: This broker does not coordinate the partition any more.
-        deleted_topics: Topics that were deleted while the log was read.
-    """
-
-    def __init__(self, partition: int, shard: GroupShard, log: PartitionLog, leader_epoch: int) -> None:
-        self.partition = partition
-        self.shard = shard
-        self.log = log
-        self.leader_epoch = leader_epoch
-        self.end_offset: int = log.log_end_offset
-        self.dismissed = False
-        self.deleted_topics: list[tuple[str, bytes]] = []
-        # in order of offsets and of deadlines
-        self.waiting: deque[_Waiting] = deque()
-        self.timers: TimerQueue[TimerKey] = TimerQueue()
-        self.effects: deque[Effect] = deque()
-        self.is_carrying = False
-
-    def due_ms(self) -> int | None:
-        """Returns when a timer fires or a wait ends, or a time before that; None when there is neither."""
-        timer_ms = self.timers.next_deadline_ms()
-        if not self.waiting:
-            return timer_ms
-        wait_ms = self.waiting[0].deadline_ms
-        return wait_ms if timer_ms is None else min(timer_ms, wait_ms)
 
 
 class GroupShell:
@@ -131,6 +92,7 @@ class GroupShell:
         self._plane = plane
         self._changes = changes
         self._config = GroupConfig.read(configs.value)
+        self._cluster = ClusterView(metadata)
         self._hosted: dict[int, HostedShard] = {}
         # logs that could not be read, with the epochs; a newer epoch tries again
         self._unreadable: dict[int, tuple[PartitionLog, int]] = {}
@@ -276,7 +238,7 @@ class GroupShell:
         self.resign(partition)
         if self._stopping or log.failed or self._unreadable.get(partition) == (log, leader_epoch):
             return
-        shard = GroupShard(self._config, lambda: str(uuid.uuid4()))
+        shard = GroupShard(self._config, lambda: str(uuid.uuid4()), self._cluster)
         hosted = self._hosted[partition] = HostedShard(partition, shard, log, leader_epoch)
         if log.log_end_offset > log.log_start_offset:
             self._at_once_bytes -= log.size_bytes
@@ -532,6 +494,8 @@ class GroupShell:
                 hosted.effects.extend(self._append(hosted, effect))
             elif isinstance(effect, CancelTimer):
                 hosted.timers.cancel(effect.key)
+            elif isinstance(effect, ResolveRegexes):
+                self._spawn(self._resolve(hosted, effect))
             else:
                 assert isinstance(effect, Note), effect
                 event_log.info(effect.text)
@@ -636,11 +600,19 @@ class GroupShell:
         if hosted is not None:
             hosted.log = log
 
+    async def _resolve(self, hosted: HostedShard, effect: ResolveRegexes) -> None:
+        """Looks up topics in steps, between other work."""
+        search = Search(self._cluster, effect.regexes, wall_ms())
+        while not search.step():
+            await asyncio.sleep(0)
+        if not hosted.dismissed:
+            self._carry(hosted, hosted.shard.regexes_resolved(effect.group_id, search.found))
+
     # ------------------------------------------------------------ the high watermark
 
     def _wait(self, hosted: HostedShard, item: int | Respond) -> None:
         timeout_ms = self._configs.value("offsets.commit.timeout.ms")
-        hosted.waiting.append(_Waiting(hosted.end_offset, self._steady_ms() + timeout_ms, item))
+        hosted.waiting.append(Waiting(hosted.end_offset, self._steady_ms() + timeout_ms, item))
         if len(hosted.waiting) == 1 and not self._plane.watch(TOPIC, hosted.partition, hosted.end_offset):
             asyncio.get_running_loop().call_soon(self.advanced, hosted.partition)
 

@@ -14,12 +14,14 @@ from bowstring.engine.groups.effects import (
     Effect,
     Note,
     Record,
+    ResolveRegexes,
     Respond,
     SetTimer,
     TimerKey,
     TransactionalProducer,
 )
 from bowstring.engine.groups.group import Group
+from bowstring.engine.groups.modern.cluster import ClusterView, NoCluster
 from bowstring.engine.groups.offsets.store import OffsetStore
 from bowstring.engine.groups.unsupported_records import UnsupportedRecords
 
@@ -51,6 +53,8 @@ class ShardState:
     config: GroupConfig
     # returns the random part of a member id
     new_uuid: Callable[[], str]
+    # topics and group configs
+    cluster: ClusterView = field(default_factory=lambda: ClusterView(NoCluster()))
     groups: dict[str, Group] = field(default_factory=dict)
     offsets: OffsetStore = field(default_factory=OffsetStore)
     # records of other group types
@@ -105,6 +109,10 @@ class ShardState:
     def cancel_timer(self, key: TimerKey) -> None:
         """Stops a timer."""
         self.outbox.append(CancelTimer(key))
+
+    def resolve_regexes(self, group_id: str, regexes: tuple[str, ...]) -> None:
+        """Asks for the topics of regular expressions."""
+        self.outbox.append(ResolveRegexes(group_id, regexes))
 
     def note(self, text: str) -> None:
         """Adds a line to the broker's log."""

@@ -1,7 +1,8 @@
-"""Keeps records of group types that this coordinator does not run yet: consumer, share and streams groups.
+"""Keeps records of group types that this coordinator does not run yet: share and streams groups.
 
 The records stay in the log unchanged, so that an Apache Kafka that takes the directory over finds its groups.
-They are deleted only when a classic group of the same name replaces the group, or when the group is deleted.
+They are deleted only when a classic or consumer group of the same name replaces the group, or when the group
+is deleted.
 """
 
 from collections.abc import Iterable, Iterator
@@ -9,19 +10,20 @@ from typing import Final
 
 from bowstring.engine.groups.effects import Record
 
-GROUP_METADATA: Final = 2
+# Classic groups and consumer groups replace groups of the same name.
+_REPLACING: Final = (2, 3)
 # Record types in the order in which Kafka deletes a group: a group after its members, and a member after its
 # assignments.
 _ORDER: Final = {
     kind: position
     for position, kinds in enumerate(
         (
-            (8, 14, 22),  # current assignments of members
-            (7, 13, 21),  # target assignments of members
-            (6, 12, 20),  # target assignment epochs
-            (5, 10, 19),  # members
-            (4, 15, 16, 18, 23),  # partition metadata, regular expressions, topologies
-            (3, 11, 17),  # groups
+            (14, 22),  # current assignments of members
+            (13, 21),  # target assignments of members
+            (12, 20),  # target assignment epochs
+            (10, 19),  # members
+            (15, 18, 23),  # partition metadata, topologies
+            (11, 17),  # groups
         )
     )
     for kind in kinds
@@ -69,7 +71,7 @@ class UnsupportedRecords:
 
     def _tombstones(self, records: Iterable[Record]) -> Iterator[Record]:
         for key, _ in records:
-            if record_type(key) == GROUP_METADATA:
+            if record_type(key) in _REPLACING:
                 doomed = self._keys.pop(group_of(key), {})
                 for each in sorted(doomed, key=lambda each: _ORDER[record_type(each)]):
                     yield each, None

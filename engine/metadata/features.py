@@ -8,9 +8,11 @@ KRAFT_VERSION: Final = "kraft.version"
 ELIGIBLE_LEADER_REPLICAS: Final = "eligible.leader.replicas.version"
 TRANSACTION_VERSION: Final = "transaction.version"
 HIGHEST_TRANSACTION_VERSION: Final = 2
+GROUP_VERSION: Final = "group.version"
+HIGHEST_GROUP_VERSION: Final = 1
 HIGHEST_METADATA_VERSION: Final = 30
 
-# Level 30 is Kafka 4.3's; 7 is the first that Kafka 4 reads. The features of the group, share and streams
+# Level 30 is Kafka 4.3's; 7 is the first that Kafka 4 reads. The features of the share and streams
 # coordinators are not offered before those exist. A level that another broker finalized in the
 # same metadata log is kept.
 SUPPORTED_FEATURES: Final = {
@@ -18,6 +20,7 @@ SUPPORTED_FEATURES: Final = {
     KRAFT_VERSION: (0, 1),
     ELIGIBLE_LEADER_REPLICAS: (0, 1),
     TRANSACTION_VERSION: (0, HIGHEST_TRANSACTION_VERSION),
+    GROUP_VERSION: (0, HIGHEST_GROUP_VERSION),
 }
 
 # The metadata.version since which ...
@@ -31,6 +34,8 @@ DIRECTORIES_SINCE: Final = 17
 """... partitions name the directories of their replicas (KIP-858)."""
 ELR_SINCE: Final = 23
 """... partitions name their eligible leader replicas (KIP-966)."""
+GROUP_VERSION_BY_DEFAULT_SINCE: Final = 22
+"""... new clusters have group.version 1 unless formatted otherwise (KIP-848)."""
 TRANSACTION_VERSION_BY_DEFAULT_SINCE: Final = 24
 """... new clusters have the newest transaction.version unless formatted otherwise (KIP-890)."""
 ELR_BY_DEFAULT_SINCE: Final = 26
@@ -43,6 +48,7 @@ CHANGED_METADATA: Final = (7, 8, 11, 13, 14, 15, 17, 23, 30)
 FINALIZED_FEATURES: Final = {
     METADATA_VERSION: HIGHEST_METADATA_VERSION,
     TRANSACTION_VERSION: HIGHEST_TRANSACTION_VERSION,
+    GROUP_VERSION: HIGHEST_GROUP_VERSION,
 }
 """Levels of a new cluster."""
 

@@ -46,13 +46,18 @@ class PartitionImage(NamedTuple):
 
 
 class TopicImage:
-    """A topic: its name, id, and partitions by index."""
+    """A topic: its name, id, and partitions by index.
 
-    __slots__ = ("id", "name", "partitions")
+    Attributes:
+        version: The image's `topics_version` since which number and replicas of the partitions are the same.
+    """
 
-    def __init__(self, name: str, id: bytes) -> None:
+    __slots__ = ("id", "name", "partitions", "version")
+
+    def __init__(self, name: str, id: bytes, version: int = 0) -> None:
         self.name = name
         self.id = id
+        self.version = version
         self.partitions: list[PartitionImage] = []
 
     def __repr__(self) -> str:
@@ -101,9 +106,13 @@ class ClusterImage:
 
     Attributes:
         kept: Records of features that this version does not implement yet (access control, quotas, ...).
+        topics_version: Rises when a topic is created or deleted, or gets other partitions or replicas.
+        created_version: The `topics_version` of the last creation of a topic.
     """
 
     def __init__(self) -> None:
+        self.topics_version = 0
+        self.created_version = 0
         self.topics: dict[str, TopicImage] = {}
         self.topics_by_id: dict[bytes, TopicImage] = {}
         self.unified_names: dict[str, str] = {}
@@ -122,9 +131,10 @@ class ClusterImage:
         """Returns an image that later records do not change. It shares what no record changes in place."""
         new = ClusterImage()
         for topic in self.topics.values():
-            copied = TopicImage(topic.name, topic.id)
+            copied = TopicImage(topic.name, topic.id, topic.version)
             copied.partitions = topic.partitions.copy()
             new.topics[topic.name] = new.topics_by_id[topic.id] = copied
+        new.topics_version, new.created_version = self.topics_version, self.created_version
         new.unified_names = self.unified_names.copy()
         new.brokers = self.brokers.copy()
         new.configs = {resource: configs.copy() for resource, configs in self.configs.items()}
@@ -199,7 +209,9 @@ class ClusterImage:
     def _add_topic(self, record: topics.TopicRecord) -> None:
         if record.name in self.topics or record.topic_id in self.topics_by_id:
             raise MetadataError(f"topic {record.name} is created twice in the metadata log")
-        topic = TopicImage(record.name, record.topic_id)
+        self.topics_version += 1
+        self.created_version = self.topics_version
+        topic = TopicImage(record.name, record.topic_id, self.topics_version)
         self.topics[topic.name] = topic
         self.topics_by_id[topic.id] = topic
         self.unified_names.setdefault(unified(topic.name), topic.name)
@@ -212,6 +224,7 @@ class ClusterImage:
 
     def _remove_topic(self, record: topics.RemoveTopicRecord) -> None:
         topic = self._topic(record.topic_id, record)
+        self.topics_version += 1
         del self.topics[topic.name]
         del self.topics_by_id[topic.id]
         # Only one topic can have a unified name: creation refuses a second one.
@@ -237,6 +250,7 @@ class ClusterImage:
                 tuple(record.last_known_elr or ()),
             )
         )
+        self._reshaped(topic)
         if index == len(topic.partitions):
             topic.partitions.append(image)
             self.partition_count += 1
@@ -249,8 +263,14 @@ class ClusterImage:
         topic = self._topic(record.topic_id, record)
         if not 0 <= record.partition_id < len(topic.partitions):
             raise MetadataError(f"partition {topic.name}-{record.partition_id} changes but does not exist")
+        if record.replicas is not None:
+            self._reshaped(topic)
         old = topic.partitions[record.partition_id]
         topic.partitions[record.partition_id] = self._shared(changed_partition(old, record))
+
+    def _reshaped(self, topic: TopicImage) -> None:
+        self.topics_version += 1
+        topic.version = self.topics_version
 
     def _clear_eligible_leaders(self, record: topics.ClearElrRecord) -> None:
         """Clears the eligible leaders of one topic, or of all topics when the record names none (KIP-966)."""

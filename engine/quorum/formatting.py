@@ -18,6 +18,8 @@ from bowstring.engine.metadata.features import (
     ELR_BY_DEFAULT_SINCE,
     ELR_SINCE,
     FINALIZED_FEATURES,
+    GROUP_VERSION,
+    GROUP_VERSION_BY_DEFAULT_SINCE,
     KRAFT_VERSION,
     METADATA_VERSION,
     SUPPORTED_FEATURES,
@@ -287,8 +289,12 @@ def _features(asked: Mapping[str, int], *, dynamic: bool) -> dict[str, int]:
             raise ConfigError(f"--feature {name}={level}: {instead}")
         features[name] = level
     version = features[METADATA_VERSION]
-    if version < TRANSACTION_VERSION_BY_DEFAULT_SINCE and TRANSACTION_VERSION not in asked:
-        del features[TRANSACTION_VERSION]
+    for name, since in (
+        (TRANSACTION_VERSION, TRANSACTION_VERSION_BY_DEFAULT_SINCE),
+        (GROUP_VERSION, GROUP_VERSION_BY_DEFAULT_SINCE),
+    ):
+        if version < since and name not in asked:
+            del features[name]
     features.setdefault(ELIGIBLE_LEADER_REPLICAS, int(version >= ELR_BY_DEFAULT_SINCE))
     if features[ELIGIBLE_LEADER_REPLICAS] and version < ELR_SINCE:
         raise ConfigError(

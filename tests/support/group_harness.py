@@ -10,18 +10,22 @@ from bowstring._native.protocol.message_codec import encode
 from bowstring.engine.errors import Error, Errors
 from bowstring.engine.groups.classic.group import ClassicGroup, GroupState
 from bowstring.engine.groups.config import GroupConfig
+from bowstring.engine.groups.consumer.regexes import Search
 from bowstring.engine.groups.effects import (
     AppendRecords,
     CancelTimer,
     Effect,
     Note,
     Record,
+    ResolveRegexes,
     Respond,
     SetTimer,
 )
+from bowstring.engine.groups.modern.cluster import ClusterView
 from bowstring.engine.groups.shard import GroupShard
 from bowstring.engine.groups.state import RequestContext
 from bowstring.engine.groups.timers import TimerQueue
+from bowstring.engine.metadata.image import ClusterImage
 from bowstring.engine.protocol.messages.heartbeat import HeartbeatRequest
 from bowstring.engine.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from bowstring.engine.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
@@ -48,7 +52,7 @@ def subscription(*topics: str) -> bytes:
 
 
 class Shell:
-    def __init__(self, **config: int) -> None:
+    def __init__(self, **config: Any) -> None:
         self.config = GroupConfig(**config)
         self.now_ms = START_MS
         self.log: list[Record] = []
@@ -58,13 +62,16 @@ class Shell:
         self.hold = False
         self.fail: Error | None = None
         self.held: deque[int | Respond] = deque()
+        self.searches: list[tuple[str, Search]] = []
         self._tokens = itertools.count(1)
         self._uuids = itertools.count(1)
+        self.image = ClusterImage()
+        self.end_offset = 0
         self.shard = self._new_shard()
         self._carry(self.shard.loaded(self.now_ms))
 
     def _new_shard(self) -> GroupShard:
-        return GroupShard(self.config, lambda: f"id{next(self._uuids)}")
+        return GroupShard(self.config, lambda: f"id{next(self._uuids)}", ClusterView(self))
 
     # ---- the contract
 
@@ -80,6 +87,10 @@ class Shell:
                 self.timers.set(effect.key, self.now_ms + effect.delay_ms)
             elif isinstance(effect, CancelTimer):
                 self.timers.cancel(effect.key)
+            elif isinstance(effect, ResolveRegexes):
+                self.searches.append(
+                    (effect.group_id, Search(ClusterView(self), effect.regexes, self.now_ms))
+                )
             else:
                 assert isinstance(effect, Note)
                 self.notes.append(effect.text)
@@ -139,6 +150,14 @@ class Shell:
         keys = [key for key, _ in self.log]
         self.shard.replay.add(range(len(self.log)), keys, [value for _, value in self.log])
         self._carry(self.shard.loaded(self.now_ms))
+
+    def resolve(self) -> None:
+        """Ends the lookups of regular expressions that have begun."""
+        searches, self.searches = self.searches, []
+        for group_id, search in searches:
+            while not search.step():
+                pass
+            self._carry(self.shard.regexes_resolved(group_id, search.found))
 
     # ---- requests: each returns its token, or with ask() its answer
 

@@ -178,7 +178,13 @@ class ClassicGroup:
         return Errors.NONE if member_id in self.members else Errors.UNKNOWN_MEMBER_ID
 
     def check_offset_commit(
-        self, member_id: str, instance_id: str | None, generation: int, *, transactional: bool = False
+        self,
+        member_id: str,
+        instance_id: str | None,
+        generation: int,
+        *,
+        transactional: bool = False,
+        api_version: int = 9,
     ) -> Error:
         """Checks who may commit: members of this generation, and anyone without a generation while the group
         is empty.
@@ -197,6 +203,9 @@ class ClassicGroup:
         if not error and not transactional and self.state is GroupState.COMPLETING_REBALANCE:
             error = Errors.REBALANCE_IN_PROGRESS
         return error
+
+    def partition_check(self, member_id: str, generation: int) -> None:
+        """Checks nothing: a member of this generation may commit for all partitions."""
 
     def check_offset_fetch(self, member_id: str | None, member_epoch: int) -> Error:
         """Allows anyone to read a classic group's offsets; KIP-848 ids have no meaning for it."""

@@ -2,6 +2,7 @@
 translates topic ids and refuses topics that do not exist.
 """
 
+from collections.abc import Iterable
 from functools import partial
 
 from bowstring.engine.errors import Error, Errors
@@ -97,10 +98,24 @@ def _check_commit(
             return Errors.GROUP_ID_NOT_FOUND if late else Errors.ILLEGAL_GENERATION
         # a consumer with manually assigned partitions, or an admin client: the group only holds offsets
         group = state.groups[request.group_id] = ClassicGroup(request.group_id, now_ms)
-    error = group.check_offset_commit(request.member_id, request.group_instance_id, generation)
+    error = group.check_offset_commit(
+        request.member_id, request.group_instance_id, generation, api_version=context.api_version
+    )
+    check = None if error else group.partition_check(request.member_id, generation)
+    if check is not None:
+        error = first_error(
+            check(topic.topic_id, part.partition_index)
+            for topic in request.topics
+            for part in topic.partitions
+        )
     if not error and isinstance(group, ClassicGroup) and not group.is_empty:
         restart_session(state, group, group.members[request.member_id])
     return error
+
+
+def first_error(errors: Iterable[Error]) -> Error:
+    """Returns the first error, or NONE."""
+    return next((error for error in errors if error), Errors.NONE)
 
 
 def utf16_length(text: str) -> int:

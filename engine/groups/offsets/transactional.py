@@ -9,7 +9,7 @@ from bowstring.engine.groups import records
 from bowstring.engine.groups.append_errors import append_error_of_group
 from bowstring.engine.groups.classic.group import ClassicGroup
 from bowstring.engine.groups.effects import TransactionalProducer
-from bowstring.engine.groups.offsets.requests import utf16_length
+from bowstring.engine.groups.offsets.requests import first_error, utf16_length
 from bowstring.engine.groups.offsets.store import NO_EXPIRY, CommittedOffset, OffsetKey
 from bowstring.engine.groups.state import ShardState
 from bowstring.engine.protocol.messages.txn_offset_commit import (
@@ -53,7 +53,7 @@ def commit(
         topic_ids: Of the topics in the request, which all exist.
         verification: What `PartitionLog.verify` returned before the coordinator confirmed the transaction.
     """
-    error = _check(state, request, now_ms)
+    error = _check(state, request, topic_ids, now_ms)
     if error:
         return state.respond(token, commit_error(request, error))
     offsets: list[tuple[OffsetKey, CommittedOffset]] = []
@@ -92,7 +92,9 @@ def commit(
     )
 
 
-def _check(state: ShardState, request: TxnOffsetCommitRequest, now_ms: int) -> Error:
+def _check(
+    state: ShardState, request: TxnOffsetCommitRequest, topic_ids: dict[str, bytes], now_ms: int
+) -> Error:
     if not request.group_id:
         return Errors.INVALID_GROUP_ID
     group = state.groups.get(request.group_id)
@@ -103,6 +105,13 @@ def _check(state: ShardState, request: TxnOffsetCommitRequest, now_ms: int) -> E
     error = group.check_offset_commit(
         request.member_id, request.group_instance_id, request.generation_id, transactional=True
     )
+    check = None if error else group.partition_check(request.member_id, request.generation_id)
+    if check is not None:
+        error = first_error(
+            check(topic_ids[topic.name], part.partition_index)
+            for topic in request.topics
+            for part in topic.partitions
+        )
     return Errors.ILLEGAL_GENERATION if error is Errors.STALE_MEMBER_EPOCH else error
 
 

@@ -41,8 +41,8 @@ def refusal(quorum, timeout_ms=250):
 
 
 def test_a_level_that_this_version_lacks_is_named_once_and_tried_again(caplog):
-    said = refusal(Refusing(Errors.UNSUPPORTED_VERSION, group_version=1, metadata_version=30))
-    assert "group.version at level 1" in said
+    said = refusal(Refusing(Errors.UNSUPPORTED_VERSION, group_version=2, metadata_version=30))
+    assert "group.version at level 2" in said
     assert "initial.broker.registration.timeout.ms" in said
     warnings = [line for line in caplog.messages if "does not register" in line]
     assert len(warnings) == 1

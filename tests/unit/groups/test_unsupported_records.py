@@ -8,12 +8,12 @@ from bowstring.engine.groups.effects import AppendRecords, Note
 from bowstring.engine.groups.offsets.store import CommittedOffset
 from bowstring.engine.groups.replay import Replay
 from bowstring.engine.groups.state import ShardState
-from bowstring.engine.protocol.records.consumer_group import (
-    ConsumerGroupCurrentMemberAssignmentKey,
-    ConsumerGroupMemberMetadataKey,
-    ConsumerGroupMetadataKey,
-    ConsumerGroupTargetAssignmentMemberKey,
-    ConsumerGroupTargetAssignmentMetadataKey,
+from bowstring.engine.protocol.records.streams_group import (
+    StreamsGroupCurrentMemberAssignmentKey,
+    StreamsGroupMemberMetadataKey,
+    StreamsGroupMetadataKey,
+    StreamsGroupTargetAssignmentMemberKey,
+    StreamsGroupTargetAssignmentMetadataKey,
 )
 
 
@@ -21,12 +21,12 @@ def key(kind, declared, **fields):
     return kind.to_bytes(2, "big") + encode(declared(**fields), 0)
 
 
-GROUP = key(3, ConsumerGroupMetadataKey, group_id="g")
-MEMBER = key(5, ConsumerGroupMemberMetadataKey, group_id="g", member_id="m")
-EPOCH = key(6, ConsumerGroupTargetAssignmentMetadataKey, group_id="g")
-TARGET = key(7, ConsumerGroupTargetAssignmentMemberKey, group_id="g", member_id="m")
-CURRENT = key(8, ConsumerGroupCurrentMemberAssignmentKey, group_id="g", member_id="m")
-OTHER = key(3, ConsumerGroupMetadataKey, group_id="other")
+GROUP = key(17, StreamsGroupMetadataKey, group_id="g")
+MEMBER = key(19, StreamsGroupMemberMetadataKey, group_id="g", member_id="m")
+EPOCH = key(20, StreamsGroupTargetAssignmentMetadataKey, group_id="g")
+TARGET = key(21, StreamsGroupTargetAssignmentMemberKey, group_id="g", member_id="m")
+CURRENT = key(22, StreamsGroupCurrentMemberAssignmentKey, group_id="g", member_id="m")
+OTHER = key(17, StreamsGroupMetadataKey, group_id="other")
 
 
 def loaded(log):

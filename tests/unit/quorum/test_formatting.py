@@ -51,6 +51,7 @@ def test_standalone(tmp_path):
         "metadata.version": 30,
         "eligible.leader.replicas.version": 1,
         "transaction.version": 2,
+        "group.version": 1,
     }
     assert facts(tmp_path / "b")["directory.id"] != found["directory.id"]
     assert not (tmp_path / "b" / SNAPSHOT).exists()
@@ -80,9 +81,9 @@ def test_a_broker_and_configured_voters_get_no_voters(tmp_path):
 
 
 def test_a_feature_level(tmp_path):
-    run(tmp_path, standalone=True, features={"metadata.version": 23})  # no others by default
+    run(tmp_path, standalone=True, features={"metadata.version": 23})
     image, _ = decode_snapshot((tmp_path / "a" / "bootstrap.checkpoint").read_bytes())
-    assert image.features == {"metadata.version": 23}
+    assert image.features == {"metadata.version": 23, "group.version": 1}
 
 
 def test_formatted_directories_are_refused_or_left_alone(tmp_path):
