@@ -4,7 +4,8 @@ import struct
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from bowstring.engine.groups.modern.xxh3 import xxh3_64
+from xxhash import xxh3_64_intdigest
+
 from bowstring.engine.metadata.image import GROUP_RESOURCE, ClusterImage, ImageSource, TopicImage
 
 # A byte before what is hashed of a topic; Kafka counts it up when it hashes differently.
@@ -84,7 +85,7 @@ class ClusterView:
         if not known:
             return 0
         hashes = [self._topic_hash(topics[name]) for name in known]
-        return _signed(xxh3_64(struct.pack(f"<{len(hashes)}Q", *hashes)))
+        return _signed(xxh3_64_intdigest(struct.pack(f"<{len(hashes)}Q", *hashes)))
 
     def _topic_hash(self, topic: TopicImage) -> int:
         kept = self._hashes.get(topic.id)
@@ -92,7 +93,7 @@ class ClusterView:
             return kept[1]
         if len(self._hashes) > len(self._source.image.topics) + _SPARE_HASHES:
             self._hashes.clear()
-        found = xxh3_64(self._hashed(topic))
+        found = xxh3_64_intdigest(self._hashed(topic))
         self._hashes[topic.id] = (topic.version, found)
         return found
 
