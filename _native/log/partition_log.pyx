@@ -173,19 +173,21 @@ cdef class PartitionLog:
 
     # ------------------------------------------------------------ records
 
-    def verify(self, int64_t producer_id, int16_t producer_epoch, *, bint adds, int64_t now_ms):
-        """Returns the token with which a transactional batch without sequence numbers must ask its coordinator first
-        (KIP-890); 0 when its transaction is ongoing here.
+    def verify(self, int64_t producer_id, int16_t producer_epoch, *, bint adds, int64_t now_ms,
+               int32_t base_sequence=-1):
+        """Returns the token with which a transactional batch must ask its coordinator first (KIP-890); 0 when its
+        transaction is ongoing here.
 
         Args:
             adds: The partition is added to the transaction, not only looked for in it.
+            base_sequence: Of the batch; -1: it has no sequence numbers.
         """
         cdef BatchInfo info
         cdef int64_t token
         memset(&info, 0, sizeof(info))
         info.producer_id = producer_id
         info.producer_epoch = producer_epoch
-        info.base_sequence = -1
+        info.base_sequence = base_sequence
         with nogil:
             token = log_verify(self.log, &info, adds, now_ms)
         if token < 0:

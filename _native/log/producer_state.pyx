@@ -17,7 +17,7 @@ from bowstring._native.log.segment cimport Walk, active_segment, last_offset_of,
 from bowstring._native.log.segment_files cimport segment_file, segment_file_release, segment_path
 from bowstring._native.log.types cimport REMEMBERED_BATCHES, Segment, SegmentFile, Verification, state_of
 from bowstring._native.log.verification cimport (
-    NOT_VERIFIED, verification_begin, verification_find, verification_forget, verifications_expire)
+    NOT_VERIFIED, verification_begin, verification_find, verification_forget, verification_used, verifications_expire)
 from bowstring._native.record.batch cimport (
     ATTR_COMPRESSION_MASK, ATTR_CONTROL, ATTR_TRANSACTIONAL, BATCH_HEADER_BYTES, Record, record_read)
 
@@ -350,6 +350,8 @@ cdef bint producer_update(Producers *producers, const BatchInfo *info) noexcept 
     batch.last_sequence = last_sequence(info)
     batch.offset_delta = info.last_offset_delta
     producer.last_timestamp = info.max_timestamp
+    if info.attributes & ATTR_TRANSACTIONAL:
+        verification_used(producers, info.producer_id)
     if info.attributes & ATTR_TRANSACTIONAL and producer.txn_first_offset < 0:
         producer.txn_first_offset = info.base_offset
         started.producer_id = info.producer_id

@@ -1,7 +1,8 @@
 """Transactions whose coordinator is asked before a producer's first batch is appended (KIP-890). Call under Log.lock.
 
 A partition keeps a row for each producer that asks. The row has a token: a batch may begin a transaction only if it carries
-the token of the row. A marker removes the row, so an answer that came before the marker begins nothing after it.
+the token of the row. The row goes when its transaction has begun and no batch waits any more, or with a marker: an answer
+that came before the marker begins nothing after it.
 """
 from libc.stdint cimport int16_t, int32_t, int64_t
 from bowstring._native.log.types cimport Producers, Verification
@@ -17,6 +18,8 @@ cdef int64_t verification_begin(
     Producers *producers, const BatchInfo *info, bint adds, int64_t now_ms) noexcept nogil
 # One waiting batch has its answer.
 cdef void verification_done(Producers *producers, int64_t producer_id, int64_t token) noexcept nogil
+# A transactional batch is appended: the row goes unless others wait, which later batches must not pass.
+cdef void verification_used(Producers *producers, int64_t producer_id) noexcept nogil
 # A marker ends the producer's transaction: its tokens are void. `raises_epoch`: the marker's epoch is that of the next
 # transaction (transaction version 2), whose first batches may wait already; their tokens stay.
 cdef void verification_forget(Producers *producers, const BatchInfo *marker, bint raises_epoch) noexcept nogil

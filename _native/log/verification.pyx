@@ -79,6 +79,12 @@ cdef void verification_forget(Producers *producers, const BatchInfo *marker, bin
         drop(producers, <int32_t>(row - producers.verifications))
 
 
+cdef void verification_used(Producers *producers, int64_t producer_id) noexcept nogil:
+    cdef Verification *row = verification_find(producers, producer_id)
+    if row != NULL and row.waiting == 0:
+        drop(producers, <int32_t>(row - producers.verifications))
+
+
 cdef void verifications_expire(Producers *producers, int64_t now_ms, int64_t expiration_ms) noexcept nogil:
     cdef int32_t i = producers.verification_count - 1
     while i >= 0:

@@ -50,6 +50,7 @@ class HostedShard(Generic[S]):
         leader_epoch: The epoch in which this broker leads the partition.
         end_offset: The log end when it was read, or after the last append. Above it there is nothing that the
             shard's state does not have.
+        is_read: The log has been read to its end.
         dismissed: This broker does not coordinate the partition any more.
         waiting: In order of offsets.
     """
@@ -60,6 +61,7 @@ class HostedShard(Generic[S]):
         self.log = log
         self.leader_epoch = leader_epoch
         self.end_offset: int = log.log_end_offset
+        self.is_read = False
         self.dismissed = False
         self.waiting: deque[Waiting] = deque()
         self.effects: deque[Any] = deque()

@@ -277,7 +277,27 @@ class CoordinatorRuntime(Generic[S]):
                 self._refuse_unreadable(hosted)
 
     def _loaded_now(self, hosted: HostedShard[S]) -> None:
-        self._carry(hosted, hosted.shard.loaded(wall_ms()))
+        """Begins to answer. Unless answers wait themselves, that is once all that was read is committed.
+        Until then another broker may be elected that lacks the last records, and act otherwise.
+        """
+        hosted.is_read = True
+        if self.answers_wait or self._is_read_committed(hosted):
+            self._carry(hosted, hosted.shard.loaded(wall_ms()))
+
+    def _is_read_committed(self, hosted: HostedShard[S]) -> bool:
+        """Whether the log that was read is below the high watermark; otherwise `advanced` is called later."""
+        if not self._leads(hosted):
+            return False  # the change of the role follows
+        end_offset = hosted.end_offset
+        if hosted.log.high_watermark >= end_offset:
+            return True
+        if not self._plane.watch(self.topic.name, hosted.partition, end_offset):
+            return hosted.log.high_watermark >= end_offset
+        if hosted.log.in_commit_mode:
+            self._logs.durability.when_durable(
+                hosted.log, lambda: self._durable(hosted), lambda: self._unload(hosted)
+            )
+        return False
 
     def _replayed(self, hosted: HostedShard[S]) -> bool:
         log = hosted.log
@@ -489,6 +509,10 @@ class CoordinatorRuntime(Generic[S]):
         """
         hosted = self._hosted.get(partition)
         if hosted is None:
+            return
+        if hosted.shard.loading:
+            if hosted.is_read:
+                self._loaded_now(hosted)
             return
         while hosted.waiting and not hosted.dismissed and self._leads(hosted):
             offset = hosted.waiting[0].offset

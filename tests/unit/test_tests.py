@@ -25,6 +25,20 @@ PRIVATE = {
         "_check_epochs": "the same",
         "_isr_changed": "the same",
     },
+    "simulation/cluster/loop.py": {
+        "_set_running_loop": "asyncio has it for loops that others write",
+        "_run": "of its handles, which such a loop runs",
+        "_callback": "the same",
+        "_args": "the same",
+        "_context": "the same",
+    },
+    "simulation/cluster/transaction_faults.py": {
+        "_append": "a fault is patched in where the decision is",
+        "_answer": "the same",
+        "_check_bumping": "the same",
+        "_replay": "the same",
+        "_settle": "the same",
+    },
     "simulation/producer/lives.py": {"_sender": "its thread has ended when the producer is closed"},
     "unit/storage/test_checkpoint_beside_deletion.py": {
         "_logs": "a write-ahead log without its constructor, which would make files and threads",

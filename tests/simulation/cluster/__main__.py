@@ -5,6 +5,7 @@ import sys
 from tests.simulation.cluster.faults import FAULTS
 from tests.simulation.cluster.plan import draw
 from tests.simulation.cluster.story import lines
+from tests.simulation.cluster.transaction_faults import TRANSACTION_FAULTS
 from tests.simulation.cluster.world import outcome
 from tests.simulation.command import Simulation
 
@@ -13,13 +14,16 @@ def about(plan):
     """What a run is like."""
     medium = "commit mode" if plan.commit_mode else "page cache"
     elr = "with" if plan.eligible_leaders else "without"
+    transactions = f", transaction.version={plan.transaction_version}" if plan.transactions else ""
     return (
         f"{plan.nodes} nodes, {plan.voters} of them voters, {medium}, {elr} eligible leaders, "
-        f"min.insync.replicas={plan.min_in_sync}"
+        f"min.insync.replicas={plan.min_in_sync}{transactions}"
     )
 
 
-SIMULATION = Simulation("tests.simulation.cluster", draw, outcome, lines, about, FAULTS)
+SIMULATION = Simulation(
+    "tests.simulation.cluster", draw, outcome, lines, about, [*FAULTS, *TRANSACTION_FAULTS]
+)
 
 if __name__ == "__main__":
     sys.exit(SIMULATION.main())

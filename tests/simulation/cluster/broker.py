@@ -21,6 +21,7 @@ from bowstring.engine.protocol.records.cluster_metadata import nodes, topics
 from bowstring.engine.replication.replica_manager import ReplicaManager
 from tests.simulation.cluster.coordinator import Coordinator
 from tests.simulation.cluster.plane import SimulatedPlane
+from tests.simulation.cluster.services import Shells
 
 RETRY_MS = 100
 REQUEST_TIMEOUT_MS = 600
@@ -55,7 +56,7 @@ class SimulatedBroker:
         self.incarnation = bytes([node.id + 1, node.life % 256, node.life // 256]) + bytes(13)
         self.plane = SimulatedPlane(self)
         self.manager = ReplicaManager(node.id, self.plane, node.logs, address)
-        self.coordinator = Coordinator(self)
+        self.coordinator = Shells(self) if self.world.plan.transactions else Coordinator(self)
         self.requests: dict[int, tuple] = {}
         self.number = 0
         self.asks_for_isr = False
@@ -165,7 +166,7 @@ class SimulatedBroker:
         self.node.after(pause_ms, self.beat)
 
     def watch(self):
-        self.plane.watch()
+        self.plane.end_waits()
         self.node.after(WATCH_MS, self.watch)
 
     def keep_house(self):
@@ -268,7 +269,23 @@ class SimulatedBroker:
     def client_offset(self, request, answer):
         self.coordinator.fetch(request, answer)
 
-    # ---- the group coordinator
+    def client_produce_transactional(self, request, answer):
+        self.plane.produce_transactional(request, answer)
+
+    def client_ask(self, request, answer):
+        self.coordinator.ask(request, answer)
+
+    def client_stable_offset(self, request, answer):
+        self.coordinator.fetch(request, answer, require_stable=True)
+
+    def on_peer(self, source, life, number, cls, version, data):
+        if self.is_serving:
+            self.coordinator.on_peer(source, life, number, cls, version, data)
+
+    def on_peer_answer(self, number, key, version, data):
+        self.coordinator.on_peer_answer(number, key, version, data)
+
+    # ---- the coordinators
 
     def role_changed(self, part):
         self.coordinator.role_changed(part)

@@ -28,6 +28,7 @@ class Produce(NamedTuple):
 class Read(NamedTuple):
     key: tuple[str, int]
     offset: int
+    committed: bool = False
 
 
 class Client:
@@ -35,7 +36,10 @@ class Client:
 
     Attributes:
         done: How many requests were answered.
+        needs_all: Whether it can do nothing while a partition has no leader.
     """
+
+    needs_all = False
 
     def __init__(self, world, id, key):
         self.world = world
@@ -61,6 +65,10 @@ class Client:
         if self.is_content():
             return CONTENT_MS
         return self.random.uniform(0, 2 * self.world.plan.think_ms)
+
+    def is_idle(self):
+        """Whether it has nothing more to do, once it rests."""
+        return True
 
     def rest(self):
         """Does nothing new any more."""

@@ -25,7 +25,12 @@ ONE = {"min_in_sync": 1}
 RESTLESS = {"lag_max_ms": 150, "duplicate": 0.2, "slow": 0.2, "think_ms": 20}
 
 
-fault = into(FAULTS)
+_fault = into(FAULTS)
+
+
+def fault(what, *rules, first=1, **plan):
+    """As `into` has it; without transactions, which have faults of their own (`transaction_faults`)."""
+    return _fault(what, *rules, first=first, transactions=False, **plan)
 
 
 # ---------------------------------------------------------------- followers

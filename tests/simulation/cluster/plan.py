@@ -27,6 +27,9 @@ class ClusterPlan(Plan):
     restart_ms: int = 500
     producers: int = 3
     think_ms: int = 40
+    # transactional clients, and the shipped shells of the coordinators
+    transactions: bool = False
+    transaction_version: int = 2
 
 
 TROUBLES = {
@@ -82,11 +85,18 @@ def draw(seed, **forced):
         restart_ms=random.choice([50, 500, 1500]),
         think_ms=random.choice([20, 60, 150]),
     )
+    _draw_transactions(plan, Random(f"{seed} transactions"))
     for name, value in forced.items():
         setattr(plan, name, value)
     plan.observers = plan.nodes - plan.voters
     _draw_actions(plan, random)
     return plan
+
+
+def _draw_transactions(plan, random):
+    """Draws apart, so that the rest of a seed stays as it is."""
+    plan.transactions = random.random() < 0.5
+    plan.transaction_version = random.choice([2, 2, 2, 1])
 
 
 def _draw_actions(plan, random):

@@ -18,6 +18,8 @@ FETCH_WAIT_MS = 300
 FETCH_TIMEOUT_MS = 900
 PRODUCE_TIMEOUT_MS = 1500
 READ_BYTES = 2000
+ADDING_VERSION = 12
+NOT_VERIFIED = -1
 
 
 class Fetch(NamedTuple):
@@ -39,6 +41,7 @@ class Fetched(NamedTuple):
     high_watermark: int = -1
     start_offset: int = 0
     diverging: tuple[int, int] | None = None
+    aborted: tuple[tuple[int, int], ...] = ()
 
 
 class Waiting(NamedTuple):
@@ -87,6 +90,7 @@ class SimulatedPlane:
 
     # Faults set these otherwise.
     READERS_LIMIT = "high_watermark"
+    COMMITTED_LIMIT = "last_stable"
     KNOWS_EPOCH_START = True
     MIN_IN_SYNC: int | None = None
 
@@ -231,7 +235,40 @@ class SimulatedPlane:
 
     # ------------------------------------------------------------ leading: produce (produce.pyx)
 
-    def produce(self, key, batch, acks, answer):
+    def produce_transactional(self, request, answer):
+        """Appends a batch of a transaction once its coordinator has confirmed it."""
+        part = self.parts.get(request.key)
+        if part is None or not part.is_leader:
+            return answer(Errors.NOT_LEADER_OR_FOLLOWER.code, -1)
+        adds = request.version >= ADDING_VERSION
+        log, (producer, epoch) = part.log, request.producer
+        token = self.verification(log, request, adds)
+
+        def finish(error):
+            if part.log is log:
+                log.verified(producer, token)
+            if error:
+                answer(error, -1)
+            elif self.parts.get(part.key) is part:
+                self.produce(part.key, request.batch, -1, answer, token)
+
+        if token > 0:
+            transaction = (request.transactional_id, producer, epoch, request.version)
+            self.broker.coordinator.verify(part, transaction, finish)
+        else:
+            self.produce(part.key, request.batch, -1, answer, token)
+        return None
+
+    def verification(self, log, request, adds):
+        return log.verify(
+            *request.producer, adds=adds, now_ms=self.node.now_ms(), base_sequence=request.sequence
+        )
+
+    def finish_batch(self, batch, error=0, reason=None):
+        """The control thread refuses a batch."""
+        batch.finish(error)
+
+    def produce(self, key, batch, acks, answer, verification=NOT_VERIFIED):
         """Appends a batch; `answer(error, base offset)` follows."""
         part = self.parts.get(key)
         if part is None:
@@ -242,7 +279,7 @@ class SimulatedPlane:
             return answer(error, -1)
         before = part.log.log_end_offset
         try:
-            base = part.log.append(batch, part.leader_epoch, self.node.now_ms())
+            base = part.log.append(batch, part.leader_epoch, self.node.now_ms(), verification=verification)
         except LogError as refused:
             self.world.say(self.node, f"refuses a batch for {part}", Errors.of(refused.code))
             return answer(refused.code, -1)
@@ -374,7 +411,7 @@ class SimulatedPlane:
     def may_claim(self, part):
         return rules.claims(self.is_commit_mode, part.stored.durable, part.log.log_end_offset)
 
-    def watch(self):
+    def end_waits(self):
         """Ends what has waited too long: fetches here, and fetches and writes of which no answer has come."""
         now = self.world.now
         for part in list(self.parts.values()):
@@ -531,10 +568,16 @@ class SimulatedPlane:
         log = part.log
         if not log.log_start_offset <= request.offset <= log.log_end_offset:
             return Fetched(Errors.OFFSET_OUT_OF_RANGE.code)
-        limit = self.READERS_LIMIT
-        end = log.high_watermark if limit == "high_watermark" else log.log_end_offset
+        limit = self.COMMITTED_LIMIT if request.committed else self.READERS_LIMIT
+        end = log.log_end_offset
+        if limit != "log_end":
+            end = log.high_watermark if limit == "high_watermark" else log.last_stable_offset
         data = log.read(request.offset, READ_BYTES, limit) if request.offset < end else b""
-        return Fetched(0, data, log.high_watermark)
+        aborted = self.aborted(log, request.offset, data) if data and request.committed else ()
+        return Fetched(0, data, log.high_watermark, aborted=aborted)
+
+    def aborted(self, log, offset, data):
+        return tuple(log.aborted_transactions(offset, batch_headers(data)[-1].last_offset + 1))
 
     def append_records(self, part, records):
         """Appends what the group coordinator writes, as with acks=all; returns the base offset or an error's row."""
@@ -545,3 +588,24 @@ class SimulatedPlane:
         base = part.log.append(encoded(records, self.node.now_ms()), part.leader_epoch, self.node.now_ms())
         self.appended(part, before)
         return base
+
+    # ------------------------------------------------------------ the shipped coordinators (data_plane.pyx)
+
+    def led_epoch(self, topic, partition):
+        part = self.parts.get((topic, partition))
+        return part.leader_epoch if part is not None and part.is_leader else -1
+
+    def append(self, topic, partition, batch, *, leader_epoch, now_ms, **options):
+        part = self.parts.get((topic, partition))
+        if part is None or not part.is_leader or part.leader_epoch != leader_epoch:
+            raise LogError(Errors.NOT_LEADER_OR_FOLLOWER.code, "")
+        if len(part.isr) < self.world.min_in_sync(topic):
+            raise LogError(Errors.NOT_ENOUGH_REPLICAS.code, "")
+        before = part.log.log_end_offset
+        base = part.log.append(batch, leader_epoch, now_ms, **options)
+        self.appended(part, before)
+        return base
+
+    def watch(self, topic, partition, offset):
+        part = self.parts.get((topic, partition))
+        return part is not None and self.broker.coordinator.watch(part, offset)

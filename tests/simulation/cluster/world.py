@@ -1,5 +1,6 @@
 """A run of a whole cluster, all of a seed. The same plan leads to the same run, step by step."""
 
+from contextlib import nullcontext
 from random import Random
 
 from bowstring.engine.configs import BrokerConfigs
@@ -19,11 +20,21 @@ from tests.simulation.cluster.invariants import INVARIANTS, Losses
 from tests.simulation.cluster.logs import Medium
 from tests.simulation.cluster.node import ClusterNode
 from tests.simulation.cluster.plan import CALM_MS
+from tests.simulation.cluster.readers import CommittedReader
+from tests.simulation.cluster.services import TRANSACTIONS, simulated_clocks
+from tests.simulation.cluster.transaction_rules import TRANSACTION_RULES, Ledger
+from tests.simulation.cluster.transactional_clients import OLD, Copier, Transaction, Writer
 from tests.simulation.quorum.invariants import Violation
 from tests.simulation.quorum.shrink import run_to_end
 from tests.simulation.quorum.world import HOOKS, World
 
 TOPIC = "records"
+COPIES = "copies"
+TRANSACTION_CONFIGS = {
+    "request.timeout.ms": "1000",
+    "offsets.commit.timeout.ms": "1500",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
+}
 WATCH_MS = 200
 LOOK_MS = 50
 OWN_HOOKS = (
@@ -40,7 +51,7 @@ OWN_HOOKS = (
         "offset_committed",
         "offset_found",
     ),
-    *("out_of_order", "passes"),
+    *("out_of_order", "passes", "transaction_ended", "reads_committed"),
 )
 
 
@@ -52,7 +63,7 @@ class ClusterWorld(World):
         topics: What the controller creates.
     """
 
-    INVARIANTS = INVARIANTS
+    INVARIANTS = (*INVARIANTS, *TRANSACTION_RULES)
     HOOKS = (*HOOKS, *OWN_HOOKS)
     NODE = ClusterNode
 
@@ -61,6 +72,9 @@ class ClusterWorld(World):
         self.committed_logs: dict[tuple[str, int], CommittedLog] = {}
         self.is_calm = False
         self.newest = (0, ClusterImage())
+        self.violation: Violation | None = None
+        self.producer_ids = 5000
+        self.transactional_values = 0
         super().__init__(plan)
         self.pace = Random(f"{plan.seed} control threads")
         self.configs = BrokerConfigs(
@@ -68,15 +82,31 @@ class ClusterWorld(World):
                 "broker.session.timeout.ms": str(plan.session_ms),
                 "min.insync.replicas": str(plan.min_in_sync),
                 "default.replication.factor": str(plan.replicas),
+                **(TRANSACTION_CONFIGS if plan.transactions else {}),
             }
         )
         names = [(TOPIC, plan.partitions), (OFFSETS_TOPIC, 1)]
+        if plan.transactions:
+            names += [(TRANSACTIONS, 1), (COPIES, 1)]
         self.topics = [NewTopic(name, count, plan.replicas) for name, count in names]
         keys = [(TOPIC, number) for number in range(plan.partitions)]
         self.clients = [Producer(self, id, keys[id % len(keys)]) for id in range(plan.producers)]
         self.clients += [Reader(self, 100 + id, key) for id, key in enumerate(keys)]
         self.clients.append(GroupMember(self, 200))
+        self.transactions: list[Transaction] = []
+        self.copiers: list[Copier] = []
+        if plan.transactions:
+            self.add_transactional_clients(keys)
         self.slowed: dict[int, float] = {}
+
+    def add_transactional_clients(self, keys):
+        self.copiers = [Copier(self, 320, keys[0], (COPIES, 0))]
+        self.clients += [Writer(self, 300 + number, keys, leaves=number == 0) for number in range(2)]
+        self.clients += [
+            *self.copiers,
+            CommittedReader(self, 330, keys[0]),
+            CommittedReader(self, 331, (COPIES, 0)),
+        ]
 
     def close(self):
         """Removes the logs, too."""
@@ -94,6 +124,10 @@ class ClusterWorld(World):
         return [
             FeatureLevelRecord(name="metadata.version", feature_level=30),
             *([FeatureLevelRecord(name="eligible.leader.replicas.version", feature_level=1)] * level),
+            *(
+                [FeatureLevelRecord(name="transaction.version", feature_level=self.plan.transaction_version)]
+                * self.plan.transactions
+            ),
         ]
 
     def min_in_sync(self, topic):
@@ -110,6 +144,38 @@ class ClusterWorld(World):
         """Whether committed records of a partition may be lost in the documented way."""
         return self.log_of(key).version > 0 or self.rule(Losses).excuse_any(key)
 
+    def may_lose_some(self):
+        """Whether committed records of any partition may be lost in the documented way."""
+        keys = [(topic.name, number) for topic in self.topics for number in range(topic.partitions)]
+        return any(self.may_be_lost(key) for key in keys)
+
+    def begin_transaction(self, user):
+        """A client begins a transaction."""
+        name = b"%s.%d" % (user.transactional_id.encode(), len(self.transactions))
+        self.transactions.append(Transaction(name, user))
+        return self.transactions[-1]
+
+    def is_old(self, names):
+        """Whether all these transactions are of clients before KIP-890."""
+        of = {each.name: each.user.version for each in self.transactions}
+        return all(of[name] == OLD for name in names)
+
+    def new_producer_id(self):
+        self.producer_ids += 1
+        return self.producer_ids
+
+    def new_value(self):
+        self.transactional_values += 1
+        return self.transactional_values
+
+    def violated(self, violation):
+        """Notes a violation where an exception might be caught; the step ends with it."""
+        self.violation = self.violation or violation
+
+    def raise_violation(self):
+        if self.violation is not None:
+            raise self.violation
+
     def newest_image(self):
         """The image after all records that any node has applied, also one that is down by now."""
         return self.newest[1]
@@ -120,7 +186,11 @@ class ClusterWorld(World):
 
     def tell(self, hook, *args):
         for call in self._calls[hook]:
-            call(*args)
+            try:
+                call(*args)
+            except Violation as violation:
+                self.violated(violation)  # a handler of the product may catch it
+                raise
 
     def pace_of(self, client):
         return Random(f"{self.plan.seed} client {client}")
@@ -275,12 +345,23 @@ class ClusterWorld(World):
                 sick = self.sickness_of(key, partition)
                 if sick is not None:
                     return sick
-        waiting = [str(each) for each in self.clients if each.key not in lost and not each.is_content()]
+        # A coordinator that has lost its records may leave a transaction open.
+        is_whole = not lost and not self.may_lose_some()
+        asked = [each for each in self.clients if each.key not in lost and (is_whole or not each.needs_all)]
+        waiting = [str(each) for each in asked if not each.is_content()]
         if waiting:
             return f"{waiting[0]} gets nothing done"
         for client in self.clients:
             client.rest()
-        return self.unequal(image, lost)
+        busy = [str(each) for each in asked if not each.is_idle()]
+        if busy:
+            return f"{busy[0]} does not end its transaction"
+        return self.unequal(image, lost) or (self.unended() if is_whole else None)
+
+    def unended(self):
+        """Says which transaction has no end."""
+        left = self.rule(Ledger).still_open()
+        return f"transactions are open for ever: {left}" if left else None
 
     def waits_for_an_operator(self, partition):
         """Whether nobody may lead without losing records that others may have: the disk of the last leader was
@@ -313,4 +394,5 @@ class ClusterWorld(World):
 
 def outcome(plan):
     """Runs a plan; returns the world and the violation, None when all is well."""
-    return run_to_end(ClusterWorld(plan))
+    with simulated_clocks() if plan.transactions else nullcontext():
+        return run_to_end(ClusterWorld(plan))

@@ -132,3 +132,25 @@ def test_truncation_voids_tokens(log):
     token = verified(log, 1)
     log.truncate_to(0)
     assert refusal(append, log, epoch=1, verification=token) is Errors.INVALID_TXN_STATE
+
+
+def test_a_token_is_used_up_when_its_transaction_begins(log):
+    token = verified(log)
+    append(log, verification=token)
+    assert verified(log, 1) != token
+
+
+def test_later_batches_follow_those_that_still_wait(log):
+    """The row stays until the last batch that waits is appended: the next one would overtake it."""
+    first, second = (
+        log.verify(PRODUCER_ID, 0, adds=False, now_ms=NOW_MS, base_sequence=sequence) for sequence in (0, 1)
+    )
+    assert first == second
+    log.verified(PRODUCER_ID, first)
+    append(log, verification=first)
+    third = log.verify(PRODUCER_ID, 0, adds=False, now_ms=NOW_MS, base_sequence=2)
+    assert third == second
+    for sequence in (1, 2):
+        log.verified(PRODUCER_ID, second)
+        append(log, sequence=sequence, verification=second)
+    assert log.verify(PRODUCER_ID, 0, adds=False, now_ms=NOW_MS, base_sequence=3) == 0

@@ -1,0 +1,290 @@
+"""What the shipped coordinators find in a broker: they run on its simulated loop, over the simulated data plane.
+
+`Shells` stands in the place of `coordinator.Coordinator`, which is a shell of the simulation's own.
+"""
+
+import asyncio
+import logging
+import sys
+import time
+from contextlib import ExitStack, contextmanager
+from importlib import import_module
+from types import SimpleNamespace
+from unittest.mock import patch
+
+from bowstring._native.protocol.message_codec import decode, encode
+from bowstring.engine.api import HANDLERS
+from bowstring.engine.broker.transaction_checks import TransactionChecks
+from bowstring.engine.errors import Errors, KafkaError
+from bowstring.engine.groups import shell as group_shell
+from bowstring.engine.groups.state import RequestContext
+from bowstring.engine.protocol import API_VERSIONS
+from bowstring.engine.quorum.network import NoAnswerError
+from bowstring.engine.requests import broker_services
+from bowstring.engine.requests.broker_services import BrokerServices
+from bowstring.engine.requests.time_slices import TimeSlices
+from bowstring.engine.transactions.shell import marker_sender, marker_writer, verifier
+from tests.simulation.cluster.loop import SimulatedLoop
+from tests.simulation.quorum.invariants import Violation
+
+OFFSETS = "__consumer_offsets"
+TRANSACTIONS = "__transaction_state"
+COORDINATED = (OFFSETS, TRANSACTIONS)
+FOR_EVER_NS = 1 << 62
+
+
+def wall_ms():
+    """The wall clock of the node whose loop runs."""
+    return asyncio.get_running_loop().node.now_ms()
+
+
+def _time_ns():
+    return wall_ms() * 1_000_000
+
+
+@contextmanager
+def simulated_clocks():
+    """Gives the shells the time of the node whose loop runs, and lets them log nothing."""
+    clock = SimpleNamespace(time_ns=_time_ns, monotonic=lambda: 0.0, monotonic_ns=time.monotonic_ns)
+    still = SimpleNamespace(isenabled=lambda: False, disable=_nothing, enable=_nothing, freeze=_nothing)
+    logger = logging.getLogger("bowstring")
+    before, logger.disabled = logger.disabled, True
+    try:
+        with ExitStack() as stack:
+            for module in _with_a_clock():
+                stack.enter_context(patch.object(module, "wall_ms", wall_ms))
+            for module in (group_shell, marker_writer, broker_services):
+                stack.enter_context(patch.object(module, "time", clock))
+            stack.enter_context(patch.object(group_shell, "gc", still))
+            for module in (marker_sender, verifier):
+                stack.enter_context(patch.object(module, "Peers", _Peers))
+            yield
+    finally:
+        logger.disabled = before
+
+
+def _with_a_clock():
+    """The modules of the product that read the wall clock by `wall_ms`."""
+    return [
+        module
+        for name, module in sys.modules.items()
+        if name.startswith("bowstring.engine.") and hasattr(module, "wall_ms")
+    ]
+
+
+def _nothing():
+    pass
+
+
+class _Logs:
+    """The logs of the present life."""
+
+    def __init__(self, node):
+        self._node = node
+        self.control_writes = 0
+
+    def get(self, topic, partition):
+        stored = self._node.logs.logs.get((topic, partition))
+        return None if stored is None else stored.log
+
+    def of_topic(self, topic):
+        found = self._node.image.topics.get(topic)
+        return [self.get(topic, number) for number in range(len(found.partitions))] if found else []
+
+
+class _ProducerIds:
+    """Ids that were never given before, in any life of any broker."""
+
+    def __init__(self, world):
+        self._world = world
+
+    async def allocate(self):
+        loop = asyncio.get_running_loop()
+        there = loop.create_future()
+        loop.call_later(self._world.control_ms() / 1000, _set, there, None)
+        await there
+        return self._world.new_producer_id()
+
+
+class _Changes:
+    """The controller creates the topics of a run itself."""
+
+    async def create_internal_topic(self, name, partitions, replicas, configs):
+        raise KafkaError(Errors.COORDINATOR_NOT_AVAILABLE)
+
+
+class _Peer:
+    """A connection to another broker."""
+
+    def __init__(self, shells, destination):
+        self._shells = shells
+        self._destination = destination
+
+    async def exchange(self, request, versions, timeout_s):
+        number, answer = self._shells.ask_peer(self._destination, request, versions[1])
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await answer, versions[1]
+        except TimeoutError as error:
+            raise NoAnswerError("no answer") from error
+        finally:
+            self._shells.asked.pop(number, None)
+
+
+class _Peers:
+    """The connections of the broker whose loop runs."""
+
+    def __init__(self, client_id):
+        self._shells = asyncio.get_running_loop().node.broker.coordinator
+
+    def at(self, id, host, port):
+        return _Peer(self._shells, id)
+
+    def close(self):
+        pass
+
+
+class _Batch:
+    """A batch that waits until its transaction is verified."""
+
+    def __init__(self, part, transaction, finish):
+        self.topic, self.partition = part.key
+        self.transaction = transaction
+        self.finish = finish
+
+
+class Shells(BrokerServices):
+    """The coordinators of one life of a broker, and the requests to them."""
+
+    def __init__(self, broker):
+        self.broker = broker
+        self.node = broker.node
+        self.world = broker.world
+        self.loop = SimulatedLoop(self.node, self.world.control_ms, self._broken)
+        self.configs = self.world.configs
+        self.node_id = self.node.id
+        self.metadata = self.node
+        self.logs = _Logs(self.node)
+        self.plane = broker.plane
+        self.changes = _Changes()
+        self.producer_ids = _ProducerIds(self.world)
+        self.time_slices = TimeSlices()
+        self.time_slices.until_ns = FOR_EVER_NS
+        self.checks = TransactionChecks(self, broker.plane, lambda batch: batch.finish(0))
+        self.watched: dict[tuple[str, int], int] = {}
+        self.asked: dict[int, asyncio.Future] = {}
+        self._numbers = 0
+
+    def broker_address(self, node_id):
+        found = self.node.image.brokers.get(node_id)
+        return None if found is None else (f"node{node_id}", 9092)
+
+    def _broken(self, error):
+        if not isinstance(error, Violation):
+            error = Violation("NoShellFails", f"node {self.node.id}: {error!r}")
+        self.world.violated(error)
+
+    # ---- what the data plane tells
+
+    def role_changed(self, part):
+        if part.key[0] in COORDINATED:
+            self.loop.call_soon(self.coordinator_role_changed, *part.key)
+        self._wake(part.key)
+
+    def advanced(self, part):
+        offset = self.watched.get(part.key)
+        if offset is not None and part.log.high_watermark >= offset:
+            self._wake(part.key)
+
+    def _wake(self, key):
+        if self.watched.pop(key, None) is not None:
+            self.node.after(self.world.control_ms(), self.loop.call_soon, self.high_watermark_advanced, *key)
+
+    def watch(self, part, offset):
+        if part.log.high_watermark >= offset:
+            return False
+        self.watched[part.key] = min(offset, self.watched.get(part.key, offset))
+        return True
+
+    # ---- requests
+
+    def run(self, work, then):
+        """Runs `work()` in the broker's loop; `then(result)` unless the broker ends before."""
+
+        async def call():
+            then(await work())
+
+        self.node.after(self.world.control_ms(), self.loop.call_soon, lambda: self.loop.create_task(call()))
+
+    async def handle(self, request, version):
+        """Answers a request as the shipped handler does."""
+        module = import_module(f"bowstring.engine.api.{HANDLERS[request.api_key]}")
+        copy = decode(type(request), version, encode(request, version))
+        return await module.handle(
+            self, SimpleNamespace(body=copy, version=version, client_id="c", peer="h:1")
+        )
+
+    def ask(self, request, answer):
+        """A client's request: its message and version."""
+        self.run(lambda: self.handle(*request), lambda body: answer(0, body))
+
+    def commit(self, request, answer):
+        self._of_group(
+            lambda shard, token, now_ms: shard.commit_offsets(
+                request, RequestContext("c", "h", 8), token, now_ms
+            ),
+            answer,
+        )
+
+    def fetch(self, request, answer, *, require_stable=False):
+        self._of_group(
+            lambda shard, token, _: shard.fetch_offsets(request, token, require_stable=require_stable), answer
+        )
+
+    def _of_group(self, event, answer):
+        async def work():
+            try:
+                return 0, await self.groups.ask("group", event)
+            except KafkaError as error:
+                return error.error.code, None
+
+        self.run(work, lambda found: answer(*found))
+
+    def verify(self, part, transaction, finish):
+        """Asks the coordinator about a batch; `finish(error)` follows."""
+        batch = _Batch(part, transaction, finish)
+        self.node.after(self.world.control_ms(), self.loop.call_soon, self.checks.take, batch)
+
+    # ---- other brokers
+
+    def ask_peer(self, destination, request, version):
+        self._numbers += 1
+        self.asked[self._numbers] = answer = self.loop.create_future()
+        data = encode(request, version)
+        args = (self.node.id, self.node.life, self._numbers, type(request), version, data)
+        self.world.send(self.node, destination, "on_peer", args)
+        return self._numbers, answer
+
+    def on_peer(self, source, life, number, cls, version, data):
+        def answered(body):
+            sent = (number, cls.api_key, version, encode(body, version))
+            self.world.send_to_life(self.node, source, life, "on_peer_answer", sent)
+
+        if not self._has_ended(source, life):
+            self.run(lambda: self.handle(decode(cls, version, data), version), answered)
+
+    def _has_ended(self, source, life):
+        """Whether the one that asks is gone, and its connection with it."""
+        asking = self.world.nodes[source]
+        return not asking.is_up or asking.life != life
+
+    def on_peer_answer(self, number, key, version, data):
+        answer = self.asked.pop(number, None)
+        if answer is not None and not answer.done():
+            body = decode(API_VERSIONS[key].response, version, data)
+            self.loop.call_soon(_set, answer, body)
+
+
+def _set(answer, body):
+    if not answer.done():
+        answer.set_result(body)
