@@ -35,8 +35,10 @@ async def handle(broker: "BrokerServices", request: "Request") -> AddPartitionsT
     body: AddPartitionsToTxnRequest = request.body
     if request.version >= _BATCH_VERSION:
         results = []
+        # together they wait as long as one would
+        until_s = broker.transactions.retry_until_s()
         async for each in broker.time_slices.each(body.transactions):
-            errors = await _handle_one(broker, each, request.version)
+            errors = await _handle_one(broker, each, request.version, until_s)
             found = await _results(broker, errors)
             results.append(
                 AddPartitionsToTxnResult(transactional_id=each.transactional_id, topic_results=found)
@@ -48,12 +50,12 @@ async def handle(broker: "BrokerServices", request: "Request") -> AddPartitionsT
         producer_epoch=body.v3_and_below_producer_epoch,
         topics=body.v3_and_below_topics,
     )
-    errors = await _handle_one(broker, one, request.version)
+    errors = await _handle_one(broker, one, request.version, broker.transactions.retry_until_s())
     return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=await _results(broker, errors))
 
 
 async def _handle_one(
-    broker: "BrokerServices", transaction: AddPartitionsToTxnTransaction, version: int
+    broker: "BrokerServices", transaction: AddPartitionsToTxnTransaction, version: int, until_s: float
 ) -> dict[TopicPartition, Error]:
     partitions: dict[TopicPartition, None] = {}  # in the order of the request
     unknown: set[TopicPartition] = set()
@@ -77,7 +79,7 @@ async def _handle_one(
         if transaction.verify_only:
             return await broker.transactions.verify_partitions(producer, wanted)
         bumps = EPOCH_BUMP if version >= _BATCH_VERSION else 0
-        error = await broker.transactions.add_partitions(producer, wanted, bumps)
+        error = await broker.transactions.add_partitions(producer, wanted, bumps, until_s)
     except KafkaError as refused:
         error = refused.error
     if error is Errors.PRODUCER_FENCED and version < _FENCED_VERSION:

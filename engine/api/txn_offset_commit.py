@@ -81,8 +81,8 @@ async def _verified(broker: "BrokerServices", request: "Request") -> tuple[int, 
         return 0, Errors.NONE
     partition = (GROUPS_TOPIC, broker.groups.partition_of(body.group_id))
     producer = (body.transactional_id, body.producer_id, body.producer_epoch)
-    error = await broker.verify_transaction(producer, partition, adds=adds)
-    return token, _client_error(error, request.version)
+    errors = await broker.verify_transaction(producer, [partition], adds=adds)
+    return token, _client_error(errors[partition], request.version)
 
 
 def _client_error(error: Error, version: int) -> Error:

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from bowstring.engine.requests.broker_services import BrokerServices
 
 _Key = tuple[str, int, int]
+"""Topic, partition, producer id."""
+_Transaction = tuple[str, int, int, int]
+"""Transactional id, producer id, epoch, version of Produce."""
 
 ADDING_VERSION: Final = 12
 """Version of Produce since which the broker adds partitions to the transaction."""
@@ -62,6 +65,8 @@ class TransactionChecks:
         self._plane = plane
         self._pass_on = pass_on
         self._queues: dict[_Key, deque[SlowBatch]] = {}
+        # partitions whose first batch came in this pass of the loop: one question for all of a request
+        self._asked: dict[_Transaction, list[_Key]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopped = False
 
@@ -77,16 +82,24 @@ class TransactionChecks:
             queue.append(slow)
             return
         self._queues[key] = deque((slow,))
-        task = asyncio.get_running_loop().create_task(self._serve(key))
+        self._ask(slow.transaction, key)
+
+    def _ask(self, transaction: _Transaction, key: _Key) -> None:
+        keys = self._asked.get(transaction)
+        if keys is not None:
+            keys.append(key)
+            return
+        self._asked[transaction] = [key]
+        task = asyncio.get_running_loop().create_task(self._serve(transaction))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _serve(self, key: _Key) -> None:
-        queue = self._queues[key]
-        while queue:
-            transaction = queue[0].transaction
-            assert transaction is not None, queue[0]
-            error, reason = await self._check(key, transaction)
+    async def _serve(self, transaction: _Transaction) -> None:
+        keys = self._asked.pop(transaction)
+        errors = await self._check(transaction, [key[:2] for key in keys])
+        for key in keys:
+            error, reason = produce_error(errors[key[:2]], transaction[3])
+            queue = self._queues[key]
             # The answer counts for all that wait with the same question: later ones may not overtake a
             # refused one.
             while queue and queue[0].transaction == transaction:
@@ -95,13 +108,19 @@ class TransactionChecks:
                     self._refuse(slow, error, reason)
                 else:
                     self._pass_on(slow)
-        del self._queues[key]
+            if queue:
+                following = queue[0].transaction
+                assert following is not None, queue[0]
+                self._ask(following, key)
+            else:
+                del self._queues[key]
 
-    async def _check(self, key: _Key, transaction: tuple[str, int, int, int]) -> tuple[Error, str | None]:
-        version = transaction[3]
+    async def _check(
+        self, transaction: _Transaction, partitions: list[tuple[str, int]]
+    ) -> dict[tuple[str, int], Error]:
         try:
-            error = await self._services.verify_transaction(
-                transaction[:3], key[:2], adds=version >= ADDING_VERSION
+            return await self._services.verify_transaction(
+                transaction[:3], partitions, adds=transaction[3] >= ADDING_VERSION
             )
         except Exception:
             event_log.error(
@@ -110,8 +129,7 @@ class TransactionChecks:
                 traceback=True,
                 transactional_id=transaction[0],
             )
-            error = Errors.COORDINATOR_NOT_AVAILABLE
-        return produce_error(error, version)
+            return dict.fromkeys(partitions, Errors.COORDINATOR_NOT_AVAILABLE)
 
     def _refuse(self, slow: SlowBatch, error: Error, reason: str | None) -> None:
         self._plane.finish_batch(slow, error=error.code, reason=reason)

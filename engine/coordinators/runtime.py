@@ -375,6 +375,8 @@ class CoordinatorRuntime(Generic[S]):
         Raises:
             KafkaError: COORDINATOR_NOT_AVAILABLE: it is not committed in time; NOT_COORDINATOR.
         """
+        if answer.done():  # as mostly: a timer would cost more than the answer
+            return answer.result()
         try:
             async with asyncio.timeout(timeout_s):
                 return await answer

@@ -1,7 +1,7 @@
 """Lists the parts of a broker that request handlers use."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from bowstring._native.log.partition_log import PartitionLog
@@ -169,16 +169,16 @@ class BrokerServices:
         )
 
     async def verify_transaction(
-        self, producer: tuple[str, int, int], partition: tuple[str, int], *, adds: bool
-    ) -> Error:
-        """Returns whether a partition is in a producer's transaction, or adds it there (KIP-890).
+        self, producer: tuple[str, int, int], partitions: Iterable[tuple[str, int]], *, adds: bool
+    ) -> dict[tuple[str, int], Error]:
+        """Returns whether partitions are in a producer's transaction, or adds them there (KIP-890).
 
         Args:
             producer: Transactional id, producer id and epoch.
         """
         from bowstring.engine.transactions.partitions import Producer
 
-        return await self.transactions.verifier.verify(Producer(*producer), partition, adds=adds)
+        return await self.transactions.verifier.verify(Producer(*producer), partitions, adds=adds)
 
     def broker_address(self, node_id: int) -> tuple[str, int] | None:
         """Returns host and port for requests to another broker; None when it is not registered."""

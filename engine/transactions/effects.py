@@ -4,6 +4,7 @@
 
 - `SendMarkers`: write the markers of a decided transaction; call `TransactionShard.marked` for each
   partition that has its marker, or needs none. Never give up while the shard is here.
+- `Ended`: requests that got CONCURRENT_TRANSACTIONS may be tried again.
 - `CompleteLater`: call `TransactionShard.complete` after a pause.
 """
 
@@ -22,10 +23,17 @@ class SendMarkers:
 
 
 @dataclass(slots=True)
+class Ended:
+    """The last transaction of the id has its markers, and that is in the log."""
+
+    transactional_id: str
+
+
+@dataclass(slots=True)
 class CompleteLater:
     """The write that ends the transaction was refused; try again."""
 
     transactional_id: str
 
 
-Effect = AppendRecords | Respond | SendMarkers | CompleteLater | Note
+Effect = AppendRecords | Respond | SendMarkers | Ended | CompleteLater | Note

@@ -4,6 +4,7 @@ Under transaction version 2 (KIP-890) each end raises the epoch. So the epoch te
 the next one.
 """
 
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from bowstring.engine.errors import Error, Errors
@@ -122,12 +123,12 @@ def _check_bumping(entry: Entry, request: EndRequest) -> Error | None:
     return Errors.INVALID_TXN_STATE if request.commit else _GOES_ON
 
 
-def marked(state: ShardState, of: Transaction, partition: TopicPartition, now_ms: int) -> None:
-    """Notes that a partition of a decided transaction has its marker, or needs none any more."""
+def marked(state: ShardState, of: Transaction, partitions: Iterable[TopicPartition], now_ms: int) -> None:
+    """Notes that partitions of a decided transaction have their marker, or need none any more."""
     entry = state.entries.get(of.transactional_id)
-    if entry is None or entry.committed is not of or partition not in entry.unmarked:
+    if entry is None or entry.committed is not of or not entry.unmarked:
         return
-    entry.unmarked.discard(partition)
+    entry.unmarked.difference_update(partitions)
     if not entry.unmarked and not entry.is_writing:
         state.complete(entry, now_ms)
 

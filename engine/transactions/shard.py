@@ -1,6 +1,6 @@
 """Coordinates the transactional ids of one partition of ``__transaction_state``: events in, effects out."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from bowstring._native.protocol.message_codec import ProtocolError
 from bowstring.engine.errors import Error, Errors
@@ -115,9 +115,9 @@ class TransactionShard:
 
     # ---- ending transactions
 
-    def marked(self, of: Transaction, partition: TopicPartition, now_ms: int) -> list[Effect]:
-        """Reports that a partition of a decided transaction has its marker, or needs none."""
-        ending.marked(self.state, of, partition, now_ms)
+    def marked(self, of: Transaction, marked: Iterable[TopicPartition], now_ms: int) -> list[Effect]:
+        """Reports that partitions of a decided transaction have their marker, or need none."""
+        ending.marked(self.state, of, marked, now_ms)
         return self.state.take_effects()
 
     def is_pending(self, of: Transaction) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 from bowstring.engine.coordinators.effects import AppendRecords, Note, Record, Respond
 from bowstring.engine.errors import Error, Errors
 from bowstring.engine.transactions.config import TransactionConfig
-from bowstring.engine.transactions.effects import CompleteLater, Effect, SendMarkers
+from bowstring.engine.transactions.effects import CompleteLater, Effect, Ended, SendMarkers
 from bowstring.engine.transactions.records import transaction_record
 from bowstring.engine.transactions.transaction import TopicPartition, Transaction
 
@@ -124,5 +124,6 @@ class ShardState:
                 return
             entry.committed = to
             entry.pending = None
+            self.outbox.append(Ended(to.transactional_id))
 
         self.append([transaction_record(to, self.level())], written)

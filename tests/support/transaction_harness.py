@@ -6,7 +6,7 @@ from typing import Any
 from bowstring.engine.coordinators.effects import AppendRecords, Respond
 from bowstring.engine.errors import Error, Errors
 from bowstring.engine.transactions.config import TransactionConfig
-from bowstring.engine.transactions.effects import CompleteLater, Effect, SendMarkers
+from bowstring.engine.transactions.effects import CompleteLater, Effect, Ended, SendMarkers
 from bowstring.engine.transactions.ending import EndRequest
 from bowstring.engine.transactions.init import InitRequest
 from bowstring.engine.transactions.partitions import Producer
@@ -32,6 +32,7 @@ class TransactionHarness:
         self.log: list[tuple[bytes, bytes | None]] = []
         self.markers: list[SendMarkers] = []
         self.later: list[str] = []
+        self.ended: list[str] = []
         self.holds_markers = False
         self.held: list[AppendRecords] | None = None
         self.refusal: Error = Errors.NONE
@@ -58,9 +59,11 @@ class TransactionHarness:
                 self.markers.append(effect)
                 if not self.holds_markers:
                     for partition in sorted(effect.partitions):
-                        queue += self.shard.marked(effect.transaction, partition, self.now_ms)
+                        queue += self.shard.marked(effect.transaction, [partition], self.now_ms)
             elif isinstance(effect, CompleteLater):
                 self.later.append(effect.transactional_id)
+            elif isinstance(effect, Ended):
+                self.ended.append(effect.transactional_id)
 
     def commit_held(self, error: Error = Errors.NONE) -> None:
         held, self.held = self.held or [], None
@@ -73,7 +76,7 @@ class TransactionHarness:
         sent, self.markers = self.markers, []
         for effect in sent:
             for partition in sorted(effect.partitions):
-                self.carry(self.shard.marked(effect.transaction, partition, self.now_ms))
+                self.carry(self.shard.marked(effect.transaction, [partition], self.now_ms))
 
     def restarted(self) -> "TransactionHarness":
         """Returns a harness whose shard has read the log of this one."""

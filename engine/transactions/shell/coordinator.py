@@ -18,7 +18,7 @@ from bowstring.engine.metadata.names import TRANSACTIONS_TOPIC
 from bowstring.engine.protocol.messages.end_txn import EndTxnResponse
 from bowstring.engine.protocol.messages.init_producer_id import InitProducerIdResponse
 from bowstring.engine.transactions.config import TransactionConfig
-from bowstring.engine.transactions.effects import CompleteLater, Effect, SendMarkers
+from bowstring.engine.transactions.effects import CompleteLater, Effect, Ended, SendMarkers
 from bowstring.engine.transactions.ending import EndRequest
 from bowstring.engine.transactions.init import InitRequest
 from bowstring.engine.transactions.partitions import Producer
@@ -90,6 +90,8 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionShard]):
         self.config = TransactionConfig.read(configs.value)
         self._producer_ids = producer_ids
         self._timeout_s = configs.value("request.timeout.ms") / 1000
+        # by transactional id, while a request waits for the end of its last transaction
+        self._ends: dict[str, asyncio.Future[None]] = {}
         self.writer = MarkerWriter(configs, logs, plane, mark_group)
         self.verifier = TransactionVerifier(self, address, self._timeout_s)
         self._sender = MarkerSender(
@@ -195,20 +197,57 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionShard]):
         return answer
 
     async def add_partitions(
-        self, producer: Producer, partitions: frozenset[TopicPartition], version: int
+        self,
+        producer: Producer,
+        partitions: frozenset[TopicPartition],
+        version: int,
+        until_s: float | None = None,
     ) -> Error:
-        """Adds partitions to a transaction.
+        """Adds partitions to a transaction. While the last one ends, waits for that end, because a producer
+        would ask again only after its backoff.
+
+        Args:
+            until_s: When to give up with CONCURRENT_TRANSACTIONS, on the loop's clock; by default in
+                add.partitions.to.txn.retry.backoff.ms.
 
         Raises:
             KafkaError: As for `_ask`.
         """
-        answer: Error = await self._ask(
-            producer.transactional_id,
-            lambda shard, token, _, now_ms: shard.add_partitions(
-                producer, partitions, token, now_ms, version=version
-            ),
-        )
-        return answer
+        if until_s is None:
+            until_s = self.retry_until_s()
+        while True:
+            answer: Error = await self._ask(
+                producer.transactional_id,
+                lambda shard, token, _, now_ms: shard.add_partitions(
+                    producer, partitions, token, now_ms, version=version
+                ),
+            )
+            if answer is not Errors.CONCURRENT_TRANSACTIONS or not await self._ended(
+                producer.transactional_id, until_s
+            ):
+                return answer
+
+    def retry_until_s(self) -> float:
+        """Returns when a client that gets CONCURRENT_TRANSACTIONS now would ask again, on the loop's
+        clock.
+        """
+        return asyncio.get_running_loop().time() + self.config.add_partitions_to_txn_retry_backoff_ms / 1000
+
+    async def _ended(self, transactional_id: str, until_s: float) -> bool:
+        """Waits until the last transaction of an id has ended; returns False if it has not in time."""
+        loop = asyncio.get_running_loop()
+        left_s = until_s - loop.time()
+        if left_s <= 0:
+            return False
+        ended = self._ends.get(transactional_id)
+        if ended is None:
+            ended = self._ends[transactional_id] = loop.create_future()
+        try:
+            await asyncio.wait((ended,), timeout=left_s)
+        finally:
+            if not ended.done() and self._ends.get(transactional_id) is ended:
+                del self._ends[transactional_id]
+        return ended.done()
 
     async def verify_partitions(
         self, producer: Producer, partitions: frozenset[TopicPartition]
@@ -247,6 +286,10 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionShard]):
     def _carry_other(self, hosted: Hosted, effect: object) -> None:
         if isinstance(effect, SendMarkers):
             self._sender.send(hosted, effect.transaction, effect.partitions)
+        elif isinstance(effect, Ended):
+            ended = self._ends.pop(effect.transactional_id, None)
+            if ended is not None and not ended.done():
+                ended.set_result(None)
         else:
             assert isinstance(effect, CompleteLater), effect
             asyncio.get_running_loop().call_later(
@@ -257,9 +300,9 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionShard]):
         if not hosted.dismissed:
             self._carry(hosted, hosted.shard.complete(transactional_id, wall_ms()))
 
-    def _marked(self, hosted: Hosted, transaction: Transaction, partition: TopicPartition) -> None:
+    def _marked(self, hosted: Hosted, transaction: Transaction, marked: list[TopicPartition]) -> None:
         if not hosted.dismissed:
-            self._carry(hosted, hosted.shard.marked(transaction, partition, wall_ms()))
+            self._carry(hosted, hosted.shard.marked(transaction, marked, wall_ms()))
 
     # ------------------------------------------------------------ time
 

@@ -60,7 +60,7 @@ class MarkerSender:
     Args:
         address: Of other brokers.
         timeout_s: How long an answer may take.
-        marked: Called with a shard, a transaction and a partition that has its marker.
+        marked: Called with a shard, a transaction and partitions that have its marker.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class MarkerSender:
         writer: MarkerWriter,
         *,
         timeout_s: float,
-        marked: Callable[[Hosted, Transaction, TopicPartition], None],
+        marked: Callable[[Hosted, Transaction, list[TopicPartition]], None],
     ) -> None:
         self._metadata = metadata
         self._node_id = node_id
@@ -90,12 +90,15 @@ class MarkerSender:
         if self._stopped or hosted.dismissed:
             return
         by_leader: dict[int, list[TopicPartition]] = defaultdict(list)
+        deleted: list[TopicPartition] = []
         for partition in partitions:
             leader = self._leader(partition)
-            if leader is None:  # deleted: nobody reads what the marker would end
-                self._marked(hosted, transaction, partition)
+            if leader is None:
+                deleted.append(partition)
             else:
                 by_leader[leader].append(partition)
+        if deleted:  # nobody reads what the markers would end
+            self._marked(hosted, transaction, deleted)
         for leader, led in by_leader.items():
             job = _Job(hosted, transaction, led)
             if leader == self._node_id:
@@ -168,7 +171,8 @@ class MarkerSender:
 
     def _settle(self, job: _Job, errors: dict[TopicPartition, Error]) -> None:
         """Reports the markers that are written, and sends the others again."""
-        left = []
+        left: list[TopicPartition] = []
+        marked: list[TopicPartition] = []
         for partition, error in errors.items():
             if error is Errors.INVALID_PRODUCER_EPOCH:
                 # A newer epoch can only be there after this transaction has ended there.
@@ -178,10 +182,11 @@ class MarkerSender:
                     transactional_id=job.transaction.transactional_id,
                 )
             if not error or error is Errors.INVALID_PRODUCER_EPOCH:
-                if not job.hosted.dismissed:
-                    self._marked(job.hosted, job.transaction, partition)
+                marked.append(partition)
             else:
                 left.append(partition)
+        if marked and not job.hosted.dismissed:
+            self._marked(job.hosted, job.transaction, marked)
         if left and not self._stopped and not job.hosted.dismissed:
             self._spawn(self._later(_Job(job.hosted, job.transaction, left)))
 

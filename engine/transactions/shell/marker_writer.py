@@ -86,34 +86,51 @@ class MarkerWriter:
         self, marker: Marker, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, Error]:
         """Writes a marker to partitions; returns their errors once the others are committed."""
-        wanted = list(partitions)
-        errors = await asyncio.gather(*(self._write(marker, *each) for each in wanted))
-        return dict(zip(wanted, errors, strict=True))
+        errors: dict[TopicPartition, Error] = {}
+        # Most markers are committed at once. A task and a timer for each would cost more than writing it.
+        waiting: dict[TopicPartition, Awaitable[Error]] = {}
+        now_ms = time.time_ns() // 1_000_000
+        batch = marker.batch(now_ms)
+        for each in partitions:
+            outcome = (
+                self._mark_offsets(each[1], marker)
+                if each[0] == GROUPS_TOPIC
+                else self._append(marker, batch, each, now_ms)
+            )
+            if isinstance(outcome, Error):
+                errors[each] = outcome
+            else:
+                waiting[each] = self._in_time(outcome)
+        if waiting:
+            errors |= zip(waiting, await asyncio.gather(*waiting.values()), strict=True)
+        return errors
 
-    async def _write(self, marker: Marker, topic: str, partition: int) -> Error:
-        timeout_s = self._configs.value("request.timeout.ms") / 1000
+    async def _in_time(self, outcome: Awaitable[Error]) -> Error:
         try:
-            async with asyncio.timeout(timeout_s):
-                if topic == GROUPS_TOPIC:
-                    error = await self._mark_group(partition, marker)
-                    return Errors.NOT_LEADER_OR_FOLLOWER if error in _NOT_COORDINATOR else error
-                return await self._append(marker, topic, partition)
-        except KafkaError as error:
-            return Errors.NOT_LEADER_OR_FOLLOWER if error.error in _NOT_COORDINATOR else error.error
+            async with asyncio.timeout(self._configs.value("request.timeout.ms") / 1000):
+                return await outcome
         except TimeoutError:
             return Errors.REQUEST_TIMED_OUT
 
-    async def _append(self, marker: Marker, topic: str, partition: int) -> Error:
-        log = self._logs.get(topic, partition)
+    async def _mark_offsets(self, partition: int, marker: Marker) -> Error:
+        try:
+            error = await self._mark_group(partition, marker)
+        except KafkaError as refused:
+            error = refused.error
+        return Errors.NOT_LEADER_OR_FOLLOWER if error in _NOT_COORDINATOR else error
+
+    def _append(
+        self, marker: Marker, batch: bytes, key: TopicPartition, now_ms: int
+    ) -> Error | Awaitable[Error]:
+        """Writes a marker; returns how that ended, at once if it is known."""
+        log = self._logs.get(*key)
         if log is None:
             return Errors.UNKNOWN_TOPIC_OR_PARTITION
-        leader_epoch = self._plane.led_epoch(topic, partition)
-        now_ms = time.time_ns() // 1_000_000
+        leader_epoch = self._plane.led_epoch(*key)
         try:
             offset = self._plane.append(
-                topic,
-                partition,
-                marker.batch(now_ms),
+                *key,
+                batch,
                 leader_epoch=leader_epoch,
                 now_ms=now_ms,
                 transaction_version=marker.version,
@@ -121,7 +138,9 @@ class MarkerWriter:
         except LogError as error:
             return Errors.of(error.code)
         self._logs.control_writes += 1
-        return await self._committed((topic, partition), log, offset + 1, leader_epoch)
+        if not log.in_commit_mode and log.high_watermark > offset:
+            return Errors.NONE
+        return self._committed(key, log, offset + 1, leader_epoch)
 
     async def _committed(
         self, key: TopicPartition, log: "PartitionLog", offset: int, leader_epoch: int
@@ -130,8 +149,6 @@ class MarkerWriter:
             self._logs.durability.when_durable(
                 log, lambda: self._plane.durable(*key), lambda: self.advanced(*key)
             )
-        elif log.high_watermark >= offset:
-            return Errors.NONE
         done: asyncio.Future[Error] = asyncio.get_running_loop().create_future()
         queue = self._waiting.setdefault(key, deque())
         queue.append(_Waiting(offset, leader_epoch, done))

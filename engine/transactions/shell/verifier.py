@@ -4,6 +4,7 @@
 
 import asyncio
 from collections import defaultdict
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from bowstring.engine.errors import Error, Errors, KafkaError
@@ -46,44 +47,55 @@ class TransactionVerifier:
         self._queues: dict[int, list[_Question]] = defaultdict(list)
         self._serving: dict[int, asyncio.Task[None]] = {}
 
-    async def verify(self, producer: Producer, partition: TopicPartition, *, adds: bool) -> Error:
-        """Returns whether the partition is in the producer's transaction.
+    async def verify(
+        self, producer: Producer, partitions: Iterable[TopicPartition], *, adds: bool
+    ) -> dict[TopicPartition, Error]:
+        """Returns whether partitions are in the producer's transaction.
 
         Args:
-            adds: Adds it first (transaction version 2). While the last transaction ends, tries for up to
+            adds: Adds them first (transaction version 2). While the last transaction ends, tries for up to
                 add.partitions.to.txn.retry.backoff.max.ms.
         """
+        left = frozenset(partitions)
         if not producer.transactional_id:
-            return Errors.INVALID_REQUEST
+            return dict.fromkeys(left, Errors.INVALID_REQUEST)
         config = self._coordinator.config
         loop = asyncio.get_running_loop()
         until_s = loop.time() + config.add_partitions_to_txn_retry_backoff_max_ms / 1000
+        errors: dict[TopicPartition, Error] = {}
         while True:
-            error = await self._ask(producer, partition, adds=adds)
-            if not adds or error is not Errors.CONCURRENT_TRANSACTIONS or loop.time() >= until_s:
-                return error
+            errors |= await self._ask(producer, left, until_s, adds=adds)
+            left = frozenset(each for each in left if errors[each] is Errors.CONCURRENT_TRANSACTIONS)
+            if not left or not adds or loop.time() >= until_s:
+                return errors
             await asyncio.sleep(config.add_partitions_to_txn_retry_backoff_ms / 1000)
 
-    async def _ask(self, producer: Producer, partition: TopicPartition, *, adds: bool) -> Error:
+    async def _ask(
+        self, producer: Producer, partitions: frozenset[TopicPartition], until_s: float, *, adds: bool
+    ) -> dict[TopicPartition, Error]:
         leader = self._coordinator.leader_of(producer.transactional_id)
         if leader == self._coordinator.node_id:
-            return await self._ask_here(producer, partition, adds=adds)
+            return await self._ask_here(producer, partitions, until_s, adds=adds)
         if leader is None or self._address(leader) is None:
-            return Errors.COORDINATOR_NOT_AVAILABLE
-        answer: asyncio.Future[Error] = asyncio.get_running_loop().create_future()
-        self._queues[leader].append(_Question(producer, partition, adds, answer))
+            return dict.fromkeys(partitions, Errors.COORDINATOR_NOT_AVAILABLE)
+        loop = asyncio.get_running_loop()
+        questions = [_Question(producer, each, adds, loop.create_future()) for each in partitions]
+        self._queues[leader] += questions
         if leader not in self._serving:
-            self._serving[leader] = asyncio.get_running_loop().create_task(self._serve(leader))
-        return await answer
+            self._serving[leader] = loop.create_task(self._serve(leader))
+        return {each.partition: await each.answer for each in questions}
 
-    async def _ask_here(self, producer: Producer, partition: TopicPartition, *, adds: bool) -> Error:
-        wanted = frozenset((partition,))
+    async def _ask_here(
+        self, producer: Producer, partitions: frozenset[TopicPartition], until_s: float, *, adds: bool
+    ) -> dict[TopicPartition, Error]:
         try:
             if adds:
-                return await self._coordinator.add_partitions(producer, wanted, EPOCH_BUMP)
-            return (await self._coordinator.verify_partitions(producer, wanted))[partition]
-        except KafkaError as error:
-            return error.error
+                error = await self._coordinator.add_partitions(producer, partitions, EPOCH_BUMP, until_s)
+            else:
+                return await self._coordinator.verify_partitions(producer, partitions)
+        except KafkaError as refused:
+            error = refused.error
+        return dict.fromkeys(partitions, error)
 
     async def _serve(self, leader: int) -> None:
         try:

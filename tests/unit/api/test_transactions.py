@@ -189,6 +189,14 @@ def test_one_transaction_after_the_other(topic, client):
     assert end_offset(topic, partition=0) == end_offset(topic, partition=1) == 10
 
 
+def test_the_next_transaction_waits_for_the_end_of_the_last(topic, client):
+    """A producer would only ask again after its backoff."""
+    for number in range(20):
+        begin(client, number % 2)
+        assert client.produce(partition=number % 2) == 0
+        assert client.end() == 0
+
+
 def test_what_the_coordinator_does_not_know_is_refused(topic):
     client = Client(topic, bumps=False).init()
     assert client.produce() == Errors.TRANSACTION_ABORTABLE.code

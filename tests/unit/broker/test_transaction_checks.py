@@ -21,17 +21,17 @@ class Checked:
         self.refused = []
         self.checks = TransactionChecks(self, self, self.passed.append)
 
-    def verify_transaction(self, producer, partition, *, adds):
+    async def verify_transaction(self, producer, partitions, *, adds):
         answer = asyncio.get_running_loop().create_future()
-        self.questions.append((producer, partition, adds, answer))
-        return answer
+        self.questions.append((producer, partitions, adds, answer))
+        return dict.fromkeys(partitions, await answer)
 
     def finish_batch(self, slow, *, error, reason):
         self.refused.append((slow.name, Errors.of(error), reason))
 
-    def take(self, name, producer_id=1, epoch=0, version=NEW):
+    def take(self, name, producer_id=1, epoch=0, version=NEW, partition=0):
         transaction = ("x", producer_id, epoch, version)
-        self.checks.take(SimpleNamespace(name=name, topic="t", partition=0, transaction=transaction))
+        self.checks.take(SimpleNamespace(name=name, topic="t", partition=partition, transaction=transaction))
 
     async def answer(self, error=Errors.NONE):
         await wait_until_async(lambda: self.questions)
@@ -51,6 +51,23 @@ def test_one_answer_counts_for_all_that_wait():
         checked.take("b")
         await checked.answer()
         assert checked.names == ["a", "b"] and not checked.questions
+
+    asyncio.run(main())
+
+
+def test_one_question_for_the_partitions_of_a_request():
+    async def main():
+        checked = Checked()
+        checked.take("a", partition=0)
+        checked.take("b", partition=1)
+        checked.take("other epoch", partition=1, epoch=1)
+        await checked.answer()
+        assert checked.names == ["a", "b"]
+        await wait_until_async(lambda: checked.questions)
+        ((producer, partitions, adds, _),) = checked.questions
+        assert (producer, partitions, adds) == (("x", 1, 1), [("t", 1)], True)
+        await checked.answer(Errors.INVALID_TXN_STATE)
+        assert [name for name, *_ in checked.refused] == ["other epoch"]
 
     asyncio.run(main())
 

@@ -25,9 +25,11 @@ def test_an_end_writes_markers_and_then_completes(commit, version):
     assert sent.partitions == {T0, T1} and sent.transaction.is_commit == commit
     assert sent.transaction.epoch == producer[1] + (version == 2)
     assert harness.held_state().status.is_prepared
-    harness.carry(harness.shard.marked(sent.transaction, T0, harness.now_ms))
+    harness.carry(harness.shard.marked(sent.transaction, [T0], harness.now_ms))
     assert harness.held_state().status.is_prepared, "one marker is missing"
-    harness.carry(harness.shard.marked(sent.transaction, T1, harness.now_ms))
+    assert not harness.ended
+    harness.carry(harness.shard.marked(sent.transaction, [T1], harness.now_ms))
+    assert harness.ended == [sent.transaction.transactional_id]
     assert harness.held_state().status is (Status.COMPLETE_COMMIT if commit else Status.COMPLETE_ABORT)
     assert not harness.held_state().partitions
 
