@@ -51,11 +51,16 @@ HANDLERS: Final[dict[int, str]] = {
     69: "consumer_group_describe",
     74: "list_config_resources",
     75: "describe_topic_partitions",
+    76: "share_group_heartbeat",
+    77: "share_group_describe",
     83: "share_group_state",
     84: "share_group_state",
     85: "share_group_state",
     86: "share_group_state",
     87: "share_group_state",
+    90: "describe_share_group_offsets",
+    91: "alter_share_group_offsets",
+    92: "delete_share_group_offsets",
 }
 """Module by API key; imported on the first request."""
 

@@ -3,7 +3,8 @@
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Final
 
-from bowstring.engine.errors import KafkaError
+from bowstring.engine.api.share_state_deletion import delete_share_state
+from bowstring.engine.errors import Error, KafkaError
 from bowstring.engine.protocol.messages.delete_groups import (
     DeletableGroupResult,
     DeleteGroupsRequest,
@@ -43,9 +44,30 @@ async def _delete(
     broker: "BrokerServices", partition: int, group_ids: list[str]
 ) -> list[DeletableGroupResult]:
     try:
+        failed = await _delete_share_state(broker, partition, group_ids)
+        left = [group_id for group_id in group_ids if group_id not in failed]
         answer: DeleteGroupsResponse = await broker.groups.ask_partition(
-            partition, lambda shard, token, now_ms: shard.delete_groups(group_ids, token)
+            partition, lambda shard, token, now_ms: shard.delete_groups(left, token)
         )
     except KafkaError as error:
         return [DeletableGroupResult(group_id=group_id, error_code=error.code) for group_id in group_ids]
-    return answer.results
+    return answer.results + [
+        DeletableGroupResult(group_id=group_id, error_code=error.code) for group_id, error in failed.items()
+    ]
+
+
+async def _delete_share_state(
+    broker: "BrokerServices", partition: int, group_ids: list[str]
+) -> dict[str, Error]:
+    """Deletes the state of share groups among the groups; returns errors by group id."""
+    begun: dict[str, tuple[tuple[bytes, int], ...]] | KafkaError = await broker.groups.ask_partition(
+        partition, lambda shard, token, now_ms: shard.delete_share_groups(group_ids, token)
+    )
+    if isinstance(begun, KafkaError):
+        raise begun
+    failed: dict[str, Error] = {}
+    for group_id, partitions in begun.items():
+        for error in (await delete_share_state(broker, group_id, partitions)).values():
+            if error:
+                failed[group_id] = error
+    return failed

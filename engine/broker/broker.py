@@ -352,6 +352,8 @@ class Broker(BrokerServices):
             await self._persister.stop()
         if self._share_coordinator is not None:
             await self._share_coordinator.stop()
+        if self._latest_offsets is not None:
+            self._latest_offsets.stop()
 
     def close(self) -> None:
         """Closes logs and directories. Writes no marker if a file could not be written; releases the locks in

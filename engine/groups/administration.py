@@ -14,6 +14,8 @@ from bowstring.engine.groups.consumer.group import ConsumerGroup
 from bowstring.engine.groups.effects import Record
 from bowstring.engine.groups.group import Group
 from bowstring.engine.groups.offsets.store import NO_EXPIRY, ZERO_TOPIC_ID, CommittedOffset, OffsetKey
+from bowstring.engine.groups.share import records as share_records
+from bowstring.engine.groups.share.group import ShareGroup
 from bowstring.engine.groups.state import ShardState
 from bowstring.engine.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsResponse
 from bowstring.engine.protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
@@ -24,6 +26,7 @@ GROUP_ID_NOT_FOUND_VERSION = 6
 TOMBSTONES: Final[dict[str, Callable[[Any], list[Record]]]] = {
     ClassicGroup.group_type: lambda group: [records.group_tombstone(group.group_id)],
     ConsumerGroup.group_type: consumer_records.group_tombstones,
+    ShareGroup.group_type: share_records.group_tombstones,
 }
 """Records that delete a group, by group type."""
 
@@ -179,6 +182,7 @@ def expire(state: ShardState, now_ms: int) -> None:
         if (
             not busy
             and group.is_empty
+            and not isinstance(group, ShareGroup)
             and not (isinstance(group, ClassicGroup) and group.pending_join_members)
         ):
             gone.append(group)

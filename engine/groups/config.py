@@ -26,6 +26,11 @@ class GroupConfig:
     group_consumer_regex_refresh_interval_ms: int = 600_000
     group_consumer_assignors: tuple[str, ...] = ("uniform", "range")
     group_consumer_migration_policy: str = "bidirectional"
+    group_share_session_timeout_ms: int = 45_000
+    group_share_heartbeat_interval_ms: int = 5_000
+    group_share_assignment_interval_ms: int = 1_000
+    group_share_max_size: int = 200
+    group_share_initialize_retry_interval_ms: int = 30_000
 
     @classmethod
     def read(cls, value: Callable[[str], Any]) -> "GroupConfig":

@@ -81,10 +81,31 @@ class ResolveRegexes:
 
 
 @dataclass(slots=True)
+class InitializeShareState:
+    """Let share coordinators create the state of partitions, which begin where share.auto.offset.reset says;
+    then call `GroupShard.share_state_initialized`.
+    """
+
+    group_id: str
+    state_epoch: int
+    # topic id and index
+    partitions: tuple[tuple[bytes, int], ...]
+
+
+@dataclass(slots=True)
 class Note:
     """Write a line for operators to the broker's log."""
 
     text: str
 
 
-Effect = AppendRecords | AppendMarker | Respond | SetTimer | CancelTimer | ResolveRegexes | Note
+Effect = (
+    AppendRecords
+    | AppendMarker
+    | Respond
+    | SetTimer
+    | CancelTimer
+    | ResolveRegexes
+    | InitializeShareState
+    | Note
+)

@@ -12,6 +12,10 @@ from bowstring.engine.groups.consumer.group import ConsumerGroup
 from bowstring.engine.groups.modern.group import ModernGroup
 from bowstring.engine.groups.offsets.store import NO_EXPIRY, CommittedOffset
 from bowstring.engine.groups.records import GROUP_METADATA, LEGACY_OFFSET_COMMIT, OFFSET_COMMIT
+from bowstring.engine.groups.share import membership as share_membership
+from bowstring.engine.groups.share import records as share_records
+from bowstring.engine.groups.share import replay as share_replay
+from bowstring.engine.groups.share.group import ShareGroup
 from bowstring.engine.groups.state import ShardState
 from bowstring.engine.groups.unsupported_records import KEPT_TYPES
 from bowstring.engine.protocol.records.classic_group import GroupMetadataKey, GroupMetadataValue
@@ -85,6 +89,8 @@ class Replay:
                 _start_classic(state, group, now_ms)
             elif isinstance(group, ConsumerGroup):
                 consumer_membership.start_sessions(state, group)
+            elif isinstance(group, ShareGroup):
+                share_membership.start_sessions(state, group)
 
     def flush(self, go_on: Callable[[], bool] = lambda: True) -> None:
         """Decodes the collected records while `go_on` allows it. Takes long; may run on another thread.
@@ -235,6 +241,7 @@ APPLY: dict[int, Callable[[ShardState, bytes, bytes | None, int, int], None]] = 
     OFFSET_COMMIT: _offset_commit,
     GROUP_METADATA: _group_metadata,
     **dict.fromkeys(consumer_records.TYPES, consumer_replay.apply),
+    **dict.fromkeys(share_records.TYPES, share_replay.apply),
     **dict.fromkeys(KEPT_TYPES, _keep),
 }
 """Function by record type, the first two bytes of a key: (state, key, value, record offset, producer id)."""

@@ -1,6 +1,6 @@
 """Coordinates the groups of one partition of ``__consumer_offsets``: events in, effects out."""
 
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator, Set
 from typing import Any
 
 from bowstring.engine.errors import Error, Errors
@@ -19,6 +19,11 @@ from bowstring.engine.groups.offsets import requests as offset_requests
 from bowstring.engine.groups.offsets import transactional as transactional_offsets
 from bowstring.engine.groups.offsets.store import OffsetStore
 from bowstring.engine.groups.replay import Replay
+from bowstring.engine.groups.share import description as share_description
+from bowstring.engine.groups.share import heartbeat as share_heartbeat
+from bowstring.engine.groups.share import membership as share_membership
+from bowstring.engine.groups.share import state_changes
+from bowstring.engine.groups.share.group import ShareGroup
 from bowstring.engine.groups.state import RequestContext, ShardState
 from bowstring.engine.protocol.messages.consumer_group_describe import (
     DescribedGroup as DescribedConsumerGroup,
@@ -32,6 +37,8 @@ from bowstring.engine.protocol.messages.list_groups import ListedGroup
 from bowstring.engine.protocol.messages.offset_commit import OffsetCommitRequest
 from bowstring.engine.protocol.messages.offset_delete import OffsetDeleteRequest
 from bowstring.engine.protocol.messages.offset_fetch import OffsetFetchRequestGroup
+from bowstring.engine.protocol.messages.share_group_describe import DescribedGroup as DescribedShareGroup
+from bowstring.engine.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from bowstring.engine.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from bowstring.engine.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 
@@ -163,6 +170,62 @@ class GroupShard:
         regexes.resolved(self.state, group_id, lookup)
         return self.state.take_effects()
 
+    # ---- share groups
+
+    def share_group_heartbeat(
+        self, request: ShareGroupHeartbeatRequest, context: RequestContext, token: object, now_ms: int
+    ) -> list[Effect]:
+        """Handles a valid ShareGroupHeartbeat; answers with a ShareGroupHeartbeatResponse."""
+        share_heartbeat.heartbeat(self.state, request, context, token, now_ms)
+        return self.state.take_effects()
+
+    def share_state_initialized(
+        self,
+        group_id: str,
+        partitions: Iterable[tuple[bytes, int]],
+        now_ms: int,
+        *,
+        error: Error = Errors.NONE,
+        token: object = None,
+    ) -> list[Effect]:
+        """Reports what `InitializeShareState` asked for; an error of one partition counts for all. With a
+        token, answers with an Error.
+        """
+        state_changes.initialized(self.state, group_id, partitions, now_ms, error=error, token=token)
+        return self.state.take_effects()
+
+    def describe_share_group(self, group_id: str) -> DescribedShareGroup:
+        """Returns epochs and members of a share group."""
+        return share_description.describe(self.state, group_id)
+
+    def initialized_partitions(self, group_id: str) -> dict[bytes, list[int]]:
+        """Returns the partitions of a share group that have state, by topic id."""
+        return share_description.initialized_partitions(self.state, group_id)
+
+    def alter_share_offsets(
+        self, group_id: str, start_offsets: dict[tuple[bytes, int], int], token: object, now_ms: int
+    ) -> list[Effect]:
+        """Begins AlterShareGroupOffsets; answers with an Alteration or a KafkaError."""
+        state_changes.alter(self.state, group_id, start_offsets, token, now_ms)
+        return self.state.take_effects()
+
+    def delete_share_offsets(self, group_id: str, topics: list[str], token: object) -> list[Effect]:
+        """Begins DeleteShareGroupOffsets; answers with a Deletion or a KafkaError."""
+        state_changes.begin_deletion(self.state, group_id, topics, token)
+        return self.state.take_effects()
+
+    def share_state_deleted(self, group_id: str, topic_ids: Set[bytes], token: object) -> list[Effect]:
+        """Ends DeleteShareGroupOffsets; answers with an Error."""
+        state_changes.deleted(self.state, group_id, topic_ids, token)
+        return self.state.take_effects()
+
+    def delete_share_groups(self, group_ids: list[str], token: object) -> list[Effect]:
+        """Begins DeleteGroups; answers with the partitions whose state must be deleted before, by group id,
+        or with a KafkaError.
+        """
+        state_changes.begin_group_deletions(self.state, group_ids, token)
+        return self.state.take_effects()
+
     # ---- offsets
 
     def commit_offsets(
@@ -248,6 +311,7 @@ class GroupShard:
     def topic_deleted(self, topic: str, topic_id: bytes) -> list[Effect]:
         """Deletes the offsets committed for a deleted topic."""
         administration.delete_topic_offsets(self.state, topic, topic_id)
+        state_changes.topic_deleted(self.state, topic_id)
         return self.state.take_effects()
 
 
@@ -265,5 +329,6 @@ def _classic_timer_fired(state: ShardState, group: ClassicGroup, key: TimerKey, 
 _TIMERS: dict[str, Callable[[ShardState, Any, TimerKey, int], None]] = {
     ClassicGroup.group_type: _classic_timer_fired,
     ConsumerGroup.group_type: consumer_membership.timer_fired,
+    ShareGroup.group_type: share_membership.timer_fired,
 }
 """Function by group type. A group may have got another type since: then the timer has no effect."""

@@ -26,6 +26,7 @@ from bowstring.engine.groups.effects import (
     AppendRecords,
     CancelTimer,
     Effect,
+    InitializeShareState,
     Note,
     Record,
     ResolveRegexes,
@@ -37,6 +38,11 @@ from bowstring.engine.groups.log_replay import READ_BYTES, replay_log
 from bowstring.engine.groups.modern.cluster import ClusterView
 from bowstring.engine.groups.shard import GroupShard
 from bowstring.engine.groups.timers import TimerQueue
+from bowstring.engine.share.persister.interface import (
+    UNINITIALIZED_START_OFFSET,
+    Persister,
+    SharePartitionKey,
+)
 
 if TYPE_CHECKING:
     from bowstring._native.server.data_plane import DataPlane
@@ -52,6 +58,8 @@ TOPIC: Final = "__consumer_offsets"
 REPLAYED_AT_ONCE_BYTES: Final = 1 << 20
 # Offsets and groups of a shard that has moved away that are freed at once.
 _FREED_AT_ONCE: Final = 2_000
+# Share partitions whose state is created together.
+_INITIALIZED_AT_ONCE: Final = 100
 # Upper bound of a record's size in a batch beyond its key and value.
 _RECORD_OVERHEAD_BYTES: Final = 36
 
@@ -81,11 +89,13 @@ class GroupShell:
         plane: "DataPlane",
         changes: "ClusterChanges",
         *,
+        persister: Callable[[], Persister] | None = None,
         replayed_at_once_bytes: int = REPLAYED_AT_ONCE_BYTES,
         read_bytes: int = READ_BYTES,
     ) -> None:
         self._at_once_bytes = replayed_at_once_bytes
         self._read_bytes = read_bytes
+        self._persister = persister
         self._configs = configs
         self._metadata = metadata
         self._logs = logs
@@ -496,6 +506,8 @@ class GroupShell:
                 hosted.timers.cancel(effect.key)
             elif isinstance(effect, ResolveRegexes):
                 self._spawn(self._resolve(hosted, effect))
+            elif isinstance(effect, InitializeShareState):
+                self._spawn(self._initialize(hosted, effect))
             else:
                 assert isinstance(effect, Note), effect
                 event_log.info(effect.text)
@@ -607,6 +619,26 @@ class GroupShell:
             await asyncio.sleep(0)
         if not hosted.dismissed:
             self._carry(hosted, hosted.shard.regexes_resolved(effect.group_id, search.found))
+
+    async def _initialize(self, hosted: HostedShard, effect: InitializeShareState) -> None:
+        """Lets share coordinators create the state of share partitions, some at a time."""
+        assert self._persister is not None, "share groups need a persister"
+        persister = self._persister()
+        error = Errors.NONE
+        for first in range(0, len(effect.partitions), _INITIALIZED_AT_ONCE):
+            some = effect.partitions[first : first + _INITIALIZED_AT_ONCE]
+            keys = [SharePartitionKey(effect.group_id, *partition) for partition in some]
+            errors = await asyncio.gather(
+                *(persister.initialize(key, effect.state_epoch, UNINITIALIZED_START_OFFSET) for key in keys)
+            )
+            error = next((each for each in errors if each), error)
+        if not hosted.dismissed:
+            self._carry(
+                hosted,
+                hosted.shard.share_state_initialized(
+                    effect.group_id, effect.partitions, wall_ms(), error=error
+                ),
+            )
 
     # ------------------------------------------------------------ the high watermark
 

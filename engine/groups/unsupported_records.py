@@ -1,4 +1,4 @@
-"""Keeps records of group types that this coordinator does not run yet: share and streams groups.
+"""Keeps records of group types that this coordinator does not run yet: streams groups.
 
 The records stay in the log unchanged, so that an Apache Kafka that takes the directory over finds its groups.
 They are deleted only when a classic or consumer group of the same name replaces the group, or when the group
@@ -18,12 +18,12 @@ _ORDER: Final = {
     kind: position
     for position, kinds in enumerate(
         (
-            (14, 22),  # current assignments of members
-            (13, 21),  # target assignments of members
-            (12, 20),  # target assignment epochs
-            (10, 19),  # members
-            (15, 18, 23),  # partition metadata, topologies
-            (11, 17),  # groups
+            (22,),  # current assignments of members
+            (21,),  # target assignments of members
+            (20,),  # target assignment epochs
+            (19,),  # members
+            (18, 23),  # partition metadata, topologies
+            (17,),  # groups
         )
     )
     for kind in kinds

@@ -10,10 +10,12 @@ TRANSACTION_VERSION: Final = "transaction.version"
 HIGHEST_TRANSACTION_VERSION: Final = 2
 GROUP_VERSION: Final = "group.version"
 HIGHEST_GROUP_VERSION: Final = 1
+SHARE_VERSION: Final = "share.version"
+HIGHEST_SHARE_VERSION: Final = 1
 HIGHEST_METADATA_VERSION: Final = 30
 
-# Level 30 is Kafka 4.3's; 7 is the first that Kafka 4 reads. The features of the share and streams
-# coordinators are not offered before those exist. A level that another broker finalized in the
+# Level 30 is Kafka 4.3's; 7 is the first that Kafka 4 reads. The features of the streams
+# coordinator are not offered before those exist. A level that another broker finalized in the
 # same metadata log is kept.
 SUPPORTED_FEATURES: Final = {
     METADATA_VERSION: (7, HIGHEST_METADATA_VERSION),
@@ -21,6 +23,7 @@ SUPPORTED_FEATURES: Final = {
     ELIGIBLE_LEADER_REPLICAS: (0, 1),
     TRANSACTION_VERSION: (0, HIGHEST_TRANSACTION_VERSION),
     GROUP_VERSION: (0, HIGHEST_GROUP_VERSION),
+    SHARE_VERSION: (0, HIGHEST_SHARE_VERSION),
 }
 
 # The metadata.version since which ...
@@ -49,6 +52,7 @@ FINALIZED_FEATURES: Final = {
     METADATA_VERSION: HIGHEST_METADATA_VERSION,
     TRANSACTION_VERSION: HIGHEST_TRANSACTION_VERSION,
     GROUP_VERSION: HIGHEST_GROUP_VERSION,
+    SHARE_VERSION: HIGHEST_SHARE_VERSION,
 }
 """Levels of a new cluster."""
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from bowstring.engine.groups.shell import GroupShell
     from bowstring.engine.quorum.shell import Quorum
     from bowstring.engine.share.coordinator.shell import ShareCoordinator
+    from bowstring.engine.share.latest_offsets import LatestOffsets
     from bowstring.engine.share.persister.network import NetworkPersister
     from bowstring.engine.transactions.shell.coordinator import TransactionCoordinator
     from bowstring.engine.transactions.shell.marker_writer import Marker
@@ -95,6 +96,7 @@ class BrokerServices:
     _transactions: "TransactionCoordinator | None" = None
     _share_coordinator: "ShareCoordinator | None" = None
     _persister: "NetworkPersister | None" = None
+    _latest_offsets: "LatestOffsets | None" = None
 
     @property
     def cluster_id(self) -> str:
@@ -112,7 +114,14 @@ class BrokerServices:
         if self._groups is None:
             from bowstring.engine.groups.shell import GroupShell
 
-            self._groups = GroupShell(self.configs, self.metadata, self.logs, self.plane, self.changes)
+            self._groups = GroupShell(
+                self.configs,
+                self.metadata,
+                self.logs,
+                self.plane,
+                self.changes,
+                persister=lambda: self.persister,
+            )
             self._groups.start()
         return self._groups
 
@@ -161,6 +170,21 @@ class BrokerServices:
                 timeout_s=self.configs.value("request.timeout.ms") / 1000,
             )
         return self._persister
+
+    @property
+    def latest_offsets(self) -> "LatestOffsets":
+        """Finds the end offsets of partitions; created on first use, on the control loop."""
+        if self._latest_offsets is None:
+            from bowstring.engine.share.latest_offsets import LatestOffsets
+
+            self._latest_offsets = LatestOffsets(
+                self.metadata,
+                self.node_id,
+                lambda topic, partition: int(self.leader_log(topic, partition).high_watermark),
+                self.broker_address,
+                timeout_s=self.configs.value("request.timeout.ms") / 1000,
+            )
+        return self._latest_offsets
 
     async def _mark_group(self, partition: int, marker: "Marker") -> Error:
         batch = marker.batch(time.time_ns() // 1_000_000)

@@ -2,6 +2,6 @@
 
 `coordinator` keeps it in ``__share_group_state``; `persister` asks the coordinator, wherever that is.
 
-Imported by: nobody.
-May import: nothing.
+Imported by: requests.
+May import: engine, metadata, protocol, quorum.
 """

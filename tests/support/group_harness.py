@@ -15,6 +15,7 @@ from bowstring.engine.groups.effects import (
     AppendRecords,
     CancelTimer,
     Effect,
+    InitializeShareState,
     Note,
     Record,
     ResolveRegexes,
@@ -63,6 +64,7 @@ class Shell:
         self.fail: Error | None = None
         self.held: deque[int | Respond] = deque()
         self.searches: list[tuple[str, Search]] = []
+        self.asked: list[InitializeShareState] = []
         self._tokens = itertools.count(1)
         self._uuids = itertools.count(1)
         self.image = ClusterImage()
@@ -91,6 +93,8 @@ class Shell:
                 self.searches.append(
                     (effect.group_id, Search(ClusterView(self), effect.regexes, self.now_ms))
                 )
+            elif isinstance(effect, InitializeShareState):
+                self.asked.append(effect)
             else:
                 assert isinstance(effect, Note)
                 self.notes.append(effect.text)

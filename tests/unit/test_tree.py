@@ -27,7 +27,8 @@ PURE = (
 )
 SHELLS = (
     *("engine/controller/shell.py", "engine/groups/shell.py", "engine/metadata/store/"),
-    *("engine/share/coordinator/shell.py", "engine/share/persister/network.py"),
+    *("engine/share/coordinator/shell.py", "engine/share/latest_offsets.py"),
+    "engine/share/persister/network.py",
     "engine/transactions/shell/",
 )
 IMPURE_MODULES = {"asyncio", "socket", "time", "random", "threading", "selectors", "uvloop"}
@@ -94,15 +95,9 @@ ENGINE_PACKAGES = {
         *("_native.log", "_native.record", "_native.server"),
     },
     "engine.groups": {
-        *(
-            "engine",
-            "engine.configs",
-            "engine.coordinators",
-            "engine.metadata",
-            "engine.metadata.store",
-            "engine.protocol",
-        ),
-        *("engine.storage", "_native.log", "_native.protocol", "_native.record", "_native.server"),
+        *("engine", "engine.configs", "engine.coordinators", "engine.metadata", "engine.metadata.store"),
+        *("engine.protocol", "engine.share.persister", "engine.storage"),
+        *("_native.log", "_native.protocol", "_native.record", "_native.server"),
     },
     "engine.replication": {"engine", "engine.metadata", "engine.protocol"},
     "engine.raft": {"engine", "engine.protocol", "_native.protocol", "_native.record"},
@@ -117,7 +112,7 @@ ENGINE_PACKAGES = {
         *("engine.protocol", "engine.quorum", "engine.storage", "engine.transactions"),
         *("_native.log", "_native.record", "_native.server"),
     },
-    "engine.share": set(),
+    "engine.share": {"engine", "engine.metadata", "engine.protocol", "engine.quorum"},
     "engine.share.persister": {"engine", "engine.protocol", "engine.quorum"},
     "engine.share.coordinator": {
         *("engine", "engine.configs", "engine.coordinators", "engine.groups", "engine.metadata"),
@@ -126,7 +121,8 @@ ENGINE_PACKAGES = {
     },
     "engine.requests": {
         *("engine", "engine.configs", "engine.controller", "engine.groups", "engine.metadata"),
-        *("engine.metadata.store", "engine.protocol", "engine.quorum", "engine.share.coordinator"),
+        *("engine.metadata.store", "engine.protocol", "engine.quorum", "engine.share"),
+        *("engine.share.coordinator",),
         *("engine.share.persister", "engine.storage", "engine.transactions", "engine.transactions.shell"),
         *("_native.log", "_native.protocol", "_native.server"),
     },

@@ -41,6 +41,8 @@ class Changes:
         token: object,
         body: Any,
         refused: Callable[[Error], Any],
+        *,
+        committed: Callable[[], None] | None = None,
     ) -> None:
         """Writes the records and answers the request when they are committed; without records, answers.
 
@@ -49,6 +51,7 @@ class Changes:
             token: The request; None if nobody waits.
             body: The answer.
             refused: Returns the answer if the records could not be written.
+            committed: Called before the answer, when the records are committed.
         """
         if not self.records:
             self.written(-1)
@@ -57,6 +60,8 @@ class Changes:
             return
 
         def finished(error: Error, now_ms: int) -> None:
+            if committed is not None and not error:
+                committed()
             if token is not None:
                 state.respond(token, refused(append_error_of_group(error)) if error else body)
 

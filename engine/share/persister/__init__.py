@@ -3,6 +3,6 @@
 Files: `interface` has the types and the interface, `network` implements it; `state_apis` lists the APIs of
 share coordinators.
 
-Imported by: api, requests, share.coordinator.
+Imported by: engine.*.
 May import: engine, protocol, quorum.
 """

@@ -39,7 +39,7 @@ _NOT_OFFERED: Final = {
     "one broker has nothing to reassign, elect or unregister": (43, 45, 46, 64, 80, 81),
     "features are those of the version that runs": (57,),
     "the consumer group protocol (KIP-848) comes with a later issue": (69,),
-    "share groups (KIP-932) come with a later issue": (76, 77, 78, 79, 90, 91, 92),
+    "fetching by share groups (KIP-932) comes with a later issue": (78, 79),
     "streams groups (KIP-1071) come with a later issue": (88, 89),
 }
 
@@ -125,7 +125,7 @@ DELIBERATE: Final[tuple[Deliberate, ...]] = (
             f"*_features.{name}.version",
             "a feature is claimed when its coordinator is there",
         )
-        for name in ("group", "streams", "share", "eligible.leader.replicas")
+        for name in ("group", "streams", "eligible.leader.replicas")
     ),
     Deliberate(
         "test_*",

@@ -17,4 +17,5 @@ def found(served, version, key_type):
 
 
 def test_coordinators_of_share_groups(served):
+    """A group is coordinated by the group coordinator; share coordinators have share partitions."""
     assert found(served, 6, SHARE).error_code == Errors.INVALID_REQUEST.code

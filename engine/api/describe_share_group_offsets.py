@@ -1,0 +1,142 @@
+"""Handles DescribeShareGroupOffsets: returns where share groups are, and how much they have left (KIP-932).
+
+Versions: 1 the lag (KIP-1226).
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from typing import TYPE_CHECKING, Final
+
+from bowstring.engine.api.share_group_heartbeat import supports_share_groups
+from bowstring.engine.errors import Error, Errors, KafkaError
+from bowstring.engine.groups.effects import Respond
+from bowstring.engine.protocol import ZERO_UUID
+from bowstring.engine.protocol.messages.describe_share_group_offsets import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequestGroup,
+    DescribeShareGroupOffsetsResponse,
+    DescribeShareGroupOffsetsResponseGroup,
+    DescribeShareGroupOffsetsResponsePartition,
+    DescribeShareGroupOffsetsResponseTopic,
+)
+from bowstring.engine.requests.time_slices import portions, streamed
+from bowstring.engine.share.persister.interface import (
+    UNINITIALIZED_START_OFFSET,
+    UNKNOWN_COUNT,
+    SharePartitionKey,
+    StateSummary,
+)
+
+if TYPE_CHECKING:
+    from bowstring.engine.requests.broker_services import BrokerServices
+    from bowstring.engine.requests.request import Request
+
+_AT_ONCE: Final = 100
+"""Share partitions that are read together."""
+_UNKNOWN_LAG: Final = -1
+
+_Partition = DescribeShareGroupOffsetsResponsePartition
+_Topic = DescribeShareGroupOffsetsResponseTopic
+
+
+async def handle(broker: "BrokerServices", request: "Request") -> DescribeShareGroupOffsetsResponse:
+    """Describes every requested group, in order.
+
+    Behaviour: topics of null are all with state. What has no state, or cannot be read, has offset -1, without
+    an error.
+    """
+    return DescribeShareGroupOffsetsResponse(groups=streamed(_described(broker, request.body)))
+
+
+async def _described(
+    broker: "BrokerServices", body: DescribeShareGroupOffsetsRequest
+) -> AsyncIterator[DescribeShareGroupOffsetsResponseGroup]:
+    for group in body.groups:
+        answer = DescribeShareGroupOffsetsResponseGroup(group_id=group.group_id)
+        try:
+            if not supports_share_groups(broker):
+                raise KafkaError(Errors.UNSUPPORTED_VERSION)
+            answer.topics = await _topics(broker, group)
+        except KafkaError as error:
+            answer.error_code, answer.error_message = error.code, error.detail
+        yield answer
+
+
+async def _topics(broker: "BrokerServices", group: DescribeShareGroupOffsetsRequestGroup) -> list[_Topic]:
+    image = broker.metadata.image
+    wanted: dict[bytes, list[int]] = {}
+    unknown: list[_Topic] = []
+    if group.topics is None:
+        held: dict[bytes, list[int]] = await broker.groups.ask(
+            group.group_id,
+            lambda shard, token, now_ms: [Respond(token, shard.initialized_partitions(group.group_id))],
+        )
+        wanted = {topic_id: indexes for topic_id, indexes in held.items() if topic_id in image.topics_by_id}
+    else:
+        async for topic in broker.time_slices.each(group.topics):
+            found = image.topics.get(topic.topic_name)
+            if found is not None:
+                wanted.setdefault(found.id, []).extend(topic.partitions)
+                continue
+            partitions = [
+                _Partition(partition_index=index, start_offset=UNINITIALIZED_START_OFFSET)
+                for index in topic.partitions
+            ]
+            unknown.append(_Topic(topic_name=topic.topic_name, topic_id=ZERO_UUID, partitions=partitions))
+    names = {topic_id: image.topics_by_id[topic_id].name for topic_id in wanted}
+    summaries = await _summaries(broker, group.group_id, wanted)
+    return [*await _answers(broker, names, summaries), *unknown]
+
+
+async def _summaries(
+    broker: "BrokerServices", group_id: str, wanted: dict[bytes, list[int]]
+) -> dict[SharePartitionKey, StateSummary]:
+    def keys() -> Iterator[SharePartitionKey]:
+        for topic_id, indexes in wanted.items():
+            for index in indexes:
+                yield SharePartitionKey(group_id, topic_id, index)
+
+    found: dict[SharePartitionKey, StateSummary] = {}
+    async for portion in broker.time_slices.each(portions(keys(), _AT_ONCE)):
+        summaries = await asyncio.gather(*(broker.persister.read_summary(key) for key in portion))
+        found.update(zip(portion, summaries, strict=True))
+    return found
+
+
+def _has_lag(summary: StateSummary) -> bool:
+    return (
+        not summary.error
+        and summary.start_offset != UNINITIALIZED_START_OFFSET
+        and summary.delivery_complete_count != UNKNOWN_COUNT
+    )
+
+
+async def _answers(
+    broker: "BrokerServices",
+    names: dict[bytes, str],
+    summaries: dict[SharePartitionKey, StateSummary],
+) -> list[_Topic]:
+    ends = await broker.latest_offsets.find(
+        (names[key.topic_id], key.partition) for key, summary in summaries.items() if _has_lag(summary)
+    )
+    topics = {id: _Topic(topic_name=name, topic_id=id) for id, name in names.items()}
+    async for key, summary in broker.time_slices.each(summaries.items()):
+        end = ends.get((names[key.topic_id], key.partition), _UNKNOWN_LAG)
+        topics[key.topic_id].partitions.append(_partition(key.partition, summary, end))
+    return list(topics.values())
+
+
+def _partition(index: int, summary: StateSummary, end: int | Error) -> _Partition:
+    if summary.error:
+        return _Partition(partition_index=index, start_offset=UNINITIALIZED_START_OFFSET)
+    if isinstance(end, Error):
+        return _Partition(partition_index=index, error_code=end.code, error_message=end.message)
+    lag = _UNKNOWN_LAG
+    if _has_lag(summary):
+        lag = end - summary.start_offset - summary.delivery_complete_count
+    return _Partition(
+        partition_index=index,
+        start_offset=summary.start_offset,
+        leader_epoch=summary.leader_epoch,
+        lag=lag,
+    )

@@ -1,0 +1,67 @@
+"""Handles ShareGroupHeartbeat: members join share groups, follow assignments, and leave (KIP-932)."""
+
+from typing import TYPE_CHECKING, Final
+
+from bowstring.engine.api.join_group import request_context
+from bowstring.engine.errors import Errors, KafkaError
+from bowstring.engine.groups.modern.group import LEAVE_EPOCH
+from bowstring.engine.groups.share.heartbeat import JOIN_EPOCH
+from bowstring.engine.groups.share.membership import refusal
+from bowstring.engine.metadata.features import SHARE_VERSION
+from bowstring.engine.protocol.messages.share_group_heartbeat import (
+    ShareGroupHeartbeatRequest,
+    ShareGroupHeartbeatResponse,
+)
+
+if TYPE_CHECKING:
+    from bowstring.engine.requests.broker_services import BrokerServices
+    from bowstring.engine.requests.request import Request
+
+MEMBER_ID_MAX: Final = 36
+"""Characters of a member id: those of a UUID."""
+
+
+def supports_share_groups(broker: "BrokerServices") -> bool:
+    """Whether share groups are enabled in the cluster."""
+    return broker.metadata.image.features.get(SHARE_VERSION, 0) > 0
+
+
+async def handle(broker: "BrokerServices", request: "Request") -> ShareGroupHeartbeatResponse:
+    """Answers when all that the answer tells is committed.
+
+    Versions: 1 only; 0 was that of the early access.
+    """
+    body: ShareGroupHeartbeatRequest = request.body
+    if not supports_share_groups(broker):
+        return refusal(Errors.UNSUPPORTED_VERSION)
+    try:
+        _check(body)
+        context = request_context(request)
+        answer: ShareGroupHeartbeatResponse = await broker.groups.ask(
+            body.group_id,
+            lambda shard, token, now_ms: shard.share_group_heartbeat(body, context, token, now_ms),
+        )
+    except KafkaError as error:
+        return refusal(error.error, error.detail)
+    return answer
+
+
+def _check(body: ShareGroupHeartbeatRequest) -> None:
+    """Checks what does not depend on the group.
+
+    Raises:
+        KafkaError: INVALID_REQUEST.
+    """
+    if not 0 < len(body.member_id) <= MEMBER_ID_MAX:
+        raise KafkaError(Errors.INVALID_REQUEST, "Invalid member id in the request.")
+    for field, value in (
+        ("MemberId", body.member_id),
+        ("GroupId", body.group_id),
+        ("RackId", body.rack_id),
+    ):
+        if value is not None and not value.strip():
+            raise KafkaError(Errors.INVALID_REQUEST, f"{field} can't be empty.")
+    if body.member_epoch == JOIN_EPOCH and not body.subscribed_topic_names:
+        raise KafkaError(Errors.INVALID_REQUEST, "SubscribedTopicNames must be set in first request.")
+    if body.member_epoch < LEAVE_EPOCH:
+        raise KafkaError(Errors.INVALID_REQUEST, "MemberEpoch is invalid.")
