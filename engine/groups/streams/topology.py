@@ -25,8 +25,6 @@ class Topology:
         self.subtopology_of: dict[str, str] = {}
         required: set[str] = set()
         for each in subtopologies:
-            if each.subtopology_id in self.subtopologies:
-                raise InvalidTopology(f"Subtopology {each.subtopology_id} is defined twice.")
             self.subtopologies[each.subtopology_id] = each
             sources = [*each.source_topics, *(topic.name for topic in each.repartition_source_topics)]
             self.subtopology_of.update(dict.fromkeys(sources, each.subtopology_id))
@@ -64,7 +62,11 @@ def from_request(topology: Any) -> Topology:
     """
     if topology.epoch < 0:
         raise InvalidTopology("Topology epoch must be non-negative.")
+    named: set[str] = set()
     for subtopology in topology.subtopologies:
+        if subtopology.subtopology_id in named:
+            raise InvalidTopology(f"Subtopology {subtopology.subtopology_id} is defined twice.")
+        named.add(subtopology.subtopology_id)
         for topic in subtopology.state_changelog_topics:
             if topic.partitions != 0:
                 raise InvalidTopology(

@@ -1,0 +1,231 @@
+"""Holds a streams group: members, topology, epochs, target assignment, and who holds which task."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+from bowstring.engine.errors import Error, Errors
+from bowstring.engine.groups.effects import Record
+from bowstring.engine.groups.streams import records
+from bowstring.engine.groups.streams.configuration import ConfiguredTopology
+from bowstring.engine.groups.streams.member import StreamsMember
+from bowstring.engine.groups.streams.tasks import NO_TASKS, CurrentTasks, TaskId, Tasks, flat
+from bowstring.engine.groups.streams.topology import Topology
+
+FIRST_EPOCH: Final = 1
+DELETED_EPOCH: Final = -1
+NOT_VALIDATED: Final = -1
+"""Topology epoch of a group whose topics do not fit its topology yet."""
+
+
+class StreamsGroup:
+    """A group of Kafka Streams members. Change members only with `put_member` and `remove_member`.
+
+    Attributes:
+        epoch: Group epoch. It rises when members, the topology, its topics or assignment configs change.
+        assignment_epoch: The group epoch for which `target` was computed.
+        assignment_timestamp_ms: When it was computed, wall time; 0 if unknown.
+        metadata_hash: Hash of the topics that the topology needs, in this group epoch.
+        validated_topology_epoch: Epoch of the topology once its topics fit it.
+        assignment_configs: Configs with which the group epoch was last raised.
+        target: Target assignment by member id.
+        configured: What the topology means with the present topics; None after a start.
+        configured_version: The cluster's version of topics with which that was last compared.
+        is_delayed: Whether the first assignment waits for more members.
+        shutdown_member_id: Who asked all members to stop.
+        endpoint_epoch: Rises when tasks of a member with an endpoint for interactive queries change.
+        rebalance_epochs: Epochs of members that must give up tasks in time, by member id.
+    """
+
+    group_type = "streams"
+    protocol_type = "streams"
+
+    def __init__(self, group_id: str) -> None:
+        self.group_id = group_id
+        self.epoch = FIRST_EPOCH
+        self.assignment_epoch = FIRST_EPOCH
+        self.assignment_timestamp_ms = 0
+        self.metadata_hash = 0
+        self.validated_topology_epoch = NOT_VALIDATED
+        self.assignment_configs: Mapping[str, str] = {}
+        self.members: dict[str, StreamsMember] = {}
+        self.target: dict[str, Tasks] = {}
+        self.topology: Topology | None = None
+        self.configured: ConfiguredTopology | None = None
+        self.configured_version = -1
+        self.is_delayed = False
+        self.shutdown_member_id: str | None = None
+        self.endpoint_epoch = 0
+        self.rebalance_epochs: dict[str, int] = {}
+        self._active: dict[TaskId, str] = {}
+        # by process, subtopology and partition: standby and warm-up copies
+        self._copies: Counter[tuple[str, str, int]] = Counter()
+
+    def __repr__(self) -> str:
+        size = len(self.members)
+        return f"StreamsGroup({self.group_id!r}, {self.state}, epoch={self.epoch}, {size} members)"
+
+    # ---- questions
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the group has no members."""
+        return not self.members
+
+    @property
+    def state(self) -> str:
+        """The state's name, as in ListGroups."""
+        if not self.members:
+            return "Empty"
+        if self.topology is None or self.topology.epoch != self.validated_topology_epoch:
+            return "NotReady"
+        if self.epoch > self.assignment_epoch:
+            return "Assigning"
+        epoch = self.assignment_epoch
+        if all(member.is_reconciled_to(epoch) for member in self.members.values()):
+            return "Stable"
+        return "Reconciling"
+
+    def target_of(self, member_id: str) -> Tasks:
+        """Returns the target assignment of a member."""
+        return self.target.get(member_id, NO_TASKS)
+
+    def facts(self) -> records.GroupFacts:
+        """Returns what the group's own record has."""
+        return records.GroupFacts(
+            self.epoch, self.metadata_hash, self.validated_topology_epoch, self.assignment_configs
+        )
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        """Whether the topology reads `topic` and the group has members."""
+        return bool(self.members) and self.topology is not None and topic in self.topology.subtopology_of
+
+    # ---- who holds which task
+
+    def active_process(self, subtopology_id: str, partition: int) -> str | None:
+        """Returns the process that has an active task, also if it is to give it up."""
+        return self._active.get((subtopology_id, partition))
+
+    def has_copy(self, process_id: str, subtopology_id: str, partition: int) -> bool:
+        """Returns whether a process has a standby or warm-up copy of a task."""
+        return (process_id, subtopology_id, partition) in self._copies
+
+    def _hold(self, member: StreamsMember) -> None:
+        for tasks in (member.tasks, member.revoked):
+            self._active.update(dict.fromkeys(flat(tasks.active), member.process_id))
+            self._copies.update(_copies(member.process_id, tasks))
+
+    def _release(self, member: StreamsMember) -> None:
+        for tasks in (member.tasks, member.revoked):
+            for task in flat(tasks.active):
+                if self._active.get(task) == member.process_id:
+                    del self._active[task]
+            for copy in _copies(member.process_id, tasks):
+                self._copies[copy] -= 1
+                if self._copies[copy] <= 0:
+                    del self._copies[copy]
+
+    # ---- checks
+
+    def check_offset_commit(
+        self, member_id: str, instance_id: str | None, generation: int, *, transactional: bool = False
+    ) -> Error:
+        """Allows members, and anyone while there is none; `partition_check` does the rest when the member
+        epoch is old.
+        """
+        if generation < 0 and not self.members:
+            return Errors.NONE
+        if transactional and generation < 0 and not member_id and instance_id is None:
+            return Errors.NONE
+        member = self.members.get(member_id)
+        if member is None:
+            return Errors.UNKNOWN_MEMBER_ID
+        return Errors.STALE_MEMBER_EPOCH if generation > member.member_epoch else Errors.NONE
+
+    def partition_check(self, member_id: str, generation: int) -> Callable[[str, bytes, int], Error] | None:
+        """Returns a check of single partitions, by topic name and id, for a commit that `check_offset_commit`
+        allows; None if all may be committed.
+
+        An old member epoch is allowed for a task that the member has had since then or longer.
+        """
+        member = self.members.get(member_id)
+        if member is None or generation == member.member_epoch:
+            return None
+
+        def check(topic: str, topic_id: bytes, partition: int) -> Error:
+            subtopology_id = None if self.topology is None else self.topology.subtopology_of.get(topic)
+            for tasks in (member.tasks, member.revoked):
+                epoch = tasks.active.get(subtopology_id or "", {}).get(partition)
+                if epoch is not None:
+                    return Errors.STALE_MEMBER_EPOCH if generation < epoch else Errors.NONE
+            return Errors.STALE_MEMBER_EPOCH
+
+        return check
+
+    def check_offset_fetch(self, member_id: str | None, member_epoch: int) -> Error:
+        """Allows members with their present epoch, and admin clients."""
+        if member_id is None and member_epoch < 0:
+            return Errors.NONE
+        member = self.members.get(member_id or "")
+        if member is None:
+            return Errors.UNKNOWN_MEMBER_ID
+        return Errors.NONE if member_epoch == member.member_epoch else Errors.STALE_MEMBER_EPOCH
+
+    def check_offset_delete(self) -> Error:
+        """Allows the deletion of offsets; topics that the group reads are refused one by one."""
+        return Errors.NONE
+
+    def check_delete(self) -> Error:
+        """Allows the deletion of empty groups only."""
+        return Errors.NON_EMPTY_GROUP if self.members else Errors.NONE
+
+    def offset_expiry_base_ms(self, commit_timestamp_ms: int) -> int | None:
+        """Time from which retention counts for an offset committed then."""
+        return commit_timestamp_ms
+
+    def tombstones(self) -> list[Record]:
+        """Returns the records that delete the group, which has no members."""
+        return records.group_tombstones(self.group_id)
+
+    # ---- changes
+
+    def put_member(self, member: StreamsMember) -> None:
+        """Adds a member, or replaces the one with the same id."""
+        old = self.members.get(member.member_id)
+        if old is not None:
+            self._release(old)
+        self.members[member.member_id] = member
+        self._hold(member)
+
+    def remove_member(self, member_id: str) -> None:
+        """Removes a member and its target assignment."""
+        old = self.members.pop(member_id, None)
+        self.target.pop(member_id, None)
+        self.rebalance_epochs.pop(member_id, None)
+        if old is not None:
+            self._release(old)
+        if not self.members:
+            self.shutdown_member_id = None
+
+    def set_facts(self, facts: records.GroupFacts) -> None:
+        """Takes over the group's own record."""
+        self.epoch = facts.epoch
+        self.metadata_hash = facts.metadata_hash
+        self.validated_topology_epoch = facts.validated_topology_epoch
+        self.assignment_configs = facts.assignment_configs
+
+    def set_assignment_epoch(self, epoch: int, timestamp_ms: int) -> None:
+        """Says that `target` is the assignment of an epoch."""
+        self.assignment_epoch = epoch
+        self.assignment_timestamp_ms = timestamp_ms
+
+    def set_configured(self, configured: ConfiguredTopology, version: int) -> None:
+        """Says what the topology means with the present topics."""
+        self.configured = configured
+        self.configured_version = version
+
+
+def _copies(process_id: str, tasks: CurrentTasks) -> Iterable[tuple[str, str, int]]:
+    for role in (tasks.standby, tasks.warmup):
+        for subtopology_id, partition in flat(role):
+            yield process_id, subtopology_id, partition
