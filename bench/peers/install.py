@@ -40,6 +40,9 @@ SPARK_KAFKA_ARTIFACTS = [
     "org.apache.commons:commons-pool2:2.12.1",
 ]
 
+# Kafka Streams and its store, which Kafka's broker and tools do not have.
+STREAMS_ARTIFACTS = ["org.apache.kafka:kafka-streams", "org.rocksdb:rocksdbjni:10.1.3"]
+
 
 class PeerError(Exception):
     """A peer or a tool could not be installed, started or driven; the message says what to do."""
@@ -73,12 +76,26 @@ def spark_kafka_jars() -> list[str]:
     Raises:
         PeerError: Java or Maven is missing, or Maven failed.
     """
-    needed = hashlib.sha256("\n".join(SPARK_KAFKA_ARTIFACTS).encode()).hexdigest()[:12]
-    home = PEERS / f"spark-kafka-{needed}"
+    return _jars("spark-kafka", SPARK_KAFKA_ARTIFACTS)
+
+
+def streams_jars() -> list[str]:
+    """Returns the jars of Kafka Streams beyond `kafka_classpath`; installs them at the first call.
+
+    Raises:
+        PeerError: Java or Maven is missing, or Maven failed.
+    """
+    versioned = [each if each.count(":") > 1 else f"{each}:{kafka_version()}" for each in STREAMS_ARTIFACTS]
+    return _jars("streams", versioned)
+
+
+def _jars(name: str, artifacts: list[str]) -> list[str]:
+    needed = hashlib.sha256("\n".join(artifacts).encode()).hexdigest()[:12]
+    home = PEERS / f"{name}-{needed}"
     with _alone():
         if not (home / "complete").exists():
             shutil.rmtree(home, ignore_errors=True)
-            for artifact in SPARK_KAFKA_ARTIFACTS:
+            for artifact in artifacts:
                 goal = ["dependency:copy", f"-Dartifact={artifact}", f"-DoutputDirectory={home}"]
                 _run(["mvn", "--quiet", "--batch-mode", *goal])
             (home / "complete").touch()

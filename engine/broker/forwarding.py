@@ -10,6 +10,7 @@ from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.image import TopicImage
 from bowstring.engine.metadata.store.commit import ClusterChanges
 from bowstring.engine.metadata.store.producer_ids import ProducerIds
+from bowstring.engine.metadata.topic_changes import NewTopic
 from bowstring.engine.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from bowstring.engine.protocol.messages.create_topics import (
     CreatableTopic,
@@ -89,6 +90,36 @@ class ForwardedChanges(ClusterChanges):
         is_new = await self._create(topic)
         await self._until_open(name)
         return is_new
+
+    async def create_topics(self, topics: Sequence[NewTopic]) -> dict[str, KafkaError]:
+        """Has the controller create topics that a client does not create itself, unless they exist.
+
+        Returns why topics could not be created, by name.
+
+        Raises:
+            KafkaError: The controller has refused all of them, or there is none.
+        """
+        wanted = [
+            CreatableTopic(
+                name=topic.name,
+                num_partitions=topic.partitions,
+                replication_factor=topic.replication_factor,
+                configs=[
+                    CreatableTopicConfig(name=name, value=value)
+                    for name, value in (topic.configs or {}).items()
+                ],
+            )
+            for topic in topics
+            if topic.name not in self._quorum.image.topics
+        ]
+        if not wanted:
+            return {}
+        answer: Any = await self._quorum.ask_leader(CreateTopicsRequest(topics=wanted))
+        return {
+            result.name: KafkaError(Errors.of(result.error_code), result.error_message)
+            for result in answer.topics
+            if result.error_code and result.error_code != Errors.TOPIC_ALREADY_EXISTS.code
+        }
 
     async def _create(self, topic: CreatableTopic) -> bool:
         answer: Any = await self._quorum.ask_leader(CreateTopicsRequest(topics=[topic]))

@@ -105,7 +105,7 @@ def create_partitions(
             Errors.INVALID_PARTITIONS,
             f"The topic {name} currently has {present} partition(s); {count} would not be an increase.",
         )
-    _check_partition_total(count - present)
+    check_partition_total(count - present)
     replication_factor = len(topic.partitions[0].replicas)
     if assignments is None:
         placement = place(image, count - present, replication_factor, random)
@@ -127,7 +127,8 @@ def place(
     return [placer.place(replication_factor) for _ in range(count)]
 
 
-def _check_partition_total(count: int) -> None:
+def check_partition_total(count: int) -> None:
+    """Raises KafkaError POLICY_VIOLATION when a request creates too many partitions."""
     if count > MAX_PARTITIONS_PER_REQUEST:
         raise KafkaError(
             Errors.POLICY_VIOLATION,
@@ -164,7 +165,7 @@ def _default_placement(
     replication_factor = topic.replication_factor
     if replication_factor == -1:
         replication_factor = configs.value("default.replication.factor")
-    _check_partition_total(count)
+    check_partition_total(count)
     try:
         return place(image, count, replication_factor, random)
     except KafkaError as error:
@@ -194,7 +195,7 @@ def _manual_placement(image: ClusterImage, topic: NewTopic) -> list[tuple[int, .
         raise KafkaError(
             Errors.INVALID_REPLICA_ASSIGNMENT, "partitions should be a consecutive 0-based integer sequence"
         )
-    _check_partition_total(len(assignments))
+    check_partition_total(len(assignments))
     return [tuple(assignments[index]) for index in range(len(assignments))]
 
 

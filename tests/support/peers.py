@@ -65,11 +65,23 @@ def kafka_classpath() -> str:
 
 def java_driver() -> list[str]:
     """Returns the command that starts the Java driver, compiled with javac against Kafka's own jars."""
+    classes = _compiled("java", kafka_classpath())
+    return [*java_command(), "-cp", classes, "Driver"]
+
+
+def streams_app() -> list[str]:
+    """Returns the command of the Kafka Streams application in tests/conformance/streams."""
+    tool("mvn", "Maven (Debian: maven)")
+    classes = _compiled("streams", ":".join([*install.streams_jars(), kafka_classpath()]))
+    return [*java_command(), "-cp", classes, "Counts"]
+
+
+def _compiled(folder: str, libraries: str) -> str:
+    """Compiles the Java sources of a folder beside the conformance tests; returns the class path."""
     javac = tool("javac", "a JDK (Debian: default-jdk-headless)")
-    libraries = kafka_classpath()
-    sources = sorted((HERE / "java").glob("*.java"))
-    with lock("java-driver"):
-        classes = PEERS / "conformance" / "java"
+    sources = sorted((HERE / folder).glob("*.java"))
+    with lock(f"{folder}-driver"):
+        classes = PEERS / "conformance" / folder
         stamp = classes / "sources.sha256"
         want = _fingerprint(sources) + libraries
         if not stamp.exists() or stamp.read_text() != want:
@@ -78,7 +90,7 @@ def java_driver() -> list[str]:
             command = [javac, "-nowarn", "-d", str(classes), "-cp", libraries]
             _run([*command, *map(str, sources)], HERE)
             stamp.write_text(want)
-    return [*java_command(), "-cp", f"{classes}:{libraries}", "Driver"]
+    return f"{classes}:{libraries}"
 
 
 def java_command() -> list[str]:

@@ -67,9 +67,7 @@ def heartbeat(
 
 def refusal(error: Error, detail: str | None = None) -> HeartbeatAnswer:
     """Returns an answer that says only what is wrong."""
-    return HeartbeatAnswer(
-        Response(error_code=error.code, error_message=detail or error.message, status=None)
-    )
+    return HeartbeatAnswer(Response(error_code=error.code, error_message=detail or error.message))
 
 
 def existing_group(state: ShardState, group_id: str) -> StreamsGroup:
@@ -297,8 +295,8 @@ class _Heartbeat:
             if wrong is not None:
                 raise KafkaError(
                     Errors.INVALID_REQUEST,
-                    f"Task {wrong} for subtopology {task.subtopology_id} is invalid. Number of tasks for this "
-                    f"subtopology: {subtopology.tasks}",
+                    f"Task {wrong} for subtopology {task.subtopology_id} is invalid. Number of tasks for "
+                    f"this subtopology: {subtopology.tasks}",
                 )
 
     # ---- assignment

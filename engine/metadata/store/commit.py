@@ -17,7 +17,8 @@ from bowstring.engine.metadata.image import (
     Metadata,
     TopicImage,
 )
-from bowstring.engine.metadata.topic_changes import NewTopic, create_topic
+from bowstring.engine.metadata.names import unified
+from bowstring.engine.metadata.topic_changes import NewTopic, check_partition_total, create_topic
 from bowstring.engine.protocol.ids import random_uuid
 from bowstring.engine.protocol.records.cluster_metadata.settings import ConfigRecord
 from bowstring.engine.protocol.records.cluster_metadata.topics import (
@@ -167,3 +168,37 @@ class ClusterChanges:
             wanted = NewTopic(name, partitions, min(replication_factor, len(image.brokers)), None, configs)
             await self.commit(create_topic(image, self._configs, wanted, random_uuid()))
             return True
+
+    async def create_topics(self, topics: Sequence[NewTopic]) -> dict[str, KafkaError]:
+        """Creates topics that a client does not create itself, unless they exist.
+
+        Returns why topics could not be created, by name.
+
+        Raises:
+            KafkaError: KAFKA_STORAGE_ERROR when the metadata log cannot be written.
+        """
+        failed: dict[str, KafkaError] = {}
+        records: list[MetadataRecord] = []
+        unified_names: dict[str, str] = {}
+        partitions = 0
+        async with self._metadata.changing() as image:
+            for topic in topics:
+                if topic.name in image.topics:
+                    continue
+                try:
+                    other = unified_names.setdefault(unified(topic.name), topic.name)
+                    if other != topic.name:
+                        raise KafkaError(
+                            Errors.INVALID_TOPIC_EXCEPTION,
+                            f"Topic '{topic.name}' collides with existing topic: {other}",
+                        )
+                    made = create_topic(image, self._configs, topic, random_uuid())
+                    partitions += sum(isinstance(record, PartitionRecord) for record in made)
+                    check_partition_total(partitions)
+                except KafkaError as error:
+                    failed[topic.name] = error
+                    continue
+                records += made
+            if records:
+                await self.commit(records)
+        return failed

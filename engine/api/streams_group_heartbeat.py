@@ -1,0 +1,147 @@
+"""Handles StreamsGroupHeartbeat: members of streams groups join, get tasks, and leave (KIP-1071).
+
+The broker creates repartition and changelog topics that the topology needs.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+from bowstring.engine.api.join_group import request_context
+from bowstring.engine.errors import Errors, KafkaError
+from bowstring.engine.groups.streams.heartbeat import HeartbeatAnswer, refusal
+from bowstring.engine.groups.streams.statuses import Status
+from bowstring.engine.metadata.features import STREAMS_VERSION
+from bowstring.engine.metadata.names import is_internal, topic_name_problem
+from bowstring.engine.metadata.topic_changes import NewTopic
+from bowstring.engine.protocol.messages import streams_group_heartbeat as messages
+
+if TYPE_CHECKING:
+    from bowstring.engine.groups.streams.configuration import InternalTopic
+    from bowstring.engine.requests.broker_services import BrokerServices
+    from bowstring.engine.requests.request import Request
+
+_TOPOLOGY_ITEMS_MAX: Final = 20_000
+_TASKS_MAX: Final = 200_000
+_NAMED_MAX: Final = 3
+_DEFAULT: Final = -1
+_ADVICE: Final = (
+    "The cluster has streams.version 0, or group.coordinator.rebalance.protocols is without streams: set "
+    "group.protocol=classic."
+)
+
+
+def supports_streams_groups(broker: "BrokerServices") -> bool:
+    """Whether streams groups are enabled, by the cluster's level and by this broker's config."""
+    return broker.metadata.image.features.get(STREAMS_VERSION, 0) > 0 and "streams" in broker.configs.value(
+        "group.coordinator.rebalance.protocols"
+    )
+
+
+async def handle(broker: "BrokerServices", request: "Request") -> messages.StreamsGroupHeartbeatResponse:
+    """Answers when all that the answer tells is committed, and missing internal topics have been asked for.
+
+    Members see new topics with their next heartbeat, as in Kafka.
+    """
+    body: messages.StreamsGroupHeartbeatRequest = request.body
+    if not supports_streams_groups(broker):
+        return refusal(Errors.UNSUPPORTED_VERSION, _ADVICE).response
+    try:
+        await _check_tasks(broker, body)
+        if body.topology is not None:
+            await _check_topics(broker, body.topology)
+        context = request_context(request)
+        answer: HeartbeatAnswer = await broker.groups.ask(
+            body.group_id,
+            lambda shard, token, now_ms: shard.streams_group_heartbeat(body, context, token, now_ms),
+        )
+    except KafkaError as error:
+        return refusal(error.error, error.detail).response
+    if answer.missing:
+        await _create(broker, answer.missing, answer.response)
+    return answer.response
+
+
+# ---- what does not depend on the group
+
+
+async def _check_tasks(broker: "BrokerServices", body: messages.StreamsGroupHeartbeatRequest) -> None:
+    """Refuses more tasks than any topology has: the coordinator looks at all of them at once."""
+    count = 0
+    for tasks in (body.active_tasks, body.standby_tasks, body.warmup_tasks):
+        async for each in broker.time_slices.each(tasks or ()):
+            count += 1 + len(each.partitions)
+            if count > _TASKS_MAX:
+                raise KafkaError(Errors.INVALID_REQUEST, f"A member cannot have over {_TASKS_MAX} tasks.")
+
+
+async def _check_topics(broker: "BrokerServices", topology: messages.Topology) -> None:
+    """Refuses topics that cannot be in a topology, and topologies too large for the group log.
+
+    Raises:
+        KafkaError: STREAMS_INVALID_TOPOLOGY.
+    """
+    named: dict[str, None] = {}
+    items = 0
+    async for subtopology in broker.time_slices.each(topology.subtopologies):
+        async for name in broker.time_slices.each(_topics(subtopology)):
+            named[name] = None
+            items += 1
+            if items > _TOPOLOGY_ITEMS_MAX:
+                raise KafkaError(
+                    Errors.STREAMS_INVALID_TOPOLOGY,
+                    f"A topology cannot have over {_TOPOLOGY_ITEMS_MAX} subtopologies, topics and configs.",
+                )
+    prohibited = [name for name in named if is_internal(name)]
+    if prohibited:
+        raise KafkaError(
+            Errors.STREAMS_INVALID_TOPOLOGY,
+            f"Use of Kafka internal topics {','.join(prohibited)} in a Kafka Streams topology is prohibited.",
+        )
+    invalid = [name for name in named if topic_name_problem(name) is not None]
+    if invalid:
+        raise KafkaError(
+            Errors.STREAMS_INVALID_TOPOLOGY, f"Topic names {','.join(invalid)} are not valid topic names."
+        )
+
+
+def _topics(subtopology: messages.Subtopology) -> Iterator[str]:
+    """Yields every topic of a subtopology, once more for each config and each place in a copartition group."""
+    yield from subtopology.source_topics
+    yield from subtopology.repartition_sink_topics
+    for topics in (subtopology.repartition_source_topics, subtopology.state_changelog_topics):
+        for topic in topics:
+            yield topic.name
+            for _ in topic.topic_configs:
+                yield topic.name
+    for group in subtopology.copartition_groups:
+        for index in (*group.source_topics, *group.repartition_source_topics):
+            if 0 <= index < len(subtopology.source_topics):
+                yield subtopology.source_topics[index]
+
+
+# ---- internal topics
+
+
+async def _create(
+    broker: "BrokerServices",
+    missing: "Sequence[InternalTopic]",
+    response: messages.StreamsGroupHeartbeatResponse,
+) -> None:
+    """Creates internal topics. The status of the answer says what could not be created, and why."""
+    wanted = [
+        NewTopic(each.name, each.partitions, each.replication_factor or _DEFAULT, None, each.configs)
+        for each in missing
+    ]
+    try:
+        failed = await broker.changes.create_topics(wanted)
+    except KafkaError as error:
+        failed = {topic.name: error for topic in wanted}
+    if not failed:
+        return
+    said = [
+        f"{name} ({error.detail or error.error.message})" for name, error in list(failed.items())[:_NAMED_MAX]
+    ]
+    more = f" and {len(failed) - _NAMED_MAX} more" if len(failed) > _NAMED_MAX else ""
+    for status in response.status or ():
+        if status.status_code == Status.MISSING_INTERNAL_TOPICS:
+            status.status_detail += f"; Creation failed: {', '.join(said)}{more}."
