@@ -47,7 +47,7 @@ test: ext
 # root); SECONDS=60 for less.
 soak: ext
 	BOWSTRING_SOAK_SECONDS=$(or $(SECONDS),3600) $(BIN)/python -m pytest tests/system/test_soak.py \
-		tests/system/test_troubled_cluster.py tests/system/test_power_cut.py
+		tests/system/test_troubled_cluster.py tests/system/test_power_cut.py tests/system/history
 
 # Random work, faults, kills and power cuts over the whole broker's storage, and over staged tails; a quorum and
 # whole clusters under bad networks and disks: thousands of seeds.

@@ -1,0 +1,1 @@
+"""Makes brokers wrong on purpose."""
