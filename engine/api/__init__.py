@@ -58,6 +58,8 @@ HANDLERS: Final[dict[int, str]] = {
     85: "share_group_state",
     86: "share_group_state",
     87: "share_group_state",
+    88: "streams_group_heartbeat",
+    89: "streams_group_describe",
     90: "describe_share_group_offsets",
     91: "alter_share_group_offsets",
     92: "delete_share_group_offsets",

@@ -17,6 +17,8 @@ from bowstring.engine.groups.offsets.store import NO_EXPIRY, ZERO_TOPIC_ID, Comm
 from bowstring.engine.groups.share import records as share_records
 from bowstring.engine.groups.share.group import ShareGroup
 from bowstring.engine.groups.state import ShardState
+from bowstring.engine.groups.streams import membership as streams_membership
+from bowstring.engine.groups.streams.group import StreamsGroup
 from bowstring.engine.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsResponse
 from bowstring.engine.protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
 from bowstring.engine.protocol.messages.list_groups import ListedGroup
@@ -27,6 +29,7 @@ TOMBSTONES: Final[dict[str, Callable[[Any], list[Record]]]] = {
     ClassicGroup.group_type: lambda group: [records.group_tombstone(group.group_id)],
     ConsumerGroup.group_type: consumer_records.group_tombstones,
     ShareGroup.group_type: share_records.group_tombstones,
+    StreamsGroup.group_type: StreamsGroup.tombstones,
 }
 """Records that delete a group, by group type."""
 
@@ -138,6 +141,8 @@ def cancel_timers(state: ShardState, group: Group) -> None:
             state.cancel_timer(session_timer(group.group_id, member_id))
         state.cancel_timer(join_timer(group.group_id))
         state.cancel_timer(sync_timer(group.group_id))
+    elif isinstance(group, StreamsGroup):
+        streams_membership.cancel_timers(state, group)
 
 
 def _forget(state: ShardState, offsets: list[OffsetKey], groups: list[Group], base_offset: int) -> None:

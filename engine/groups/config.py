@@ -31,6 +31,12 @@ class GroupConfig:
     group_share_assignment_interval_ms: int = 1_000
     group_share_max_size: int = 200
     group_share_initialize_retry_interval_ms: int = 30_000
+    group_streams_session_timeout_ms: int = 45_000
+    group_streams_heartbeat_interval_ms: int = 5_000
+    group_streams_assignment_interval_ms: int = 1_000
+    group_streams_initial_rebalance_delay_ms: int = 3_000
+    group_streams_num_standby_replicas: int = 0
+    group_streams_max_size: int = 2**31 - 1
 
     @classmethod
     def read(cls, value: Callable[[str], Any]) -> "GroupConfig":

@@ -9,8 +9,8 @@ from typing import Protocol
 
 from bowstring.engine.errors import Error
 
-# checks one partition, by topic id
-PartitionCheck = Callable[[bytes, int], Error]
+# checks one partition, by topic name and id
+PartitionCheck = Callable[[str, bytes, int], Error]
 
 
 class Group(Protocol):

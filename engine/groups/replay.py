@@ -17,6 +17,9 @@ from bowstring.engine.groups.share import records as share_records
 from bowstring.engine.groups.share import replay as share_replay
 from bowstring.engine.groups.share.group import ShareGroup
 from bowstring.engine.groups.state import ShardState
+from bowstring.engine.groups.streams import membership as streams_membership
+from bowstring.engine.groups.streams import replay as streams_replay
+from bowstring.engine.groups.streams.group import StreamsGroup
 from bowstring.engine.groups.unsupported_records import KEPT_TYPES
 from bowstring.engine.protocol.records.classic_group import GroupMetadataKey, GroupMetadataValue
 from bowstring.engine.protocol.records.offsets import (
@@ -91,6 +94,8 @@ class Replay:
                 consumer_membership.start_sessions(state, group)
             elif isinstance(group, ShareGroup):
                 share_membership.start_sessions(state, group)
+            elif isinstance(group, StreamsGroup):
+                streams_membership.start_sessions(state, group)
 
     def flush(self, go_on: Callable[[], bool] = lambda: True) -> None:
         """Decodes the collected records while `go_on` allows it. Takes long; may run on another thread.
@@ -242,6 +247,7 @@ APPLY: dict[int, Callable[[ShardState, bytes, bytes | None, int, int], None]] = 
     GROUP_METADATA: _group_metadata,
     **dict.fromkeys(consumer_records.TYPES, consumer_replay.apply),
     **dict.fromkeys(share_records.TYPES, share_replay.apply),
+    **dict.fromkeys(streams_replay.RECORD_TYPES, streams_replay.apply),
     **dict.fromkeys(KEPT_TYPES, _keep),
 }
 """Function by record type, the first two bytes of a key: (state, key, value, record offset, producer id)."""

@@ -25,6 +25,10 @@ from bowstring.engine.groups.share import membership as share_membership
 from bowstring.engine.groups.share import state_changes
 from bowstring.engine.groups.share.group import ShareGroup
 from bowstring.engine.groups.state import RequestContext, ShardState
+from bowstring.engine.groups.streams import describe as streams_description
+from bowstring.engine.groups.streams import heartbeat as streams_heartbeat
+from bowstring.engine.groups.streams import membership as streams_membership
+from bowstring.engine.groups.streams.group import StreamsGroup
 from bowstring.engine.protocol.messages.consumer_group_describe import (
     DescribedGroup as DescribedConsumerGroup,
 )
@@ -39,6 +43,8 @@ from bowstring.engine.protocol.messages.offset_delete import OffsetDeleteRequest
 from bowstring.engine.protocol.messages.offset_fetch import OffsetFetchRequestGroup
 from bowstring.engine.protocol.messages.share_group_describe import DescribedGroup as DescribedShareGroup
 from bowstring.engine.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
+from bowstring.engine.protocol.messages.streams_group_describe import DescribedGroup as DescribedStreamsGroup
+from bowstring.engine.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 from bowstring.engine.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from bowstring.engine.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 
@@ -163,6 +169,17 @@ class GroupShard:
     ) -> list[Effect]:
         """Handles a valid ConsumerGroupHeartbeat; answers with a ConsumerGroupHeartbeatResponse."""
         consumer_heartbeat.heartbeat(self.state, request, context, token, now_ms)
+        return self.state.take_effects()
+
+    def streams_group_heartbeat(
+        self,
+        request: StreamsGroupHeartbeatRequest,
+        context: RequestContext,
+        token: object,
+        now_ms: int,
+    ) -> list[Effect]:
+        """Handles StreamsGroupHeartbeat; answers with a HeartbeatAnswer."""
+        streams_heartbeat.heartbeat(self.state, request, context, token, now_ms)
         return self.state.take_effects()
 
     def regexes_resolved(self, group_id: str, lookup: regexes.Lookup) -> list[Effect]:
@@ -296,6 +313,10 @@ class GroupShard:
         """Returns epochs and members of a consumer group."""
         return consumer_description.describe(self.state, group_id)
 
+    def describe_streams_group(self, group_id: str) -> DescribedStreamsGroup:
+        """Returns topology, epochs and members of a streams group."""
+        return streams_description.describe(self.state, group_id)
+
     def delete_groups(self, group_ids: list[str], token: object) -> list[Effect]:
         """Handles DeleteGroups; answers with a DeleteGroupsResponse."""
         administration.delete_groups(self.state, group_ids, token)
@@ -330,5 +351,6 @@ _TIMERS: dict[str, Callable[[ShardState, Any, TimerKey, int], None]] = {
     ClassicGroup.group_type: _classic_timer_fired,
     ConsumerGroup.group_type: consumer_membership.timer_fired,
     ShareGroup.group_type: share_membership.timer_fired,
+    StreamsGroup.group_type: streams_membership.timer_fired,
 }
 """Function by group type. A group may have got another type since: then the timer has no effect."""

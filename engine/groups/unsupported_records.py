@@ -1,8 +1,8 @@
-"""Keeps records of group types that this coordinator does not run yet: streams groups.
+"""Keeps records that old streams groups had more, which this coordinator does not need.
 
 The records stay in the log unchanged, so that an Apache Kafka that takes the directory over finds its groups.
-They are deleted only when a classic or consumer group of the same name replaces the group, or when the group
-is deleted.
+They are deleted only when a group of another type and the same name replaces the group, or when the group is
+deleted.
 """
 
 from collections.abc import Iterable, Iterator
@@ -10,20 +10,15 @@ from typing import Final
 
 from bowstring.engine.groups.effects import Record
 
-# Classic groups and consumer groups replace groups of the same name.
-_REPLACING: Final = (2, 3)
+# Classic, consumer and streams groups replace groups of the same name.
+_REPLACING: Final = (2, 3, 17)
 # Record types in the order in which Kafka deletes a group: a group after its members, and a member after its
 # assignments.
 _ORDER: Final = {
     kind: position
     for position, kinds in enumerate(
         (
-            (22,),  # current assignments of members
-            (21,),  # target assignments of members
-            (20,),  # target assignment epochs
-            (19,),  # members
-            (18, 23),  # partition metadata, topologies
-            (17,),  # groups
+            (18,),  # partition metadata
         )
     )
     for kind in kinds

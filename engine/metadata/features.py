@@ -12,11 +12,12 @@ GROUP_VERSION: Final = "group.version"
 HIGHEST_GROUP_VERSION: Final = 1
 SHARE_VERSION: Final = "share.version"
 HIGHEST_SHARE_VERSION: Final = 1
+STREAMS_VERSION: Final = "streams.version"
+HIGHEST_STREAMS_VERSION: Final = 1
 HIGHEST_METADATA_VERSION: Final = 30
 
-# Level 30 is Kafka 4.3's; 7 is the first that Kafka 4 reads. The features of the streams
-# coordinator are not offered before those exist. A level that another broker finalized in the
-# same metadata log is kept.
+# Level 30 is Kafka 4.3's; 7 is the first that Kafka 4 reads. A level that another broker finalized in the same
+# metadata log is kept.
 SUPPORTED_FEATURES: Final = {
     METADATA_VERSION: (7, HIGHEST_METADATA_VERSION),
     KRAFT_VERSION: (0, 1),
@@ -24,6 +25,7 @@ SUPPORTED_FEATURES: Final = {
     TRANSACTION_VERSION: (0, HIGHEST_TRANSACTION_VERSION),
     GROUP_VERSION: (0, HIGHEST_GROUP_VERSION),
     SHARE_VERSION: (0, HIGHEST_SHARE_VERSION),
+    STREAMS_VERSION: (0, HIGHEST_STREAMS_VERSION),
 }
 
 # The metadata.version since which ...
@@ -53,6 +55,7 @@ FINALIZED_FEATURES: Final = {
     TRANSACTION_VERSION: HIGHEST_TRANSACTION_VERSION,
     GROUP_VERSION: HIGHEST_GROUP_VERSION,
     SHARE_VERSION: HIGHEST_SHARE_VERSION,
+    STREAMS_VERSION: HIGHEST_STREAMS_VERSION,
 }
 """Levels of a new cluster."""
 

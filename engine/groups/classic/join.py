@@ -20,7 +20,10 @@ from bowstring.engine.groups.classic.rebalance import (
     session_timer,
 )
 from bowstring.engine.groups.config import NEW_MEMBER_JOIN_TIMEOUT_MS
+from bowstring.engine.groups.effects import Record
 from bowstring.engine.groups.state import RequestContext, ShardState
+from bowstring.engine.groups.streams.group import StreamsGroup
+from bowstring.engine.groups.streams.membership import initial_timer
 from bowstring.engine.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from bowstring.engine.protocol.messages.sync_group import SyncGroupResponse
 
@@ -73,6 +76,11 @@ def join(
     error = _check_request(state, request)
     if error:
         return attempt.refuse(error, request.member_id)
+    tombstones: list[Record] = []
+    if isinstance(known, StreamsGroup) and known.is_empty:
+        tombstones = known.tombstones()
+        state.cancel_timer(initial_timer(known.group_id))
+        known = None
     if known is not None and not isinstance(known, ClassicGroup):
         return attempt.refuse(Errors.INCONSISTENT_GROUP_PROTOCOL)
     if known is None and request.member_id != UNKNOWN_MEMBER_ID:
@@ -83,7 +91,9 @@ def join(
     state.groups[request.group_id] = group
     _join_group(attempt, group)
     # the log must have a record of the group before any other record of it
-    return state.append([records.empty_group(group)], finished=partial(_discard_unwritten, state, group))
+    return state.append(
+        [*tombstones, records.empty_group(group)], finished=partial(_discard_unwritten, state, group)
+    )
 
 
 def _check_request(state: ShardState, request: JoinGroupRequest) -> Error:

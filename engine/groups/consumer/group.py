@@ -127,14 +127,14 @@ class ConsumerGroup(ModernGroup[Member]):
         return _stale(member) if generation > member.member_epoch else Errors.NONE
 
     def partition_check(self, member_id: str, generation: int) -> PartitionCheck | None:
-        """Returns a check of single partitions, by topic id, for a commit that `check_offset_commit` allows;
+        """Returns a check of single partitions for a commit that `check_offset_commit` allows;
         None if all may be committed.
         """
         member = self.members.get(member_id)
         if member is None or generation == member.member_epoch or generation < 0:
             return None
 
-        def check(topic_id: bytes, partition: int) -> Error:
+        def check(topic: str, topic_id: bytes, partition: int) -> Error:
             epoch = member.assignment_epoch(topic_id, partition)
             return Errors.NONE if epoch is not None and generation >= epoch else _stale(member)
 

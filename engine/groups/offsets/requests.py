@@ -104,7 +104,7 @@ def _check_commit(
     check = None if error else group.partition_check(request.member_id, generation)
     if check is not None:
         error = first_error(
-            check(topic.topic_id, part.partition_index)
+            check(topic.name, topic.topic_id, part.partition_index)
             for topic in request.topics
             for part in topic.partitions
         )

@@ -108,7 +108,7 @@ def _check(
     check = None if error else group.partition_check(request.member_id, request.generation_id)
     if check is not None:
         error = first_error(
-            check(topic_ids[topic.name], part.partition_index)
+            check(topic.name, topic_ids[topic.name], part.partition_index)
             for topic in request.topics
             for part in topic.partitions
         )

@@ -1,11 +1,12 @@
 """Holds a streams group: members, topology, epochs, target assignment, and who holds which task."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from bowstring.engine.errors import Error, Errors
 from bowstring.engine.groups.effects import Record
+from bowstring.engine.groups.group import PartitionCheck
 from bowstring.engine.groups.streams import records
 from bowstring.engine.groups.streams.configuration import ConfiguredTopology
 from bowstring.engine.groups.streams.member import StreamsMember
@@ -14,6 +15,8 @@ from bowstring.engine.groups.streams.topology import Topology
 
 FIRST_EPOCH: Final = 1
 DELETED_EPOCH: Final = -1
+MEMBER_EPOCH_VERSION: Final = 9
+"""The version of OffsetCommit that members must use."""
 NOT_VALIDATED: Final = -1
 """Topology epoch of a group whose topics do not fit its topology yet."""
 
@@ -128,7 +131,13 @@ class StreamsGroup:
     # ---- checks
 
     def check_offset_commit(
-        self, member_id: str, instance_id: str | None, generation: int, *, transactional: bool = False
+        self,
+        member_id: str,
+        instance_id: str | None,
+        generation: int,
+        *,
+        transactional: bool = False,
+        api_version: int = MEMBER_EPOCH_VERSION,
     ) -> Error:
         """Allows members, and anyone while there is none; `partition_check` does the rest when the member
         epoch is old.
@@ -140,9 +149,11 @@ class StreamsGroup:
         member = self.members.get(member_id)
         if member is None:
             return Errors.UNKNOWN_MEMBER_ID
+        if not transactional and api_version < MEMBER_EPOCH_VERSION:
+            return Errors.UNSUPPORTED_VERSION
         return Errors.STALE_MEMBER_EPOCH if generation > member.member_epoch else Errors.NONE
 
-    def partition_check(self, member_id: str, generation: int) -> Callable[[str, bytes, int], Error] | None:
+    def partition_check(self, member_id: str, generation: int) -> PartitionCheck | None:
         """Returns a check of single partitions, by topic name and id, for a commit that `check_offset_commit`
         allows; None if all may be committed.
 

@@ -14,8 +14,6 @@ from bowstring.engine.groups.streams.target import Plan, compute_target
 _SESSION: Final = "streams session"
 _REBALANCE: Final = "streams rebalance"
 _INITIAL: Final = "streams initial"
-TIMERS: Final = frozenset({_SESSION, _REBALANCE, _INITIAL})
-"""Timers that `timer_fired` takes, by the first part of their key."""
 
 
 def session_timer(group_id: str, member_id: str) -> TimerKey:
@@ -45,14 +43,11 @@ def fence(state: ShardState, group: StreamsGroup, member_id: str, changes: Chang
     state.cancel_timer(rebalance_timer(group.group_id, member_id))
 
 
-def timer_fired(state: ShardState, key: TimerKey, now_ms: int) -> None:
+def timer_fired(state: ShardState, group: StreamsGroup, key: TimerKey, now_ms: int) -> None:
     """Removes a member that is silent or late, or computes the first assignment."""
-    group = state.groups.get(key[1])
-    if not isinstance(group, StreamsGroup):
-        return
     if key[0] == _INITIAL:
         return _assign_first(state, group, now_ms)
-    member = group.members.get(key[2])
+    member = group.members.get(key[2]) if key[0] in (_SESSION, _REBALANCE) else None
     if member is None:
         return
     why = "its session timed out"
