@@ -158,7 +158,9 @@ class _Heartbeat:
         if request.shutdown_application:
             group.shutdown_member_id = group.shutdown_member_id or member.member_id
         response = self._response(group, member, reconciled, configured, config)
-        response.endpoint_information_epoch = group.endpoint_epoch if is_known else 0
+        if not is_known:
+            group.endpoint_epoch = 0  # as in Kafka, which counts from the second heartbeat on
+        response.endpoint_information_epoch = group.endpoint_epoch
         self.changes.commit(self.state, token, HeartbeatAnswer(response, configured.missing), refusal)
 
     # ---- group and member

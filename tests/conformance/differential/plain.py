@@ -131,6 +131,8 @@ def _field(field: Field, value: Any, version: int, aliases: Aliases) -> Any:
 def _scalar(field: Field, value: Any, aliases: Aliases) -> Any:
     if field.kind == RECORDS:
         return batches(bytes(value), aliases)
+    if field.name == "status_detail":
+        return sorted(re.split(r"[ ,]+", value))  # names in the order of a hash table
     if field.name in _PRODUCER_IDS:
         return aliases.producer(value)
     if field.name in _MEMBER_IDS:

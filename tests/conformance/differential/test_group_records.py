@@ -1,6 +1,7 @@
 """What __consumer_offsets holds after the same commits and group changes: tools and the other broker read it too."""
 
 import re
+from collections.abc import Callable
 
 from tests.conformance.differential.compare import conversation
 from tests.conformance.differential.fetching import part
@@ -23,8 +24,13 @@ def plainly(talk: Talk, data: bytes | None) -> str:
     return repr(_NOW.sub(b"<now>", _UUID.sub(b"<uuid>", data)))
 
 
-def told(talk: Talk, note: str, group: str) -> None:
-    """Keys and values of the records about a group, in order."""
+Record = tuple[bytes, bytes | None]
+
+
+def told(
+    talk: Talk, note: str, group: str, comparable: Callable[[Record], Record] = lambda record: record
+) -> None:
+    """Keys and values of the records about a group, in order; `comparable` hides what differs in a record."""
     found = []
     for partition in range(int(SETTINGS["offsets.topic.num.partitions"])):
         topics = [{"topic": "__consumer_offsets", "partitions": [part(partition)]}]
@@ -37,14 +43,16 @@ def told(talk: Talk, note: str, group: str) -> None:
             batch, records = decode(data[:size])
             data = data[size:]
             about = [each for each in records if each.key is not None and group.encode() in each.key]
-            found += [
-                {
-                    "attributes": batch.attributes,
-                    "key": plainly(talk, each.key),
-                    "value": plainly(talk, each.value),
-                }
-                for each in about
-            ]
+            for each in about:
+                assert each.key is not None
+                key, value = comparable((each.key, each.value))
+                found.append(
+                    {
+                        "attributes": batch.attributes,
+                        "key": plainly(talk, key),
+                        "value": plainly(talk, value),
+                    }
+                )
     talk.note(note, found)
 
 
