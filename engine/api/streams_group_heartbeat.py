@@ -105,7 +105,7 @@ async def _check_topics(broker: "BrokerServices", topology: messages.Topology) -
 
 
 def _topics(subtopology: messages.Subtopology) -> Iterator[str]:
-    """Yields every topic of a subtopology, once more for each config and each place in a copartition group."""
+    """Yields every topic of a subtopology, again for each config and each place in a copartition group."""
     yield from subtopology.source_topics
     yield from subtopology.repartition_sink_topics
     for topics in (subtopology.repartition_source_topics, subtopology.state_changelog_topics):
