@@ -20,7 +20,6 @@ from bowstring.engine.groups.state import ShardState
 from bowstring.engine.groups.streams import membership as streams_membership
 from bowstring.engine.groups.streams import replay as streams_replay
 from bowstring.engine.groups.streams.group import StreamsGroup
-from bowstring.engine.groups.unsupported_records import KEPT_TYPES
 from bowstring.engine.protocol.records.classic_group import GroupMetadataKey, GroupMetadataValue
 from bowstring.engine.protocol.records.offsets import (
     LegacyOffsetCommitKey,
@@ -233,10 +232,6 @@ def _group_metadata(
     state.groups[group_id] = group
 
 
-def _keep(state: ShardState, key: bytes, value: bytes | None, record_offset: int, producer_id: int) -> None:
-    state.kept.apply(key, value)
-
-
 def _version(value: bytes) -> int:
     return int.from_bytes(value[:2], "big")
 
@@ -248,6 +243,5 @@ APPLY: dict[int, Callable[[ShardState, bytes, bytes | None, int, int], None]] = 
     **dict.fromkeys(consumer_records.TYPES, consumer_replay.apply),
     **dict.fromkeys(share_records.TYPES, share_replay.apply),
     **dict.fromkeys(streams_replay.RECORD_TYPES, streams_replay.apply),
-    **dict.fromkeys(KEPT_TYPES, _keep),
 }
 """Function by record type, the first two bytes of a key: (state, key, value, record offset, producer id)."""

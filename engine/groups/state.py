@@ -23,7 +23,6 @@ from bowstring.engine.groups.effects import (
 from bowstring.engine.groups.group import Group
 from bowstring.engine.groups.modern.cluster import ClusterView, NoCluster
 from bowstring.engine.groups.offsets.store import OffsetStore
-from bowstring.engine.groups.unsupported_records import UnsupportedRecords
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +56,6 @@ class ShardState:
     cluster: ClusterView = field(default_factory=lambda: ClusterView(NoCluster()))
     groups: dict[str, Group] = field(default_factory=dict)
     offsets: OffsetStore = field(default_factory=OffsetStore)
-    # records of other group types
-    kept: UnsupportedRecords = field(default_factory=UnsupportedRecords)
     pending_appends: dict[int, PendingAppend] = field(default_factory=dict)
     last_append_id: int = 0
     outbox: list[Effect] = field(default_factory=list)
@@ -86,7 +83,6 @@ class ShardState:
         """Requests a write of `records`; `PendingAppend` describes what follows."""
         self.last_append_id += 1
         self.pending_appends[self.last_append_id] = PendingAppend(written, finished)
-        records = self.kept.with_tombstones(records)
         self.outbox.append(AppendRecords(self.last_append_id, records, atomic, producer))
 
     def append_marker(

@@ -16,8 +16,8 @@ STREAMS_VERSION: Final = "streams.version"
 HIGHEST_STREAMS_VERSION: Final = 1
 HIGHEST_METADATA_VERSION: Final = 30
 
-# Level 30 is Kafka 4.3's; 7 is the first that Kafka 4 reads. A level that another broker finalized in the same
-# metadata log is kept.
+# Level 30 is Kafka 4.3's; 7 is the first that Kafka 4 reads. A level that another broker finalized in the
+# same metadata log is kept.
 SUPPORTED_FEATURES: Final = {
     METADATA_VERSION: (7, HIGHEST_METADATA_VERSION),
     KRAFT_VERSION: (0, 1),

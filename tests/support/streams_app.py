@@ -48,8 +48,7 @@ class StreamsApp:
 
     def wait_for(self, state: str, *applications: str) -> None:
         """Waits until these applications' instances are in a state."""
-        for application in applications:
-            wait_until(lambda name=application: self.state(name) == state, self.tail)
+        wait_until(lambda: all(self.state(name) == state for name in applications), self.tail)
 
     def tail(self) -> str:
         """Returns what the process said last."""

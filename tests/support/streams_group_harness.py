@@ -70,7 +70,8 @@ class StreamsShell(ConsumerShell):
 
     def join_streams(self, member_id: str, topology: Topology, process: str = "", **fields: Any) -> Any:
         """Sends the heartbeat of a member that joins."""
-        fields = {"rebalance_timeout_ms": 60_000, "process_id": process or f"p-{member_id}"} | fields
+        fields.setdefault("rebalance_timeout_ms", 60_000)
+        fields.setdefault("process_id", process or f"p-{member_id}")
         return self.streams_beat(member_id, 0, owned={}, topology=topology, **fields)
 
     def streams_group(self, group: str = "g") -> StreamsGroup:

@@ -9,9 +9,9 @@ from bowstring.engine.protocol.records.streams_group import (
     StreamsGroupTargetAssignmentMetadataValue,
 )
 from tests.conformance.differential.compare import conversation
+from tests.conformance.differential.group_log import Record, told
 from tests.conformance.differential.membership import join, leave, stable
 from tests.conformance.differential.talk import Talk
-from tests.conformance.differential.test_group_records import Record, told
 
 HEARTBEAT, DESCRIBE = "StreamsGroupHeartbeat", "StreamsGroupDescribe"
 MISSING_INTERNAL_TOPICS, DELAYED = 3, 5
@@ -49,7 +49,8 @@ def reading(*sources: str, epoch: int = 0) -> dict[str, Any]:
 
 def configure(talk: Talk, group: str, **configs: object) -> None:
     """Sets group configs; underscores for dots."""
-    set_to = {"streams_initial_rebalance_delay_ms": 0, "streams_assignment_interval_ms": 0} | configs
+    at_once = {"streams_initial_rebalance_delay_ms": 0, "streams_assignment_interval_ms": 0}
+    set_to = {**at_once, **configs}
     rows = [
         {"name": name.replace("_", "."), "config_operation": SET, "value": str(value)}
         for name, value in set_to.items()

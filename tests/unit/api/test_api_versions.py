@@ -29,22 +29,23 @@ def test_every_version_lists_the_same_apis(served, version):
         assert apis[key] == (API_VERSIONS[key].lowest, API_VERSIONS[key].highest)
 
 
-def test_streams_groups_are_not_offered(served):
+def test_all_types_of_groups_are_offered(served):
     apis, response = offered(served)
-    assert 88 not in apis
     assert apis[68] == apis[69] == (0, 1)
+    assert apis[88] == apis[89] == (0, 0)
     assert {each.name: each.max_version_level for each in response.finalized_features} == {
         "metadata.version": 30,
         "transaction.version": 2,
         "group.version": 1,
         "share.version": 1,
+        "streams.version": 1,
     }
     assert response.finalized_features_epoch >= 0
 
 
 def test_features_that_begin_at_zero_are_listed_from_version_4_on(served):
     names = [{each.name for each in offered(served, version)[1].supported_features} for version in (3, 4)]
-    from_0 = {"kraft", "eligible.leader.replicas", "transaction", "group", "share"}
+    from_0 = {"kraft", "eligible.leader.replicas", "transaction", "group", "share", "streams"}
     assert names == [{"metadata.version"}, {"metadata.version"} | {f"{name}.version" for name in from_0}]
 
 
