@@ -43,6 +43,8 @@ GROUP_VERSION_BY_DEFAULT_SINCE: Final = 22
 """... new clusters have group.version 1 unless formatted otherwise (KIP-848)."""
 TRANSACTION_VERSION_BY_DEFAULT_SINCE: Final = 24
 """... new clusters have the newest transaction.version unless formatted otherwise (KIP-890)."""
+STREAMS_VERSION_BY_DEFAULT_SINCE: Final = 29
+"""... new clusters have streams.version 1 unless formatted otherwise (KIP-1071)."""
 ELR_BY_DEFAULT_SINCE: Final = 26
 """... new clusters have eligible leader replicas unless formatted without."""
 CORDONED_DIRECTORIES_SINCE: Final = 30

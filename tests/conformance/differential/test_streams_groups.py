@@ -142,7 +142,7 @@ def test_refused_requests(talk: Talk) -> None:
     good = joining(reading(topic))
     task = [{"subtopology_id": "0", "partitions": [0]}]
     offsets = [{"subtopology_id": "0", "partition": 0, "offset": 1}]
-    for note, change in {
+    changes: dict[str, dict[str, Any]] = {
         "no group": {"group_id": ""},
         "no member": {"member_id": ""},
         "blank member": {"member_id": "  "},
@@ -164,8 +164,9 @@ def test_refused_requests(talk: Talk) -> None:
         "unknown member leaves": {"member_epoch": -1, "topology": None},
         "unknown group": {"member_epoch": 1, "topology": None},
         "some tasks": {"member_epoch": 1, "topology": None, "standby_tasks": None},
-    }.items():
-        fields = {"group_id": group, "member_id": "m", "member_epoch": 0} | good | change
+    }
+    for note, change in changes.items():
+        fields: dict[str, Any] = {"group_id": group, "member_id": "m", "member_epoch": 0, **good, **change}
         talk.ask(HEARTBEAT, 0, note=note, **fields)
     describe(talk, "nothing was made", group)
 

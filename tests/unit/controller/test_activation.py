@@ -42,7 +42,12 @@ def test_an_old_log_level_knows_no_transactions():
 def test_without_bootstrap_records_the_newest_level_counts():
     image = ClusterImage()
     image.apply_all(activation_records(image, [], BrokerConfigs()))
-    assert image.features == {"metadata.version": 30, "transaction.version": 2, "group.version": 1}
+    assert image.features == {
+        "metadata.version": 30,
+        "transaction.version": 2,
+        "group.version": 1,
+        "streams.version": 1,
+    }
 
 
 def test_a_log_in_use_needs_nothing():
