@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import bowstring
-from bowstring.clients.config.client import ADMIN, CONSUMER
+from bowstring.clients.config.client import ADMIN, CONSUMER, SHARE_CONSUMER
 from bowstring.clients.config.names import ConfigTable
 from bowstring.clients.producer.config import PRODUCER
 from docs.generate.markdown import code, plain, table
@@ -25,6 +25,7 @@ too. An unknown name is refused, with the nearest known one.
 CLIENTS: dict[ConfigTable, Any] = {
     PRODUCER: bowstring.Producer,
     CONSUMER: bowstring.Consumer,
+    SHARE_CONSUMER: bowstring.ShareConsumer,
     ADMIN: bowstring.Admin,
 }
 

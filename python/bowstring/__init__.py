@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from bowstring.clients.records import Record as Record
     from bowstring.clients.records import SubscriptionPattern as SubscriptionPattern
     from bowstring.clients.records import TopicPartition as TopicPartition
+    from bowstring.clients.share.consumer import ShareConsumer as ShareConsumer
+    from bowstring.clients.share.records import ShareRecord as ShareRecord
     from bowstring.cluster.embedded import Cluster as Cluster
     from bowstring.kernels.function import kernel as kernel
     from bowstring.tables import Records as Records
@@ -52,6 +54,8 @@ _MODULES = {
     "Protobuf": "values",
     "Record": "clients.records",
     "Records": "tables",
+    "ShareConsumer": "clients.share.consumer",
+    "ShareRecord": "clients.share.records",
     "SubscriptionPattern": "clients.records",
     "TopicPartition": "clients.records",
     "kernel": "kernels.function",
@@ -76,6 +80,8 @@ __all__ = [
     "Protobuf",
     "Record",
     "Records",
+    "ShareConsumer",
+    "ShareRecord",
     "SubscriptionPattern",
     "TopicPartition",
     "__version__",

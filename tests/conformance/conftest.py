@@ -31,7 +31,9 @@ def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def where(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """host:port of a broker of each kind in turn, for tests of our own clients on both."""
     quick = {f"group.{kind}.min.heartbeat.interval.ms": "100" for kind in ("consumer", "share")}
-    broker = request.param(tmp_path_factory.mktemp("clients"), {"log.retention.ms": "-1", **quick})
+    share_state = {f"share.coordinator.state.topic.{name}": "1" for name in ("replication.factor", "min.isr")}
+    settings = {"log.retention.ms": "-1", **quick, **share_state}
+    broker = request.param(tmp_path_factory.mktemp("clients"), settings)
     broker.start()
     yield broker.bootstrap
     broker.stop()

@@ -167,10 +167,17 @@ CLIENT_PACKAGES = {
         *("clients", "clients.arrow", "clients.config", "clients.group", "clients.local", "clients.net"),
         *("engine", "engine.local", "engine.protocol", "_native.arrow", "_native.client", "_native.record"),
     },
+    "clients.share": {
+        *("clients", "clients.arrow", "clients.config", "clients.group", "clients.net", "engine"),
+        *("engine.protocol", "_native.arrow", "_native.record"),
+    },
 }
 OUTER_PACKAGES = {
     "version": set(),
-    "aio": {"clients", "clients.admin", "clients.arrow", "clients.consumer", "clients.producer"},
+    "aio": {
+        *("clients", "clients.admin", "clients.arrow", "clients.consumer", "clients.producer"),
+        "clients.share",
+    },
     "kernels": {"clients"},
     "broker": {"engine.broker"},
     "cluster": {"serve", "engine.broker", "engine.configs", "engine.protocol", "engine.quorum"},
@@ -221,6 +228,7 @@ OUTER_PACKAGES = {
             "clients.consumer",
             "clients.net",
             "clients.producer",
+            "clients.share",
             "demo",
         ),
         *(

@@ -8,7 +8,7 @@ Each client belongs to the event loop that first uses it. No call blocks the loo
 threads resolve names, connect to brokers and fetch metadata.
 
 Imported by: the public names of bowstring.
-May import: clients, clients.admin, clients.arrow, clients.consumer, clients.producer.
+May import: clients, clients.admin, clients.arrow, clients.consumer, clients.producer, clients.share.
 """
 
 from __future__ import annotations
@@ -16,5 +16,6 @@ from __future__ import annotations
 from bowstring.aio.admin import Admin
 from bowstring.aio.consumer import Consumer
 from bowstring.aio.producer import Producer
+from bowstring.aio.share_consumer import ShareConsumer
 
-__all__ = ["Admin", "Consumer", "Producer"]
+__all__ = ["Admin", "Consumer", "Producer", "ShareConsumer"]

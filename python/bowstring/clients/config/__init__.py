@@ -1,5 +1,5 @@
 """Maps settings of the clients from all their names.
 
-Imported by: cli, admin, consumer, producer, spark.
+Imported by: cli, clients.*, spark.
 May import: clients.
 """

@@ -29,6 +29,8 @@ _BACKOFF = "after a refusal the client reconnects after 50 ms, doubling to 1 s"
 _CODECS = "records are bytes; typed values are bowstring.Json, Avro and Protobuf"
 _READ_AHEAD = "prefetch_max_bytes and max_partition_fetch_bytes limit how far fetches run ahead"
 
+_OF_GROUP = "the group's config {} says it, for all of its members"
+
 _NO_EFFECT: tuple[ConfigName, ...] = (
     refused("security.protocol", _NO_TLS, "PLAINTEXT"),
     refused("sasl.mechanism", _NO_TLS, "None"),
@@ -276,6 +278,45 @@ CONSUMER = ConfigTable(
         refused("interceptor.classes", "there are no interceptors: wrap poll()", "", "[]"),
         refused("exclude.internal.topics", "a pattern also matches internal topics"),
         refused("legacy.iterator", "iteration always uses poll()"),
+    ),
+)
+
+SHARE_CONSUMER = ConfigTable(
+    "ShareConsumer",
+    (
+        *connection("bowstring-share-consumer"),
+        setting("group_id", None, text, "group.id"),
+        setting(
+            "acknowledgement_mode",
+            "implicit",
+            choice({"implicit": "implicit", "explicit": "explicit"}),
+            "share.acknowledgement.mode",
+            check=one_of("implicit", "explicit"),
+        ),
+        setting(
+            "acquire_mode",
+            "batch_optimized",
+            choice({"batch_optimized": "batch_optimized", "record_limit": "record_limit"}),
+            "share.acquire.mode",
+            check=one_of("batch_optimized", "record_limit"),
+        ),
+        setting("max_poll_records", 500, integer, "max.poll.records"),
+        setting("max_poll_interval_ms", 300_000, integer, "max.poll.interval.ms"),
+        setting("fetch_min_bytes", 1, integer, "fetch.min.bytes"),
+        setting("fetch_max_bytes", 52_428_800, integer, "fetch.max.bytes"),
+        setting("fetch_max_wait_ms", 500, integer, "fetch.max.wait.ms", "fetch.wait.max.ms"),
+        setting("check_crcs", True, boolean, "check.crcs"),
+        setting("client_rack", None, text, "client.rack"),
+        setting("request_timeout_ms", 30_000, integer, "request.timeout.ms", "socket.timeout.ms"),
+        setting("default_timeout_ms", 60_000, integer, "default.api.timeout.ms"),
+        setting("metadata_max_age_ms", 300_000, integer, "metadata.max.age.ms"),
+        setting("on_acknowledged", None, as_given),
+        refused("auto.offset.reset", _OF_GROUP.format("share.auto.offset.reset")),
+        refused("isolation.level", _OF_GROUP.format("share.isolation.level")),
+        refused("enable.auto.commit", "acknowledgement_mode says who acknowledges records"),
+        refused("group.instance.id", "share groups have no static members", "None"),
+        refused("key.deserializer", _CODECS, "None"),
+        refused("value.deserializer", _CODECS, "None"),
     ),
 )
 

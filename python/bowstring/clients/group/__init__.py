@@ -1,5 +1,5 @@
 """Implements membership of a consumer group, and its offsets.
 
-Imported by: admin, consumer, spark.
+Imported by: admin, consumer, share, spark.
 May import: _native.protocol, clients, engine, engine.protocol, net.
 """

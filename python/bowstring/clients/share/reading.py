@@ -1,0 +1,185 @@
+"""Implements ShareConsumer's polls: as records, and as columns of Arrow."""
+
+from __future__ import annotations
+
+import array
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from bowstring._native.record.compression import CompressionError
+from bowstring._native.record.types import CorruptBatch
+from bowstring.clients.arrow.columns import COLUMNS, ArrowFormat, pyarrow
+from bowstring.clients.errors import CorruptBatchError
+from bowstring.clients.share.decode import decode, unreadable
+from bowstring.clients.share.fetcher import Delivered, ShareFetcher
+from bowstring.clients.share.held import HeldRecords
+from bowstring.clients.share.records import Acknowledgement, ShareRecord
+from bowstring.clients.single_thread import OneThread
+from bowstring.clients.timeouts import seconds
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from bowstring._native.arrow.decode import ArrowRows
+
+DELIVERY_COUNT = "delivery_count"
+SHARE_COLUMNS = (*COLUMNS, DELIVERY_COUNT)
+ROWS_MAX = (1 << 31) - 2
+BYTES_MAX = (1 << 31) - 1
+ITERATION_WAIT_S = 1.0
+
+
+class ShareReading:
+    """Mixed into ShareConsumer, which provides the connections."""
+
+    _check_crcs: bool
+    _fetcher: ShareFetcher
+    _held: HeldRecords
+    _max_poll_records: int
+    _owner: OneThread
+    _begin_poll: Callable[[], None]
+    _await_delivered: Callable[[float], None]
+
+    def poll(self, timeout: float | None = 1.0) -> list[ShareRecord]:
+        """Returns records that the group gives to this consumer; waits for the first up to `timeout` seconds.
+
+        In implicit mode the call accepts the records of the poll before. In explicit mode those must be
+        acknowledged.
+
+        Args:
+            timeout: seconds to wait for the first record; None or -1 waits without limit.
+
+        Raises:
+            ConfigError: explicit mode, and a record of the poll before is not acknowledged.
+            CorruptBatchError: a batch fails its CRC or cannot be decoded; its records are rejected.
+            ClientError: an error that another poll cannot solve.
+        """
+        deadline = time.monotonic() + seconds(timeout)
+        with self._owner:
+            self._begin_poll()
+            self._await_delivered(deadline)
+            records: list[ShareRecord] = []
+            for delivered in self._take_delivered():
+                try:
+                    records += decode(delivered, self._check_crcs)
+                except CorruptBatchError:
+                    self._reject(delivered)
+                    raise
+                self._hold(delivered)
+            return records
+
+    def poll_arrow(
+        self,
+        timeout: float | None = 1.0,
+        *,
+        columns: Iterable[str] | None = None,
+        layout: str = "binary",
+        timestamp_unit: str = "ms",
+    ) -> pa.RecordBatch:
+        """Returns the same as one batch of columns; `acknowledge` takes it as a whole, or its rows by a mask.
+
+        Args:
+            timeout: seconds to wait for the first record; None or -1 waits without limit.
+            columns: names from topic, partition, offset, timestamp, timestamp_type, key, value, headers and
+                delivery_count, in the requested order; None for all of them.
+            layout: "binary" or "binary_view", see `Consumer.poll_arrow`.
+            timestamp_unit: "ms" or "us".
+
+        Returns:
+            A pyarrow.RecordBatch, without rows when no records came.
+
+        Raises:
+            MissingPackageError: pyarrow is not installed.
+            ConfigError: a name of a column is unknown; or as `poll` does.
+            CorruptBatchError, ClientError: as `poll` does.
+        """
+        names = SHARE_COLUMNS if columns is None else tuple(columns)
+        plain = ["offset", *(name for name in names if name not in ("offset", DELIVERY_COUNT))]
+        form = ArrowFormat(plain, layout, timestamp_unit)
+        rows = form.rows(ROWS_MAX, BYTES_MAX)
+        topics: dict[str, int] = {}
+        counts = array.array("h")
+        ends: list[tuple[Delivered, list[int]]] = []
+        deadline = time.monotonic() + seconds(timeout)
+        with self._owner:
+            self._begin_poll()
+            self._await_delivered(deadline)
+            for delivered in self._take_delivered():
+                number = topics.setdefault(delivered.partition.topic, len(topics))
+                ends.append((delivered, self._append(rows, delivered, number)))
+                for held, size in zip(delivered.ranges, ends[-1][1], strict=True):
+                    counts.extend(array.array("h", [held.delivery_count]) * size)
+            batch = form.batch(rows, tuple(topics))
+            self._note_gaps(batch.column(0), ends)
+        return _with_counts(batch, counts, names)
+
+    def _append(self, rows: ArrowRows, delivered: Delivered, number: int) -> list[int]:
+        """Appends the acquired records; returns how many rows each range has."""
+        sizes = []
+        for held in delivered.ranges:
+            before = rows.rows
+            try:
+                if delivered.data:
+                    rows.append(
+                        delivered.data,
+                        held.first,
+                        held.last + 1,
+                        topic=number,
+                        partition=delivered.partition.partition,
+                        verify_crc=self._check_crcs,
+                    )
+            except (CorruptBatch, CompressionError) as error:
+                self._reject(delivered)
+                raise unreadable(delivered, error) from error
+            sizes.append(rows.rows - before)
+        return sizes
+
+    def _note_gaps(self, offsets: pa.Array, taken: list[tuple[Delivered, list[int]]]) -> None:
+        at = 0
+        for delivered, sizes in taken:
+            for held, size in zip(delivered.ranges, sizes, strict=True):
+                if size == len(held.said):
+                    held.has_all()
+                else:
+                    held.has(offsets.slice(at, size).to_pylist())
+                at += size
+            self._hold(delivered)
+
+    # ------------------------------------------------------------ taking what has arrived
+
+    def _take_delivered(self) -> Iterator[Delivered]:
+        """Yields what has arrived until it is enough for one poll."""
+        count = 0
+        while self._fetcher.delivered and count < self._max_poll_records:
+            delivered = self._fetcher.delivered.popleft()
+            count += delivered.record_count
+            yield delivered
+
+    def _hold(self, delivered: Delivered) -> None:
+        for held in delivered.ranges:
+            self._held.add(delivered.partition, held)
+
+    def _reject(self, delivered: Delivered) -> None:
+        for held in delivered.ranges:
+            held.said = bytearray([Acknowledgement.REJECT]) * len(held.said)
+        self._hold(delivered)
+
+    def __iter__(self) -> Iterator[ShareRecord]:
+        """Yields records without end; ends when the consumer is closed meanwhile. Each poll's records are
+        accepted, or must be acknowledged, before the next poll's are yielded.
+        """
+        while not self._owner.closed:
+            yield from self.poll(ITERATION_WAIT_S)
+
+
+def _with_counts(batch: pa.RecordBatch, counts: array.array[int], names: tuple[str, ...]) -> pa.RecordBatch:
+    pa = pyarrow()
+    field = pa.field(DELIVERY_COUNT, pa.int16())
+    column = pa.Array.from_buffers(pa.int16(), len(counts), [None, pa.py_buffer(counts.tobytes())])
+    arrays = {name: batch.column(index) for index, name in enumerate(batch.schema.names)}
+    fields = {each.name: each for each in batch.schema}
+    arrays[DELIVERY_COUNT], fields[DELIVERY_COUNT] = column, field
+    return pa.RecordBatch.from_arrays(
+        [arrays[n] for n in names], schema=pa.schema([fields[n] for n in names])
+    )
