@@ -11,8 +11,9 @@ from tests.support.waiting import wait_until
 
 @pytest.fixture(scope="module")
 def bowstring(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """host:port of a Bowstring broker, also where the suite runs against Kafka."""
+    """host:port of a Bowstring broker without the new protocols, also where the suite runs against Kafka."""
     broker = BowstringBroker(tmp_path_factory.mktemp("refusals"))
+    broker.settings["group.coordinator.rebalance.protocols"] = "classic"
     broker.start()
     yield broker.bootstrap
     broker.stop()

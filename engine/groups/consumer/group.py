@@ -131,7 +131,7 @@ class ConsumerGroup(ModernGroup[Member]):
         None if all may be committed.
         """
         member = self.members.get(member_id)
-        if member is None or generation == member.member_epoch or generation < 0:
+        if member is None or generation == member.member_epoch:
             return None
 
         def check(topic: str, topic_id: bytes, partition: int) -> Error:

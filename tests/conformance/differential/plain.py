@@ -42,6 +42,7 @@ _KEYED = {
     ("OffsetDeleteResponseTopic", "partitions"): "partition_index",
     ("DeleteGroupsResponse", "results"): "group_id",
     ("ListGroupsResponse", "groups"): "group_id",
+    ("ConsumerGroupDescribeResponse", "groups"): "group_id",
     ("AddPartitionsToTxnTopicResult", "results_by_partition"): "partition_index",
 }
 # Lists without an order whose elements have no common key, but a field that sorts alike with both brokers.

@@ -18,7 +18,9 @@ SETTINGS = {
     "controller.listener.names": "CONTROLLER",
     "group.min.session.timeout.ms": str(SHORTEST_SESSION_MS),
     "group.max.size": str(LARGEST_GROUP),
+    "group.consumer.max.size": str(LARGEST_GROUP),
     # Answers must not depend on the progress of a rebalance timer or a retention pass.
+    "group.consumer.assignment.interval.ms": "0",
     "group.initial.rebalance.delay.ms": "0",
     "log.retention.check.interval.ms": "3600000",
     "log.initial.task.delay.ms": "3600000",

@@ -1,0 +1,333 @@
+"""Consumer groups of KIP-848: joining, reconciliation, fencing, static members, offsets, administration."""
+
+from typing import Any
+
+from tests.conformance.differential.compare import conversation, versions
+from tests.conformance.differential.settings import LARGEST_GROUP
+from tests.conformance.differential.talk import Talk
+
+BEAT, DESCRIBE = "ConsumerGroupHeartbeat", "ConsumerGroupDescribe"
+TIMEOUT_MS = 30_000
+
+
+def beat(talk: Talk, note: str, group: str, member: str, epoch: int, **fields: Any) -> Any:
+    """Sends a heartbeat, which the brokers answer alike."""
+    return talk.ask(BEAT, 1, note=note, group_id=group, member_id=member, member_epoch=epoch, **fields)
+
+
+def join(talk: Talk, note: str, group: str, member: str, *topics: str, **fields: Any) -> Any:
+    """Joins with a subscription by names."""
+    wanted: dict[str, Any] = {
+        "rebalance_timeout_ms": TIMEOUT_MS,
+        "topic_partitions": [],
+        "subscribed_topic_names": list(topics),
+    }
+    return beat(talk, note, group, member, 0, **{**wanted, **fields})
+
+
+def owned(talk: Talk, topic: str, *partitions: int) -> list[dict[str, Any]]:
+    """What a member says it has."""
+    return [{"topic_id": talk.topic_ids[topic], "partitions": list(partitions)}] if partitions else []
+
+
+def describe(talk: Talk, note: str, *groups: str, version: int = 1) -> Any:
+    """Describes groups."""
+    return talk.ask(DESCRIBE, version, note=note, group_ids=list(groups), include_authorized_operations=True)
+
+
+def fresh(talk: Talk, short: str, partitions: int) -> str:
+    """Creates a topic, and waits until the group coordinator of the broker knows it, too."""
+    topic = talk.topic(short, partitions)
+    group = talk.name(f"probe-{short}")
+    fields = {
+        "rebalance_timeout_ms": TIMEOUT_MS,
+        "topic_partitions": [],
+        "subscribed_topic_names": [topic],
+    }
+    talk.until(
+        lambda answer: answer.assignment is not None and answer.assignment.topic_partitions,
+        BEAT,
+        1,
+        group_id=group,
+        member_id="probe",
+        member_epoch=0,
+        **fields,
+    )
+    talk.quietly(BEAT, 1, group_id=group, member_id="probe", member_epoch=-1)
+    return topic
+
+
+@conversation(versions(BEAT))
+def test_requests_that_are_not_valid(talk: Talk) -> None:
+    topic, group = talk.name("t"), talk.name("g")
+    good: dict[str, Any] = {
+        "group_id": group,
+        "member_id": "m",
+        "member_epoch": 0,
+        "rebalance_timeout_ms": TIMEOUT_MS,
+        "topic_partitions": [],
+        "subscribed_topic_names": [topic],
+    }
+    for number, bad in enumerate(
+        (
+            {"group_id": ""},
+            {"group_id": " "},
+            {"member_id": "", "member_epoch": 1},
+            {"member_id": "", "member_epoch": -1},
+            {"instance_id": ""},
+            {"rack_id": " "},
+            {"rebalance_timeout_ms": -1},
+            {"topic_partitions": None},
+            {"topic_partitions": [{"topic_id": bytes(16), "partitions": [0]}]},
+            {"subscribed_topic_names": None},
+            {"server_assignor": "sticky"},
+            {"server_assignor": ""},
+            {"member_epoch": -2},
+            {"member_epoch": -2, "instance_id": "i"},
+            {"member_epoch": -3},
+            {"member_epoch": -1},
+            {"member_epoch": 1},
+        )
+    ):
+        talk.ask(BEAT, talk.version, note=f"{number}: {bad}", **{**good, **bad})
+
+
+@conversation()
+def test_one_member(talk: Talk) -> None:
+    topic, group = fresh(talk, "t", 3), talk.name("g")
+    join(talk, "joins", group, "a", topic)
+    describe(talk, "stable", group)
+    beat(talk, "nothing new", group, "a", 2)
+    beat(talk, "has its partitions", group, "a", 2, topic_partitions=owned(talk, topic, 0, 1, 2))
+    beat(
+        talk,
+        "tells everything",
+        group,
+        "a",
+        2,
+        topic_partitions=owned(talk, topic, 0),
+        rebalance_timeout_ms=TIMEOUT_MS,
+        subscribed_topic_names=[topic],
+    )
+    beat(talk, "epoch from the future", group, "a", 3)
+    beat(talk, "old epoch", group, "a", 1)
+    beat(talk, "epoch before joining, no partitions", group, "a", 0)
+    join(talk, "joins again", group, "a", topic)
+    beat(talk, "other member", group, "b", 2)
+    beat(talk, "instance id that nobody has", group, "a", 2, instance_id="i")
+    beat(talk, "other rack", group, "a", 2, rack_id="r")
+    beat(talk, "other assignor", group, "a", 2, server_assignor="range")
+    describe(talk, "rack and assignor", group, version=0)
+    beat(talk, "leaves as another", group, "b", -1)
+    beat(talk, "leaves", group, "a", -1)
+    beat(talk, "has left", group, "a", 2)
+    beat(talk, "has left, leaves again", group, "a", -1)
+    describe(talk, "empty, and others", group, talk.name("none"), "")
+    join(talk, "comes back", group, "a", topic)
+
+
+@conversation()
+def test_subscriptions_change(talk: Talk) -> None:
+    one, two, group = fresh(talk, "one", 1), fresh(talk, "two", 1), talk.name("g")
+    none = talk.name("none")
+    join(talk, "no topics", group, "a")
+    join(talk, "a topic that is not there", group, "a", none)
+    beat(talk, "one more", group, "a", 3, subscribed_topic_names=[none, one])
+    beat(talk, "the other instead", group, "a", 4, subscribed_topic_names=[two])
+    describe(talk, "must give one up", group)
+    beat(talk, "still has it", group, "a", 4, topic_partitions=owned(talk, one, 0))
+    beat(talk, "gave it up", group, "a", 4, topic_partitions=[])
+    describe(talk, "has the other", group)
+    beat(talk, "twice the same", group, "a", 5, subscribed_topic_names=[two, two])
+    beat(talk, "none", group, "a", 5, subscribed_topic_names=[], topic_partitions=owned(talk, two, 0))
+    beat(talk, "gave all up", group, "a", 5, topic_partitions=[])
+    describe(talk, "has none", group)
+
+
+@conversation()
+def test_a_second_member_waits(talk: Talk) -> None:
+    topic, group = fresh(talk, "t", 1), talk.name("g")
+    join(talk, "first", group, "a", topic, server_assignor="range")
+    join(talk, "second", group, "b", topic, server_assignor="range")
+    describe(talk, "both", group)
+    beat(talk, "first catches up", group, "a", 2)
+    beat(talk, "first leaves", group, "a", -1)
+    beat(talk, "second takes over", group, "b", 3)
+    describe(talk, "one", group)
+    join(talk, "sorts before it", group, "a", topic, server_assignor="range")
+    describe(talk, "b must give up", group)
+    beat(talk, "b is told", group, "b", 4)
+    describe(talk, "b is told", group)
+    beat(talk, "a waits", group, "a", 5)
+    beat(talk, "b gives up", group, "b", 4, topic_partitions=[])
+    beat(talk, "b heartbeats with its previous epoch", group, "b", 4, topic_partitions=[])
+    beat(talk, "a gets it", group, "a", 5)
+    beat(talk, "a gets it again?", group, "a", 5)
+    describe(talk, "settled", group)
+
+
+@conversation()
+def test_a_full_group(talk: Talk) -> None:
+    topic, group = fresh(talk, "t", 1), talk.name("g")
+    for number in range(LARGEST_GROUP):
+        join(talk, f"member {number}", group, f"m{number}", topic, server_assignor="range")
+    join(talk, "one too many", group, "late", topic)
+    join(talk, "one too many, static", group, "late", topic, instance_id="i")
+    join(talk, "is in it", group, "m0", topic)
+
+
+@conversation()
+def test_static_members(talk: Talk) -> None:
+    topic, group = fresh(talk, "t", 2), talk.name("g")
+    join(talk, "joins", group, "a", topic, instance_id="i")
+    join(talk, "another with its instance id", group, "b", topic, instance_id="i")
+    join(talk, "again itself", group, "a", topic, instance_id="i")
+    beat(talk, "without its instance id", group, "a", 2)
+    beat(talk, "another member id", group, "b", 2, instance_id="i")
+    beat(talk, "another instance id", group, "a", 2, instance_id="j")
+    beat(talk, "another leaves", group, "b", -2, instance_id="i")
+    beat(talk, "leaves for a while", group, "a", -2, instance_id="i")
+    describe(talk, "away", group)
+    beat(talk, "away", group, "a", 2, instance_id="i")
+    join(talk, "comes back", group, "b", topic, instance_id="i")
+    describe(talk, "back", group)
+    beat(talk, "the old one", group, "a", 2, instance_id="i")
+    beat(talk, "leaves", group, "b", -1, instance_id="i")
+    describe(talk, "left", group)
+    beat(talk, "leaves again", group, "b", -1, instance_id="i")
+
+
+def commit(talk: Talk, note: str, group: str, topic: str, version: int, *indexes: int, **fields: Any) -> None:
+    """Commits offset 1 of partitions."""
+    partitions = [{"partition_index": index, "committed_offset": 1} for index in indexes]
+    wanted = {"name": topic, "topic_id": talk.topic_ids[topic], "partitions": partitions}
+    talk.ask("OffsetCommit", version, note=note, group_id=group, topics=[wanted], **fields)
+
+
+@conversation(versions("OffsetCommit", first=8))
+def test_offsets(talk: Talk) -> None:
+    topic, group, version = fresh(talk, "t", 2), talk.name("g"), talk.version
+    join(talk, "joins", group, "a", topic)
+    for epoch in (2, 1, 3, 0, -1):
+        commit(
+            talk,
+            f"epoch {epoch}",
+            group,
+            topic,
+            version,
+            0,
+            1,
+            member_id="a",
+            generation_id_or_member_epoch=epoch,
+        )
+    commit(talk, "another", group, topic, version, 0, member_id="b", generation_id_or_member_epoch=2)
+    commit(talk, "nobody", group, topic, version, 0)
+    beat(talk, "a new epoch", group, "a", 2, subscribed_topic_names=[topic, talk.name("none")])
+    for epoch in (2, 3):
+        commit(
+            talk,
+            f"assigned in epoch 2, now {epoch}",
+            group,
+            topic,
+            version,
+            0,
+            member_id="a",
+            generation_id_or_member_epoch=epoch,
+        )
+    wanted = [{"name": topic, "topic_id": talk.topic_ids[topic], "partition_indexes": [0, 1]}]
+    for member, epoch in ((None, -1), ("a", 3), ("a", 2), ("a", -1), ("b", 3), ("", -1)):
+        asked = {"group_id": group, "member_id": member, "member_epoch": epoch, "topics": wanted}
+        talk.ask("OffsetFetch", version, note=f"as {member} {epoch}", groups=[asked])
+    delete = {"name": topic, "partitions": [{"partition_index": 0}]}
+    talk.ask("OffsetDelete", 0, note="subscribed", group_id=group, topics=[delete])
+    beat(talk, "other topics", group, "a", 3, subscribed_topic_names=[], topic_partitions=[])
+    talk.ask("OffsetDelete", 0, note="not subscribed", group_id=group, topics=[delete])
+    beat(talk, "leaves", group, "a", -1)
+    commit(talk, "empty group", group, topic, version, 1)
+    commit(
+        talk,
+        "empty group, a member",
+        group,
+        topic,
+        version,
+        1,
+        member_id="a",
+        generation_id_or_member_epoch=4,
+    )
+    talk.ask("OffsetDelete", 0, note="empty", group_id=group, topics=[delete])
+
+
+@conversation()
+def test_administration(talk: Talk) -> None:
+    topic, group = fresh(talk, "t", 1), talk.name("g")
+    join(talk, "joins", group, "a", topic)
+    for version, filters in (
+        (4, {}),
+        (5, {"types_filter": ["consumer"]}),
+        (5, {"types_filter": ["Consumer"], "states_filter": ["stable"]}),
+        (5, {"types_filter": ["consumer"], "states_filter": ["Empty"]}),
+        (5, {"types_filter": ["classic"]}),
+    ):
+        answer = talk.quietly("ListGroups", version, **filters)
+        mine = [
+            (each.protocol_type, each.group_state, each.group_type)
+            for each in answer.groups
+            if each.group_id == group
+        ]
+        talk.note(f"ListGroups v{version} {filters}", (answer.error_code, mine))
+    for version in (5, 6):
+        talk.ask("DescribeGroups", version, note="as a classic group", groups=[group])
+    talk.ask("DeleteGroups", 2, note="not empty", groups_names=[group])
+    beat(talk, "leaves", group, "a", -1)
+    talk.ask("DeleteGroups", 2, note="empty", groups_names=[group])
+    describe(talk, "deleted", group)
+    join(talk, "a new one of the name", group, "a", topic)
+
+
+@conversation()
+def test_topics_change(talk: Talk) -> None:
+    topic, group = fresh(talk, "t", 1), talk.name("g")
+    join(talk, "joins", group, "a", topic)
+    talk.quietly(
+        "CreatePartitions",
+        3,
+        topics=[{"name": topic, "count": 2, "assignments": None}],
+        timeout_ms=TIMEOUT_MS,
+    )
+    talk.led(topic, 2)
+    seen = talk.until(
+        lambda answer: answer.member_epoch == 3,
+        BEAT,
+        1,
+        group_id=group,
+        member_id="a",
+        member_epoch=0,
+        rebalance_timeout_ms=TIMEOUT_MS,
+        topic_partitions=[],
+        subscribed_topic_names=[topic],
+    )
+    talk.note("partitions", [list(each.partitions) for each in seen.assignment.topic_partitions])
+    describe(talk, "two partitions", group)
+    talk.quietly("DeleteTopics", 5, topic_names=[topic], timeout_ms=TIMEOUT_MS)
+    seen = talk.until(
+        lambda answer: answer.member_epoch == 4,
+        BEAT,
+        1,
+        group_id=group,
+        member_id="a",
+        member_epoch=0,
+        rebalance_timeout_ms=TIMEOUT_MS,
+        topic_partitions=[],
+        subscribed_topic_names=[topic],
+    )
+    talk.note("no partitions", [list(each.partitions) for each in seen.assignment.topic_partitions])
+
+
+@conversation()
+def test_a_group_of_the_other_kind(talk: Talk) -> None:
+    topic, group = fresh(talk, "t", 1), talk.name("g")
+    commit(talk, "a simple group", group, topic, 9, 0)
+    join(talk, "becomes a consumer group", group, "a", topic)
+    describe(talk, "consumer", group)
+    talk.ask("Heartbeat", 4, note="classic heartbeat", group_id=group, generation_id=2, member_id="a")
+    beat(talk, "leaves", group, "a", -1)
