@@ -34,6 +34,11 @@ TOMBSTONES: Final[dict[str, Callable[[Any], list[Record]]]] = {
 """Records that delete a group, by group type."""
 
 
+def tombstones(group: Group) -> list[Record]:
+    """Returns the records that delete a group."""
+    return TOMBSTONES[group.group_type](group)
+
+
 def list_groups(state: ShardState) -> Iterator[ListedGroup]:
     """Yields every group."""
     return (
@@ -116,7 +121,7 @@ def delete_groups(state: ShardState, group_ids: list[str], token: object) -> Non
             groups.append(group)
     if not groups:
         return state.respond(token, DeleteGroupsResponse(results=results))
-    tombstones: list[Record] = []
+    doomed_records: list[Record] = []
     doomed: list[OffsetKey] = []
     for group in groups:
         held = state.offsets.of_group(group.group_id)
@@ -124,11 +129,11 @@ def delete_groups(state: ShardState, group_ids: list[str], token: object) -> Non
         keys.update(state.offsets.open_partitions(group.group_id))
         of_group = [(group.group_id, *key) for key in sorted(keys)]
         doomed += of_group
-        tombstones += [records.offset_tombstone(*key) for key in of_group]
-        tombstones += TOMBSTONES[group.group_type](group)
+        doomed_records += [records.offset_tombstone(*key) for key in of_group]
+        doomed_records += tombstones(group)
         cancel_timers(state, group)
     return state.append(
-        tombstones,
+        doomed_records,
         written=partial(_forget, state, doomed, groups),
         finished=partial(_answer_delete, state, token, results),
     )
@@ -195,10 +200,10 @@ def expire(state: ShardState, now_ms: int) -> None:
     if not doomed and not gone:
         return
     state.note(f"retention: deleting {len(doomed)} offsets and {len(gone)} groups")
-    tombstones = [records.offset_tombstone(*key) for key in doomed]
+    doomed_records = [records.offset_tombstone(*key) for key in doomed]
     for group in gone:
-        tombstones += TOMBSTONES[group.group_type](group)
-    state.append(tombstones, written=partial(_forget, state, doomed, gone), atomic=False)
+        doomed_records += tombstones(group)
+    state.append(doomed_records, written=partial(_forget, state, doomed, gone), atomic=False)
 
 
 def _is_expired(state: ShardState, group: Group, offset: CommittedOffset, now_ms: int) -> bool:
@@ -219,5 +224,5 @@ def delete_topic_offsets(state: ShardState, topic: str, topic_id: bytes) -> None
         if offset.topic_id in (ZERO_TOPIC_ID, topic_id)
     ]
     if doomed:
-        tombstones = [records.offset_tombstone(*key) for key in doomed]
-        state.append(tombstones, written=partial(_forget, state, doomed, []), atomic=False)
+        doomed_records = [records.offset_tombstone(*key) for key in doomed]
+        state.append(doomed_records, written=partial(_forget, state, doomed, []), atomic=False)

@@ -1,7 +1,15 @@
-"""Decodes the subscribed topics in consumers' metadata, the only part that the coordinator reads."""
+"""Decodes and encodes what classic consumers put into JoinGroup and SyncGroup."""
 
-from bowstring._native.protocol.message_codec import ProtocolError, decode_prefix
-from bowstring.engine.protocol.records.consumer_protocol import ConsumerProtocolSubscription
+from collections.abc import Iterable, Mapping
+
+from bowstring._native.protocol.message_codec import ProtocolError, decode_prefix, encode
+from bowstring.engine.protocol.records.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolAssignmentTopicPartition,
+    ConsumerProtocolSubscription,
+)
+
+_HIGHEST = 3
 
 
 def subscribed_topics(metadata: bytes) -> list[str] | None:
@@ -18,3 +26,41 @@ def subscribed_topics(metadata: bytes) -> list[str] | None:
     except ProtocolError:
         return None
     return subscription.topics
+
+
+def protocol_version(data: bytes) -> int:
+    """Returns the version that comes first, or the highest that is known here."""
+    return max(0, min(int.from_bytes(data[:2], "big", signed=True), _HIGHEST))
+
+
+def decoded_subscription(metadata: bytes) -> ConsumerProtocolSubscription | None:
+    """Returns the whole subscription of a consumer, or None when the bytes are malformed."""
+    if len(metadata) < 2:
+        return None
+    try:
+        found, _ = decode_prefix(ConsumerProtocolSubscription, protocol_version(metadata), metadata, 2)
+    except ProtocolError:
+        return None
+    return found
+
+
+def decoded_assignment(data: bytes) -> ConsumerProtocolAssignment | None:
+    """Returns the assignment of a consumer, or None when the bytes are malformed."""
+    if len(data) < 2:
+        return None
+    try:
+        found, _ = decode_prefix(ConsumerProtocolAssignment, protocol_version(data), data, 2)
+    except ProtocolError:
+        return None
+    return found
+
+
+def encoded_assignment(version: int, partitions: Mapping[str, Iterable[int]]) -> bytes:
+    """Encodes an assignment of partitions by topic name."""
+    assignment = ConsumerProtocolAssignment(
+        assigned_partitions=[
+            ConsumerProtocolAssignmentTopicPartition(topic=topic, partitions=sorted(indexes))
+            for topic, indexes in partitions.items()
+        ]
+    )
+    return version.to_bytes(2, "big") + encode(assignment, version)

@@ -8,10 +8,10 @@ from bowstring.engine.groups import administration
 from bowstring.engine.groups.classic import join, membership, rebalance, sync
 from bowstring.engine.groups.classic.group import ClassicGroup, GroupState
 from bowstring.engine.groups.config import GroupConfig
+from bowstring.engine.groups.consumer import classic_members, regexes
 from bowstring.engine.groups.consumer import description as consumer_description
 from bowstring.engine.groups.consumer import heartbeat as consumer_heartbeat
 from bowstring.engine.groups.consumer import membership as consumer_membership
-from bowstring.engine.groups.consumer import regexes
 from bowstring.engine.groups.consumer.group import ConsumerGroup
 from bowstring.engine.groups.effects import Effect, TimerKey
 from bowstring.engine.groups.modern.cluster import ClusterView
@@ -140,25 +140,45 @@ class GroupShard:
         self, request: JoinGroupRequest, context: RequestContext, token: object, now_ms: int
     ) -> list[Effect]:
         """Handles JoinGroup; answers with a JoinGroupResponse when the join phase is over."""
-        join.join(self.state, request, context, token, now_ms)
+        group = self._consumer_group(request.group_id)
+        if group is None or group.is_empty or not join.is_valid(self.state, request):
+            join.join(self.state, request, context, token, now_ms)
+        else:
+            classic_members.join(self.state, request, context, token, now_ms)
         return self.state.take_effects()
 
     def sync(self, request: SyncGroupRequest, token: object, now_ms: int) -> list[Effect]:
         """Handles SyncGroup; answers with a SyncGroupResponse when the leader's assignment is committed."""
-        sync.sync(self.state, request, token, now_ms)
+        group = self._consumer_group(request.group_id)
+        if group is None:
+            sync.sync(self.state, request, token, now_ms)
+        else:
+            classic_members.sync(self.state, group, request, token)
         return self.state.take_effects()
 
     def heartbeat(self, request: HeartbeatRequest, token: object) -> list[Effect]:
         """Handles Heartbeat; answers with a HeartbeatResponse."""
-        membership.heartbeat(self.state, request, token)
+        group = self._consumer_group(request.group_id)
+        if group is None:
+            membership.heartbeat(self.state, request, token)
+        else:
+            classic_members.heartbeat(self.state, group, request, token)
         return self.state.take_effects()
 
     def leave(self, request: LeaveGroupRequest, token: object, now_ms: int) -> list[Effect]:
         """Handles LeaveGroup in the form of version 3, with a list of members; answers with a
         LeaveGroupResponse.
         """
-        membership.leave(self.state, request, token, now_ms)
+        group = self._consumer_group(request.group_id)
+        if group is None:
+            membership.leave(self.state, request, token, now_ms)
+        else:
+            classic_members.leave(self.state, group, request, token, now_ms)
         return self.state.take_effects()
+
+    def _consumer_group(self, group_id: str) -> ConsumerGroup | None:
+        group = self.state.groups.get(group_id)
+        return group if isinstance(group, ConsumerGroup) else None
 
     def consumer_group_heartbeat(
         self,

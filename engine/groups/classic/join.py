@@ -7,6 +7,7 @@ from functools import partial
 
 from bowstring.engine.errors import Error, Errors
 from bowstring.engine.groups import records
+from bowstring.engine.groups.administration import tombstones
 from bowstring.engine.groups.append_errors import append_error_of_group
 from bowstring.engine.groups.classic.group import UNKNOWN_MEMBER_ID, ClassicGroup, GroupState, Member
 from bowstring.engine.groups.classic.rebalance import (
@@ -20,7 +21,7 @@ from bowstring.engine.groups.classic.rebalance import (
     session_timer,
 )
 from bowstring.engine.groups.config import NEW_MEMBER_JOIN_TIMEOUT_MS
-from bowstring.engine.groups.effects import Record
+from bowstring.engine.groups.group import Group
 from bowstring.engine.groups.state import RequestContext, ShardState
 from bowstring.engine.groups.streams.group import StreamsGroup
 from bowstring.engine.groups.streams.membership import initial_timer
@@ -29,6 +30,8 @@ from bowstring.engine.protocol.messages.sync_group import SyncGroupResponse
 
 MEMBER_ID_REQUIRED_VERSION = 4
 SKIP_ASSIGNMENT_VERSION = 9
+# types of groups that a classic group takes the place of
+_REPLACED_WHEN_EMPTY = ("consumer", "streams")
 
 
 @dataclass(slots=True)
@@ -76,24 +79,27 @@ def join(
     error = _check_request(state, request)
     if error:
         return attempt.refuse(error, request.member_id)
-    tombstones: list[Record] = []
-    if isinstance(known, StreamsGroup) and known.is_empty:
-        tombstones = known.tombstones()
-        state.cancel_timer(initial_timer(known.group_id))
-        known = None
-    if known is not None and not isinstance(known, ClassicGroup):
-        return attempt.refuse(Errors.INCONSISTENT_GROUP_PROTOCOL)
-    if known is None and request.member_id != UNKNOWN_MEMBER_ID:
-        return attempt.refuse(Errors.UNKNOWN_MEMBER_ID, request.member_id)
-    if known is not None:
+    if isinstance(known, ClassicGroup):
         return _join_group(attempt, known)
+    if known is not None and not (known.is_empty and known.group_type in _REPLACED_WHEN_EMPTY):
+        return attempt.refuse(Errors.INCONSISTENT_GROUP_PROTOCOL)
+    if request.member_id != UNKNOWN_MEMBER_ID:
+        return attempt.refuse(Errors.UNKNOWN_MEMBER_ID, request.member_id)
+    if known is not None and known.group_type == StreamsGroup.group_type:
+        state.cancel_timer(initial_timer(known.group_id))
     group = ClassicGroup(request.group_id, now_ms)
     state.groups[request.group_id] = group
     _join_group(attempt, group)
     # the log must have a record of the group before any other record of it
     return state.append(
-        [*tombstones, records.empty_group(group)], finished=partial(_discard_unwritten, state, group)
+        [*([] if known is None else tombstones(known)), records.empty_group(group)],
+        finished=partial(_discard_unwritten, state, group, known),
     )
+
+
+def is_valid(state: ShardState, request: JoinGroupRequest) -> bool:
+    """Whether a request is valid whatever the group is like."""
+    return not _check_request(state, request)
 
 
 def _check_request(state: ShardState, request: JoinGroupRequest) -> Error:
@@ -121,7 +127,9 @@ def _join_group(attempt: Attempt, group: ClassicGroup) -> None:
         _join_known(attempt, group)
 
 
-def _discard_unwritten(state: ShardState, group: ClassicGroup, error: Error, now_ms: int) -> None:
+def _discard_unwritten(
+    state: ShardState, group: ClassicGroup, before: Group | None, error: Error, now_ms: int
+) -> None:
     """Removes a new group that could not be written to the log. Its first members start over."""
     if not error or state.groups.get(group.group_id) is not group:
         return
@@ -132,7 +140,10 @@ def _discard_unwritten(state: ShardState, group: ClassicGroup, error: Error, now
     for member_id in group.pending_join_members:
         state.cancel_timer(session_timer(group.group_id, member_id))
     state.cancel_timer(join_timer(group.group_id))
-    del state.groups[group.group_id]
+    if before is None:
+        del state.groups[group.group_id]
+    else:
+        state.groups[group.group_id] = before
 
 
 def _has_room(state: ShardState, group: ClassicGroup, member_id: str) -> bool:

@@ -37,6 +37,7 @@ class ConsumerGroup(ModernGroup[Member]):
         regex_topic_counts: How many regular expressions match a topic.
         resolved_at: The `ClusterView.created_version` for which `resolved` was looked up.
         resolving: Whether regular expressions are being looked up.
+        rejoining: Classic members that have been told to rejoin.
         has_old_metadata_record: A record of Kafka 4.0 about the subscribed topics is still in the log.
         classic_count: How many members use the classic protocol.
     """
@@ -54,6 +55,7 @@ class ConsumerGroup(ModernGroup[Member]):
         self.resolved: dict[str, ResolvedRegex] = {}
         self.resolved_at = -1
         self.resolving = False
+        self.rejoining: set[str] = set()
         self.has_old_metadata_record = False
         self.classic_count = 0
 
@@ -161,6 +163,8 @@ class ConsumerGroup(ModernGroup[Member]):
                 del self.static_members[old.instance_id]
             self._release(old.assigned, old.member_epoch)
             self._release(old.pending_revocation, old.member_epoch)
+        if new is None and old is not None:
+            self.rejoining.discard(old.member_id)
         if new is not None:
             self._count(new, 1)
             if new.instance_id is not None:

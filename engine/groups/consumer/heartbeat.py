@@ -6,7 +6,7 @@ from bowstring.engine.errors import Error, Errors, KafkaError
 from bowstring.engine.groups import records as group_records
 from bowstring.engine.groups.classic.group import ClassicGroup
 from bowstring.engine.groups.classic.rebalance import session_timer
-from bowstring.engine.groups.consumer import membership
+from bowstring.engine.groups.consumer import membership, migration
 from bowstring.engine.groups.consumer.group import ConsumerGroup
 from bowstring.engine.groups.consumer.member import Member, PartitionEpochs
 from bowstring.engine.groups.consumer.reconciliation import Owned
@@ -35,7 +35,7 @@ def heartbeat(
     """Answers with a ConsumerGroupHeartbeatResponse when all that it tells is committed."""
     try:
         if request.member_epoch in (LEAVE_EPOCH, LEAVE_STATIC_EPOCH):
-            membership.leave(state, request, token)
+            membership.leave(state, request, token, now_ms)
         else:
             _Heartbeat(state, request, context, now_ms).answer(token)
     except KafkaError as error:
@@ -111,8 +111,10 @@ class _Heartbeat:
         if not self._joins:
             raise KafkaError(Errors.GROUP_ID_NOT_FOUND, f"There is no consumer group {group_id}.")
         if group is not None:
-            if not isinstance(group, ClassicGroup) or not group.is_empty:
+            if not isinstance(group, ClassicGroup):
                 raise KafkaError(Errors.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
+            if not group.is_empty:
+                return migration.upgraded(self._state, group, self._changes)
             if not group.is_simple:
                 self._changes.add(group_records.group_tombstone(group_id))
         new = ConsumerGroup(group_id)

@@ -1,16 +1,24 @@
 """Removes members of consumer groups: they leave, fall silent, or keep partitions for too long."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from bowstring.engine.errors import Error, Errors, KafkaError
 from bowstring.engine.groups.classic.rebalance import session_timer
-from bowstring.engine.groups.consumer import records
+from bowstring.engine.groups.consumer import migration, records
 from bowstring.engine.groups.consumer.group import ConsumerGroup, counts_with
 from bowstring.engine.groups.consumer.member import NO_PARTITIONS, Member, MemberState
 from bowstring.engine.groups.consumer.settings import session_timeout_ms
-from bowstring.engine.groups.consumer.timers import REBALANCE, SESSION, cancel_timers, rebalance_timer
+from bowstring.engine.groups.consumer.timers import (
+    JOIN,
+    MEMBER_KEY_PARTS,
+    REBALANCE,
+    SESSION,
+    SYNC,
+    cancel_timers,
+    rebalance_timer,
+)
 from bowstring.engine.groups.effects import TimerKey
 from bowstring.engine.groups.modern.changes import Changes
 from bowstring.engine.groups.modern.group import LEAVE_STATIC_EPOCH, NO_ASSIGNMENT, count_all
@@ -76,7 +84,7 @@ def _leave_for_now(state: ShardState, group: ConsumerGroup, member: Member, toke
 # ---- leaving
 
 
-def leave(state: ShardState, request: ConsumerGroupHeartbeatRequest, token: object) -> None:
+def leave(state: ShardState, request: ConsumerGroupHeartbeatRequest, token: object, now_ms: int) -> None:
     """Handles a heartbeat with epoch -1 or -2.
 
     Raises:
@@ -97,18 +105,36 @@ def leave(state: ShardState, request: ConsumerGroupHeartbeatRequest, token: obje
             return _leave_for_now(state, group, member, token)
     state.note(f"group {group.group_id}: member {member.member_id} left")
     body = ConsumerGroupHeartbeatResponse(member_id=member.member_id, member_epoch=request.member_epoch)
-    return remove(state, group, [member], token, body)
+    return remove(state, group, [member], now_ms, Answer(token, body, _refused))
+
+
+class Answer(NamedTuple):
+    """The answer to a request when its changes are committed, and the one for an error."""
+
+    token: object
+    body: Any
+    refused: Callable[[Error], Any]
+
+
+_NOBODY: Final = Answer(None, None, lambda error: None)
 
 
 def remove(
     state: ShardState,
     group: ConsumerGroup,
     members: Collection[Member],
-    token: object = None,
-    body: Any = None,
+    now_ms: int,
+    answer: Answer = _NOBODY,
 ) -> None:
-    """Removes members in one append, and answers when that is committed. The group gets a new epoch."""
+    """Removes members in one append, and answers when that is committed. The group gets a new epoch; if only
+    classic members are left, it becomes a classic group.
+    """
     group_id = group.group_id
+    if migration.may_downgrade(state, group, members):
+        new = migration.downgrade(state, group, members, None, now_ms)
+        if answer.token is not None:
+            state.respond(answer.token, answer.body)
+        return migration.rebalance(state, new, "members of the new protocol have left", now_ms)
     changes = Changes()
     for member in members:
         for record in records.member_tombstones(group_id, member.member_id):
@@ -116,7 +142,7 @@ def remove(
         changes.then(partial(group.remove_member, member.member_id))
         cancel_timers(state, group_id, member.member_id)
     _new_epoch_without(state, group, members, changes)
-    changes.commit(state, token, body, _refused)
+    return changes.commit(state, *answer)
 
 
 def _new_epoch_without(
@@ -150,20 +176,22 @@ def _refused(error: Error) -> ConsumerGroupHeartbeatResponse:
 
 def timer_fired(state: ShardState, group: ConsumerGroup, key: TimerKey, now_ms: int) -> None:
     """Removes a member whose time is over."""
-    kind, _, member_id = key
-    member = group.members.get(member_id)
-    if member is None:
+    member = group.members.get(key[-1])
+    if member is None or len(key) != MEMBER_KEY_PARTS:
         return
+    kind = key[0]
     if kind == SESSION:
         why = "its session timed out"
     elif kind == REBALANCE:
         if member.state is not MemberState.UNREVOKED_PARTITIONS or member.member_epoch < 0:
             return
         why = "it did not give up its partitions within its rebalance timeout"
+    elif kind in (JOIN, SYNC) and member.classic is not None:
+        why = "it did not send JoinGroup or SyncGroup within its rebalance timeout"
     else:
         return
-    state.note(f"group {group.group_id}: member {member_id} removed, {why}")
-    remove(state, group, [member])
+    state.note(f"group {group.group_id}: member {member.member_id} removed, {why}")
+    remove(state, group, [member], now_ms)
 
 
 def start_sessions(state: ShardState, group: ConsumerGroup) -> None:

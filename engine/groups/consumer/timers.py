@@ -9,6 +9,8 @@ REBALANCE = "rebalance"
 # of members of the classic protocol
 JOIN = "join member"
 SYNC = "sync member"
+# kind, group id, member id
+MEMBER_KEY_PARTS = 3
 
 
 def rebalance_timer(group_id: str, member_id: str) -> TimerKey:

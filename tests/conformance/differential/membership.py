@@ -17,6 +17,14 @@ def subscription(tag: bytes, *topics: str) -> bytes:
     return struct.pack(">hi", 0, len(topics)) + names + struct.pack(">i", len(tag)) + tag
 
 
+def assignment(topic: str, *partitions: int) -> bytes:
+    """Returns a ConsumerProtocolAssignment, version 0."""
+    indexes = b"".join(struct.pack(">i", index) for index in partitions)
+    return (
+        struct.pack(">hi", 0, 1) + string(topic) + struct.pack(">i", len(partitions)) + indexes + b"\xff" * 4
+    )
+
+
 def protocols(*names: str, metadata: bytes = subscription(b"first")) -> list[dict[str, Any]]:
     """Returns JoinGroup's protocols, each with its metadata."""
     return [{"name": name, "metadata": metadata} for name in names]

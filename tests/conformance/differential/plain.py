@@ -8,6 +8,8 @@ from bowstring.engine.protocol.ids import ZERO_UUID, format_uuid
 from bowstring.engine.protocol.schema import ARRAY, RECORDS, STRUCT, Field, Struct, fields_of
 
 _UUID_TAIL = re.compile(r"^(.*)-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$")
+# Member ids that brokers choose in consumer groups.
+_UUID = re.compile(r"^(?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|(?=.*[A-Z0-9_])[0-9A-Za-z_-]{22})$")
 _BATCH = struct.Struct(">qiibIhiqqqhii")
 _LOG_APPEND_TIME = 0x08
 
@@ -80,7 +82,9 @@ class Aliases:
         """Replaces the random part of a member id by a number."""
         match = _UUID_TAIL.match(member_id)
         if match is None:
-            return member_id
+            if _UUID.match(member_id) is None:
+                return member_id
+            return self._members.setdefault(member_id, f"<{len(self._members) + 1}>")
         number = self._members.setdefault(match[2], f"<{len(self._members) + 1}>")
         return f"{match[1]}-{number}"
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from tests.conformance.differential import membership as classic
 from tests.conformance.differential.compare import conversation, versions
 from tests.conformance.differential.settings import LARGEST_GROUP
 from tests.conformance.differential.talk import Talk
@@ -331,3 +332,174 @@ def test_a_group_of_the_other_kind(talk: Talk) -> None:
     describe(talk, "consumer", group)
     talk.ask("Heartbeat", 4, note="classic heartbeat", group_id=group, generation_id=2, member_id="a")
     beat(talk, "leaves", group, "a", -1)
+
+
+def rejoin(talk: Talk, note: str, group: str, member: str, *topics: str, **more: Any) -> Any:
+    """A classic member joins with a subscription; returns the answer."""
+    metadata = classic.subscription(b"", *topics)
+    more = {"version": 9, "protocols": classic.protocols("range", metadata=metadata), **more}
+    return classic.join(talk, note, group, member, **more)
+
+
+def classic_group(talk: Talk, group: str, topic: str, **more: Any) -> tuple[str, int]:
+    """A classic group whose only member has partition 0 of the topic; returns its id and generation."""
+    metadata = classic.subscription(b"", topic)
+    found = classic.enter(
+        talk,
+        "classic member",
+        group,
+        version=9,
+        protocols=classic.protocols("range", metadata=metadata),
+        **more,
+    ).answer()
+    mine, generation = found.member_id, found.generation_id
+    assignment = classic.assignment(topic, 0)
+    classic.sync(talk, "classic member", group, mine, generation, {mine: assignment}, **more).answer()
+    return mine, generation
+
+
+def classic_beat(talk: Talk, note: str, group: str, member: str, generation: int) -> Any:
+    """A classic heartbeat."""
+    return talk.ask("Heartbeat", 4, note=note, group_id=group, generation_id=generation, member_id=member)
+
+
+def classic_sync(talk: Talk, note: str, group: str, member: str, generation: int, **more: Any) -> Any:
+    """A SyncGroup of a follower."""
+    fields = {"protocol_type": "consumer", "protocol_name": "range", "assignments": [], **more}
+    return talk.ask(
+        "SyncGroup", 5, note=note, group_id=group, member_id=member, generation_id=generation, **fields
+    )
+
+
+@conversation()
+def test_a_classic_group_becomes_a_consumer_group(talk: Talk) -> None:
+    topic, group = fresh(talk, "t", 1), talk.name("g")
+    old, generation = classic_group(talk, group, topic)
+    join(talk, "joins", group, "new", topic)
+    describe(talk, "one of each kind", group)
+    describe(talk, "old version", group, version=0)
+    classic.describe(talk, "not as a classic group", group)
+    classic_beat(talk, "must rejoin", group, old, generation)
+    classic_sync(talk, "must rejoin", group, old, generation)
+    classic_beat(talk, "of another generation", group, old, generation + 7)
+    classic_beat(talk, "of the new one", group, "new", 2)
+    answer = rejoin(talk, "rejoins", group, old, topic)
+    classic_sync(talk, "with another protocol", group, old, answer.generation_id, protocol_name="roundrobin")
+    classic_sync(talk, "its assignment", group, old, answer.generation_id)
+    classic_beat(talk, "goes on", group, old, answer.generation_id)
+    beat(talk, "the new one", group, "new", 2)
+    describe(talk, "both again", group)
+    commit(
+        talk,
+        "classic commit",
+        group,
+        topic,
+        8,
+        0,
+        member_id=old,
+        generation_id_or_member_epoch=answer.generation_id,
+    )
+    commit(talk, "classic commit, wrong", group, topic, 8, 0, member_id=old, generation_id_or_member_epoch=99)
+    classic.leave(talk, "classic member leaves", group, old, version=5)
+    describe(talk, "the new one is left", group)
+    beat(talk, "the new one", group, "new", 2)
+    beat(talk, "the new one", group, "new", 3)
+    rejoin(talk, "another classic one, without id", group, "", topic)
+    rejoin(talk, "another classic one", group, "c", topic)
+    rejoin(talk, "with another protocol type", group, "d", topic, protocol_type="connect")
+    rejoin(talk, "with another protocol", group, "d", topic, protocols=classic.protocols("sticky"))
+    classic.leave(talk, "nobody", group, "nobody", version=5)
+    beat(talk, "the new one leaves: the group is classic again", group, "new", -1)
+    classic.describe(talk, "classic again", group)
+    describe(talk, "no consumer group", group)
+
+
+@conversation()
+def test_a_static_member_changes_its_protocol(talk: Talk) -> None:
+    topic, group = fresh(talk, "t", 1), talk.name("g")
+    more = {"group_instance_id": "i"}
+    old, generation = classic_group(talk, group, topic, **more)
+    join(talk, "upgrades", group, "new", topic, instance_id="i")
+    describe(talk, "upgraded", group)
+    classic_beat(talk, "the old member id", group, old, generation)
+    beat(talk, "goes on", group, "new", 2)
+    answer = rejoin(talk, "downgrades", group, "", topic, **more)
+    classic.describe(talk, "downgraded", group)
+    describe(talk, "downgraded", group)
+    beat(talk, "the old protocol", group, "new", 2)
+    talk.ask(
+        "Heartbeat",
+        4,
+        note="goes on",
+        group_id=group,
+        generation_id=answer.generation_id,
+        member_id=answer.member_id,
+        **more,
+    )
+    classic_sync(talk, "its assignment", group, answer.member_id, answer.generation_id, **more)
+
+
+@conversation()
+def test_groups_that_cannot_be_upgraded(talk: Talk) -> None:
+    topic, group = fresh(talk, "t", 1), talk.name("g")
+    found = classic.enter(
+        talk, "no consumer", group, version=9, protocol_type="connect", protocols=classic.protocols("x")
+    ).answer()
+    classic.sync(
+        talk,
+        "no consumer",
+        group,
+        found.member_id,
+        found.generation_id,
+        {},
+        protocol_type="connect",
+        protocol_name="x",
+    ).answer()
+    join(talk, "joins", group, "new", topic)
+    other = talk.name("other")
+    found = classic.enter(talk, "odd assignment", other, version=9).answer()
+    mine = found.member_id
+    classic.sync(talk, "odd assignment", other, mine, found.generation_id, {mine: b"xyz"}).answer()
+    join(talk, "joins", other, "new", topic)
+    classic_beat(talk, "still classic", other, mine, found.generation_id)
+
+
+@conversation()
+def test_an_empty_group_changes_its_kind(talk: Talk) -> None:
+    topic, group = fresh(talk, "t", 1), talk.name("g")
+    old, _ = classic_group(talk, group, topic)
+    classic.leave(talk, "leaves", group, old, version=5)
+    join(talk, "a consumer group", group, "new", topic)
+    beat(talk, "leaves", group, "new", -1)
+    rejoin(talk, "unknown member", group, "someone", topic)
+    classic_group(talk, group, topic)
+    classic.describe(talk, "a classic group", group)
+
+
+@conversation()
+def test_regular_expressions(talk: Talk) -> None:
+    one, two, group = fresh(talk, "abc", 1), fresh(talk, "abd", 1), talk.name("g")
+    names = {"subscribed_topic_names": None}
+    regex = talk.name("ab[cx]").replace(".", "[.]")
+    for bad in ("[", "(?<=a)b", "a{2001}", "(a))", "\\1"):
+        join(talk, f"invalid: {bad}", group, "a", **names, subscribed_topic_regex=bad)
+    epoch = join(talk, "joins", group, "a", **names, subscribed_topic_regex=regex).member_epoch
+    found = talk.until(
+        lambda answer: answer.member_epoch > epoch,
+        *(BEAT, 1),
+        **{"group_id": group, "member_id": "a", "member_epoch": epoch},
+    )
+    talk.note(
+        "resolved",
+        [found.member_epoch, [list(each.partitions) for each in found.assignment.topic_partitions]],
+    )
+    describe(talk, "resolved", group)
+    join(talk, "another with it", group, "b", **names, subscribed_topic_regex=regex)
+    beat(talk, "by name as well", group, "b", 4, subscribed_topic_names=[two])
+    describe(talk, "both", group)
+    beat(talk, "no expression", group, "b", 5, subscribed_topic_regex="")
+    beat(talk, "the first leaves", group, "a", -1)
+    describe(talk, "nobody has it", group)
+    beat(talk, "an invalid one", group, "b", 6, subscribed_topic_regex="(")
+    delete = {"name": one, "partitions": [{"partition_index": 0}]}
+    talk.ask("OffsetDelete", 0, note="not subscribed any more", group_id=group, topics=[delete])
