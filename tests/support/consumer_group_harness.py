@@ -6,6 +6,7 @@ from typing import Any
 
 from bowstring.engine.errors import Errors
 from bowstring.engine.groups.consumer.group import ConsumerGroup
+from bowstring.engine.groups.consumer_protocol import decoded_assignment, encoded_assignment
 from bowstring.engine.groups.state import RequestContext
 from bowstring.engine.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -18,7 +19,7 @@ from bowstring.engine.protocol.records.cluster_metadata.topics import (
     RemoveTopicRecord,
     TopicRecord,
 )
-from tests.support.group_harness import Shell
+from tests.support.group_harness import Shell, subscription
 
 GROUP_RESOURCE = 32
 
@@ -92,6 +93,10 @@ class ConsumerShell(Shell):
         self._carry(self.shard.consumer_group_heartbeat(request, context, token, self.now_ms))
         return token
 
+    def classic_member(self, topic: str) -> ClassicConsumer:
+        """Returns a new member of the classic protocol."""
+        return ClassicConsumer(self, topic)
+
     def consumer_group(self, group: str = "g") -> ConsumerGroup:
         """The group, which must be a consumer group."""
         found = self.shard.state.groups[group]
@@ -117,6 +122,11 @@ class Member:
         joining = {"owned": {}, **self.fields} if self.epoch <= 0 else {"owned": self.owned}
         joining["instance_id"] = self.fields.get("instance_id")
         answer = self.shell.beat(self.member_id, max(self.epoch, 0), **joining)
+        self.take(answer)
+        return answer
+
+    def take(self, answer: ConsumerGroupHeartbeatResponse) -> None:
+        """Follows an answer."""
         self.error = answer.error_code
         if answer.error_code in (Errors.UNKNOWN_MEMBER_ID.code, Errors.FENCED_MEMBER_EPOCH.code):
             self.epoch, self.owned = 0, {}
@@ -126,7 +136,6 @@ class Member:
                 self.owned = {
                     each.topic_id: set(each.partitions) for each in answer.assignment.topic_partitions
                 }
-        return answer
 
     def leave(self, epoch: int = -1) -> ConsumerGroupHeartbeatResponse:
         """Leaves the group, for good (-1) or for now (-2)."""
@@ -149,3 +158,60 @@ def settle(*members: Member, rounds: int = 20) -> None:
         if before == [(member.epoch, dict(member.owned)) for member in members]:
             return
     raise AssertionError(f"not settled: {[(each.member_id, each.epoch, each.owned) for each in members]}")
+
+
+class ClassicConsumer:
+    """A consumer of the classic protocol. If it leads, it assigns all partitions of the topic in turn."""
+
+    def __init__(self, shell: ConsumerShell, topic: str) -> None:
+        self.shell = shell
+        self.topic = topic
+        self.member_id, self.generation, self.error = "", -1, 0
+        self.partitions: list[int] = []
+        self.token: int | None = None
+        self.phase = "join"
+        self.plan: dict[str, bytes] | None = None
+
+    def step(self) -> None:
+        """Joins, syncs or heartbeats, and follows the answer when it is there."""
+        if self.token is None:
+            self.token = self._send()
+        answer = self.shell.answers.get(self.token)
+        if answer is not None:
+            self.token = None
+            self._take(answer)
+
+    def _send(self) -> int:
+        if self.phase == "join":
+            return self.shell.join(self.member_id, protocols=[("range", subscription(self.topic))])
+        if self.phase == "sync":
+            return self.shell.sync(self.member_id, self.generation, self.plan)
+        return self.shell.send_heartbeat(self.member_id, self.generation)
+
+    def _take(self, answer: Any) -> None:
+        self.error = answer.error_code
+        if answer.error_code == Errors.MEMBER_ID_REQUIRED.code:
+            self.member_id, self.error = answer.member_id, 0
+        elif answer.error_code:
+            self.phase = "join"
+            if answer.error_code == Errors.UNKNOWN_MEMBER_ID.code:
+                self.member_id, self.partitions = "", []
+        elif self.phase == "join":
+            self.member_id, self.generation = answer.member_id, answer.generation_id
+            ids = [member.member_id for member in answer.members]
+            count = len(self.shell.image.topics[self.topic].partitions)
+            self.plan = {
+                each: encoded_assignment(0, {self.topic: range(place, count, len(ids))})
+                for place, each in enumerate(ids)
+            }
+            self.phase = "sync"
+        elif self.phase == "sync":
+            found = decoded_assignment(answer.assignment)
+            assert found is not None
+            self.partitions = [index for each in found.assigned_partitions for index in each.partitions]
+            self.phase = "heartbeat"
+
+    def leave(self) -> None:
+        """Leaves the group."""
+        if self.member_id:
+            self.shell.leave(self.member_id)

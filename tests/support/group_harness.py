@@ -234,12 +234,17 @@ class Shell:
         self, member_id: str, generation: int, *, group: str = "g", instance: str | None = None
     ) -> int:
         """Returns the error code."""
+        return self.ask(self.send_heartbeat(member_id, generation, group=group, instance=instance)).error_code
+
+    def send_heartbeat(
+        self, member_id: str, generation: int, *, group: str = "g", instance: str | None = None
+    ) -> int:
         request = HeartbeatRequest(
             group_id=group, generation_id=generation, member_id=member_id, group_instance_id=instance
         )
         token = next(self._tokens)
         self._carry(self.shard.heartbeat(request, token))
-        return self.ask(token).error_code
+        return token
 
     def leave(self, *members: str | tuple[str, str | None], group: str = "g") -> list[int]:
         """Returns the error codes, one per member given as an id or as (id, instance id)."""

@@ -69,27 +69,26 @@ def test_requests_that_are_not_valid(talk: Talk) -> None:
         "topic_partitions": [],
         "subscribed_topic_names": [topic],
     }
-    for number, bad in enumerate(
-        (
-            {"group_id": ""},
-            {"group_id": " "},
-            {"member_id": "", "member_epoch": 1},
-            {"member_id": "", "member_epoch": -1},
-            {"instance_id": ""},
-            {"rack_id": " "},
-            {"rebalance_timeout_ms": -1},
-            {"topic_partitions": None},
-            {"topic_partitions": [{"topic_id": bytes(16), "partitions": [0]}]},
-            {"subscribed_topic_names": None},
-            {"server_assignor": "sticky"},
-            {"server_assignor": ""},
-            {"member_epoch": -2},
-            {"member_epoch": -2, "instance_id": "i"},
-            {"member_epoch": -3},
-            {"member_epoch": -1},
-            {"member_epoch": 1},
-        )
-    ):
+    refused: tuple[dict[str, Any], ...] = (
+        {"group_id": ""},
+        {"group_id": " "},
+        {"member_id": "", "member_epoch": 1},
+        {"member_id": "", "member_epoch": -1},
+        {"instance_id": ""},
+        {"rack_id": " "},
+        {"rebalance_timeout_ms": -1},
+        {"topic_partitions": None},
+        {"topic_partitions": [{"topic_id": bytes(16), "partitions": [0]}]},
+        {"subscribed_topic_names": None},
+        {"server_assignor": "sticky"},
+        {"server_assignor": ""},
+        {"member_epoch": -2},
+        {"member_epoch": -2, "instance_id": "i"},
+        {"member_epoch": -3},
+        {"member_epoch": -1},
+        {"member_epoch": 1},
+    )
+    for number, bad in enumerate(refused):
         talk.ask(BEAT, talk.version, note=f"{number}: {bad}", **{**good, **bad})
 
 
