@@ -45,7 +45,12 @@ class Broker:
         self.log_path = directory / "broker.log"
         self.host = "127.0.0.1"
         self.port = steady_port()
-        self.settings = {"group.initial.rebalance.delay.ms": "0", **(settings or {})}
+        self.settings = {
+            "group.initial.rebalance.delay.ms": "0",
+            "group.consumer.min.heartbeat.interval.ms": "300",
+            "group.consumer.heartbeat.interval.ms": "300",
+            **(settings or {}),
+        }
         self._process: subprocess.Popen[bytes] | None = None
         directory.mkdir(parents=True, exist_ok=True)
 
