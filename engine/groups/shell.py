@@ -102,7 +102,7 @@ class GroupShell:
         self._plane = plane
         self._changes = changes
         self._config = GroupConfig.read(configs.value)
-        self._cluster = ClusterView(metadata)
+        self._cluster = ClusterView(metadata, configs.value)
         self._hosted: dict[int, HostedShard] = {}
         # logs that could not be read, with the epochs; a newer epoch tries again
         self._unreadable: dict[int, tuple[PartitionLog, int]] = {}

@@ -7,6 +7,7 @@ from bowstring.clients.admin.admin import Admin
 from bowstring.clients.consumer.consumer import Consumer
 from bowstring.clients.producer.producer import Producer
 from bowstring.clients.records import TopicPartition
+from bowstring.engine.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from bowstring.engine.protocol.messages.find_coordinator import FindCoordinatorRequest
 from bowstring.engine.protocol.messages.list_groups import ListGroupsRequest
 from tests.support.cluster_requests import asked
@@ -87,3 +88,49 @@ def test_members_and_offsets_move(cluster, how):
         assert admin.committed_offsets(group)[PARTITION].offset == committed
         broker_id, address = coordinator_of(cluster, group)
         assert address == cluster.address(broker_id)
+
+
+@pytest.mark.parametrize("how", ["kill", "stop"])
+def test_members_of_the_new_protocol_move(cluster, how):
+    """A group of KIP-848: the member goes on in its epoch with its partitions, and keeps what it committed."""
+    group, bootstrap = f"new-{how}", cluster.bootstrap_servers
+    topic, partition = f"topic-{how}", TopicPartition(f"topic-{how}", 0)
+    settings = {
+        "auto_offset_reset": "earliest",
+        "default_timeout_ms": TIMEOUT_MS,
+        "enable_auto_commit": False,
+        "group_protocol": "consumer",
+    }
+
+    def described():
+        broker_id, _ = coordinator_of(cluster, group)
+        (found,) = asked(cluster, broker_id, ConsumerGroupDescribeRequest(group_ids=[group])).groups
+        return found if found.error_code == 0 and found.members else None
+
+    with (
+        Admin(bootstrap, timeout_ms=TIMEOUT_MS) as admin,
+        Producer(bootstrap) as producer,
+        Consumer(bootstrap, group_id=group, **settings) as consumer,
+    ):
+        admin.create_topic(topic, partitions=1)
+        consumer.subscribe([topic])
+        (first,) = coordinator_of(cluster, group)[:1]
+        before = None
+        for step in range(3):
+            for number in range(20):
+                producer.send(topic, b"%d" % number, partition=0)
+            producer.flush()
+            wait_until(lambda: consumer.poll(0.2))
+            committed = consumer.position(partition)
+            consumer.commit({partition: committed})
+            assert consumer.committed([partition])[partition].offset == committed
+            after = wait_until(described)
+            before = before or after
+            assert (after.group_epoch, after.members) == (before.group_epoch, before.members)
+            if step == 0:
+                getattr(cluster, how)(first)
+                coordinator_of(cluster, group)
+            elif step == 1:
+                cluster.restart(first)
+                wait_until(lambda: listed_at(cluster, group) == [coordinator_of(cluster, group)[0]])
+        assert admin.committed_offsets(group)[partition].offset == committed

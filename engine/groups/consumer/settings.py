@@ -1,21 +1,21 @@
-"""Returns the settings of one group: its own config, or the broker's."""
+"""Returns the settings of one consumer group: its own config, or the broker's."""
 
+from bowstring.engine.groups.modern.settings import setting
 from bowstring.engine.groups.state import ShardState
+
+_KIND = "consumer"
 
 
 def session_timeout_ms(state: ShardState, group_id: str) -> int:
     """Returns after how long without a heartbeat a member is removed."""
-    own = state.cluster.group_configs(group_id).get("consumer.session.timeout.ms")
-    return state.config.group_consumer_session_timeout_ms if own is None else int(own)
+    return setting(state, group_id, _KIND, "session.timeout.ms")
 
 
 def heartbeat_interval_ms(state: ShardState, group_id: str) -> int:
     """Returns how often a member is to send heartbeats."""
-    own = state.cluster.group_configs(group_id).get("consumer.heartbeat.interval.ms")
-    return state.config.group_consumer_heartbeat_interval_ms if own is None else int(own)
+    return setting(state, group_id, _KIND, "heartbeat.interval.ms")
 
 
 def assignment_interval_ms(state: ShardState, group_id: str) -> int:
     """Returns the shortest time between two target assignments."""
-    own = state.cluster.group_configs(group_id).get("consumer.assignment.interval.ms")
-    return state.config.group_consumer_assignment_interval_ms if own is None else int(own)
+    return setting(state, group_id, _KIND, "assignment.interval.ms")

@@ -1,7 +1,7 @@
 """Shows groups what they need of the cluster: topics, racks, and the configs of groups."""
 
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from xxhash import xxh3_64_intdigest
@@ -26,10 +26,12 @@ class ClusterView:
 
     Args:
         source: Where the image of the cluster is.
+        broker_config: Returns a config of this broker that is in force, by name.
     """
 
-    def __init__(self, source: ImageSource) -> None:
+    def __init__(self, source: ImageSource, broker_config: Callable[[str], int | None] | None = None) -> None:
         self._source = source
+        self._broker_config = broker_config
         # by topic id: version of the topic, and hash
         self._hashes: dict[bytes, tuple[int, int]] = {}
 
@@ -71,6 +73,10 @@ class ClusterView:
         """Returns the ids of those topics that exist."""
         topics = self._source.image.topics
         return frozenset(topics[name].id for name in names if name in topics)
+
+    def broker_config(self, name: str) -> int | None:
+        """Returns a config of this broker; None if the view does not show configs."""
+        return None if self._broker_config is None else self._broker_config(name)
 
     def group_configs(self, group_id: str) -> Mapping[str, str]:
         """Returns the configs set on a group itself."""
