@@ -7,19 +7,25 @@ from typing import TYPE_CHECKING, Final
 
 from bowstring.engine.api.join_group import request_context
 from bowstring.engine.errors import Errors, KafkaError
+from bowstring.engine.groups.append_errors import append_error_of_group
 from bowstring.engine.groups.consumer.heartbeat import JOIN_EPOCH, refusal
 from bowstring.engine.groups.modern.group import LEAVE_EPOCH, LEAVE_STATIC_EPOCH
 from bowstring.engine.metadata.features import GROUP_VERSION
 from bowstring.engine.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
 )
+from bowstring.engine.requests.time_slices import is_large
 
 if TYPE_CHECKING:
     from bowstring.engine.requests.broker_services import BrokerServices
     from bowstring.engine.requests.request import Request
 
 _CLIENT_MEMBER_ID_VERSION: Final = 1
+_NAME_OVERHEAD_BYTES: Final = 2
+# What one member may say that it has. The core compares these in one go.
+_OWNED_MAX: Final = 200_000
 _ADVICE: Final = (
     "The cluster has group.version 0, or group.coordinator.rebalance.protocols is without consumer: set "
     "group.protocol=classic."
@@ -40,6 +46,7 @@ async def handle(broker: "BrokerServices", request: "Request") -> ConsumerGroupH
         return refusal(Errors.UNSUPPORTED_VERSION, _ADVICE)
     try:
         _check(body, request.version, broker.configs.value("group.consumer.assignors"))
+        await _take_arrays(broker, body)
         context = request_context(request)
         answer: ConsumerGroupHeartbeatResponse = await broker.groups.ask(
             body.group_id,
@@ -74,6 +81,38 @@ def _check(body: ConsumerGroupHeartbeatRequest, version: int, assignors: list[st
             f"ServerAssignor {body.server_assignor} is not supported. Supported assignors: "
             f"{', '.join(assignors)}.",
         )
+
+
+async def _take_arrays(broker: "BrokerServices", body: ConsumerGroupHeartbeatRequest) -> None:
+    """Decodes large arrays in slices.
+
+    Raises:
+        KafkaError: More topic names than one append takes, or far more partitions than there are.
+    """
+    names = body.subscribed_topic_names
+    if names is not None and is_large(names):
+        known: dict[str, None] = {}
+        size_bytes = 0
+        async for name in broker.time_slices.each(names):
+            size_bytes += len(name) + _NAME_OVERHEAD_BYTES
+            if size_bytes > broker.groups.max_batch_bytes:
+                raise KafkaError(append_error_of_group(Errors.MESSAGE_TOO_LARGE))
+            known[name] = None
+        body.subscribed_topic_names = list(known)
+    owned = body.topic_partitions
+    if owned is None or not (is_large(owned) or any(is_large(topic.partitions) for topic in owned)):
+        return
+    topics: list[TopicPartitions] = []
+    count = 0
+    async for topic in broker.time_slices.each(owned):
+        partitions: list[int] = []
+        async for index in broker.time_slices.each(topic.partitions):
+            count += 1
+            if count > _OWNED_MAX:
+                raise KafkaError(Errors.INVALID_REQUEST, f"A member has at most {_OWNED_MAX} partitions.")
+            partitions.append(index)
+        topics.append(TopicPartitions(topic_id=topic.topic_id, partitions=partitions))
+    body.topic_partitions = topics
 
 
 def _refuse_blank(field: str, value: str | None) -> None:

@@ -1,12 +1,14 @@
 """Describes consumer groups for admin clients (ConsumerGroupDescribe, KIP-848)."""
 
 from collections.abc import Iterable
+from typing import Any, Final
 
 from bowstring.engine.errors import Errors
 from bowstring.engine.groups.consumer.group import ConsumerGroup
 from bowstring.engine.groups.consumer.member import CLASSIC, CONSUMER, Member
 from bowstring.engine.groups.modern.cluster import ClusterView
 from bowstring.engine.groups.modern.group import NO_ASSIGNMENT
+from bowstring.engine.groups.modern.group import Assignment as Target
 from bowstring.engine.groups.state import ShardState
 from bowstring.engine.protocol.messages.consumer_group_describe import (
     Assignment,
@@ -14,6 +16,8 @@ from bowstring.engine.protocol.messages.consumer_group_describe import (
     TopicPartitions,
 )
 from bowstring.engine.protocol.messages.consumer_group_describe import Member as DescribedMember
+
+_AT_ONCE: Final = 100
 
 
 def describe(state: ShardState, group_id: str) -> DescribedGroup:
@@ -32,16 +36,24 @@ def describe(state: ShardState, group_id: str) -> DescribedGroup:
         group_epoch=group.epoch,
         assignment_epoch=group.assignment_epoch,
         assignor_name=group.preferred_assignor() or state.config.group_consumer_assignors[0],
-        members=[_member(state.cluster, group, member) for member in group.members.values()],
+        members=_members(state.cluster, group),
     )
 
 
-def _member(cluster: ClusterView, group: ConsumerGroup, member: Member) -> DescribedMember:
+def _members(cluster: ClusterView, group: ConsumerGroup) -> Any:
+    """Returns the members as they are now; a large group is converted only while the answer is encoded."""
+    members = [
+        (member, group.target.get(member.member_id, NO_ASSIGNMENT)) for member in group.members.values()
+    ]
+    described = (_member(cluster, member, target) for member, target in members)
+    return described if len(members) > _AT_ONCE else list(described)
+
+
+def _member(cluster: ClusterView, member: Member, target: Target) -> DescribedMember:
     held: dict[bytes, list[int]] = {}
     for partitions in (member.assigned, member.pending_revocation):
         for topic_id, epochs in partitions.items():
             held.setdefault(topic_id, []).extend(epochs)
-    target = group.target.get(member.member_id, NO_ASSIGNMENT)
     return DescribedMember(
         member_id=member.member_id,
         instance_id=member.instance_id,

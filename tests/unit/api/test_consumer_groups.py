@@ -76,6 +76,28 @@ def test_a_life(served):
     assert served.ask(request, 1).groups[0].group_state == "Empty"
 
 
+def test_many_topics_and_partitions(served):
+    """What is large is taken in slices; what no append and no member can hold is refused."""
+    served.ask(FindCoordinatorRequest(coordinator_keys=["g"]), 4)
+    names = [f"{'t' * 40}{number}" for number in range(20_000)]
+    assert beat(served, **{**JOIN, "subscribed_topic_names": names[:10_000] * 2}).error_code == 0
+    refused = beat(served, **{**JOIN, "subscribed_topic_names": names * 2, "member_id": "n"})
+    assert refused.error_code == Errors.UNKNOWN_SERVER_ERROR.code
+    me = {"group_id": "g", "member_id": "m", "member_epoch": 2}
+    many = TopicPartitions(topic_id=bytes(16), partitions=list(range(150_000)))
+    assert beat(served, **me, topic_partitions=[many]).error_code == 0
+    assert beat(served, **me, topic_partitions=[many, many]).error_code == Errors.INVALID_REQUEST.code
+
+
+def test_a_large_group_is_described(served):
+    served.create_topic("t", partitions=3)
+    served.ask(FindCoordinatorRequest(coordinator_keys=["g"]), 4)
+    for number in range(110):
+        assert beat(served, **{**JOIN, "member_id": f"m{number}"}).error_code == 0
+    (group,) = served.ask(ConsumerGroupDescribeRequest(group_ids=["g"]), 1).groups
+    assert len(group.members) == 110
+
+
 def test_a_broker_may_do_without_the_protocol(tmp_path):
     served = Served(tmp_path, group_coordinator_rebalance_protocols="classic")
     try:
