@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.conformance.drivers import Session
-from tests.conformance.test_groups import Member, fill, numbers, wait_for_numbers
+from tests.conformance.members import Member, fill, numbers, wait_for_numbers
 from tests.support.java_tools import TOOLS, java_tool
 from tests.support.waiting import wait_until
 
