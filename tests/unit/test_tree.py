@@ -72,6 +72,7 @@ NATIVE_PACKAGES = {
     "wal": {"base", "disk"},
     "log": {"base", "disk", "record", "wal"},
     "replica": {"base"},
+    "share": {"base", "record"},
     "cleaner": {"base", "disk", "record", "log"},
     "server": {"base", "disk", "protocol", "record", "replica", "wal", "log"},
     "arrow": {"base", "record"},
