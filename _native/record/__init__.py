@@ -1,5 +1,5 @@
 """Record batches (magic 2): checked, encoded, decoded, compressed.
 
-Imported by: log, cleaner, server, arrow, client.
+Imported by: log, cleaner, server, share, arrow, client.
 May import: base.
 """

@@ -6,11 +6,8 @@ cdef struct LogBatch:
     # A batch of the fetched records.
     int64_t base_offset
     int64_t last_offset
-    int64_t producer_id             # -1: none
     int32_t position
     int32_t size_bytes
-    int8_t transactional
-    int8_t aborts                   # a marker that aborts its producer's transaction
 
 cdef struct LogBatches:
     LogBatch *items
@@ -32,9 +29,7 @@ cdef struct Acquisition:
 
 # Acquires available records among `batches`.
 cdef void acquire(Window *w, const LogBatches *batches, Acquisition *a) noexcept nogil
-# Archives acquired records of aborted transactions, and takes them out of a.ranges. `aborted`: pairs of producer id and
-# first offset, by offset.
-cdef void drop_aborted(Window *w, const LogBatches *batches, const int64_t *aborted, int32_t count,
-                       Acquisition *a) noexcept nogil
+# Archives acquired records of aborted transactions, and takes them out of a.ranges. `aborted` is in order.
+cdef void drop_aborted(Window *w, const Ranges *aborted, Acquisition *a) noexcept nogil
 # The bytes of the batches that hold the ranges.
 cdef void slice_acquired(const LogBatches *batches, const Ranges *ranges, int64_t *position, int64_t *size) noexcept nogil

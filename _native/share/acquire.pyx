@@ -2,32 +2,19 @@
 
 Contents: fetched batches · new records · records that are available again · aborted transactions · the bytes to send.
 """
-from libc.stdint cimport INT32_MAX, int16_t, int32_t, int64_t, uint8_t
-from libc.stdlib cimport free, malloc, realloc
+from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t
+from libc.stdlib cimport free, realloc
 from libc.string cimport memset
-from bowstring._native.record.batch cimport (
-    ATTR_CONTROL, ATTR_TRANSACTIONAL, BATCH_HEADER_BYTES, BatchInfo, Record, batch_extent, batch_parse, record_read)
+from bowstring._native.record.batch cimport BatchInfo, batch_extent, batch_parse
 from bowstring._native.share.window cimport (
-    ACQUIRED, AVAILABLE, EXPANDED_MAX, LOCKED, InFlight, OffsetState, Range, archive, floor_of, gap_active, in_flight, insert,
+    ACQUIRED, AVAILABLE, EXPANDED_MAX, InFlight, OffsetState, Range, archive, floor_of, gap_active, in_flight, insert,
     is_free, isolate, lock, move_start, ranges_add, ranges_free, try_update)
 
 cdef enum:
     BATCHES_FIRST_CAPACITY = 32
     THROTTLED_FROM_MIN = 2          # deliveries
-    CONTROL_ABORT = 0               # the type of a control record
 
 # ---------------------------------------------------------------- fetched batches
-
-
-cdef bint is_abort_marker(const uint8_t *batch, const BatchInfo *info) noexcept nogil:
-    """Whether the first record of a control batch aborts a transaction: its key is a version and a type, int16 each."""
-    cdef Record record
-    cdef const uint8_t *at = batch + BATCH_HEADER_BYTES
-    if not info.attributes & ATTR_CONTROL or info.record_count < 1:
-        return False
-    if not record_read(&at, batch + info.size_bytes, &record) or record.key_length < 4:
-        return False
-    return <int16_t>((record.key[2] << 8) | record.key[3]) == CONTROL_ABORT
 
 
 cdef bint list_batches(const uint8_t *data, int64_t size, LogBatches *found) noexcept nogil:
@@ -48,8 +35,7 @@ cdef bint list_batches(const uint8_t *data, int64_t size, LogBatches *found) noe
                 return False
             found.items = items
         found.items[found.count] = LogBatch(
-            info.base_offset, info.base_offset + info.last_offset_delta, info.producer_id, <int32_t>position, <int32_t>n,
-            (info.attributes & ATTR_TRANSACTIONAL) != 0, is_abort_marker(data + position, &info))
+            info.base_offset, info.base_offset + info.last_offset_delta, <int32_t>position, <int32_t>n)
         found.count += 1
         position += n
 
@@ -340,54 +326,16 @@ cdef void cut_range(Ranges *out, const Range *r, const Range *aborted, int32_t c
         ranges_add(out, first, r.last, r.state, r.delivery_count, INT32_MAX)
 
 
-cdef int32_t find_aborted(const LogBatches *batches, const int64_t *aborted, int32_t count, int64_t *producers,
-                          Ranges *found) noexcept nogil:
-    """Lists the batches of aborted transactions. `producers` has room for `count` ids."""
-    cdef const LogBatch *batch
-    cdef int32_t i, j, following = 0, active = 0
-    for i in range(batches.count):
-        batch = &batches.items[i]
-        if batch.producer_id < 0:
-            continue
-        while following < count and aborted[2 * following + 1] <= batch.last_offset:
-            producers[active] = aborted[2 * following]
-            active += 1
-            following += 1
-        j = 0
-        while j < active and producers[j] != batch.producer_id:
-            j += 1
-        if j == active:
-            continue
-        if batch.aborts:
-            while j < active:                            # each transaction of the producer that began before
-                if producers[j] == batch.producer_id:
-                    active -= 1
-                    producers[j] = producers[active]
-                else:
-                    j += 1
-        elif batch.transactional:
-            ranges_add(found, batch.base_offset, batch.last_offset, ACQUIRED, 1, INT32_MAX)
-    return found.count
-
-
-cdef void drop_aborted(Window *w, const LogBatches *batches, const int64_t *aborted, int32_t count,
-                       Acquisition *a) noexcept nogil:
-    cdef int64_t *producers = <int64_t *>malloc((count + 1) * sizeof(int64_t))
-    cdef Ranges found, left
+cdef void drop_aborted(Window *w, const Ranges *aborted, Acquisition *a) noexcept nogil:
+    cdef Ranges left
     cdef int32_t i
-    memset(&found, 0, sizeof(found))
     memset(&left, 0, sizeof(left))
-    if producers == NULL:
-        a.ranges.failed = True
-        return
-    for i in range(find_aborted(batches, aborted, count, producers, &found)):
-        if archive(w, found.items[i].first, found.items[i].last, ACQUIRED, True) < 0:
-            a.ranges.failed = True
-    free(producers)
+    for i in range(aborted.count):
+        if archive(w, aborted.items[i].first, aborted.items[i].last, ACQUIRED, True) < 0:
+            left.failed = True
     for i in range(a.ranges.count):
-        cut_range(&left, &a.ranges.items[i], found.items, found.count)
-    left.failed |= a.ranges.failed | found.failed
-    ranges_free(&found)
+        cut_range(&left, &a.ranges.items[i], aborted.items, aborted.count)
+    left.failed |= a.ranges.failed | aborted.failed
     ranges_free(&a.ranges)
     a.ranges = left
     move_start(w)                                        # a long aborted transaction may not fill the window for ever

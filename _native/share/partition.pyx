@@ -4,14 +4,16 @@ Pure: records, time and configs are arguments, and what must be stored is a resu
 """
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport INT32_MAX, INT64_MAX, int8_t, int32_t, int64_t, uint8_t
-from libc.stdlib cimport free, malloc
+from libc.stdlib cimport free
 from libc.string cimport memset
+from bowstring._native.record.batch cimport BatchInfo, batch_parse
+from bowstring._native.record.decode cimport Aborted
 from bowstring._native.share.acquire cimport (
     Acquisition, LogBatches, acquire, drop_aborted, list_batches, slice_acquired)
 from bowstring._native.share.transitions cimport acknowledge, complete, expire, release_member
 from bowstring._native.share.window cimport (
     ACK_RENEW, ACQUIRED, ARCHIVED, AVAILABLE, PENDING, InFlight, OffsetState, Ranges, Window, can_acquire, in_flight,
-    move_log_start, move_start, next_fetch_offset, ranges_free, wanted_last, window_free, window_init, window_load,
+    move_log_start, move_start, next_fetch_offset, ranges_add, ranges_free, wanted_last, window_free, window_init, window_load,
     window_loaded)
 
 cdef enum:
@@ -172,9 +174,8 @@ cdef class SharePartition:
         """
         cdef Acquisition a
         cdef LogBatches found
-        cdef int64_t *pairs = NULL
         cdef int64_t position = 0, size = 0
-        cdef int32_t i, n = 0
+        cdef int32_t i
         memset(&a, 0, sizeof(a))
         a.member, a.record_limit, a.batch_size = member, record_limit, batch_size
         a.max_records, a.fetch_offset, a.now_ms = max_records, fetch_offset, now_ms
@@ -183,14 +184,7 @@ cdef class SharePartition:
         try:
             acquire(&self.w, &found, &a)
             if aborted and a.ranges.count > 0:
-                pairs = <int64_t *>malloc(2 * len(aborted) * sizeof(int64_t))
-                if pairs == NULL:
-                    raise MemoryError
-                for producer_id, first_offset in aborted:
-                    pairs[2 * n] = producer_id
-                    pairs[2 * n + 1] = first_offset
-                    n += 1
-                drop_aborted(&self.w, &found, pairs, n, &a)
+                self.leave_out_aborted(records, &found, aborted, &a)
             if a.ranges.failed:
                 raise MemoryError
             if a.ranges.count == 0:
@@ -202,9 +196,23 @@ cdef class SharePartition:
                 (a.ranges.items[i].first, a.ranges.items[i].last, a.ranges.items[i].delivery_count)
                 for i in range(a.ranges.count)], record_count(&a.ranges), records
         finally:
-            free(pairs)
             free(found.items)
             ranges_free(&a.ranges)
+
+    cdef int leave_out_aborted(self, bytes records, const LogBatches *found, list aborted, Acquisition *a) except -1:
+        cdef Aborted transactions = Aborted(aborted)
+        cdef BatchInfo info
+        cdef const uint8_t *at
+        cdef Ranges dropped
+        cdef int32_t i
+        memset(&dropped, 0, sizeof(dropped))
+        for i in range(found.count):
+            at = <const uint8_t *>PyBytes_AS_STRING(records) + found.items[i].position
+            if batch_parse(at, found.items[i].size_bytes, &info) == 0 and transactions.holds(at, &info):
+                ranges_add(&dropped, found.items[i].base_offset, found.items[i].last_offset, ACQUIRED, 1, 0)
+        drop_aborted(&self.w, &dropped, a)
+        ranges_free(&dropped)
+        return 0
 
     def acknowledge(self, int64_t member, list batches not None, int64_t now_ms):
         """Acknowledges records of a member. With an error nothing changes, except that locks stay renewed.

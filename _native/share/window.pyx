@@ -3,7 +3,7 @@
 Contents: ranges · batches (insert, isolate) · loading · states · where to fetch · the start offset.
 """
 from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint32_t
-from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memmove, memset
 
 cdef enum:

@@ -90,7 +90,9 @@ class Life:
         last = first
         while last + 1 in self.held and last + 1 not in pending and self.random.random() < 0.8:
             last += 1
-        kinds = [self.random.choice((ACCEPT, ACCEPT, RELEASE, REJECT, RENEW, 0)) for _ in range(first, last + 1)]
+        kinds = [
+            self.random.choice((ACCEPT, ACCEPT, RELEASE, REJECT, RENEW, 0)) for _ in range(first, last + 1)
+        ]
         if self.random.random() < 0.4:
             kinds = kinds[:1]
         change = self.share.acknowledge(member, [Acknowledged(first, last, kinds)], self.now_ms)
@@ -122,7 +124,9 @@ class Life:
         return ARCHIVED if state == AVAILABLE and self.deliveries[offset] >= self.limit else state
 
     def _check_change(self, change, became):
-        stored = {o: state for f, l, state, _ in change.batches for o in range(f, l + 1)}
+        stored = {
+            offset: state for first, last, state, _ in change.batches for offset in range(first, last + 1)
+        }
         assert stored == became
 
     def release(self):
@@ -206,7 +210,15 @@ def test_random_lives(first_seed):
     for seed in range(first_seed, first_seed + 25):
         life = Life(seed)
         steps = [life.append, life.fetch, life.fetch, life.acknowledge, life.acknowledge, life.acknowledge]
-        steps += [life.complete, life.complete, life.complete, life.release, life.wait, life.expire, life.restart]
+        steps += [
+            life.complete,
+            life.complete,
+            life.complete,
+            life.release,
+            life.wait,
+            life.expire,
+            life.restart,
+        ]
         for number in range(STEPS):
             step = life.random.choice(steps)
             try:
