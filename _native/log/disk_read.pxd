@@ -49,4 +49,4 @@ cdef int16_t read_warm(
 
 # Returns complete batches from the one that holds `offset`: at most max_bytes, but at least one batch; b"" if there is none
 # below limit_offset. Raises LogError; CORRUPT_MESSAGE: the first batch is damaged.
-cdef bytes copy_batches(Log *log, int64_t offset, int64_t limit_offset, int64_t max_bytes)
+cdef bytes copy_batches(Log *log, int64_t offset, int64_t limit_offset, int64_t max_bytes, bint waits)

@@ -325,7 +325,7 @@ cdef int16_t read_warm(Log *log, int64_t offset, int64_t limit_offset, int64_t m
             return KAFKA_STORAGE_ERROR
 
 
-cdef bytes copy_batches(Log *log, int64_t offset, int64_t limit_offset, int64_t max_bytes):
+cdef bytes copy_batches(Log *log, int64_t offset, int64_t limit_offset, int64_t max_bytes, bint waits):
     cdef LogSlice found
     cdef ReadCursor cursor
     cdef int64_t n
@@ -334,13 +334,18 @@ cdef bytes copy_batches(Log *log, int64_t offset, int64_t limit_offset, int64_t 
     cdef char *into
     cursor_forget(&cursor)
     with nogil:
-        error = read_warm(log, offset, limit_offset, max_bytes, True, &cursor, &found)
+        if waits:
+            error = read_warm(log, offset, limit_offset, max_bytes, True, &cursor, &found)
+        else:
+            error = log_read(log, offset, limit_offset, max_bytes, True, &cursor, &found)
     if error == CORRUPT_MESSAGE:
         raise LogError(error, f"the batch at offset {offset} of {directory_of(log)} is damaged on the disk and cannot "
                               "be read; corrupt_ranges() lists the damage")
     if error != 0:
         raise LogError(error, f"offset {offset} can't be read from {directory_of(log)}, which has offsets "
                               f"{load_i64(&log.log_start_offset)} to {load_i64(&log.log_end_offset)}")
+    if not waits and found.cold:
+        return None
     if found.file == NULL:
         return b""
     data = PyBytes_FromStringAndSize(NULL, found.size_bytes)

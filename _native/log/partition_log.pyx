@@ -59,6 +59,16 @@ def distrusted_indexes():
     return indexes_distrusted()
 
 
+cdef int64_t limit_of(const Log *log, str limit) except -1:
+    if limit == "high_watermark":
+        return load_i64(&log.high_watermark)
+    if limit == "last_stable":
+        return load_i64(&log.last_stable_offset)
+    if limit == "log_end":
+        return load_i64(&log.log_end_offset)
+    raise ValueError(f"limit must be high_watermark, log_end or last_stable, not {limit!r}")
+
+
 # The structs of `health` must outlive those of the log.
 @no_gc_clear
 cdef class PartitionLog:
@@ -243,16 +253,11 @@ cdef class PartitionLog:
         Raises:
             LogError: CORRUPT_MESSAGE when the batch is damaged; later batches can be read.
         """
-        cdef int64_t limit_offset
-        if limit == "high_watermark":
-            limit_offset = load_i64(&self.log.high_watermark)
-        elif limit == "last_stable":
-            limit_offset = load_i64(&self.log.last_stable_offset)
-        elif limit == "log_end":
-            limit_offset = load_i64(&self.log.log_end_offset)
-        else:
-            raise ValueError(f"limit must be high_watermark, log_end or last_stable, not {limit!r}")
-        return copy_batches(self.log, offset, limit_offset, max_bytes)
+        return copy_batches(self.log, offset, limit_of(self.log, limit), max_bytes, True)
+
+    def read_from_memory(self, int64_t offset, int64_t max_bytes, str limit="high_watermark"):
+        """As :meth:`read`, without waiting for the disk; None if the records are not in memory."""
+        return copy_batches(self.log, offset, limit_of(self.log, limit), max_bytes, False)
 
     def bytes_between(self, int64_t offset, int64_t limit_offset):
         """Returns the bytes of batches from ``offset`` to ``limit_offset``, with an error of up to an index interval."""

@@ -12,7 +12,7 @@ from libc.string cimport memcpy, memmove
 from posix.unistd cimport close
 from bowstring._native.base.atomics cimport bump_i64
 from bowstring._native.disk.staged_tail cimport TailView, tail_view, view_release
-from bowstring._native.server.control_queue cimport plane_event
+from bowstring._native.server.control_queue cimport control_send_end, plane_event
 from bowstring._native.server.id_table cimport id_add, id_find, id_remove
 from bowstring._native.log cimport SegmentFile, segment_file_release
 from bowstring._native.server.types cimport (
@@ -488,6 +488,8 @@ cdef void connection_close(Connection *c) noexcept nogil:
     cdef int64_t i
     cdef Reactor *r = c.reactor
     id_remove(&r.connections, c.id)
+    if c.tells_end:
+        control_send_end(c)
     # A process that another thread forks has the socket too, until it runs its own program. Then close() alone neither
     # ends the connection nor the events that name `c`.
     epoll_set(r.epoll_fd, EPOLL_CTL_DEL, c.fd, 0, NULL)

@@ -9,6 +9,9 @@ from bowstring._native.server.types cimport (
     EVENTS_KEPT, REACTOR_SHIFT, Connection, ControlMessage, Plane, PlaneEvent, ProducePart, Reactor, RequestHeader)
 from bowstring._native.base.pthread cimport pthread_mutex_lock, pthread_mutex_unlock
 
+cdef enum:
+    API_SHARE_FETCH = 78            # its sessions end with the connection
+
 
 cdef ControlMessage *message_new(int64_t client_id_bytes, const uint8_t *body, int64_t n) noexcept nogil:
     """Allocates one block: the message, space for the client id, the body."""
@@ -19,7 +22,8 @@ cdef ControlMessage *message_new(int64_t client_id_bytes, const uint8_t *body, i
     m.body = <uint8_t *>(m + 1) + client_id_bytes
     m.body_bytes = n
     m.received_ns = monotonic_ns()
-    memcpy(m.body, body, n)
+    if n > 0:
+        memcpy(m.body, body, n)
     return m
 
 
@@ -54,8 +58,19 @@ cdef bint control_send_request(
     if id_bytes > 0:
         memcpy(m + 1, header.client_id, id_bytes)
     m.header.client_id = <uint8_t *>(m + 1)
+    if header.api_key == API_SHARE_FETCH:
+        c.tells_end = True
     enqueue(c.reactor.plane, m)
     return True
+
+
+cdef void control_send_end(Connection *c) noexcept nogil:
+    cdef ControlMessage *m = message_new(0, NULL, 0)
+    if m == NULL:
+        return
+    m.connection_id = (<int64_t>c.reactor.index << REACTOR_SHIFT) | c.id
+    m.ended = True
+    enqueue(c.reactor.plane, m)
 
 
 cdef bint control_send_batch(Reactor *r, ProducePart *part, const uint8_t *batch, int64_t n) noexcept nogil:

@@ -6,6 +6,7 @@ cdef class DataPlane:
     cdef list sockets
     cdef dict replaced              # by Partition *: its earlier logs, which readers may still use
     cdef bint started, stopped
+    cdef list ended                 # connections that have ended since take_ended()
 
     cdef void _free_table(self)
     cdef void _stop_threads(self)

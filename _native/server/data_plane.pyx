@@ -123,6 +123,7 @@ cdef class DataPlane:
             self.plane.apis[key].flexible_from = flexible_from
         self.plane.is_controller = is_controller
         self.sockets = []
+        self.ended = []
         self.replaced = {}
         self.plane.request_max_bytes = request_max_bytes
         self.plane.fetch_max_bytes = fetch_max_bytes
@@ -252,6 +253,11 @@ cdef class DataPlane:
         m = control_take_all(&self.plane)
         while m != NULL:
             following = m.next
+            if m.ended:
+                self.ended.append(m.connection_id)
+                free(m)
+                m = following
+                continue
             taken = take_message(m, &self.plane, self)
             if taken is not None:
                 requests.append(taken)
@@ -259,6 +265,12 @@ cdef class DataPlane:
         if self.plane.dead != NULL:
             self._sweep(False)
         return requests
+
+    def take_ended(self):
+        """Returns the ids of connections that have ended, of those that sent a ShareFetch. Call it after
+        :meth:`take_requests`, which has returned all of their requests."""
+        ended, self.ended = self.ended, []
+        return ended
 
     def reply(self, int64_t connection_id, int64_t slot, payload):
         """Answers a request. ``payload`` is the response header and body without the length: bytes, or a finished

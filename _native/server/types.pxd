@@ -169,6 +169,7 @@ cdef struct Connection:
     int8_t stalled                  # a Stall: why its next request stays in the buffer; it is in Reactor.stalled
     Wal *stalled_on                 # the full write-ahead log, or NULL
     int32_t controls                # its requests that the control thread has not answered: at most one
+    int8_t tells_end                # the control thread keeps something for it, and hears of its end
     int8_t parked                   # its next request waits for room (slow_batches.pyx)
     int64_t parked_bytes            # that the request needs
     Connection *next_parked
@@ -657,6 +658,7 @@ cdef struct ControlMessage:
     uint8_t *body                   # follows the struct, after the client id
     int64_t body_bytes
     int64_t counted_bytes           # in slow_waiting_bytes, for a request
+    int8_t ended                    # not a request: the connection has ended
 
 cdef struct PlaneEvent:
     int8_t level                    # 0 info, 1 warning, 2 error

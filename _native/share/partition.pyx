@@ -6,7 +6,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport INT32_MAX, INT64_MAX, int8_t, int32_t, int64_t, uint8_t
 from libc.stdlib cimport free
 from libc.string cimport memset
-from bowstring._native.record.batch cimport BatchInfo, batch_parse
+from bowstring._native.record.batch cimport BatchInfo, batch_extent, batch_parse
 from bowstring._native.record.decode cimport Aborted
 from bowstring._native.share.acquire cimport (
     Acquisition, LogBatches, acquire, drop_aborted, list_batches, slice_acquired)
@@ -18,6 +18,8 @@ from bowstring._native.share.window cimport (
 
 cdef enum:
     ARCHIVING = 3                   # KIP-1191; not written by this version
+    BATCHES_MAX = 1 << 16           # of acknowledgements for one partition, far above what can be in flight
+    TYPES_MAX = 1 << 20             # of one batch
 
 
 cdef class StateChange:
@@ -25,7 +27,7 @@ cdef class StateChange:
 
     Attributes:
         error: 0, or the Kafka error code for which nothing changes.
-        reason: What Kafka says about the error.
+        reason: Says what is wrong.
     """
 
     cdef Ranges ranges
@@ -57,7 +59,20 @@ cdef int64_t record_count(const Ranges *ranges) noexcept nogil:
     return count
 
 
-def check_acknowledgements(list batches not None, *, bint renews):
+def last_offset(bytes records not None):
+    """Returns the last offset of whole batches; -1 without any."""
+    cdef const uint8_t *at = <const uint8_t *>PyBytes_AS_STRING(records)
+    cdef int64_t left = PyBytes_GET_SIZE(records), n = batch_extent(at, left), found = -1
+    cdef BatchInfo info
+    while n > 0 and batch_parse(at, n, &info) == 0:
+        found = info.base_offset + info.last_offset_delta
+        at += n
+        left -= n
+        n = batch_extent(at, left)
+    return found
+
+
+def check_acknowledgements(batches not None, *, bint renews):
     """Returns whether acknowledgement batches of a request are well-formed, as Kafka requires it.
 
     Args:
@@ -66,9 +81,11 @@ def check_acknowledgements(list batches not None, *, bint renews):
     """
     cdef int64_t previous = -1, first, last
     cdef int type_max = ACK_RENEW if renews else ACK_RENEW - 1
+    if len(batches) > BATCHES_MAX:
+        return False
     for batch in batches:
         first, last, types = batch.first_offset, batch.last_offset, batch.acknowledge_types
-        if first > last or first < previous or not types:
+        if first > last or first < previous or not types or len(types) > TYPES_MAX:
             return False
         if len(types) > 1 and last - first != len(types) - 1:
             return False
@@ -214,7 +231,7 @@ cdef class SharePartition:
         ranges_free(&dropped)
         return 0
 
-    def acknowledge(self, int64_t member, list batches not None, int64_t now_ms):
+    def acknowledge(self, int64_t member, batches not None, int64_t now_ms):
         """Acknowledges records of a member. With an error nothing changes, except that locks stay renewed.
 
         Args:

@@ -1,6 +1,6 @@
 """Acknowledgements, releases and the ends of locks, see transitions.pxd.
 
-Contents: acknowledgements · releases · ends of pending changes · ends of locks. The reasons are Kafka's, which clients show.
+Contents: acknowledgements · releases · ends of pending changes · ends of locks.
 """
 from libc.stdint cimport INT64_MAX, int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t
 from bowstring._native.base.error_codes cimport INVALID_RECORD_STATE, INVALID_REQUEST
@@ -30,7 +30,7 @@ cdef bint transition(Window *w, OffsetState *s, uint8_t state, int64_t first, in
 
 cdef int16_t renew(Window *w, OffsetState *s, int64_t now_ms, const char **reason) noexcept nogil:
     if not w.limits.renew:
-        reason[0] = b"Renewing acquisition locks is not enabled for the group."
+        reason[0] = b"The group does not allow locks to be renewed (share.renew.acknowledge.enable)."
         return INVALID_RECORD_STATE
     lock(w, s, now_ms)
     return 0
@@ -38,10 +38,10 @@ cdef int16_t renew(Window *w, OffsetState *s, int64_t now_ms, const char **reaso
 
 cdef int16_t check_whole(const InFlight *item, int64_t member, const char **reason) noexcept nogil:
     if holder(&item.whole) == 0:
-        reason[0] = b"The batch cannot be acknowledged. The batch is not in the acquired state."
+        reason[0] = b"Nobody has acquired these records."
         return INVALID_RECORD_STATE
     if item.whole.member != member:
-        reason[0] = b"Member is not the owner of batch record"
+        reason[0] = b"Another member has acquired these records."
         return INVALID_RECORD_STATE
     return 0
 
@@ -49,12 +49,12 @@ cdef int16_t check_whole(const InFlight *item, int64_t member, const char **reas
 cdef int16_t acknowledge_whole(Window *w, InFlight *item, int8_t type, int64_t now_ms, Ranges *changes,
                                const char **reason) noexcept nogil:
     if item.whole.state != ACQUIRED:
-        reason[0] = b"The batch cannot be acknowledged. The batch is not in the acquired state."
+        reason[0] = b"Nobody has acquired these records."
         return INVALID_RECORD_STATE
     if type == ACK_RENEW:
         return renew(w, &item.whole, now_ms, reason)
     if not transition(w, &item.whole, state_after(type), item.first, item.last, changes):
-        reason[0] = b"Unable to acknowledge records for the batch"
+        reason[0] = b"The state of a record does not allow it."
         return INVALID_RECORD_STATE
     if is_done(&item.whole):
         w.delivery_complete += item.last - item.first + 1
@@ -64,15 +64,15 @@ cdef int16_t acknowledge_whole(Window *w, InFlight *item, int8_t type, int64_t n
 cdef int16_t acknowledge_one(Window *w, OffsetState *s, int64_t offset, int64_t member, int8_t type, int64_t now_ms,
                              Ranges *changes, const char **reason) noexcept nogil:
     if s.state != ACQUIRED:
-        reason[0] = b"The offset cannot be acknowledged. The offset is not acquired."
+        reason[0] = b"Nobody has acquired a record."
         return INVALID_RECORD_STATE
     if s.member != member:
-        reason[0] = b"Member is not the owner of offset"
+        reason[0] = b"Another member has acquired a record."
         return INVALID_RECORD_STATE
     if type == ACK_RENEW:
         return renew(w, s, now_ms, reason)
     if not transition(w, s, state_after(type), offset, offset, changes):
-        reason[0] = b"Unable to acknowledge records for the batch"
+        reason[0] = b"The state of a record does not allow it."
         return INVALID_RECORD_STATE
     if is_done(s):
         w.delivery_complete += 1
@@ -86,14 +86,14 @@ cdef int16_t find_acknowledged(const Window *w, int64_t first, int64_t last, int
     if begin[0] < w.head and first < w.start_offset <= last:
         begin[0] = floor_of(w, w.start_offset)
     if begin[0] < w.head or w.head == w.end:
-        reason[0] = b"Batch record not found. The request batch offsets are not found in the cache."
+        reason[0] = b"The offsets are not in flight."
         return INVALID_RECORD_STATE
     end[0] = floor_of(w, last) + 1
     if w.items[end[0] - 1].last < first:
-        reason[0] = b"Batch record not found. The first offset in request is past acquired records."
+        reason[0] = b"The first offset is beyond the records in flight."
         return INVALID_REQUEST
     if last > w.items[end[0] - 1].last:
-        reason[0] = b"Batch record not found. The last offset in request is past acquired records."
+        reason[0] = b"The last offset is beyond the records in flight."
         return INVALID_REQUEST
     return 0
 
@@ -135,7 +135,7 @@ cdef int16_t acknowledge(Window *w, int64_t member, int64_t first, int64_t last,
                 end_offset = min(end_offset, begin_offset + EXPANDED_MAX - 1)
             if begin_offset > item.first or end_offset < item.last or type_count > 1:
                 if item.whole.state != ACQUIRED:
-                    reason[0] = b"The batch cannot be acknowledged. The subset batch is not in the acquired state."
+                    reason[0] = b"Nobody has acquired these records."
                     return INVALID_RECORD_STATE
                 i = isolate(w, i, begin_offset, end_offset)
                 if i >= 0 and type_count > 1:            # it may have been cut instead

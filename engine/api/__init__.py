@@ -4,8 +4,8 @@ A module here has ``async def handle(broker, request)``, which returns the respo
 write its module and add one row below; the broker then offers the API.
 
 Imported by: broker.
-May import: _native.log, _native.protocol, configs, controller, engine, groups, metadata, protocol, quorum,
-requests, share.persister, storage, transactions, transactions.shell.
+May import: _native.log, _native.protocol, _native.share, configs, controller, engine, groups, metadata,
+protocol, quorum, requests, share, share.leader, share.persister, storage, transactions, transactions.shell.
 """
 
 from collections.abc import Mapping
@@ -53,6 +53,8 @@ HANDLERS: Final[dict[int, str]] = {
     75: "describe_topic_partitions",
     76: "share_group_heartbeat",
     77: "share_group_describe",
+    78: "share_fetch",
+    79: "share_acknowledge",
     83: "share_group_state",
     84: "share_group_state",
     85: "share_group_state",

@@ -297,6 +297,8 @@ class Broker(BrokerServices):
             self._transactions.topic_deleted(name)
         if self._share_coordinator is not None:
             self._share_coordinator.topic_deleted(name, topic_id)
+        if self._share_partitions is not None:
+            self._share_partitions.topic_deleted(topic_id)
 
     def _log_replaced(self, topic: str, index: int, log: PartitionLog) -> None:
         self.cleaner.log_replaced(topic, index, log)
@@ -348,6 +350,8 @@ class Broker(BrokerServices):
             await self._transactions.stop()
         if self._groups is not None:
             await self._groups.stop()
+        if self._share_partitions is not None:
+            await self._share_partitions.stop()
         if self._persister is not None:
             await self._persister.stop()
         if self._share_coordinator is not None:

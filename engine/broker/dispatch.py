@@ -98,6 +98,9 @@ class Dispatcher:
             event_log.log(event_log.LEVELS[level], event, detail=detail)
         if self._services.replication is not None:
             self._services.replication.take_events()
+        if ended := plane.take_ended():
+            # Later: a request that came before may only now be taken up.
+            asyncio.get_running_loop().call_soon(self._services.connections_ended, ended)
         for topic, partition in plane.take_advanced():
             self._services.high_watermark_advanced(topic, partition)
 

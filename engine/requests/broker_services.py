@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from bowstring.engine.quorum.shell import Quorum
     from bowstring.engine.share.coordinator.shell import ShareCoordinator
     from bowstring.engine.share.latest_offsets import LatestOffsets
+    from bowstring.engine.share.leader.share_partitions import SharePartitions
     from bowstring.engine.share.persister.network import NetworkPersister
     from bowstring.engine.transactions.shell.coordinator import TransactionCoordinator
     from bowstring.engine.transactions.shell.marker_writer import Marker
@@ -97,6 +98,7 @@ class BrokerServices:
     _share_coordinator: "ShareCoordinator | None" = None
     _persister: "NetworkPersister | None" = None
     _latest_offsets: "LatestOffsets | None" = None
+    _share_partitions: "SharePartitions | None" = None
 
     @property
     def cluster_id(self) -> str:
@@ -186,6 +188,29 @@ class BrokerServices:
             )
         return self._latest_offsets
 
+    @property
+    def share_partitions(self) -> "SharePartitions":
+        """The share partitions that this broker leads; created on first use, on the control loop."""
+        if self._share_partitions is None:
+            from bowstring.engine.share.leader.share_partitions import SharePartitions
+
+            self._share_partitions = SharePartitions(
+                self.configs,
+                self.metadata,
+                self.plane,
+                self.persister,
+                leader_log=self.leader_log,
+                time_slices=self.time_slices,
+                disk_reads=self.disk_reads,
+            )
+        return self._share_partitions
+
+    def connections_ended(self, connection_ids: list[int]) -> None:
+        """Ends what depends on connections, those that sent a ShareFetch."""
+        if self._share_partitions is not None:
+            for connection_id in connection_ids:
+                self._share_partitions.connection_ended(connection_id)
+
     async def _mark_group(self, partition: int, marker: "Marker") -> Error:
         batch = marker.batch(time.time_ns() // 1_000_000)
         return await self.groups.end_transaction(
@@ -231,6 +256,8 @@ class BrokerServices:
             self.transactions.role_changed(partition)
         elif topic == SHARE_TOPIC:
             self.share_coordinator.role_changed(partition)
+        elif self._share_partitions is not None:
+            self._share_partitions.role_changed(topic, partition)
 
     def leader_log(
         self, topic: str, partition: int, current_leader_epoch: int = -1, *, or_follower: bool = False

@@ -1,7 +1,9 @@
-"""Share groups (KIP-932): where the delivery state of share partitions is kept.
+"""Share groups (KIP-932): who gets which records, and where the delivery state is kept.
 
 `coordinator` keeps it in ``__share_group_state``; `persister` asks the coordinator, wherever that is.
 
-Imported by: requests.
+`leader` is what the leader of a partition does for the groups that read it; `sessions` are those of members.
+
+Imported by: api, requests, share.leader.
 May import: engine, metadata, protocol, quorum.
 """

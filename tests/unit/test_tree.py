@@ -28,7 +28,7 @@ PURE = (
 SHELLS = (
     *("engine/controller/shell.py", "engine/groups/shell.py", "engine/metadata/store/"),
     *("engine/share/coordinator/shell.py", "engine/share/latest_offsets.py"),
-    "engine/share/persister/network.py",
+    *("engine/share/leader/", "engine/share/persister/network.py"),
     "engine/transactions/shell/",
 )
 IMPURE_MODULES = {"asyncio", "socket", "time", "random", "threading", "selectors", "uvloop"}
@@ -120,11 +120,15 @@ ENGINE_PACKAGES = {
         *("engine.metadata.store", "engine.protocol", "engine.share.persister", "engine.storage"),
         *("_native.log", "_native.protocol", "_native.server"),
     },
+    "engine.share.leader": {
+        *("engine", "engine.configs", "engine.metadata", "engine.share", "engine.share.persister"),
+        *("engine.storage", "_native.log", "_native.server", "_native.share"),
+    },
     "engine.requests": {
         *("engine", "engine.configs", "engine.controller", "engine.groups", "engine.metadata"),
         *("engine.metadata.store", "engine.protocol", "engine.quorum", "engine.share"),
-        *("engine.share.coordinator",),
-        *("engine.share.persister", "engine.storage", "engine.transactions", "engine.transactions.shell"),
+        *("engine.share.coordinator", "engine.share.leader", "engine.share.persister", "engine.storage"),
+        *("engine.transactions", "engine.transactions.shell"),
         *("_native.log", "_native.protocol", "_native.server"),
     },
     "engine.local": {
@@ -133,8 +137,9 @@ ENGINE_PACKAGES = {
     },
     "engine.api": {
         *("engine", "engine.configs", "engine.controller", "engine.groups", "engine.metadata"),
-        *("engine.protocol", "engine.quorum", "engine.requests", "engine.share.persister", "engine.storage"),
-        *("engine.transactions", "engine.transactions.shell", "_native.log", "_native.protocol"),
+        *("engine.protocol", "engine.quorum", "engine.requests", "engine.share", "engine.share.leader"),
+        *("engine.share.persister", "engine.storage", "engine.transactions", "engine.transactions.shell"),
+        *("_native.log", "_native.protocol", "_native.share"),
     },
     "engine.broker": {
         *("engine", "engine.api", "engine.configs", "engine.controller", "engine.local", "engine.metadata"),

@@ -75,9 +75,9 @@ def test_a_change_that_is_taken_back_after_the_lock_gives_the_records_back():
 @pytest.mark.parametrize(
     ("batch", "error", "reason"),
     [
-        ((5, 9, [ACCEPT]), Errors.INVALID_RECORD_STATE, "not found in the cache"),
-        ((10, 25, [ACCEPT]), Errors.INVALID_REQUEST, "The last offset in request is past acquired records."),
-        ((30, 31, [ACCEPT]), Errors.INVALID_REQUEST, "The first offset in request is past acquired records."),
+        ((5, 9, [ACCEPT]), Errors.INVALID_RECORD_STATE, "not in flight"),
+        ((10, 25, [ACCEPT]), Errors.INVALID_REQUEST, "The last offset is beyond"),
+        ((30, 31, [ACCEPT]), Errors.INVALID_REQUEST, "The first offset is beyond"),
     ],
 )
 def test_acknowledgements_of_records_that_are_not_in_flight(batch, error, reason):
@@ -97,7 +97,7 @@ def test_an_error_takes_everything_of_the_request_back():
     fetch(share, BEN, record_batch(5, 9))
     change = acknowledge(share, ANN, (0, 1, [ACCEPT]), (5, 9, [ACCEPT]))
     assert change.error == Errors.INVALID_RECORD_STATE.code
-    assert change.reason == "Member is not the owner of batch record"
+    assert "Another member" in change.reason
     assert {(s[2], s[5]) for s in share.states()} == {(ACQUIRED, False)}
     assert acknowledge(share, ANN, (0, 4, [ACCEPT])).error == 0
 
@@ -127,7 +127,7 @@ def test_renewed_locks_last_longer():
     never = partition(renew=False)
     fetch(never, ANN, record_batch(0, 1))
     refused = acknowledge(never, ANN, (0, 1, [RENEW]))
-    assert refused.error == Errors.INVALID_RECORD_STATE.code and "not enabled" in refused.reason
+    assert refused.error == Errors.INVALID_RECORD_STATE.code and "does not allow" in refused.reason
 
 
 def test_a_member_that_leaves_gives_back_only_its_own():
@@ -155,7 +155,7 @@ def test_a_record_limit_cuts_batches():
     assert fetch(share, ANN, records, most=3, record_limit=True)[0] == [(0, 2, 1)]
     assert share.next_fetch_offset == 3
     assert fetch(share, BEN, records, most=3, record_limit=True)[0] == [(3, 5, 1)]
-    assert acknowledge(share, BEN, (0, 0, [ACCEPT])).reason == "Member is not the owner of offset"
+    assert "Another member" in acknowledge(share, BEN, (0, 0, [ACCEPT])).reason
 
 
 def test_no_more_than_so_many_records_are_in_flight():

@@ -1,0 +1,76 @@
+"""Handles ShareAcknowledge: a member of a share group says what became of records (KIP-932)."""
+
+from typing import TYPE_CHECKING
+
+from bowstring.engine.api.share_acknowledgements import (
+    RENEW_VERSION,
+    Acknowledgements,
+    Leaders,
+    Outcome,
+    member_of,
+)
+from bowstring.engine.errors import Errors, KafkaError
+from bowstring.engine.protocol.messages.share_acknowledge import (
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionData,
+    ShareAcknowledgeRequest,
+    ShareAcknowledgeResponse,
+    ShareAcknowledgeTopicResponse,
+)
+from bowstring.engine.share.sessions import FINAL_EPOCH, INITIAL_EPOCH
+
+if TYPE_CHECKING:
+    from bowstring.engine.api.share_acknowledgements import PartitionKey
+    from bowstring.engine.requests.broker_services import BrokerServices
+    from bowstring.engine.requests.request import Request
+
+
+async def handle(broker: "BrokerServices", request: "Request") -> ShareAcknowledgeResponse:
+    """Answers when the acknowledgements are stored.
+
+    Behaviour: the epoch must be that of the member's session, which ShareFetch has opened; -1 closes the
+    session and gives back what the member still holds. All acknowledgements of a partition take effect, or
+    none.
+
+    Versions: 2 renews locks and tells how long they last (KIP-1222).
+    """
+    body: ShareAcknowledgeRequest = request.body
+    share = broker.share_partitions
+    try:
+        member = member_of(broker, body)
+        if body.share_session_epoch == INITIAL_EPOCH:
+            raise KafkaError(Errors.INVALID_SHARE_SESSION_EPOCH)
+        if body.share_session_epoch == FINAL_EPOCH:
+            share.sessions.get(member)
+        else:
+            share.sessions.advance(member, body.share_session_epoch)
+    except KafkaError as error:
+        return ShareAcknowledgeResponse(error_code=error.code)
+    renews = request.version >= RENEW_VERSION and body.is_renew_ack
+    acknowledgements = Acknowledgements(broker, member, renews=renews)
+    await acknowledgements.begin(body.topics)
+    outcomes = await acknowledgements.outcomes()
+    if body.share_session_epoch == FINAL_EPOCH and (session := share.sessions.remove(member)) is not None:
+        share.release(session)
+    return _answer(broker, request, outcomes, share.settings(member.group_id).lock_ms)
+
+
+def _answer(
+    broker: "BrokerServices", request: "Request", outcomes: "dict[PartitionKey, Outcome]", lock_ms: int
+) -> ShareAcknowledgeResponse:
+    topics: dict[bytes, ShareAcknowledgeTopicResponse] = {}
+    leaders = Leaders(broker, request, LeaderIdAndEpoch, NodeEndpoint)
+    for (topic_id, index), outcome in outcomes.items():
+        partition = PartitionData(
+            partition_index=index, error_code=outcome.error_code, error_message=outcome.reason
+        )
+        leaders.name(partition, topic_id)
+        if topic_id not in topics:
+            topics[topic_id] = ShareAcknowledgeTopicResponse(topic_id=topic_id)
+        topics[topic_id].partitions.append(partition)
+    return ShareAcknowledgeResponse(
+        acquisition_lock_timeout_ms=lock_ms,
+        responses=list(topics.values()),
+        node_endpoints=leaders.endpoints,
+    )

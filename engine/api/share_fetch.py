@@ -1,0 +1,217 @@
+"""Handles ShareFetch: a member of a share group acquires records, and acknowledges earlier ones (KIP-932)."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Final
+
+from bowstring.engine.api.share_acknowledgements import (
+    RENEW_VERSION,
+    Acknowledgements,
+    Leaders,
+    Outcome,
+    PartitionKey,
+    member_of,
+)
+from bowstring.engine.errors import Error, Errors, KafkaError
+from bowstring.engine.protocol.messages.share_fetch import (
+    AcquiredRecords,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionData,
+    ShareFetchableTopicResponse,
+    ShareFetchRequest,
+    ShareFetchResponse,
+)
+from bowstring.engine.share.leader.share_fetch import Fetched, ShareFetch, ShareFetchOptions, rotated
+from bowstring.engine.share.sessions import (
+    FINAL_EPOCH,
+    INITIAL_EPOCH,
+    SessionKey,
+    SessionPartition,
+    ShareSession,
+    next_epoch,
+)
+
+if TYPE_CHECKING:
+    from bowstring.engine.requests.broker_services import BrokerServices
+    from bowstring.engine.requests.request import Request
+
+_RECORD_LIMIT: Final = 1
+
+
+async def handle(broker: "BrokerServices", request: "Request") -> ShareFetchResponse:
+    """Answers when there are enough records, or when the time is over, and the acknowledgements are stored.
+
+    Behaviour: epoch 0 opens a session, which knows the member's partitions and ends with the connection; -1
+    closes it and gives back what the member holds. Later requests name only what changes in the session.
+    Partitions without news are left out of later answers. A request that renews locks fetches nothing.
+
+    Versions: 2 adds the mode that cuts batches at the most records (KIP-1206), and renewals (KIP-1222).
+    """
+    body: ShareFetchRequest = request.body
+    renews = request.version >= RENEW_VERSION and body.is_renew_ack
+    try:
+        member = member_of(broker, body)
+        if renews and (body.max_bytes or body.min_bytes or body.max_records or body.max_wait_ms):
+            raise KafkaError(Errors.INVALID_REQUEST)
+        has_acknowledgements = await _has_acknowledgements(broker, body)
+        session = await _session(broker, request, member, has_acknowledgements=has_acknowledgements)
+    except KafkaError as error:
+        if error.error is Errors.SHARE_SESSION_LIMIT_REACHED:
+            await asyncio.sleep(max(0, body.max_wait_ms) / 1000)  # or the member would ask again at once
+        return ShareFetchResponse(error_code=error.code)
+    acknowledgements = Acknowledgements(broker, member, renews=renews)
+    if has_acknowledgements:
+        await acknowledgements.begin(body.topics)
+    fetched: dict[SessionPartition, Fetched] = {}
+    if session is not None and not renews:
+        fetched = await _fetch(broker, request, member, session)
+    outcomes = await acknowledgements.outcomes()
+    share = broker.share_partitions
+    if session is None and (closed := share.sessions.remove(member)) is not None:
+        share.release(closed)
+    lock_ms = share.settings(member.group_id).lock_ms
+    if session is not None and body.share_session_epoch != INITIAL_EPOCH:
+        if session.epoch != next_epoch(body.share_session_epoch):
+            return ShareFetchResponse(
+                error_code=Errors.INVALID_SHARE_SESSION_EPOCH.code, acquisition_lock_timeout_ms=lock_ms
+            )
+        fetched = _with_news(session, fetched)
+    return _answer(broker, request, fetched, outcomes, lock_ms)
+
+
+async def _has_acknowledgements(broker: "BrokerServices", body: ShareFetchRequest) -> bool:
+    async for topic in broker.time_slices.each(body.topics):
+        async for partition in broker.time_slices.each(topic.partitions):
+            if partition.acknowledgement_batches:
+                return True
+    return False
+
+
+async def _session(
+    broker: "BrokerServices", request: "Request", member: SessionKey, *, has_acknowledgements: bool
+) -> ShareSession | None:
+    """Opens or finds the session; None when this request closes it.
+
+    Raises:
+        KafkaError: SHARE_SESSION_NOT_FOUND, INVALID_SHARE_SESSION_EPOCH, SHARE_SESSION_LIMIT_REACHED;
+            INVALID_REQUEST for acknowledgements without a session.
+    """
+    body: ShareFetchRequest = request.body
+    sessions = broker.share_partitions.sessions
+    epoch = body.share_session_epoch
+    if epoch == FINAL_EPOCH:
+        sessions.get(member)
+        return None
+    if epoch == INITIAL_EPOCH and has_acknowledgements:
+        raise KafkaError(Errors.INVALID_REQUEST)
+    named = [each async for each in _named(broker, body)]
+    if epoch == INITIAL_EPOCH:
+        return sessions.open(member, request.connection_id, named)
+    session = sessions.advance(member, epoch)
+    forgotten = [
+        (topic.topic_id, index) for topic in body.forgotten_topics_data for index in topic.partitions
+    ]
+    session.update(named, forgotten)
+    return session
+
+
+async def _named(broker: "BrokerServices", body: ShareFetchRequest) -> AsyncIterator[SessionPartition]:
+    topics = broker.metadata.image.topics_by_id
+    async for topic in broker.time_slices.each(body.topics):
+        found = topics.get(topic.topic_id)
+        name = None if found is None else found.name
+        async for partition in broker.time_slices.each(topic.partitions):
+            yield SessionPartition(topic.topic_id, partition.partition_index, name)
+
+
+def _unknown(broker: "BrokerServices", partition: SessionPartition) -> Error | None:
+    if partition.topic is None:
+        return Errors.UNKNOWN_TOPIC_ID
+    topic = broker.metadata.image.topics_by_id.get(partition.topic_id)
+    if topic is None or not 0 <= partition.partition < len(topic.partitions):
+        return Errors.UNKNOWN_TOPIC_OR_PARTITION
+    return None
+
+
+async def _fetch(
+    broker: "BrokerServices", request: "Request", member: SessionKey, session: ShareSession
+) -> dict[SessionPartition, Fetched]:
+    body: ShareFetchRequest = request.body
+    share = broker.share_partitions
+    failed: dict[SessionPartition, Fetched] = {}
+    known: list[SessionPartition] = []
+    async for partition in broker.time_slices.each(list(session)):
+        error = _unknown(broker, partition)
+        if error is None:
+            known.append(partition)
+        else:
+            failed[partition] = Fetched(error)
+    max_bytes = min(body.max_bytes, broker.configs.value("fetch.max.bytes"))
+    options = ShareFetchOptions(
+        max_wait_ms=body.max_wait_ms,
+        min_bytes=min(body.min_bytes, max_bytes),
+        max_bytes=max_bytes,
+        max_records=body.max_records,
+        batch_size=body.batch_size,
+        record_limit=body.share_acquire_mode == _RECORD_LIMIT,
+    )
+    wanted = rotated(known, body.share_session_epoch)
+    fetch = ShareFetch(share, member, share.settings(member.group_id), wanted, options)
+    return await fetch.run() | failed
+
+
+def _with_news(
+    session: ShareSession, fetched: dict[SessionPartition, Fetched]
+) -> dict[SessionPartition, Fetched]:
+    return {
+        partition: found
+        for partition, found in fetched.items()
+        if session.must_answer(
+            partition.topic_id,
+            partition.partition,
+            has_records=bool(found.records),
+            failed=found.error is not Errors.NONE,
+        )
+    }
+
+
+def _answer(
+    broker: "BrokerServices",
+    request: "Request",
+    fetched: dict[SessionPartition, Fetched],
+    outcomes: dict[PartitionKey, Outcome],
+    lock_ms: int,
+) -> ShareFetchResponse:
+    topics: dict[bytes, ShareFetchableTopicResponse] = {}
+    leaders = Leaders(broker, request, LeaderIdAndEpoch, NodeEndpoint)
+
+    def add(topic_id: bytes, partition: PartitionData) -> None:
+        outcome = outcomes.pop((topic_id, partition.partition_index), None)
+        if outcome is not None:
+            partition.acknowledge_error_code = outcome.error_code
+            partition.acknowledge_error_message = outcome.reason
+        leaders.name(partition, topic_id)
+        if topic_id not in topics:
+            topics[topic_id] = ShareFetchableTopicResponse(topic_id=topic_id)
+        topics[topic_id].partitions.append(partition)
+
+    for (topic_id, index, _), found in fetched.items():
+        acquired = [
+            AcquiredRecords(first_offset=first, last_offset=last, delivery_count=deliveries)
+            for first, last, deliveries in found.acquired
+        ]
+        add(
+            topic_id,
+            PartitionData(
+                partition_index=index,
+                error_code=found.error.code,
+                records=found.records,
+                acquired_records=acquired,
+            ),
+        )
+    for topic_id, index in list(outcomes):
+        add(topic_id, PartitionData(partition_index=index, records=b""))
+    return ShareFetchResponse(
+        acquisition_lock_timeout_ms=lock_ms, responses=list(topics.values()), node_endpoints=leaders.endpoints
+    )

@@ -1,0 +1,9 @@
+"""What the leader of a partition does for share groups (KIP-932): fetches, acknowledgements, locks. A shell.
+
+Files: `settings` reads a group's configs, `share_partition` joins the in-flight window with the persister
+and time, `share_fetch` waits for records and reads them, `share_partitions` keeps partitions and sessions.
+
+Imported by: api, requests.
+May import: _native.log, _native.server, _native.share, configs, engine, metadata, share, share.persister,
+storage.
+"""

@@ -1,0 +1,64 @@
+"""Reads the configs of a share group that the leader of a partition needs (KIP-932)."""
+
+import re
+from typing import Final, NamedTuple
+
+from bowstring.engine.configs import BrokerConfigs
+from bowstring.engine.configs.table_groups import GROUPS
+from bowstring.engine.metadata.image import GROUP_RESOURCE, ClusterImage
+
+_BY_DURATION: Final = "by_duration:"
+_PARTS: Final = re.compile(
+    r"P(?:(?P<days>\d+)D)?(?:T(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+(?:\.\d*)?)S)?)?",
+    re.IGNORECASE,
+)
+_MS: Final = {"days": 86_400_000, "hours": 3_600_000, "minutes": 60_000, "seconds": 1000}
+
+
+class ShareSettings(NamedTuple):
+    """A group's configs.
+
+    Attributes:
+        delivery_count: share.delivery.count.limit.
+        record_locks: share.partition.max.record.locks.
+        lock_ms: share.record.lock.duration.ms.
+        renew: share.renew.acknowledge.enable.
+        committed: share.isolation.level is read_committed.
+        offset_reset: share.auto.offset.reset.
+    """
+
+    delivery_count: int
+    record_locks: int
+    lock_ms: int
+    renew: bool
+    committed: bool
+    offset_reset: str
+
+
+def share_settings(group_id: str, image: ClusterImage, configs: BrokerConfigs) -> ShareSettings:
+    """Returns the configs of a group: its own, else the broker's."""
+    own = image.resource_configs(GROUP_RESOURCE, group_id)
+
+    def number(name: str) -> int:
+        found = GROUPS[name].parse(own[name]) if name in own else configs.value(f"group.{name}")
+        return int(found)
+
+    def text(name: str) -> str:
+        return own.get(name) or GROUPS[name].default or ""
+
+    return ShareSettings(
+        delivery_count=number("share.delivery.count.limit"),
+        record_locks=number("share.partition.max.record.locks"),
+        lock_ms=number("share.record.lock.duration.ms"),
+        renew=text("share.renew.acknowledge.enable").lower() == "true",
+        committed=text("share.isolation.level") == "read_committed",
+        offset_reset=text("share.auto.offset.reset"),
+    )
+
+
+def reset_timestamp(offset_reset: str, now_ms: int) -> int:
+    """Returns the timestamp of ``by_duration:PnDTnHnMn.nS``: so long before `now_ms`, in ms since 1970."""
+    found = _PARTS.fullmatch(offset_reset.removeprefix(_BY_DURATION))
+    assert found is not None, "the config was checked when it was set"
+    ago_ms = sum(float(value) * _MS[unit] for unit, value in found.groupdict().items() if value)
+    return now_ms - int(ago_ms)

@@ -1,0 +1,294 @@
+"""Runs one share partition: its in-flight window, the persister, and the ends of locks."""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, NamedTuple
+
+from bowstring._native.share.partition import SharePartition, StateChange
+from bowstring.engine import event_log
+from bowstring.engine.errors import Error, Errors, KafkaError
+from bowstring.engine.share.leader.settings import ShareSettings
+from bowstring.engine.share.persister.interface import (
+    UNINITIALIZED_START_OFFSET,
+    Persister,
+    SharePartitionKey,
+    StateBatch,
+    WrittenState,
+)
+
+StartOffset = Callable[[str], Awaitable[int]]
+"""Awaits the offset at which a value of share.auto.offset.reset says to start."""
+
+# What the persister's errors mean for members, as in Kafka; others are UNKNOWN_SERVER_ERROR.
+_ANSWERED: Final = {
+    Errors.NOT_COORDINATOR: Errors.COORDINATOR_NOT_AVAILABLE,
+    Errors.COORDINATOR_NOT_AVAILABLE: Errors.COORDINATOR_NOT_AVAILABLE,
+    Errors.COORDINATOR_LOAD_IN_PROGRESS: Errors.COORDINATOR_NOT_AVAILABLE,
+    Errors.GROUP_ID_NOT_FOUND: Errors.GROUP_ID_NOT_FOUND,
+    Errors.UNKNOWN_TOPIC_OR_PARTITION: Errors.UNKNOWN_TOPIC_OR_PARTITION,
+    Errors.FENCED_LEADER_EPOCH: Errors.NOT_LEADER_OR_FOLLOWER,
+    Errors.FENCED_STATE_EPOCH: Errors.NOT_LEADER_OR_FOLLOWER,
+}
+# After these the state is loaded anew, here or by another leader.
+_FENCING: Final = frozenset(
+    {Errors.NOT_LEADER_OR_FOLLOWER, Errors.GROUP_ID_NOT_FOUND, Errors.UNKNOWN_TOPIC_OR_PARTITION}
+)
+# Locks that end within this time of one another end together.
+_LOCKS_TOGETHER_S: Final = 0.05
+
+
+def _told(error: Error) -> Error:
+    return error if error is Errors.NONE else _ANSWERED.get(error, Errors.UNKNOWN_SERVER_ERROR)
+
+
+def steady_ms() -> int:
+    """Milliseconds of the loop's clock, which locks are measured by."""
+    return int(asyncio.get_running_loop().time() * 1000)
+
+
+class _Write(NamedTuple):
+    """A change to store; `pending` ones are completed afterwards."""
+
+    change: StateChange
+    pending: bool
+    done: "asyncio.Future[Error]"
+
+
+class LedSharePartition:
+    """A share partition whose topic partition this broker leads. Used on the control loop.
+
+    Attributes:
+        leader_epoch: The epoch in which it was loaded.
+        dropped: Its state is not used any more.
+        waiting: Fetches to wake when there may be something for them.
+        bytes_per_record: What records took in the last fetch.
+    """
+
+    def __init__(
+        self,
+        key: SharePartitionKey,
+        leader_epoch: int,
+        persister: Persister,
+        settings: Callable[[], ShareSettings],
+        when_fenced: "Callable[[LedSharePartition], None]",
+    ) -> None:
+        self.key = key
+        self.leader_epoch = leader_epoch
+        self.dropped = False
+        self.waiting: set[asyncio.Event] = set()
+        self.bytes_per_record = 1024.0
+        self._persister = persister
+        self._settings = settings
+        self._when_fenced = when_fenced
+        self._busy = False
+        self._contended = False
+        self._window: SharePartition | None = None
+        self._configured: ShareSettings | None = None
+        self._state_epoch = 0
+        self._loading: asyncio.Task[Error] | None = None
+        self._writes: deque[_Write] = deque()
+        self._writing: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    # ------------------------------------------------------------ loading
+
+    def load(self, start_offset: StartOffset) -> None:
+        """Begins to read the state.
+
+        Args:
+            start_offset: For a group that has no offset yet.
+        """
+        assert self._loading is None
+        self._loading = asyncio.get_running_loop().create_task(self._load(start_offset))
+
+    @property
+    def load_error(self) -> Error | None:
+        """Why the state could not be read; None while it is read, and afterwards."""
+        if self._loading is None or not self._loading.done() or self._loading.cancelled():
+            return None
+        error = self._loading.result()
+        return None if error is Errors.NONE else error
+
+    async def _load(self, start_offset: StartOffset) -> Error:
+        try:
+            found = await self._persister.read_state(self.key, self.leader_epoch)
+            error = _told(found.error)
+            if error is Errors.NONE and not self.dropped:
+                offset = found.start_offset
+                if offset == UNINITIALIZED_START_OFFSET:
+                    offset = await start_offset(self._settings().offset_reset)
+                self._window = SharePartition(offset, found.batches)
+                self._state_epoch = found.state_epoch
+            elif error is not Errors.NONE:
+                event_log.info(
+                    "a share partition could not be loaded; its members try again",
+                    group=self.key.group_id,
+                    topic_id=self.key.topic_id.hex(),
+                    partition=self.key.partition,
+                    detail=found.error.name,
+                )
+        except KafkaError as failed:
+            error = failed.error
+        except ValueError as failed:
+            event_log.error(
+                "the stored state of a share partition is not usable; reset the group's offsets",
+                group=self.key.group_id,
+                topic_id=self.key.topic_id.hex(),
+                partition=self.key.partition,
+                detail=str(failed),
+            )
+            error = Errors.UNKNOWN_SERVER_ERROR
+        if error is not Errors.NONE:
+            self._when_fenced(self)
+        asyncio.get_running_loop().call_soon(self.wake)  # once the task is done
+        return error
+
+    @property
+    def is_active(self) -> bool:
+        """Whether the state is loaded and valid."""
+        return self._window is not None and not self.dropped
+
+    @property
+    def window(self) -> SharePartition:
+        """The in-flight window, with the group's present configs. Only while `is_active`."""
+        assert self._window is not None
+        settings = self._settings()
+        if settings is not self._configured:
+            self._configured = settings
+            self._window.configure(
+                delivery_count=settings.delivery_count,
+                record_locks=settings.record_locks,
+                lock_ms=settings.lock_ms,
+                renew=settings.renew,
+            )
+        return self._window
+
+    def drop(self) -> None:
+        """Uses the state no more: another broker may lead, or the group is gone."""
+        self.dropped = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self.wake()
+
+    def take_turn(self) -> bool:
+        """Lets one fetch at a time read and acquire records; the others are woken when its turn is over."""
+        if self._busy:
+            self._contended = True
+            return False
+        self._busy = True
+        return True
+
+    def give_turn(self) -> None:
+        """Ends a turn."""
+        self._busy = False
+        if self._contended:
+            self._contended = False
+            self.wake()
+
+    def wake(self) -> None:
+        """Wakes fetches that wait for records or for room."""
+        for event in self.waiting:
+            event.set()
+
+    # ------------------------------------------------------------ acknowledgements
+
+    def acknowledge(self, member: int, batches: list[Any]) -> "tuple[int, str | None, Any]":
+        """Acknowledges records of a member. Returns an error code, its reason, and what to await for the
+        error with which the change was stored; None when there is nothing to store.
+        """
+        change = self.window.acknowledge(member, batches, steady_ms())
+        self.schedule()
+        if change.error:
+            return change.error, change.reason, None
+        if not len(change):
+            return 0, None, None
+        return 0, None, self._store(change, pending=True)
+
+    def release(self, member: int) -> "asyncio.Future[Error] | None":
+        """Gives back what a member holds."""
+        if not self.is_active:
+            return None
+        change = self.window.release(member, steady_ms())
+        return self._store(change, pending=True) if len(change) else None
+
+    def _store(self, change: StateChange, *, pending: bool) -> "asyncio.Future[Error]":
+        loop = asyncio.get_running_loop()
+        write = _Write(change, pending, loop.create_future())
+        self._writes.append(write)
+        if self._writing is None:
+            self._writing = loop.create_task(self._write())
+        return write.done
+
+    async def _write(self) -> None:
+        """Stores changes in order; those that came during a write go together in the next one."""
+        try:
+            while self._writes:
+                together = [self._writes.popleft()]
+                # What is pending cannot change again before it is stored, so that no record is named twice.
+                while together[-1].pending and self._writes and self._writes[0].pending:
+                    together.append(self._writes.popleft())
+                self._stored(together, await self._write_together(together))
+        finally:
+            self._writing = None
+
+    async def _write_together(self, together: list[_Write]) -> Error:
+        assert self._window is not None
+        if self.dropped:
+            return Errors.NOT_LEADER_OR_FOLLOWER
+        batches = tuple(StateBatch(*batch) for write in together for batch in write.change.batches)
+        written = WrittenState(
+            self._state_epoch,
+            self.leader_epoch,
+            self._window.start_offset,
+            self._window.delivery_complete_count,
+            batches,
+        )
+        return _told(await self._persister.write_state(self.key, written))
+
+    def _stored(self, together: list[_Write], error: Error) -> None:
+        assert self._window is not None
+        now_ms = steady_ms()
+        for write in together:
+            if write.pending:
+                self._window.complete(write.change, now_ms, stored=error is Errors.NONE)
+            else:
+                self._window.move_start()
+            if not write.done.done():
+                write.done.set_result(error)
+        if error in _FENCING and not self.dropped:
+            self._when_fenced(self)
+        self.schedule()
+        self.wake()
+
+    # ------------------------------------------------------------ locks
+
+    def schedule(self) -> None:
+        """Sets the timer for the next end of a lock. Call it after records were acquired."""
+        assert self._window is not None
+        if self._timer is None and not self.dropped and self._window.next_deadline_ms is not None:
+            loop = asyncio.get_running_loop()
+            due_s = max(self._window.next_deadline_ms / 1000, loop.time()) + _LOCKS_TOGETHER_S
+            self._timer = loop.call_at(due_s, self._expire)
+
+    def _expire(self) -> None:
+        assert self._window is not None
+        self._timer = None
+        change = self.window.expire(steady_ms())
+        if len(change):
+            self._store(change, pending=False)
+            self.wake()
+        self.schedule()
+
+    async def stop(self) -> None:
+        """Stops what runs for the partition."""
+        self.drop()
+        running = [task for task in (self._loading, self._writing) if task is not None and not task.done()]
+        for task in running:
+            task.cancel()
+        if running:
+            await asyncio.wait(running)
+        for write in self._writes:
+            if not write.done.done():
+                write.done.set_result(Errors.NOT_LEADER_OR_FOLLOWER)
