@@ -97,6 +97,7 @@ class ShareSessions:
         self.max_sessions = max_sessions
         self._sessions: dict[SessionKey, ShareSession] = {}
         self._by_connection: dict[int, dict[SessionKey, None]] = {}
+        self._groups: dict[int, set[str]] = {}
         self._members: dict[str, int] = {}
         self._ended: OrderedDict[int, None] = OrderedDict()
 
@@ -128,6 +129,7 @@ class ShareSessions:
             raise KafkaError(Errors.SHARE_SESSION_LIMIT_REACHED)
         session = self._sessions[key] = ShareSession(key, connection_id, partitions)
         self._by_connection.setdefault(connection_id, {})[key] = None
+        self._groups.setdefault(connection_id, set()).add(key.group_id)
         self._members[key.group_id] = self._members.get(key.group_id, 0) + 1
         return session
 
@@ -157,13 +159,15 @@ class ShareSessions:
             del self._members[key.group_id]
         return session
 
-    def connection_ended(self, connection_id: int) -> list[ShareSession]:
-        """Forgets the sessions of a connection, and returns them. It opens no others."""
+    def connection_ended(self, connection_id: int) -> tuple[list[ShareSession], set[str]]:
+        """Forgets the sessions of a connection, and returns them; and the groups of which it had any. It opens
+        no others.
+        """
         self._ended[connection_id] = None
         if len(self._ended) > _ENDED_KEPT:
             self._ended.popitem(last=False)
         ended = [self.remove(key) for key in list(self._by_connection.get(connection_id, ()))]
-        return [session for session in ended if session is not None]
+        return [session for session in ended if session is not None], self._groups.pop(connection_id, set())
 
     def has_members(self, group_id: str) -> bool:
         """Whether a member of the group has a session."""

@@ -173,14 +173,22 @@ class SharePartitions:
 
     def release(self, session: ShareSession) -> None:
         """Gives back what the member of an ended session holds."""
-        self._spawn(self._released(session, empties=False))
+        self._spawn(self._release(session))
 
     def connection_ended(self, connection_id: int) -> None:
         """Ends the sessions of a connection."""
-        for session in self.sessions.connection_ended(connection_id):
-            self._spawn(self._released(session, empties=True))
+        sessions, groups = self.sessions.connection_ended(connection_id)
+        if groups:
+            self._spawn(self._end(sessions, groups))
 
-    async def _released(self, session: ShareSession, *, empties: bool) -> None:
+    async def _end(self, sessions: list[ShareSession], groups: set[str]) -> None:
+        for session in sessions:
+            await self._release(session)
+        gone = {group_id for group_id in groups if not self.sessions.has_members(group_id)}
+        for key in [key for key in self._partitions if key.group_id in gone]:
+            self.drop(self._partitions[key])
+
+    async def _release(self, session: ShareSession) -> None:
         group_id, number = session.key.group_id, self.member_number(session.key)
         stored: list[asyncio.Future[Error]] = []
         async for each in self.time_slices.each(list(session)):
@@ -189,9 +197,6 @@ class SharePartitions:
                 stored.append(done)
         if stored:
             await asyncio.wait(stored)
-        if empties and not self.sessions.has_members(group_id):
-            for key in [key for key in self._partitions if key.group_id == group_id]:
-                self.drop(self._partitions[key])
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)

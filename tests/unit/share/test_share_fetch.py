@@ -1,0 +1,295 @@
+"""ShareFetch and ShareAcknowledge of a broker that runs: sessions, waits, locks, restarts (KIP-932)."""
+
+import asyncio
+import threading
+
+import pytest
+
+from bowstring.engine.errors import Errors
+from bowstring.engine.protocol.messages import delete_topics as dt
+from bowstring.engine.protocol.messages import incremental_alter_configs as iac
+from bowstring.engine.share.persister.interface import SharePartitionKey
+from tests.support.embedded import loop_of
+from tests.support.log_batches import batch
+from tests.support.served_broker import Served
+from tests.support.share_member import ACCEPT, REJECT, RELEASE, RENEW, ShareMember
+from tests.support.waiting import FOR_EVER_MS, HANG_S, wait_until
+
+GROUP = "g"
+GROUP_RESOURCE = 32
+CONFIG = {
+    "share.coordinator.state.topic.num.partitions": "1",
+    "group.share.min.record.lock.duration.ms": "1000",
+    "group.share.max.share.sessions": "4",
+}
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    running = Served(tmp_path_factory.mktemp("broker"), **CONFIG)
+    yield running
+    running.stop()
+
+
+class Topic:
+    """A topic, and the share partitions of a group of its own."""
+
+    def __init__(self, served, name, partitions=1, start_offset=0):
+        self.served = served
+        self.name = name
+        self.group = f"{GROUP}-{name}"
+        self.id = served.create_topic(name, partitions)
+        for index in range(partitions):
+            key = SharePartitionKey(self.group, self.id, index)
+            work = served.engine.persister.initialize(key, 0, start_offset)
+            loop = loop_of(served.broker)
+            assert asyncio.run_coroutine_threadsafe(work, loop).result(HANG_S) is Errors.NONE
+        # A member that keeps the share partitions loaded, and holds nothing.
+        self.keeper = ShareMember(served.connect(), self.group, self.id)
+        if start_offset >= 0:
+            self.keeper.fetch(*range(partitions))
+            share = served.engine.share_partitions
+            wait_until(lambda: all(share.find(self.group, self.id, each) for each in range(partitions)))
+
+    def produce(self, count, partition=0, **more):
+        answer = self.served.produce(self.name, batch([b"v"] * count, **more), partition)
+        assert answer.error_code == 0
+
+    def member(self, **more):
+        return ShareMember(self.served.connect(), self.group, self.id, **more)
+
+    def configure(self, **configs):
+        resource = iac.AlterConfigsResource(
+            resource_type=GROUP_RESOURCE,
+            resource_name=self.group,
+            configs=[
+                iac.AlterableConfig(name=name.replace("_", "."), config_operation=0, value=value)
+                for name, value in configs.items()
+            ],
+        )
+        (answer,) = self.served.ask(iac.IncrementalAlterConfigsRequest(resources=[resource])).responses
+        assert answer.error_code == 0, answer.error_message
+
+
+@pytest.fixture
+def topic(served, request):
+    members = []
+
+    def made(*arguments, **more):
+        found = Topic(served, f"t{abs(hash(request.node.name))}", *arguments, **more)
+        members.append(found.keeper)
+        member = found.member
+
+        def joining(**options):
+            members.append(member(**options))
+            return members[-1]
+
+        found.member = joining
+        return found
+
+    yield made
+    for each in members:
+        each.client.close()
+    wait_until(lambda: not len(served.engine.share_partitions.sessions))
+
+
+def test_records_go_to_one_member_and_are_done_when_acknowledged(topic):
+    records = topic()
+    records.produce(3)
+    records.produce(2)
+    ann, ben = records.member(), records.member()
+    found = ann.fetch(0)[0]
+    assert found.records[:8] == bytes(8)
+    assert [(each.first_offset, each.last_offset) for each in found.acquired_records] == [(0, 4)]
+    assert ben.acquire(0) == []
+    assert ben.acknowledge(0, 0, ACCEPT) == Errors.INVALID_RECORD_STATE.code
+    assert ann.acknowledge(0, 2, ACCEPT, RELEASE, REJECT) == 0
+    assert ben.acquire(0) == [(1, 1, 2)]
+    found = ben.fetch_answer(acknowledged={0: [(1, 1, [ACCEPT])]})
+    assert found.responses[0].partitions[0].acknowledge_error_code == 0
+    assert found.acquisition_lock_timeout_ms == 30000
+
+
+def test_acknowledged_records_stay_acknowledged(served, topic):
+    records = topic()
+    records.produce(4)
+    ann = records.member()
+    assert ann.acquire(0) == [(0, 3, 1)]
+    assert ann.acknowledge(0, 1, ACCEPT) == 0
+    assert ann.acknowledge(3, 3, RELEASE) == 0
+    served.restart()
+    ben = records.member()
+    found = wait_until(lambda: ben.acquire(0, max_wait_ms=100))
+    # Whether the end of the connection was stored as the delivery of record 2 is left open.
+    assert (found[0][0], found[-1][1], found[-1][2]) == (2, 3, 2)
+
+
+def test_sessions(topic):
+    records = topic(2)
+    records.produce(1)
+    ann = records.member()
+    assert ann.acknowledge(0, 0, ACCEPT) == Errors.INVALID_SHARE_SESSION_EPOCH.code
+    assert ann.acknowledge(0, 0, ACCEPT, epoch=1) == Errors.SHARE_SESSION_NOT_FOUND.code
+    assert ann.fetch_answer(share_session_epoch=1).error_code == Errors.SHARE_SESSION_NOT_FOUND.code
+    first = ann.fetch_answer(0, acknowledged={0: [(0, 0, [ACCEPT])]})
+    assert first.error_code == Errors.INVALID_REQUEST.code
+    assert set(ann.fetch(0, 1)) == {0, 1}
+    assert ann.fetch_answer(share_session_epoch=7).error_code == Errors.INVALID_SHARE_SESSION_EPOCH.code
+    assert ann.fetch() == {}
+    records.produce(2, partition=1)
+    assert ann.acquire(1) == [(0, 1, 1)]
+    assert ann.close() == 0
+    assert ann.close() == Errors.SHARE_SESSION_NOT_FOUND.code
+    ben = records.member()
+    wait_until(lambda: ben.acquire(1) == [(0, 1, 2)])
+
+
+def test_there_are_only_so_many_sessions(topic):
+    records = topic()
+    members = [records.member() for _ in range(4)]
+    assert [each.fetch_answer(0).error_code for each in members] == [
+        0,
+        0,
+        0,
+        Errors.SHARE_SESSION_LIMIT_REACHED.code,
+    ]
+    members[0].close()
+    assert members[3].fetch_answer(0).error_code == 0
+
+
+@pytest.mark.parametrize("member_id", ["", "m" * 37])
+def test_malformed_members(topic, member_id):
+    ann = topic().member()
+    ann.id = member_id
+    assert ann.fetch_answer(0).error_code == Errors.INVALID_REQUEST.code
+    assert ann.acknowledge(0, 0, ACCEPT) == Errors.INVALID_REQUEST.code
+
+
+def test_partitions_that_are_not_there(topic):
+    records = topic()
+    ann = records.member()
+    assert ann.fetch(0, 5)[5].error_code == Errors.UNKNOWN_TOPIC_OR_PARTITION.code
+    ben = ShareMember(records.served.connect(), records.group, bytes(15) + b"\5")
+    assert ben.fetch(0)[0].error_code == Errors.UNKNOWN_TOPIC_ID.code
+    assert ben.acknowledge(0, 0, ACCEPT) == Errors.UNKNOWN_TOPIC_ID.code
+    ben.client.close()
+    other = ShareMember(records.served.connect(), "never-initialized", records.id)
+    assert other.fetch(0, max_wait_ms=FOR_EVER_MS)[0].error_code == Errors.UNKNOWN_SERVER_ERROR.code
+    other.client.close()
+
+
+def in_background(work):
+    """Runs work on a thread; returns what waits for its result."""
+    found = []
+    thread = threading.Thread(target=lambda: found.append(work()))
+    thread.start()
+
+    def result():
+        thread.join(HANG_S)
+        assert found, "it hangs"
+        return found[0]
+
+    return result
+
+
+def test_a_fetch_waits_for_records(topic):
+    records = topic()
+    ann = records.member()
+    assert ann.acquire(0) == []
+    waiting = in_background(lambda: ann.acquire(0, max_wait_ms=FOR_EVER_MS))
+    records.produce(1)
+    assert waiting() == [(0, 0, 1)]
+    waiting = in_background(lambda: ann.acquire(0, max_wait_ms=FOR_EVER_MS, min_bytes=200))
+    for _ in range(3):
+        records.produce(1)
+    assert waiting()[0][:2] != (1, 1)
+
+
+def test_a_fetch_waits_for_what_another_member_gives_back(topic):
+    records = topic()
+    records.produce(2)
+    ann, ben = records.member(), records.member()
+    assert ann.acquire(0) == [(0, 1, 1)]
+    waiting = in_background(lambda: ben.acquire(0, max_wait_ms=FOR_EVER_MS))
+    assert ann.acknowledge(0, 1, ACCEPT, RELEASE) == 0
+    assert waiting() == [(1, 1, 2)]
+    waiting = in_background(lambda: ann.acquire(0, max_wait_ms=FOR_EVER_MS))
+    ben.client.close()
+    assert waiting() == [(1, 1, 3)]
+
+
+def test_locks_end_and_are_renewed(topic):
+    records = topic()
+    records.configure(share_record_lock_duration_ms="1000")
+    records.produce(2)
+    ann, ben = records.member(), records.member()
+    found = ann.fetch_answer(0)
+    assert found.acquisition_lock_timeout_ms == 1000
+    waiting = in_background(lambda: ben.acquire(0, max_wait_ms=FOR_EVER_MS))
+    assert waiting() == [(0, 1, 2)]
+    assert ann.acknowledge(0, 0, ACCEPT) == Errors.INVALID_RECORD_STATE.code
+    assert ben.acknowledge(0, 0, RENEW) == Errors.INVALID_REQUEST.code
+    assert ben.acknowledge(0, 0, RENEW, renew=True) in (0, Errors.INVALID_RECORD_STATE.code)
+    renewed = ben.fetch_answer(is_renew_ack=True)
+    assert renewed.error_code == Errors.INVALID_REQUEST.code
+    records.configure(share_renew_acknowledge_enable="false", share_record_lock_duration_ms="60000")
+    wait_until(lambda: ben.acquire(0, max_wait_ms=100))
+    assert ben.acknowledge(0, 1, RENEW, renew=True) == Errors.INVALID_RECORD_STATE.code
+
+
+@pytest.mark.parametrize(("reset", "first"), [("earliest", 0), ("latest", 2), ("by_duration:PT1H", 2)])
+def test_where_a_group_starts(topic, reset, first):
+    records = topic(start_offset=-1)
+    records.configure(share_auto_offset_reset=reset)
+    records.produce(2)
+    ann = records.member()
+    found = ann.acquire(0, max_wait_ms=FOR_EVER_MS, min_bytes=0)
+    records.produce(1)
+    found += ann.acquire(0, max_wait_ms=FOR_EVER_MS)
+    assert (found[0][0], found[-1][1]) == (first, 2)
+
+
+def test_delivery_limit_and_read_committed(topic):
+    records = topic()
+    records.configure(share_delivery_count_limit="2", share_isolation_level="read_committed")
+    records.produce(1)
+    ann = records.member()
+    for deliveries in (1, 2):
+        assert ann.acquire(0) == [(0, 0, deliveries)]
+        assert ann.acknowledge(0, 0, RELEASE) == 0
+    assert ann.acquire(0) == []
+    records.produce(1)
+    assert ann.acquire(0) == [(1, 1, 1)]
+
+
+def test_a_record_limit_cuts_batches(topic):
+    records = topic()
+    records.produce(5)
+    ann = records.member()
+    assert ann.acquire(0, max_records=2, share_acquire_mode=1) == [(0, 1, 1)]
+    assert ann.acquire(0, max_records=2) == [(2, 4, 1)]
+
+
+def test_many_records_of_any_size(topic):
+    records = topic()
+    for count in (1, 300, 2, 900, 700, 1):
+        records.produce(count)
+    ann = records.member()
+    got = []
+    while found := ann.acquire(0, max_records=400, max_bytes=20000):
+        got += [offset for first, last, _ in found for offset in range(first, last + 1)]
+        assert ann.acknowledge(found[0][0], found[-1][1], ACCEPT) == 0
+    assert got == list(range(1904))
+
+
+def test_a_deleted_topic(served, topic):
+    records = topic()
+    records.produce(1)
+    ann = records.member()
+    assert ann.acquire(0) == [(0, 0, 1)]
+    waiting = in_background(lambda: ann.fetch(0, max_wait_ms=FOR_EVER_MS))
+    served.ask(
+        dt.DeleteTopicsRequest(topics=[dt.DeleteTopicState(name=records.name)], timeout_ms=FOR_EVER_MS)
+    )
+    assert waiting()[0].error_code == Errors.UNKNOWN_TOPIC_OR_PARTITION.code
+    assert ann.acknowledge(0, 0, ACCEPT) == Errors.UNKNOWN_TOPIC_ID.code
