@@ -160,8 +160,8 @@ class ShareSessions:
         return session
 
     def connection_ended(self, connection_id: int) -> tuple[list[ShareSession], set[str]]:
-        """Forgets the sessions of a connection, and returns them; and the groups of which it had any. It opens
-        no others.
+        """Forgets the sessions of a connection, which opens no others. Returns them, and the groups of which
+        it ever had one.
         """
         self._ended[connection_id] = None
         if len(self._ended) > _ENDED_KEPT:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from typing import Any, Final, NamedTuple
 
 from bowstring._native.share.partition import SharePartition, StateChange
@@ -194,7 +194,9 @@ class LedSharePartition:
 
     # ------------------------------------------------------------ acknowledgements
 
-    def acknowledge(self, member: int, batches: list[Any]) -> "tuple[int, str | None, Any]":
+    def acknowledge(
+        self, member: int, batches: Collection[Any]
+    ) -> "tuple[int, str | None, asyncio.Future[Error] | None]":
         """Acknowledges records of a member. Returns an error code, its reason, and what to await for the
         error with which the change was stored; None when there is nothing to store.
         """

@@ -39,7 +39,6 @@ _NOT_OFFERED: Final = {
     "one broker has nothing to reassign, elect or unregister": (43, 45, 46, 64, 80, 81),
     "features are those of the version that runs": (57,),
     "the consumer group protocol (KIP-848) comes with a later issue": (69,),
-    "fetching by share groups (KIP-932) comes with a later issue": (78, 79),
     "streams groups (KIP-1071) come with a later issue": (88, 89),
 }
 

@@ -25,6 +25,7 @@ _NAMED = {
     "usable_bytes": "<size>",
     "finalized_features_epoch": "<offset>",
     "error_message": "<words>",
+    "acknowledge_error_message": "<words>",
     "batch_index_error_message": "<words>",
     "broker_epoch": "<epoch>",
 }
@@ -39,6 +40,8 @@ _KEYED = {
     ("DescribeConfigsResult", "configs"): "name",
     ("CreatableTopicResult", "configs"): "name",
     ("TopicProduceResponse", "partition_responses"): "index",
+    ("ShareFetchableTopicResponse", "partitions"): "partition_index",
+    ("ShareAcknowledgeTopicResponse", "partitions"): "partition_index",
     ("OffsetFetchResponseTopic", "partitions"): "partition_index",
     ("OffsetFetchResponseTopics", "partitions"): "partition_index",
     ("OffsetDeleteResponseTopic", "partitions"): "partition_index",

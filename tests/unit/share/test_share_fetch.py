@@ -24,9 +24,17 @@ CONFIG = {
 }
 
 
+class WithShareGroups(Served):
+    """A broker whose share groups are on."""
+
+    def start(self):
+        super().start()
+        self.engine.metadata.image.features["share.version"] = 1
+
+
 @pytest.fixture(scope="module")
 def served(tmp_path_factory):
-    running = Served(tmp_path_factory.mktemp("broker"), **CONFIG)
+    running = WithShareGroups(tmp_path_factory.mktemp("broker"), **CONFIG)
     yield running
     running.stop()
 

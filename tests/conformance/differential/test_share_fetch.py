@@ -1,0 +1,350 @@
+"""ShareFetch and ShareAcknowledge: sessions, acquired ranges, acknowledgements and their errors (KIP-932)."""
+
+from typing import Any
+
+from bowstring.engine.errors import Errors
+from bowstring.engine.protocol.ids import format_uuid
+from tests.conformance.differential.compare import conversation, versions
+from tests.conformance.differential.fetching import NOBODYS_ID, records
+from tests.conformance.differential.talk import Talk
+from tests.support.log_batches import TRANSACTIONAL
+from tests.support.reference_batch import Batch, encode
+from tests.support.waiting import FOR_EVER_MS
+
+ACCEPT, RELEASE, REJECT, RENEW = 1, 2, 3, 4
+GROUP_RESOURCE = 32
+PASSING = {Errors.NOT_COORDINATOR.code, Errors.COORDINATOR_LOAD_IN_PROGRESS.code}
+
+Acks = list[tuple[int, int, list[int]]]
+
+
+def batches(acks: Acks) -> list[dict[str, Any]]:
+    return [
+        {"first_offset": first, "last_offset": last, "acknowledge_types": types}
+        for first, last, types in acks
+    ]
+
+
+class Group:
+    """A share group of one topic, whose state is initialized by requests that only brokers send."""
+
+    def __init__(
+        self, talk: Talk, *counts: int, name: str = "t", partitions: int = 1, start_offset: int = 0
+    ) -> None:
+        self.talk = talk
+        self.id = talk.name(f"group-{name}")
+        self.topic = talk.topic(name, partitions)
+        self.topic_id = talk.topic_ids[self.topic]
+        for index in range(partitions):
+            self.initialize(index, start_offset)
+        for index in range(partitions):
+            for count in counts:
+                talk.write(self.topic, records(count), index)
+
+    def initialize(self, index: int, start_offset: int) -> None:
+        self.talk.until(
+            lambda answer: answer.coordinators[0].error_code == 0,
+            "FindCoordinator",
+            6,
+            key_type=2,
+            coordinator_keys=[f"{self.id}:{format_uuid(self.topic_id)}:{index}"],
+        )
+        part = {"partition": index, "state_epoch": 0, "start_offset": start_offset}
+        self.talk.until(
+            lambda answer: answer.results[0].partitions[0].error_code not in PASSING,
+            "InitializeShareGroupState",
+            0,
+            group_id=self.id,
+            topics=[{"topic_id": self.topic_id, "partitions": [part]}],
+        )
+
+    def configure(self, **configs: str) -> None:
+        wanted = [
+            {"name": key.replace("_", "."), "config_operation": 0, "value": value}
+            for key, value in configs.items()
+        ]
+        resource = {"resource_type": GROUP_RESOURCE, "resource_name": self.id, "configs": wanted}
+        answer = self.talk.quietly("IncrementalAlterConfigs", 1, resources=[resource])
+        assert answer.responses[0].error_code == 0, answer.responses[0].error_message
+
+
+class Member:
+    """A member with a connection of its own."""
+
+    def __init__(self, group: Group, name: str = "a") -> None:
+        self.group, self.name = group, name
+        self.epoch = 0
+        self.version = max(1, group.talk.version)
+
+    def _topics(self, rows: dict[int, Acks], topic_id: bytes | None) -> list[dict[str, Any]]:
+        partitions = [
+            {"partition_index": index, "acknowledgement_batches": batches(acks)}
+            for index, acks in rows.items()
+        ]
+        return [{"topic_id": topic_id or self.group.topic_id, "partitions": partitions}] if rows else []
+
+    def _fields(self, more: dict[str, Any]) -> dict[str, Any]:
+        return {
+            "on": self.name,
+            "group_id": self.group.id,
+            "member_id": self.name,
+            "share_session_epoch": self.epoch,
+            "unordered": {"responses": "topic_id"},
+        } | more
+
+    def fetch(
+        self, note: str, rows: dict[int, Acks] | None = None, *, topic_id: bytes | None = None, **more: Any
+    ) -> Any:
+        fields = {
+            "max_wait_ms": 0,
+            "min_bytes": 1,
+            "max_bytes": 1 << 20,
+            "max_records": 500,
+            "batch_size": 500,
+        }
+        fields |= self._fields(more) | {"topics": self._topics(rows or {}, topic_id)}
+        answer = self.group.talk.ask("ShareFetch", self.version, note=note, **fields)
+        if not answer.error_code and fields["share_session_epoch"] == self.epoch:
+            self.epoch += 1
+        return answer
+
+    def join(self, *indexes: int) -> None:
+        """Opens the session, and waits until the share partitions are loaded."""
+        for index in indexes or (0,):
+            fields = {
+                "max_wait_ms": FOR_EVER_MS,
+                "min_bytes": 0,
+                "max_bytes": 1,
+                "max_records": 1,
+                "batch_size": 1,
+            }
+            fields |= self._fields({}) | {"topics": self._topics({index: []}, None)}
+            del fields["unordered"]
+            answer = self.group.talk.quietly("ShareFetch", self.version, **fields)
+            assert answer.error_code == 0, answer
+            self.epoch += 1
+
+    def acknowledge(self, note: str, *acks: tuple[int, int, list[int]], index: int = 0, **more: Any) -> Any:
+        topic_id = more.pop("topic_id", None)
+        fields = self._fields(more) | {"topics": self._topics({index: list(acks)}, topic_id)}
+        answer = self.group.talk.ask("ShareAcknowledge", self.version, note=note, **fields)
+        if not answer.error_code and fields["share_session_epoch"] == self.epoch:
+            self.epoch += 1
+        return answer
+
+
+@conversation(versions("ShareFetch"))
+def test_records_and_their_acknowledgement(talk: Talk) -> None:
+    group = Group(talk)
+    ann, ben = Member(group), Member(group, "b")
+    ann.join()
+    ben.join()
+    for count in (3, 2, 5):
+        talk.write(group.topic, records(count))
+    ann.fetch("of the first member", max_records=4)
+    ben.fetch("of the second member")
+    ann.fetch("with nothing left")
+    ann.acknowledge("each its own", (0, 2, [ACCEPT, RELEASE, REJECT]))
+    ann.acknowledge("what is done", (0, 0, [ACCEPT]))
+    ann.acknowledge("what another has", (5, 5, [ACCEPT]))
+    ann.acknowledge("beyond the end", (4, 12, [ACCEPT]))
+    ann.acknowledge("far beyond the end", (20, 21, [ACCEPT]))
+    ann.fetch("again", {0: [(3, 4, [RELEASE])]})
+    ann.fetch("what came back")
+    ben.fetch("with acknowledgements", {0: [(5, 6, [ACCEPT]), (7, 9, [0])]})
+    ben.fetch("with wrong acknowledgements", {0: [(5, 6, [ACCEPT])]})
+
+
+@conversation(versions("ShareFetch"))
+def test_sessions(talk: Talk) -> None:
+    group = Group(talk, partitions=2)
+    ann = Member(group)
+    ann.fetch("in an unknown session", share_session_epoch=1)
+    ann.fetch("closes an unknown session", share_session_epoch=-1)
+    ann.acknowledge("in an unknown session", (0, 0, [ACCEPT]), share_session_epoch=1)
+    ann.acknowledge("with the first epoch", (0, 0, [ACCEPT]), share_session_epoch=0)
+    ann.fetch("acknowledges at once", {0: [(0, 0, [ACCEPT])]})
+    ann.join(0, 1)
+    ann.fetch("with an old epoch", share_session_epoch=1)
+    talk.write(group.topic, records(2), 1)
+    ann.fetch("with news of one partition")
+    ann.fetch("adds what it has", {0: [], 1: []})
+    ann.fetch(
+        "forgets one",
+        forgotten_topics_data=[{"topic_id": group.topic_id, "partitions": [1]}],
+    )
+    talk.write(group.topic, records(2), 1)
+    ann.fetch("of what it forgot")
+    ann.fetch("closes", {1: [(0, 1, [ACCEPT])]}, share_session_epoch=-1)
+    ann.fetch("closes again", share_session_epoch=-1)
+
+
+@conversation()
+def test_malformed(talk: Talk) -> None:
+    group = Group(talk, 2)
+    ann = Member(group)
+    ann.fetch("without a group", group_id=None)
+    ann.fetch("without a member", member_id=None)
+    ann.fetch("with an empty member", member_id="")
+    ann.fetch("with a long member", member_id="m" * 37)
+    ann.acknowledge("without a group", (0, 0, [ACCEPT]), group_id=None)
+    ann.acknowledge("with a long member", (0, 0, [ACCEPT]), member_id="m" * 37)
+    ann.join()
+    ann.fetch("of an unknown topic", {0: []}, topic_id=NOBODYS_ID)
+    ann.fetch("of an unknown partition", {7: []})
+    ann.acknowledge("of an unknown topic", (0, 0, [ACCEPT]), topic_id=NOBODYS_ID)
+    ann.acknowledge("of an unknown partition", (0, 0, [ACCEPT]), index=7)
+    ann.acknowledge("with an unknown type", (0, 0, [5]))
+    ann.acknowledge("with a negative type", (0, 0, [-1]))
+    ann.acknowledge("without a type", (0, 0, []))
+    ann.acknowledge("with too few types", (0, 2, [ACCEPT, ACCEPT]))
+    ann.acknowledge("backwards", (1, 0, [ACCEPT]))
+    ann.acknowledge("out of order", (1, 1, [ACCEPT]), (0, 0, [ACCEPT]))
+    ann.acknowledge("nothing")
+
+
+@conversation()
+def test_record_limit_and_renewal(talk: Talk) -> None:
+    group = Group(talk)
+    ann = Member(group)
+    ann.version = 2
+    ann.join()
+    talk.write(group.topic, records(6))
+    ann.fetch("cuts a batch", max_records=2, share_acquire_mode=1)
+    ann.fetch("takes the rest", max_records=3)
+    ann.acknowledge("renews without saying so", (0, 0, [RENEW]))
+    ann.acknowledge("renews", (0, 1, [RENEW]), is_renew_ack=True)
+    ann.acknowledge("renews what is not held", (6, 6, [RENEW]), is_renew_ack=True)
+    ann.acknowledge("renews one, accepts one", (0, 1, [RENEW, ACCEPT]), is_renew_ack=True)
+    ann.fetch("renews and fetches", {0: [(0, 0, [RENEW])]}, is_renew_ack=True)
+    nothing = {"max_wait_ms": 0, "min_bytes": 0, "max_bytes": 0, "max_records": 0}
+    ann.fetch("renews", {0: [(0, 0, [RENEW])]}, is_renew_ack=True, **nothing)
+    group.configure(share_renew_acknowledge_enable="false")
+    ann.acknowledge("renews what may not be", (0, 0, [RENEW]), is_renew_ack=True)
+    ann.acknowledge("accepts", (0, 0, [ACCEPT]))
+
+
+@conversation()
+def test_batches_and_ranges(talk: Talk) -> None:
+    group = Group(talk)
+    ann = Member(group)
+    ann.join()
+    for count in (4, 4, 4, 4, 4):
+        talk.write(group.topic, records(count))
+    ann.fetch("in ranges", max_records=10, batch_size=3)
+    ann.fetch("the rest, in one", batch_size=1000)
+    ann.acknowledge("over ranges", (2, 13, [ACCEPT]))
+    ann.acknowledge("gives back", (0, 1, [RELEASE]), (14, 19, [RELEASE]))
+    ann.fetch("again", max_records=3)
+    ann.fetch("and the rest")
+
+
+@conversation()
+def test_deliveries_are_limited(talk: Talk) -> None:
+    group = Group(talk)
+    group.configure(share_delivery_count_limit="4")
+    ann = Member(group)
+    ann.join()
+    talk.write(group.topic, records(8))
+    for number in range(1, 8):
+        answer = ann.fetch(f"for the {number}. time")
+        found = answer.responses[0].partitions[0].acquired_records if answer.responses else []
+        for each in found:
+            ann.acknowledge("gives back", (each.first_offset, each.last_offset, [RELEASE]))
+
+
+@conversation()
+def test_no_more_than_the_locks(talk: Talk) -> None:
+    group = Group(talk)
+    group.configure(share_partition_max_record_locks="100")
+    ann, ben = Member(group), Member(group, "b")
+    ann.join()
+    ben.join()
+    for _ in range(6):
+        talk.write(group.topic, records(30))
+    ann.fetch("up to the limit")
+    ben.fetch("beyond the limit")
+    ann.acknowledge("gives some back", (10, 19, [RELEASE]))
+    ben.fetch("what is free")
+    ann.acknowledge("makes room", (0, 9, [ACCEPT]))
+    ben.fetch("with room")
+
+
+@conversation()
+def test_transactions(talk: Talk) -> None:
+    group = Group(talk)
+    group.configure(share_isolation_level="read_committed")
+    ann = Member(group)
+    ann.join()
+    for commits in (True, False, True):
+        name = talk.name("transaction")
+        made = talk.until(
+            lambda answer: answer.error_code == 0,
+            "InitProducerId",
+            4,
+            transactional_id=name,
+            transaction_timeout_ms=60000,
+            producer_id=-1,
+            producer_epoch=-1,
+        )
+        talk.until(
+            lambda answer: (
+                not answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code
+            ),
+            "AddPartitionsToTxn",
+            3,
+            v3_and_below_transactional_id=name,
+            v3_and_below_producer_id=made.producer_id,
+            v3_and_below_producer_epoch=made.producer_epoch,
+            v3_and_below_topics=[{"name": group.topic, "partitions": [0]}],
+        )
+        plain = ((b"k", b"v", 1_700_000_000_000, ()), (b"k", b"w", 1_700_000_000_001, ()))
+        data = encode(
+            Batch(
+                plain,
+                producer_id=made.producer_id,
+                producer_epoch=made.producer_epoch,
+                base_sequence=0,
+                attributes=TRANSACTIONAL,
+            )
+        )
+        sent = [{"name": group.topic, "partition_data": [{"index": 0, "records": data}]}]
+        answer = talk.quietly(
+            "Produce", 9, acks=-1, timeout_ms=FOR_EVER_MS, topic_data=sent, transactional_id=name
+        )
+        assert not answer.responses[0].partition_responses[0].error_code
+        talk.until(
+            lambda answer: answer.error_code == 0,
+            "EndTxn",
+            3,
+            transactional_id=name,
+            producer_id=made.producer_id,
+            producer_epoch=made.producer_epoch,
+            committed=commits,
+        )
+    committed = {"partition_index": 0, "timestamp": -1}
+    talk.until(
+        lambda answer: answer.topics[0].partitions[0].offset == 9,
+        "ListOffsets",
+        2,
+        replica_id=-1,
+        isolation_level=1,
+        topics=[{"name": group.topic, "partitions": [committed]}],
+    )
+    answer = ann.fetch("committed records")
+    del talk.transcript[-1][1]["responses"]  # producer ids differ
+    ranges = answer.responses[0].partitions[0].acquired_records
+    talk.note("acquired", [(each.first_offset, each.last_offset, each.delivery_count) for each in ranges])
+
+
+@conversation()
+def test_where_a_group_starts(talk: Talk) -> None:
+    for reset in ("earliest", "latest", "by_duration:PT1H"):
+        group = Group(talk, name=reset[:2], start_offset=-1)
+        group.configure(share_auto_offset_reset=reset)
+        talk.write(group.topic, records(2))
+        ann = Member(group, f"a{reset[:2]}")
+        answer = ann.fetch(reset, {0: []}, min_bytes=0, max_wait_ms=FOR_EVER_MS)
+        assert answer.error_code == 0
+        talk.write(group.topic, records(1))
+        ann.fetch(f"{reset}, after a write", max_wait_ms=FOR_EVER_MS)
