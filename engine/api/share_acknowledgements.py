@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from bowstring._native.share.partition import check_acknowledgements
 from bowstring.engine.errors import Error, Errors, KafkaError
+from bowstring.engine.metadata.features import SHARE_VERSION
 from bowstring.engine.share.sessions import SessionKey
 
 if TYPE_CHECKING:
     from bowstring.engine.requests.broker_services import BrokerServices
     from bowstring.engine.requests.request import Request
 
-_SHARE_VERSION: Final = "share.version"
 _MEMBER_ID_MAX: Final = 36
 RENEW_VERSION: Final = 2
 """Since this version of ShareFetch and ShareAcknowledge locks can be renewed (KIP-1222)."""
@@ -35,7 +35,7 @@ def member_of(broker: "BrokerServices", body: Any) -> SessionKey:
         KafkaError: UNSUPPORTED_VERSION if share groups are off; INVALID_REQUEST without a group or with a
             malformed member id.
     """
-    if broker.metadata.image.features.get(_SHARE_VERSION, 0) < 1:
+    if broker.metadata.image.features.get(SHARE_VERSION, 0) < 1:
         raise KafkaError(Errors.UNSUPPORTED_VERSION)
     if body.group_id is None or not body.member_id or len(body.member_id) > _MEMBER_ID_MAX:
         raise KafkaError(Errors.INVALID_REQUEST)

@@ -13,6 +13,10 @@ Operations (arguments beside `bootstrap`; answers):
     join             handle group topics assignor session_timeout_ms [instance_id] [protocol]
     member           handle                                  assignment records lost
     commit, leave    handle
+    share_open       handle group topics mode acquire_mode max_poll_records      (Java)
+    share_poll       handle timeout_ms                       records: [[offset deliveries value]] lock_ms
+    share_acknowledge  handle offsets type                   share_commit   handle     codes
+    share_close      handle
     create_topic     topic partitions [configs]              delete_topic   topic
     create_partitions  topic count                           list_topics    topics: {name: partitions}
     topic_configs    topic     configs: {name: value}        alter_topic_configs  topic configs
@@ -164,6 +168,11 @@ class Driver:
     def running(self) -> bool:
         """Whether the process runs."""
         return self._process.poll() is None
+
+    def kill(self) -> None:
+        """Kills the process, and with it its clients."""
+        self._process.kill()
+        self._process.wait()
 
     def close(self) -> None:
         """Ends the process."""

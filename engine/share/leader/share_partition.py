@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from typing import Any, Final, NamedTuple
 
 from bowstring._native.share.partition import SharePartition, StateChange
@@ -225,6 +225,7 @@ class LedSharePartition:
 
     async def _write(self) -> None:
         """Stores changes in order; those that came during a write go together in the next one."""
+        together: list[_Write] = []
         try:
             while self._writes:
                 together = [self._writes.popleft()]
@@ -234,6 +235,7 @@ class LedSharePartition:
                 self._stored(together, await self._write_together(together))
         finally:
             self._writing = None
+            _refuse(together)
 
     async def _write_together(self, together: list[_Write]) -> Error:
         assert self._window is not None
@@ -291,6 +293,11 @@ class LedSharePartition:
             task.cancel()
         if running:
             await asyncio.wait(running)
-        for write in self._writes:
-            if not write.done.done():
-                write.done.set_result(Errors.NOT_LEADER_OR_FOLLOWER)
+        _refuse(self._writes)
+
+
+def _refuse(writes: Iterable[_Write]) -> None:
+    """Answers writes that were given up."""
+    for write in writes:
+        if not write.done.done():
+            write.done.set_result(Errors.NOT_LEADER_OR_FOLLOWER)

@@ -217,7 +217,7 @@ def test_record_limit_and_renewal(talk: Talk) -> None:
     ann.acknowledge("renews what is not held", (6, 6, [RENEW]), is_renew_ack=True)
     ann.acknowledge("renews one, accepts one", (0, 1, [RENEW, ACCEPT]), is_renew_ack=True)
     ann.fetch("renews and fetches", {0: [(0, 0, [RENEW])]}, is_renew_ack=True)
-    nothing = {"max_wait_ms": 0, "min_bytes": 0, "max_bytes": 0, "max_records": 0}
+    nothing: dict[str, Any] = {"max_wait_ms": 0, "min_bytes": 0, "max_bytes": 0, "max_records": 0}
     ann.fetch("renews", {0: [(0, 0, [RENEW])]}, is_renew_ack=True, **nothing)
     group.configure(share_renew_acknowledge_enable="false")
     ann.acknowledge("renews what may not be", (0, 0, [RENEW]), is_renew_ack=True)

@@ -58,6 +58,7 @@ public final class Driver {
         Producers.register(operations);
         Consumers.register(operations);
         Members.register(operations);
+        Sharers.register(operations);
         Admins.register(operations);
         BufferedReader input = new BufferedReader(new InputStreamReader(System.in));
         PrintStream output = System.out;

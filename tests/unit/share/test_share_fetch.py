@@ -24,17 +24,9 @@ CONFIG = {
 }
 
 
-class WithShareGroups(Served):
-    """A broker whose share groups are on."""
-
-    def start(self):
-        super().start()
-        self.engine.metadata.image.features["share.version"] = 1
-
-
 @pytest.fixture(scope="module")
 def served(tmp_path_factory):
-    running = WithShareGroups(tmp_path_factory.mktemp("broker"), **CONFIG)
+    running = Served(tmp_path_factory.mktemp("broker"), **CONFIG)
     yield running
     running.stop()
 
