@@ -110,6 +110,9 @@ COORDINATORS: dict[str, Case] = {
     ),
     "offset-commits": lambda lab, _, name: coordinators.commits(lab, name, "OffsetCommit"),
     "offsets-loaded": lambda lab, _, name: coordinators.loading(lab, name, "Loading committed offsets"),
+    "shared-records": lambda lab, _, name: coordinators.sharing(
+        lab, name, "A share group that acknowledges records one by one"
+    ),
     "transactions": lambda lab, _, name: coordinators.transactions(
         lab, name, "Transactions of ten partitions"
     ),

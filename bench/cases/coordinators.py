@@ -24,6 +24,7 @@ INTERVALS = {CLASSIC: "3 s", CONSUMER: "5 s"}
 COMMITTERS = 32
 TRANSACTION_PARTITIONS = 10
 PRODUCERS = 8
+SHARING_MEMBERS = 4
 
 DYING_SESSION_SECONDS, DYING_INTERVAL_SECONDS = 6, 1
 DYING_PARTITIONS_PER_MEMBER = 10
@@ -199,3 +200,26 @@ def transactions(lab: Lab, name: str, title: str) -> CaseResult:
         return together | {f"alone_{key}": value for key, value in alone.items()}
 
     return _on_shared_peer(lab, CaseResult(name, title, facts), TRANSACTION_PARTITIONS, measure)
+
+
+def sharing(lab: Lab, name: str, title: str) -> CaseResult:
+    """Measures a share group whose members acknowledge each record by itself (KIP-932)."""
+    size = lab.size
+    facts = {
+        "records": f"{size.shared_records:,} of 100 B in one partition, a tenth more before",
+        "members": f"{SHARING_MEMBERS} in one process, which fetch 500 records at most",
+        "acknowledgement": "accept, each record in a batch of its own, in the next ShareFetch",
+        "client": PROTOCOL_CLIENT,
+    }
+
+    def measure(peer: Peer, topic: str) -> dict[str, float]:
+        return run_load(
+            "shared-records",
+            peer,
+            topic,
+            members=SHARING_MEMBERS,
+            records=size.shared_records,
+            warm_records=size.shared_records // 10,
+        )
+
+    return _on_shared_peer(lab, CaseResult(name, title, facts), 1, measure)

@@ -6,13 +6,18 @@ import json
 import sys
 
 from bench.coordinators.loads import LOADS, Order
+from bench.coordinators.sharing import shared_records
 from bench.coordinators.transactions import transactions
 
 
 def main() -> None:
     """Reads the order from the command line."""
     order = Order(**json.loads(sys.argv[1]))
-    print(json.dumps((LOADS | {"transactions": transactions})[order.load](order)))
+    print(
+        json.dumps(
+            (LOADS | {"shared-records": shared_records, "transactions": transactions})[order.load](order)
+        )
+    )
 
 
 if __name__ == "__main__":
