@@ -270,6 +270,50 @@ def test_no_more_than_the_locks(talk: Talk) -> None:
     ben.fetch("with room")
 
 
+def write_transaction(talk: Talk, topic: str, *, commits: bool) -> None:
+    """Writes two records in a transaction, and ends it."""
+    name = talk.name("transaction")
+    made = talk.until(
+        lambda answer: answer.error_code == 0,
+        "InitProducerId",
+        4,
+        transactional_id=name,
+        transaction_timeout_ms=60000,
+        producer_id=-1,
+        producer_epoch=-1,
+    )
+    producer = {"producer_id": made.producer_id, "producer_epoch": made.producer_epoch}
+
+    def added(answer: Any) -> bool:
+        (topic_result,) = answer.results_by_topic_v3_and_below
+        return topic_result.results_by_partition[0].partition_error_code == 0
+
+    talk.until(
+        added,
+        "AddPartitionsToTxn",
+        3,
+        v3_and_below_transactional_id=name,
+        v3_and_below_producer_id=made.producer_id,
+        v3_and_below_producer_epoch=made.producer_epoch,
+        v3_and_below_topics=[{"name": topic, "partitions": [0]}],
+    )
+    plain = ((b"k", b"v", 1_700_000_000_000, ()), (b"k", b"w", 1_700_000_000_001, ()))
+    data = encode(Batch(plain, base_sequence=0, attributes=TRANSACTIONAL, **producer))
+    sent = [{"name": topic, "partition_data": [{"index": 0, "records": data}]}]
+    answer = talk.quietly(
+        "Produce", 9, acks=-1, timeout_ms=FOR_EVER_MS, topic_data=sent, transactional_id=name
+    )
+    assert not answer.responses[0].partition_responses[0].error_code
+    talk.until(
+        lambda answer: answer.error_code == 0,
+        "EndTxn",
+        3,
+        transactional_id=name,
+        committed=commits,
+        **producer,
+    )
+
+
 @conversation()
 def test_transactions(talk: Talk) -> None:
     group = Group(talk)
@@ -277,59 +321,14 @@ def test_transactions(talk: Talk) -> None:
     ann = Member(group)
     ann.join()
     for commits in (True, False, True):
-        name = talk.name("transaction")
-        made = talk.until(
-            lambda answer: answer.error_code == 0,
-            "InitProducerId",
-            4,
-            transactional_id=name,
-            transaction_timeout_ms=60000,
-            producer_id=-1,
-            producer_epoch=-1,
-        )
-        talk.until(
-            lambda answer: (
-                not answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code
-            ),
-            "AddPartitionsToTxn",
-            3,
-            v3_and_below_transactional_id=name,
-            v3_and_below_producer_id=made.producer_id,
-            v3_and_below_producer_epoch=made.producer_epoch,
-            v3_and_below_topics=[{"name": group.topic, "partitions": [0]}],
-        )
-        plain = ((b"k", b"v", 1_700_000_000_000, ()), (b"k", b"w", 1_700_000_000_001, ()))
-        data = encode(
-            Batch(
-                plain,
-                producer_id=made.producer_id,
-                producer_epoch=made.producer_epoch,
-                base_sequence=0,
-                attributes=TRANSACTIONAL,
-            )
-        )
-        sent = [{"name": group.topic, "partition_data": [{"index": 0, "records": data}]}]
-        answer = talk.quietly(
-            "Produce", 9, acks=-1, timeout_ms=FOR_EVER_MS, topic_data=sent, transactional_id=name
-        )
-        assert not answer.responses[0].partition_responses[0].error_code
-        talk.until(
-            lambda answer: answer.error_code == 0,
-            "EndTxn",
-            3,
-            transactional_id=name,
-            producer_id=made.producer_id,
-            producer_epoch=made.producer_epoch,
-            committed=commits,
-        )
-    committed = {"partition_index": 0, "timestamp": -1}
+        write_transaction(talk, group.topic, commits=commits)
     talk.until(
         lambda answer: answer.topics[0].partitions[0].offset == 9,
         "ListOffsets",
         2,
         replica_id=-1,
         isolation_level=1,
-        topics=[{"name": group.topic, "partitions": [committed]}],
+        topics=[{"name": group.topic, "partitions": [{"partition_index": 0, "timestamp": -1}]}],
     )
     answer = ann.fetch("committed records")
     del talk.transcript[-1][1]["responses"]  # producer ids differ
