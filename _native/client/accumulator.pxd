@@ -34,6 +34,8 @@ cdef class Lane:
     cdef readonly object leader          # the broker that leads the partition, None when that is unknown
     cdef readonly int64_t leader_version # of the metadata that says so
     cdef readonly object last_error      # why its last batch was refused
+    cdef readonly int64_t joined         # the last transaction that the partition belongs to
+    cdef readonly int64_t joining        # the last transaction that it was to be added to
 
     cpdef double due_in_s(self, double now, double linger_s, int64_t batch_bytes, bint hurry)
     cpdef int32_t sequence(self, Batch batch, tuple producer)
@@ -70,6 +72,10 @@ cdef class Accumulator:
     cdef readonly int64_t buffer_memory
     cdef int64_t room_bytes              # waiting callers go on when the buffer holds no more
     cdef bint idempotent
+    cdef readonly bint transactional     # batches belong to transactions (KIP-98)
+    cdef public bint outside             # no transaction takes records: every send looks why
+    cdef public int64_t transaction      # number of the present one
+    cdef public bint adds_partitions     # a partition is added to the transaction before its first batch goes
     cdef int codec
     cdef object codec_level
     cdef readonly tuple producer         # (id, epoch) to number batches for, (-1, -1) when unknown

@@ -60,6 +60,14 @@ cdef class Lane:
         self.leader = leader
         self.leader_version = version
 
+    def join(self, int64_t transaction):
+        """Notes that the partition is part of the transaction with this number: its batches may go."""
+        self.joined = transaction
+
+    def begin_join(self, int64_t transaction):
+        """Notes that the partition will be added to the transaction: the loop does not name it again."""
+        self.joining = transaction
+
     def bump_epoch(self):
         """Notes that sequence numbers are missing: `sequence` begins again in the next epoch (KIP-360)."""
         self.epoch_bump = True
@@ -213,6 +221,7 @@ cdef class Accumulator:
         self.buffer_memory = settings.buffer_memory
         self.room_bytes = <int64_t>(ROOM_SHARE * self.buffer_memory)
         self.idempotent = settings.idempotent
+        self.transactional = self.outside = settings.transactional_id is not None
         self.codec = settings.compression
         self.codec_level = settings.compression_level
         self.producer = (-1, -1)
@@ -273,6 +282,15 @@ cdef class Accumulator:
         self.producer = (producer_id, epoch)
         for lane in self.lanes.values():
             lane.stale = <int64_t>lane.producer[0] >= 0 and <int64_t>lane.producer[0] != producer_id
+
+    def renumber(self, int64_t producer_id, int epoch):
+        """Numbers every partition's batches from 0 on, for this id and epoch (KIP-890). Nothing may be on its way."""
+        cdef Lane lane
+        self.producer = (producer_id, epoch)
+        for lane in self.lanes.values():
+            lane.producer = NO_PRODUCER
+            lane.next_sequence = 0
+            lane.epoch_bump = lane.stale = lane.known = False
 
     def forget_identity(self):
         """The epochs of the producer id are used up: nothing is numbered before another one is there."""
@@ -366,7 +384,7 @@ cdef class Accumulator:
         """
         # Making an object may collect garbage, which may run Python code: another thread may come first meanwhile.
         cdef Batch batch = self.batch_type(lane.partition, self.delivery_timeout_s)
-        if self.halted:
+        if self.halted or self.outside:
             return None
         if lane.open is not full:
             return lane.open if lane.open is not None else self.open_batch(lane, None)
@@ -383,7 +401,7 @@ cdef class Accumulator:
     def add(self, Lane lane not None, Batch batch not None):
         """Puts a batch last that nothing is appended to; what comes after it opens a new one. False when the
         producer has halted: nobody would send it."""
-        if self.halted:
+        if self.halted or self.outside:
             return False
         self.list_batch(lane, batch)
         batch.state = BATCH_WAITING
@@ -426,6 +444,7 @@ cdef class Accumulator:
                 lane = self.lanes[batch.partition]
                 base_sequence = lane.sequence(batch, self.producer)
                 identity = lane.producer if batch.base_sequence < 0 else batch.producer
+            batch.transactional = self.transactional
             if not batch.sealed or batch.base_sequence != base_sequence or batch.producer != identity:
                 batch.seal(identity, base_sequence, self.codec, self.codec_level)
         return 0

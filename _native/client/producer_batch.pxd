@@ -36,6 +36,7 @@ cdef class Batch:
     cdef public int attempts
     cdef public object producer          # (id, epoch) it was last sealed with
     cdef public int32_t base_sequence
+    cdef public bint transactional       # it is sealed as part of a transaction (KIP-98)
     cdef public int64_t order
     cdef readonly bint sealed
     cdef readonly bint done

@@ -12,6 +12,7 @@ class Batch:
     attempts: int
     producer: tuple[int, int]
     base_sequence: int
+    transactional: bool
     order: int
     def __new__(cls, partition: TopicPartition, delivery_timeout_s: float) -> Self: ...
     def __buffer__(self, flags: int, /) -> memoryview: ...

@@ -5,7 +5,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memset
 from bowstring._native.record.batch cimport (
-    ATTR_COMPRESSION_MASK, BATCH_HEADER_BYTES, BatchInfo, Record, batch_parse, batch_seal, batch_seal_around,
+    ATTR_COMPRESSION_MASK, ATTR_TRANSACTIONAL, BATCH_HEADER_BYTES, BatchInfo, Record, batch_parse, batch_seal, batch_seal_around,
     record_read)
 from bowstring._native.base.clock cimport monotonic_ns
 from bowstring._native.base.crc cimport crc32c_factor
@@ -177,11 +177,13 @@ cdef class Batch:
         self.sealed = False
         if self.encoded is not None:
             if <int64_t>producer[0] >= 0:
-                self.encoded = with_producer(self.encoded, producer[0], producer[1], base_sequence)
+                self.encoded = with_producer(
+                    self.encoded, producer[0], producer[1], base_sequence, self.transactional)
             self.sealed = True
             return
         memset(&info, 0, sizeof(BatchInfo))
         info.leader_epoch = -1
+        info.attributes = ATTR_TRANSACTIONAL if self.transactional else 0
         info.last_offset_delta = self.writer.count - 1
         info.base_timestamp = self.writer.base_timestamp
         info.max_timestamp = self.writer.max_timestamp

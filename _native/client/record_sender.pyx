@@ -28,7 +28,7 @@ cdef inline void lend(object data, const uint8_t **at, int64_t *length) noexcept
 
 cdef class RecordSender:
     """The half of Producer that is called for every record. The other half has `_payload`, `_header_pairs`,
-    `_find_route`, `_await_room`, `_no_partition` and `_too_large`."""
+    `_send_route`, `_send_room`, `_outside`, `_no_partition` and `_too_large`."""
 
     def send(self, topic, value=None, key=None, *, headers=None, timestamp=None, partition=None, on_delivery=None):
         """Takes a record for `topic`; its future tells where it went.
@@ -151,12 +151,14 @@ cdef class RecordSender:
             if turn_wanted():
                 give_turn()
         while True:
+            if shared.outside:
+                self._outside()
             route = shared.last_route if topic is shared.last_topic else shared.routes.get(topic)
             if shared.halted or route is None or route.version != shared.metadata_version:
-                self._find_route(topic)
+                self._send_route(topic)
                 continue
             if shared.buffered_bytes + size > shared.buffer_memory and shared.unfinished:
-                self._await_room(size)
+                self._send_room(size)
                 continue
             if asked is None and shared.partitioner is not None:
                 asked = shared.partitioner(key, list(range(len(route.lanes))), route.available)

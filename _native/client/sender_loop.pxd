@@ -23,6 +23,7 @@ cpdef enum Event:
     FULL
     UNPLACED
     UNREACHED
+    UNJOINED
     ROOM
 
 
@@ -49,6 +50,7 @@ cdef class SenderLoop:
     cdef list found                      # (descriptor, events) that the client must look at
     cdef list unplaced                   # lanes whose leader, or topic on its channel, must be looked up
     cdef list unreached                  # lanes that have no leader, or none that requests can go to natively
+    cdef list unjoined                   # lanes whose partitions must be added to the transaction first
     cdef bint room                       # callers that wait for room may go on
     cdef readonly int64_t sent_by_callers
 

@@ -19,7 +19,8 @@ class Event(IntEnum):
     FULL = 7
     UNPLACED = 8
     UNREACHED = 9
-    ROOM = 10
+    UNJOINED = 10
+    ROOM = 11
 
 class SenderLoop:
     @property
@@ -38,3 +39,4 @@ class SenderLoop:
     def take_found(self) -> list[tuple[int, int]]: ...
     def take_unplaced(self) -> list[Lane]: ...
     def take_unreached(self) -> list[Lane]: ...
+    def take_unjoined(self) -> list[Lane]: ...

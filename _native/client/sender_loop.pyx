@@ -54,7 +54,7 @@ cdef class SenderLoop:
         self.linger_s, self.in_flight_max = settings.linger_s, settings.in_flight_max
         self.turn = threading.Lock()
         self.due = NEVER
-        self.found, self.unplaced, self.unreached = [], [], []
+        self.found, self.unplaced, self.unreached, self.unjoined = [], [], [], []
 
     # ------------------------------------------------------------ asleep, in a round
 
@@ -84,6 +84,8 @@ cdef class SenderLoop:
             event = self.left_over()
             if event == NOTHING and self.unreached:
                 event = UNREACHED
+            if event == NOTHING and self.unjoined:
+                event = UNJOINED
             if event == NOTHING and self.shared.halted:  # by a callback
                 event = CALLED
             if event == NOTHING and now >= self.channels.metrics.sample_at:
@@ -136,6 +138,12 @@ cdef class SenderLoop:
     def take_unreached(self):
         """Lanes with something due that has nowhere to go: no leader, or one that `send` was not given."""
         found, self.unreached = self.unreached, []
+        return found
+
+    def take_unjoined(self):
+        """Lanes with something due whose partitions must be added to the transaction first. Each is named once for each
+        transaction."""
+        found, self.unjoined = self.unjoined, []
         return found
 
     cdef int receive(self, list found) except -1:
@@ -223,6 +231,11 @@ cdef class SenderLoop:
             if due_s > 0:
                 wait_s = min(wait_s, due_s)
                 continue
+            if shared.adds_partitions and lane.joined != shared.transaction:
+                if lane.joining != shared.transaction:
+                    lane.begin_join(shared.transaction)
+                    self.unjoined.append(lane)
+                continue
             if lane.leader_version != version:
                 self.unplaced.append(lane)
                 continue
@@ -285,6 +298,8 @@ cdef class SenderLoop:
         cdef Accumulator shared = self.shared
         cdef ProduceChannel channel
         if lane.leader is None or lane.leader_version != shared.metadata_version or not shared.identified():
+            return None
+        if shared.adds_partitions and lane.joined != shared.transaction:
             return None
         channel = self.channels.by_node.get(lane.leader)
         if channel is None or shared.halted or len(lane.waiting) != 1 or not channel.knows(lane.partition[0]):

@@ -399,7 +399,9 @@ def encode_batch(records, int codec=0, *, level=None, **fields):
     return builder.build(codec, level=level, **fields)
 
 
-def with_producer(bytes batch not None, int64_t producer_id, int16_t producer_epoch, int32_t base_sequence):
+def with_producer(
+        bytes batch not None, int64_t producer_id, int16_t producer_epoch, int32_t base_sequence,
+        bint transactional=False):
     """Returns a copy of one batch with this producer's identity (KIP-98) and a new CRC-32C. CorruptBatch if it is too
     short."""
     cdef int64_t size = PyBytes_GET_SIZE(batch)
@@ -410,6 +412,8 @@ def with_producer(bytes batch not None, int64_t producer_id, int16_t producer_ep
     store_be64(at + BATCH_PRODUCER_ID, producer_id)
     store_be16(at + BATCH_PRODUCER_EPOCH, producer_epoch)
     store_be32(at + BATCH_BASE_SEQUENCE, base_sequence)
+    if transactional:
+        at[BATCH_ATTRIBUTES + 1] |= ATTR_TRANSACTIONAL
     with nogil:
         store_be32(at + BATCH_CRC, <int32_t>crc32c_update(0, at + BATCH_ATTRIBUTES, size - BATCH_ATTRIBUTES))
     return made

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from bowstring.clients.share.consumer import ShareConsumer as ShareConsumer
     from bowstring.clients.share.records import ShareRecord as ShareRecord
     from bowstring.cluster.embedded import Cluster as Cluster
+    from bowstring.exactly_once import transform as transform
     from bowstring.kernels.function import kernel as kernel
     from bowstring.tables import Records as Records
     from bowstring.tables import read as read
@@ -61,6 +62,7 @@ _MODULES = {
     "kernel": "kernels.function",
     "read": "tables",
     "scan": "tables",
+    "transform": "exactly_once",
 }
 # Loaded as whole packages on first use.
 _PACKAGES = ("aio", "spark")
@@ -90,6 +92,7 @@ __all__ = [
     "read",
     "scan",
     "spark",
+    "transform",
 ]
 
 

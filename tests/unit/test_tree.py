@@ -163,7 +163,7 @@ CLIENT_PACKAGES = {
         *("clients", "clients.config", "clients.group", "clients.net", "engine", "engine.protocol"),
     },
     "clients.producer": {
-        *("clients", "clients.config", "clients.net", "engine", "engine.protocol"),
+        *("clients", "clients.config", "clients.group", "clients.net", "engine", "engine.protocol"),
         *("_native.client", "_native.record"),
     },
     "values": {"clients", "_native.values"},
@@ -180,9 +180,10 @@ CLIENT_PACKAGES = {
 }
 OUTER_PACKAGES = {
     "version": set(),
+    "exactly_once": {"clients", "clients.consumer", "clients.producer"},
     "aio": {
         *("clients", "clients.admin", "clients.arrow", "clients.consumer", "clients.producer"),
-        "clients.share",
+        *("clients.share", "exactly_once"),
     },
     "kernels": {"clients"},
     "broker": {"engine.broker"},

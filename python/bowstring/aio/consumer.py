@@ -341,6 +341,28 @@ class Consumer(WorkersClient):
 
         await self._worker.call(call)
 
+    # ------------------------------------------------------------ transactions
+
+    group_metadata = awaited(ThreadedConsumer.group_metadata)
+
+    async def consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Returns what `commit` stores without arguments: the position in each partition that has one."""
+        return await self._call_at_position(ThreadedConsumer.consumed)
+
+    def wakeup(self) -> None:
+        """Like `bowstring.Consumer.wakeup`."""
+        self._consumer.wakeup()
+
+    async def lend(
+        self, call: Callable[[ThreadedConsumer, Callable[[Callable[[], Awaitable[object]]], None]], T]
+    ) -> T:
+        """Runs `call` in the consumer's thread, with the blocking consumer and a function that runs coroutine
+        functions on the loop and waits for them. For `transform`.
+        """
+        self._give_back()
+        run = self._worker.on_loop
+        return await self._worker.call(functools.partial(call, self._consumer, run), required=True)
+
     # ------------------------------------------------------------ the end
 
     async def __aexit__(

@@ -11,11 +11,25 @@ import itertools
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Coroutine
-from typing import Any, Concatenate, NamedTuple, ParamSpec
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import Any, Concatenate, NamedTuple, ParamSpec, Self, TypeVar
 
-from bowstring.aio.worker import Worker, WorkersClient, in_thread, listen_on_loop, post, same_arguments
-from bowstring.clients.errors import BufferFullError, ClientTimeoutError, ClosedError
+from bowstring.aio.worker import (
+    Worker,
+    WorkersClient,
+    awaited,
+    in_thread,
+    listen_on_loop,
+    post,
+    same_arguments,
+)
+from bowstring.clients.errors import (
+    BufferFullError,
+    ClientTimeoutError,
+    ClosedError,
+    TransactionAbortedError,
+    TransactionFailedError,
+)
 from bowstring.clients.producer.batches import BatchesFuture, RecordFuture
 from bowstring.clients.producer.encoded_batches import RECORD_OVERHEAD_BYTES
 from bowstring.clients.producer.producer import HeadersLike
@@ -24,6 +38,7 @@ from bowstring.clients.records import RecordMetadata
 from bowstring.clients.timeouts import bounded
 
 P = ParamSpec("P")
+T = TypeVar("T")
 
 # 1 / this share of buffer_memory must be free before waiting records continue, so that many continue at once.
 ROOM_SHARE = 8
@@ -182,13 +197,12 @@ class Producer(WorkersClient):
     ) -> None:
         limit = self._producer.buffer_memory
         if self._waiting_bytes + size > limit:
-            future.set_exception(
-                BufferFullError(
-                    f"{self._waiting_bytes} bytes of records wait for memory or metadata, and "
-                    f"buffer_memory={limit} allows no more: await the futures of send(), or raise "
-                    "buffer_memory"
-                )
+            error = BufferFullError(
+                f"{self._waiting_bytes} bytes of records wait for memory or metadata, and "
+                f"buffer_memory={limit} allows no more: await the futures of send(), or raise buffer_memory"
             )
+            self._producer.record_failed(error)
+            future.set_exception(error)
             return
         self._waiting_bytes += size
         line = self._lines.get(topic)
@@ -217,6 +231,7 @@ class Producer(WorkersClient):
                 while line and not producer.would_block(topic, line[0].size_bytes):
                     self._leave_line(topic, line.popleft())
         except Exception as error:  # the error is raised by the futures of the waiting records
+            self._producer.record_failed(error)
             for waiting in line:
                 _fail(waiting.future, error)
         finally:
@@ -232,6 +247,87 @@ class Producer(WorkersClient):
             _fail(waiting.future, error)
         else:
             sent.add_done_callback(functools.partial(self._outcomes.put, waiting.future))
+
+    # ------------------------------------------------------------ transactions
+
+    async def _call(self, method: Callable[..., T], *args: Any, **keywords: Any) -> T:
+        call = functools.partial(method, self._producer, *args, **keywords)
+        return await self._worker.call(call, required=True)
+
+    init_transactions = awaited(ThreadedProducer.init_transactions)
+    begin_transaction = awaited(ThreadedProducer.begin_transaction)
+    send_offsets = awaited(ThreadedProducer.send_offsets)
+    send_offsets_to_transaction = awaited(ThreadedProducer.send_offsets_to_transaction)
+
+    @property
+    def transactional(self) -> bool:
+        """Whether sends belong to transactions: the producer has a transactional_id."""
+        return self._producer.transactional
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether a transaction has begun and its end is not known."""
+        return self._producer.in_transaction
+
+    @property
+    def threaded(self) -> ThreadedProducer:
+        """The blocking producer that sends the records. For `transform`."""
+        return self._producer
+
+    async def commit_transaction(self, timeout: float | None = None) -> None:
+        """Like `bowstring.Producer.commit_transaction`; waits for the futures of all records."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        await self._await_lines(timeout)
+        left = None if deadline is None else max(0.0, deadline - time.monotonic())
+        await self._call(ThreadedProducer.commit_transaction, left)
+
+    async def abort_transaction(self, timeout: float | None = None) -> None:
+        """Like `bowstring.Producer.abort_transaction`; the futures of unsent records fail."""
+        self._drop_lines()
+        await self._call(ThreadedProducer.abort_transaction, timeout)
+
+    def _drop_lines(self) -> None:
+        error = TransactionAbortedError("the transaction was aborted before this record was sent")
+        for line in self._lines.values():
+            self._waiting_bytes -= sum(waiting.size_bytes for waiting in line)
+            for waiting in line:
+                _fail(waiting.future, error)
+            line.clear()
+
+    @contextlib.asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Self]:
+        """Like `bowstring.Producer.transaction`: commits at the end of the block, aborts if it raises or is
+        cancelled.
+
+        Examples:
+            >>> async def main():
+            ...     async with bowstring.aio.Producer(transactional_id="async-mover-1") as producer:
+            ...         async with producer.transaction():
+            ...             future = producer.send("async-moved", b"hello", partition=0)
+            ...         print((await future).offset)
+            >>> asyncio.run(main())
+            0
+        """
+        await self.begin_transaction()
+        try:
+            yield self
+        except BaseException as error:
+            await self._abort_because_of(error)
+            raise
+        try:
+            await self.commit_transaction()
+        except (TransactionFailedError, asyncio.CancelledError) as error:
+            if isinstance(error, TransactionFailedError):
+                await self._abort_because_of(error)
+            raise
+
+    async def _abort_because_of(self, error: BaseException) -> None:
+        self._drop_lines()
+        await self._call(ThreadedProducer.abort_because_of, error)
+
+    async def settled(self) -> None:
+        """Waits until no record waits for metadata or memory. For `transform`."""
+        await self._await_lines(None)
 
     # ------------------------------------------------------------ the rest
 

@@ -213,6 +213,20 @@ class FencedError(BrokerError):
     """Another producer or member with the same identity took over."""
 
 
+class ProducerFencedError(FencedError):
+    """Another producer with the same transactional_id began later. This one can do nothing more: close it."""
+
+
+class TransactionFailedError(ClientError):
+    """The transaction cannot be committed, because a record or a request of it failed: `__cause__` says why.
+    Abort it and repeat it.
+    """
+
+
+class TransactionAbortedError(ClientError):
+    """The record was not sent, because its transaction was aborted."""
+
+
 class AuthorizationError(BrokerError):
     """The principal is not allowed to do this."""
 
@@ -224,6 +238,7 @@ ADVICE: dict[str, str] = {
     "NOT_ENOUGH_REPLICAS": "Wait for replicas to come back, or lower min.insync.replicas",
     "NON_EMPTY_GROUP": "Stop the group's consumers first",
     "INVALID_REPLICATION_FACTOR": "Request at most as many replicas as there are brokers",
+    "PRODUCER_FENCED": "Close this producer; the other one goes on",
     "UNSUPPORTED_COMPRESSION_TYPE": "Use a codec that this broker supports",
 }
 
@@ -245,8 +260,8 @@ _CLASSES: dict[str, type[BrokerError]] = {
     "INVALID_SESSION_TIMEOUT": GroupError,
     "GROUP_MAX_SIZE_REACHED": GroupError,
     "FENCED_INSTANCE_ID": FencedError,
-    "PRODUCER_FENCED": FencedError,
-    "INVALID_PRODUCER_EPOCH": FencedError,
+    "PRODUCER_FENCED": ProducerFencedError,
+    "INVALID_PRODUCER_EPOCH": ProducerFencedError,
     "TOPIC_AUTHORIZATION_FAILED": AuthorizationError,
     "GROUP_AUTHORIZATION_FAILED": AuthorizationError,
     "CLUSTER_AUTHORIZATION_FAILED": AuthorizationError,

@@ -91,6 +91,22 @@ class OffsetAndMetadata(NamedTuple):
     metadata: str = ""
 
 
+class GroupMetadata(NamedTuple):
+    """The member of a group whose offsets a transaction commits (KIP-447). From `Consumer.group_metadata()`.
+
+    Attributes:
+        group_id: the group.
+        generation_id: its generation; -1 for offsets from outside a membership.
+        member_id: the member in this generation.
+        group_instance_id: of a static member.
+    """
+
+    group_id: str
+    generation_id: int = -1
+    member_id: str = ""
+    group_instance_id: str | None = None
+
+
 class OffsetAndTimestamp(NamedTuple):
     """The first record at or after a timestamp."""
 

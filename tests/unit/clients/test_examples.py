@@ -43,7 +43,7 @@ TESTS = {test.name: test for test in collected()}
 def setting(name, where):
     """What an example finds there, besides the names it uses."""
     producer = bowstring.Producer(where)
-    if name.endswith(("aio.Consumer", "bowstring.Consumer")):
+    if name.endswith(("aio.Consumer", "bowstring.Consumer", ".transform")):
         producer.send("greetings", b"hello", key=b"me").result(HANG_S)
     if name.endswith((".read", ".scan")):
         producer.send_columns("flights", 0, [b"%d" % i for i in range(1000)]).result(HANG_S)

@@ -9,7 +9,7 @@ import bowstring
 from bowstring import NewTopic, OffsetAndMetadata, Record, TopicPartition
 from bowstring.clients.errors import ClientError
 from bowstring.clients.producer.batches import RecordFuture
-from bowstring.clients.records import OffsetAndTimestamp, RecordMetadata, TopicInfo
+from bowstring.clients.records import GroupMetadata, OffsetAndTimestamp, RecordMetadata, TopicInfo
 
 
 def delivered(future: RecordFuture) -> None:
@@ -78,6 +78,25 @@ async def awaited(partitions: list[TopicPartition]) -> None:
     await asyncio.sleep(0)
 
 
+def transacting() -> None:
+    """Records out and offsets with them, all or nothing."""
+    settings = {"group_id": "g", "enable_auto_commit": False, "isolation_level": "read_committed"}
+
+    def double(records: list[Record], sender: bowstring.Producer) -> None:
+        sender.send_columns("t", 0, [record.value for record in records] * 2)
+
+    with bowstring.Producer("a:1", transactional_id="p", transaction_timeout_ms=5_000) as producer:
+        with producer.transaction() as open_producer:
+            open_producer.send("t", b"v")
+        producer.begin_transaction()
+        with bowstring.Consumer("a:1", **settings) as consumer:
+            member: GroupMetadata = consumer.group_metadata()
+            producer.send_offsets({TopicPartition("t", 0): 5}, member)
+            producer.commit_transaction(timeout=5)
+            count: int = bowstring.transform(consumer, double, producer, timeout=1)
+        print(count)
+
+
 async def main() -> None:
     """The same for asyncio."""
     partition = TopicPartition("t", 0)
@@ -86,6 +105,8 @@ async def main() -> None:
         sent = await future
         rows: list[RecordMetadata] = await producer.send_arrow("t", pa.table({"value": [b"a"]}), key="id")
         print(sent.offset, rows, await producer.partitions_for("t"))
+    async with bowstring.aio.Producer("a:1", transactional_id="p") as producer, producer.transaction():
+        producer.send("t", b"v")
     async with bowstring.aio.Consumer({"bootstrap.servers": "a:1"}, group_id="g") as consumer:
         await consumer.subscribe("t", on_assigned=awaited, on_revoked=gained)
         records: list[Record] = await consumer.poll(timeout=1)

@@ -13,6 +13,7 @@ from bowstring.clients.config.client import CONSUMER
 from bowstring.clients.config.names import configurable
 from bowstring.clients.consumer.compat import FamiliarNames
 from bowstring.clients.consumer.coordinator import Listener, Membership
+from bowstring.clients.consumer.exactly_once import TransactionalReading
 from bowstring.clients.consumer.fetch_config import FetchConfig
 from bowstring.clients.consumer.fetcher import Fetcher
 from bowstring.clients.consumer.offsets import ConsumerOffsets
@@ -38,7 +39,9 @@ if TYPE_CHECKING:
 _log = logging.getLogger("bowstring.consumer")
 
 
-class Consumer(RecordReading, ConsumerOffsets, FamiliarNames, ConsumerPositions, ArrowReading):
+class Consumer(
+    RecordReading, ConsumerOffsets, FamiliarNames, ConsumerPositions, ArrowReading, TransactionalReading
+):
     """Reads records. Used by one thread at a time.
 
     Use either `subscribe` (a group shares the topics' partitions and stores its progress) or `assign` (the

@@ -29,7 +29,7 @@ from bowstring.clients.group.protocol_choice import UndecidedMember
 from bowstring.clients.net.client import NetworkClient
 from bowstring.clients.net.connection import Pending
 from bowstring.clients.net.metadata import Cluster
-from bowstring.clients.records import OffsetAndMetadata, SubscriptionPattern, TopicPartition
+from bowstring.clients.records import GroupMetadata, OffsetAndMetadata, SubscriptionPattern, TopicPartition
 from bowstring.clients.single_thread import OneThread
 from bowstring.clients.troubles import GRACE_S
 from bowstring.engine.protocol.messages.offset_fetch import OffsetFetchRequest
@@ -80,6 +80,7 @@ class Membership:
         self._auto_commit_s = auto_commit_s
         self._commit_at = 0.0
         self._listeners: Listeners = (None, None, None)
+        self.watchers: tuple[Listener, Listener] | None = None  # of partitions revoked, before all else; lost
         self._pattern: re.Pattern[str] | None = None
         self._regex: str | None = None
         self._commit_error: ClientError | None = None
@@ -154,6 +155,16 @@ class Membership:
         self.topics = tuple(sorted(set(topics)))
         for name in self.topics:
             self._cluster.want(name)
+
+    def metadata(self) -> GroupMetadata:
+        """Returns this member in its present generation."""
+        member_id, generation = self._member.identity()
+        return GroupMetadata(self._group_id, generation, member_id, self._config.group_instance_id)
+
+    @property
+    def commits_automatically(self) -> bool:
+        """Whether offsets are committed without being asked for."""
+        return self._auto_commit_s is not None
 
     def unsubscribe(self) -> None:
         """Commits and leaves the group; the consumer may subscribe again."""
@@ -336,6 +347,7 @@ class Membership:
     # ------------------------------------------------------------ the group's events
 
     def _revoke(self, partitions: list[TopicPartition]) -> None:
+        self._tell(self.watchers[0] if self.watchers else None, partitions)
         self._commit_last(self._positions.finished())
         self._tell(self._listeners[1], partitions)
         gone = set(partitions)
@@ -350,6 +362,7 @@ class Membership:
         lost = sorted(self._positions)
         self._positions.replace([])
         if lost:
+            self._tell(self.watchers[1] if self.watchers else None, lost)
             self._tell(self._listeners[2] or self._listeners[1], lost)
 
     def _tell(self, listener: Listener | None, partitions: list[TopicPartition]) -> None:

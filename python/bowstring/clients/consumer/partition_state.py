@@ -219,6 +219,10 @@ class PartitionState:
             begun = max(begun, self._reading[given - 1].offset)  # records before it are finished
         return min(position, begun)
 
+    def begun(self, poll_number: int) -> int | None:
+        """Returns the position at which the poll with this number began; None if it took nothing here."""
+        return self._unfinished if self._poll_number == poll_number else None
+
     def said_finished(self, offset: int) -> None:
         """Marks records below `offset` as finished, because the caller committed it."""
         self._unfinished = max(self._unfinished, offset)
@@ -365,6 +369,14 @@ class Positions:
             partition: OffsetAndMetadata(state.position, state.leader_epoch)
             for partition, state in self._states.items()
             if state.position is not None
+        }
+
+    def taken(self) -> dict[TopicPartition, int]:
+        """Returns where the last poll began, by partition that it returned records of."""
+        return {
+            partition: begun
+            for partition, state in self._states.items()
+            if (begun := state.begun(self.poll_number)) is not None
         }
 
     def finished(self) -> dict[TopicPartition, OffsetAndMetadata]:

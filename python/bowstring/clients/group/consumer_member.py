@@ -137,6 +137,11 @@ class ConsumerGroupMember(CoordinatedMember):
 
     # ------------------------------------------------------------ committing and leaving
 
+    def identity(self) -> tuple[str, int]:
+        """See CoordinatedMember: heartbeats may have raised the epoch since the last step."""
+        member_id, epoch = self._thread.member
+        return member_id, epoch if epoch > JOIN_EPOCH else -1
+
     def _watch_commit(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], done: Done
     ) -> Callable[[TopicPartition, int], None]:

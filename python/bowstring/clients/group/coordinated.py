@@ -154,6 +154,10 @@ class CoordinatedMember(ABC):
 
     # ------------------------------------------------------------ committing
 
+    def identity(self) -> tuple[str, int]:
+        """Returns the member id and the newest generation, or epoch, that the coordinator has told."""
+        return self.member_id, self.generation
+
     def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], done: Done) -> None:
         """Sends a commit; `done` gets None, or the error (retriable when it may be sent again)."""
         if self._coordinator is None:

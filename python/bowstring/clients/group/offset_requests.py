@@ -142,13 +142,17 @@ def fetched_offsets(group: str, response: OffsetFetchResponse) -> dict[TopicPart
     return found
 
 
-def coordinator_request(group: str) -> Callable[[int], FindCoordinatorRequest]:
-    """Returns a request for the coordinator of `group`."""
+# What a coordinator coordinates.
+GROUP, TRANSACTION = 0, 1
+
+
+def coordinator_request(key: str, kind: int = GROUP) -> Callable[[int], FindCoordinatorRequest]:
+    """Returns a request for the coordinator of a group, or of a transactional id."""
 
     def build(version: int) -> FindCoordinatorRequest:
         if version >= COORDINATOR_KEYS_VERSION:
-            return FindCoordinatorRequest(coordinator_keys=[group])
-        return FindCoordinatorRequest(key=group)
+            return FindCoordinatorRequest(coordinator_keys=[key], key_type=kind)
+        return FindCoordinatorRequest(key=key, key_type=kind if version else 0)
 
     return build
 

@@ -43,6 +43,7 @@ class NetworkClient:
         request_timeout_ms: an unanswered request fails after this, and its connection is closed.
         reconnect_backoff_ms, reconnect_backoff_max_ms: pause before reconnecting to a broker that refused.
         troubles: is told when brokers cannot be reached or disconnect, and when they answer again.
+        transactional: uses only versions that fit the brokers' transaction.version (KIP-890).
 
     Raises:
         ConfigError: client_id is longer than the protocol allows.
@@ -57,12 +58,15 @@ class NetworkClient:
         reconnect_backoff_ms: int = 50,
         reconnect_backoff_max_ms: int = 1_000,
         troubles: Troubles | None = None,
+        transactional: bool = False,
     ):
         if len(client_id.encode()) > CLIENT_ID_BYTES_MAX:
             raise ConfigError(
                 f"client_id has {len(client_id.encode())} bytes, at most {CLIENT_ID_BYTES_MAX} are allowed"
             )
         self.client_id = client_id
+        self._transactional = transactional
+        self._transaction_version = 0
         self.troubles = troubles or Troubles()
         self.request_timeout_s = request_timeout_ms / 1000
         self._connect_timeout_s = min(connect_timeout_ms, request_timeout_ms) / 1000
@@ -213,6 +217,15 @@ class NetworkClient:
         connection = self._connections.get((node.host, node.port))
         return connection.versions if connection else {}
 
+    def transaction_version(self) -> int:
+        """Returns the lowest transaction.version of connected brokers; without any the last known."""
+        ready = [each for each in list(self._connections.values()) if each.ready]
+        if ready:
+            self._transaction_version = min(
+                each.features.get(frames.TRANSACTION_FEATURE, 0) for each in ready
+            )
+        return self._transaction_version
+
     def backing_off(self, node: Node) -> bool:
         """Whether the broker refused recently and is in its backoff pause."""
         failure = self._failures.get((node.host, node.port))
@@ -257,7 +270,9 @@ class NetworkClient:
         failure = self._failures.get(address)
         if failure is not None and time.monotonic() < failure[1]:
             raise failure[2]
-        connection = Connection(node, self.client_id, self._connect_timeout_s)
+        connection = Connection(
+            node, self.client_id, self._connect_timeout_s, transactional=self._transactional
+        )
         try:
             connection.connect()
         except BrokerUnreachableError as error:

@@ -106,9 +106,11 @@ class Pending:
 class Connection:
     """One socket to one broker and its requests in flight."""
 
-    def __init__(self, node: Node, client_id: str, connect_timeout_s: float):
+    def __init__(self, node: Node, client_id: str, connect_timeout_s: float, *, transactional: bool = False):
         self.node = node
         self.versions: dict[int, tuple[int, int]] = {}
+        self.features: dict[str, int] = {}
+        self._transactional = transactional
         self._chosen: dict[Api, int] = {}  # versions chosen so far, by API
         self.state = CONNECTING
         self.waiting: deque[Pending] = deque()
@@ -340,13 +342,14 @@ class Connection:
         pending.complete(response, None)
 
     def _finish_negotiation(self, pending: Pending, frame: memoryview) -> None:
-        versions, retry_version = frames.decode_api_versions(pending.version, frame)
-        if retry_version is not None:
-            self._negotiate(retry_version)
+        offered = frames.decode_api_versions(pending.version, frame)
+        if offered.retry_version is not None:
+            self._negotiate(offered.retry_version)
             return
         pending.complete(None, None)
         self._negotiation = None
-        self.versions = versions
+        self.versions = frames.for_transactions(offered) if self._transactional else offered.by_key
+        self.features = offered.features
         self.state = READY
         while self.waiting:  # one by one: if the connection breaks, `close` fails the rest
             request = self.waiting.popleft()

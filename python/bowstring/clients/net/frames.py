@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from bowstring._native.client.fetch_codec import MalformedAnswer, parse_fetch_answer
 from bowstring._native.client.produce_requests import parse_acknowledgements
@@ -24,8 +24,13 @@ from bowstring.version import __version__
 API_VERSIONS_HIGHEST = 4
 
 # The newest versions that these clients use if not the newest declared: committed offsets are addressed by
-# topic name here; later versions use topic ids only.
-HIGHEST_SPOKEN = {8: 9, 9: 9}
+# topic name here; later versions use topic ids only. Those of AddPartitionsToTxn from 4 on are for brokers.
+HIGHEST_SPOKEN = {8: 9, 9: 9, 24: 3}
+
+# The newest versions that transactional producers use where transaction.version is below 2 (KIP-890): later
+# ones rely on brokers that add partitions to transactions and raise epochs.
+TRANSACTION_FEATURE = "transaction.version"
+BEFORE_TRANSACTION_2 = {0: 11, 26: 4, 28: 4}
 
 
 def api_versions_body(asked: int) -> ApiVersionsRequest:
@@ -106,8 +111,32 @@ def decode_response(api: type[Request], version: int, frame: memoryview) -> Any:
         raise ProtocolError(f"the broker's answer cannot be decoded: {error}") from error
 
 
-def decode_api_versions(asked: int, frame: memoryview) -> tuple[dict[int, tuple[int, int]], int | None]:
-    """Returns versions by API key; and, if `asked` was refused, the version to retry with.
+class BrokerVersions(NamedTuple):
+    """What a broker offers.
+
+    Attributes:
+        by_key: lowest and highest version by API key.
+        retry_version: the version of ApiVersions to ask in instead, because the broker refused; or None.
+        features: finalized levels of features by name (KIP-584).
+    """
+
+    by_key: dict[int, tuple[int, int]]
+    retry_version: int | None
+    features: dict[str, int]
+
+
+def for_transactions(offered: BrokerVersions) -> dict[int, tuple[int, int]]:
+    """Returns the versions that a transactional producer may use."""
+    versions = dict(offered.by_key)
+    if offered.features.get(TRANSACTION_FEATURE, 0) < 2:
+        for key, highest in BEFORE_TRANSACTION_2.items():
+            if key in versions:
+                versions[key] = (versions[key][0], min(highest, versions[key][1]))
+    return versions
+
+
+def decode_api_versions(asked: int, frame: memoryview) -> BrokerVersions:
+    """Returns what a broker offers.
 
     Raises:
         ProtocolError: the bytes are malformed, or the broker refuses every version.
@@ -119,8 +148,9 @@ def decode_api_versions(asked: int, frame: memoryview) -> tuple[dict[int, tuple[
     if not refused:
         if code:
             raise ProtocolError(f"the broker refuses to report its versions: {Errors.of(code).name}")
-        return versions, None
+        features = {each.name: each.max_version_level for each in response.finalized_features}
+        return BrokerVersions(versions, None, features)
     highest = min(versions.get(ApiVersionsRequest.api_key, (0, 0))[1], asked - 1)
     if asked == 0:
         raise ProtocolError("the broker refuses every version of ApiVersions")
-    return versions, max(0, highest)
+    return BrokerVersions(versions, max(0, highest), {})

@@ -32,7 +32,6 @@ ACKS = {"all": -1, "-1": -1, "0": 0, "1": 1}
 
 Serializer = Callable[[Any], bytes | None]
 
-_TRANSACTIONS = "transactions are not supported yet; idempotence is, and is the default"
 _COUNT = "buffer_memory limits memory in bytes"
 
 
@@ -60,6 +59,8 @@ class ProducerSettings:
     null_rule: int
     empty_is_null: bool
     sticky_bytes: int
+    transactional_id: str | None
+    transaction_timeout_ms: int
 
 
 def _acks(acks: int | str) -> int:
@@ -76,6 +77,21 @@ def _acks(acks: int | str) -> int:
 
 def _check_acks(argument: str, value: Any) -> None:
     _acks(value)
+
+
+def _idempotent(asked: bool | None, acked: int, retries: int | None) -> bool:
+    if asked and acked != -1:
+        raise ConfigError(
+            'idempotent needs acks="all": a batch lost after its acknowledgement cannot be found'
+        )
+    return acked == -1 and retries != 0 if asked is None else asked
+
+
+def _check_transactional(name: str | None, acked: int, idempotent: bool | None, retries: int | None) -> None:
+    if name is not None and (acked != -1 or idempotent is False or retries == 0):
+        raise ConfigError('transactional_id needs acks="all", idempotence and retries')
+    if name == "":
+        raise ConfigError("transactional_id is empty; give a name that this producer alone has")
 
 
 def producer_settings(
@@ -97,6 +113,8 @@ def producer_settings(
     max_in_flight: int,
     partitioner: str | CustomPartitioner,
     partitioner_ignore_keys: bool,
+    transactional_id: str | None,
+    transaction_timeout_ms: int,
 ) -> ProducerSettings:
     """Returns checked settings from Producer's arguments.
 
@@ -104,20 +122,17 @@ def producer_settings(
         ConfigError: values are invalid alone or together.
     """
     acked = _acks(acks)
-    if idempotent is None:
-        idempotent = acked == -1 and retries != 0
-    elif idempotent and acked != -1:
-        raise ConfigError(
-            'idempotent needs acks="all": a batch lost after its acknowledgement cannot be found'
-        )
-    PRODUCER.check(max_in_flight=max_in_flight, linger_ms=linger_ms)
+    _check_transactional(transactional_id, acked, idempotent, retries)
+    PRODUCER.check(
+        max_in_flight=max_in_flight, linger_ms=linger_ms, transaction_timeout_ms=transaction_timeout_ms
+    )
     function = partitioner if callable(partitioner) else None
     name = "uniform_sticky" if partitioner_ignore_keys else str(partitioner)
     rule = partition_rule("default" if function is not None else name)
     batch_bytes = max(1, min(batch_size, max_request_size))
     return ProducerSettings(
         acks=acked,
-        idempotent=idempotent,
+        idempotent=_idempotent(idempotent, acked, retries),
         compression=encoded_batches.codec_number(compression or "none"),
         compression_level=compression_level,
         linger_s=linger_ms / 1000,
@@ -136,6 +151,8 @@ def producer_settings(
         null_rule=rule.null_rule,
         empty_is_null=rule.empty_is_null,
         sticky_bytes=min(STICKY_BYTES, batch_bytes),
+        transactional_id=transactional_id,
+        transaction_timeout_ms=transaction_timeout_ms,
     )
 
 
@@ -273,8 +290,14 @@ PRODUCER = ConfigTable(
         ),
         setting("key_serializer", None, as_given, "key.serializer"),
         setting("value_serializer", None, as_given, "value.serializer"),
-        refused("transactional.id", _TRANSACTIONS, "None"),
-        refused("transaction.timeout.ms", _TRANSACTIONS, "60000"),
+        setting("transactional_id", None, text, "transactional.id"),
+        setting(
+            "transaction_timeout_ms",
+            60_000,
+            integer,
+            "transaction.timeout.ms",
+            check=in_range(1, 0x7FFFFFFF),
+        ),
         refused("queue.buffering.max.messages", _COUNT),
         refused("batch.num.messages", "batch_size limits batches in bytes"),
         refused("on.delivery", "give on_delivery to send()", "None"),

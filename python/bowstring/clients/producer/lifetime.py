@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
+import time
 import weakref
 from typing import TYPE_CHECKING, Any
 
 from bowstring.clients import forks
-from bowstring.clients.errors import ForkedError
+from bowstring.clients.errors import ClientError, ForkedError
 
 if TYPE_CHECKING:
     from bowstring.clients.producer.sender import Sender
@@ -24,12 +25,25 @@ def watch(producer: object, sender: Sender) -> weakref.finalize[Any, Any]:
     return weakref.finalize(producer, _finish, sender)
 
 
+def end(sender: Sender, timeout_s: float | None) -> None:
+    """Aborts an open transaction, sends what is left and ends the sender's thread."""
+    transactions = sender.transactions
+    if transactions is not None and transactions.active and not sender.closing and not sender.in_callback():
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        try:
+            transactions.abort(timeout_s)
+        except ClientError as error:
+            _log.warning("an open transaction was not aborted, and ends by its timeout: %s", error)
+        timeout_s = None if deadline is None else max(0.0, deadline - time.monotonic())
+    sender.stop(timeout_s)
+
+
 def _finish(sender: Sender) -> None:
     """Delivers what waits, within delivery_timeout_ms; says how much was lost when not all could be."""
     if isinstance(sender.failure, ForkedError):
         return  # what waits is the parent's to send
     failed_before = sender.metrics.errors
-    sender.stop(sender.config.delivery_timeout_s)
+    end(sender, sender.config.delivery_timeout_s)
     lost = 0 if sender.in_callback() else sender.metrics.errors - failed_before
     if lost:
         _log.error(

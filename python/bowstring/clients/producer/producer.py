@@ -21,6 +21,7 @@ from bowstring.clients.errors import (
     ClosedError,
     ConfigError,
     ForkedError,
+    ProducerFencedError,
     broker_error,
 )
 from bowstring.clients.net.client import NetworkClient
@@ -30,11 +31,13 @@ from bowstring.clients.producer.arrow import send_arrow
 from bowstring.clients.producer.batches import BatchesFuture, ProduceBatch
 from bowstring.clients.producer.config import (
     PRODUCER,
+    ProducerSettings,
     Serializer,
     producer_settings,
 )
 from bowstring.clients.producer.partitioner import CustomPartitioner
 from bowstring.clients.producer.sender import Sender
+from bowstring.clients.producer.transactional import TransactionalSending
 from bowstring.clients.records import TopicPartition
 from bowstring.clients.timeouts import bounded
 from bowstring.clients.troubles import OnError, Troubles
@@ -62,7 +65,7 @@ Column = tuple[Any, Any] | tuple[Any, Any, Any]
 MISSING_TOPIC_GRACE_S = 5.0
 
 
-class Producer(RecordSender):
+class Producer(TransactionalSending, RecordSender):
     """Sends records to a cluster; any number of threads may share one.
 
     Records are gathered into batches by partition and sent by a thread of the producer's own, up to five
@@ -100,6 +103,9 @@ class Producer(RecordSender):
         partitioner_ignore_keys: records with a key go where those without one do.
         key_serializer, value_serializer: functions that make bytes of what `send` is given.
         key, value: formats (bowstring.Json, Avro, Protobuf) with which `send_arrow` encodes columns.
+        transactional_id: name by which brokers know this producer across restarts; sends are then part of
+            transactions (KIP-98). A later producer of the same name fences this one.
+        transaction_timeout_ms: a transaction open for longer is aborted by its coordinator.
         on_error: called in the producer's thread with what it goes on in spite of, such as a broker that is
             down, as often as it is logged.
 
@@ -145,6 +151,8 @@ class Producer(RecordSender):
         value_serializer: Serializer | None = None,
         key: Format | None = None,
         value: Format | None = None,
+        transactional_id: str | None = None,
+        transaction_timeout_ms: int = 60_000,
         on_error: OnError | None = None,
     ):
         config = producer_settings(
@@ -165,15 +173,19 @@ class Producer(RecordSender):
             max_in_flight=max_in_flight,
             partitioner=partitioner,
             partitioner_ignore_keys=partitioner_ignore_keys,
+            transactional_id=transactional_id,
+            transaction_timeout_ms=transaction_timeout_ms,
         )
         servers = parse_bootstrap(bootstrap_servers)
         self._listen(on_error)
-        times = {"request_timeout_ms": request_timeout_ms, "connect_timeout_ms": connect_timeout_ms}
-        client = NetworkClient(client_id, **times, troubles=self.troubles)
         cluster = Cluster(
-            client, servers, metadata_max_age_ms=metadata_max_age_ms, allow_auto_create=allow_auto_create
+            self._network(client_id, connect_timeout_ms, config),
+            servers,
+            metadata_max_age_ms=metadata_max_age_ms,
+            allow_auto_create=allow_auto_create,
         )
-        self._begin(Sender(client, cluster, config, Accumulator(TopicPartition, ProduceBatch, config)))
+        accumulator = Accumulator(TopicPartition, ProduceBatch, config)
+        self._begin(Sender(cluster.client, cluster, config, accumulator))
         self.key_serializer, self.value_serializer = key_serializer, value_serializer
         self._typed = {"key": key or "key", "value": value or "value"}
 
@@ -191,6 +203,15 @@ class Producer(RecordSender):
         made._typed = {"key": "key", "value": "value"}
         made._begin(sender)
         return made
+
+    def _network(self, client_id: str, connect_timeout_ms: int, config: ProducerSettings) -> NetworkClient:
+        return NetworkClient(
+            client_id,
+            connect_timeout_ms=connect_timeout_ms,
+            request_timeout_ms=round(1000 * config.request_timeout_s),
+            troubles=self.troubles,
+            transactional=config.transactional_id is not None,
+        )
 
     def _listen(self, on_error: OnError | None) -> None:
         self.troubles = Troubles(_log)
@@ -383,7 +404,13 @@ class Producer(RecordSender):
         Args:
             topic: name of the topic.
         """
-        self._partition_count(topic)
+        if self.accumulator.outside:
+            self._outside()
+        try:
+            self._partition_count(topic)
+        except ClientError as error:
+            self.record_failed(error)
+            raise
 
     def _partition_count(self, topic: str) -> int:
         while (found := self.accumulator.partition_count(topic)) < 0:
@@ -424,7 +451,8 @@ class Producer(RecordSender):
         }
 
     def close(self, timeout: float | None = None) -> None:
-        """Sends what waits and ends the producer's thread; after `timeout` seconds the rest fails.
+        """Sends what waits and ends the producer's thread; after `timeout` seconds the rest fails. An open
+        transaction is aborted.
 
         In a callback of the producer it does not wait: the thread ends after the callback, when all is sent.
 
@@ -433,7 +461,7 @@ class Producer(RecordSender):
         """
         timeout = bounded(timeout)
         self._finalizer.detach()
-        self._sender.stop(timeout)
+        lifetime.end(self._sender, timeout)
 
     def __enter__(self) -> Self:
         return self
@@ -454,7 +482,25 @@ class Producer(RecordSender):
 
     def _too_large(self, topic: str, size: int) -> Exception:
         detail = f"{size} bytes are more than max_request_size={self._config.request_bytes}"
-        return broker_error(Errors.MESSAGE_TOO_LARGE.code, f"record for {topic!r}", detail)
+        error = broker_error(Errors.MESSAGE_TOO_LARGE.code, f"record for {topic!r}", detail)
+        self.record_failed(error)
+        return error
+
+    def _outside(self) -> None:
+        """Raises why no transaction takes a record."""
+        self._check_open()
+        transactions = self._sender.transactions
+        if transactions is not None and self.accumulator.outside:
+            raise transactions.refusal()
+
+    def record_failed(self, error: Exception) -> None:
+        """Keeps the open transaction, if any, from being committed without a record of it.
+
+        Args:
+            error: why the record was not taken.
+        """
+        if self._sender.transactions is not None:
+            self._sender.transactions.doom(error)
 
     def _no_partition(self, topic: str, partition: int, count: int) -> Exception:
         return ConfigError(f"topic {topic!r} has partitions 0 to {count - 1}, not {partition}")
@@ -503,6 +549,22 @@ class Producer(RecordSender):
         available = [p.partition for p in info.partitions.values() if p.leader >= 0]
         accumulator.route(topic, version, len(info.partitions), available or list(info.partitions))
 
+    def _send_route(self, topic: str) -> None:
+        """As `_find_route`, for a record of the open transaction, if there is one."""
+        try:
+            self._find_route(topic)
+        except ClientError as error:
+            self.record_failed(error)
+            raise
+
+    def _send_room(self, size: int) -> None:
+        """As `_await_room`, for a record of the open transaction, if there is one."""
+        try:
+            self._await_room(size)
+        except ClientError as error:
+            self.record_failed(error)
+            raise
+
     def _await_room(self, size: int) -> None:
         """Waits until `size` more bytes fit into buffer_memory."""
         sender, accumulator = self._sender, self.accumulator
@@ -527,7 +589,7 @@ class Producer(RecordSender):
 
     def _check_open(self) -> None:
         failure = self._sender.failure
-        if isinstance(failure, ForkedError):
+        if isinstance(failure, ForkedError | ProducerFencedError):
             raise failure
         if failure is not None and not isinstance(failure, ClosedError):
             raise ClientError(f"the producer has failed: {failure}") from failure

@@ -57,6 +57,7 @@ from bowstring.clients.errors import (
     ClientTimeoutError,
     ClosedError,
     ForkedError,
+    TransactionAbortedError,
     broker_error,
 )
 from bowstring.clients.net.client import NetworkClient
@@ -66,6 +67,8 @@ from bowstring.clients.producer.batches import ProduceBatch
 from bowstring.clients.producer.config import ProducerSettings
 from bowstring.clients.producer.metrics import ProducerMetrics
 from bowstring.clients.producer.requests import ProduceFrame, TopicBatches, request_head, topic_head
+from bowstring.clients.producer.transaction_requests import CONCURRENT_PAUSE_S
+from bowstring.clients.producer.transactions import Transactions
 from bowstring.clients.records import Node, TopicPartition
 from bowstring.clients.troubles import GRACE_S
 from bowstring.engine.errors import Errors
@@ -82,6 +85,7 @@ LOOK_AT_TROUBLES_S = 0.5
 LEADER_PAUSE_S = 0.02  # before a leader that refused a batch is tried again; twice as long each time
 
 _SEQUENCE_ERRORS = (Errors.OUT_OF_ORDER_SEQUENCE_NUMBER.code, Errors.UNKNOWN_PRODUCER_ID.code)
+_TRANSACTION_ERRORS = (Errors.CONCURRENT_TRANSACTIONS.code, *_SEQUENCE_ERRORS)
 _LEADER_ERRORS = (Errors.NOT_LEADER_OR_FOLLOWER.code, Errors.FENCED_LEADER_EPOCH.code)
 _METADATA_ERRORS = (
     Errors.UNKNOWN_TOPIC_OR_PARTITION.code,
@@ -131,6 +135,7 @@ class Sender:
         self._astray: dict[TopicPartition, tuple[Node | None, int]] = {}
         self._timeout_ms = int(config.request_timeout_s * 1000)
         self._losses = client.losses
+        self.transactions = Transactions(self) if config.transactional_id is not None else None
         self._channels = ProduceChannels(
             accumulator,
             self.metrics,
@@ -144,6 +149,11 @@ class Sender:
         accumulator.callers_send = config.linger_s == 0 and config.acks != 0 and config.compression == 0
         accumulator.wake_descriptor = client.wake_descriptor
         self.thread = threading.Thread(target=self._run, name="bowstring-producer", daemon=True)
+
+    @property
+    def transactions_doomed(self) -> bool:
+        """Whether a transaction is open that can only be aborted."""
+        return self.transactions is not None and self.transactions.doomed
 
     @property
     def closing(self) -> bool:
@@ -202,11 +212,16 @@ class Sender:
         began = time.monotonic()
         self.client.flush_left()
         limit_s = min(self.cluster.maintain(), self.config.delivery_timeout_s)  # of batches yet to be made
+        if self.transactions is not None:
+            self.transactions.drop_doomed()
         due = float("inf")
         if self.accumulator.has_identity:
             due = self._send()
         else:
             limit_s = min(limit_s, self._identify())
+        if self.transactions is not None:
+            self.transactions.requests.join(self.loop.take_unjoined())
+            limit_s = min(limit_s, self.transactions.requests.step())
         limit_s = min(limit_s, self._expire(), LOOK_AT_TROUBLES_S if self._troubled else limit_s)
         self._publish()
         if self._ended():
@@ -302,7 +317,10 @@ class Sender:
             return
         version = connection.version_of(ProduceRequest)
         if version is not None:
-            head = request_head(version, self.client.client_id, self.config.acks, self._timeout_ms)
+            config = self.config
+            head = request_head(
+                version, self.client.client_id, config.acks, self._timeout_ms, config.transactional_id
+            )
             self._channels.open(node, ProduceChannel(connection, version, head))
 
     # ------------------------------------------------------------ sending
@@ -370,7 +388,7 @@ class Sender:
             TopicBatches(name, self.cluster.topic_id(name), parts)
             for name, parts in produce_requests.partitions_by_topic(taken).items()
         ]
-        return ProduceFrame(self.config.acks, self._timeout_ms, topics)
+        return ProduceFrame(self.config.acks, self._timeout_ms, topics, self.config.transactional_id)
 
     # ------------------------------------------------------------ answers
 
@@ -427,6 +445,9 @@ class Sender:
         error = broker_error(part.error_code, f"writing to {batch.partition}", part.error_message)
         if part.error_code in _METADATA_ERRORS:
             self.cluster.invalidate()
+        if self.transactions is not None and part.error_code in _TRANSACTION_ERRORS:
+            self._refused_in_transaction(batch, part.error_code, error)
+            return
         if part.error_code in _SEQUENCE_ERRORS and self.config.idempotent:
             lane = self.accumulator.lanes[batch.partition]
             # With an earlier batch still to come the gap closes by itself; else the producer's state is lost.
@@ -437,6 +458,17 @@ class Sender:
             return
         self._retry_or_fail(batch, error)
 
+    def _refused_in_transaction(self, batch: ProduceBatch, code: int, error: Exception) -> None:
+        if code == Errors.CONCURRENT_TRANSACTIONS.code and not self.transactions_doomed:
+            # the markers of the last transaction are on their way
+            pause_s = CONCURRENT_PAUSE_S * 2 ** min(batch.attempts - 1, 10)
+            self.accumulator.note_error(batch, error)
+            self.accumulator.retry(batch, time.monotonic() + min(pause_s, self.config.retry_backoff_s))
+            return
+        # With an earlier batch still to come the gap closes by itself.
+        gap = self.accumulator.lanes[batch.partition].has_earlier(batch)
+        self._retry_or_fail(batch, error, retriable=gap and code in _SEQUENCE_ERRORS)
+
     def _retry_or_fail(self, batch: ProduceBatch, error: Exception, retriable: bool | None = None) -> None:
         accumulator, config = self.accumulator, self.config
         accumulator.note_error(batch, error)
@@ -444,6 +476,8 @@ class Sender:
             retriable = bool(getattr(error, "retriable", False))
         now = time.monotonic()
         if config.retries is not None and batch.attempts > config.retries:
+            retriable = False
+        if self.transactions_doomed:
             retriable = False
         if retriable and now < batch.deadline and not self.abandon:
             if isinstance(error, BrokerError):  # the connections tell what is wrong with them
@@ -482,7 +516,7 @@ class Sender:
                     batch.retry_at = 0.0
 
     def _fail(self, batch: ProduceBatch, error: Exception) -> None:
-        if self.config.idempotent and batch.base_sequence >= 0:
+        if self.config.idempotent and self.transactions is None and batch.base_sequence >= 0:
             lane = self.accumulator.lanes[batch.partition]
             lane.skip_numbers(batch)
             self._renew_identity(lane)
@@ -499,12 +533,16 @@ class Sender:
         for batch in self.accumulator.failures():
             self._tell(batch)
             self.metrics.failed(batch)
+            if self.transactions is not None:
+                self.transactions.doom(batch.error)
         if self.accumulator.publish():
             self._notify()
 
     def _tell(self, batch: ProduceBatch) -> None:
         """Leaves a line in the log, once a second at most: nobody may look at the futures."""
         self.last_error = batch.error
+        if isinstance(batch.error, TransactionAbortedError):
+            return  # that it is aborted is known, and why
         now = time.monotonic()
         if now - self._told_at >= TOLD_EVERY_S:
             self._told_at = now
@@ -534,7 +572,7 @@ class Sender:
     def _identify(self) -> float:
         """Asks for a producer id; seconds until it makes sense to look again."""
         now = time.monotonic()
-        if not self.accumulator.active:
+        if not self.accumulator.active or self.transactions is not None:
             return float("inf")
         if self._identifying is not None:
             return float("inf")
@@ -569,6 +607,12 @@ class Sender:
         self.failure = self.failure or error
         self.accumulator.halt()
         self.accumulator.complete_all(error)
+        if self.transactions is not None:
+            self.transactions.requests.fail(self.failure)
+
+    def give_up(self, error: Exception) -> None:
+        """Ends the producer: a coordinator refused it for good."""
+        self._fail_all(error)
 
     def after_fork(self, error: ForkedError) -> None:
         """In a forked child: every use fails with `error`. What waits is the parent's to send."""

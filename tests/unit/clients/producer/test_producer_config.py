@@ -64,7 +64,8 @@ def test_settings_of_java_and_kafka_python_work():
     ("settings", "message"),
     [
         ({"linger.msec": 5}, r"no setting 'linger.msec'; did you mean linger.ms\?"),
-        ({"transactional.id": "t"}, r"transactions"),
+        ({"transactional.id": "t", "acks": "1"}, r"transactional_id needs acks"),
+        ({"transactional.id": ""}, r"transactional_id is empty"),
         ({"batch.size": "many"}, r"batch.size is 'many'"),
         ({"linger.ms": 5, "queue.buffering.max.ms": 6}, r"both set linger_ms"),
         ({"acks": "2"}, r"acks"),
