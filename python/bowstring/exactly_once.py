@@ -72,9 +72,10 @@ def transform(
         ...     for record in records:
         ...         producer.send("loud-greetings", record.value.upper(), record.key)
         >>> settings = {"isolation_level": "read_committed", "enable_auto_commit": False}
+        >>> where = "localhost:9092"
         >>> with (
-        ...     Consumer(group_id="shouters", auto_offset_reset="earliest", **settings) as consumer,
-        ...     Producer(transactional_id="shouter-1") as producer,
+        ...     Consumer(where, group_id="shouters", auto_offset_reset="earliest", **settings) as consumer,
+        ...     Producer(where, transactional_id="shouter-1") as producer,
         ... ):
         ...     consumer.subscribe("greetings")
         ...     bowstring.transform(consumer, shout, producer, timeout=2)

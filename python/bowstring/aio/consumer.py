@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 AsyncListener = Callable[[list[TopicPartition]], Awaitable[object] | object]
+# Runs a coroutine function on the loop and waits for it.
+OnLoop = Callable[[Callable[[], Awaitable[object]]], None]
 Positions = dict[TopicPartition, int]
 
 _log = logging.getLogger("bowstring.consumer")
@@ -353,11 +355,12 @@ class Consumer(WorkersClient):
         """Like `bowstring.Consumer.wakeup`."""
         self._consumer.wakeup()
 
-    async def lend(
-        self, call: Callable[[ThreadedConsumer, Callable[[Callable[[], Awaitable[object]]], None]], T]
-    ) -> T:
+    async def lend(self, call: Callable[[ThreadedConsumer, OnLoop], T]) -> T:
         """Runs `call` in the consumer's thread, with the blocking consumer and a function that runs coroutine
         functions on the loop and waits for them. For `transform`.
+
+        Args:
+            call: a function of both.
         """
         self._give_back()
         run = self._worker.on_loop

@@ -9,8 +9,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from bowstring import exactly_once
-from bowstring.aio.consumer import Consumer
+from bowstring.aio.consumer import Consumer, OnLoop
 from bowstring.aio.producer import Producer
+from bowstring.clients.consumer.consumer import Consumer as ThreadedConsumer
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,9 +34,13 @@ async def transform(
 ) -> int:
     """Reads, awaits `function`, which sends, and commits both as one: each record takes effect exactly once.
 
-    Works as `bowstring.transform`, with its arguments, results and errors. `function` is a coroutine function
-    and runs on the loop; the futures of `producer.send` need not be awaited. `until` is called in another
-    thread. A cancelled transform aborts what is open. Until it ends, other calls of the consumer wait.
+    Works as `bowstring.transform`, with its arguments, results and errors. A cancelled transform aborts
+    what is open. Until it ends, other calls of the consumer wait.
+
+    Args:
+        function: a coroutine function; runs on the loop, and need not await the futures of `producer.send`.
+        consumer, producer, arrow, columns, max_records, commit_interval_ms, timeout: as there.
+        until: as there; called in another thread.
 
     Examples:
         >>> async def shout(records, producer):
@@ -45,34 +50,24 @@ async def transform(
         ...     settings = {"isolation_level": "read_committed", "enable_auto_commit": False}
         ...     async with (
         ...         bowstring.aio.Consumer(
-        ...             group_id="shouters", auto_offset_reset="earliest", **settings
+        ...             "localhost:9092", group_id="shouters", auto_offset_reset="earliest", **settings
         ...         ) as consumer,
-        ...         bowstring.aio.Producer(transactional_id="shouter-1") as producer,
+        ...         bowstring.aio.Producer("localhost:9092", transactional_id="shouter-1") as producer,
         ...     ):
         ...         await consumer.subscribe("greetings")
         ...         print(await bowstring.aio.transform(consumer, shout, producer, timeout=2))
         >>> asyncio.run(main())
         1
     """
+    options = {
+        "arrow": arrow,
+        "columns": columns,
+        "max_records": max_records,
+        "commit_interval_ms": commit_interval_ms,
+        "timeout": timeout,
+    }
     stopped = threading.Event()
-
-    async def on_loop(batch: Any) -> None:
-        await function(batch, producer)
-        await producer.settled()
-
-    def call(client: Any, run: Callable[[Callable[[], Awaitable[object]]], None]) -> int:
-        return exactly_once.transform(
-            client,
-            lambda batch, _: run(functools.partial(on_loop, batch)),
-            producer.threaded,
-            arrow=arrow,
-            columns=columns,
-            max_records=max_records,
-            commit_interval_ms=commit_interval_ms,
-            timeout=timeout,
-            until=lambda: stopped.is_set() or (until is not None and until()),
-        )
-
+    call = _transform(function, producer, options, lambda: stopped.is_set() or bool(until and until()))
     running = asyncio.ensure_future(consumer.lend(call))
     try:
         return await asyncio.shield(running)
@@ -83,3 +78,24 @@ async def transform(
         if not running.cancelled():
             running.exception()  # the cancelled task takes precedence
         raise
+
+
+def _transform(
+    function: Callable[..., Awaitable[object]],
+    producer: Producer,
+    options: dict[str, Any],
+    until: Callable[[], bool],
+) -> Callable[[ThreadedConsumer, OnLoop], int]:
+    """Returns what the consumer's thread calls."""
+
+    async def process(batch: Any) -> None:
+        await function(batch, producer)
+        await producer.settled()
+
+    def call(consumer: ThreadedConsumer, run: OnLoop) -> int:
+        def on_loop(batch: Any, _: object) -> None:
+            run(functools.partial(process, batch))
+
+        return exactly_once.transform(consumer, on_loop, producer.threaded, until=until, **options)
+
+    return call

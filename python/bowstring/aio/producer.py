@@ -301,7 +301,8 @@ class Producer(WorkersClient):
 
         Examples:
             >>> async def main():
-            ...     async with bowstring.aio.Producer(transactional_id="async-mover-1") as producer:
+            ...     where = "localhost:9092"
+            ...     async with bowstring.aio.Producer(where, transactional_id="async-mover-1") as producer:
             ...         async with producer.transaction():
             ...             future = producer.send("async-moved", b"hello", partition=0)
             ...         print((await future).offset)

@@ -80,7 +80,6 @@ async def awaited(partitions: list[TopicPartition]) -> None:
 
 def transacting() -> None:
     """Records out and offsets with them, all or nothing."""
-    settings = {"group_id": "g", "enable_auto_commit": False, "isolation_level": "read_committed"}
 
     def double(records: list[Record], sender: bowstring.Producer) -> None:
         sender.send_columns("t", 0, [record.value for record in records] * 2)
@@ -89,7 +88,7 @@ def transacting() -> None:
         with producer.transaction() as open_producer:
             open_producer.send("t", b"v")
         producer.begin_transaction()
-        with bowstring.Consumer("a:1", **settings) as consumer:
+        with bowstring.Consumer("a:1", group_id="g", isolation_level="read_committed") as consumer:
             member: GroupMetadata = consumer.group_metadata()
             producer.send_offsets({TopicPartition("t", 0): 5}, member)
             producer.commit_transaction(timeout=5)

@@ -59,7 +59,11 @@ class TransactionalReading:
             return self._positions.taken()
 
     def move_back(self, positions: Mapping[TopicPartition, int]) -> None:
-        """Moves to these positions in the partitions that are still assigned."""
+        """Moves to these positions in the partitions that are still assigned.
+
+        Args:
+            positions: offset of the next record to read, by partition.
+        """
         with self._owner:
             for partition, position in positions.items():
                 state = self._positions.get(partition)
@@ -68,7 +72,12 @@ class TransactionalReading:
 
     @contextmanager
     def watching_partitions(self, before: Listener, lost: Listener) -> Iterator[None]:
-        """Calls `before` with partitions that will move to another member, `lost` with those that may."""
+        """Watches what the group takes away.
+
+        Args:
+            before: called with partitions that will move to another member.
+            lost: called with partitions that may have moved.
+        """
         assert self._group is not None, "check_exactly_once() comes first"
         with self._owner:
             self._group.watchers = (before, lost)

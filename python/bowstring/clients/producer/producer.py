@@ -176,18 +176,14 @@ class Producer(TransactionalSending, RecordSender):
             transactional_id=transactional_id,
             transaction_timeout_ms=transaction_timeout_ms,
         )
-        servers = parse_bootstrap(bootstrap_servers)
-        self._listen(on_error)
-        cluster = Cluster(
-            self._network(client_id, connect_timeout_ms, config),
-            servers,
-            metadata_max_age_ms=metadata_max_age_ms,
-            allow_auto_create=allow_auto_create,
+        times = {"connect_timeout_ms": connect_timeout_ms, "metadata_max_age_ms": metadata_max_age_ms}
+        cluster = self._cluster(
+            bootstrap_servers, client_id, config, on_error, creates=allow_auto_create, **times
         )
-        accumulator = Accumulator(TopicPartition, ProduceBatch, config)
-        self._begin(Sender(cluster.client, cluster, config, accumulator))
-        self.key_serializer, self.value_serializer = key_serializer, value_serializer
-        self._typed = {"key": key or "key", "value": value or "value"}
+        self._begin(
+            Sender(cluster.client, cluster, config, Accumulator(TopicPartition, ProduceBatch, config))
+        )
+        self._encode_with(key_serializer, value_serializer, key, value)
 
     @classmethod
     def over(cls, sender: Sender) -> Self:
@@ -204,14 +200,37 @@ class Producer(TransactionalSending, RecordSender):
         made._begin(sender)
         return made
 
-    def _network(self, client_id: str, connect_timeout_ms: int, config: ProducerSettings) -> NetworkClient:
-        return NetworkClient(
+    def _cluster(
+        self,
+        bootstrap_servers: str | Iterable[str],
+        client_id: str,
+        config: ProducerSettings,
+        on_error: OnError | None,
+        *,
+        creates: bool,
+        connect_timeout_ms: int,
+        metadata_max_age_ms: int,
+    ) -> Cluster:
+        servers = parse_bootstrap(bootstrap_servers)
+        self._listen(on_error)
+        client = NetworkClient(
             client_id,
             connect_timeout_ms=connect_timeout_ms,
             request_timeout_ms=round(1000 * config.request_timeout_s),
             troubles=self.troubles,
             transactional=config.transactional_id is not None,
         )
+        return Cluster(client, servers, metadata_max_age_ms=metadata_max_age_ms, allow_auto_create=creates)
+
+    def _encode_with(
+        self,
+        key_serializer: Serializer | None,
+        value_serializer: Serializer | None,
+        key: Format | None,
+        value: Format | None,
+    ) -> None:
+        self.key_serializer, self.value_serializer = key_serializer, value_serializer
+        self._typed = {"key": key or "key", "value": value or "value"}
 
     def _listen(self, on_error: OnError | None) -> None:
         self.troubles = Troubles(_log)
