@@ -176,13 +176,9 @@ class Producer(TransactionalSending, RecordSender):
             transactional_id=transactional_id,
             transaction_timeout_ms=transaction_timeout_ms,
         )
+        self._listen(on_error)
         times = {"connect_timeout_ms": connect_timeout_ms, "metadata_max_age_ms": metadata_max_age_ms}
-        cluster = self._cluster(
-            bootstrap_servers, client_id, config, on_error, creates=allow_auto_create, **times
-        )
-        self._begin(
-            Sender(cluster.client, cluster, config, Accumulator(TopicPartition, ProduceBatch, config))
-        )
+        self._connect(bootstrap_servers, client_id, config, creates=allow_auto_create, **times)
         self._encode_with(key_serializer, value_serializer, key, value)
 
     @classmethod
@@ -200,19 +196,17 @@ class Producer(TransactionalSending, RecordSender):
         made._begin(sender)
         return made
 
-    def _cluster(
+    def _connect(
         self,
         bootstrap_servers: str | Iterable[str],
         client_id: str,
         config: ProducerSettings,
-        on_error: OnError | None,
         *,
         creates: bool,
         connect_timeout_ms: int,
         metadata_max_age_ms: int,
-    ) -> Cluster:
+    ) -> None:
         servers = parse_bootstrap(bootstrap_servers)
-        self._listen(on_error)
         client = NetworkClient(
             client_id,
             connect_timeout_ms=connect_timeout_ms,
@@ -220,7 +214,8 @@ class Producer(TransactionalSending, RecordSender):
             troubles=self.troubles,
             transactional=config.transactional_id is not None,
         )
-        return Cluster(client, servers, metadata_max_age_ms=metadata_max_age_ms, allow_auto_create=creates)
+        cluster = Cluster(client, servers, metadata_max_age_ms=metadata_max_age_ms, allow_auto_create=creates)
+        self._begin(Sender(client, cluster, config, Accumulator(TopicPartition, ProduceBatch, config)))
 
     def _encode_with(
         self,
