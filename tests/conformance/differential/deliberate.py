@@ -38,8 +38,6 @@ _NOT_OFFERED: Final = {
     "client quotas come with a later issue": (48, 49),
     "one broker has nothing to reassign, elect or unregister": (43, 45, 46, 64, 80, 81),
     "features are those of the version that runs": (57,),
-    "the consumer group protocol (KIP-848) comes with a later issue": (69,),
-    "streams groups (KIP-1071) come with a later issue": (88, 89),
 }
 
 _BROKER_CONFIGS = "test_configs::test_d*"
@@ -54,9 +52,6 @@ _BROKER_CONFIG_REASONS: Final = {
     ),
     "listeners do not change while the broker runs": ("*.configs.listener.security.protocol.map.read_only",),
     "JMX is Java's; metrics are Prometheus's": ("*.configs.metric.reporters.*",),
-    "the other group protocols come with later issues": (
-        "*.configs.group.coordinator.rebalance.protocols.*",
-    ),
     "a node has an id and roles without being told": (
         "*.configs.node.id.synonyms.1",
         "*.configs.process.roles.synonyms.1",
