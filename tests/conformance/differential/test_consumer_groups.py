@@ -1,9 +1,15 @@
 """Consumer groups of KIP-848: joining, reconciliation, fencing, static members, offsets, administration."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
+from bowstring._native.protocol.message_codec import decode
+from bowstring.engine.groups.modern.cluster import ClusterView
+from bowstring.engine.metadata.image import ClusterImage
+from bowstring.engine.protocol.records.cluster_metadata.topics import PartitionRecord, TopicRecord
+from bowstring.engine.protocol.records.consumer_group import ConsumerGroupMetadataValue
 from tests.conformance.differential import membership as classic
 from tests.conformance.differential.compare import conversation, versions
+from tests.conformance.differential.group_log import Record, told
 from tests.conformance.differential.settings import LARGEST_GROUP
 from tests.conformance.differential.talk import Talk
 
@@ -502,3 +508,66 @@ def test_regular_expressions(talk: Talk) -> None:
     beat(talk, "an invalid one", group, "b", 6, subscribed_topic_regex="(")
     delete = {"name": one, "partitions": [{"partition_index": 0}]}
     talk.ask("OffsetDelete", 0, note="not subscribed any more", group_id=group, topics=[delete])
+
+
+class Source(NamedTuple):
+    """An image alone."""
+
+    image: ClusterImage
+
+
+def expected_hash(talk: Talk, topic: str, partitions: int) -> int:
+    """Returns the hash of the metadata of one topic, whose replicas have no rack."""
+    image = ClusterImage()
+    image.apply(TopicRecord(name=topic, topic_id=talk.topic_ids[topic]))
+    for index in range(partitions):
+        image.apply(PartitionRecord(partition_id=index, topic_id=talk.topic_ids[topic], replicas=[1]))
+    return ClusterView(Source(image)).metadata_hash([topic])
+
+
+@conversation()
+def test_records(talk: Talk) -> None:
+    topic, group = fresh(talk, "t", 2), talk.name("g")
+    hashes = {0: b"of no topic", expected_hash(talk, topic, 2): b"as expected"}
+
+    def comparable(record: Record) -> Record:
+        key, value = record
+        if key[:2] != b"\0\3" or value is None:
+            return record
+        body = decode(ConsumerGroupMetadataValue, 0, value, 2)
+        return key, b"epoch %d, hash %s" % (body.epoch, hashes.get(body.metadata_hash, b"unknown"))
+
+    join(talk, "joins", group, "a", topic, instance_id="i", server_assignor="uniform", rack_id="r")
+    told(talk, "joined", group, comparable)
+    beat(talk, "leaves for a while", group, "a", -2, instance_id="i")
+    join(talk, "comes back", group, "b", topic, instance_id="i")
+    told(talk, "back", group, comparable)
+    beat(talk, "no topics", group, "b", 2, instance_id="i", subscribed_topic_names=[])
+    told(talk, "must give up", group, comparable)
+    beat(talk, "gave up", group, "b", 2, instance_id="i", topic_partitions=[])
+    told(talk, "gave up", group, comparable)
+    beat(talk, "leaves", group, "b", -1, instance_id="i")
+    told(talk, "left", group, comparable)
+    talk.ask("DeleteGroups", 2, groups_names=[group])
+    told(talk, "deleted", group, comparable)
+
+
+@conversation()
+def test_records_of_a_group_that_changes_its_kind(talk: Talk) -> None:
+    topic, group = fresh(talk, "t", 1), talk.name("g")
+    hashes = {expected_hash(talk, topic, 1): b"as expected"}
+
+    def comparable(record: Record) -> Record:
+        key, value = record
+        if key[:2] != b"\0\3" or value is None:
+            return record
+        body = decode(ConsumerGroupMetadataValue, 0, value, 2)
+        return key, b"epoch %d, hash %s" % (body.epoch, hashes.get(body.metadata_hash, b"unknown"))
+
+    more = {"group_instance_id": "i"}
+    classic_group(talk, group, topic, **more)
+    told(talk, "classic", group, comparable)
+    join(talk, "upgrades", group, "new", topic, instance_id="i")
+    told(talk, "upgraded", group, comparable)
+    beat(talk, "leaves", group, "new", -1, instance_id="i")
+    told(talk, "left", group, comparable)
