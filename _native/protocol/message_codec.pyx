@@ -170,7 +170,7 @@ cdef int write_null(const Op *op, int kind, Writer *w, Trail *trail) except -1:
     if not op.nullable or kind != op.kind:
         fail(trail, "is None, but this version does not allow null")
     if kind == KIND_STRUCT:
-        put_i8(w, -1)
+        put_i8(w, -1 if op.tag < 0 else 0)  # Kafka marks a missing struct in a tagged field differently
     elif op.compact:
         put_uvarint(w, 0)
     elif kind == KIND_STRING:
@@ -585,7 +585,7 @@ cdef object read_value(const Op *op, int kind, Reader *r, const uint8_t *begin, 
     elif kind == KIND_STRUCT:
         if op.nullable and op.kind == KIND_STRUCT:
             bits = read_i8(r)
-            if bits < 0:
+            if bits < 0 or (bits == 0 and op.tag >= 0):
                 return None
             if r.bad:
                 fail(trail, "the message ends here")

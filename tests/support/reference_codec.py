@@ -81,7 +81,8 @@ def encode_field(field, value, version, flexible):
         count = uvarint(len(value) + 1) if compact else struct.pack(">i", len(value))
         return count + b"".join(encode_plain(field.element, item, version, compact) for item in value)
     if field.kind == STRUCT and field.nullable[0] <= version <= field.nullable[1]:
-        return b"\xff" if value is None else b"\x01" + encode_struct(value, version, flexible)
+        absent = b"\xff" if field.tag < 0 else b"\x00"
+        return absent if value is None else b"\x01" + encode_struct(value, version, flexible)
     return encode_plain(field.kind, value, version, compact)
 
 
