@@ -11,8 +11,14 @@ from bowstring._native.protocol.message_codec import encode
 from bowstring.engine.errors import Errors
 from bowstring.engine.groups.config import GroupConfig
 from bowstring.engine.groups.effects import AppendRecords, Effect, Respond, SetTimer
+from bowstring.engine.groups.modern.cluster import ClusterView
 from bowstring.engine.groups.shard import GroupShard
 from bowstring.engine.groups.state import RequestContext
+from bowstring.engine.metadata.image import ClusterImage
+from bowstring.engine.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
 from bowstring.engine.protocol.messages.heartbeat import HeartbeatRequest
 from bowstring.engine.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from bowstring.engine.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
@@ -22,6 +28,7 @@ from bowstring.engine.protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from bowstring.engine.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from bowstring.engine.protocol.records.cluster_metadata.topics import PartitionRecord, TopicRecord
 from bowstring.engine.protocol.records.consumer_protocol import ConsumerProtocolSubscription
 
 timer = time.process_time
@@ -37,7 +44,9 @@ class _Coordinated:
 
     def start(self) -> None:
         ids = itertools.count(1)
-        self.shard = GroupShard(GroupConfig(), lambda: f"id{next(ids)}")
+        self.image = ClusterImage()
+        config = GroupConfig(group_consumer_assignment_interval_ms=0)
+        self.shard = GroupShard(config, lambda: f"id{next(ids)}", ClusterView(self))
         self.answers: dict[int, Any] = {}
         self.timers: list[tuple[str, ...]] = []
         self.tokens = itertools.count(1)
@@ -155,3 +164,50 @@ class Stable(_Coordinated):
         """Of ten partitions: records encoded, kept and answered."""
         self.carry(self.shard.commit_offsets(self.commit, COMMIT, 0, NOW_MS))
         assert self.answers.pop(0).topics[0].partitions[0].error_code == 0
+
+
+class ConsumerGroup(_Coordinated):
+    """A consumer group of KIP-848: 500 members, 50 topics of 100 partitions."""
+
+    MEMBERS, TOPICS, PARTITIONS = 500, 50, 100
+
+    def setup(self) -> None:
+        """The group, in which every member has its partitions."""
+        self.start()
+        names = [f"topic{number}" for number in range(self.TOPICS)]
+        for number, name in enumerate(names):
+            topic_id = number.to_bytes(16, "big")
+            self.image.apply(TopicRecord(name=name, topic_id=topic_id))
+            for index in range(self.PARTITIONS):
+                self.image.apply(PartitionRecord(partition_id=index, topic_id=topic_id, replicas=[1]))
+        self.joining = {
+            "member_epoch": 0,
+            "rebalance_timeout_ms": 60_000,
+            "subscribed_topic_names": names,
+            "topic_partitions": [],
+        }
+        epochs = {f"member{number}": 0 for number in range(self.MEMBERS)}
+        while len(set(epochs.values())) > 1 or 0 in epochs.values():
+            for member_id, epoch in epochs.items():
+                fields = {"member_epoch": epoch, "topic_partitions": []} if epoch else self.joining
+                epochs[member_id] = self.send(member_id, **fields).member_epoch
+        last, epoch = epochs.popitem()
+        self.beat = ConsumerGroupHeartbeatRequest(group_id=GROUP, member_id=last, member_epoch=epoch)
+
+    def send(self, member_id: str, **fields: Any) -> ConsumerGroupHeartbeatResponse:
+        """Sends a heartbeat that must succeed."""
+        request = ConsumerGroupHeartbeatRequest(group_id=GROUP, member_id=member_id, **fields)
+        token = next(self.tokens)
+        self.carry(self.shard.consumer_group_heartbeat(request, JOIN, token, NOW_MS))
+        answer = self.answers.pop(token)
+        assert answer.error_code == 0, answer
+        return answer  # type: ignore[no-any-return]
+
+    def time_heartbeat(self) -> None:
+        """A heartbeat that changes nothing."""
+        self.carry(self.shard.consumer_group_heartbeat(self.beat, JOIN, 0, NOW_MS))
+
+    def time_assign(self) -> None:
+        """A member joins, all partitions are assigned anew, and it leaves."""
+        self.send("one more", **self.joining)
+        self.send("one more", member_epoch=-1)

@@ -51,6 +51,8 @@ COUNTED = {
     "group_rebalance": ("groups.Rebalance.time_rebalance[50]", 2),
     "group_heartbeat": ("groups.Stable.time_heartbeat", 300),
     "group_offset_commit": ("groups.Stable.time_commit_offsets", 50),
+    "consumer_group_heartbeat": ("groups.ConsumerGroup.time_heartbeat", 300),
+    "consumer_group_assign": ("groups.ConsumerGroup.time_assign", 1),
     "recovery_scan": ("recovery.Scan.time_scan[16384]", 1),
 }
 
