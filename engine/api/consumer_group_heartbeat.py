@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from bowstring.engine.api.join_group import request_context
 from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.groups.append_errors import append_error_of_group
+from bowstring.engine.groups.consumer.assignors import enabled_assignors
 from bowstring.engine.groups.consumer.heartbeat import JOIN_EPOCH, refusal
 from bowstring.engine.groups.modern.group import LEAVE_EPOCH, LEAVE_STATIC_EPOCH
 from bowstring.engine.metadata.features import GROUP_VERSION
@@ -45,7 +46,7 @@ async def handle(broker: "BrokerServices", request: "Request") -> ConsumerGroupH
     if not supports_consumer_groups(broker):
         return refusal(Errors.UNSUPPORTED_VERSION, _ADVICE)
     try:
-        _check(body, request.version, broker.configs.value("group.consumer.assignors"))
+        _check(body, request.version, enabled_assignors(broker.configs.value("group.consumer.assignors")))
         await _take_arrays(broker, body)
         context = request_context(request)
         answer: ConsumerGroupHeartbeatResponse = await broker.groups.ask(

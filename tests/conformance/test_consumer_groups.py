@@ -5,10 +5,12 @@ from typing import Any
 
 import pytest
 
-from tests.conformance.drivers import Session
+from tests.conformance.drivers import Driver, Session
 from tests.conformance.members import Member, fill, numbers, wait_for_numbers
 from tests.support.java_tools import TOOLS, java_tool
+from tests.support.target import Broker
 from tests.support.waiting import wait_until
+from tests.support.wire import wait_for_leaders
 
 GROUPS = f"{TOOLS}.consumer.group.ConsumerGroupCommand"
 NEW: dict[str, Any] = {"protocol": "consumer"}
@@ -91,6 +93,25 @@ def test_members_change_their_protocol_one_by_one(
     wait_until(lambda: set(range(20, 40)) <= numbers(*members), "what comes later")
     for member in members:
         member.leave()
+
+
+@pytest.mark.parametrize("name", ["java", "confluent"])
+def test_members_survive_a_kill_of_the_broker(
+    name: str, drivers: Callable[[str], Driver], own_broker: Broker
+) -> None:
+    client = Session(drivers(name), own_broker.bootstrap)
+    client.call("create_topic", topic="t", partitions=2)
+    wait_for_leaders(own_broker.bootstrap, "t", 2)
+    fill(client, "t", 2, 0, 20)
+    member = Member(client, "g", "t", **NEW)
+    wait_for_numbers(range(20), member)
+    member.commit()
+    own_broker.kill()
+    own_broker.start()
+    fill(client, "t", 2, 20, 20)
+    wait_for_numbers(range(40), member)
+    assert member.lost() == []
+    member.leave()
 
 
 def test_kafkas_group_command(

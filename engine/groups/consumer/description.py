@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from bowstring.engine.errors import Errors
+from bowstring.engine.groups.consumer.assignors import enabled_assignors
 from bowstring.engine.groups.consumer.group import ConsumerGroup
 from bowstring.engine.groups.consumer.member import CLASSIC, CONSUMER, Member
 from bowstring.engine.groups.modern.cluster import ClusterView
@@ -35,7 +36,8 @@ def describe(state: ShardState, group_id: str) -> DescribedGroup:
         group_state=group.state,
         group_epoch=group.epoch,
         assignment_epoch=group.assignment_epoch,
-        assignor_name=group.preferred_assignor() or state.config.group_consumer_assignors[0],
+        assignor_name=group.preferred_assignor()
+        or enabled_assignors(state.config.group_consumer_assignors)[0],
         members=_members(state.cluster, group),
     )
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from functools import partial
 
 from bowstring.engine.groups.consumer import records, regexes
-from bowstring.engine.groups.consumer.assignors import ASSIGNORS
+from bowstring.engine.groups.consumer.assignors import ASSIGNORS, enabled_assignors
 from bowstring.engine.groups.consumer.group import ConsumerGroup, counts_with
 from bowstring.engine.groups.consumer.member import Member, MemberState
 from bowstring.engine.groups.consumer.reconciliation import Owned, Reconciliation
@@ -137,7 +137,8 @@ class MemberUpdate:
         if group.assignment_epoch >= epoch or not self._may_assign():
             return group.assignment_epoch, group.target_of(updated)
         preferred = group.preferred_assignor(self._member, updated)
-        name = preferred if preferred in ASSIGNORS else self._state.config.group_consumer_assignors[0]
+        enabled = enabled_assignors(self._state.config.group_consumer_assignors)
+        name = preferred if preferred in ASSIGNORS else enabled[0]
         specs = self._specs(updated)
         topics = frozenset().union(*{spec.topics for spec in specs.values()})
         partitions = {topic_id: self._state.cluster.partition_count(topic_id) for topic_id in topics}

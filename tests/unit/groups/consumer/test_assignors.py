@@ -5,7 +5,9 @@ import random
 import pytest
 
 from bowstring.engine.groups.consumer import range_assignor, uniform_assignor
+from bowstring.engine.groups.consumer.assignors import enabled_assignors
 from bowstring.engine.groups.modern.assignor import MemberSpec
+from tests.support.consumer_group_harness import ConsumerShell, Member
 
 TOPICS = {bytes([number]) * 16: count for number, count in enumerate((7, 3, 1, 12))}
 
@@ -91,3 +93,21 @@ def test_range_with_different_subscriptions(seed):
         {f"m{n}": rng.sample(sorted(TOPICS), rng.randint(0, 4)) for n in range(rng.randint(1, 9))}
     )
     check(range_assignor.assign(members, TOPICS), members)
+
+
+@pytest.mark.parametrize(
+    ("configured", "enabled"),
+    [
+        (["range"], ["range"]),
+        (["org.apache.kafka.coordinator.group.assignor.RangeAssignor", "uniform"], ["range", "uniform"]),
+        (["com.example.Mine", "range"], ["range"]),
+        (["com.example.Mine"], ["uniform", "range"]),
+    ],
+)
+def test_only_assignors_that_are_here_are_enabled(configured, enabled):
+    assert enabled_assignors(configured) == enabled
+    shell = ConsumerShell(group_consumer_assignors=tuple(configured))
+    shell.create("t", 1)
+    member = Member(shell, "a", "t")
+    assert member.step().error_code == 0
+    assert shell.shard.describe_consumer_group("g").assignor_name == enabled[0]
