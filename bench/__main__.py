@@ -108,10 +108,16 @@ COORDINATORS: dict[str, Case] = {
     "heartbeats-classic": lambda lab, _, name: coordinators.heartbeats(
         lab, name, "Heartbeats of 10,000 members of classic groups", coordinators.CLASSIC
     ),
+    "heartbeats-consumer": lambda lab, _, name: coordinators.heartbeats(
+        lab, name, "Heartbeats of 10,000 members of KIP-848 groups", coordinators.CONSUMER
+    ),
     "offset-commits": lambda lab, _, name: coordinators.commits(lab, name, "OffsetCommit"),
     "offsets-loaded": lambda lab, _, name: coordinators.loading(lab, name, "Loading committed offsets"),
     "shared-records": lambda lab, _, name: coordinators.sharing(
         lab, name, "A share group that acknowledges records one by one"
+    ),
+    "member-dies": lambda lab, _, name: coordinators.member_dies(
+        lab, name, "A member of a large KIP-848 group dies"
     ),
     "transactions": lambda lab, _, name: coordinators.transactions(
         lab, name, "Transactions of ten partitions"

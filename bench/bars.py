@@ -391,7 +391,7 @@ BARS = (
     ),
     *(
         bar
-        for protocol, text in (("classic", "classic groups"),)
+        for protocol, text in (("classic", "classic groups"), ("consumer", "KIP-848 groups"))
         for bar in (
             Bar(
                 f"10,000 members in 100 {text}, heartbeats, broker CPU",
@@ -419,6 +419,20 @@ BARS = (
         "others_max_ms",
         "ms",
         (at_most(100, "ms"),),
+    ),
+    Bar(
+        "KIP-848 group of 500 over 5,000 partitions, a member dies: settled after its session",
+        "member-dies",
+        "settled_after_session_seconds",
+        "s",
+        (at_most(1.5, "s"),),
+    ),
+    Bar(
+        "the same, partitions never paused",
+        "member-dies",
+        "never_paused_percent",
+        "%",
+        (at_least(99, "%"),),
     ),
     Bar(
         "transactions of 10 partitions, one client process",

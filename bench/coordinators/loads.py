@@ -75,12 +75,10 @@ def heartbeats(order: Order, kind: type[Member]) -> dict[str, float]:
     Raises:
         WireError: A group rebalanced meanwhile.
     """
+    interval_s = order.numbers["interval_s"]
     with Loop(order.bootstrap) as loop:
         members = _joined(loop, order, kind)
-        loop.run_for(order.numbers["warm_seconds"])
-        for each in members:
-            each.latencies_s.clear()
-            each.rebalances = 0
+        _await_quiet(loop, members, max(order.numbers["warm_seconds"], 1.2 * interval_s))
         span = Span(order.pid)
         loop.run_for(order.numbers["seconds"])
         figures = span.figures()
@@ -88,7 +86,7 @@ def heartbeats(order: Order, kind: type[Member]) -> dict[str, float]:
         latencies = [seconds for each in members for seconds in each.latencies_s]
     if rebalances:
         raise WireError(f"{rebalances} members saw a rebalance while nothing changed")
-    expected = len(members) * (order.numbers["seconds"] / members[0].interval_s)
+    expected = len(members) * (order.numbers["seconds"] / interval_s)
     if not latencies or len(latencies) < 0.9 * expected - len(members) // 10:
         raise WireError(f"{len(latencies)} heartbeats were answered of {expected:.0f}")
     return {
@@ -120,6 +118,7 @@ def _joined(loop: Loop, order: Order, kind: type[Member]) -> list[Member]:
         for number in range(len(members), min(total, len(members) + JOINING_AT_ONCE)):
             group = groups[number * len(groups) // total]
             more.append(kind(loop, loop.connect(), group, order.topic))
+            more[-1].interval_s = order.numbers["interval_s"]
             if not members and len(more) == 1:
                 find_coordinator(loop, more[0].wire, group)
         for each in more:
@@ -132,6 +131,25 @@ def _joined(loop: Loop, order: Order, kind: type[Member]) -> list[Member]:
 def _settle(loop: Loop, members: Sequence[Member], began: float) -> None:
     left = began + JOIN_SECONDS - time.monotonic()
     loop.run(lambda: all(each.is_stable for each in members), left)
+
+
+def _await_quiet(loop: Loop, members: Sequence[Member], seconds: float) -> None:
+    """Works until no member has seen a rebalance for `seconds`, and clears their figures.
+
+    Raises:
+        TimeoutError: The groups rebalance again and again.
+    """
+    deadline = time.monotonic() + JOIN_SECONDS
+    while time.monotonic() < deadline:
+        for each in members:
+            each.latencies_s.clear()
+            each.rebalances = 0
+        loop.run_for(seconds)
+        if not any(each.rebalances for each in members):
+            for each in members:
+                each.latencies_s.clear()
+            return
+    raise TimeoutError(f"groups still rebalance after {JOIN_SECONDS:.0f} s")
 
 
 class Committer:
@@ -327,17 +345,12 @@ def member_dies(order: Order) -> dict[str, float]:
     """
     everything = order.count("partitions")
 
-    class Quick(ConsumerMember):
-        interval_s = order.numbers["interval_s"]
-
     with Loop(order.bootstrap) as loop:
-        members = [each for each in _joined(loop, order, Quick) if isinstance(each, ConsumerMember)]
+        members = [each for each in _joined(loop, order, ConsumerMember) if isinstance(each, ConsumerMember)]
         _own_all(loop, members, everything, JOIN_SECONDS)
-        loop.run_for(2 * Quick.interval_s)
-        _own_all(loop, members, everything, JOIN_SECONDS)
+        _await_quiet(loop, members, 3 * order.numbers["interval_s"])
         for each in members:
             each.lost.clear()
-            each.latencies_s.clear()
         victim = members.pop(len(members) // 2)
         span = Span(order.pid)
         died_at = time.monotonic()

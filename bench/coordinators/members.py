@@ -22,8 +22,6 @@ from bowstring.engine.protocol.messages.sync_group import SyncGroupRequest, Sync
 from bowstring.engine.protocol.records.consumer_protocol import ConsumerProtocolSubscription
 
 CLASSIC_SESSION_MS = 45_000
-CLASSIC_INTERVAL_S = 3.0
-CONSUMER_INTERVAL_S = 5.0
 RETRY_S = 0.05
 # Successive multiples of it, modulo 1, are spread evenly however many there are.
 GOLDEN = 0.6180339887
@@ -53,12 +51,11 @@ class Member:
         topic: What it subscribes to.
 
     Attributes:
+        interval_s: Seconds between its heartbeats.
         is_stable: It has an assignment and knows of no rebalance.
         latencies_s: Seconds of each heartbeat in the stable state.
         rebalances: How often it was not stable any more.
     """
-
-    interval_s: float
 
     def __init__(self, loop: Loop, wire: Wire, group: str, topic: str):
         self.loop = loop
@@ -66,6 +63,7 @@ class Member:
         self.group = group
         self.topic = topic
         self.member_id = ""
+        self.interval_s = 3.0
         self.is_stable = False
         self.latencies_s: list[float] = []
         self.rebalances = 0
@@ -91,8 +89,6 @@ class Member:
 
 class ClassicMember(Member):
     """A member by JoinGroup, SyncGroup and Heartbeat; the leader assigns nothing."""
-
-    interval_s = CLASSIC_INTERVAL_S
 
     def __init__(self, loop: Loop, wire: Wire, group: str, topic: str):
         super().__init__(loop, wire, group, topic)
@@ -185,8 +181,6 @@ class ConsumerMember(Member):
         changed_at: When its assignment was last changed, on time.monotonic()'s clock.
         lost: Partitions that were taken away.
     """
-
-    interval_s = CONSUMER_INTERVAL_S
 
     def __init__(self, loop: Loop, wire: Wire, group: str, topic: str):
         super().__init__(loop, wire, group, topic)

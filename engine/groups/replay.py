@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 
 from bowstring._native.protocol.message_codec import ProtocolError, decode
+from bowstring._native.protocol.offset_commits import decode_offset_commits
 from bowstring.engine.groups.classic.group import ClassicGroup, GroupState, Member
 from bowstring.engine.groups.classic.rebalance import prepare_rebalance, restart_session
 from bowstring.engine.groups.consumer import membership as consumer_membership
@@ -10,7 +11,7 @@ from bowstring.engine.groups.consumer import records as consumer_records
 from bowstring.engine.groups.consumer import replay as consumer_replay
 from bowstring.engine.groups.consumer.group import ConsumerGroup
 from bowstring.engine.groups.modern.group import ModernGroup
-from bowstring.engine.groups.offsets.store import NO_EXPIRY, CommittedOffset
+from bowstring.engine.groups.offsets.store import NO_EXPIRY, CommittedOffset, PartitionOffsets
 from bowstring.engine.groups.records import GROUP_METADATA, LEGACY_OFFSET_COMMIT, OFFSET_COMMIT
 from bowstring.engine.groups.share import membership as share_membership
 from bowstring.engine.groups.share import records as share_records
@@ -31,13 +32,15 @@ from bowstring.engine.protocol.records.offsets import (
 NO_PRODUCER = -1
 # A larger dict would hold the control thread up when it grows.
 COLLECTED_MAX = 100_000
-
+# Offset commits that are decoded while the GIL is held: less than a millisecond.
+_DECODED_AT_ONCE = 1_000
 
 _GROUP_METADATA_PREFIX = GROUP_METADATA.to_bytes(2, "big")
 _OFFSET_PREFIXES = tuple(kind.to_bytes(2, "big") for kind in (LEGACY_OFFSET_COMMIT, OFFSET_COMMIT))
 
 # by key: offset and value
 _Latest = dict[bytes | None, tuple[int, bytes | None]]
+_Item = tuple[bytes | None, tuple[int, bytes | None]]
 
 
 class Replay:
@@ -117,7 +120,21 @@ class Replay:
         latest, self._latest = self._latest, {}
         for key in [key for key in latest if key and not key.startswith(_OFFSET_PREFIXES)]:
             self._groups[key] = latest.pop(key)
-        self._apply_all(latest, go_on)
+        items = iter(latest.items())
+        others: list[_Item] = []
+        while (
+            go_on()
+            and decode_offset_commits(items, _DECODED_AT_ONCE, self._partitions_of, CommittedOffset, others)
+            == _DECODED_AT_ONCE
+        ):
+            pass
+        self._apply_all(dict(others), go_on)
+        while latest:
+            latest.popitem()
+
+    def _partitions_of(self, group_id: str, topic: str, commit_timestamp_ms: int) -> PartitionOffsets:
+        _ensure_group(self._state, group_id, commit_timestamp_ms)
+        return self._state.offsets.partitions(group_id, topic)
 
     def _apply_all(self, latest: _Latest, go_on: Callable[[], bool]) -> None:
         for key, (offset, value) in latest.items():
@@ -186,10 +203,14 @@ def _legacy_offset_commit(
     _put(state, (name.group, name.topic, name.partition), offset, producer_id)
 
 
+def _ensure_group(state: ShardState, group_id: str, commit_timestamp_ms: int) -> None:
+    """Adds a group that may only hold offsets; its own record may follow."""
+    if group_id not in state.groups:
+        state.groups[group_id] = ClassicGroup(group_id, commit_timestamp_ms)
+
+
 def _put(state: ShardState, key: tuple[str, str, int], offset: CommittedOffset, producer_id: int) -> None:
-    if key[0] not in state.groups:
-        # the group's own record may follow; without one the group only holds offsets
-        state.groups[key[0]] = ClassicGroup(key[0], offset.commit_timestamp_ms)
+    _ensure_group(state, key[0], offset.commit_timestamp_ms)
     if producer_id == NO_PRODUCER:
         state.offsets.put(*key, offset)
     else:

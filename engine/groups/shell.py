@@ -312,7 +312,9 @@ class GroupShell:
         gc.disable()
         try:
             while self._to_load:
-                hosted = self._to_load.popleft()
+                # Small ones first: their groups need not wait for a million offsets of others.
+                hosted = min(self._to_load, key=lambda each: each.log.size_bytes)
+                self._to_load.remove(hosted)
                 if hosted.dismissed:
                     continue
                 log = hosted.log

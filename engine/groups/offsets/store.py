@@ -96,13 +96,17 @@ class OffsetStore:
 
     def put(self, group_id: str, topic: str, partition: int, offset: CommittedOffset) -> None:
         """Sets a committed offset."""
+        self.partitions(group_id, topic)[partition] = offset
+
+    def partitions(self, group_id: str, topic: str) -> PartitionOffsets:
+        """Returns the offsets of a group in a topic. The caller adds at least one at once."""
         topics = self._groups.get(group_id)
         if topics is None:
             topics = self._groups[group_id] = {}
         partitions = topics.get(topic)
         if partitions is None:
             partitions = topics[topic] = {}
-        partitions[partition] = offset
+        return partitions
 
     def remove(self, group_id: str, topic: str, partition: int) -> None:
         """Applies a tombstone: removes the committed offset and those of open transactions."""
