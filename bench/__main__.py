@@ -24,6 +24,7 @@ from bench.cases import (
     cold,
     coordinators,
     durability,
+    exactly_once,
     footprint,
     latency,
     spark,
@@ -121,6 +122,12 @@ COORDINATORS: dict[str, Case] = {
     ),
     "transactions": lambda lab, _, name: coordinators.transactions(
         lab, name, "Transactions of ten partitions"
+    ),
+    "exactly-once-copy": lambda lab, _, name: exactly_once.copy(
+        lab, name, "A copy of 1 KiB records, exactly once and without transactions"
+    ),
+    "read-committed": lambda lab, _, name: exactly_once.read_committed(
+        lab, name, "Committed transactions, read_committed and read_uncommitted"
     ),
 }
 LAST: dict[str, Case] = {

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import asdict
 
+from bench.cases.exactly_once import java_transactions
 from bench.coordinators.loads import Order
 from bench.lab import Lab
 from bench.peers.install import PeerError
@@ -182,7 +183,8 @@ def transactions(lab: Lab, name: str, title: str) -> CaseResult:
     facts = {
         "transaction": f"one record of 100 B to each of {TRANSACTION_PARTITIONS} partitions, then EndTxn",
         "protocol": "transaction version 2: Produce 12 and EndTxn 5",
-        "producers": f"{PRODUCERS} in one process; alone_: one",
+        "producers": f"{PRODUCERS} in one process; alone_: one; java_: one of Kafka's Java client, "
+        f"{size.java_transactions:,} transactions after a quarter as warm-up",
         "measured": f"{size.load_seconds:g} s, {size.load_warm_up_seconds:g} s after the first",
         "client": PROTOCOL_CLIENT,
     }
@@ -200,7 +202,8 @@ def transactions(lab: Lab, name: str, title: str) -> CaseResult:
             )
 
         together, alone = load(PRODUCERS), load(1)
-        return together | {f"alone_{key}": value for key, value in alone.items()}
+        java = java_transactions(lab, peer, topic, TRANSACTION_PARTITIONS, size.java_transactions)
+        return together | {f"alone_{key}": value for key, value in alone.items()} | java
 
     return _on_shared_peer(lab, CaseResult(name, title, facts), TRANSACTION_PARTITIONS, measure)
 

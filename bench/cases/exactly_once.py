@@ -1,4 +1,4 @@
-"""Measures what transactions cost clients, and share groups, with Kafka's Java clients on both brokers."""
+"""Measures what transactions cost clients, with Kafka's own Java clients on both brokers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from bench.peers.tools import (
     CONSUMER,
     EXACTLY_ONCE,
     PRODUCER,
-    SHARE,
     consumer_arguments,
     finish_consumer,
     finish_producer,
@@ -27,9 +26,21 @@ COMMIT_INTERVAL_MS = 100
 WARM_UP_SHARE = 10
 READS = 3
 TRANSACTION_MS = 100
-SHARE_CONSUMERS = 4
 LIMIT_SECONDS = 600.0
 ISOLATION = "isolation.level"
+
+
+def java_transactions(lab: Lab, peer: Peer, topic: str, partitions: int, count: int) -> dict[str, float]:
+    """Commits transactions of a record to each partition from one Java producer."""
+    (host,) = lab.hosts(1)
+    numbers = [str(partitions), str(max(10, count // 4)), str(count)]
+    lines = host.run(EXACTLY_ONCE, ["transactions", peer.bootstrap, topic, *numbers], LIMIT_SECONDS)
+    found = parse_timed(lines)
+    return {
+        "java_commits_per_second": found["count"] / found["seconds"],
+        "java_p50_ms": found["p50_us"] / 1000,
+        "java_p99_ms": found["p99_us"] / 1000,
+    }
 
 
 def copy(lab: Lab, name: str, title: str) -> CaseResult:
@@ -126,34 +137,6 @@ def _read(lab: Lab, peer: Peer, topic: str, isolation: str) -> tuple[float, floa
         )
         read = finish_consumer(host, records, limit_seconds(records))
     return read.fetch_records_per_second, meter.cpu_seconds
-
-
-def share(lab: Lab, name: str, title: str) -> CaseResult:
-    """Lets the consumers of a share group read one partition."""
-    facts = {
-        "consumers": f"{SHARE_CONSUMERS} of one share group, over one partition",
-        "records": f"{lab.size.shared_records:,} of {RECORD_BYTES} B, after a tenth as warm-up",
-        "acknowledgements": "accept, for each record; the next poll sends them",
-        "client": "ShareTool on kafka-clients in a warm JVM",
-    }
-
-    def measure(peer_name: str) -> dict[str, float]:
-        peer = lab.peer(peer_name)
-        topic = lab.new_topic(peer, 1)
-        few = max(100, lab.size.shared_records // WARM_UP_SHARE)
-        _fill(lab, peer, topic, few + lab.size.shared_records, RECORD_BYTES)
-        (host,) = lab.hosts(1)
-        arguments = [peer.bootstrap, topic, f"share-{topic}", str(SHARE_CONSUMERS)]
-        with Meter(peer.pid) as meter:
-            lines = host.run(SHARE, [*arguments, str(few), str(lab.size.shared_records)], LIMIT_SECONDS)
-        found = parse_timed(lines)
-        lab.delete_topic(peer, topic)
-        return {
-            "records_per_second": found["count"] / found["seconds"],
-            "cpu_us_per_record": meter.cpu_seconds / (few + lab.size.shared_records) * 1e6,
-        }
-
-    return lab.alternate(CaseResult(name, title, facts), measure)
 
 
 def _fill(

@@ -14,6 +14,8 @@ from bench.peers.install import JVM_PERFORMANCE_OPTIONS, PeerError, java_program
 END = "\x04"
 # kafka-producer-perf-test.sh and kafka-consumer-perf-test.sh run with this heap.
 HEAP = "-Xmx512M"
+# The programs of java/ that a host can run, after the host itself.
+PROGRAMS = ("ToolHost", "LatencyProbe", "ExactlyOnceTool")
 LOG4J = """\
 rootLogger.level = warn
 rootLogger.appenderRef.stderr.ref = stderr
@@ -43,7 +45,7 @@ class ToolHost:
         self._log = work / f"{name}.log"
         logging = work / "tools-log4j2.properties"
         logging.write_text(LOG4J)
-        classpath = f"{java_program('ToolHost')}:{java_program('LatencyProbe')}"
+        classpath = ":".join(map(java_program, PROGRAMS))
         logging_option = f"-Dlog4j2.configurationFile={logging}"
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(

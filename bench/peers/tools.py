@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from bench.peers.install import PeerError
@@ -12,6 +13,7 @@ PRODUCER = "org.apache.kafka.tools.ProducerPerformance"
 CONSUMER = "org.apache.kafka.tools.ConsumerPerformance"
 END_TO_END = "org.apache.kafka.tools.EndToEndLatency"
 PROBE = "LatencyProbe"
+EXACTLY_ONCE = "ExactlyOnceTool"
 
 
 @dataclass(frozen=True)
@@ -74,10 +76,18 @@ def producer_arguments(
     return [*fixed, *rate, *(["--command-property", *properties] if properties else [])]
 
 
-def consumer_arguments(bootstrap: str, topic: str, records: int, timeout_ms: int = 20_000) -> list[str]:
+def consumer_arguments(
+    bootstrap: str,
+    topic: str,
+    records: int,
+    timeout_ms: int = 20_000,
+    settings: Mapping[str, str] | None = None,
+) -> list[str]:
     """Returns arguments of a ConsumerPerformance run from the earliest offset, in a new group."""
     fixed = ["--bootstrap-server", bootstrap, "--topic", topic, "--num-records", str(records)]
-    return [*fixed, "--timeout", str(timeout_ms), "--hide-header"]
+    properties = [f"{key}={value}" for key, value in (settings or {}).items()]
+    more = ["--command-property", *properties] if properties else []
+    return [*fixed, "--timeout", str(timeout_ms), "--hide-header", *more]
 
 
 def probe_arguments(
@@ -155,6 +165,12 @@ def parse_probe(lines: list[str]) -> Latency:
     )
     match = _last_match(pattern, lines, PROBE)
     return Latency(int(match[1]), *map(float, match.groups()[1:]))
+
+
+def parse_timed(lines: list[str]) -> dict[str, float]:
+    """Reads the line of ExactlyOnceTool: count, seconds, and percentiles if there are any."""
+    match = _last_match(re.compile(r"^count=\d+ seconds=.*"), lines, EXACTLY_ONCE)
+    return {name: float(value) for name, _, value in (each.partition("=") for each in match[0].split())}
 
 
 def parse_end_to_end(lines: list[str]) -> EndToEnd:
