@@ -31,6 +31,8 @@ COMMIT_VERSION, FETCH_VERSION = 9, 9
 JOIN_SECONDS = 300.0
 # As many members begin to join at once.
 JOINING_AT_ONCE = 500
+# A broker may gather joins for a second before it assigns.
+ASSIGNMENT_SECONDS = 2.0
 OFFSETS_PARTITIONS = 50
 # What a commit's frame has where its offset goes.
 MARK = 0x1122334455667788
@@ -78,7 +80,7 @@ def heartbeats(order: Order, kind: type[Member]) -> dict[str, float]:
     interval_s = order.numbers["interval_s"]
     with Loop(order.bootstrap) as loop:
         members = _joined(loop, order, kind)
-        _await_quiet(loop, members, max(order.numbers["warm_seconds"], 1.2 * interval_s))
+        _await_quiet(loop, members, max(order.numbers["warm_seconds"], 1.2 * interval_s, ASSIGNMENT_SECONDS))
         span = Span(order.pid)
         loop.run_for(order.numbers["seconds"])
         figures = span.figures()
