@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
+from itertools import count
 from typing import Any, Final, NamedTuple, Protocol
 
 from bowstring.engine.metadata.names import unified
@@ -18,6 +19,10 @@ GROUP_RESOURCE: Final = 32
 PARTITION_KINDS_MAX: Final = 32_768
 """How many different states of partitions an image shares at most. Each change makes a new one, and nothing
 says when the last partition leaves an old one, so they are forgotten from time to time."""
+
+
+_VERSIONS: Final = count(1)
+"""Of topics, across all images of the process: a snapshot makes a new image, and groups compare versions."""
 
 
 class PartitionImage(NamedTuple):
@@ -106,7 +111,8 @@ class ClusterImage:
 
     Attributes:
         kept: Records of features that this version does not implement yet (access control, quotas, ...).
-        topics_version: Rises when a topic is created or deleted, or gets other partitions or replicas.
+        topics_version: Changes when a topic is created or deleted, or gets other partitions or replicas. No
+            two images have the same version with different topics.
         created_version: The `topics_version` of the last creation of a topic.
     """
 
@@ -209,8 +215,7 @@ class ClusterImage:
     def _add_topic(self, record: topics.TopicRecord) -> None:
         if record.name in self.topics or record.topic_id in self.topics_by_id:
             raise MetadataError(f"topic {record.name} is created twice in the metadata log")
-        self.topics_version += 1
-        self.created_version = self.topics_version
+        self.topics_version = self.created_version = next(_VERSIONS)
         topic = TopicImage(record.name, record.topic_id, self.topics_version)
         self.topics[topic.name] = topic
         self.topics_by_id[topic.id] = topic
@@ -224,7 +229,7 @@ class ClusterImage:
 
     def _remove_topic(self, record: topics.RemoveTopicRecord) -> None:
         topic = self._topic(record.topic_id, record)
-        self.topics_version += 1
+        self.topics_version = next(_VERSIONS)
         del self.topics[topic.name]
         del self.topics_by_id[topic.id]
         # Only one topic can have a unified name: creation refuses a second one.
@@ -269,8 +274,7 @@ class ClusterImage:
         topic.partitions[record.partition_id] = self._shared(changed_partition(old, record))
 
     def _reshaped(self, topic: TopicImage) -> None:
-        self.topics_version += 1
-        topic.version = self.topics_version
+        self.topics_version = topic.version = next(_VERSIONS)
 
     def _clear_eligible_leaders(self, record: topics.ClearElrRecord) -> None:
         """Clears the eligible leaders of one topic, or of all topics when the record names none (KIP-966)."""

@@ -190,3 +190,29 @@ def test_equal_partitions_share_an_image_and_old_ones_are_forgotten():
     tracemalloc.stop()
     assert partitions[0].partition_epoch == 2 * PARTITION_KINDS_MAX
     assert grown_bytes < full_bytes / 4
+
+
+def test_versions_of_topics_are_not_used_twice():
+    """Groups tell by them whether topics have changed, also when a snapshot brings another image."""
+    images = []
+    for racks in ([1], [2]):
+        image = ClusterImage()
+        image.apply(TopicRecord(name="t", topic_id=b"t" * 16))
+        image.apply(PartitionRecord(partition_id=0, topic_id=b"t" * 16, replicas=racks))
+        images.append(image)
+    first, second = images
+    assert first.topics_version != second.topics_version
+    assert first.topics["t"].version != second.topics["t"].version
+    copied = first.copy()
+    assert (copied.topics_version, copied.topics["t"].version) == (
+        first.topics_version,
+        first.topics["t"].version,
+    )
+    before = first.topics_version
+    first.apply(PartitionChangeRecord(partition_id=0, topic_id=b"t" * 16, leader=1))
+    assert first.topics_version == before
+    first.apply(PartitionChangeRecord(partition_id=0, topic_id=b"t" * 16, replicas=[3]))
+    assert first.topics_version == first.topics["t"].version != before
+    created = first.created_version
+    first.apply(RemoveTopicRecord(topic_id=b"t" * 16))
+    assert first.created_version == created != first.topics_version
