@@ -29,6 +29,8 @@ class TransactionalSending:
 
     def _transactions(self) -> Transactions:
         self._check_open()
+        if self._sender.in_callback():
+            raise ClientError("a callback cannot wait for a transaction: begin and end it in another thread")
         if self._sender.transactions is None:
             raise ConfigError("transactions need a transactional_id: give one to Producer")
         return self._sender.transactions

@@ -213,8 +213,6 @@ class Transactions:
     def _await_outcomes(self, timeout_s: float | None) -> None:
         """Waits until no record of the transaction is on its way."""
         accumulator = self._accumulator
-        if self._sender.in_callback():
-            raise ClientError("a callback cannot end a transaction, because it would wait for itself")
         with accumulator.flushing():
             BatchesFuture(list(accumulator.unfinished)).await_all(timeout_s)
 
@@ -248,8 +246,6 @@ class Transactions:
 
     def _run(self, operation: Operation, timeout_s: float | None) -> None:
         """Waits for an operation; a call after one that timed out waits for the same."""
-        if self._sender.in_callback():
-            raise ClientError("a callback cannot wait for a coordinator: call this in another thread")
         wait_s = self._max_block_s if timeout_s is None else timeout_s
         self._operation = operation
         if not operation.submitted:
