@@ -3,7 +3,7 @@
 import asyncio
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
@@ -343,6 +343,10 @@ class Broker(BrokerServices):
         started = time.monotonic()
         self.close()  # runs on the loop itself: no other task is left
         event_log.info("broker stopped cleanly", seconds=round(time.monotonic() - started, 3))
+
+    def group_shards(self) -> Iterable[tuple[int, Any]]:
+        """Returns the shards of groups that this broker coordinates; none before the first member asks."""
+        return () if self._groups is None else self._groups.shards()
 
     async def stop_coordinators(self) -> None:
         """Stops the coordinators that have begun; requests that wait for them are refused."""

@@ -13,6 +13,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from bowstring.engine.broker.cluster_metrics import QuorumCollector, ReplicasCollector, partition_counts
+from bowstring.engine.broker.group_lags import GroupLags
 from bowstring.engine.broker.request_counters import LATENCY_BUCKETS
 from bowstring.engine.protocol import API_VERSIONS
 
@@ -29,6 +30,7 @@ class BrokerCollector(Collector):
 
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
+        self._lags = GroupLags(broker.group_shards, broker.logs.get)
 
     def collect(self) -> Iterable[Metric]:
         """Yields every metric of the broker."""
@@ -42,6 +44,7 @@ class BrokerCollector(Collector):
         yield from self._storage()
         yield from self._scrubber()
         yield from self._local_reads()
+        yield from self._group_lags()
 
     def _requests(self) -> Iterator[Metric]:
         requests = CounterMetricFamily(
@@ -266,6 +269,33 @@ class BrokerCollector(Collector):
             "bowstring_local_connections",
             "Clients on this machine connected to the socket for local reads.",
             local.connections,
+        )
+
+    def _group_lags(self) -> Iterator[Metric]:
+        labels = ["group", "topic", "partition"]
+        lags = GaugeMetricFamily(
+            "bowstring_group_lag_records",
+            "Records that the group has not committed in the partition: high watermark less committed "
+            "offset. Of the 2,000 partitions most behind that this broker has a replica of, for groups that "
+            "it coordinates.",
+            labels=labels,
+        )
+        ages = GaugeMetricFamily(
+            "bowstring_group_lag_seconds",
+            "Age of the batch with the first record that the group has not committed, in seconds; 0 at the "
+            "end. Of the same partitions, as soon as the time is read.",
+            labels=labels,
+        )
+        for row in self._lags.rows():
+            values = [row.group, row.topic, str(row.partition)]
+            lags.add_metric(values, row.records)
+            if row.seconds is not None:
+                ages.add_metric(values, row.seconds)
+        yield from (lags, ages)
+        yield GaugeMetricFamily(
+            "bowstring_group_lag_left_out",
+            "Partitions in which a group is behind, but less than in those that are exported.",
+            self._lags.left_out,
         )
 
     def _scrubber(self) -> Iterator[Metric]:

@@ -24,6 +24,7 @@ from bowstring.cli.quorum import app as quorum
 from bowstring.cli.reassign import app as reassign
 from bowstring.cli.scrub import scrub
 from bowstring.cli.serve import serve
+from bowstring.cli.share import app as share
 from bowstring.cli.spark_jar import spark_jar
 from bowstring.cli.topics import app as topics
 from bowstring.cli.transactions import app as transactions
@@ -66,6 +67,7 @@ app.add_typer(perf, name="perf", rich_help_panel=RECORDS)
 app.add_typer(topics, name="topics", rich_help_panel=MANAGE)
 app.add_typer(configs, name="configs", rich_help_panel=MANAGE)
 app.add_typer(groups, name="groups", rich_help_panel=MANAGE)
+app.add_typer(share, name="share", rich_help_panel=MANAGE)
 app.add_typer(transactions, name="transactions", rich_help_panel=MANAGE)
 app.add_typer(pipeline, name="pipeline", rich_help_panel=RECORDS)
 app.add_typer(brokers, name="brokers", rich_help_panel=OPERATE)

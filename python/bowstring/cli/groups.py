@@ -1,4 +1,4 @@
-"""Implements `bowstring groups`: list, describe, lag, reset-offsets, delete."""
+"""Implements `bowstring groups`: list, describe, lag, reset-offsets, top, delete; for groups of all types."""
 
 from __future__ import annotations
 
@@ -6,25 +6,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bowstring.cli.options import (
-    BOOTSTRAP_DEFAULT,
-    TIMEOUT_DEFAULT_S,
-    Bootstrap,
-    Json,
-    Timeout,
-    all_of,
-    partitions,
-    timestamp_ms,
-)
+from bowstring.cli.group_offsets import reset_offsets
+from bowstring.cli.group_top import top
+from bowstring.cli.options import BOOTSTRAP_DEFAULT, TIMEOUT_DEFAULT_S, Bootstrap, Json, Timeout
 from bowstring.cli.output import console, print_json, print_note, print_table
-from bowstring.clients.errors import ConfigError
 from bowstring.clients.records import TopicPartition
 
 if TYPE_CHECKING:
     from bowstring.clients.admin.admin import Admin
-    from bowstring.clients.admin.results import GroupDescription, GroupLag
+    from bowstring.clients.admin.results import GroupDescription, GroupLag, GroupMemberDescription
 
-app = typer.Typer(help="Consumer groups: members and progress.", no_args_is_help=True)
+app = typer.Typer(help="Groups of all types: members and progress.", no_args_is_help=True)
 
 Group = Annotated[str, typer.Argument(metavar="GROUP", help="Name of the group.")]
 Groups = Annotated[list[str], typer.Argument(metavar="GROUP...", help="Names of groups.")]
@@ -41,13 +33,16 @@ def list_groups(
     state: Annotated[
         list[str], typer.Option("--state", help="Only groups in this state, e.g. stable or empty.")
     ] = [],  # noqa: B006 - typer copies it
+    type_: Annotated[
+        list[str], typer.Option("--type", help="Only this type: classic, consumer, share or streams.")
+    ] = [],  # noqa: B006 - typer copies it
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
     timeout: Timeout = TIMEOUT_DEFAULT_S,
     json: Json = False,
 ) -> None:
     """List groups."""
     with _admin(bootstrap, timeout) as admin:
-        groups = admin.list_groups(state)
+        groups = admin.list_groups(state, type_)
     if json:
         print_json([group._asdict() for group in groups])
     elif groups:
@@ -70,14 +65,16 @@ def describe(
     if json:
         print_json(_described(found))
         return
-    assignor = f", {found.assignor}" if found.assignor else ""
-    title = f"{found.group_id}  [not bold dim]{found.state}{assignor}, coordinator {found.coordinator}[/]"
+    facts = [found.group_type, found.state, *([found.assignor] if found.assignor else [])]
+    if found.group_epoch >= 0:
+        facts.append(f"epoch {found.group_epoch}")
+    title = f"{found.group_id}  [not bold dim]{', '.join(facts)}, coordinator {found.coordinator}[/]"
     rows = [
-        [m.client_id, m.group_instance_id, m.client_host, _assignment_text(m.assignment), m.member_id]
+        [m.client_id, m.group_instance_id, m.client_host, _work_text(m), _epoch(m), m.member_id]
         for m in found.members
     ]
     if rows:
-        print_table(["client", "instance", "host", "reads", "member"], rows, title)
+        print_table(["client", "instance", "host", "reads", "epoch", "member"], rows, title)
     else:
         console().print(f"[bold]{title}[/]\nno members")
 
@@ -85,6 +82,7 @@ def describe(
 def _described(group: GroupDescription) -> dict[str, Any]:
     return {
         "group": group.group_id,
+        "type": group.group_type,
         "state": group.state,
         "protocol_type": group.protocol_type,
         "assignor": group.assignor,
@@ -93,17 +91,36 @@ def _described(group: GroupDescription) -> dict[str, Any]:
             "host": group.coordinator.host,
             "port": group.coordinator.port,
         },
+        "group_epoch": group.group_epoch,
+        "assignment_epoch": group.assignment_epoch,
         "members": [
             {
                 "member_id": m.member_id,
                 "group_instance_id": m.group_instance_id,
                 "client_id": m.client_id,
                 "host": m.client_host,
+                "epoch": m.epoch,
                 "assignment": [p._asdict() for p in m.assignment],
+                "target": [p._asdict() for p in m.target],
+                "tasks": [task._asdict() for task in m.tasks],
             }
             for m in group.members
         ],
     }
+
+
+def _epoch(member: GroupMemberDescription) -> str | None:
+    return str(member.epoch) if member.epoch >= 0 else None
+
+
+def _work_text(member: GroupMemberDescription) -> str | None:
+    """Returns what a member reads, and where it moves if that differs."""
+    if member.tasks:
+        return " ".join(f"{task.kind}:{task.subtopology}_{task.partition}" for task in member.tasks)
+    now = _assignment_text(member.assignment)
+    if member.epoch < 0 or member.target == member.assignment:
+        return now
+    return f"{now or 'nothing'} → {_assignment_text(member.target) or 'nothing'}"
 
 
 def _assignment_text(assignment: list[TopicPartition]) -> str | None:
@@ -157,91 +174,8 @@ def _lag_row(row: GroupLag) -> dict[str, Any]:
     }
 
 
-@app.command("reset-offsets")
-def reset_offsets(
-    group: Group,
-    topic: Annotated[
-        list[str],
-        typer.Option(
-            "--topic",
-            "-t",
-            metavar="TOPIC[:0,1]",
-            help="Topics or partitions; default: all with a stored offset.",
-        ),
-    ] = [],  # noqa: B006 - typer copies it
-    to_earliest: Annotated[bool, typer.Option("--to-earliest", help="To the first record.")] = False,
-    to_latest: Annotated[
-        bool, typer.Option("--to-latest", help="To the end, after the last record.")
-    ] = False,
-    to_offset: Annotated[int | None, typer.Option("--to-offset", help="To this offset.")] = None,
-    to_datetime: Annotated[
-        str | None, typer.Option("--to-datetime", metavar="TIME", help="To the first record at this time.")
-    ] = None,
-    shift_by: Annotated[
-        int | None, typer.Option("--shift-by", help="Shift by this number of records; negative: back.")
-    ] = None,
-    execute: Annotated[
-        bool, typer.Option("--execute", help="Make the change; otherwise only show it.")
-    ] = False,
-    bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
-    timeout: Timeout = TIMEOUT_DEFAULT_S,
-    json: Json = False,
-) -> None:
-    """Move a group's stored offsets. The group must not have running members."""
-    ways = [to_earliest, to_latest, to_offset is not None, to_datetime is not None, shift_by is not None]
-    if sum(ways) != 1:
-        raise typer.BadParameter(
-            "give one of --to-earliest, --to-latest, --to-offset, --to-datetime and --shift-by"
-        )
-    with _admin(bootstrap, timeout) as admin:
-        stored = {p: o.offset for p, o in admin.committed_offsets(group).items()}
-        wanted = _wanted(admin, topic) if topic else sorted(stored)
-        if not wanted:
-            raise ConfigError(f"group {group!r} has no stored offsets: name topics with --topic")
-        first = admin.beginning_offsets(wanted)
-        end = admin.end_offsets(wanted)
-        if to_datetime is not None:
-            moment = timestamp_ms(to_datetime, "--to-datetime")
-            answers = admin.list_offsets(dict.fromkeys(wanted, moment))
-            target = {p: answers[p].offset if answers[p] else end[p] for p in wanted}  # type: ignore[union-attr]
-        elif shift_by is not None:
-            target = {p: stored.get(p, first[p]) + shift_by for p in wanted}
-        else:
-            target = {p: first[p] if to_earliest else end[p] if to_latest else to_offset or 0 for p in wanted}
-        target = {p: min(max(offset, first[p]), end[p]) for p, offset in target.items()}
-        if execute:
-            admin.alter_offsets(group, target)
-    _print_reset(group, stored, target, execute, json)
-
-
-def _wanted(admin: Admin, topics: list[str]) -> list[TopicPartition]:
-    found = []
-    for value in topics:
-        name, numbers = partitions(value, "--topic")
-        found += all_of(name, admin.describe_topic(name).partitions if numbers is None else numbers)
-    return found
-
-
-def _print_reset(
-    group: str,
-    stored: dict[TopicPartition, int],
-    target: dict[TopicPartition, int],
-    execute: bool,
-    json: bool,
-) -> None:
-    if json:
-        rows = [
-            {**p._asdict(), "old_offset": stored.get(p), "new_offset": offset, "executed": execute}
-            for p, offset in target.items()
-        ]
-        print_json(rows)
-        return
-    cells = [[p.topic, str(p.partition), stored.get(p), offset] for p, offset in target.items()]
-    print_table(["topic", "partition", "offset", "new offset"], cells, group)
-    if execute:
-        print_note(f"moved {len(target)} offsets of group {group}")
-    else:
-        console().print("\n[yellow]nothing was changed:[/] add --execute to make the change")
+app.command("reset-offsets")(reset_offsets)
+app.command("top")(top)
 
 
 @app.command()

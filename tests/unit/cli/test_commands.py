@@ -5,7 +5,8 @@ import re
 
 import pytest
 
-from tests.support.waiting import HANG_S
+from bowstring import Consumer
+from tests.support.waiting import HANG_S, wait_until
 
 
 def in_time(call, words):
@@ -81,7 +82,49 @@ def test_compression(cli, topic, compression):
     assert cli("consume", topic).lines == ["x"] * 100
 
 
-def test_groups(cli, topic):
+def move_and_watch(cli, topic, group, tmp_path):
+    """The other ways of reset-offsets, and `groups top`."""
+    one = ("groups", "reset-offsets", group, "-t", f"{topic}:0")
+    assert cli(*one, "--to-current", "--json").json[0]["new_offset"] == 3
+    assert cli(*one, "--by-duration", "P1D", "--json").json[0]["new_offset"] == 0
+    assert cli(*one, "--by-duration", "PT0S", "--json").json[0]["new_offset"] == 3
+    assert cli(*one, "--by-duration", "soon").code == 2
+    assert cli(*one, "--to-latest", "--to-earliest").code == 2
+    file = tmp_path / "offsets.csv"
+    file.write_text(cli(*one, "--to-offset", 1, "--export").out)
+    assert file.read_text() == f"{topic},0,1\n"
+    moved = cli("groups", "reset-offsets", group, "--from-file", file, "--execute", "--json").json
+    assert moved == [{"topic": topic, "partition": 0, "old_offset": 3, "new_offset": 1, "executed": True}]
+    file.write_text(f"{group},{topic},0,2\nother,{topic},1,2\n")
+    moved = cli("groups", "reset-offsets", group, "--from-file", file, "--json").json
+    assert [row["new_offset"] for row in moved] == [2]
+    file.write_text("nonsense\n")
+    assert "topic,partition,offset" in cli("groups", "reset-offsets", group, "--from-file", file).err
+    (row,) = cli("groups", "top", group, "--once", "--json").json
+    assert (row["group"], row["lag"]) == (group, 2) and 0 < row["seconds"] < 3600
+    assert group in cli("groups", "top", "--once").out
+    kind = cli("groups", "describe", group, "--json").json["type"]
+    assert group in cli("groups", "list", "--type", kind).out
+    assert group not in cli("groups", "list", "--type", "share").out
+
+
+def test_offsets_of_a_group_at_work_stay(cli, topic, bootstrap):
+    group = f"busy-{topic}"
+    cli("topics", "create", topic, "-p", 1)
+    cli("produce", topic, stdin=b"1\n2\n")
+    with Consumer(bootstrap, group_id=group, auto_offset_reset="earliest") as consumer:
+        consumer.subscribe([topic])
+        wait_until(lambda: consumer.poll(0.1) != [])
+        consumer.commit()
+        shown = cli("groups", "reset-offsets", group, "--to-earliest")
+        assert (shown.code, "1 members" in shown.err) == (0, True)
+        refused = cli("groups", "reset-offsets", group, "--to-earliest", "--execute")
+        assert refused.code == 1 and "Stop the group's consumers first" in refused.err
+        (member,) = cli("groups", "describe", group, "--json").json["members"]
+        assert member["assignment"] == [{"topic": topic, "partition": 0}]
+
+
+def test_groups(cli, topic, tmp_path):
     group = f"g-{topic}"
     cli("topics", "create", topic, "-p", 2)
     cli("produce", topic, "-p", 0, stdin=b"1\n2\n3\n")
@@ -99,6 +142,7 @@ def test_groups(cli, topic):
         assert (done.code, done.json[0]["new_offset"]) == (0, expected), way
     assert cli("consume", topic, "--group", group).lines == ["1", "2", "3"]
     assert cli("groups", "reset-offsets", group).code == 2
+    move_and_watch(cli, topic, group, tmp_path)
     assert cli("groups", "delete", group).code == 0
     gone = cli("groups", "describe", group)
     assert gone.code == 1 and "GROUP_ID_NOT_FOUND" in gone.err

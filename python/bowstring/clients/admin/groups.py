@@ -6,21 +6,26 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from bowstring.clients.admin import share_offsets
+from bowstring.clients.admin.group_types import MODERN, classic_description
 from bowstring.clients.admin.results import (
     ClusterDescription,
     GroupDescription,
     GroupLag,
     GroupListing,
-    GroupMemberDescription,
+    ShareOffset,
 )
-from bowstring.clients.errors import BrokerError, ProtocolError, broker_error
+from bowstring.clients.errors import BrokerError, UnsupportedApiError, broker_error
 from bowstring.clients.group import offset_queries
 from bowstring.clients.group.offset_requests import commit_request, commit_results
-from bowstring.clients.group.protocol import by_topic, decode_assignment
+from bowstring.clients.group.protocol import by_topic
 from bowstring.clients.records import Node, OffsetAndMetadata, TopicPartition
 from bowstring.engine.errors import Errors
+from bowstring.engine.protocol.messages.alter_share_group_offsets import AlterShareGroupOffsetsRequest
 from bowstring.engine.protocol.messages.delete_groups import DeleteGroupsRequest
+from bowstring.engine.protocol.messages.delete_share_group_offsets import DeleteShareGroupOffsetsRequest
 from bowstring.engine.protocol.messages.describe_groups import DescribeGroupsRequest
+from bowstring.engine.protocol.messages.describe_share_group_offsets import DescribeShareGroupOffsetsRequest
 from bowstring.engine.protocol.messages.list_groups import ListGroupsRequest
 from bowstring.engine.protocol.messages.offset_commit import OffsetCommitRequest
 from bowstring.engine.protocol.messages.offset_delete import (
@@ -57,28 +62,30 @@ class AdminGroups:
             self, partitions: Iterable[TopicPartition]
         ) -> dict[TopicPartition, int]: ...
 
-    def list_groups(self, states: Iterable[str] = ()) -> list[GroupListing]:
-        """Returns the groups of every broker, by name; only those in one of `states` (e.g. "Stable") if
-        given.
+    def list_groups(self, states: Iterable[str] = (), types: Iterable[str] = ()) -> list[GroupListing]:
+        """Returns the groups of every broker, by name; only those in one of `states` (e.g. "Stable") and of
+        one of `types` if given.
 
         Args:
             states: group states by Kafka's names; empty for all.
+            types: "classic", "consumer", "share" and "streams"; empty for all.
         """
-        wanted = {state.casefold() for state in states}
+        wanted, kinds = {each.casefold() for each in states}, {each.casefold() for each in types}
         found = {}
         for broker in self.describe_cluster().brokers:
             response = self._call(lambda node=broker: node, ListGroupsRequest, ListGroupsRequest())  # type: ignore[misc]
             if response.error_code:
                 raise broker_error(response.error_code, f"listing the groups of {broker}")
             for group in response.groups:
-                if not wanted or group.group_state.casefold() in wanted:
+                fits = not kinds or group.group_type.casefold() in kinds
+                if fits and (not wanted or group.group_state.casefold() in wanted):
                     found[group.group_id] = GroupListing(
                         group.group_id, group.protocol_type, group.group_state, group.group_type
                     )
         return [found[name] for name in sorted(found)]
 
     def describe_group(self, group: str) -> GroupDescription:
-        """Returns state and members of a group.
+        """Returns state and members of a group of any type.
 
         Args:
             group: id of the group.
@@ -86,33 +93,31 @@ class AdminGroups:
         Raises:
             GroupError: the group does not exist.
         """
+        with self._lock:
+            coordinator = offset_queries.find_coordinator(self._cluster, group, self._timeout_s)
+        for kind in MODERN:
+            answer = self._described(kind.request, kind.request(group_ids=[group]), group)
+            if answer is not None:
+                return kind.description(answer, coordinator)
+        answer = self._described(DescribeGroupsRequest, DescribeGroupsRequest(groups=[group]), group)
+        if answer is None:
+            raise broker_error(Errors.GROUP_ID_NOT_FOUND.code, f"group {group!r}", "the group does not exist")
+        return classic_description(answer, coordinator)
+
+    def _described(self, api: Api, request: Body, group: str) -> Any:
+        """Returns the only group of an answer; None if the coordinator has none of this type."""
+        missing = Errors.GROUP_ID_NOT_FOUND.code
 
         def check(response: Any) -> None:
             for answer in response.groups:
-                if answer.error_code:
+                if answer.error_code not in (0, missing, Errors.UNSUPPORTED_VERSION.code):
                     raise broker_error(answer.error_code, f"group {group!r}", answer.error_message)
-                if answer.group_state == "Dead":
-                    raise broker_error(
-                        Errors.GROUP_ID_NOT_FOUND.code, f"group {group!r}", "the group does not exist"
-                    )
 
-        request = DescribeGroupsRequest(groups=[group])
-        answer = self._coordinator_call(group, DescribeGroupsRequest, request, check).groups[0]
-        with self._lock:
-            coordinator = offset_queries.find_coordinator(self._cluster, group, self._timeout_s)
-        members = [
-            GroupMemberDescription(
-                member.member_id,
-                member.group_instance_id,
-                member.client_id,
-                member.client_host,
-                _assignment(answer.protocol_type, member.member_assignment),
-            )
-            for member in answer.members
-        ]
-        return GroupDescription(
-            group, answer.group_state, answer.protocol_type, answer.protocol_data, coordinator, members
-        )
+        try:
+            answer = self._coordinator_call(group, api, request, check).groups[0]
+        except UnsupportedApiError:
+            return None
+        return None if answer.error_code or answer.group_state == "Dead" else answer
 
     def delete_groups(self, groups: Iterable[str]) -> None:
         """Deletes groups without members, and their offsets.
@@ -205,6 +210,53 @@ class AdminGroups:
         request = OffsetDeleteRequest(group_id=group, topics=topics)
         self._coordinator_call(group, OffsetDeleteRequest, request, check)
 
+    # ------------------------------------------------------------ share groups
+
+    def describe_share_offsets(
+        self, group: str, partitions: Iterable[TopicPartition] | None = None
+    ) -> dict[TopicPartition, ShareOffset]:
+        """Returns where a share group is in `partitions`, or in all that it has read (KIP-932).
+
+        Args:
+            group: id of the group.
+            partitions: topics and partition numbers; None for all.
+
+        Raises:
+            GroupError: there is no share group of this id.
+        """
+        request = share_offsets.describe_request(group, partitions)
+        check = share_offsets.check_description(group)
+        answer = self._coordinator_call(group, DescribeShareGroupOffsetsRequest, request, check)
+        return share_offsets.described(answer)
+
+    def alter_share_offsets(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Moves a share group without members: records below the offsets count as done.
+
+        Args:
+            group: id of the group.
+            offsets: offset of the next record to deliver, by partition.
+
+        Raises:
+            GroupError: the group has members; stop them first.
+        """
+        request = share_offsets.alter_request(group, offsets)
+        check = share_offsets.check_alteration(group)
+        self._coordinator_call(group, AlterShareGroupOffsetsRequest, request, check)
+
+    def delete_share_offsets(self, group: str, topics: Iterable[str]) -> None:
+        """Forgets where a share group without members is in topics.
+
+        Args:
+            group: id of the group.
+            topics: names of topics.
+
+        Raises:
+            GroupError: the group has members; stop them first.
+        """
+        request = share_offsets.delete_request(group, topics)
+        check = share_offsets.check_deletion(group)
+        self._coordinator_call(group, DeleteShareGroupOffsetsRequest, request, check)
+
     def group_lag(self, group: str) -> list[GroupLag]:
         """Returns the group's lag in each partition that it reads or has committed an offset for.
 
@@ -215,6 +267,17 @@ class AdminGroups:
             GroupError: the group does not exist.
         """
         description = self.describe_group(group)
+        if description.group_type == "share":
+            return [
+                GroupLag(
+                    partition,
+                    offset.start_offset,
+                    offset.start_offset + offset.lag if offset.lag >= 0 else -1,
+                    offset.lag if offset.lag >= 0 else None,
+                    None,
+                )
+                for partition, offset in sorted(self.describe_share_offsets(group).items())
+            ]
         committed = self.committed_offsets(group)
         readers = {partition: member for member in description.members for partition in member.assignment}
         rows = []
@@ -229,12 +292,3 @@ class AdminGroups:
             lag = max(0, end - stored) if stored is not None and end >= 0 else None
             rows.append(GroupLag(partition, stored, end, lag, readers.get(partition)))
         return rows
-
-
-def _assignment(protocol_type: str, data: bytes) -> list[TopicPartition]:
-    if protocol_type != "consumer":
-        return []
-    try:
-        return sorted(decode_assignment(data))
-    except ProtocolError:
-        return []  # some clients use their own format here

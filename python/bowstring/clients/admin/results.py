@@ -80,18 +80,44 @@ class GroupListing(NamedTuple):
     group_type: str
 
 
+class StreamsTask(NamedTuple):
+    """A task of a streams group (KIP-1071). `kind`: "active", "standby" or "warmup"."""
+
+    kind: str
+    subtopology: str
+    partition: int
+
+
 class GroupMemberDescription(NamedTuple):
-    """A member of a group and its partitions."""
+    """A member of a group and its partitions.
+
+    Attributes:
+        member_id, group_instance_id, client_id, client_host: who it is.
+        assignment: its partitions; of a streams group none.
+        epoch: its member epoch; -1 in a classic group.
+        target: the partitions that the coordinator wants it to have; those of `assignment` if they are the
+            same, or the type has no target.
+        tasks: of a streams group.
+    """
 
     member_id: str
     group_instance_id: str | None
     client_id: str
     client_host: str
     assignment: list[TopicPartition]
+    epoch: int = -1
+    target: list[TopicPartition] = []  # noqa: RUF012 - never changed
+    tasks: list[StreamsTask] = []  # noqa: RUF012 - never changed
 
 
 class GroupDescription(NamedTuple):
-    """A group with its members."""
+    """A group with its members.
+
+    Attributes:
+        group_id, state, protocol_type, assignor, coordinator, members: as the coordinator tells them.
+        group_type: "classic", "consumer" (KIP-848), "share" (KIP-932) or "streams" (KIP-1071).
+        group_epoch, assignment_epoch: of its members and of its assignment; -1 for a classic group.
+    """
 
     group_id: str
     state: str
@@ -99,6 +125,20 @@ class GroupDescription(NamedTuple):
     assignor: str
     coordinator: Node
     members: list[GroupMemberDescription]
+    group_type: str = "classic"
+    group_epoch: int = -1
+    assignment_epoch: int = -1
+
+
+class ShareOffset(NamedTuple):
+    """Where a share group is in a partition: records below `start_offset` are done.
+
+    `lag`: records that it has to process; -1 if the broker does not tell it.
+    """
+
+    start_offset: int
+    leader_epoch: int
+    lag: int
 
 
 class GroupLag(NamedTuple):
