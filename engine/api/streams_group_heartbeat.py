@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from bowstring.engine.requests.broker_services import BrokerServices
     from bowstring.engine.requests.request import Request
 
-_TOPOLOGY_ITEMS_MAX: Final = 20_000
-_TASKS_MAX: Final = 200_000
+_TOPOLOGY_ITEMS_MAX: Final = 10_000
+_TASKS_MAX: Final = 20_000
+_TAGS_MAX: Final = 1_000
 _NAMED_MAX: Final = 3
 _DEFAULT: Final = -1
 _ADVICE: Final = (
@@ -46,7 +47,7 @@ async def handle(broker: "BrokerServices", request: "Request") -> messages.Strea
     if not supports_streams_groups(broker):
         return refusal(Errors.UNSUPPORTED_VERSION, _ADVICE).response
     try:
-        await _check_tasks(broker, body)
+        await _check_size(broker, body)
         if body.topology is not None:
             await _check_topics(broker, body.topology)
         context = request_context(request)
@@ -64,14 +65,20 @@ async def handle(broker: "BrokerServices", request: "Request") -> messages.Strea
 # ---- what does not depend on the group
 
 
-async def _check_tasks(broker: "BrokerServices", body: messages.StreamsGroupHeartbeatRequest) -> None:
-    """Refuses more tasks than any topology has: the coordinator looks at all of them at once."""
+async def _check_size(broker: "BrokerServices", body: messages.StreamsGroupHeartbeatRequest) -> None:
+    """Refuses more tasks and tags than any member has: the coordinator looks at all of them at once.
+
+    Raises:
+        KafkaError: INVALID_REQUEST.
+    """
     count = 0
     for tasks in (body.active_tasks, body.standby_tasks, body.warmup_tasks):
         async for each in broker.time_slices.each(tasks or ()):
             count += 1 + len(each.partitions)
             if count > _TASKS_MAX:
                 raise KafkaError(Errors.INVALID_REQUEST, f"A member cannot have over {_TASKS_MAX} tasks.")
+    if len(body.client_tags or ()) > _TAGS_MAX:
+        raise KafkaError(Errors.INVALID_REQUEST, f"A member cannot have over {_TAGS_MAX} tags.")
 
 
 async def _check_topics(broker: "BrokerServices", topology: messages.Topology) -> None:
@@ -83,8 +90,9 @@ async def _check_topics(broker: "BrokerServices", topology: messages.Topology) -
     named: dict[str, None] = {}
     items = 0
     async for subtopology in broker.time_slices.each(topology.subtopologies):
-        async for name in broker.time_slices.each(_topics(subtopology)):
-            named[name] = None
+        async for name in broker.time_slices.each(_items(subtopology)):
+            if name is not None:
+                named[name] = None
             items += 1
             if items > _TOPOLOGY_ITEMS_MAX:
                 raise KafkaError(
@@ -104,19 +112,20 @@ async def _check_topics(broker: "BrokerServices", topology: messages.Topology) -
         )
 
 
-def _topics(subtopology: messages.Subtopology) -> Iterator[str]:
-    """Yields every topic of a subtopology, again for each config and each place in a copartition group."""
+def _items(subtopology: messages.Subtopology) -> Iterator[str | None]:
+    """Yields all that a subtopology consists of: names of topics, and None for everything else."""
+    yield None
     yield from subtopology.source_topics
     yield from subtopology.repartition_sink_topics
+    yield from (None for _ in subtopology.source_topic_regex)
     for topics in (subtopology.repartition_source_topics, subtopology.state_changelog_topics):
         for topic in topics:
             yield topic.name
-            for _ in topic.topic_configs:
-                yield topic.name
+            yield from (None for _ in topic.topic_configs)
     for group in subtopology.copartition_groups:
-        for index in (*group.source_topics, *group.repartition_source_topics):
-            if 0 <= index < len(subtopology.source_topics):
-                yield subtopology.source_topics[index]
+        yield None
+        for indexes in (group.source_topics, group.source_topic_regex, group.repartition_source_topics):
+            yield from (None for _ in indexes)
 
 
 # ---- internal topics

@@ -67,9 +67,9 @@ class Member:
             self.epoch = answer.member_epoch
         return answer
 
-    def commit(self, topic: str, offset: int) -> None:
-        """Commits an offset of partition 0."""
-        part = OffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
+    def commit(self, topic: str, partition: int, offset: int) -> None:
+        """Commits an offset."""
+        part = OffsetCommitRequestPartition(partition_index=partition, committed_offset=offset)
         request = OffsetCommitRequest(
             group_id=self.group,
             member_id="m",
@@ -97,7 +97,8 @@ def test_kafka_streams_groups(
     topic, group = make_topic(2), f"group-{topic_name}"
     session("confluent").produce(topic, [{"partition": 0, "value": b"x"} for _ in range(10)])
     member = Member(bootstrap, group, topic)
-    member.commit(topic, 6)
+    member.commit(topic, 0, 6)
+    member.commit(topic, 1, 0)
     at = ["--bootstrap-server", bootstrap]
     of_group = [*at, "--group", group]
     assert group in java_tool(GROUPS, *at, "--list").split()

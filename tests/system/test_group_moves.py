@@ -10,7 +10,9 @@ from bowstring.clients.records import TopicPartition
 from bowstring.engine.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from bowstring.engine.protocol.messages.find_coordinator import FindCoordinatorRequest
 from bowstring.engine.protocol.messages.list_groups import ListGroupsRequest
+from bowstring.engine.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 from tests.support.cluster_requests import asked
+from tests.support.streams_topologies import subtopology, topology
 from tests.support.waiting import HANG_S, wait_until
 
 TIMEOUT_MS = int(HANG_S * 1000)
@@ -134,3 +136,35 @@ def test_members_of_the_new_protocol_move(cluster, how):
                 cluster.restart(first)
                 wait_until(lambda: listed_at(cluster, group) == [coordinator_of(cluster, group)[0]])
         assert admin.committed_offsets(group)[partition].offset == committed
+
+
+def test_a_member_of_a_streams_group_moves(cluster):
+    """Internal topics come from the active controller. The member keeps its epoch and tasks at a new coordinator."""
+    group = "streams"
+    with Admin(cluster.bootstrap_servers, timeout_ms=TIMEOUT_MS) as admin:
+        admin.create_topic("words", partitions=2)
+    sent = topology(subtopology("0", ["words"], changelogs=["streams-changelog"]))
+    nothing = {"active_tasks": [], "standby_tasks": [], "warmup_tasks": []}
+    member = {"epoch": 0}
+
+    def beat(**fields):
+        broker_id, _ = coordinator_of(cluster, group)
+        request = StreamsGroupHeartbeatRequest(
+            group_id=group, member_id="m", member_epoch=member["epoch"], **fields
+        )
+        answer = asked(cluster, broker_id, request)
+        if answer.error_code:
+            return None
+        member["epoch"] = answer.member_epoch
+        return answer
+
+    joining = {**nothing, "topology": sent, "process_id": "p", "rebalance_timeout_ms": TIMEOUT_MS}
+    wait_until(lambda: beat(**joining))
+    tasks = wait_until(lambda: (answer := beat()) and answer.active_tasks)
+    assert [(each.subtopology_id, each.partitions) for each in tasks] == [("0", [0, 1])]
+    epoch = member["epoch"]
+    first, _ = coordinator_of(cluster, group)
+    cluster.kill(first)
+    again = wait_until(lambda: beat(active_tasks=tasks, standby_tasks=[], warmup_tasks=[]))
+    assert (again.member_epoch, again.active_tasks, again.status) == (epoch, None, [])
+    cluster.restart(first)

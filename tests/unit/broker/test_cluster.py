@@ -5,6 +5,7 @@ import pytest
 from bowstring.engine.api import forwarded
 from bowstring.engine.controller.partition_index import NO_LEADER
 from bowstring.engine.errors import Errors, KafkaError
+from bowstring.engine.metadata.topic_changes import NewTopic
 from bowstring.engine.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsTopic,
@@ -99,6 +100,28 @@ def test_a_broker_creates_topics_that_clients_ask_for(tmp_path):
         assert len(leaders(cluster, "t")) == 1
         with pytest.raises(KafkaError):
             await cluster.brokers[10].changes.create_missing_topic("..")
+
+    run(tmp_path, scenario)
+
+
+def test_a_broker_creates_internal_topics_of_streams_groups(tmp_path):
+    async def scenario(cluster):
+        await cluster.create("there", 1)
+        wanted = [
+            NewTopic("s", 2, -1, None, {"cleanup.policy": "compact"}),
+            NewTopic("there", 1, -1),
+            NewTopic("..", 1, -1),
+            NewTopic("large", 1, 9),
+        ]
+        failed = await cluster.brokers[10].changes.create_topics(wanted)
+        assert {name: error.error for name, error in failed.items()} == {
+            "..": Errors.INVALID_TOPIC_EXCEPTION,
+            "large": Errors.INVALID_REPLICATION_FACTOR,
+        }
+        await wait_until_async(lambda: "s" in cluster.image().topics)
+        assert len(leaders(cluster, "s")) == 2
+        assert cluster.image().topic_configs("s") == {"cleanup.policy": "compact"}
+        assert await cluster.brokers[11].changes.create_topics(wanted[:2]) == {}
 
     run(tmp_path, scenario)
 
