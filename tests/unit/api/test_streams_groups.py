@@ -44,7 +44,7 @@ def test_a_life(served):
     joined = beat(served, topology=counting())
     assert (joined.error_code, joined.member_epoch) == (0, 2)
     assert [each.status_code for each in joined.status] == [MISSING_INTERNAL_TOPICS]
-    topics = served.broker.metadata.image.topics
+    topics = served.engine.metadata.image.topics
     assert {name: len(topics[name].partitions) for name in ("app-repartition", "app-changelog")} == {
         "app-repartition": 2,
         "app-changelog": 2,
@@ -68,7 +68,7 @@ def test_configs_of_internal_topics(served):
     served.create_topic("in", partitions=1)
     changelog = topic("s", **{"cleanup.policy": "compact"})
     beat(served, topology=topology(subtopology("0", ["in"], changelogs=[changelog])))
-    assert served.broker.metadata.image.topic_configs("s") == {"cleanup.policy": "compact"}
+    assert served.engine.metadata.image.topic_configs("s") == {"cleanup.policy": "compact"}
 
 
 def test_topics_that_cannot_be_created(served):
@@ -80,8 +80,8 @@ def test_topics_that_cannot_be_created(served):
     assert status.status_code == MISSING_INTERNAL_TOPICS
     assert "Creation failed: a_b (Topic 'a_b' collides with existing topic: a.b)" in status.status_detail
     assert "s (Invalid value none for configuration cleanup.policy" in status.status_detail
-    assert {"s", "a_b"}.isdisjoint(served.broker.metadata.image.topics)
-    assert "a.b" in served.broker.metadata.image.topics
+    assert {"s", "a_b"}.isdisjoint(served.engine.metadata.image.topics)
+    assert "a.b" in served.engine.metadata.image.topics
 
 
 @pytest.mark.parametrize(
