@@ -6,10 +6,17 @@ from pathlib import Path
 
 import pytest
 
+from bowstring.engine.protocol.messages.find_coordinator import FindCoordinatorRequest
+from bowstring.engine.protocol.messages.share_group_heartbeat import (
+    ShareGroupHeartbeatRequest,
+    ShareGroupHeartbeatResponse,
+)
 from tests.conformance.drivers import CLIENTS, CODECS, Driver, Session
 from tests.support.java_tools import TOOLS, java_tool
 from tests.support.target import Broker
+from tests.support.waiting import wait_until
 from tests.support.wire import wait_for_leaders
+from tests.support.wire_client import WireClient
 
 CONSOLE_PRODUCER = f"{TOOLS}.ConsoleProducer"
 CONSOLE_CONSUMER = f"{TOOLS}.consumer.ConsoleConsumer"
@@ -18,6 +25,7 @@ GROUPS = f"{TOOLS}.consumer.group.ConsumerGroupCommand"
 CONFIGS = "kafka.admin.ConfigCommand"
 CLIENT_METRICS = f"{TOOLS}.ClientMetricsCommand"
 ALL_GROUPS = f"{TOOLS}.GroupsCommand"
+SHARE_GROUPS = f"{TOOLS}.consumer.group.ShareGroupCommand"
 
 
 @pytest.fixture
@@ -130,6 +138,65 @@ def test_consumer_groups(at: list[str], make_topic: Callable[..., str], topic_na
     assert again.split() == [str(i) for i in range(10)]
     java_tool(GROUPS, *at, "--delete", "--group", group)
     assert group not in java_tool(GROUPS, *at, "--list").split()
+
+
+class ShareMember:
+    """A member of a share group that only sends heartbeats."""
+
+    def __init__(self, bootstrap: str, group: str, topic: str) -> None:
+        host, _, port = bootstrap.rpartition(":")
+        self.client = WireClient(int(port), host)
+        self.group, self.topic, self.epoch = group, topic, 0
+        request = FindCoordinatorRequest(key_type=0, coordinator_keys=[group])
+        wait_until(lambda: self.client.ask(request).coordinators[0].error_code == 0)
+
+    def beat(self, epoch: int | None = None) -> ShareGroupHeartbeatResponse:
+        request = ShareGroupHeartbeatRequest(
+            group_id=self.group,
+            member_id="member",
+            member_epoch=self.epoch if epoch is None else epoch,
+            subscribed_topic_names=[self.topic],
+        )
+        answer: ShareGroupHeartbeatResponse = self.client.ask(request, 1)
+        self.epoch = answer.member_epoch
+        return answer
+
+    def has_partitions(self) -> bool:
+        answer = self.beat()
+        return bool(answer.assignment and answer.assignment.topic_partitions)
+
+
+def test_share_groups(at: list[str], make_topic: Callable[..., str], topic_name: str, bootstrap: str) -> None:
+    topic, group = make_topic(), f"group-{topic_name}"
+    java_tool(CONSOLE_PRODUCER, *at, "--topic", topic, text="".join(f"{i}\n" for i in range(10)))
+    member = ShareMember(bootstrap, group, topic)
+    wait_until(member.has_partitions)
+    of_group = ["--group", group]
+
+    def row(*options: str) -> list[str]:
+        printed = java_tool(SHARE_GROUPS, *at, *options)
+        rows = [line.split() for line in printed.splitlines() if line.startswith(group)]
+        assert len(rows) == 1, printed
+        return rows[0]
+
+    assert row("--list") == [group]
+    assert row("--list", "--state") == [group, "Stable"]
+    # GROUP COORDINATOR (ID) STATE #MEMBERS
+    assert row("--describe", *of_group, "--state")[-2:] == ["Stable", "1"]
+    # GROUP CONSUMER-ID HOST CLIENT-ID #PARTITIONS ASSIGNMENT
+    described = row("--describe", *of_group, "--members")
+    assert (described[1], described[-2:]) == ("member", ["1", f"{topic}:0"])
+    # GROUP TOPIC PARTITION START-OFFSET LAG
+    assert row("--describe", *of_group)[1:] == [topic, "0", "-", "-"]
+    member.beat(-1)
+    member.client.close()
+    reset = ["--reset-offsets", *of_group, "--topic", topic, "--to-earliest", "--execute"]
+    assert row(*reset)[1:] == [topic, "0", "0"]
+    assert row("--describe", *of_group, "--offsets", "--verbose")[1:] == [topic, "0", "0", "0", "10"]
+    java_tool(SHARE_GROUPS, *at, "--delete-offsets", *of_group, "--topic", topic)
+    assert group not in java_tool(SHARE_GROUPS, *at, "--describe", *of_group)
+    java_tool(SHARE_GROUPS, *at, "--delete", *of_group)
+    assert group not in java_tool(SHARE_GROUPS, *at, "--list").split()
 
 
 def test_offsets_records_and_log_dirs(at: list[str], make_topic: Callable[..., str], tmp_path: Path) -> None:
