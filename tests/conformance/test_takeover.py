@@ -24,6 +24,7 @@ from tests.conformance.takeover import (
 )
 from tests.support.java_tools import java_tool
 from tests.support.serving import steady_port
+from tests.support.share_offsets import alter_at, offsets_at
 
 DUMP = "org.apache.kafka.tools.DumpLogSegments"
 
@@ -46,12 +47,17 @@ def test_kafka_takes_over_from_bowstring_and_gives_back(tmp_path: Path) -> None:
     create(bowstring.bootstrap, "sequence", 1)
     steady = producer(bowstring.bootstrap, enable_idempotence=True)
     send(steady, "sequence", assorted("first", 1))
+    alter_at(bowstring.bootstrap, "share-a", "codecs", {0: 3, 1: 4})
     before = view(bowstring.bootstrap, GROUPS)
+    shared = offsets_at(bowstring.bootstrap, "share-a")
+    assert shared == {("codecs", 0): 3, ("codecs", 1): 4}
     assert bowstring.stop() == 0
 
     kafka = KafkaOn(tmp_path / "kafka", data, port, properties=hand_over(data, "kafka", tmp_path))
     kafka.start()
     assert differences(view(kafka.bootstrap, GROUPS), before) == []
+    assert offsets_at(kafka.bootstrap, "share-a") == shared
+    alter_at(kafka.bootstrap, "share-b", "codecs", {1: 5})
     send(steady, "sequence", assorted("second", 1))
     send(producer(kafka.bootstrap, compression_type="lz4"), "codecs", assorted("kafka", 2))
     commit_offsets(kafka.bootstrap, "by-kafka", "codecs", 9)
@@ -62,6 +68,8 @@ def test_kafka_takes_over_from_bowstring_and_gives_back(tmp_path: Path) -> None:
 
     bowstring.start()
     assert differences(view(bowstring.bootstrap, GROUPS), before) == []
+    assert offsets_at(bowstring.bootstrap, "share-a") == shared
+    assert offsets_at(bowstring.bootstrap, "share-b") == {("codecs", 1): 5}
     third = send(steady, "sequence", assorted("third", 1))
     assert [message.offset() for message in third] == list(range(40, 60))
     assert bowstring.stop() == 0

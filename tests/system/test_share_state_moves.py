@@ -5,15 +5,14 @@ import pytest
 import bowstring
 from bowstring.engine.protocol.ids import format_uuid
 from bowstring.engine.protocol.messages import (
-    alter_share_group_offsets,
     create_topics,
-    describe_share_group_offsets,
     metadata,
     write_share_group_state,
 )
 from bowstring.engine.protocol.messages.find_coordinator import FindCoordinatorRequest
 from bowstring.engine.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from tests.support.cluster_requests import asked
+from tests.support.share_offsets import alter_request, describe_request, described, is_altered
 from tests.support.waiting import HANG_S, wait_until
 
 GROUP, SHARE = 0, 2
@@ -56,42 +55,18 @@ def create(cluster, name):
     return made.topic_id
 
 
-def alter(cluster, group, topic, offsets):
-    wanted = alter_share_group_offsets.AlterShareGroupOffsetsRequestTopic(
-        topic_name=topic,
-        partitions=[
-            alter_share_group_offsets.AlterShareGroupOffsetsRequestPartition(
-                partition_index=index, start_offset=offset
-            )
-            for index, offset in offsets.items()
-        ],
-    )
-    request = alter_share_group_offsets.AlterShareGroupOffsetsRequest(group_id=group, topics=[wanted])
-
-    def done():
-        answer = ask_group(cluster, group, request)
-        return not answer.error_code and not any(
-            each.error_code for topic in answer.responses for each in topic.partitions
-        )
-
-    wait_until(done)
-
-
 def start_offsets(cluster, group):
-    request = describe_share_group_offsets.DescribeShareGroupOffsetsRequest(
-        groups=[
-            describe_share_group_offsets.DescribeShareGroupOffsetsRequestGroup(group_id=group, topics=None)
-        ]
-    )
-    (answer,) = ask_group(cluster, group, request).groups
-    return {each.partition_index: each.start_offset for topic in answer.topics for each in topic.partitions}
+    return {
+        index: offset
+        for (_, index), offset in described(ask_group(cluster, group, describe_request(group))).items()
+    }
 
 
 def test_state_outlives_the_share_coordinator(cluster):
     """Six share partitions have several coordinators, so requests go between brokers."""
     topic_id = create(cluster, "t")
     offsets = {index: 10 + index for index in range(PARTITIONS)}
-    alter(cluster, "g", "t", offsets)
+    wait_until(lambda: is_altered(ask_group(cluster, "g", alter_request("g", "t", offsets))))
     assert start_offsets(cluster, "g") == offsets
     key = f"g:{format_uuid(topic_id)}:0"
     batch = write_share_group_state.StateBatch(
