@@ -8,7 +8,14 @@ from bowstring.engine.api.authorized_operations import CLUSTER_OPERATIONS, NOT_A
 from bowstring.engine.api.offline_replicas import offline_replicas, reachable_brokers
 from bowstring.engine.errors import Error, Errors, KafkaError
 from bowstring.engine.metadata.image import TopicImage
-from bowstring.engine.metadata.names import GROUPS_TOPIC, METADATA_TOPIC, is_internal, topic_name_problem
+from bowstring.engine.metadata.names import (
+    GROUPS_TOPIC,
+    METADATA_TOPIC,
+    SHARE_TOPIC,
+    TRANSACTIONS_TOPIC,
+    is_internal,
+    topic_name_problem,
+)
 from bowstring.engine.metadata.topic_changes import MAX_PARTITIONS_PER_REQUEST
 from bowstring.engine.protocol import ZERO_UUID
 from bowstring.engine.protocol.messages.metadata import (
@@ -195,9 +202,12 @@ async def _create(broker: "BrokerServices", name: str) -> Error:
     try:
         if name == GROUPS_TOPIC:
             await broker.groups.ensure_topic()
-        elif is_internal(name) or name == METADATA_TOPIC:
-            # Transactions and share groups have no coordinator yet; the metadata log is never a topic.
-            return Errors.UNKNOWN_TOPIC_OR_PARTITION
+        elif name == TRANSACTIONS_TOPIC:
+            await broker.transactions.ensure_topic()
+        elif name == SHARE_TOPIC:
+            await broker.share_coordinator.ensure_topic()
+        elif name == METADATA_TOPIC:
+            return Errors.UNKNOWN_TOPIC_OR_PARTITION  # the metadata log is never a topic
         else:
             await broker.changes.create_missing_topic(name)
     except KafkaError as error:

@@ -54,6 +54,13 @@ def tombstone(key: SharePartitionKey) -> Record:
     return encode_key(share_state.ShareSnapshotKey(**key._asdict())), None
 
 
+def encoded(key: SharePartitionKey, change: PartitionState | StateUpdate | None) -> Record:
+    """Encodes a snapshot, an update, or for None a tombstone."""
+    if isinstance(change, PartitionState):
+        return snapshot_record(key, change)
+    return tombstone(key) if change is None else update_record(key, change)
+
+
 def _encoded(batches: Sequence[StateBatch]) -> list[share_state.StateBatch]:
     return [share_state.StateBatch(**each._asdict()) for each in batches]
 

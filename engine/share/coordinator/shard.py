@@ -4,13 +4,13 @@ from collections.abc import Callable, Set
 from typing import NamedTuple
 
 from bowstring._native.protocol.message_codec import ProtocolError
-from bowstring.engine.coordinators.effects import AppendRecords, Note, Record, Respond
+from bowstring.engine.coordinators.effects import AppendRecords, Note, Respond
 from bowstring.engine.errors import Error, Errors
 from bowstring.engine.groups.append_errors import append_error_of_group
 from bowstring.engine.share.coordinator.batches import combine
 from bowstring.engine.share.coordinator.config import ShareCoordinatorConfig
 from bowstring.engine.share.coordinator.partition import PartitionState, SharePartition, StateUpdate
-from bowstring.engine.share.coordinator.records import read_record, snapshot_record, tombstone, update_record
+from bowstring.engine.share.coordinator.records import encoded, read_record
 from bowstring.engine.share.persister.interface import (
     UNINITIALIZED_START_OFFSET,
     UNKNOWN_COUNT,
@@ -37,10 +37,14 @@ class Outcome(NamedTuple):
 _DONE = Outcome(Errors.NONE)
 
 
+_Change = tuple[SharePartitionKey, PartitionState | StateUpdate | None]
+"""A share partition, and what a record says of it; None deletes it."""
+
+
 class _Append(NamedTuple):
     """An append that is not committed yet; `token` is None when nobody waits for it."""
 
-    records: list[Record]
+    changes: list[_Change]
     token: object
     outcome: Outcome
 
@@ -88,7 +92,11 @@ class ShareShard:
         if decoded is None:
             self._note("a record of the share log is skipped because its type is unknown")
             return
-        name, change = decoded
+        self._apply(offset, *decoded)
+
+    def _apply(
+        self, offset: int, name: SharePartitionKey, change: PartitionState | StateUpdate | None
+    ) -> None:
         held = self._partitions.get(name)
         if change is None:
             self._partitions.pop(name, None)
@@ -111,8 +119,8 @@ class ShareShard:
 
     def append_written(self, append_id: int, base_offset: int) -> None:
         """Applies the records of an append, which are in the log from `base_offset` on."""
-        for offset, (key, value) in enumerate(self._appends[append_id].records, base_offset):
-            self.replay(offset, key, value)
+        for offset, change in enumerate(self._appends[append_id].changes, base_offset):
+            self._apply(offset, *change)
 
     def append_finished(self, append_id: int, error: Error, now_ms: int) -> list[Effect]:
         """Reports that the records are below the high watermark (`error` is NONE), or that they were not
@@ -147,7 +155,7 @@ class ShareShard:
         written = WrittenState(
             state.state_epoch, leader_epoch, state.start_offset, state.delivery_complete_count, ()
         )
-        return self._append([self._record(key, written, leader_epoch, now_ms)], token, outcome)
+        return self._append([(key, self._changed(key, written, leader_epoch, now_ms))], token, outcome)
 
     def write(
         self, key: SharePartitionKey, written: WrittenState, token: object, now_ms: int
@@ -159,7 +167,7 @@ class ShareShard:
         if refusal is not None:
             return self._answer(token, refusal)
         leader_epoch = self._partitions[key].state.leader_epoch
-        return self._append([self._record(key, written, leader_epoch, now_ms)], token)
+        return self._append([(key, self._changed(key, written, leader_epoch, now_ms))], token)
 
     def summarize(self, key: SharePartitionKey, token: object) -> list[Effect]:
         """Handles ReadShareGroupStateSummary; a share partition without state has start offset -1."""
@@ -186,7 +194,7 @@ class ShareShard:
             now_ms,
             now_ms,
         )
-        return self._append([snapshot_record(key, state)], token)
+        return self._append([(key, state)], token)
 
     def delete(self, key: SharePartitionKey, token: object) -> list[Effect]:
         """Handles DeleteShareGroupState."""
@@ -195,7 +203,7 @@ class ShareShard:
             return self._answer(token, refusal)
         if key not in self._partitions:
             return self._answer(token, _DONE)
-        return self._append([tombstone(key)], token)
+        return self._append([(key, None)], token)
 
     # ---- housekeeping
 
@@ -212,20 +220,17 @@ class ShareShard:
         if all(each.state.created_ms != each.state.written_ms for each in self._partitions.values()):
             return []  # all are at rest: nothing fills the log
         oldest_ms = now_ms - self._config.share_coordinator_cold_partition_snapshot_interval_ms
-        records = [
-            snapshot_record(
-                key,
-                each.state._replace(snapshot_epoch=each.state.snapshot_epoch + 1, written_ms=now_ms),
-            )
+        changes: list[_Change] = [
+            (key, each.state._replace(snapshot_epoch=each.state.snapshot_epoch + 1, written_ms=now_ms))
             for key, each in self._partitions.items()
             if each.state.written_ms <= oldest_ms
         ]
-        return self._append(records, None, atomic=False) if records else []
+        return self._append(changes, None, atomic=False) if changes else []
 
     def topics_deleted(self, topic_ids: Set[bytes]) -> list[Effect]:
         """Deletes the state of deleted topics."""
-        records = [tombstone(key) for key in self._partitions if key.topic_id in topic_ids]
-        return self._append(records, None, atomic=False) if records else []
+        changes: list[_Change] = [(key, None) for key in self._partitions if key.topic_id in topic_ids]
+        return self._append(changes, None, atomic=False) if changes else []
 
     # ---- inside
 
@@ -251,41 +256,38 @@ class ShareShard:
             return Outcome(Errors.UNKNOWN_TOPIC_OR_PARTITION)
         return None
 
-    def _record(
+    def _changed(
         self, key: SharePartitionKey, written: WrittenState, leader_epoch: int, now_ms: int
-    ) -> Record:
-        """Encodes a change as an update, or as a snapshot when there were enough updates."""
+    ) -> PartitionState | StateUpdate:
+        """Returns a change as an update, or as a snapshot when there were enough updates."""
         held = self._partitions[key]
         state = held.state
         if held.updates < self._config.share_coordinator_snapshot_update_records_per_snapshot:
-            change = StateUpdate(
+            return StateUpdate(
                 state.snapshot_epoch,
                 leader_epoch,
                 written.start_offset,
                 written.delivery_complete_count,
                 combine((), written.batches, written.start_offset),
             )
-            return update_record(key, change)
         start_offset = state.start_offset if written.start_offset == -1 else written.start_offset
-        return snapshot_record(
-            key,
-            PartitionState(
-                state.snapshot_epoch + 1,
-                state.state_epoch,
-                leader_epoch,
-                start_offset,
-                written.delivery_complete_count,
-                combine(state.batches, written.batches, start_offset),
-                now_ms,
-                now_ms,
-            ),
+        return PartitionState(
+            state.snapshot_epoch + 1,
+            state.state_epoch,
+            leader_epoch,
+            start_offset,
+            written.delivery_complete_count,
+            combine(state.batches, written.batches, start_offset),
+            now_ms,
+            now_ms,
         )
 
     def _append(
-        self, records: list[Record], token: object, outcome: Outcome = _DONE, *, atomic: bool = True
+        self, changes: list[_Change], token: object, outcome: Outcome = _DONE, *, atomic: bool = True
     ) -> list[Effect]:
         self._last_append_id += 1
-        self._appends[self._last_append_id] = _Append(records, token, outcome)
+        self._appends[self._last_append_id] = _Append(changes, token, outcome)
+        records = [encoded(key, change) for key, change in changes]
         self._outbox.append(AppendRecords(self._last_append_id, records, atomic))
         return self._take_effects()
 
