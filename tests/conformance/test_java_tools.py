@@ -194,7 +194,7 @@ def test_share_groups(at: list[str], make_topic: Callable[..., str], topic_name:
     assert row(*reset)[1:] == [topic, "0", "0"]
     assert row("--describe", *of_group, "--offsets", "--verbose")[1:] == [topic, "0", "0", "0", "10"]
     java_tool(SHARE_GROUPS, *at, "--delete-offsets", *of_group, "--topic", topic)
-    assert group not in java_tool(SHARE_GROUPS, *at, "--describe", *of_group)
+    assert "has no offset information" in java_tool(SHARE_GROUPS, *at, "--describe", *of_group)
     java_tool(SHARE_GROUPS, *at, "--delete", *of_group)
     assert group not in java_tool(SHARE_GROUPS, *at, "--list").split()
 

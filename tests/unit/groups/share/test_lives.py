@@ -5,6 +5,7 @@ import random
 import pytest
 
 from bowstring.engine.errors import Errors
+from bowstring.engine.groups.share.group import ShareGroup
 from tests.support.share_group_harness import ShareMember, ShareShell, settle_share
 
 TOPICS = "tuv"
@@ -74,6 +75,7 @@ class Life:
         group = self.shell.shard.state.groups.get("g")
         if group is None:
             return
+        assert isinstance(group, ShareGroup)
         assert self.epochs <= (group.epoch, group.assignment_epoch), "epochs only grow"
         self.epochs = (group.epoch, group.assignment_epoch)
         assert group.assignment_epoch <= group.epoch
@@ -83,6 +85,7 @@ class Life:
             for topic_id, indexes in member.assigned.items():
                 topic = self.shell.image.topics_by_id.get(topic_id)
                 if topic is not None:
+                    assert partitions is not None
                     assert indexes <= partitions.initialized[topic_id].partitions
         if partitions is not None:
             assert not partitions.initializing.keys() & partitions.deleting.keys()
