@@ -32,7 +32,7 @@ class Size:
         loaded_groups: groups whose offsets a start reads.
         loaded_partitions: offsets that each of them has.
         dying_members: members of the KIP-848 group of which one dies.
-        java_transactions: transactions of a Java producer.
+        client_transactions: transactions of one producer of a client library.
         copied_records: 1 KiB records of the exactly-once copy.
         shared_records: records that a share group acknowledges one by one.
         loop_mib: what a bare loop moves in a round (see bench/limits).
@@ -71,7 +71,7 @@ class Size:
     loaded_groups: int
     loaded_partitions: int
     dying_members: int
-    java_transactions: int
+    client_transactions: int
     copied_records: int
     shared_records: int
     loop_mib: int
@@ -113,7 +113,7 @@ SMOKE = Size(
     loaded_groups=4,
     loaded_partitions=50,
     dying_members=4,
-    java_transactions=20,
+    client_transactions=20,
     copied_records=2_000,
     shared_records=500,
     loop_mib=8,
@@ -153,7 +153,7 @@ SHORT = Size(
     loaded_groups=1_000,
     loaded_partitions=1_000,
     dying_members=500,
-    java_transactions=10_000,
+    client_transactions=10_000,
     copied_records=1_000_000,
     shared_records=100_000,
     loop_mib=2048,
@@ -192,7 +192,7 @@ FULL = Size(
     loaded_groups=1_000,
     loaded_partitions=1_000,
     dying_members=500,
-    java_transactions=40_000,
+    client_transactions=40_000,
     copied_records=5_000_000,
     shared_records=500_000,
     loop_mib=4096,

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import asdict
 
+from bench.cases.clients import run_client
 from bench.cases.exactly_once import java_transactions
 from bench.coordinators.loads import Order
 from bench.lab import Lab
@@ -183,8 +184,8 @@ def transactions(lab: Lab, name: str, title: str) -> CaseResult:
     facts = {
         "transaction": f"one record of 100 B to each of {TRANSACTION_PARTITIONS} partitions, then EndTxn",
         "protocol": "transaction version 2: Produce 12 and EndTxn 5",
-        "producers": f"{PRODUCERS} in one process; alone_: one; java_: one of Kafka's Java client, "
-        f"{size.java_transactions:,} transactions after a quarter as warm-up",
+        "producers": f"{PRODUCERS} in one process; alone_: one; java_, bowstring_, confluent_: one of a "
+        f"library, {size.client_transactions:,} transactions after a quarter as warm-up",
         "measured": f"{size.load_seconds:g} s, {size.load_warm_up_seconds:g} s after the first",
         "client": PROTOCOL_CLIENT,
     }
@@ -202,8 +203,14 @@ def transactions(lab: Lab, name: str, title: str) -> CaseResult:
             )
 
         together, alone = load(PRODUCERS), load(1)
-        java = java_transactions(lab, peer, topic, TRANSACTION_PARTITIONS, size.java_transactions)
-        return together | {f"alone_{key}": value for key, value in alone.items()} | java
+        java = java_transactions(lab, peer, topic, TRANSACTION_PARTITIONS, size.client_transactions)
+        libraries = {
+            f"{name}_commits_per_second": run_client(
+                f"{name}-transactions", peer, topic, size.client_transactions
+            ).records_per_second
+            for name in ("bowstring", "confluent")
+        }
+        return together | {f"alone_{key}": value for key, value in alone.items()} | java | libraries
 
     return _on_shared_peer(lab, CaseResult(name, title, facts), TRANSACTION_PARTITIONS, measure)
 
