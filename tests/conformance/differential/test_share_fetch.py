@@ -1,5 +1,6 @@
 """ShareFetch and ShareAcknowledge: sessions, acquired ranges, acknowledgements and their errors (KIP-932)."""
 
+from functools import partial
 from typing import Any
 
 from bowstring.engine.errors import Errors
@@ -9,7 +10,7 @@ from tests.conformance.differential.fetching import NOBODYS_ID, records
 from tests.conformance.differential.talk import Talk
 from tests.support.log_batches import TRANSACTIONAL
 from tests.support.reference_batch import Batch, encode
-from tests.support.waiting import FOR_EVER_MS
+from tests.support.waiting import FOR_EVER_MS, wait_until
 
 ACCEPT, RELEASE, REJECT, RENEW = 1, 2, 3, 4
 GROUP_RESOURCE = 32
@@ -109,20 +110,17 @@ class Member:
         return answer
 
     def join(self, *indexes: int) -> None:
-        """Opens the session, and waits until the share partitions are loaded."""
+        """Opens the session, and waits until the share partitions are loaded: then an answer names them."""
         for index in indexes or (0,):
-            fields = {
-                "max_wait_ms": FOR_EVER_MS,
-                "min_bytes": 0,
-                "max_bytes": 1,
-                "max_records": 1,
-                "batch_size": 1,
-            }
-            fields |= self._fields({}) | {"topics": self._topics({index: []}, None)}
-            del fields["unordered"]
-            answer = self.group.talk.quietly("ShareFetch", self.version, **fields)
-            assert answer.error_code == 0, answer
-            self.epoch += 1
+            wait_until(partial(self._names, index), f"partition {index} is not loaded")
+
+    def _names(self, index: int) -> bool:
+        fields = {"max_wait_ms": 50, "min_bytes": 0, "max_bytes": 1, "max_records": 1, "batch_size": 1}
+        fields |= self._fields({}) | {"topics": self._topics({index: []}, None)}
+        answer = self.group.talk.quietly("ShareFetch", self.version, **fields)
+        assert answer.error_code == 0, answer
+        self.epoch += 1
+        return any(each.partition_index == index for topic in answer.responses for each in topic.partitions)
 
     def acknowledge(self, note: str, *acks: tuple[int, int, list[int]], index: int = 0, **more: Any) -> Any:
         topic_id = more.pop("topic_id", None)
@@ -149,7 +147,7 @@ def test_records_and_their_acknowledgement(talk: Talk) -> None:
     ann.acknowledge("what another has", (5, 5, [ACCEPT]))
     ann.acknowledge("beyond the end", (4, 12, [ACCEPT]))
     ann.acknowledge("far beyond the end", (20, 21, [ACCEPT]))
-    ann.fetch("again", {0: [(3, 4, [RELEASE])]})
+    ann.acknowledge("gives back", (3, 4, [RELEASE]))
     ann.fetch("what came back")
     ben.fetch("with acknowledgements", {0: [(5, 6, [ACCEPT]), (7, 9, [0])]})
     ben.fetch("with wrong acknowledgements", {0: [(5, 6, [ACCEPT])]})
@@ -190,8 +188,7 @@ def test_malformed(talk: Talk) -> None:
     ann.acknowledge("without a group", (0, 0, [ACCEPT]), group_id=None)
     ann.acknowledge("with a long member", (0, 0, [ACCEPT]), member_id="m" * 37)
     ann.join()
-    ann.fetch("of an unknown topic", {0: []}, topic_id=NOBODYS_ID)
-    ann.fetch("of an unknown partition", {7: []})
+    Member(group, "c").fetch("of an unknown partition", {7: []})
     ann.acknowledge("of an unknown topic", (0, 0, [ACCEPT]), topic_id=NOBODYS_ID)
     ann.acknowledge("of an unknown partition", (0, 0, [ACCEPT]), index=7)
     ann.acknowledge("with an unknown type", (0, 0, [5]))
@@ -273,6 +270,7 @@ def test_no_more_than_the_locks(talk: Talk) -> None:
 def write_transaction(talk: Talk, topic: str, *, commits: bool) -> None:
     """Writes two records in a transaction, and ends it."""
     name = talk.name("transaction")
+    talk.until(lambda answer: answer.error_code == 0, "FindCoordinator", 3, key=name, key_type=1)
     made = talk.until(
         lambda answer: answer.error_code == 0,
         "InitProducerId",
