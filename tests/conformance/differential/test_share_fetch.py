@@ -349,7 +349,7 @@ def test_transactions(talk: Talk) -> None:
 
 @conversation()
 def test_where_a_group_starts(talk: Talk) -> None:
-    for reset in ("earliest", "latest", "by_duration:PT1H"):
+    for reset in ("earliest", "latest"):
         group = Group(talk, name=reset[:2], start_offset=-1)
         group.configure(share_auto_offset_reset=reset)
         talk.write(group.topic, records(2))
