@@ -108,7 +108,7 @@ class Lab:
         topic = f"bench-{next(self._numbers)}"
         with peer.connect() as connection:
             connection.create_topics([topic], partitions, configs)
-        wait_for_partitions(HOST, peer.port, partitions, time.monotonic() + 30, [topic])
+        wait_for_partitions(HOST, peer.port, partitions, time.monotonic() + 30 + partitions / 50, [topic])
         return topic
 
     def delete_topic(self, peer: Peer, topic: str) -> None:
