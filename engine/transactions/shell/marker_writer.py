@@ -61,6 +61,8 @@ class _Waiting(NamedTuple):
     done: "asyncio.Future[Error]"
 
 
+# Markers that are written before other work of the control thread gets its turn.
+_WRITTEN_AT_ONCE: Final = 200
 _NOT_COORDINATOR: Final = frozenset(
     {Errors.COORDINATOR_NOT_AVAILABLE, Errors.COORDINATOR_LOAD_IN_PROGRESS, Errors.NOT_COORDINATOR}
 )
@@ -91,7 +93,9 @@ class MarkerWriter:
         waiting: dict[TopicPartition, Awaitable[Error]] = {}
         now_ms = time.time_ns() // 1_000_000
         batch = marker.batch(now_ms)
-        for each in partitions:
+        for number, each in enumerate(partitions, 1):
+            if number % _WRITTEN_AT_ONCE == 0:
+                await asyncio.sleep(0)
             outcome = (
                 self._mark_offsets(each[1], marker)
                 if each[0] == GROUPS_TOPIC
