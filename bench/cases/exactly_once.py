@@ -24,7 +24,7 @@ COPY_BYTES = 1024
 COMMIT_INTERVAL_MS = 100
 # A tenth as much is copied or read before, unmeasured, for the JIT compilers.
 WARM_UP_SHARE = 10
-READS = 3
+READS = 4
 TRANSACTION_MS = 100
 LIMIT_SECONDS = 600.0
 ISOLATION = "isolation.level"
@@ -111,10 +111,11 @@ def read_committed(lab: Lab, name: str, title: str) -> CaseResult:
         rates: dict[str, list[float]] = {"read_uncommitted": [], "read_committed": []}
         used = dict.fromkeys(rates, 0.0)
         for number in range(READS + 1):
-            for isolation, found in rates.items():
+            levels = list(rates)
+            for isolation in levels if number % 2 else reversed(levels):
                 rate, cpu_seconds = _read(lab, peer, written[peer.pid], isolation)
                 if number:  # the first is the warm-up
-                    found.append(rate)
+                    rates[isolation].append(rate)
                     used[isolation] += cpu_seconds
         medians = {isolation: statistics.median(found) for isolation, found in rates.items()}
         return {
