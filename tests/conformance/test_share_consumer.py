@@ -1,14 +1,17 @@
 """Our share consumer, on Apache Kafka and on Bowstring."""
 
 import asyncio
+import json
 import uuid
 from collections.abc import Callable
 from typing import Any
 
 import pyarrow.compute as pc
 import pytest
+from typer.testing import CliRunner
 
 from bowstring import Admin, Producer, ShareConsumer, ShareRecord, TopicPartition, aio
+from bowstring.cli.app import app
 from bowstring.clients.errors import BrokerError, ConfigError
 from bowstring.clients.share.records import Acknowledgement, Outcome
 from tests.support.topics import made
@@ -176,3 +179,27 @@ def test_a_group_of_another_type_is_refused(where: str) -> None:
         consumer.subscribe(topic)
         while True:
             consumer.poll(0.1)
+
+
+def test_the_command_line_reads_and_moves_share_groups(where: str, group: str) -> None:
+    topic = made(where, 1)
+    fill(where, topic, 4)
+
+    def said(*words: str) -> str:
+        done = CliRunner().invoke(app, [*words, "--bootstrap-server", where])
+        assert done.exit_code == 0, done.output
+        return done.stdout
+
+    assert said("share", "consume", topic, "-g", group, "-n", "3", "-v").splitlines() == [
+        f"0:{number}\t1\t{number}" for number in range(3)
+    ]
+    (row,) = json.loads(said("groups", "lag", group, "--json"))
+    assert (row["log_end_offset"], row["lag"]) == (4, 1)
+    assert json.loads(said("groups", "describe", group, "--json"))["type"] == "share"
+    assert group in said("groups", "list", "--type", "share")
+    (top,) = json.loads(said("groups", "top", group, "--once", "--json"))
+    assert (top["type"], top["lag"]) == ("share", 1) and top["seconds"] >= 0
+    said("groups", "reset-offsets", group, "--to-earliest", "--execute")
+    assert said("share", "consume", topic, "-g", group, "-n", "4").split() == ["0", "1", "2", "3"]
+    said("groups", "delete", group)
+    assert group not in said("groups", "list")

@@ -13,6 +13,7 @@ WRONG = {
     "bowstring.Producer('a:1').send('t', 5)": "arg-type",
     "bowstring.Consumer('a:1').poll(timeout='soon')": "arg-type",
     "bowstring.Consumer('a:1').poll()[0].val": "attr-defined",
+    "bowstring.ShareConsumer('a:1')": "call-arg",
     "x: int = bowstring.Consumer('a:1').lag(TopicPartition('t', 0))": "assignment",
     "bowstring.Admin('a:1').create_topic(5)": "arg-type",
     "bowstring.aio.Admin('a:1', timeout='x')": "timeout",

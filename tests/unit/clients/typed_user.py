@@ -64,11 +64,26 @@ def consuming() -> None:
         print(records, columns, reader, low + high, times, stored, topics, lag, consumer.positions())
 
 
+def sharing() -> None:
+    """Single records of a share group."""
+    with bowstring.ShareConsumer("a:1", group_id="g", acknowledgement_mode="explicit") as consumer:
+        consumer.subscribe(["t"])
+        records: list[bowstring.ShareRecord] = consumer.poll(timeout=1.0)
+        consumer.accept(records[0])
+        consumer.renew(records[1:])
+        columns: pa.RecordBatch = consumer.poll_arrow(columns=["offset", "delivery_count"])
+        consumer.release(columns, mask=[True])
+        errors: dict[TopicPartition, ClientError | None] = consumer.commit_sync(timeout=5.0)
+        print(records[0].delivery_count, errors, consumer.lock_timeout_ms)
+
+
 def administering() -> None:
     """Topics, configs, groups."""
     with bowstring.Admin(["a:1"], timeout_ms=500) as admin:
         ids: dict[str, bytes] = admin.create_topics([NewTopic("t", 3, configs={"retention.ms": "1"})])
         lags = [row.lag for row in admin.group_lag("g")]
+        starts: list[int] = [each.start_offset for each in admin.describe_share_offsets("g").values()]
+        print(starts, admin.describe_group("g").group_type)
         value: str | None = admin.describe_configs("topic", "t")["retention.ms"].value
         print(ids, lags, value, admin.describe_cluster().brokers[0].host)
 

@@ -268,16 +268,7 @@ class AdminGroups:
         """
         description = self.describe_group(group)
         if description.group_type == "share":
-            return [
-                GroupLag(
-                    partition,
-                    offset.start_offset,
-                    offset.start_offset + offset.lag if offset.lag >= 0 else -1,
-                    offset.lag if offset.lag >= 0 else None,
-                    None,
-                )
-                for partition, offset in sorted(self.describe_share_offsets(group).items())
-            ]
+            return self._share_lag(group)
         committed = self.committed_offsets(group)
         readers = {partition: member for member in description.members for partition in member.assignment}
         rows = []
@@ -292,3 +283,15 @@ class AdminGroups:
             lag = max(0, end - stored) if stored is not None and end >= 0 else None
             rows.append(GroupLag(partition, stored, end, lag, readers.get(partition)))
         return rows
+
+    def _share_lag(self, group: str) -> list[GroupLag]:
+        """Returns rows whose `committed` is the first offset that may be delivered again.
+
+        Records after it may be done, too: the lag leaves them out.
+        """
+        offsets = self.describe_share_offsets(group)
+        ends = self.end_offsets(offsets) if offsets else {}
+        return [
+            GroupLag(p, each.start_offset, ends.get(p, -1), each.lag if each.lag >= 0 else None, None)
+            for p, each in sorted(offsets.items())
+        ]
