@@ -18,17 +18,18 @@ from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy, memset
 from bowstring._native.base.atomics cimport add_i32, bump_i64, load_i32, load_i64, store_i64
 from bowstring._native.base.clock cimport monotonic_ns
+from bowstring._native.base.bigendian cimport load_be16, load_be64
 from bowstring._native.base.error_codes cimport (
-    INVALID_RECORD, INVALID_REQUIRED_ACKS, INVALID_TOPIC_EXCEPTION, KAFKA_STORAGE_ERROR, NOT_LEADER_OR_FOLLOWER,
-    OUT_OF_ORDER_SEQUENCE_NUMBER, REQUEST_TIMED_OUT, TRANSACTIONAL_ID_AUTHORIZATION_FAILED, UNKNOWN_TOPIC_ID,
-    UNKNOWN_TOPIC_OR_PARTITION, UNSUPPORTED_COMPRESSION_TYPE)
+    INVALID_PRODUCER_ID_MAPPING, INVALID_RECORD, INVALID_REQUIRED_ACKS, INVALID_TOPIC_EXCEPTION, KAFKA_STORAGE_ERROR,
+    NOT_LEADER_OR_FOLLOWER, OUT_OF_ORDER_SEQUENCE_NUMBER, REQUEST_TIMED_OUT, TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION, UNSUPPORTED_COMPRESSION_TYPE)
 from bowstring._native.base.wire cimport (
     Reader, read_bytes, read_count, read_i16, read_i32, read_string, skip_tags, take)
 from bowstring._native.log cimport (
     NOT_VERIFIED, NOW, AppendEntry, log_advance_high_watermark, log_append, log_durable_to, log_verified, log_verify)
 from bowstring._native.record.batch cimport (
-    ATTR_COMPRESSION_MASK, ATTR_TRANSACTIONAL, BATCH_HEADER_BYTES, CODEC_ZSTD, BatchRules, batch_correct,
-    batch_validate)
+    ATTR_COMPRESSION_MASK, ATTR_TRANSACTIONAL, BATCH_ATTRIBUTES, BATCH_HEADER_BYTES, BATCH_PRODUCER_EPOCH,
+    BATCH_PRODUCER_ID, CODEC_ZSTD, BatchRules, batch_correct, batch_validate)
 from bowstring._native.record.compressed_frame cimport framing_ok
 from bowstring._native.replica.rules cimport produce_refused
 from bowstring._native.server.commit_queue cimport commit_pop, commit_push, commit_queue, commits_begin, commits_full
@@ -56,6 +57,11 @@ cdef struct Shape:
     int32_t topics
     int32_t parts
     int64_t name_bytes
+    # Of transactional batches: the producer of the first, and whether others are of another one.
+    int64_t producer_id
+    int16_t producer_epoch
+    bint has_transaction
+    bint mixes_producers
 
 # ---------------------------------------------------------------- parse
 
@@ -79,11 +85,13 @@ cdef bint measure(Reader r, int16_t version, Shape *shape) noexcept nogil:
             return False
         for j in range(parts):
             read_i32(&r)
-            read_bytes(&r, flexible, &at)
+            n = read_bytes(&r, flexible, &at)
             if flexible:
                 skip_tags(&r)
             if r.bad:
                 return False
+            if n >= BATCH_HEADER_BYTES:
+                note_producer(shape, at)
         if flexible:
             skip_tags(&r)
         shape.topics += 1
@@ -91,6 +99,19 @@ cdef bint measure(Reader r, int16_t version, Shape *shape) noexcept nogil:
     if flexible:
         skip_tags(&r)
     return not r.bad and topics >= 0
+
+
+cdef void note_producer(Shape *shape, const uint8_t *batch) noexcept nogil:
+    cdef int64_t producer_id = load_be64(batch + BATCH_PRODUCER_ID)
+    cdef int16_t epoch = load_be16(batch + BATCH_PRODUCER_EPOCH)
+    if not load_be16(batch + BATCH_ATTRIBUTES) & ATTR_TRANSACTIONAL or producer_id < 0:
+        return
+    if not shape.has_transaction:
+        shape.has_transaction = True
+        shape.producer_id = producer_id
+        shape.producer_epoch = epoch
+    elif producer_id != shape.producer_id or epoch != shape.producer_epoch:
+        shape.mixes_producers = True
 
 
 cdef int64_t request_bytes(const Shape *shape) noexcept nogil:
@@ -193,12 +214,13 @@ cdef bint produce_receive(Reactor *r, Connection *c, const RequestHeader *header
     request.remaining = shape.parts + 1                  # one for this function
     if request_bytes(&shape) >= HELD_MIN_BYTES:
         connection_hold(c, request.slot, request_bytes(&shape))
-    read_parts(r, request, body)
+    read_parts(r, request, body, shape.mixes_producers)
     finish(r, request)
     return True
 
 
-cdef void read_parts(Reactor *r, ProduceRequest *request, Reader *body) noexcept nogil:
+cdef void read_parts(Reactor *r, ProduceRequest *request, Reader *body, bint mixes_producers) noexcept nogil:
+    """Reads and admits the batches; as in Kafka, none if transactions of several producers are among them."""
     cdef bint flexible = request.version >= 9
     cdef const uint8_t *at
     cdef uint8_t *names = request.names
@@ -231,7 +253,8 @@ cdef void read_parts(Reactor *r, ProduceRequest *request, Reader *body) noexcept
             n = read_bytes(body, flexible, &at)
             if flexible:
                 skip_tags(body)
-            error = admit(r, request, part, known, <uint8_t *>at, n)
+            error = (INVALID_PRODUCER_ID_MAPPING if mixes_producers
+                     else admit(r, request, part, known, <uint8_t *>at, n))
             if error != 0:                               # else another thread may own the part now
                 part.error = error
                 request.remaining -= 1

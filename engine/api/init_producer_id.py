@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Final
 
-from bowstring.engine.errors import Errors, KafkaError
+from bowstring.engine.errors import Error, Errors, KafkaError
 from bowstring.engine.protocol.messages.init_producer_id import (
     InitProducerIdRequest,
     InitProducerIdResponse,
@@ -25,7 +25,8 @@ async def handle(broker: "BrokerServices", request: "Request") -> InitProducerId
     CONCURRENT_TRANSACTIONS.
 
     Versions: 3 adds the producer's previous id and epoch (KIP-360); 4 and 5 new transaction errors. Kafka
-    holds 6, with two-phase commit (KIP-939), back.
+    holds 6, with two-phase commit (KIP-939), back: it needs transaction.two.phase.commit.enable, and does not
+    keep prepared transactions yet.
     """
     body: InitProducerIdRequest = request.body
     if (body.producer_id == -1) != (body.producer_epoch == -1):
@@ -36,10 +37,13 @@ async def handle(broker: "BrokerServices", request: "Request") -> InitProducerId
         except KafkaError as error:
             return init_error(error.error)
         return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
-    if not body.transactional_id:
-        return init_error(Errors.INVALID_REQUEST)
+    refusal = _refusal(broker, body)
+    if refusal:
+        return init_error(refusal)
     expected = None if body.producer_id == -1 else (body.producer_id, body.producer_epoch)
-    wanted = InitRequest(body.transactional_id, body.transaction_timeout_ms, expected)
+    wanted = InitRequest(
+        body.transactional_id, body.transaction_timeout_ms, expected, is_two_phase=body.enable2_pc
+    )
     try:
         answer = await broker.transactions.init_producer_id(wanted)
     except KafkaError as error:
@@ -47,3 +51,11 @@ async def handle(broker: "BrokerServices", request: "Request") -> InitProducerId
     if answer.error_code == Errors.PRODUCER_FENCED.code and request.version < _FENCED_VERSION:
         answer.error_code = Errors.INVALID_PRODUCER_EPOCH.code
     return answer
+
+
+def _refusal(broker: "BrokerServices", body: InitProducerIdRequest) -> Error:
+    if not body.transactional_id:
+        return Errors.INVALID_REQUEST
+    if body.enable2_pc and not broker.configs.value("transaction.two.phase.commit.enable"):
+        return Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    return Errors.UNSUPPORTED_VERSION if body.keep_prepared_txn else Errors.NONE

@@ -214,7 +214,7 @@ COORDINATORS = _rows((
      "Replicas of __transaction_state."),
     ("transaction.state.log.segment.bytes", INT, "104857600", "1..", HIGH, READ_ONLY, APPLIED,
      "Segment size of __transaction_state."),
-    ("transaction.two.phase.commit.enable", BOOLEAN, "false", "", LOW, READ_ONLY, STORED,
+    ("transaction.two.phase.commit.enable", BOOLEAN, "false", "", LOW, READ_ONLY, APPLIED,
      "Allow transactions that another coordinator commits (KIP-939)."),
     ("transactional.id.expiration.ms", INT, "604800000", "1..", HIGH, READ_ONLY, APPLIED,
      "How long an idle transactional id is kept."),

@@ -12,10 +12,8 @@ from bowstring.engine.patterns import whole_text
 from bowstring.engine.protocol.messages import describe_transactions, list_transactions
 from bowstring.engine.transactions.records import tombstone
 from bowstring.engine.transactions.state import Entry, ShardState
-from bowstring.engine.transactions.transaction import BY_LABEL, Status
+from bowstring.engine.transactions.transaction import BY_LABEL, NO_TIMEOUT_MS, Status
 
-NO_TIMEOUT_MS: Final = 2**31 - 1
-"""Timeout of transactions that another coordinator ends (KIP-939)."""
 _EXPIRED_AT_ONCE: Final = 1000
 
 

@@ -10,6 +10,7 @@ from bowstring.engine.transactions.transaction import (
     MAX_EPOCH,
     NO_EPOCH,
     NO_PRODUCER_ID,
+    NO_TIMEOUT_MS,
     Status,
     Transaction,
 )
@@ -21,11 +22,13 @@ class InitRequest(NamedTuple):
     Attributes:
         expected: Producer id and epoch of a producer that goes on after an error (KIP-360); None for a new
             one.
+        is_two_phase: Another coordinator ends the transactions (KIP-939): they have no timeout.
     """
 
     transactional_id: str
     timeout_ms: int
     expected: tuple[int, int] | None
+    is_two_phase: bool = False
 
 
 def init_error(error: Error) -> InitProducerIdResponse:
@@ -44,7 +47,9 @@ def init(state: ShardState, request: InitRequest, new_id: int | None, token: obj
     Raises:
         NewProducerIdNeededError: One is needed.
     """
-    if not 0 < request.timeout_ms <= state.config.transaction_max_timeout_ms:
+    if request.is_two_phase:
+        request = request._replace(timeout_ms=NO_TIMEOUT_MS)
+    elif not 0 < request.timeout_ms <= state.config.transaction_max_timeout_ms:
         return state.respond(token, init_error(Errors.INVALID_TRANSACTION_TIMEOUT))
     entry = state.entries.get(request.transactional_id)
     if entry is None:

@@ -7,6 +7,8 @@ from typing import Final
 NO_PRODUCER_ID: Final = -1
 NO_EPOCH: Final = -1
 NO_TIME: Final = -1
+NO_TIMEOUT_MS: Final = 2**31 - 1
+"""Timeout of transactions that another coordinator ends (KIP-939)."""
 MAX_EPOCH: Final = 2**15 - 1
 EPOCH_BUMP: Final = 2
 """The transaction version since which each end of a transaction raises the epoch (KIP-890)."""

@@ -26,7 +26,7 @@ BOWSTRING = "bowstring"
 BOTH = "broker,controller"
 
 # Of Kafka's features, those that Bowstring has no coordinators for.
-WITHOUT = ("group.version", "transaction.version", "share.version", "streams.version")
+WITHOUT = ("group.version", "share.version", "streams.version")
 
 # A broker of Kafka that becomes a leader between two pipelined batches refuses the first, and takes the second for a
 # gap. librdkafka then raises its epoch, and what another leader has stored and not acknowledged yet is stored twice.
@@ -122,6 +122,10 @@ class MixedCluster:
             "replica.lag.time.max.ms": "3000",
             "offsets.topic.num.partitions": "3",
             "offsets.topic.replication.factor": "3",
+            "transaction.state.log.num.partitions": "3",
+            "transaction.state.log.replication.factor": "3",
+            "transaction.state.log.min.isr": "2",
+            "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
             "group.initial.rebalance.delay.ms": "0",
             "log.cleaner.dedupe.buffer.size": "16777216",
             # Every node writes snapshots often, and starts from one.

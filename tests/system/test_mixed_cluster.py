@@ -2,15 +2,20 @@
 
 import signal
 from collections.abc import Iterator
+from itertools import count
 
+import confluent_kafka
 import pytest
+from confluent_kafka import TopicPartition
 
 from bowstring.engine.errors import Errors
 from bowstring.engine.protocol.messages import alter_partition_reassignments as ar
 from bowstring.engine.protocol.messages import delete_records as dr
 from tests.support.acked_load import AckedLoad, produce_one_by_one, read_all
 from tests.support.mixed_cluster import BOTH, BOWSTRING, KAFKA, ONE_IN_FLIGHT, MixedCluster
-from tests.support.waiting import wait_until
+from tests.support.raw_transactions import GROUP_TYPE, RawProducer, coordinator_of
+from tests.support.transactional_load import Transfers, read_committed
+from tests.support.waiting import HANG_S, wait_until
 
 LAYOUTS = {
     "kafka-controllers": [(KAFKA, BOTH), (KAFKA, "broker"), (BOWSTRING, "broker")],
@@ -179,3 +184,84 @@ def test_partitions_move_between_both(cluster, pair):
             assert cluster.leader(topic, 0) == to
             load.wait_for_more()
     load.check()
+
+
+# ---------------------------------------------------------------- transactions
+
+
+def coordinated_by(cluster, ids, prefix, **kind) -> dict[int, str]:
+    """For each of some brokers, a transactional id or a group that it coordinates."""
+    found: dict[int, str] = {}
+    for number in count():
+        name = f"{prefix}-{number}"
+        found.setdefault(coordinator_of(cluster, ids[0], name, **kind), name)
+        if set(ids) <= set(found):
+            return {id: found[id] for id in ids}
+    raise AssertionError
+
+
+def committed_offset(cluster, group, topic) -> int:
+    """The offset of partition 0, once no transaction holds it."""
+    consumer = confluent_kafka.Consumer(
+        {"bootstrap.servers": cluster.bootstrap, "group.id": group, "isolation.level": "read_committed"}
+    )
+    (found,) = consumer.committed([TopicPartition(topic, 0)], HANG_S)
+    consumer.close()
+    return int(found.offset)
+
+
+def test_transactions_reach_across_both(cluster, pair):
+    """Coordinators of both write markers to leaders of both, whose batches they verify; groups of both take offsets."""
+    topic = "transactions"
+    leaders = [replicas[0] for replicas in topic_of(cluster, topic, pair, through=pair[0])]
+    groups = coordinated_by(cluster, pair, "group", key_type=GROUP_TYPE)
+    ids = coordinated_by(cluster, pair, "across")
+    expected, stored = [], 0
+    for coordinator, id in ids.items():
+        producer = RawProducer(cluster, pair[0], id)
+        assert producer.coordinator == coordinator
+        for number, commit in enumerate((True, False, True)):
+            values = [b"%s %d %d" % (id.encode(), number, index) for index in range(3)]
+            for index, value in enumerate(values):
+                producer.produce(leaders[index], topic, index, value)
+            for group in groups.values():
+                producer.commit_offset(group, topic, 10 * coordinator + number)
+            producer.end(commit=commit)
+            stored += 3
+            expected += values if commit else []
+        for group in groups.values():
+            assert committed_offset(cluster, group, topic) == 10 * coordinator + 2
+    assert sorted(read_committed(cluster.bootstrap, topic, 3, until=len(expected))) == sorted(expected)
+    everything = read_committed(cluster.bootstrap, topic, 3, until=stored, isolation="read_uncommitted")
+    assert len(everything) == stored
+
+
+def test_transactions_survive_coordinators_of_both(cluster, pair):
+    """Coordinators and leaders end under load; the other program goes on with what they have decided.
+
+    They are stopped: after a kill librdkafka may wait for as long as its calls may take.
+    """
+    topic = "transfers"
+    made = topic_of(cluster, topic, pair, through=pair[1], **{"min.insync.replicas": "2"})
+    ids = coordinated_by(cluster, pair, topic)
+    loads = [Transfers(cluster.bootstrap, id, topic) for id in ids.values()]
+
+    def wait_for_more():
+        before = [each.count for each in loads]
+        wait_until(lambda: all(t.error or t.count > n + 3 for t, n in zip(loads, before, strict=True)))
+
+    wait_for_more()
+    for id in pair:
+        cluster.end(id)
+        wait_for_more()
+        cluster.start(id)
+        for index, replicas in enumerate(made):
+            cluster.wait_for_isr(topic, index, replicas)
+        wait_for_more()
+    for each in loads:
+        each.stop()
+    until = 2 * sum(len(each.committed) for each in loads)
+    values = read_committed(cluster.bootstrap, topic, 3, until=until)
+    for each in loads:
+        each.check(values)
+        assert each.committed

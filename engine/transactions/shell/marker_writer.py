@@ -88,6 +88,8 @@ class MarkerWriter:
         self, marker: Marker, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, Error]:
         """Writes a marker to partitions; returns their errors once the others are committed."""
+        if marker.producer_id < 0:  # its batch would be one without a producer
+            return dict.fromkeys(partitions, Errors.INVALID_REQUEST)
         errors: dict[TopicPartition, Error] = {}
         # Most markers are committed at once. A task and a timer for each would cost more than writing it.
         waiting: dict[TopicPartition, Awaitable[Error]] = {}

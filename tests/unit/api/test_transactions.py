@@ -1,8 +1,15 @@
 """The APIs of transactions on one broker, as raw requests."""
 
+import asyncio
+import contextlib
+import struct
+from types import SimpleNamespace
+
 import pytest
 
 from bowstring._native.record.encode import encode_batch
+from bowstring.engine.api import init_producer_id
+from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.errors import Errors
 from bowstring.engine.metadata.names import GROUPS_TOPIC
 from bowstring.engine.protocol.messages import add_offsets_to_txn as ao
@@ -18,7 +25,10 @@ from bowstring.engine.protocol.messages import offset_fetch as of
 from bowstring.engine.protocol.messages import produce as p
 from bowstring.engine.protocol.messages import txn_offset_commit as toc
 from bowstring.engine.protocol.messages import write_txn_markers as wm
+from bowstring.engine.transactions.transaction import NO_TIMEOUT_MS
+from tests.support.transaction_harness import TransactionHarness
 from tests.support.waiting import FOR_EVER_MS, wait_until
+from tests.support.wire_client import WireClient
 
 LATEST, COMMITTED = -1, 1
 PRODUCE_1, PRODUCE_2 = 11, 12  # versions of Produce of clients with transaction version 1 and 2
@@ -412,3 +422,139 @@ def test_the_topic_is_made_as_configured(serve):
     assert len(topic.partitions) == 3
     assert configs["cleanup.policy"] == "compact" and configs["segment.bytes"] == "2000000"
     assert GROUPS_TOPIC not in served.engine.metadata.image.topics
+
+
+def test_batches_of_several_producers_are_refused_as_a_whole(topic):
+    """As Kafka does: one transactional id has one producer."""
+    first, second = Client(topic, "one").init(), Client(topic, "two").init()
+
+    def ask(*producers):
+        batches = [
+            encode_batch(
+                [(b"k", b"v", 0, ())],
+                producer_id=producer_id,
+                producer_epoch=epoch,
+                base_sequence=0,
+                transactional=True,
+            )
+            for producer_id, epoch in producers
+        ]
+        parts = [p.PartitionProduceData(index=at, records=batch) for at, batch in enumerate(batches)]
+        request = p.ProduceRequest(
+            transactional_id="one",
+            acks=-1,
+            timeout_ms=FOR_EVER_MS,
+            topic_data=[p.TopicProduceData(name="t", partition_data=parts)],
+        )
+        answer = topic.ask(request, PRODUCE_2)
+        return [part.error_code for part in answer.responses[0].partition_responses]
+
+    one = (first.producer_id, first.epoch)
+    refused = Errors.INVALID_PRODUCER_ID_MAPPING.code
+    assert ask(one, (second.producer_id, second.epoch)) == [refused, refused]
+    assert ask(one, (first.producer_id, first.epoch + 1)) == [refused, refused]
+    assert [end_offset(topic, 0, index) for index in (0, 1)] == [0, 0]
+    assert ask(one, one) == [0, 0]
+    assert first.end() == 0
+
+
+def test_a_repeated_batch_after_a_retriable_error_is_stored_once(topic, client):
+    """The answer is lost, or says that it is unknown; the batch is there, and its transaction goes on."""
+    begin(client)
+    assert client.produce(b"one", sequence=0) == 0
+    for _ in range(3):
+        assert client.produce(b"one", sequence=0) == 0
+    assert client.produce(b"two", sequence=1) == 0
+    assert client.end() == 0
+    client.wait_for("CompleteCommit")
+    assert end_offset(topic) == 3, "two records and a marker"
+
+
+def test_the_longest_id(topic):
+    client = Client(topic, "x" * 0x7FFF).init()
+    assert client.produce() == 0 and client.end() == 0
+
+
+def id_frame(api, version, id):
+    """A request that begins with an id as a compact string, which our own encoder would refuse."""
+    length, size = len(id) + 1, b""
+    while length >= 0x80:
+        size += bytes([length & 0x7F | 0x80])
+        length >>= 7
+    header = struct.pack(">hhih", api, version, 1, -1) + b"\0"
+    return header + size + bytes([length]) + id + bytes(40)
+
+
+@pytest.mark.parametrize("id", [b"x" * 0x8000, b"x" * 1_000_000])
+@pytest.mark.parametrize(("api", "version"), [(22, 5), (24, 3), (25, 4), (26, 5), (28, 5), (12, 4), (13, 5)])
+def test_ids_that_are_too_long(topic, api, version, id):
+    """The connection is closed; others go on."""
+    other = WireClient(topic.broker.port)
+    other.send(id_frame(api, version, id))
+    assert other.is_closed()
+    other.close()
+    assert topic.ask(lt.ListTransactionsRequest()).transaction_states == []
+
+
+@pytest.mark.parametrize("id", [b"\xff\xfe", b"a\xc3"])
+@pytest.mark.parametrize(("api", "version"), [(22, 5), (24, 3), (26, 5), (28, 5), (12, 4)])
+def test_ids_that_are_no_text(topic, api, version, id):
+    """The request is answered, or its connection closed; others go on."""
+    other = topic.connect()
+    other.send(id_frame(api, version, id))
+    with contextlib.suppress(ConnectionError):
+        other.receive()
+    client = Client(topic).init()
+    assert client.produce() == 0 and client.end() == 0
+
+
+@pytest.mark.parametrize("producer_id", [-1, -2, -(2**63)])
+def test_markers_of_no_producer(topic, producer_id):
+    """They are refused, and nothing is written."""
+    marker = wm.WritableTxnMarker(
+        producer_id=producer_id,
+        producer_epoch=0,
+        transaction_result=True,
+        topics=[wm.WritableTxnMarkerTopic(name="t", partition_indexes=[0])],
+        coordinator_epoch=0,
+    )
+    (answer,) = topic.ask(wm.WriteTxnMarkersRequest(markers=[marker]), 1).markers
+    assert answer.topics[0].partitions[0].error_code == Errors.INVALID_REQUEST.code
+    assert end_offset(topic, 0) == 0
+
+
+@pytest.mark.parametrize(
+    ("enabled", "enable2_pc", "keeps", "timeout_ms", "error"),
+    [
+        ("false", True, False, 60_000, Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+        ("false", True, True, 60_000, Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+        ("false", False, True, 60_000, Errors.UNSUPPORTED_VERSION),
+        ("true", True, True, 60_000, Errors.UNSUPPORTED_VERSION),
+        ("true", True, False, 2**31 - 1, Errors.NONE),
+        ("true", False, False, 2**31 - 1, Errors.INVALID_TRANSACTION_TIMEOUT),
+    ],
+)
+def test_two_phase_commit(enabled, enable2_pc, keeps, timeout_ms, error):
+    """What Kafka 4.3.1 does with InitProducerId 6, which neither offers (KIP-939)."""
+
+    async def run():
+        configs = BrokerConfigs({"transaction.two.phase.commit.enable": enabled})
+        harness = TransactionHarness()
+
+        async def ask(request):
+            harness.carry(harness.shard.init_producer_id(request, 7, "token", harness.now_ms))
+            return harness.answers["token"]
+
+        broker = SimpleNamespace(configs=configs, transactions=SimpleNamespace(init_producer_id=ask))
+        body = ip.InitProducerIdRequest(
+            transactional_id="x",
+            transaction_timeout_ms=timeout_ms,
+            enable2_pc=enable2_pc,
+            keep_prepared_txn=keeps,
+        )
+        answer = await init_producer_id.handle(broker, SimpleNamespace(body=body, version=6))
+        assert Errors.of(answer.error_code) is error
+        if enable2_pc and not error:
+            assert harness.held_state().timeout_ms == NO_TIMEOUT_MS
+
+    asyncio.run(run())
