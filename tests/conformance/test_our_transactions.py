@@ -1,6 +1,7 @@
 """Transactions of our own clients, on Apache Kafka as on Bowstring, with each protocol of transactions."""
 
 import asyncio
+import pickle
 import threading
 import uuid
 from collections.abc import Iterator
@@ -334,3 +335,33 @@ def test_asyncio(where: str, version: int, name: str) -> None:
     asyncio.run(main())
     expected = [b"first", *(b"%d" % at for at in range(50))]
     assert sorted(filter(None, values(where, target, 51))) == sorted(expected)
+
+
+def test_another_process_ends_what_is_prepared(where: str, version: int, name: str) -> None:
+    topic = made(where, 2)
+    prepared = []
+    for worker in range(3):
+        with Producer(where, transactional_id=f"{name}-{worker}") as producer:
+            producer.begin_transaction()
+            producer.send(topic, b"%d" % worker, partition=worker % 2)
+            one = producer.prepare_transaction()
+            assert one is not None
+            prepared.append(pickle.loads(pickle.dumps(one)))
+            with pytest.raises(ClientError, match="another process ends it"):
+                producer.send(topic, b"later")
+    assert values(where, topic, 0) == []
+    for each in (*prepared[:2], prepared[0]):  # a driver that is not sure repeats it
+        each.complete(where)
+    prepared[2].complete(where, commit=False)
+    assert sorted(filter(None, values(where, topic, 2))) == [b"0", b"1"]
+    with Producer(where, transactional_id=f"{name}-0") as producer:
+        producer.begin_transaction()
+        assert producer.prepare_transaction() is None, "nothing was sent"
+        producer.begin_transaction()
+        producer.send(topic, b"fenced")
+        fenced = producer.prepare_transaction()
+    with Producer(where, transactional_id=f"{name}-0") as later:
+        later.init_transactions()
+        with pytest.raises(ProducerFencedError):
+            fenced.complete(where)  # type: ignore[union-attr]
+    assert sorted(filter(None, values(where, topic, 2))) == [b"0", b"1"]

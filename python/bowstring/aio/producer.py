@@ -256,6 +256,7 @@ class Producer(WorkersClient):
 
     init_transactions = awaited(ThreadedProducer.init_transactions)
     begin_transaction = awaited(ThreadedProducer.begin_transaction)
+    prepare_transaction = awaited(ThreadedProducer.prepare_transaction)
     send_offsets = awaited(ThreadedProducer.send_offsets)
     send_offsets_to_transaction = awaited(ThreadedProducer.send_offsets_to_transaction)
 

@@ -13,6 +13,7 @@ from bowstring.clients.records import GroupMetadata, OffsetAndMetadata, Record, 
 from bowstring.clients.timeouts import bounded
 
 if TYPE_CHECKING:
+    from bowstring.clients.producer.prepared import PreparedTransaction
     from bowstring.clients.producer.sender import Sender
     from bowstring.clients.producer.transactions import Transactions
 
@@ -143,6 +144,25 @@ class TransactionalSending:
             ClientTimeoutError: call `abort_transaction` again to wait longer.
         """
         self._transactions().abort(bounded(timeout))
+
+    def prepare_transaction(self, timeout: float | None = None) -> PreparedTransaction | None:
+        """Waits until everything sent is stored, and leaves it to another process to commit or abort.
+
+        The result may be pickled. Whoever has it calls `complete`, in any process, before
+        transaction_timeout_ms is over. This producer takes no more records: close it, which does not abort.
+        So one driver commits what many workers wrote, once all of them have prepared.
+
+        Args:
+            timeout: seconds; None for as long as records take to have an outcome.
+
+        Returns:
+            The transaction; None if nothing was sent in it.
+
+        Raises:
+            TransactionFailedError: a record, or sending offsets, failed: `abort_transaction`.
+            ProducerFencedError: another producer has the transactional_id now.
+        """
+        return self._transactions().prepare(bounded(timeout))
 
     def send_offsets(
         self,

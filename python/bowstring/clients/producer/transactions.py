@@ -7,6 +7,7 @@
 | OPEN | records are taken | `commit`, `abort` |
 | COMMITTING | no more are taken; waits for their outcomes | `commit`, `abort` |
 | ENDING | the coordinator was told the outcome | the same call again |
+| PREPARED | another process ends it | `close` |
 
 An open transaction is doomed once one of its records, or sending offsets, has failed: it can only be aborted.
 A producer that another one fenced, or that a coordinator refused for good, has failed (`Sender.give_up`).
@@ -29,6 +30,7 @@ from bowstring.clients.errors import (
     TransactionFailedError,
 )
 from bowstring.clients.producer.batches import BatchesFuture
+from bowstring.clients.producer.prepared import PreparedTransaction
 from bowstring.clients.producer.transaction_requests import Kind, Operation, TransactionRequests
 from bowstring.clients.records import GroupMetadata, OffsetAndMetadata, TopicPartition
 
@@ -47,6 +49,7 @@ class Phase(Enum):
     OPEN = "open"
     COMMITTING = "committing"
     ENDING = "ending"
+    PREPARED = "prepared"
 
 
 class Transactions:
@@ -109,6 +112,10 @@ class Transactions:
         """Returns why no record is taken now."""
         if self.failure is not None:
             return self._failed()
+        if self.phase is Phase.PREPARED:
+            return ClientError(
+                "the transaction is prepared, and another process ends it: close this producer"
+            )
         if self.active:
             return ClientError("the transaction is being ended: send() after the next begin_transaction()")
         return ClientError(
@@ -138,7 +145,11 @@ class Transactions:
         with self._turn:
             self.init(timeout_s)
             if self.phase is not Phase.READY:
-                raise ClientError("a transaction is open: commit_transaction() or abort_transaction() first")
+                raise ClientError(
+                    "a transaction is prepared: close this producer, and begin with another one"
+                    if self.phase is Phase.PREPARED
+                    else "a transaction is open: commit_transaction() or abort_transaction() first"
+                )
             accumulator = self._accumulator
             accumulator.transaction += 1
             accumulator.adds_partitions = not self.requests.uses_version_2()
@@ -191,6 +202,22 @@ class Transactions:
             left_s = None if deadline is None else max(0.0, deadline - time.monotonic())
             self._end(Kind.COMMIT, left_s)
 
+    def prepare(self, timeout_s: float | None) -> PreparedTransaction | None:
+        """Waits for the outcome of every record, and leaves the end to another process."""
+        with self._turn:
+            self._need_open("prepare")
+            self._accumulator.outside = True
+            self.phase = Phase.COMMITTING
+            self._await_outcomes(timeout_s)
+            self._check_sender()
+            if self.failure is not None:
+                raise self._failed()
+            if self._is_empty():
+                self._over()
+                return None
+            self.phase = Phase.PREPARED
+            return PreparedTransaction(self.requests.id, *self._accumulator.producer)
+
     def abort(self, timeout_s: float | None) -> None:
         """Aborts the open transaction; what has no outcome yet fails."""
         with self._turn:
@@ -217,12 +244,15 @@ class Transactions:
             BatchesFuture(list(accumulator.unfinished)).await_all(timeout_s)
 
     def _end(self, kind: Kind, timeout_s: float | None) -> None:
-        if self._accumulator.record_count == self._records_before and not self._sent_offsets:
+        if self._is_empty():
             self._over()
             return
         self._operation = Operation(kind)
         self.phase = Phase.ENDING
         self._await_end(kind, timeout_s)
+
+    def _is_empty(self) -> bool:
+        return self._accumulator.record_count == self._records_before and not self._sent_offsets
 
     def _await_end(self, kind: Kind, timeout_s: float | None) -> None:
         operation = self._operation
