@@ -43,7 +43,7 @@ class PreparedTransaction(NamedTuple):
             timeout: seconds.
 
         Raises:
-            ProducerFencedError: it is aborted: a later producer has the transactional_id, or it has timed out.
+            ProducerFencedError: it is aborted, by a later producer or by its timeout.
             ClientError: not answered within `timeout` seconds, or refused.
         """
         client = NetworkClient("bowstring-prepared", transactional=True)
