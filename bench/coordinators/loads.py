@@ -28,7 +28,7 @@ from bowstring.engine.protocol.messages.offset_fetch import (
 
 GROUP, TRANSACTION = 0, 1
 COMMIT_VERSION, FETCH_VERSION = 9, 9
-JOIN_SECONDS = 300.0
+JOIN_SECONDS = 600.0
 # As many members begin to join at once.
 JOINING_AT_ONCE = 500
 # A broker may gather joins for a second before it assigns.
