@@ -111,12 +111,13 @@ class Member:
         return answer
 
     def join(self, *indexes: int) -> None:
-        """Opens the session, and waits until the share partitions are loaded: then an answer names them."""
-        for index in indexes or (0,):
-            wait_until(partial(self._names, index), f"partition {index} is not loaded")
+        """Opens a session until its first answer names all partitions: then they are loaded."""
+        rows: dict[int, Acks] = {index: [] for index in indexes or (0,)}
+        wait_until(partial(self._opens, rows), f"partitions {list(rows)} are not loaded")
 
-    def _names(self, index: int) -> bool:
-        return any(each.partition_index == index for each in self.quiet_fetch({index: []}, max_bytes=1))
+    def _opens(self, rows: dict[int, Acks]) -> bool:
+        self.epoch = 0
+        return {each.partition_index for each in self.quiet_fetch(rows)} == set(rows)
 
     def quiet_fetch(self, rows: dict[int, Acks] | None = None, **more: Any) -> list[Any]:
         """Fetches without a comparison; returns what the answer says of partitions."""
