@@ -8,9 +8,10 @@ from collections import deque
 from typing import Any, ClassVar
 
 from bowstring._native.protocol.message_codec import encode
+from bowstring.engine.coordinators.effects import AppendRecords, Respond
 from bowstring.engine.errors import Errors
 from bowstring.engine.groups.config import GroupConfig
-from bowstring.engine.groups.effects import AppendRecords, Effect, Respond, SetTimer
+from bowstring.engine.groups.effects import Effect, SetTimer
 from bowstring.engine.groups.modern.cluster import ClusterView
 from bowstring.engine.groups.shard import GroupShard
 from bowstring.engine.groups.state import RequestContext

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
 from bowstring.engine.api.authorized_operations import GROUP_OPERATIONS
+from bowstring.engine.coordinators.effects import Respond
 from bowstring.engine.errors import KafkaError
-from bowstring.engine.groups.effects import Respond
 from bowstring.engine.protocol.messages.describe_groups import (
     DescribedGroup,
     DescribeGroupsRequest,

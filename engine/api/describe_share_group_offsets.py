@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING, Final
 
 from bowstring.engine.api.share_group_heartbeat import supports_share_groups
+from bowstring.engine.coordinators.effects import Respond
 from bowstring.engine.errors import Error, Errors, KafkaError
-from bowstring.engine.groups.effects import Respond
 from bowstring.engine.protocol import ZERO_UUID
 from bowstring.engine.protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 from bowstring.engine.api.authorized_operations import GROUP_OPERATIONS
 from bowstring.engine.api.share_group_heartbeat import supports_share_groups
+from bowstring.engine.coordinators.effects import Respond
 from bowstring.engine.errors import Errors, KafkaError
-from bowstring.engine.groups.effects import Respond
 from bowstring.engine.protocol.messages.share_group_describe import (
     DescribedGroup,
     ShareGroupDescribeRequest,

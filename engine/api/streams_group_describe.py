@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 from bowstring.engine.api.authorized_operations import GROUP_OPERATIONS
 from bowstring.engine.api.streams_group_heartbeat import supports_streams_groups
+from bowstring.engine.coordinators.effects import Respond
 from bowstring.engine.errors import Errors, KafkaError
-from bowstring.engine.groups.effects import Respond
 from bowstring.engine.protocol.messages.streams_group_describe import (
     DescribedGroup,
     StreamsGroupDescribeRequest,

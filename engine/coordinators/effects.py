@@ -1,16 +1,24 @@
 """Defines the effects that every shard may request from its runtime, which carries them out in order.
 
-- `AppendRecords`: write the records, then call `append_written` at once, and `append_finished` when they are
-  below the high watermark, or with the error of a write that did not happen. While the outcome is unknown, do
-  neither.
+- `AppendRecords`, `AppendMarker`: write, then call `append_written` at once, and `append_finished` when what
+  was written is below the high watermark, or with the error of a write that did not happen. While the outcome
+  is unknown, do neither. Effects of a finished append follow those listed with the append.
 - `Respond`: answer the request.
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 # key and value bytes; a value of None is a tombstone
 Record = tuple[bytes, bytes | None]
+
+
+class TransactionalProducer(NamedTuple):
+    """The producer of a transaction, and the token with which it may begin one in the shard's partition."""
+
+    producer_id: int
+    epoch: int
+    verification: int
 
 
 @dataclass(slots=True)
@@ -21,6 +29,18 @@ class AppendRecords:
     records: list[Record]
     # False: the records may be split over several batches when one would be too large
     atomic: bool = True
+    # set for offsets of a transaction (KIP-98)
+    producer: TransactionalProducer | None = None
+
+
+@dataclass(slots=True)
+class AppendMarker:
+    """Write a control batch that ends a producer's transaction."""
+
+    append_id: int
+    batch: bytes
+    # the transaction version of the coordinator (KIP-1228)
+    version: int
 
 
 @dataclass(slots=True)
@@ -28,6 +48,7 @@ class Respond:
     """Answer the request identified by `token`."""
 
     token: object
+    # None: the request only waits for what was appended before
     body: Any
 
 

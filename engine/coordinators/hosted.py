@@ -10,13 +10,11 @@ from bowstring.engine.errors import Error
 
 
 class Shard(Protocol):
-    """The pure state machine of one partition of an internal topic.
+    """The pure state machine of one partition of an internal topic."""
 
-    Attributes:
-        loading: Whether the log is still being read; until then requests get COORDINATOR_LOAD_IN_PROGRESS.
-    """
-
-    loading: bool
+    @property
+    def loading(self) -> bool:
+        """Whether the log is still being read; until then requests get COORDINATOR_LOAD_IN_PROGRESS."""
 
     def loaded(self, now_ms: int, /) -> Sequence[object]:
         """Ends loading after the log has been read to its end."""
@@ -40,6 +38,8 @@ class Waiting(NamedTuple):
     """An append id or an answer that waits until the high watermark has reached an offset."""
 
     offset: int
+    # on the loop's clock; None: for ever
+    deadline_ms: int | None
     item: int | Respond
 
 

@@ -15,6 +15,7 @@ class InternalTopic:
         replication_config: The broker config with its replication factor.
         configs: Returns its topic configs, given a function that returns a broker config by name.
         keys: What hashes to the partitions, for messages: "transactional ids".
+        unreadable_advice: What to do about a log that cannot be read.
     """
 
     name: str
@@ -22,3 +23,4 @@ class InternalTopic:
     replication_config: str
     configs: Callable[[Callable[[str], Any]], Mapping[str, str]]
     keys: str
+    unreadable_advice: str = "restore its directory from a copy"

@@ -4,6 +4,7 @@ The shards decide; this module carries out their effects on the control thread.
 """
 
 import asyncio
+import gc
 import time
 from abc import abstractmethod
 from collections import deque
@@ -15,7 +16,7 @@ from bowstring._native.record.compression import CompressionError
 from bowstring._native.record.encode import encode_batch
 from bowstring._native.record.types import CorruptBatch
 from bowstring.engine import event_log
-from bowstring.engine.coordinators.effects import AppendRecords, Note, Record, Respond
+from bowstring.engine.coordinators.effects import AppendMarker, AppendRecords, Note, Record, Respond
 from bowstring.engine.coordinators.hosted import HostedShard, S, Waiting
 from bowstring.engine.coordinators.internal_topic import InternalTopic
 from bowstring.engine.coordinators.partitioning import coordinator_partition
@@ -33,7 +34,15 @@ if TYPE_CHECKING:
 REPLAYED_AT_ONCE_BYTES: Final = 1 << 20
 # Upper bound of a record's size in a batch beyond its key and value.
 _RECORD_OVERHEAD_BYTES: Final = 36
-_REFUSED: Final = frozenset({Errors.NOT_ENOUGH_REPLICAS.code, Errors.NOT_LEADER_OR_FOLLOWER.code})
+_REFUSED: Final = frozenset(
+    {
+        Errors.NOT_ENOUGH_REPLICAS.code,
+        Errors.NOT_LEADER_OR_FOLLOWER.code,
+        Errors.INVALID_PRODUCER_EPOCH.code,
+        Errors.INVALID_TXN_STATE.code,
+        Errors.TRANSACTION_COORDINATOR_FENCED.code,
+    }
+)
 """Errors of writes in which nothing has failed."""
 
 
@@ -100,6 +109,20 @@ class CoordinatorRuntime(Generic[S]):
     def _carry_other(self, hosted: HostedShard[S], effect: object) -> None:
         """Carries out an effect that only shards of this coordinator request."""
         raise AssertionError(effect)
+
+    def _host(self, partition: int, log: PartitionLog, leader_epoch: int) -> HostedShard[S]:
+        """Returns an empty shard for a partition."""
+        return HostedShard(partition, self._new_shard(), log, leader_epoch)
+
+    def _shard_ended(self, hosted: HostedShard[S]) -> None:
+        """Called once for each shard that ends, when no other thread uses it."""
+
+    def _all_loaded(self, partitions: int, seconds: float) -> None:
+        """Called when no more logs are to be read on another thread."""
+
+    def _deadline_ms(self) -> int | None:
+        """Returns when what waits for the high watermark from now on is given up."""
+        return None
 
     # ------------------------------------------------------------ life
 
@@ -210,7 +233,7 @@ class CoordinatorRuntime(Generic[S]):
         self._resign(partition)
         if self._stopping or log.failed or self._unreadable.get(partition) == (log, leader_epoch):
             return
-        hosted = self._hosted[partition] = HostedShard(partition, self._new_shard(), log, leader_epoch)
+        hosted = self._hosted[partition] = self._host(partition, log, leader_epoch)
         if log.log_end_offset > log.log_start_offset:
             self._at_once_bytes -= log.size_bytes
             if self._at_once_bytes < 0:
@@ -232,14 +255,15 @@ class CoordinatorRuntime(Generic[S]):
         for item in items:
             if isinstance(item, Respond):
                 if self.answers_wait:  # its result may not be durable
-                    _refuse(item, Errors.NOT_COORDINATOR)
+                    refuse_request(item, Errors.NOT_COORDINATOR)
                 else:
-                    _answer(item)
+                    answer_request(item)
         if hosted.shard.loading:
             return  # the thread that loads it uses it
         for effect in hosted.shard.unload(wall_ms()):
             if isinstance(effect, Respond):
-                _answer(effect)
+                answer_request(effect)
+        self._shard_ended(hosted)
 
     def _unload(self, hosted: HostedShard[S]) -> None:
         if not hosted.dismissed:
@@ -259,22 +283,40 @@ class CoordinatorRuntime(Generic[S]):
 
     async def _load(self) -> None:
         """Replays logs on another thread, one after the other, while the control thread answers requests."""
-        loop = asyncio.get_running_loop()
-        while self._to_load:
-            hosted = self._to_load.popleft()
-            if hosted.dismissed:
-                continue
-            log = hosted.log
-            is_read = await loop.run_in_executor(None, self._replayed, hosted)
-            if hosted.dismissed:
-                continue
-            if is_read:
-                self._loaded_now(hosted)
-            elif hosted.log is not log:  # another directory has it now, and this one was closed
-                self._resign(hosted.partition)
-                self._lead(hosted.partition, hosted.leader_epoch, hosted.log)
-            else:
-                self._refuse_unreadable(hosted)
+        started = time.monotonic()
+        partitions = 0
+        # A million keys are a million objects. While they only grow, the garbage collector need not visit
+        # them.
+        collecting = gc.isenabled()
+        gc.disable()
+        try:
+            while self._to_load:
+                # Small ones first: their keys need not wait for a million of others.
+                hosted = min(self._to_load, key=lambda each: each.log.size_bytes)
+                self._to_load.remove(hosted)
+                if not hosted.dismissed:
+                    partitions += await self._load_one(hosted)
+        finally:
+            gc.freeze()
+            if collecting:
+                gc.enable()
+        self._all_loaded(partitions, time.monotonic() - started)
+
+    async def _load_one(self, hosted: HostedShard[S]) -> bool:
+        """Replays a log on another thread; returns whether its shard answers now, or soon."""
+        log = hosted.log
+        is_read = await asyncio.get_running_loop().run_in_executor(None, self._replayed, hosted)
+        if hosted.dismissed:
+            self._shard_ended(hosted)
+        elif is_read:
+            self._loaded_now(hosted)
+            return True
+        elif hosted.log is not log:  # another directory has it now, and this one was closed
+            self._resign(hosted.partition)
+            self._lead(hosted.partition, hosted.leader_epoch, hosted.log)
+        else:
+            self._refuse_unreadable(hosted)
+        return False
 
     def _loaded_now(self, hosted: HostedShard[S]) -> None:
         """Begins to answer. Unless answers wait themselves, that is once all that was read is committed.
@@ -307,7 +349,7 @@ class CoordinatorRuntime(Generic[S]):
             if not hosted.dismissed and hosted.log is log:  # else the log may be closed
                 event_log.error(
                     f"a partition of {self.topic.name} cannot be read, so its {self.topic.keys} have no "
-                    "coordinator; restore its directory from a copy",
+                    f"coordinator; {self.topic.unreadable_advice}",
                     partition=f"{self.topic.name}-{hosted.partition}",
                     detail=str(error),
                 )
@@ -405,7 +447,7 @@ class CoordinatorRuntime(Generic[S]):
     def _carry_one(self, hosted: HostedShard[S], effect: object) -> None:
         if isinstance(effect, Respond):
             self._respond(hosted, effect)
-        elif isinstance(effect, AppendRecords):
+        elif isinstance(effect, (AppendRecords, AppendMarker)):
             self._append(hosted, effect)
         elif isinstance(effect, Note):
             event_log.info(effect.text, partition=f"{self.topic.name}-{hosted.partition}")
@@ -416,12 +458,12 @@ class CoordinatorRuntime(Generic[S]):
         if self.answers_wait and (hosted.waiting or hosted.end_offset > hosted.log.high_watermark):
             self._wait(hosted, effect)
         else:
-            _answer(effect)
+            answer_request(effect)
 
-    def _append(self, hosted: HostedShard[S], effect: AppendRecords) -> None:
+    def _append(self, hosted: HostedShard[S], effect: AppendRecords | AppendMarker) -> None:
         base_offset = hosted.log.log_end_offset
-        for records in self._batches(effect):
-            error = self._write(hosted, records)
+        for batch in self._encoded(effect):
+            error = self._write(hosted, batch, effect)
             hosted.end_offset = hosted.log.log_end_offset
             if error:
                 if hosted.log.failed:
@@ -443,10 +485,28 @@ class CoordinatorRuntime(Generic[S]):
         others: list[object] = []
         for effect in hosted.shard.append_finished(append_id, error, wall_ms()):
             if isinstance(effect, Respond):
-                _answer(effect)
+                answer_request(effect)
             else:
                 others.append(effect)
         self._carry(hosted, others)
+
+    def _encoded(self, effect: AppendRecords | AppendMarker) -> Iterator[bytes]:
+        if isinstance(effect, AppendMarker):
+            yield effect.batch
+            return
+        now_ms = wall_ms()
+        producer = effect.producer
+        for records in self._batches(effect):
+            rows = [(key, value, now_ms, ()) for key, value in records]
+            if producer is None:
+                yield encode_batch(rows)
+            else:
+                yield encode_batch(
+                    rows,
+                    producer_id=producer.producer_id,
+                    producer_epoch=producer.epoch,
+                    transactional=True,
+                )
 
     def _batches(self, effect: AppendRecords) -> Iterator[list[Record]]:
         """Returns the records as one batch, or as several if the effect allows it and one would be too
@@ -470,15 +530,23 @@ class CoordinatorRuntime(Generic[S]):
         overrides = self._metadata.image.topic_configs(self.topic.name)
         return int(self._configs.topic_value("max.message.bytes", overrides))
 
-    def _write(self, hosted: HostedShard[S], records: list[Record]) -> Error:
+    def _write(self, hosted: HostedShard[S], batch: bytes, effect: AppendRecords | AppendMarker) -> Error:
         """Writes like a producer with acks=all."""
-        now_ms = wall_ms()
-        batch = encode_batch([(key, value, now_ms, ()) for key, value in records])
+        options: dict[str, int] = {}
+        if isinstance(effect, AppendMarker):
+            options["transaction_version"] = effect.version
+        elif effect.producer is not None:
+            options["verification"] = effect.producer.verification
         if len(batch) > self.max_batch_bytes:
             return Errors.MESSAGE_TOO_LARGE
         try:
             self._plane.append(
-                self.topic.name, hosted.partition, batch, leader_epoch=hosted.leader_epoch, now_ms=now_ms
+                self.topic.name,
+                hosted.partition,
+                batch,
+                leader_epoch=hosted.leader_epoch,
+                now_ms=wall_ms(),
+                **options,
             )
         except LogError as error:
             if error.code not in _REFUSED:
@@ -494,7 +562,7 @@ class CoordinatorRuntime(Generic[S]):
     # ------------------------------------------------------------ the high watermark
 
     def _wait(self, hosted: HostedShard[S], item: int | Respond) -> None:
-        hosted.waiting.append(Waiting(hosted.end_offset, item))
+        hosted.waiting.append(Waiting(hosted.end_offset, self._deadline_ms(), item))
         if len(hosted.waiting) == 1 and not self._plane.watch(
             self.topic.name, hosted.partition, hosted.end_offset
         ):
@@ -524,19 +592,21 @@ class CoordinatorRuntime(Generic[S]):
                 break
             item = hosted.waiting.popleft().item
             if isinstance(item, Respond):
-                _answer(item)
+                answer_request(item)
             else:
                 self._carry(hosted, hosted.shard.append_finished(item, Errors.NONE, wall_ms()))
 
 
-def _refuse(effect: Respond, error: Error) -> None:
+def refuse_request(effect: Respond, error: Error) -> None:
+    """Answers a request with an error, if it still waits."""
     token = effect.token
     assert isinstance(token, asyncio.Future), token
     if not token.done():
         token.set_exception(KafkaError(error))
 
 
-def _answer(effect: Respond) -> None:
+def answer_request(effect: Respond) -> None:
+    """Answers a request, if it still waits."""
     token = effect.token
     assert isinstance(token, asyncio.Future), token
     # a handler whose connection has closed was cancelled and no longer waits

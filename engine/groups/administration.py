@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, Final
 
+from bowstring.engine.coordinators.effects import Record
 from bowstring.engine.errors import Error, Errors
 from bowstring.engine.groups import records
 from bowstring.engine.groups.append_errors import append_error_of_group
@@ -11,7 +12,6 @@ from bowstring.engine.groups.classic.group import ClassicGroup, GroupState, Memb
 from bowstring.engine.groups.classic.rebalance import join_timer, session_timer, sync_timer
 from bowstring.engine.groups.consumer import records as consumer_records
 from bowstring.engine.groups.consumer.group import ConsumerGroup
-from bowstring.engine.groups.effects import Record
 from bowstring.engine.groups.group import Group
 from bowstring.engine.groups.offsets.store import NO_EXPIRY, ZERO_TOPIC_ID, CommittedOffset, OffsetKey
 from bowstring.engine.groups.share import records as share_records

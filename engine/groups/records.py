@@ -5,8 +5,8 @@ declares the bodies.
 """
 
 from bowstring._native.protocol.message_codec import encode
+from bowstring.engine.coordinators.effects import Record
 from bowstring.engine.groups.classic.group import ClassicGroup
-from bowstring.engine.groups.effects import Record
 from bowstring.engine.groups.offsets.store import NO_EXPIRY, CommittedOffset
 from bowstring.engine.protocol.records.classic_group import (
     GroupMetadataKey,

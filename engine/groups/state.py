@@ -4,22 +4,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from bowstring.engine.coordinators.effects import (
+    AppendMarker,
+    AppendRecords,
+    Note,
+    Record,
+    Respond,
+    TransactionalProducer,
+)
 from bowstring.engine.errors import Error
 from bowstring.engine.groups.classic.group import ClassicGroup
 from bowstring.engine.groups.config import GroupConfig
-from bowstring.engine.groups.effects import (
-    AppendMarker,
-    AppendRecords,
-    CancelTimer,
-    Effect,
-    Note,
-    Record,
-    ResolveRegexes,
-    Respond,
-    SetTimer,
-    TimerKey,
-    TransactionalProducer,
-)
+from bowstring.engine.groups.effects import CancelTimer, Effect, ResolveRegexes, SetTimer, TimerKey
 from bowstring.engine.groups.group import Group
 from bowstring.engine.groups.modern.cluster import ClusterView, NoCluster
 from bowstring.engine.groups.offsets.store import OffsetStore

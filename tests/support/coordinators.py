@@ -13,8 +13,9 @@ from typing import Any
 from bowstring._native.server.control_request import ControlRequest
 from bowstring._native.server.replicas import Replicas
 from bowstring.engine.configs import BrokerConfigs
-from bowstring.engine.groups.shell import TOPIC, GroupShell
+from bowstring.engine.groups.shell import GroupShell
 from bowstring.engine.metadata.image import PartitionImage
+from bowstring.engine.metadata.names import GROUPS_TOPIC as TOPIC
 from tests.support.log_batches import everything
 from tests.support.replicated_planes import KEYS, offsets_answer
 from tests.support.served_plane import Served

@@ -7,19 +7,16 @@ from collections import deque
 from typing import Any
 
 from bowstring._native.protocol.message_codec import encode
+from bowstring.engine.coordinators.effects import AppendRecords, Note, Record, Respond
 from bowstring.engine.errors import Error, Errors
 from bowstring.engine.groups.classic.group import ClassicGroup, GroupState
 from bowstring.engine.groups.config import GroupConfig
 from bowstring.engine.groups.consumer.regexes import Search
 from bowstring.engine.groups.effects import (
-    AppendRecords,
     CancelTimer,
     Effect,
     InitializeShareState,
-    Note,
-    Record,
     ResolveRegexes,
-    Respond,
     SetTimer,
 )
 from bowstring.engine.groups.modern.cluster import ClusterView

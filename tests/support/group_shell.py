@@ -8,12 +8,13 @@ from types import SimpleNamespace
 from bowstring._native.log.partition_log import LogError
 from bowstring._native.record.decode import batch_headers
 from bowstring.engine.configs import BrokerConfigs
+from bowstring.engine.coordinators.runtime import REPLAYED_AT_ONCE_BYTES
 from bowstring.engine.errors import Errors, KafkaError
-from bowstring.engine.groups import shell as group_shell
 from bowstring.engine.groups.log_replay import READ_BYTES
-from bowstring.engine.groups.shell import TOPIC, GroupShell
+from bowstring.engine.groups.shell import GroupShell
 from bowstring.engine.groups.state import RequestContext
 from bowstring.engine.metadata.image import PartitionImage
+from bowstring.engine.metadata.names import GROUPS_TOPIC as TOPIC
 from bowstring.engine.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from bowstring.engine.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -100,7 +101,7 @@ class FakeBroker:
         partitions=2,
         replicas=(1, 2),
         *,
-        replayed_at_once_bytes=group_shell.REPLAYED_AT_ONCE_BYTES,
+        replayed_at_once_bytes=REPLAYED_AT_ONCE_BYTES,
         read_bytes=READ_BYTES,
         **configs,
     ):

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from functools import partial
 from typing import Final
 
+from bowstring.engine.coordinators.effects import Record
 from bowstring.engine.errors import Error, Errors, KafkaError
 from bowstring.engine.groups import records as group_records
 from bowstring.engine.groups.classic import group as classic
@@ -29,7 +30,6 @@ from bowstring.engine.groups.consumer_protocol import (
     encoded_assignment,
     protocol_version,
 )
-from bowstring.engine.groups.effects import Record
 from bowstring.engine.groups.modern.changes import Changes
 from bowstring.engine.groups.modern.cluster import ClusterView
 from bowstring.engine.groups.modern.group import NO_ASSIGNMENT, Assignment

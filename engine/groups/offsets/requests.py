@@ -5,12 +5,12 @@ translates topic ids and refuses topics that do not exist.
 from collections.abc import Iterable
 from functools import partial
 
+from bowstring.engine.coordinators.effects import Record
 from bowstring.engine.errors import Error, Errors
 from bowstring.engine.groups import records
 from bowstring.engine.groups.append_errors import append_error_of_group
 from bowstring.engine.groups.classic.group import ClassicGroup
 from bowstring.engine.groups.classic.rebalance import restart_session
-from bowstring.engine.groups.effects import Record
 from bowstring.engine.groups.group import Group
 from bowstring.engine.groups.offsets.store import NO_EXPIRY, CommittedOffset, OffsetKey
 from bowstring.engine.groups.state import RequestContext, ShardState

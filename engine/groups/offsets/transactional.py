@@ -4,11 +4,11 @@ end it.
 
 from functools import partial
 
+from bowstring.engine.coordinators.effects import TransactionalProducer
 from bowstring.engine.errors import Error, Errors
 from bowstring.engine.groups import records
 from bowstring.engine.groups.append_errors import append_error_of_group
 from bowstring.engine.groups.classic.group import ClassicGroup
-from bowstring.engine.groups.effects import TransactionalProducer
 from bowstring.engine.groups.offsets.requests import first_error, utf16_length
 from bowstring.engine.groups.offsets.store import NO_EXPIRY, CommittedOffset, OffsetKey
 from bowstring.engine.groups.state import ShardState

@@ -1,6 +1,6 @@
 """Encodes the records of share groups (KIP-932)."""
 
-from bowstring.engine.groups.effects import Record
+from bowstring.engine.coordinators.effects import Record
 from bowstring.engine.groups.modern.group import Assignment
 from bowstring.engine.groups.records import encode_key, encode_value
 from bowstring.engine.groups.share.group import ShareGroup

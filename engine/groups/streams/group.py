@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from bowstring.engine.coordinators.effects import Record
 from bowstring.engine.errors import Error, Errors
-from bowstring.engine.groups.effects import Record
 from bowstring.engine.groups.group import PartitionCheck
 from bowstring.engine.groups.streams import records
 from bowstring.engine.groups.streams.configuration import ConfiguredTopology

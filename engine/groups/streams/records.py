@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from bowstring._native.protocol.message_codec import encode
-from bowstring.engine.groups.effects import Record
+from bowstring.engine.coordinators.effects import Record
 from bowstring.engine.groups.streams.member import StreamsMember
 from bowstring.engine.groups.streams.tasks import EpochsByTask, Tasks, TaskSet, in_order
 from bowstring.engine.groups.streams.topology import Topology

@@ -6,9 +6,9 @@ It is what engine/groups/shell.py does, for one partition of __consumer_offsets.
 from collections import deque
 
 from bowstring._native.record.encode import encode_batch
+from bowstring.engine.coordinators.effects import AppendRecords, Respond
 from bowstring.engine.errors import Errors
 from bowstring.engine.groups.config import GroupConfig
-from bowstring.engine.groups.effects import AppendRecords, Respond
 from bowstring.engine.groups.log_replay import replay_log
 from bowstring.engine.groups.shard import GroupShard
 from bowstring.engine.groups.state import RequestContext

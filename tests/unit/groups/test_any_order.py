@@ -6,8 +6,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
+from bowstring.engine.coordinators.effects import Respond
 from bowstring.engine.groups.classic.group import GroupState
-from bowstring.engine.groups.effects import Respond
 from tests.support.group_harness import Shell, snapshot, subscription
 
 GROUPS = st.sampled_from(["g", "h"])

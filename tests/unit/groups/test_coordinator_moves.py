@@ -7,7 +7,7 @@ import pytest
 
 from bowstring._native.log.durability import cuts, durable_to, join, staged_frame
 from bowstring.engine.errors import Errors, KafkaError
-from bowstring.engine.groups.shell import TOPIC
+from bowstring.engine.metadata.names import GROUPS_TOPIC as TOPIC
 from bowstring.engine.protocol.messages.heartbeat import HeartbeatRequest
 from bowstring.engine.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from tests.support.coordinators import TOPIC_ID, Coordinators

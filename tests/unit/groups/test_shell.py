@@ -8,15 +8,15 @@ import pytest
 from bowstring._native.log.partition_log import LogError
 from bowstring._native.record.decode import decode_batches
 from bowstring._native.record.encode import encode_batch
+from bowstring.engine.coordinators.runtime import wall_ms
 from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.groups import records
-from bowstring.engine.groups import shell as group_shell
 from bowstring.engine.groups.config import GroupConfig
 from bowstring.engine.groups.log_replay import replay_log
 from bowstring.engine.groups.offsets.store import CommittedOffset
 from bowstring.engine.groups.replay import NO_PRODUCER, Replay
 from bowstring.engine.groups.shard import GroupShard
-from bowstring.engine.groups.shell import TOPIC
+from bowstring.engine.metadata.names import GROUPS_TOPIC as TOPIC
 from bowstring.engine.protocol.messages.sync_group import SyncGroupRequest
 from tests.support.group_shell import FakeBroker, MemoryLog, commit, error_of, fetched, join, started
 from tests.support.waiting import pause_async, wait_until_async
@@ -210,7 +210,7 @@ def test_expired_offsets_go_in_batches_that_fit():
         broker = await started(**{"message.max.bytes": "2000"})
         for i in range(100):
             assert error_of(await commit(broker, f"group-{i}")) == 0
-        await broker.groups.expire(group_shell.wall_ms() + 8 * 24 * 3600 * 1000)
+        await broker.groups.expire(wall_ms() + 8 * 24 * 3600 * 1000)
         assert not any(shard.state.groups for _, shard in broker.groups.shards())
         assert all(len(batch) <= 2000 for log in broker.open_logs for _, batch in log.batches)
         await broker.groups.stop()

@@ -5,8 +5,8 @@ import gc
 import weakref
 
 from bowstring.engine.errors import Errors
-from bowstring.engine.groups.shell import TOPIC
 from bowstring.engine.metadata.image import PartitionImage
+from bowstring.engine.metadata.names import GROUPS_TOPIC as TOPIC
 from bowstring.engine.protocol.messages.heartbeat import HeartbeatRequest
 from bowstring.engine.protocol.messages.sync_group import SyncGroupRequest
 from tests.support.group_shell import FakeBroker, MemoryLog, commit, error_of, fetched, join, refusal, started
