@@ -44,6 +44,7 @@ HANDLERS: Final[dict[int, str]] = {
     44: "incremental_alter_configs",
     47: "offset_delete",
     55: "describe_quorum",
+    57: "update_features",
     60: "describe_cluster",
     61: "describe_producers",
     65: "describe_transactions",

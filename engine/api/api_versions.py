@@ -53,7 +53,8 @@ async def handle(broker: "BrokerServices", request: "Request") -> ApiVersionsRes
 
 def _finalized(broker: "BrokerServices") -> dict[str, int]:
     """Returns the levels of features; kraft.version, which the quorum itself keeps, unless it is 0."""
-    level = 0 if broker.quorum is None else broker.quorum.quorum.kraft_version
+    facts = broker.metadata.quorum if broker.quorum is None else broker.quorum.quorum
+    level = facts.kraft_version
     return {**broker.metadata.image.features, **({KRAFT_VERSION: level} if level else {})}
 
 

@@ -56,7 +56,6 @@ class Broker(BrokerServices):
     shuts down cleanly.
 
     Attributes:
-        alone: The metadata log of a node alone; unused in a cluster.
         dispatcher: Answers requests; holds their counters.
         housekeeping: Runs retention, flushing and checkpoints on timers.
         cleaner: Compacts logs.
@@ -64,7 +63,6 @@ class Broker(BrokerServices):
         local: Gives segment files to readers on this machine; None when it is switched off.
     """
 
-    alone: MetadataLog
     dispatcher: Dispatcher
     housekeeping: Housekeeping
     cleaner: LogCleaner

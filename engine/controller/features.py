@@ -1,9 +1,10 @@
 """Raises and lowers finalized feature levels (KIP-584), metadata.version among them."""
 
-from typing import Final
+from collections.abc import Callable, Iterable
+from typing import Final, Protocol
 
+from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.controller.decision import Decision
-from bowstring.engine.controller.state import ControllerState
 from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.features import (
     CHANGED_METADATA,
@@ -13,7 +14,7 @@ from bowstring.engine.metadata.features import (
     KRAFT_VERSION,
     METADATA_VERSION,
 )
-from bowstring.engine.metadata.image import BROKER_RESOURCE
+from bowstring.engine.metadata.image import BROKER_RESOURCE, ClusterImage
 from bowstring.engine.protocol.messages.update_features import (
     FeatureUpdateKey,
     UpdatableFeatureResult,
@@ -31,8 +32,34 @@ _UNSAFE_DOWNGRADE: Final = 3
 _NO_LEVELS: Final = (0, 0)
 
 
+class FeatureState(Protocol):
+    """What decisions about features read: of an active controller, or of a node alone.
+
+    Attributes:
+        image: The cluster.
+        node_id: This node.
+        supported_features: The lowest and the highest level that this node supports, by name.
+        configs: The configs of this node.
+        voters: Returns the ids of the quorum's voters.
+        kraft_version: Returns the present kraft.version.
+        kraft_version_refusal: Returns why kraft.version cannot change to a level now; None when it can.
+    """
+
+    image: ClusterImage
+    node_id: int
+    supported_features: dict[str, tuple[int, int]]
+    configs: BrokerConfigs
+    voters: Callable[[], Iterable[int]]
+    kraft_version: Callable[[], int]
+    kraft_version_refusal: Callable[[int], str | None]
+
+    @property
+    def metadata_version(self) -> int:
+        """The finalized metadata.version."""
+
+
 def update_features(
-    state: ControllerState, request: UpdateFeaturesRequest, version: int
+    state: FeatureState, request: UpdateFeaturesRequest, version: int
 ) -> Decision[UpdateFeaturesResponse]:
     """Changes all features that are named, or none.
 
@@ -69,7 +96,7 @@ def _refused(update: FeatureUpdateKey, reason: str) -> KafkaError:
 
 
 def _update(
-    state: ControllerState, updates: dict[str, FeatureUpdateKey], update: FeatureUpdateKey, version: int
+    state: FeatureState, updates: dict[str, FeatureUpdateKey], update: FeatureUpdateKey, version: int
 ) -> list[MetadataRecord]:
     kind = update.upgrade_type
     if version < 1:
@@ -105,13 +132,13 @@ def _update(
     return [record]
 
 
-def _present(state: ControllerState, name: str) -> int:
+def _present(state: FeatureState, name: str) -> int:
     if name == METADATA_VERSION:
         return state.metadata_version
     return state.kraft_version() if name == KRAFT_VERSION else state.image.features.get(name, 0)
 
 
-def _why_unsupported(state: ControllerState, name: str, level: int) -> str | None:
+def _why_unsupported(state: FeatureState, name: str, level: int) -> str | None:
     """Returns why some node does not support a level of a feature; None when all do."""
     nodes = {f"The local controller {state.node_id}": state.supported_features}
     for broker in state.image.brokers.values():
@@ -153,7 +180,7 @@ def _check_metadata_version(level: int, present: int, *, unsafe: bool) -> None:
 
 
 def _change_eligible_leaders(
-    state: ControllerState,
+    state: FeatureState,
     updates: dict[str, FeatureUpdateKey],
     update: FeatureUpdateKey,
     record: FeatureLevelRecord,

@@ -12,6 +12,7 @@ from bowstring.engine.metadata.image import Metadata
 from bowstring.engine.metadata.names import GROUPS_TOPIC, SHARE_TOPIC, TRANSACTIONS_TOPIC
 from bowstring.engine.metadata.placement import Randomness
 from bowstring.engine.metadata.store.commit import ClusterChanges
+from bowstring.engine.metadata.store.log import MetadataLog
 from bowstring.engine.metadata.store.producer_ids import ProducerIds
 from bowstring.engine.metadata.topic_changes import NO_RANDOMNESS
 from bowstring.engine.requests.listeners import Listener
@@ -55,6 +56,7 @@ class BrokerServices:
         node_id: This node.
         directories: The log directories.
         metadata: The metadata log and its image.
+        alone: The metadata log of a node alone; unused in a cluster.
         logs: The partition logs.
         moves: Moves of partitions between log directories.
         plane: The native data plane.
@@ -77,6 +79,7 @@ class BrokerServices:
     node_id: int
     directories: LogDirectories
     metadata: Metadata
+    alone: MetadataLog
     logs: TopicLogs
     moves: LogMoves
     plane: DataPlane

@@ -12,8 +12,9 @@ from bowstring.engine.protocol.messages.share_group_heartbeat import (
     ShareGroupHeartbeatResponse,
 )
 from tests.conformance.drivers import CLIENTS, CODECS, Driver, Session
+from tests.support.first_levels import write_first_levels
 from tests.support.java_tools import TOOLS, java_tool
-from tests.support.target import Broker
+from tests.support.target import BowstringBroker, Broker
 from tests.support.waiting import wait_until
 from tests.support.wire import wait_for_leaders
 from tests.support.wire_client import WireClient
@@ -26,6 +27,7 @@ CONFIGS = "kafka.admin.ConfigCommand"
 CLIENT_METRICS = f"{TOOLS}.ClientMetricsCommand"
 ALL_GROUPS = f"{TOOLS}.GroupsCommand"
 SHARE_GROUPS = f"{TOOLS}.consumer.group.ShareGroupCommand"
+FEATURES = f"{TOOLS}.FeatureCommand"
 
 
 @pytest.fixture
@@ -245,6 +247,39 @@ def test_verifiable_producer_and_consumer(
     consumed = java_tool(f"{TOOLS}.VerifiableConsumer", *at, "--topic", topic, *group)
     counted = re.findall(r'"name":"records_consumed".*?"count":(\d+)', consumed)
     assert sum(map(int, counted)) == 500, consumed[-500:]
+
+
+def test_kafka_features_of_an_old_data_directory(tmp_path: Path) -> None:
+    """A broker whose data directory an old release made gets the features of this one."""
+    write_first_levels(tmp_path / "broker" / "data", {"metadata.version": 20})
+    broker = BowstringBroker(tmp_path / "broker")
+    broker.start()
+    at = ["--bootstrap-server", broker.bootstrap]
+
+    def levels() -> dict[str, str]:
+        described = java_tool(FEATURES, *at, "describe")
+        return dict(re.findall(r"Feature: (\S+)\s.*FinalizedVersionLevel: (\S+)\s", described))
+
+    try:
+        old = levels()
+        assert (old["metadata.version"], old["group.version"]) == ("3.8-IV0", "0")
+        upgraded = java_tool(FEATURES, *at, "upgrade", "--release-version", "4.3")
+        assert "group.version was upgraded to 1." in upgraded
+        new = levels()
+        assert new["metadata.version"] == "4.3-IV0"
+        assert {name: level for name, level in new.items() if name != "metadata.version"} == {
+            **dict.fromkeys(("group.version", "kraft.version", "share.version", "streams.version"), "1"),
+            "eligible.leader.replicas.version": "1",
+            "transaction.version": "2",
+        }
+        lower = ["downgrade", "--feature", "transaction.version=1", "--dry-run"]
+        assert "transaction.version can be downgraded to 1." in java_tool(FEATURES, *at, *lower)
+        assert "was disabled" in java_tool(FEATURES, *at, "disable", "--feature", "streams.version")
+        broker.stop()
+        broker.start()
+        assert levels() == new | {"streams.version": "0"}
+    finally:
+        broker.stop()
 
 
 def test_dump_log_segments_reads_our_files(own_broker: Broker, drivers: Callable[[str], Driver]) -> None:

@@ -27,6 +27,7 @@ from bowstring.engine.metadata.store.snapshots import MetadataSnapshots
 from bowstring.engine.protocol import ProtocolError
 from bowstring.engine.protocol.ids import METADATA_TOPIC_ID
 from bowstring.engine.protocol.records.cluster_metadata.markers import AbortTransactionRecord
+from bowstring.engine.protocol.records.control import VotersRecord
 from bowstring.engine.protocol.records.control_batch import decode_control_key
 from bowstring.engine.protocol.schema import MetadataRecord
 from bowstring.engine.storage.checkpoints import replace_file, sync_directory
@@ -254,6 +255,28 @@ class MetadataLog:
                 self._append(batch)
                 self.log.flush()
             self._apply(records)
+
+    async def upgrade_kraft_version(self, version: int, voters: VotersRecord) -> None:
+        """Raises kraft.version, which puts the one voter into the log (KIP-853). Call only inside `changing`.
+
+        Raises:
+            LogError, OSError: The log or `quorum-state` could not be written. The next start writes
+                `quorum-state` again.
+        """
+        assert self._lock.locked(), "call upgrade_kraft_version inside `async with changing()`"
+        facts = QuorumFacts()
+        facts.kraft_version, facts.voters = version, voters
+        now_ms = time.time_ns() // 1_000_000
+        records = [(key, value, now_ms, None) for key, value in facts.records()]
+        self._append(encode_batch(records, control=True))
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(None, self.log.flush)
+        self.quorum = facts
+        self._apply([])
+        self.watch_snapshots()
+        (voter,) = facts.voter_ids()
+        state = facts.quorum_state(voter, self.leader_epoch)
+        await loop.run_in_executor(None, replace_file, self._path / QUORUM_STATE, state)
 
     def _batches(self, records: Sequence[MetadataRecord]) -> Iterator[bytes]:
         """Splits records into batches of a bounded size.

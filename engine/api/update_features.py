@@ -1,0 +1,93 @@
+"""Handles UpdateFeatures on a node alone: raises and lowers finalized feature levels (KIP-584)."""
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Final
+
+from bowstring._native.log.partition_log import LogError
+from bowstring.engine.api.commit_changes import check_not_too_many
+from bowstring.engine.controller.features import update_features
+from bowstring.engine.errors import Errors, KafkaError
+from bowstring.engine.metadata.features import HIGHEST_METADATA_VERSION, METADATA_VERSION, SUPPORTED_FEATURES
+from bowstring.engine.protocol.messages.update_features import (
+    FeatureUpdateKey,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+)
+from bowstring.engine.protocol.records.control import (
+    Endpoint,
+    KRaftVersionFeature,
+    VotersRecord,
+    VotersRecordVoter,
+)
+
+if TYPE_CHECKING:
+    from bowstring.engine.requests.broker_services import BrokerServices
+    from bowstring.engine.requests.request import Request
+
+_KRAFT_VERSIONS: Final = KRaftVersionFeature(min_supported_version=0, max_supported_version=1)
+
+
+class NodeAlone:
+    """What decisions about features read on a node that is the only voter of its quorum.
+
+    Attributes are those of `bowstring.engine.controller.features.FeatureState`.
+    """
+
+    def __init__(self, broker: "BrokerServices") -> None:
+        self.image = broker.metadata.image
+        self.node_id = broker.node_id
+        self.supported_features = SUPPORTED_FEATURES
+        self.configs = broker.configs
+        self.voters: Callable[[], Iterable[int]] = lambda: [broker.node_id]
+        self.kraft_version: Callable[[], int] = lambda: broker.metadata.quorum.kraft_version
+        self.kraft_version_refusal: Callable[[int], str | None] = self._refusal
+
+    @property
+    def metadata_version(self) -> int:
+        """The finalized metadata.version."""
+        return self.image.features.get(METADATA_VERSION, HIGHEST_METADATA_VERSION)
+
+    def _refusal(self, version: int) -> str | None:
+        present = self.kraft_version()
+        if version < present:
+            return f"kraft.version is {present} and cannot be lowered: the voters are in the log."
+        return None
+
+
+async def handle(broker: "BrokerServices", request: "Request") -> UpdateFeaturesResponse:
+    """Changes all features that are named, or none.
+
+    Behaviour: the controller of a cluster makes the same checks. The levels are in effect when the answer is
+    sent. kraft.version 1 puts this node into the log as the only voter.
+
+    Versions: 1 has kinds of downgrades and validate_only; 2 has no results.
+    """
+    body: UpdateFeaturesRequest = request.body
+    updates: list[FeatureUpdateKey] = []
+    async for update in broker.time_slices.each(body.feature_updates):
+        check_not_too_many(len(updates) + 1)
+        updates.append(update)
+    body = UpdateFeaturesRequest(feature_updates=updates, validate_only=body.validate_only)
+    async with broker.metadata.changing():
+        decision = update_features(NodeAlone(broker), body, request.version)
+        await broker.changes.commit(decision.records)
+        version = decision.kraft_version
+        if version is not None and version > broker.metadata.quorum.kraft_version:
+            await _upgrade_kraft_version(broker, version)
+    return decision.answer
+
+
+async def _upgrade_kraft_version(broker: "BrokerServices", version: int) -> None:
+    voter = VotersRecordVoter(
+        voter_id=broker.node_id,
+        voter_directory_id=broker.directory.directory_id,
+        # Those for clients: it has no listener for controllers, and nobody else asks it for votes.
+        endpoints=[Endpoint(name=each.name, host=each.host, port=each.port) for each in broker.advertised],
+        kraft_version_feature=_KRAFT_VERSIONS,
+    )
+    try:
+        await broker.alone.upgrade_kraft_version(version, VotersRecord(version=0, voters=[voter]))
+    except (LogError, OSError) as error:
+        raise KafkaError(
+            Errors.KAFKA_STORAGE_ERROR, f"the metadata log cannot be written: {error}"
+        ) from error

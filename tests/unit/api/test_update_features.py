@@ -1,0 +1,107 @@
+"""UpdateFeatures on a node alone: old data directories get the features of newer releases."""
+
+import pytest
+
+from bowstring._native.record.encode import encode_batch
+from bowstring.engine.errors import Errors
+from bowstring.engine.metadata.features import FINALIZED_FEATURES
+from bowstring.engine.protocol.messages.api_versions import ApiVersionsRequest
+from bowstring.engine.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from bowstring.engine.protocol.messages.find_coordinator import FindCoordinatorRequest
+from bowstring.engine.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from tests.support.first_levels import write_first_levels
+from tests.support.waiting import wait_until
+
+UPGRADE, SAFE = 1, 2
+RECORDS = encode_batch([(None, b"v", 1, None)] * 2)
+JOIN = {"group_id": "g", "member_id": "m", "subscribed_topic_names": ["t"], "topic_partitions": []}
+
+
+def updated(served, *changes, version=2, **fields):
+    keys = [
+        FeatureUpdateKey(feature=name, max_version_level=level, upgrade_type=kind)
+        for name, level, kind in changes
+    ]
+    return served.ask(UpdateFeaturesRequest(feature_updates=keys, **fields), version)
+
+
+def levels(served):
+    request = ApiVersionsRequest(client_software_name="test", client_software_version="1.0")
+    return {each.name: each.max_version_level for each in served.ask(request, 4).finalized_features}
+
+
+def heartbeat(served):
+    return served.ask(ConsumerGroupHeartbeatRequest(member_epoch=0, rebalance_timeout_ms=60000, **JOIN), 1)
+
+
+@pytest.fixture(name="old")
+def of_an_old_release(serve, tmp_path):
+    """A broker whose log knows metadata.version only, and an old one."""
+    write_first_levels(tmp_path / "data", {"metadata.version": 16})
+    return serve()
+
+
+def test_an_old_data_directory_gets_the_features_of_this_release(old):
+    old.create_topic("t")
+    assert levels(old) == {"metadata.version": 16}
+    assert heartbeat(old).error_code == Errors.UNSUPPORTED_VERSION.code
+    changes = [(name, level, UPGRADE) for name, level in FINALIZED_FEATURES.items()]
+    assert updated(old, *changes, validate_only=True).error_code == 0
+    assert levels(old) == {"metadata.version": 16}
+    assert updated(old, *changes).error_code == 0
+    assert levels(old) == FINALIZED_FEATURES
+    old.ask(FindCoordinatorRequest(coordinator_keys=["g"]), 4)
+    wait_until(lambda: heartbeat(old).error_code == 0)
+    assert old.produce("t", RECORDS).error_code == 0
+    old.restart()
+    assert levels(old) == FINALIZED_FEATURES
+    assert old.produce("t", RECORDS).base_offset == 2
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("group.version", 2, UPGRADE),
+        ("group.version", 0, UPGRADE),
+        ("unknown.version", 1, UPGRADE),
+        ("metadata.version", 22, SAFE),
+        ("kraft.version", 2, UPGRADE),
+    ],
+)
+def test_nothing_changes_when_one_level_is_refused(served, change):
+    before = levels(served)
+    refused = updated(served, ("share.version", 0, SAFE), change)
+    assert refused.error_code == Errors.INVALID_UPDATE_VERSION.code
+    assert change[0] in refused.error_message
+    assert levels(served) == before
+
+
+def test_a_feature_is_disabled_at_once(served):
+    assert updated(served, ("group.version", 0, SAFE), version=1).results[0].feature == "group.version"
+    assert "group.version" not in levels(served)
+    assert heartbeat(served).error_code == Errors.UNSUPPORTED_VERSION.code
+
+
+def test_the_only_voter_comes_into_the_log_and_stays(served):
+    assert updated(served, ("kraft.version", 0, UPGRADE)).error_code == 0
+    assert "kraft.version" not in levels(served)
+    for _ in range(2):
+        assert updated(served, ("kraft.version", 1, UPGRADE)).error_code == 0
+    assert levels(served)["kraft.version"] == 1
+    end = served.engine.metadata.end_offset
+    served.restart()
+    assert served.engine.metadata.end_offset > end, "the log goes on"
+    assert levels(served)["kraft.version"] == 1
+    (voter,) = served.engine.metadata.quorum.voters.voters
+    assert (voter.voter_id, voter.voter_directory_id) == (
+        served.engine.node_id,
+        served.engine.directory.directory_id,
+    )
+    lowered = updated(served, ("kraft.version", 0, SAFE))
+    assert lowered.error_code == Errors.INVALID_UPDATE_VERSION.code
+    assert "cannot be lowered" in lowered.error_message
+
+
+def test_more_features_than_one_request_may_change_are_refused(served):
+    changes = [(f"f{number}", 0, UPGRADE) for number in range(10_001)]
+    assert updated(served, *changes).error_code == Errors.POLICY_VIOLATION.code
