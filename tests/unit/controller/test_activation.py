@@ -46,6 +46,7 @@ def test_without_bootstrap_records_the_newest_level_counts():
         "metadata.version": 30,
         "transaction.version": 2,
         "group.version": 1,
+        "share.version": 1,
         "streams.version": 1,
     }
 
