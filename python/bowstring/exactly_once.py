@@ -94,6 +94,7 @@ class _Transform:
 
     Attributes:
         starts: by partition, the first position whose records belong to the open transaction.
+        deciding: the coordinator may have been told to commit.
     """
 
     def __init__(self, consumer: Consumer, producer: Producer, interval_s: float):
@@ -105,6 +106,7 @@ class _Transform:
         self.interval_s = interval_s
         self.starts: dict[TopicPartition, int] = {}
         self.open = False
+        self.deciding = False
         self.due = 0.0
         self.taken = 0
         self.committed = 0
@@ -118,6 +120,7 @@ class _Transform:
     ) -> int:
         """Runs until time is over, or `until` says so."""
         self.producer.init_transactions()
+        self.producer.finish_transaction()
         idle_at = time.monotonic() + timeout_s
         try:
             while not (until is not None and until()):
@@ -137,12 +140,12 @@ class _Transform:
         return self.committed
 
     def _process(self, function: Callable[[Any, Producer], object], batch: Any) -> None:
+        for partition, position in self.consumer.last_taken().items():
+            self.starts.setdefault(partition, position)
         if not self.open:
             self.producer.begin_transaction()
             self.open = True
             self.due = time.monotonic() + self.interval_s
-        for partition, position in self.consumer.last_taken().items():
-            self.starts.setdefault(partition, position)
         self.taken += len(batch)
         function(batch, self.producer)
 
@@ -158,6 +161,7 @@ class _Transform:
             _log.warning("a transaction is aborted, because its partitions have moved: %s", error)
             self._undo()
             return
+        self.deciding = True
         self.producer.commit_transaction()
         self.committed += self.taken
         self._forget()
@@ -173,21 +177,26 @@ class _Transform:
             self._undo()
 
     def _undo(self) -> None:
-        """Aborts, and moves the consumer back to where the transaction began."""
-        if not self.open:
-            return
-        starts = self.starts
+        """Aborts, and moves the consumer back to where the transaction began. If it may be committed, the
+        group's offsets tell.
+        """
+        starts, undecided = self.starts, self.deciding
+        opened = self.open
         self._forget()
         try:
-            if self.producer.in_transaction:
+            if opened and self.producer.in_transaction:
                 self.producer.abort_transaction()
+                undecided = False
         except ProducerFencedError:
             raise
         except ClientError as error:
             _log.warning("a transaction was not aborted, and ends by its timeout: %s", error)
-        self.consumer.move_back(starts)
+        finally:
+            move = self.consumer.move_to_committed if undecided else self.consumer.move_back
+            move(starts)
 
     def _forget(self) -> None:
         self.starts = {}
         self.open = False
+        self.deciding = False
         self.taken = 0

@@ -279,6 +279,42 @@ def test_transform(where: str, producer: Producer, name: str) -> None:
     assert sorted(filter(None, values(where, target, count))) == sorted(b"%d" % at for at in range(count))
 
 
+@pytest.mark.parametrize("end", ["before it begins", "fenced", "after its commit"])
+def test_transform_that_breaks_off_goes_on_with_the_same_consumer(
+    where: str, producer: Producer, name: str, end: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether the transaction was committed decides where the consumer goes on: nothing is lost or doubled."""
+    source, target = filled(where, 1, 5), made(where, 1)
+    commit = producer.commit_transaction
+    seen: list[bytes | None] = []
+
+    def copy(records: list[Record], sender: Producer) -> None:
+        for record in records:
+            sender.send(target, record.value)
+            seen.append(record.value)
+
+    def break_off() -> None:
+        if end == "before it begins":
+            raise ClientError("mine")
+        if end == "fenced":
+            with Producer(where, transactional_id=name) as other:
+                other.init_transactions()
+        commit()
+        raise KeyboardInterrupt
+
+    with group_consumer(where, name) as consumer:
+        consumer.subscribe([source])
+        with monkeypatch.context() as patch, pytest.raises((ClientError, KeyboardInterrupt)):
+            begins = end == "before it begins"
+            patch.setattr(producer, "begin_transaction" if begins else "commit_transaction", break_off)
+            bowstring.transform(consumer, copy, producer)
+        with Producer(where) as plain:
+            plain.send(source, b"last")
+        with Producer(where, transactional_id=f"{name}-later") as later:
+            bowstring.transform(consumer, copy, later, until=lambda: b"last" in seen)
+    assert values(where, target, 6) == [*(b"%d" % number for number in range(5)), b"last"]
+
+
 def test_transform_of_arrow_batches(where: str, producer: Producer, name: str) -> None:
     source, target = filled(where, 2, 100), made(where, 1)
 

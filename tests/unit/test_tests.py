@@ -83,6 +83,7 @@ PRIVATE = {
         "_connections": "how many bytes wait to be written",
     },
     "unit/clients/producer/test_producer_lifetime.py": {"_sender": "whether the thread has ended"},
+    "unit/clients/producer/test_transactions.py": {"_sender": "whether an abort waits for an answer"},
     "unit/clients/test_troubles.py": {
         "_cluster": "a topic that is asked for no more shows nowhere",
         "_sender": "the same",

@@ -239,6 +239,8 @@ class Membership:
         for partition, state in still_asked.items():
             if partition in committed:
                 state.seek(committed[partition].offset)
+            elif state.unless_committed is not None:
+                state.seek(state.unless_committed)
             else:
                 self._fetcher.reset_by_policy(partition)
 

@@ -70,6 +70,18 @@ class TransactionalReading:
                 if state is not None:
                     state.seek(position)
 
+    def move_to_committed(self, otherwise: Mapping[TopicPartition, int]) -> None:
+        """Moves to the offsets that the group has, once no transaction may change them any more.
+
+        Args:
+            otherwise: the partitions, with the position in those without an offset.
+        """
+        with self._owner:
+            for partition, position in otherwise.items():
+                state = self._positions.get(partition)
+                if state is not None:
+                    state.ask_committed(position)
+
     @contextmanager
     def watching_partitions(self, before: Listener, lost: Listener) -> Iterator[None]:
         """Watches what the group takes away.

@@ -67,6 +67,8 @@ class PartitionState:
     `epoch` differs between assignments and changes with every seek and reset. An answer counts only if the
     epoch has not changed since the request; `asked` means that a request for the position is in flight.
 
+    `unless_committed` is where to read if the group has no offset of the partition; None: as by policy.
+
     `replica` is fetched from instead of the leader. After an error nothing is asked until `retry_at`, or
     until metadata is newer than `retry_version`.
     """
@@ -95,6 +97,7 @@ class PartitionState:
         "reset_timestamp",
         "retry_at",
         "retry_version",
+        "unless_committed",
     )
 
     def __init__(self) -> None:
@@ -121,6 +124,7 @@ class PartitionState:
         self.replica: ReadReplica | None = None
         self.retry_at = 0.0
         self.retry_version = -1
+        self.unless_committed: int | None = None
 
     # ------------------------------------------------------------ moving
 
@@ -150,7 +154,16 @@ class PartitionState:
         self.reset_timestamp = timestamp
         self._ask_anew()
 
+    def ask_committed(self, otherwise: int) -> None:
+        """Requests the position from the group's offsets; without one, moves to `otherwise`."""
+        self.drop_buffer()
+        self._position = None
+        self.reset_timestamp = None
+        self._ask_anew()
+        self.unless_committed = otherwise
+
     def _ask_anew(self) -> None:
+        self.unless_committed = None
         self.epoch = next(_epochs)
         self.asked = False
 

@@ -110,6 +110,7 @@ class TransactionRequests:
         self._client = sender.client
         self._accumulator = sender.accumulator
         self._operations: deque[Operation] = deque()
+        self._running: Operation | None = None
         self._joining: dict[TopicPartition, Lane] = {}
         self._coordinators: dict[tuple[int, str], Node] = {}
         self._pending: Pending | None = None
@@ -161,6 +162,7 @@ class TransactionRequests:
         return 0.0 if self._client.early else float("inf")
 
     def _run(self, operation: Operation) -> None:
+        self._running = operation
         identity = self._accumulator.producer
         if operation.kind is Kind.INIT:
             self._init(operation, -1, -1)
@@ -266,9 +268,10 @@ class TransactionRequests:
         """Ends what waits with an error that only aborting helps against."""
         assert self._sender.transactions is not None
         self._sender.transactions.doom(error)
-        operation = self._operations.popleft() if self._operations else None
-        if operation is None:
-            return
+        operation = self._operations[0] if self._operations else None
+        if operation is None or (operation is not self._running and operation.kind is Kind.ABORT):
+            return  # what aborts anyway is not hurt by the answer to a request before it
+        self._operations.popleft()
         if operation.kind is Kind.OFFSETS:
             operation.finish(error)
             return

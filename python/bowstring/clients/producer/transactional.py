@@ -145,6 +145,14 @@ class TransactionalSending:
         """
         self._transactions().abort(bounded(timeout))
 
+    def finish_transaction(self) -> None:
+        """Ends what `commit_transaction` or `abort_transaction` left undecided; for `transform`.
+
+        Raises:
+            ClientError: as these raise it.
+        """
+        self._transactions().finish(None)
+
     def prepare_transaction(self, timeout: float | None = None) -> PreparedTransaction | None:
         """Waits until everything sent is stored, and leaves it to another process to commit or abort.
 

@@ -233,6 +233,17 @@ class Transactions:
             left_s = None if deadline is None else max(0.0, deadline - time.monotonic())
             self._end(Kind.ABORT, left_s)
 
+    def finish(self, timeout_s: float | None) -> None:
+        """Waits for the end that an earlier call asked for without knowing its outcome."""
+        with self._turn:
+            if self.aborting:
+                self.abort(timeout_s)
+            elif self.phase is Phase.ENDING and self._operation is not None:
+                try:
+                    self._await_end(self._operation.kind, timeout_s)
+                except TransactionFailedError:
+                    self.abort(timeout_s)
+
     def _need_open(self, what: str) -> None:
         if self.phase not in (Phase.OPEN, Phase.COMMITTING):
             raise ClientError(f"there is no transaction to {what}: begin_transaction() first")

@@ -41,7 +41,7 @@ from bowstring.engine.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponseTopic,
 )
 from tests.support.fake_broker import CLOSE, SILENCE, FakeBroker, produced
-from tests.support.waiting import HANG_S
+from tests.support.waiting import HANG_S, wait_until
 
 MOVED = [Errors.NOT_COORDINATOR, Errors.COORDINATOR_NOT_AVAILABLE, Errors.COORDINATOR_LOAD_IN_PROGRESS]
 OFFSETS = {TopicPartition("s", 0): 5}
@@ -231,6 +231,50 @@ def test_an_end_without_an_answer_is_told_later(broker):
         producer.commit_transaction()
         assert not producer.in_transaction
     assert len(broker.seen(EndTxnRequest)) == 1
+
+
+def test_an_unknown_end_is_finished(broker):
+    held = threading.Event()
+
+    def end(version, request):
+        held.wait(HANG_S)
+        return broker.end(request, 0, version)
+
+    broker.handlers[EndTxnRequest] = end
+    with producer_of(broker) as producer:
+        for each in (producer.commit_transaction, producer.abort_transaction):
+            held.clear()
+            producer.begin_transaction()
+            producer.send("t", b"v").result(HANG_S)
+            with pytest.raises(ClientTimeoutError):
+                each(0.05)
+            held.set()
+            producer.finish_transaction()
+            assert not producer.in_transaction
+        producer.finish_transaction()
+    assert [request.committed for request in broker.seen(EndTxnRequest)] == [True, False]
+
+
+def test_a_late_refusal_of_offsets_does_not_end_aborting(broker):
+    """Nobody waits for the offsets any more when the group refuses them, but for the abort after them."""
+    held, aborted = threading.Event(), []
+
+    def commit(version, request):
+        held.wait(HANG_S)
+        return broker.commit(request, Errors.ILLEGAL_GENERATION.code)
+
+    broker.handlers[TxnOffsetCommitRequest] = commit
+    with producer_of(broker) as producer:
+        producer.begin_transaction()
+        with pytest.raises(ClientTimeoutError):
+            producer.send_offsets(OFFSETS, GroupMetadata("g", 1, "m"), 0.5)
+        waits = threading.Thread(target=lambda: aborted.append(producer.abort_transaction()))
+        waits.start()
+        wait_until(lambda: broker.seen(TxnOffsetCommitRequest) and producer._sender.transactions.aborting)
+        held.set()
+        waits.join()
+        assert aborted == [None]
+        assert not producer.in_transaction
 
 
 def test_closing_aborts(broker):
