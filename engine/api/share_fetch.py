@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from bowstring.engine.api.share_acknowledgements import (
@@ -58,7 +59,8 @@ async def handle(broker: "BrokerServices", request: "Request") -> ShareFetchResp
         session = await _session(broker, request, member, has_acknowledgements=has_acknowledgements)
     except KafkaError as error:
         if error.error is Errors.SHARE_SESSION_LIMIT_REACHED:
-            await asyncio.sleep(max(0, body.max_wait_ms) / 1000)  # or the member would ask again at once
+            # Or the member would ask again at once.
+            await _pause(broker, request.connection_id, max(0, body.max_wait_ms) / 1000)
         return ShareFetchResponse(error_code=error.code)
     acknowledgements = Acknowledgements(broker, member, renews=renews)
     if has_acknowledgements:
@@ -78,6 +80,14 @@ async def handle(broker: "BrokerServices", request: "Request") -> ShareFetchResp
             )
         fetched = _with_news(session, fetched)
     return _answer(broker, request, fetched, outcomes, lock_ms)
+
+
+async def _pause(broker: "BrokerServices", connection_id: int, seconds: float) -> None:
+    """Waits, at most until the connection ends."""
+    ended = asyncio.Event()
+    with broker.share_partitions.connected(connection_id, ended.set), suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await ended.wait()
 
 
 async def _has_acknowledgements(broker: "BrokerServices", body: ShareFetchRequest) -> bool:
@@ -158,7 +168,8 @@ async def _fetch(
     )
     wanted = rotated(known, body.share_session_epoch)
     fetch = ShareFetch(share, member, share.settings(member.group_id), wanted, options)
-    return await fetch.run() | failed
+    with share.connected(request.connection_id, fetch.give_up):
+        return await fetch.run() | failed
 
 
 def _with_news(

@@ -169,6 +169,10 @@ class ShareSessions:
         ended = [self.remove(key) for key in list(self._by_connection.get(connection_id, ()))]
         return [session for session in ended if session is not None], self._groups.pop(connection_id, set())
 
+    def has_ended(self, connection_id: int) -> bool:
+        """Whether a connection ended, as far as that is remembered."""
+        return connection_id in self._ended
+
     def has_members(self, group_id: str) -> bool:
         """Whether a member of the group has a session."""
         return group_id in self._members

@@ -77,6 +77,12 @@ class ShareFetch:
         self._joined: dict[SessionPartition, LedSharePartition] = {}
         self._log_waits: dict[SessionPartition, int] = {}
         self._woken = asyncio.Event()
+        self._given_up = False
+
+    def give_up(self) -> None:
+        """Acquires nothing more: the connection ended, and nobody would get or give back the records."""
+        self._given_up = True
+        self._woken.set()
 
     async def run(self) -> dict[SessionPartition, Fetched]:
         """Returns what each partition gave; without those that had nothing before the time was over."""
@@ -86,10 +92,10 @@ class ShareFetch:
         deadline = loop.time() + self._options.max_wait_ms / 1000
         timer: asyncio.TimerHandle | None = None
         try:
-            while not await self._attempt(is_last=loop.time() >= deadline):
+            while not self._given_up and not await self._attempt(is_last=loop.time() >= deadline):
                 if timer is None:
                     timer = loop.call_at(deadline, self._woken.set)
-                if self._wait_for_logs():
+                if self._wait_for_logs() and not self._given_up:
                     await self._woken.wait()
         finally:
             if timer is not None:
@@ -195,7 +201,7 @@ class ShareFetch:
             return _NOTHING, 0
         offset = partition.window.next_fetch_offset
         records, aborted = await self._read(partition, log, offset, count, most_bytes)
-        if not partition.is_active:
+        if not partition.is_active or self._given_up:
             return _NOTHING, 0
         acquired, got, sent = partition.window.acquire(
             self._partitions.member_number(self._member),

@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final, Protocol, TypeVar
 
 from bowstring._native.log.partition_log import PartitionLog
@@ -69,6 +70,7 @@ class SharePartitions:
         self._waiters: LogWaiters | None = None
         self._log_waits: dict[int, tuple[SessionPartition, Callable[[SessionPartition], None]]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._when_ended: dict[int, list[Callable[[], None]]] = {}
 
     # ------------------------------------------------------------ partitions
 
@@ -176,10 +178,28 @@ class SharePartitions:
         self._spawn(self._release(session))
 
     def connection_ended(self, connection_id: int) -> None:
-        """Ends the sessions of a connection."""
+        """Ends the sessions of a connection, and requests of it that wait."""
         sessions, groups = self.sessions.connection_ended(connection_id)
+        for ended in self._when_ended.pop(connection_id, ()):
+            ended()
         if groups:
             self._spawn(self._end(sessions, groups))
+
+    @contextmanager
+    def connected(self, connection_id: int, ended: Callable[[], None]) -> Iterator[None]:
+        """Within the context, calls `ended` when a connection ends; at once if it has ended."""
+        if self.sessions.has_ended(connection_id):
+            ended()
+            yield
+            return
+        calls = self._when_ended.setdefault(connection_id, [])
+        calls.append(ended)
+        try:
+            yield
+        finally:
+            calls.remove(ended)
+            if not calls:
+                self._when_ended.pop(connection_id, None)
 
     async def _end(self, sessions: list[ShareSession], groups: set[str]) -> None:
         for session in sessions:

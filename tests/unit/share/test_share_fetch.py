@@ -5,9 +5,12 @@ import threading
 
 import pytest
 
+from bowstring.engine.api.share_acknowledgements import RENEW_VERSION
 from bowstring.engine.errors import Errors
+from bowstring.engine.protocol import encode_request
 from bowstring.engine.protocol.messages import delete_topics as dt
 from bowstring.engine.protocol.messages import incremental_alter_configs as iac
+from bowstring.engine.protocol.messages import share_fetch as sf
 from bowstring.engine.share.persister.interface import SharePartitionKey
 from tests.support.embedded import loop_of
 from tests.support.log_batches import batch
@@ -216,6 +219,50 @@ def test_a_fetch_waits_for_what_another_member_gives_back(topic):
     waiting = in_background(lambda: ann.acquire(0, max_wait_ms=FOR_EVER_MS))
     ben.client.close()
     assert waiting() == [(1, 1, 3)]
+
+
+def sent_without_waiting(member):
+    """Sends a fetch that waits for records, whose answer nobody reads."""
+    partition = sf.FetchPartition(partition_index=0)
+    request = sf.ShareFetchRequest(
+        group_id=member.group,
+        member_id=member.id,
+        max_wait_ms=FOR_EVER_MS,
+        min_bytes=1,
+        max_bytes=1 << 20,
+        max_records=500,
+        batch_size=500,
+        topics=[sf.FetchTopic(topic_id=member.topic_id, partitions=[partition])],
+    )
+    member.client.send(encode_request(request, RENEW_VERSION, 1, "test"))
+
+
+def test_a_fetch_ends_with_its_connection(served, topic):
+    """Records that nobody would read are not acquired, so another member need not wait for a lock."""
+    records = topic()
+    share = served.engine.share_partitions.find(records.group, records.id, 0)
+    ann = records.member()
+    sent_without_waiting(ann)
+    wait_until(lambda: share.waiting)
+    ann.client.close()
+    wait_until(lambda: not share.waiting)
+    records.produce(2)
+    assert records.keeper.acquire(0, max_wait_ms=FOR_EVER_MS) == [(0, 1, 1)]
+
+
+def test_a_refused_session_waits_no_longer_than_its_connection(served, topic):
+    records = topic()
+    for _ in range(3):
+        records.member().fetch(0)
+    loop = loop_of(served.broker)
+    before = len(asyncio.all_tasks(loop))
+    refused = [records.member() for _ in range(10)]
+    for each in refused:
+        sent_without_waiting(each)
+    wait_until(lambda: len(asyncio.all_tasks(loop)) >= before + len(refused))
+    for each in refused:
+        each.client.close()
+    wait_until(lambda: len(asyncio.all_tasks(loop)) < before + len(refused) // 2)
 
 
 def test_locks_end_and_are_renewed(topic):
