@@ -157,7 +157,8 @@ class Change:
         if way.moment is not None:
             moment = timestamp_ms(way.moment, "--to-datetime")
         else:
-            moment = int(time.time() * 1000) - duration_ms(way.duration or "", "--by-duration")
+            # negative timestamps mean other things, such as the end
+            moment = max(0, int(time.time() * 1000) - duration_ms(way.duration or "", "--by-duration"))
         found = self._admin.list_offsets(dict.fromkeys(wanted, moment))
         return {p: answer.offset if (answer := found[p]) is not None else end[p] for p in wanted}
 
@@ -211,7 +212,7 @@ def read_offsets(path: Path, group: str) -> Offsets:
     """
     found: Offsets = {}
     try:
-        with path.open(newline="") as file:
+        with path.open(newline="", encoding="utf-8") as file:
             for number, row in enumerate(csv.reader(file), 1):
                 if not row:
                     continue
@@ -224,6 +225,8 @@ def read_offsets(path: Path, group: str) -> Offsets:
                     raise ConfigError(f"{path}, line {number}: {row} is not topic,partition,offset") from None
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}") from error
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise ConfigError(f"{path} is not CSV in UTF-8: {error}") from error
     if not found:
         raise ConfigError(f"{path} has no offsets of group {group!r}")
     return found
