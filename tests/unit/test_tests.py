@@ -34,7 +34,6 @@ PRIVATE = {
     },
     "simulation/cluster/transaction_faults.py": {
         "_append": "a fault is patched in where the decision is",
-        "_answer": "the same",
         "_check_bumping": "the same",
         "_replay": "the same",
         "_settle": "the same",

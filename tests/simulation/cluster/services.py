@@ -15,8 +15,8 @@ from unittest.mock import patch
 from bowstring._native.protocol.message_codec import decode, encode
 from bowstring.engine.api import HANDLERS
 from bowstring.engine.broker.transaction_checks import TransactionChecks
+from bowstring.engine.coordinators import runtime
 from bowstring.engine.errors import Errors, KafkaError
-from bowstring.engine.groups import shell as group_shell
 from bowstring.engine.groups.state import RequestContext
 from bowstring.engine.protocol import API_VERSIONS
 from bowstring.engine.quorum.network import NoAnswerError
@@ -53,9 +53,9 @@ def simulated_clocks():
         with ExitStack() as stack:
             for module in _with_a_clock():
                 stack.enter_context(patch.object(module, "wall_ms", wall_ms))
-            for module in (group_shell, marker_writer, broker_services):
+            for module in (runtime, marker_writer, broker_services):
                 stack.enter_context(patch.object(module, "time", clock))
-            stack.enter_context(patch.object(group_shell, "gc", still))
+            stack.enter_context(patch.object(runtime, "gc", still))
             for module in (marker_sender, verifier):
                 stack.enter_context(patch.object(module, "Peers", _Peers))
             yield

@@ -40,10 +40,11 @@ def fault(what, *rules, first=1, **plan):
 )
 def coordinator_acts_too_early(patches):
     def append(self, hosted, effect):
-        error = self._write(hosted, effect.records)
+        for batch in self._encoded(effect):
+            error = self._write(hosted, batch, effect)
         self._carry(hosted, hosted.shard.append_finished(effect.append_id, error, wall_ms()))
 
-    patches.set(CoordinatorRuntime, "_append", append)
+    patches.add(TransactionCoordinator, "_append", append)
 
 
 @fault(
@@ -52,7 +53,7 @@ def coordinator_acts_too_early(patches):
     first=50,
 )
 def coordinator_begins_too_early(patches):
-    patches.set(CoordinatorRuntime, "_loaded_now", _begin_at_once)
+    patches.add(TransactionCoordinator, "_loaded_now", _begin_at_once)
 
 
 def _begin_at_once(self, hosted):
@@ -71,7 +72,7 @@ def transactions_loaded_too_little(patches):
             self.read = lambda offset, most, limit: log.read(offset, most, "high_watermark")
 
     patches.set(TransactionCoordinator, "_replay", lambda self, log, *rest: right(self, Below(log), *rest))
-    patches.set(CoordinatorRuntime, "_loaded_now", _begin_at_once)
+    patches.add(TransactionCoordinator, "_loaded_now", _begin_at_once)
 
 
 @fault(
@@ -100,7 +101,7 @@ def unknown_is_failed(patches):
             finished = hosted.shard.append_finished(append_id, Errors.REQUEST_TIMED_OUT, wall_ms())
             self._carry(hosted, finished)
 
-    patches.set(CoordinatorRuntime, "_append", append)
+    patches.add(TransactionCoordinator, "_append", append)
 
 
 @fault("Partitions count as added before that is committed", *ODD)
@@ -114,7 +115,7 @@ def added_too_early(patches):
         state.respond(token, Errors.NONE)
 
     right = partitions.add
-    patches.set(runtime, "_answer", _answered_if_asked(runtime._answer))
+    patches.set(runtime, "answer_request", _answered_if_asked(runtime.answer_request))
     patches.set(partitions, "add", add)
 
 
