@@ -93,6 +93,8 @@ class Membership(ABC):
         self._told_owned: frozenset[Place] | None = None
         self._told_topics: tuple[tuple[str, ...], str | None] | None = None
         self._must_leave = False
+        # whether the last request was the one that leaves; before it, a heartbeat may have been on its way
+        self._told_leave = False
         self._failures = 0
         self._due_at = 0.0
 
@@ -159,9 +161,11 @@ class Membership(ABC):
     @property
     def due_at(self) -> float | None:
         """When the next request is due; None while there is none."""
-        if self.phase in (Phase.JOINING, Phase.MEMBER, Phase.LEAVING) or self._must_leave:
-            return self._due_at
-        return None
+        return self._due_at if self.phase in (Phase.JOINING, Phase.MEMBER) or self._is_leaving else None
+
+    @property
+    def _is_leaving(self) -> bool:
+        return self.phase is Phase.LEAVING or self._must_leave
 
     @property
     def alive(self) -> bool:
@@ -170,7 +174,8 @@ class Membership(ABC):
 
     def request(self) -> Callable[[int], Request]:
         """Returns the body of the request that is due, by its version."""
-        if self.phase is Phase.LEAVING or self._must_leave:
+        self._told_leave = self._is_leaving
+        if self._told_leave:
             return self._leave_body()
         topics = None if self._told_topics == (self._topics, self._regex) else (self._topics, self._regex)
         owned = None if self._told_owned == self._owned else self._owned
@@ -188,8 +193,10 @@ class Membership(ABC):
 
     def failed(self, now: float) -> None:
         """Notes that there was no answer: the coordinator may or may not have heard the request."""
-        if self.phase is Phase.LEAVING or self._must_leave:
+        if self._told_leave:
             self._left()
+            return
+        if self._is_leaving:
             return
         self._tell_all()
         self._failures += 1
@@ -197,12 +204,14 @@ class Membership(ABC):
 
     def answered(self, answer: Any, now: float) -> bool:
         """Applies an answer; returns whether the coordinator is another broker."""
-        if self.phase is Phase.LEAVING or self._must_leave:
-            if answer.error_code in _COORDINATOR and self._failures < 2:
+        if self._told_leave:
+            if self._is_leaving and answer.error_code in _COORDINATOR and self._failures < 2:
                 self._failures += 1
                 return True
             self._left()
             return False
+        if self._is_leaving:  # a heartbeat from before; the leave is due
+            return answer.error_code in _COORDINATOR
         if answer.error_code:
             return self._refused(answer, now)
         if not self.alive:

@@ -171,6 +171,35 @@ def test_leaving(instance, epoch):
     assert not member().leave()
 
 
+@pytest.mark.parametrize("ended", ["answered", "failed"])
+def test_leaving_while_a_heartbeat_is_on_its_way(ended):
+    one = joined(group_instance_id="i")
+    one.request()
+    assert one.leave()
+    if ended == "answered":
+        assert not one.answered(answer(3), 20.0)
+    else:
+        one.failed(20.0)
+    assert (one.phase, one.due_at) == (Phase.LEAVING, 0.0)
+    assert one.request()(1).member_epoch == -2
+    one.answered(answer(-2), 20.0)
+    assert (one.phase, one.due_at) == (Phase.OUTSIDE, None)
+
+
+@pytest.mark.parametrize("ended", ["answered", "failed"])
+def test_joining_while_the_leave_is_on_its_way(ended):
+    one = joined()
+    one.expire()
+    assert one.request()(1).member_epoch == -1
+    one.release()
+    if ended == "answered":
+        assert not one.answered(answer(-1), 20.0)
+    else:
+        one.failed(20.0)
+    assert (one.phase, one.epoch, one.due_at) == (Phase.JOINING, 0, 0.0)
+    assert one.request()(1).member_epoch == 0
+
+
 def test_a_member_that_is_not_polled_leaves_and_waits():
     one = joined()
     one.expire()
