@@ -1,12 +1,13 @@
-"""A streaming job that copies a topic, for the test that kills it: servers, from, to, checkpoint, engine, rows per batch."""
+"""A streaming job that copies a topic, for the test that kills it: servers, from, to, checkpoint, and how."""
 
 import sys
 
 from bowstring.spark.sessions import session
 
 
-def main(servers: str, source: str, target: str, checkpoint: str, engine: str, rows_per_batch: str) -> None:
-    """Copies until it is killed; says so when the first batch is through."""
+def main(servers: str, source: str, target: str, checkpoint: str, *how: str) -> None:
+    """Copies until it is killed; `how` is engine, delivery and rows per batch."""
+    engine, delivery, rows_per_batch = how
     settings = {"spark.driver.memory": "700m", "spark.ui.enabled": "false", "spark.log.level": "ERROR"}
     spark = session("copy", master="local[2]", fast_checkpoints=True, **settings)
     rows = (
@@ -19,7 +20,7 @@ def main(servers: str, source: str, target: str, checkpoint: str, engine: str, r
         rows.select("key", "value")
         .writeStream.format("bowstring")
         .options(**{"kafka.bootstrap.servers": servers, "topic": target})
-        .options(checkpointLocation=checkpoint, engine=engine)
+        .options(checkpointLocation=checkpoint, engine=engine, delivery=delivery)
         .start()
     )
     print("begun", flush=True)

@@ -16,7 +16,7 @@ from bowstring.cli.app import app
 from bowstring.pipeline import job
 from bowstring.pipeline.check import check_plan, check_topics
 from bowstring.pipeline.declaration import PipelineError, declared, load
-from tests.support.waiting import HANG_S
+from tests.support.waiting import HANG_S, wait_until
 
 DECLARATION = """
 name = "delays"
@@ -80,7 +80,7 @@ def finish(queries) -> None:
 
 
 def rows_of(servers: str, topic: str) -> list[tuple[bytes, dict]]:
-    table = bowstring.read(topic, bootstrap_servers=servers)
+    table = bowstring.read(topic, bootstrap_servers=servers, isolation_level="read_committed")
     pairs = zip(table["key"].to_pylist(), table["value"].to_pylist(), strict=True)
     return [(key, json.loads(value)) for key, value in pairs]
 
@@ -89,6 +89,7 @@ def test_a_pipeline_writes_a_topic_and_files_and_goes_on_where_it_was(spark, top
     pipeline = load(declaration(tmp_path, topics))
     finish(job.start(spark, pipeline))
     # The last of four hours is still open: its end is not 10 minutes before the latest event.
+    wait_until(lambda: len(rows_of(topics["servers"], topics["hourly"])) >= 6)
     found = rows_of(topics["servers"], topics["hourly"])
     assert {(key, row["hour"][:13], row["flights"]) for key, row in found} == {
         (carrier, f"2026-01-01T{hour}", 30) for carrier in (b"UA", b"DL") for hour in (10, 11, 12)
@@ -105,7 +106,9 @@ def test_a_pipeline_writes_a_topic_and_files_and_goes_on_where_it_was(spark, top
         producer.send(topics["flights"], json.dumps(event).encode())
     finish(job.start(spark, pipeline))
     assert spark.read.parquet(str(tmp_path / "late")).count() == 4 * 29 + 1
-    assert len(rows_of(topics["servers"], topics["hourly"])) == 8
+    wait_until(lambda: len(rows_of(topics["servers"], topics["hourly"])) == 8)
+    with bowstring.Admin(topics["servers"]) as admin:
+        assert [each for each in admin.list_groups() if each.group_id.startswith("bowstring-spark-")]
 
 
 def test_check_tells_of_columns_and_touches_nothing(spark, topics, tmp_path):
@@ -140,6 +143,22 @@ def test_check_finds_what_a_run_would(spark, topics, tmp_path, find, put, messag
     file.write_text(text.replace(find, put))
     with pytest.raises(PipelineError, match=f"(?s){message}"):
         check_plan(spark, load(file))
+
+
+@pytest.mark.parametrize(
+    ("sink", "options"),
+    [
+        ({}, {"delivery": "exactly-once", "engine": "python"}),
+        ({"delivery": "at-least-once"}, {"delivery": "at-least-once"}),
+        ({"options": {"kafka.acks": "1"}}, {}),
+    ],
+)
+def test_who_chooses_the_delivery(sink, options):
+    table = {"name": "x", "checkpoint": "x", "source": {"a": {"topics": ["t"]}}}
+    pipeline = declared(table | {"sink": {"b": {"from": "a", "topic": "u", **sink}}})
+    assert job.delivery_options(pipeline.sink["b"]) == options
+    with pytest.raises(PipelineError, match="delivery are allowed for a topic only"):
+        declared(table | {"sink": {"b": {"from": "a", "console": True, "delivery": "at-least-once"}}})
 
 
 def test_a_topic_that_is_not_there(topics):

@@ -15,6 +15,7 @@ from bowstring.spark.option_names import check_names
 
 Format = Literal["none", "text", "json", "avro", "protobuf"]
 OnError = Literal["fail", "drop", "column"]
+Delivery = Literal["exactly-once", "at-least-once"]
 Mode = Literal["append", "update", "complete"]
 Option = str | int | float | bool
 
@@ -93,6 +94,8 @@ class Sink(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, rename={"or
     Attributes:
         origin: `from` in the file: name of the source or view.
         topic: Name of a topic; rows become JSON objects unless `value` is given.
+        delivery: Of a topic: "exactly-once" (the default), by Spark's Python engine; or "at-least-once",
+            by the columnar engine, which is faster.
         key, value: SQL expressions of a topic's records, text or binary.
         parquet, delta: Directories. iceberg: a table's name.
         console: Shows rows on standard output.
@@ -110,6 +113,7 @@ class Sink(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, rename={"or
     delta: str = ""
     iceberg: str = ""
     console: bool = False
+    delivery: Delivery | None = None
     mode: Mode = "append"
     partition_by: list[str] = []
     bootstrap_servers: str = ""
@@ -232,8 +236,8 @@ def _complaints(pipeline: Pipeline) -> Iterator[str]:
         if len(sink.kinds) != 1:
             found = " and ".join(sink.kinds) or "none"
             yield f"sink.{name}: give exactly one of {', '.join(SINK_KINDS)}; given: {found}"
-        if (sink.key or sink.value) and not sink.topic:
-            yield f"sink.{name}: key and value are allowed for a topic only"
+        if (sink.key or sink.value or sink.delivery) and not sink.topic:
+            yield f"sink.{name}: key, value and delivery are allowed for a topic only"
     yield from _unknown_options(pipeline)
 
 

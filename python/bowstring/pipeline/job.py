@@ -16,6 +16,14 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 FORMAT = "bowstring"
+# Options of a topic's sink with which a pipeline does not choose exactly once by itself.
+CHOOSES_DELIVERY = {
+    "delivery",
+    "engine",
+    "kafka.acks",
+    "kafka.enable.idempotence",
+    "asyncprogresstrackingenabled",
+}
 RECORD_FIELDS = ("key", "topic", "partition", "offset", "timestamp", "timestampType")
 # Text that follows the reason in Spark's messages.
 _NOT_THE_REASON = (";\n", "\n\n", "\nJVM stacktrace", "\n=== Streaming Query ===", "\n\tat ")
@@ -172,10 +180,23 @@ def writer(
         made = made.trigger(processingTime=pipeline.trigger)
     if kind == "topic":
         made = made.format(FORMAT).option("kafka.bootstrap.servers", pipeline.servers(sink))
-        return made.option("topic", sink.topic)
+        return made.options(**delivery_options(sink)).option("topic", sink.topic)
     if kind in ("parquet", "delta"):
         return made.format(kind).option("path", getattr(sink, kind))
     return made.format(kind)
+
+
+def delivery_options(sink: Sink) -> dict[str, str]:
+    """Returns the options by which a topic gets each row once, unless the sink's own say otherwise.
+
+    Args:
+        sink: one that writes a topic.
+    """
+    given = {name.lower() for name in sink.options}
+    if sink.delivery is None and given & CHOOSES_DELIVERY:
+        return {}
+    delivery = sink.delivery or "exactly-once"
+    return {"delivery": delivery} | ({"engine": "python"} if delivery == "exactly-once" else {})
 
 
 def start(spark: SparkSession, pipeline: Pipeline) -> list[Any]:

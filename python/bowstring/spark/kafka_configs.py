@@ -51,6 +51,7 @@ WRITING = {
         ConfigName("metadata.max.age.ms", "metadata_max_age_ms", integer),
         ConfigName("request.timeout.ms", "request_timeout_ms", integer),
         ConfigName("retry.backoff.ms", "retry_backoff_ms", integer),
+        ConfigName("transaction.timeout.ms", "transaction_timeout_ms", integer),
     )
 }
 # Settings of Kafka's own client that cannot change a result here, so they need no warning.

@@ -15,6 +15,7 @@ from bowstring.clients.errors import ConfigError
 OURS = (
     "assign",
     "columns",
+    "delivery",
     "endingOffsets",
     "endingOffsetsByTimestamp",
     "endingTimestamp",

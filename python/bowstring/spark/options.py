@@ -25,6 +25,9 @@ COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timesta
 # Spark's Kafka source writes -2 and -1 for the ends in its JSON, the same as ListOffsets' timestamps.
 ENDS = {"earliest": EARLIEST_TIMESTAMP, "latest": LATEST_TIMESTAMP}
 DEFAULT_MAX_TRIGGER_DELAY = "15m"
+DELIVERIES = ("at-least-once", "exactly-once")
+# transaction.max.timeout.ms of brokers by default: how long a driver may be away before it commits.
+LONGEST_TRANSACTION_MS = 900_000
 
 _TIME_UNITS_MS = {
     "us": 0.001,
@@ -110,12 +113,17 @@ class ReadOptions:
 
 @dataclass(frozen=True)
 class WriteOptions:
-    """Options of a sink."""
+    """Options of a sink.
+
+    Attributes:
+        exactly_once: tasks write in transactions, which the driver commits.
+    """
 
     bootstrap_servers: str
     topic: str | None = None
     configs: dict[str, Any] = field(default_factory=dict)
     value_options: dict[str, str] = field(default_factory=dict)
+    exactly_once: bool = False
 
 
 def lowered(options: Mapping[str, str]) -> dict[str, str]:
@@ -195,9 +203,27 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
         if name in options:
             raise ConfigError(f"option {name} is not supported: keys and values are written as bytes")
     topic = options.get("topic", "").strip()
+    exactly_once = _choice(options, "delivery", DELIVERIES, DELIVERIES[0]) == "exactly-once"
+    configs = producer_configs(options)
+    if exactly_once:
+        configs = _transactional(options, configs)
     return WriteOptions(
-        bootstrap_servers(options), topic or None, producer_configs(options), value_options(options)
+        bootstrap_servers(options), topic or None, configs, value_options(options), exactly_once
     )
+
+
+def _transactional(options: Mapping[str, str], configs: dict[str, Any]) -> dict[str, Any]:
+    """Returns the settings of transactional producers; refuses what exactly once cannot have."""
+    for argument, needed in (("acks", "all"), ("idempotent", True)):
+        if configs.get(argument, needed) != needed:
+            name = {"acks": "kafka.acks", "idempotent": "kafka.enable.idempotence"}[argument]
+            raise ConfigError(f"option {name} contradicts delivery=exactly-once: leave it out")
+    if options.get("asyncprogresstrackingenabled", "false").strip().lower() == "true":
+        raise ConfigError(
+            "option asyncProgressTrackingEnabled contradicts delivery=exactly-once: a repeated batch could "
+            "have other rows. Leave it out"
+        )
+    return {"transaction_timeout_ms": LONGEST_TRANSACTION_MS} | configs
 
 
 def bootstrap_servers(options: Mapping[str, str]) -> str:

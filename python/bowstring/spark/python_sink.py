@@ -2,15 +2,16 @@
 API.
 
 Each task sends with its own idempotent producer and ends when all records are acknowledged. As with
-Spark's Kafka sink, a record is written at least once: a repeated task sends again.
+Spark's Kafka sink, a record is written at least once: a repeated task sends again. With
+`delivery=exactly-once` it sends in a transaction, which the driver commits (`exactly_once`).
 """
 
 from __future__ import annotations
 
 import logging
+import uuid
 from collections import deque
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import (
@@ -26,6 +27,14 @@ from bowstring.clients.errors import ClientError, ConfigError
 from bowstring.clients.net.client import NetworkClient
 from bowstring.clients.net.metadata import Cluster, parse_bootstrap
 from bowstring.clients.producer.config import PRODUCER
+from bowstring.spark.exactly_once import (
+    Coordination,
+    Task,
+    Written,
+    abort_batch,
+    commit_batch,
+    this_task,
+)
 from bowstring.spark.options import WriteOptions, write_options
 from bowstring.spark.python_source import require_python_engine
 from bowstring.spark.row_schema import HEADERS
@@ -56,13 +65,6 @@ class NullTopicError(ClientError):
 
     def __init__(self) -> None:
         super().__init__("a row's topic is null: fill the column, or name one topic with the option `topic`")
-
-
-@dataclass
-class Written(WriterCommitMessage):
-    """The result of a task."""
-
-    records: int
 
 
 def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> DataSourceWriter:
@@ -130,16 +132,23 @@ class _Tasks:
     def __init__(self, options: WriteOptions):
         self.options = options
 
+    def _task(self) -> Task:
+        raise NotImplementedError
+
     def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> WriterCommitMessage:
-        """Sends all rows; returns when they are acknowledged.
+        """Sends all rows; returns when they are acknowledged, and prepared if there is a transaction.
 
         Raises:
             ClientError: the error of the first record that was not delivered.
         """
+        with one_sentence():
+            return self._write_once(iterator) if self.options.exactly_once else self._write(iterator)
+
+    def _write(self, iterator: Iterator[pyarrow.RecordBatch]) -> Written:
         from bowstring.clients.producer.producer import Producer
 
         records = 0
-        with one_sentence(), Producer(self.options.bootstrap_servers, **self._configs()) as producer:
+        with Producer(self.options.bootstrap_servers, **self._configs()) as producer:
             sending = Sending(producer, self.options.topic)
             for batch in iterator:
                 sending.send(batch)
@@ -147,20 +156,70 @@ class _Tasks:
             sending.finish()
         return Written(records)
 
+    def _write_once(self, iterator: Iterator[pyarrow.RecordBatch]) -> Written:
+        """Sends in a transaction and leaves its end to the driver; sends nothing of a decided batch."""
+        from bowstring.clients.producer.producer import Producer
+
+        task = self._task()
+        batches = (batch for batch in iterator if batch.num_rows)
+        first = next(batches, None)
+        if first is None:
+            return Written(0, task)
+        if task.batch is not None:
+            with Coordination(self.options.bootstrap_servers, task.write) as coordination:
+                decided = coordination.is_decided(task.batch)
+            if decided:
+                for _ in batches:  # Spark does not reuse a worker that leaves rows
+                    pass
+                return Written(0, task, decided=True)
+        configs = self._configs() | {"transactional_id": task.transactional_id}
+        records = 0
+        with Producer(self.options.bootstrap_servers, **configs) as producer:
+            producer.begin_transaction()
+            sending = Sending(producer, self.options.topic)
+            batch: pyarrow.RecordBatch | None = first
+            while batch is not None:
+                sending.send(batch)
+                records += batch.num_rows
+                batch = next(batches, None)
+            sending.finish()
+            prepared = producer.prepare_transaction()
+        return Written(records, task, prepared, topic=min(sending.topics))
+
     def _configs(self) -> dict[str, Any]:
         # Whole columns arrive at once, so batches may be as large as brokers accept.
         return {"client_id": "bowstring-spark", "batch_size": 1 << 19} | self.options.configs
 
 
 class BatchWriter(_Tasks, DataSourceArrowWriter):
-    """Writes a DataFrame to topics."""
+    """Writes a DataFrame to topics: at least once, or in transactions that are committed at its end."""
+
+    def __init__(self, options: WriteOptions):
+        super().__init__(options)
+        self._job = uuid.uuid4().hex
+
+    def _task(self) -> Task:
+        return this_task(self._job)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Does nothing: all records are already in the topics."""
+        """Commits the transactions, if there are some: otherwise all records are already in the topics."""
+        if self.options.exactly_once:
+            chosen = [
+                each.prepared for each in messages if isinstance(each, Written) and each.prepared is not None
+            ]
+            with one_sentence(), Coordination(self.options.bootstrap_servers, self._job) as coordination:
+                rest = coordination.leftovers(chosen, len(messages))
+                coordination.commit(chosen, "the write")
+                coordination.abort(rest)
         log.info("the Python engine of bowstring wrote %d records", _total(messages))
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Logs that records of successful tasks stay in the topics, because there is no transaction."""
+        """Aborts the transactions; without them, logs that records of successful tasks stay in the topics."""
+        if self.options.exactly_once:
+            if None in messages:
+                with one_sentence(), Coordination(self.options.bootstrap_servers, self._job) as coordination:
+                    abort_batch(coordination, None, messages)
+            return
         log.warning(
             "a write failed after %d records; those stay in the topics, and repeating the write duplicates "
             "them",
@@ -169,14 +228,31 @@ class BatchWriter(_Tasks, DataSourceArrowWriter):
 
 
 class StreamWriter(_Tasks, DataSourceStreamArrowWriter):
-    """Writes a stream to topics, each micro-batch at least once."""
+    """Writes a stream to topics, each micro-batch at least once, or exactly once."""
+
+    def _task(self) -> Task:
+        return this_task()
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Does nothing: all records are already in the topics."""
+        """Commits the transactions, if there are some: otherwise all records are already in the topics."""
+        written = [each for each in messages if isinstance(each, Written)]
+        task = next((each.task for each in written if each.task is not None), None)
+        if task is not None:
+            with one_sentence(), Coordination(self.options.bootstrap_servers, task.write) as coordination:
+                commit_batch(coordination, batchId, written)
         log.info("the Python engine of bowstring wrote %d records of batch %d", _total(messages), batchId)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Logs that Spark will write the batch again, which duplicates some records."""
+        """Aborts the transactions of tasks, if one failed; without transactions, logs that Spark will write
+        the batch again, which duplicates some records.
+        """
+        if self.options.exactly_once:
+            task = next((each.task for each in messages if isinstance(each, Written)), None)
+            # If all tasks succeeded, `commit` failed, and may have decided.
+            if task is not None and None in messages:
+                with one_sentence(), Coordination(self.options.bootstrap_servers, task.write) as coordination:
+                    abort_batch(coordination, batchId, messages)
+            return
         log.warning(
             "batch %d failed after %d records; Spark writes it again, which duplicates them",
             batchId,
@@ -198,6 +274,7 @@ class Sending:
     def __init__(self, producer: Producer, topic: str | None):
         self._producer = producer
         self._topic = topic
+        self.topics: set[str] = set()
         self._unchecked: deque[Any] = deque()
 
     def send(self, batch: pyarrow.RecordBatch) -> None:
@@ -212,6 +289,7 @@ class Sending:
                 self._send(topic, part)
 
     def _send(self, topic: str, rows: pyarrow.RecordBatch) -> None:
+        self.topics.add(topic)
         self._unchecked.append(self._producer.send_arrow(topic, rows))
         while len(self._unchecked) > UNCHECKED_MAX:
             self._unchecked.popleft().result()

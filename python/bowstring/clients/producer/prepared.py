@@ -1,23 +1,26 @@
-"""Ends a transaction in another process than the one that sent its records: one decides for many writers."""
+"""Ends transactions in another process than the one that sent their records: one decides for many writers."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
-from bowstring.clients.errors import ClientError, broker_error
+from bowstring.clients.errors import BrokerError, ClientError, broker_error
 from bowstring.clients.group.offset_queries import retried
-from bowstring.clients.group.offset_requests import TRANSACTION, coordinator_request
+from bowstring.clients.group.offset_requests import TRANSACTION
 from bowstring.clients.net.client import NetworkClient
 from bowstring.clients.net.metadata import Cluster, parse_bootstrap
 from bowstring.clients.producer.transaction_messages import end_transaction
 from bowstring.clients.records import Node
 from bowstring.engine.errors import Errors
+from bowstring.engine.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from bowstring.engine.protocol.messages.end_txn import EndTxnRequest
 from bowstring.engine.protocol.messages.find_coordinator import FindCoordinatorRequest
 
 _FENCED = (Errors.PRODUCER_FENCED.code, Errors.INVALID_PRODUCER_EPOCH.code)
+_ENDED_OTHERWISE = (Errors.PRODUCER_FENCED.code, Errors.INVALID_TXN_STATE.code)
+# From this version on FindCoordinator takes several keys (KIP-699).
+_KEYS_VERSION = 4
 
 
 class PreparedTransaction(NamedTuple):
@@ -49,26 +52,112 @@ class PreparedTransaction(NamedTuple):
         client = NetworkClient("bowstring-prepared", transactional=True)
         try:
             cluster = Cluster(client, parse_bootstrap(bootstrap_servers), allow_auto_create=False)
-            self._end(cluster, commit, timeout)
+            for error in complete_all(cluster, [self], commit=commit, timeout_s=timeout).values():
+                raise error
         finally:
             client.close()
 
-    def _end(self, cluster: Cluster, commit: bool, timeout_s: float) -> None:
-        request = end_transaction(self.transactional_id, (self.producer_id, self.epoch), commit)
-        what = f"ending a transaction of {self.transactional_id!r}"
 
-        def attempt(left_s: float) -> None:
-            deadline = time.monotonic() + left_s
-            key = coordinator_request(self.transactional_id, TRANSACTION)
-            answer = cluster.call(cluster.any_node, FindCoordinatorRequest, key, left_s)
-            found = answer.coordinators[0] if answer.coordinators else answer
-            _check(found.error_code, what)
-            node = Node(found.node_id, found.host, found.port)
-            left_s = max(0.001, deadline - time.monotonic())
-            pending = cluster.client.send(node, EndTxnRequest, request, timeout_s=left_s)
-            _check(cluster.client.wait(pending).error_code, what)
+def complete_all(
+    cluster: Cluster, transactions: Sequence[PreparedTransaction], *, commit: bool, timeout_s: float
+) -> dict[PreparedTransaction, BrokerError]:
+    """Commits or aborts many transactions; the requests to one broker are in flight together.
 
+    Returns:
+        Those that have ended otherwise: PRODUCER_FENCED after a later producer or the timeout,
+        INVALID_TXN_STATE after another `complete_all`.
+
+    Raises:
+        ClientError: not all were answered within `timeout_s` seconds, or one was refused.
+    """
+    left = {each.transactional_id: each for each in transactions}
+    otherwise: dict[PreparedTransaction, BrokerError] = {}
+
+    def attempt(left_s: float) -> None:
+        failure: ClientError | None = None
+        sent: list[tuple[PreparedTransaction, Any]] = []
+        nodes = _coordinators(cluster, left, left_s)
+        for name, each in left.items():
+            request = end_transaction(name, (each.producer_id, each.epoch), commit)
+            sent.append((each, cluster.client.send(nodes[name], EndTxnRequest, request, timeout_s=left_s)))
+        for each, pending in sent:
+            try:
+                _check(cluster.client.wait(pending).error_code, _ending(each))
+                del left[each.transactional_id]
+            except ClientError as error:
+                if isinstance(error, BrokerError) and error.code in _ENDED_OTHERWISE:
+                    otherwise[left.pop(each.transactional_id)] = error
+                elif failure is None or not error.retriable:
+                    failure = error
+        if failure is not None:
+            raise failure
+
+    if left:
         retried(cluster, timeout_s, attempt)
+    return otherwise
+
+
+def open_transactions(
+    cluster: Cluster, transactional_ids: Iterable[str], timeout_s: float
+) -> dict[str, PreparedTransaction]:
+    """Returns the transactions of these ids that are neither committed nor aborted, by id (KIP-664).
+
+    Raises:
+        ClientError: not answered within `timeout_s` seconds, or refused.
+    """
+    names = list(transactional_ids)
+
+    def attempt(left_s: float) -> dict[str, PreparedTransaction]:
+        by_node: dict[Node, list[str]] = {}
+        for name, node in _coordinators(cluster, names, left_s).items():
+            by_node.setdefault(node, []).append(name)
+        sent = [
+            cluster.client.send(
+                node,
+                DescribeTransactionsRequest,
+                DescribeTransactionsRequest(transactional_ids=asked),
+                timeout_s=left_s,
+            )
+            for node, asked in by_node.items()
+        ]
+        found = {}
+        for pending in sent:
+            for state in cluster.client.wait(pending).transaction_states:
+                if state.error_code == Errors.TRANSACTIONAL_ID_NOT_FOUND.code:
+                    continue
+                _check(state.error_code, f"describing transactional id {state.transactional_id!r}")
+                if state.transaction_state == "Ongoing":
+                    found[state.transactional_id] = PreparedTransaction(
+                        state.transactional_id, state.producer_id, state.producer_epoch
+                    )
+        return found
+
+    return retried(cluster, timeout_s, attempt) if names else {}
+
+
+def _coordinators(cluster: Cluster, names: Iterable[str], timeout_s: float) -> dict[str, Node]:
+    """Returns the broker that coordinates each transactional id."""
+    keys = list(names)
+
+    def build(version: int) -> FindCoordinatorRequest:
+        if version >= _KEYS_VERSION:
+            return FindCoordinatorRequest(coordinator_keys=keys, key_type=TRANSACTION)
+        return FindCoordinatorRequest(key=keys[0], key_type=TRANSACTION)
+
+    answer = cluster.call(cluster.any_node, FindCoordinatorRequest, build, timeout_s)
+    if not answer.coordinators:  # a broker before Kafka 3.0
+        _check(answer.error_code, f"looking for the coordinator of {keys[0]!r}")
+        first = {keys[0]: Node(answer.node_id, answer.host, answer.port)}
+        return first | (_coordinators(cluster, keys[1:], timeout_s) if keys[1:] else {})
+    found = {}
+    for each in answer.coordinators:
+        _check(each.error_code, f"looking for the coordinator of {each.key!r}")
+        found[each.key] = Node(each.node_id, each.host, each.port)
+    return found
+
+
+def _ending(transaction: PreparedTransaction) -> str:
+    return f"ending a transaction of {transaction.transactional_id!r}"
 
 
 def _check(code: int, what: str) -> None:

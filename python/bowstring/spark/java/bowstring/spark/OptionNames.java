@@ -16,8 +16,8 @@ import java.util.TreeSet;
 public final class OptionNames {
   /** bowstring/spark/option_names.py has the same list for the Python engine; a test compares them. */
   private static final List<String> OURS = List.of(
-      "assign", "columns", "endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp", "engine", "failOnDataLoss",
-      "fetchOffset.numRetries", "fetchOffset.retryIntervalMs", "fused", "groupIdPrefix", "includeHeaders",
+      "assign", "columns", "delivery", "endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp", "engine",
+      "failOnDataLoss", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs", "fused", "groupIdPrefix", "includeHeaders",
       "kafkaConsumer.pollTimeoutMs", "local", "maxOffsetsPerTrigger", "maxRecordsPerPartition", "maxTriggerDelay",
       "minOffsetsPerTrigger", "minPartitions", "mode", "pushDownAggregate", "startingOffsets",
       "startingOffsetsByTimestamp", "startingOffsetsByTimestampStrategy", "startingTimestamp", "subscribe",

@@ -48,6 +48,9 @@ final class SinkOptions implements Serializable {
       if (name.equals("topic")) {
         named = option.getValue().trim();
       }
+      if (name.equals("delivery")) {
+        checkDelivery(option.getValue().trim());
+      }
       refuse(name);
     }
     topic = named;
@@ -75,6 +78,16 @@ final class SinkOptions implements Serializable {
     return new SinkOptions(options);
   }
 
+  private static void checkDelivery(String delivery) {
+    switch (delivery.toLowerCase(Locale.ROOT)) {
+      case "at-least-once" -> { }
+      case "exactly-once" -> throw new IllegalArgumentException("option delivery is exactly-once, which the columnar "
+          + "engine does not offer: add .option(\"engine\", \"python\").");
+      default -> throw new IllegalArgumentException(
+          "option delivery is '" + delivery + "', it must be at-least-once or exactly-once");
+    }
+  }
+
   private static void refuse(String name) {
     switch (name) {
       case "kafka.key.serializer" -> throw new IllegalArgumentException("Kafka option 'key.serializer' is not "
@@ -84,7 +97,7 @@ final class SinkOptions implements Serializable {
       case "kafka.partitioner.class" -> throw new IllegalArgumentException("Kafka option 'partitioner.class' is not "
           + "supported here: give the partition in a column 'partition'.");
       case "kafka.transactional.id" -> throw new IllegalArgumentException("Kafka option 'transactional.id' is not "
-          + "supported: this sink writes at least once, as Spark's own does.");
+          + "supported: for exactly once, use the options delivery=exactly-once and engine=python.");
       default -> { }
     }
   }

@@ -1,0 +1,331 @@
+"""Commits what the tasks of a write prepared, all or nothing, and each micro-batch once.
+
+A task sends in a transaction and prepares it. The driver writes its decision, which is the offset *batch + 1*
+of a group named after the query, with the chosen transactions as its metadata; then it commits them. A
+repeated batch finds the decision, sends nothing, and commits what the decision names.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+import zlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import NamedTuple, Self
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import WriterCommitMessage
+
+from bowstring.clients.errors import BrokerError, ClientError, broker_error
+from bowstring.clients.group.offset_queries import committed_offsets, find_coordinator, retried
+from bowstring.clients.group.offset_requests import commit_request, commit_results
+from bowstring.clients.net.client import NetworkClient
+from bowstring.clients.net.metadata import Cluster, parse_bootstrap
+from bowstring.clients.producer.prepared import PreparedTransaction, complete_all, open_transactions
+from bowstring.clients.records import OffsetAndMetadata, TopicPartition
+from bowstring.engine.errors import Errors
+from bowstring.engine.protocol.messages.offset_commit import OffsetCommitRequest
+
+log = logging.getLogger("bowstring.spark")
+
+PREFIX = "bowstring-spark-"
+# Local properties that Spark gives to the tasks of a streaming query.
+QUERY_ID = "sql.streaming.queryId"
+BATCH_ID = "streaming.sql.batchId"
+# Spark repeats a task spark.task.maxFailures times; later attempts than these end by their timeouts.
+USUAL_ATTEMPTS = 4
+TIMEOUT_S = 60.0
+FORM = "1:"
+METADATA_MAX = 1 << 20
+
+
+class UndecidedError(ClientError):
+    """Transactions of a batch were aborted before it was decided: the batch has to run again."""
+
+
+class DecidedLostError(ClientError):
+    """Transactions of a decided batch were aborted: their rows are missing in the topic."""
+
+
+class CheckpointError(ClientError):
+    """The checkpoint and the group that holds the decisions contradict each other."""
+
+
+class Task(NamedTuple):
+    """An attempt to write one partition of a write.
+
+    Attributes:
+        write: id of the streaming query, or of the batch job.
+        batch: number of the micro-batch; None in a batch job.
+        partition, attempt: of the task.
+    """
+
+    write: str
+    batch: int | None
+    partition: int
+    attempt: int
+
+    @property
+    def transactional_id(self) -> str:
+        """Name of the task's producer."""
+        return _transactional_id(self.write, self.partition, self.attempt)
+
+
+@dataclass
+class Written(WriterCommitMessage):
+    """The result of a task.
+
+    Attributes:
+        records: how many it sent.
+        task: in a write with transactions, the task.
+        prepared: its transaction; None if it sent nothing.
+        decided: whether it sent nothing because its batch was decided before.
+        topic: one of those that it sent to.
+    """
+
+    records: int
+    task: Task | None = None
+    prepared: PreparedTransaction | None = None
+    decided: bool = False
+    topic: str | None = None
+
+
+class Decision(NamedTuple):
+    """What the driver decided last: the transactions of batch `batch` are committed."""
+
+    batch: int
+    transactions: list[PreparedTransaction]
+
+
+def group_of(query: str) -> str:
+    """Returns the group whose offset is the decision about a query's last batch."""
+    return PREFIX + query
+
+
+def this_task(job: str | None = None) -> Task:
+    """Returns the running task, of the batch job of that id, or of the streaming query that Spark names.
+
+    Raises:
+        ClientError: Spark does not name one.
+    """
+    context = TaskContext.get()
+    if context is None:
+        raise ClientError("delivery=exactly-once works in Spark's tasks only")
+    partition, attempt = context.partitionId(), context.attemptNumber()
+    if job is not None:
+        return Task(job, None, partition, attempt)
+    query, batch = context.getLocalProperty(QUERY_ID), context.getLocalProperty(BATCH_ID)
+    if query is None or batch is None:
+        raise ClientError(
+            "delivery=exactly-once needs micro-batches: Spark names no batch here. Use a trigger of "
+            "micro-batches, such as processingTime"
+        )
+    return Task(query, int(batch), partition, attempt)
+
+
+def _transactional_id(write: str, partition: int, attempt: int) -> str:
+    return f"{PREFIX}{write}-{partition}-{attempt}"
+
+
+def _pack(write: str, transactions: Iterable[PreparedTransaction]) -> str:
+    prefix = len(PREFIX) + len(write) + 1
+    rows = [
+        [*map(int, each.transactional_id[prefix:].split("-")), each.producer_id, each.epoch]
+        for each in transactions
+    ]
+    text = json.dumps(rows, separators=(",", ":")).encode()
+    return FORM + base64.b85encode(zlib.compress(text, 9)).decode()
+
+
+def _unpack(write: str, metadata: str) -> list[PreparedTransaction]:
+    try:
+        if not metadata.startswith(FORM):
+            raise ValueError
+        packed = base64.b85decode(metadata.removeprefix(FORM))
+        rows = json.loads(zlib.decompressobj().decompress(packed, METADATA_MAX))
+        return [
+            PreparedTransaction(_transactional_id(write, partition, attempt), number, epoch)
+            for partition, attempt, number, epoch in (map(int, row) for row in rows)
+        ]
+    except (ValueError, TypeError, zlib.error):
+        raise CheckpointError(
+            f"the offset of group {group_of(write)!r} has other metadata than this sink writes: the group's "
+            "offsets were changed. Delete the group if the last batch is to be written again"
+        ) from None
+
+
+class Coordination:
+    """Connections for the decisions and transactions of one write.
+
+    Args:
+        bootstrap_servers: of the cluster.
+        write: id of the streaming query, or of the batch job.
+    """
+
+    def __init__(self, bootstrap_servers: str, write: str):
+        self._client = NetworkClient("bowstring-spark", transactional=True)
+        self._cluster = Cluster(self._client, parse_bootstrap(bootstrap_servers), allow_auto_create=False)
+        self._write = write
+        self._group = group_of(write)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, stack: TracebackType | None
+    ) -> None:
+        self._client.close()
+
+    def decision(self) -> Decision | None:
+        """Returns the last decision; None if there is none.
+
+        Raises:
+            CheckpointError: it is not this sink's.
+            ClientError: the group's coordinator did not answer in time.
+        """
+        found = committed_offsets(self._cluster, self._group, None, TIMEOUT_S)
+        if not found:
+            return None
+        last = max(found.values(), key=lambda each: each.offset)
+        return Decision(last.offset - 1, _unpack(self._write, last.metadata))
+
+    def is_decided(self, batch: int) -> bool:
+        """Returns whether a batch is decided, so that its tasks send nothing.
+
+        Raises:
+            CheckpointError: a later batch is decided, too.
+        """
+        found = self.decision()
+        if found is None or found.batch < batch:
+            return False
+        if found.batch > batch:
+            raise CheckpointError(
+                f"the checkpoint is at batch {batch}, but batch {found.batch} of the query is in the topic "
+                f"already: the checkpoint is older than the topic. To write its batches again, which doubles "
+                f"rows, delete the group {self._group!r}; or begin with a new checkpoint"
+            )
+        return True
+
+    def leftovers(self, chosen: Sequence[PreparedTransaction], partitions: int) -> list[PreparedTransaction]:
+        """Returns what attempts that Spark did not choose have left open.
+
+        Args:
+            chosen: the transactions of the attempts that it chose.
+            partitions: how many tasks the write has.
+
+        Raises:
+            UndecidedError: a chosen one is not open any more.
+        """
+        wanted = {each.transactional_id: each for each in chosen}
+        names = {
+            _transactional_id(self._write, partition, attempt)
+            for partition in range(partitions)
+            for attempt in range(USUAL_ATTEMPTS)
+        }
+        found = open_transactions(self._cluster, sorted(names | wanted.keys()), TIMEOUT_S)
+        lost = [name for name, each in wanted.items() if found.get(name) != each]
+        if lost:
+            raise UndecidedError(
+                f"{len(lost)} of {len(wanted)} transactions were aborted before the batch was decided, such "
+                f"as {lost[0]!r}: by kafka.transaction.timeout.ms, or by another run of the query. Nothing "
+                "of the batch is committed. Start the query again: it writes the batch again"
+            )
+        return [each for name, each in found.items() if name not in wanted]
+
+    def decide(self, batch: int, topic: str, chosen: Sequence[PreparedTransaction]) -> None:
+        """Stores that the transactions of a batch are to be committed.
+
+        Raises:
+            ClientError: it is not stored, or nobody knows.
+        """
+        at = {TopicPartition(topic, 0): OffsetAndMetadata(batch + 1, metadata=_pack(self._write, chosen))}
+
+        def attempt(left_s: float) -> None:
+            node = find_coordinator(self._cluster, self._group, left_s)
+            request = commit_request(self._group, at)
+            pending = self._client.send(node, OffsetCommitRequest, request, timeout_s=left_s)
+            for code in commit_results(self._client.wait(pending)).values():
+                if code:
+                    raise broker_error(code, f"storing the decision about batch {batch} in {self._group!r}")
+
+        try:
+            retried(self._cluster, TIMEOUT_S, attempt)
+        except BrokerError as error:
+            if error.code != Errors.OFFSET_METADATA_TOO_LARGE.code:
+                raise
+            raise ClientError(
+                f"the {len(chosen)} transactions of batch {batch} do not fit into the metadata of an offset: "
+                "write with fewer tasks, with .coalesce(n), or raise offset.metadata.max.bytes of the brokers"
+            ) from error
+
+    def commit(self, transactions: Sequence[PreparedTransaction], what: str) -> None:
+        """Commits what is decided; may be repeated.
+
+        Raises:
+            DecidedLostError: some are aborted.
+            ClientError: the coordinators did not answer in time.
+        """
+        aborted = [*complete_all(self._cluster, transactions, commit=True, timeout_s=TIMEOUT_S)]
+        if aborted:
+            raise DecidedLostError(
+                f"{what}: {len(aborted)} of {len(transactions)} transactions were aborted before they could "
+                f"be committed, such as {aborted[0].transactional_id!r}, because the driver was away for "
+                "longer than kafka.transaction.timeout.ms. Their rows are not in the topic; those of the "
+                f"others are. To write the batch again, which doubles the others, delete the group "
+                f"{self._group!r} and start the query again"
+            )
+
+    def abort(self, transactions: Sequence[PreparedTransaction]) -> None:
+        """Aborts what nobody will commit; logs what cannot be aborted, which ends by its timeout."""
+        for each in transactions:
+            try:
+                complete_all(self._cluster, [each], commit=False, timeout_s=TIMEOUT_S)
+            except ClientError as error:
+                log.warning("%s stays open until its timeout: %s", each.transactional_id, error)
+
+
+def commit_batch(coordination: Coordination, batch: int, messages: Sequence[Written]) -> None:
+    """Decides about a micro-batch and commits it; or commits it as it was decided before.
+
+    Raises:
+        ClientError: see `Coordination`.
+    """
+    chosen = [each.prepared for each in messages if each.prepared is not None]
+    was_decided = coordination.is_decided(batch)
+    if not was_decided and any(each.decided for each in messages):
+        raise CheckpointError(
+            f"the decision about batch {batch} disappeared while the batch ran: start the query again"
+        )
+    if was_decided:
+        decision = coordination.decision()
+        assert decision is not None
+        coordination.commit(decision.transactions, f"batch {batch}")
+        coordination.abort([each for each in chosen if each not in decision.transactions])
+        log.info("batch %d was decided before; its transactions are committed", batch)
+        return
+    if not chosen:
+        return
+    rest = coordination.leftovers(chosen, len(messages))
+    topic = min(each.topic for each in messages if each.topic is not None)
+    coordination.decide(batch, topic, chosen)
+    coordination.commit(chosen, f"batch {batch}")
+    coordination.abort(rest)
+
+
+def abort_batch(
+    coordination: Coordination, batch: int | None, messages: Sequence[WriterCommitMessage | None]
+) -> None:
+    """Aborts what the tasks of a failed write prepared, unless it is decided."""
+    chosen = [each.prepared for each in messages if isinstance(each, Written) and each.prepared is not None]
+    decision = None if batch is None else coordination.decision()
+    if decision is not None and batch is not None and decision.batch >= batch:
+        return
+    try:
+        rest = coordination.leftovers([], len(messages))
+    except ClientError as error:
+        log.warning("transactions of failed tasks stay open until their timeouts: %s", error)
+        rest = []
+    coordination.abort([*chosen, *(each for each in rest if each not in chosen)])
