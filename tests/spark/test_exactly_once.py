@@ -297,7 +297,10 @@ def test_options_that_contradict(broker: bowstring.Broker, options: dict[str, st
         batch_writer(given | options, SCHEMA, False)
 
 
-def test_spark_runs_a_batch_again(python_spark: Any, servers: str, make_topic: Any, tmp_path: Path) -> None:
+def test_spark_runs_a_batch_again(
+    python_spark: Any, broker: bowstring.Broker, make_topic: Any, tmp_path: Path
+) -> None:
+    servers = broker.bootstrap_servers
     source, target = make_topic(servers, 3), make_topic(servers, 2)
     rows = (
         python_spark.readStream.format("bowstring")
@@ -334,8 +337,9 @@ def test_spark_runs_a_batch_again(python_spark: Any, servers: str, make_topic: A
 
 
 def test_a_batch_job_is_committed_whole_or_not_at_all(
-    python_spark: Any, servers: str, make_topic: Any
+    python_spark: Any, broker: bowstring.Broker, make_topic: Any
 ) -> None:
+    servers = broker.bootstrap_servers
     topic = make_topic(servers, 2)
 
     def write(select: str) -> None:

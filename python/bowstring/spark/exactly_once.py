@@ -19,15 +19,13 @@ from typing import NamedTuple, Self
 from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 
-from bowstring.clients.errors import BrokerError, ClientError, broker_error
-from bowstring.clients.group.offset_queries import committed_offsets, find_coordinator, retried
-from bowstring.clients.group.offset_requests import commit_request, commit_results
+from bowstring.clients.errors import BrokerError, ClientError
+from bowstring.clients.group.offset_queries import commit_offsets, committed_offsets
 from bowstring.clients.net.client import NetworkClient
 from bowstring.clients.net.metadata import Cluster, parse_bootstrap
 from bowstring.clients.producer.prepared import PreparedTransaction, complete_all, open_transactions
 from bowstring.clients.records import OffsetAndMetadata, TopicPartition
 from bowstring.engine.errors import Errors
-from bowstring.engine.protocol.messages.offset_commit import OffsetCommitRequest
 
 log = logging.getLogger("bowstring.spark")
 
@@ -242,17 +240,8 @@ class Coordination:
             ClientError: it is not stored, or nobody knows.
         """
         at = {TopicPartition(topic, 0): OffsetAndMetadata(batch + 1, metadata=_pack(self._write, chosen))}
-
-        def attempt(left_s: float) -> None:
-            node = find_coordinator(self._cluster, self._group, left_s)
-            request = commit_request(self._group, at)
-            pending = self._client.send(node, OffsetCommitRequest, request, timeout_s=left_s)
-            for code in commit_results(self._client.wait(pending)).values():
-                if code:
-                    raise broker_error(code, f"storing the decision about batch {batch} in {self._group!r}")
-
         try:
-            retried(self._cluster, TIMEOUT_S, attempt)
+            commit_offsets(self._cluster, self._group, at, TIMEOUT_S)
         except BrokerError as error:
             if error.code != Errors.OFFSET_METADATA_TOO_LARGE.code:
                 raise

@@ -8,6 +8,8 @@ from typing import TypeVar
 
 from bowstring.clients.errors import ClientError, NoBrokerError, broker_error
 from bowstring.clients.group.offset_requests import (
+    commit_request,
+    commit_results,
     coordinator_request,
     fetch_request,
     fetched_offsets,
@@ -18,6 +20,7 @@ from bowstring.clients.records import Node, OffsetAndMetadata, OffsetAndTimestam
 from bowstring.engine.errors import Errors
 from bowstring.engine.protocol.messages.find_coordinator import FindCoordinatorRequest
 from bowstring.engine.protocol.messages.list_offsets import ListOffsetsRequest
+from bowstring.engine.protocol.messages.offset_commit import OffsetCommitRequest
 from bowstring.engine.protocol.messages.offset_fetch import OffsetFetchRequest
 
 T = TypeVar("T")
@@ -135,6 +138,26 @@ def committed_offsets(
         return fetched_offsets(group, cluster.client.wait(pending))
 
     return retried(cluster, timeout_s, attempt)
+
+
+def commit_offsets(
+    cluster: Cluster, group: str, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout_s: float
+) -> None:
+    """Commits offsets for a group without members, all in one record batch.
+
+    Raises:
+        NoBrokerError, BrokerError: not answered within `timeout_s`, or refused for a partition.
+    """
+    request = commit_request(group, offsets)
+
+    def attempt(left_s: float) -> None:
+        node = find_coordinator(cluster, group, left_s)
+        pending = cluster.client.send(node, OffsetCommitRequest, request, timeout_s=left_s)
+        for partition, code in commit_results(cluster.client.wait(pending)).items():
+            if code:
+                raise broker_error(code, f"storing the offset of {partition} in group {group!r}")
+
+    retried(cluster, timeout_s, attempt)
 
 
 def deadline_in(seconds: float) -> float:
