@@ -187,13 +187,14 @@ def writer(
 
 
 def delivery_options(sink: Sink) -> dict[str, str]:
-    """Returns the options by which a topic gets each row once, unless the sink's own say otherwise.
+    """Returns the options by which a topic gets each row once, unless the sink's own say otherwise, or its mode
+    is not append.
 
     Args:
         sink: one that writes a topic.
     """
     given = {name.lower() for name in sink.options}
-    if sink.delivery is None and given & CHOOSES_DELIVERY:
+    if sink.delivery is None and (given & CHOOSES_DELIVERY or sink.mode != "append"):
         return {}
     delivery = sink.delivery or "exactly-once"
     return {"delivery": delivery} | ({"engine": "python"} if delivery == "exactly-once" else {})

@@ -79,8 +79,8 @@ def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool
 
 
 def stream_writer(options: Mapping[str, str], schema: StructType) -> DataSourceStreamWriter:
-    """Returns the writer for `df.writeStream`, in every output mode: like Spark's Kafka sink, appends what
-    changed.
+    """Returns the writer for `df.writeStream`: like Spark's Kafka sink, appends what changed. Spark itself
+    refuses the mode update for sinks in Python.
     """
     return StreamWriter(_checked(options, schema))
 
