@@ -187,8 +187,8 @@ def writer(
 
 
 def delivery_options(sink: Sink) -> dict[str, str]:
-    """Returns the options by which a topic gets each row once, unless the sink's own say otherwise, or its mode
-    is not append.
+    """Returns the options by which a topic gets each row once, unless the sink's own say otherwise, or its
+    mode is not append.
 
     Args:
         sink: one that writes a topic.
