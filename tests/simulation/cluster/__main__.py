@@ -3,6 +3,7 @@
 import sys
 
 from tests.simulation.cluster.faults import FAULTS
+from tests.simulation.cluster.group_faults import GROUP_FAULTS
 from tests.simulation.cluster.plan import draw
 from tests.simulation.cluster.story import lines
 from tests.simulation.cluster.transaction_faults import TRANSACTION_FAULTS
@@ -15,14 +16,15 @@ def about(plan):
     medium = "commit mode" if plan.commit_mode else "page cache"
     elr = "with" if plan.eligible_leaders else "without"
     transactions = f", transaction.version={plan.transaction_version}" if plan.transactions else ""
+    groups = ", a consumer group" if plan.groups else ""
     return (
         f"{plan.nodes} nodes, {plan.voters} of them voters, {medium}, {elr} eligible leaders, "
-        f"min.insync.replicas={plan.min_in_sync}{transactions}"
+        f"min.insync.replicas={plan.min_in_sync}{transactions}{groups}"
     )
 
 
 SIMULATION = Simulation(
-    "tests.simulation.cluster", draw, outcome, lines, about, [*FAULTS, *TRANSACTION_FAULTS]
+    "tests.simulation.cluster", draw, outcome, lines, about, [*FAULTS, *TRANSACTION_FAULTS, *GROUP_FAULTS]
 )
 
 if __name__ == "__main__":

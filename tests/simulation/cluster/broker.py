@@ -56,7 +56,7 @@ class SimulatedBroker:
         self.incarnation = bytes([node.id + 1, node.life % 256, node.life // 256]) + bytes(13)
         self.plane = SimulatedPlane(self)
         self.manager = ReplicaManager(node.id, self.plane, node.logs, address)
-        self.coordinator = Shells(self) if self.world.plan.transactions else Coordinator(self)
+        self.coordinator = Shells(self) if self.world.plan.shells else Coordinator(self)
         self.requests: dict[int, tuple] = {}
         self.number = 0
         self.asks_for_isr = False

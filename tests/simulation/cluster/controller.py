@@ -205,7 +205,8 @@ class SimulatedController:
         active = [each for each in self.state.image.brokers.values() if each.is_active]
         wanted = [each for each in self.world.topics if each.name not in self.state.image.topics]
         if len(active) == len(self.world.nodes):
-            for topic in wanted:
+            due = [each for each in wanted if self.world.is_due(each)]
+            for topic in due:
                 self.run(lambda state, now_ms, topic=topic: topics.create(state, topic), lambda answer: None)
         if wanted:
             self.node.after(100, self.create_topics, epoch)

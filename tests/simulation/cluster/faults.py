@@ -29,8 +29,8 @@ _fault = into(FAULTS)
 
 
 def fault(what, *rules, first=1, **plan):
-    """As `into` has it; without transactions, which have faults of their own (`transaction_faults`)."""
-    return _fault(what, *rules, first=first, transactions=False, **plan)
+    """As `into` has it; without transactions and groups, which have faults of their own."""
+    return _fault(what, *rules, first=first, transactions=False, groups=False, **plan)
 
 
 # ---------------------------------------------------------------- followers

@@ -30,6 +30,16 @@ class ClusterPlan(Plan):
     # transactional clients, and the shipped shells of the coordinators
     transactions: bool = False
     transaction_version: int = 2
+    # consumers of a group of KIP-848, and how often a request of theirs arrives twice
+    groups: bool = False
+    group_session_ms: int = 1500
+    assignment_interval_ms: int = 0
+    repeat: float = 0.0
+
+    @property
+    def shells(self):
+        """Whether the shipped shells of coordinators run."""
+        return self.transactions or self.groups
 
 
 TROUBLES = {
@@ -86,6 +96,7 @@ def draw(seed, **forced):
         think_ms=random.choice([20, 60, 150]),
     )
     _draw_transactions(plan, Random(f"{seed} transactions"))
+    _draw_groups(plan, Random(f"{seed} groups"))
     for name, value in forced.items():
         setattr(plan, name, value)
     plan.observers = plan.nodes - plan.voters
@@ -97,6 +108,13 @@ def _draw_transactions(plan, random):
     """Draws apart, so that the rest of a seed stays as it is."""
     plan.transactions = random.random() < 0.5
     plan.transaction_version = random.choice([2, 2, 2, 1])
+
+
+def _draw_groups(plan, random):
+    plan.groups = random.random() < 0.25
+    plan.group_session_ms = random.choice([1000, 2500])
+    plan.assignment_interval_ms = random.choice([0, 0, 300])
+    plan.repeat = random.choice([0.0, 0.05, 0.2])
 
 
 def _draw_actions(plan, random):

@@ -16,6 +16,8 @@ from bowstring.engine.raft.leader import LeaderState
 from tests.simulation.cluster.clients import GroupMember, Producer, Reader
 from tests.simulation.cluster.committed import CommittedLog
 from tests.simulation.cluster.coordinator import TOPIC as OFFSETS_TOPIC
+from tests.simulation.cluster.group_clients import Consumer, Member
+from tests.simulation.cluster.group_rules import GROUP_RULES
 from tests.simulation.cluster.invariants import INVARIANTS, Losses
 from tests.simulation.cluster.logs import Medium
 from tests.simulation.cluster.node import ClusterNode
@@ -30,11 +32,15 @@ from tests.simulation.quorum.world import HOOKS, World
 
 TOPIC = "records"
 COPIES = "copies"
+# What a group consumes; nothing is written to these, and each partition has one replica.
+WORK = "work"
+LATE_WORK = "late"
 TRANSACTION_CONFIGS = {
     "request.timeout.ms": "1000",
     "offsets.commit.timeout.ms": "1500",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
 }
+LATE_MS = 3500
 WATCH_MS = 200
 LOOK_MS = 50
 OWN_HOOKS = (
@@ -52,6 +58,8 @@ OWN_HOOKS = (
         "offset_found",
     ),
     *("out_of_order", "passes", "transaction_ended", "reads_committed"),
+    *("member_answered", "member_given", "member_refused"),
+    *("member_asks", "member_found", "member_committed"),
 )
 
 
@@ -63,7 +71,7 @@ class ClusterWorld(World):
         topics: What the controller creates.
     """
 
-    INVARIANTS = (*INVARIANTS, *TRANSACTION_RULES)
+    INVARIANTS = (*INVARIANTS, *TRANSACTION_RULES, *GROUP_RULES)
     HOOKS = (*HOOKS, *OWN_HOOKS)
     NODE = ClusterNode
 
@@ -82,13 +90,16 @@ class ClusterWorld(World):
                 "broker.session.timeout.ms": str(plan.session_ms),
                 "min.insync.replicas": str(plan.min_in_sync),
                 "default.replication.factor": str(plan.replicas),
-                **(TRANSACTION_CONFIGS if plan.transactions else {}),
+                **(TRANSACTION_CONFIGS if plan.shells else {}),
+                **(self.group_configs(plan) if plan.groups else {}),
             }
         )
         names = [(TOPIC, plan.partitions), (OFFSETS_TOPIC, 1)]
         if plan.transactions:
             names += [(TRANSACTIONS, 1), (COPIES, 1)]
         self.topics = [NewTopic(name, count, plan.replicas) for name, count in names]
+        if plan.groups:
+            self.topics += [NewTopic(WORK, 3, 1), NewTopic(LATE_WORK, 2, 1)]
         keys = [(TOPIC, number) for number in range(plan.partitions)]
         self.clients = [Producer(self, id, keys[id % len(keys)]) for id in range(plan.producers)]
         self.clients += [Reader(self, 100 + id, key) for id, key in enumerate(keys)]
@@ -97,6 +108,10 @@ class ClusterWorld(World):
         self.copiers: list[Copier] = []
         if plan.transactions:
             self.add_transactional_clients(keys)
+        self.consumers: list[Consumer] = []
+        if plan.groups:
+            self.consumers = [Consumer(self, 400 + number, (WORK, LATE_WORK)) for number in range(3)]
+            self.clients += self.consumers
         self.slowed: dict[int, float] = {}
 
     def add_transactional_clients(self, keys):
@@ -107,6 +122,17 @@ class ClusterWorld(World):
             CommittedReader(self, 330, keys[0]),
             CommittedReader(self, 331, (COPIES, 0)),
         ]
+
+    @staticmethod
+    def group_configs(plan):
+        session_ms, interval_ms = str(plan.group_session_ms), str(plan.assignment_interval_ms)
+        return {
+            "group.consumer.session.timeout.ms": session_ms,
+            "group.consumer.min.session.timeout.ms": session_ms,
+            "group.consumer.heartbeat.interval.ms": "200",
+            "group.consumer.min.heartbeat.interval.ms": "200",
+            "group.consumer.assignment.interval.ms": interval_ms,
+        }
 
     def close(self):
         """Removes the logs, too."""
@@ -128,7 +154,26 @@ class ClusterWorld(World):
                 [FeatureLevelRecord(name="transaction.version", feature_level=self.plan.transaction_version)]
                 * self.plan.transactions
             ),
+            *([FeatureLevelRecord(name="group.version", feature_level=1)] * self.plan.groups),
         ]
+
+    def is_due(self, topic):
+        """Whether a topic is to be created already."""
+        return topic.name != LATE_WORK or self.now >= LATE_MS
+
+    @property
+    def members(self) -> list[Member]:
+        """All members of the group, of the present and of the past."""
+        return [each for consumer in self.consumers for each in consumer.instances]
+
+    def member(self, id):
+        return next(each for each in self.members if each.id == id)
+
+    def unsettled(self):
+        """Says which partitions of the group have no owner; None when each has one."""
+        owned = sorted(key for each in self.members for key in each.owned)
+        wanted = sorted((name, at) for name, count in ((WORK, 3), (LATE_WORK, 2)) for at in range(count))
+        return None if owned == wanted else f"{owned} have owners"
 
     def min_in_sync(self, topic):
         return min(self.plan.min_in_sync, self.plan.replicas)
@@ -394,5 +439,5 @@ class ClusterWorld(World):
 
 def outcome(plan):
     """Runs a plan; returns the world and the violation, None when all is well."""
-    with simulated_clocks() if plan.transactions else nullcontext():
+    with simulated_clocks() if plan.shells else nullcontext():
         return run_to_end(ClusterWorld(plan))

@@ -1,0 +1,84 @@
+"""Faults of consumer groups, as in `faults`: patched into the shipped coordinator."""
+
+from bowstring.engine.errors import Errors
+from bowstring.engine.groups import shell as group_shell
+from bowstring.engine.groups.consumer import heartbeat, membership, reconciliation
+from bowstring.engine.groups.consumer.group import ConsumerGroup
+from bowstring.engine.groups.consumer.member import MemberState
+from bowstring.engine.groups.consumer.reconciliation import Reconciliation
+from bowstring.engine.groups.log_replay import replay_log
+from bowstring.engine.groups.shell import GroupShell
+from tests.simulation.cluster.services import FOR_EVER_NS, wall_ms
+from tests.simulation.quorum.faults import Fault, into
+
+GROUP_FAULTS: list[Fault] = []
+_fault = into(GROUP_FAULTS)
+OWNERS = ("GroupLedger", "OneOwner")
+ANSWERS = ("EpochsOfAnswersGrow", "AnsweredOffsetsAreFound", "GroupOffsetsNeverGoBack", *OWNERS)
+
+
+def fault(what, *rules, first=1, **plan):
+    return _fault(what, *rules, first=first, transactions=False, groups=True, **plan)
+
+
+@fault("A member of a group gets partitions that another one still has", *OWNERS)
+def nobody_waits_for_partitions(patches):
+    patches.set(Reconciliation, "_is_free", lambda self, topic_id, index: True)
+
+
+@fault("A group coordinator does not wait until a member has given partitions up", *OWNERS)
+def revocation_is_not_awaited(patches):
+    patches.set(reconciliation, "_has_any", lambda owned, partitions: False)
+
+
+@fault("A member that waits for partitions counts as complete", "BecomesHealthy")
+def waiting_is_stable(patches):
+    right = Reconciliation._step
+
+    def step(self, epoch, owned):
+        new = right(self, epoch, owned)
+        if new.state is MemberState.UNRELEASED_PARTITIONS:
+            return new._replace(state=MemberState.STABLE)
+        return new
+
+    patches.set(Reconciliation, "_step", step)
+
+
+@fault("Members that fall silent stay in their group", "BecomesHealthy")
+def no_sessions(patches):
+    for module in (heartbeat, membership):
+        patches.set(module, "session_timeout_ms", lambda state, group_id: FOR_EVER_NS)
+
+
+@fault("Offsets of members that do not have the partition any more are taken", "GroupLedger")
+def anybody_commits(patches):
+    patches.set(ConsumerGroup, "check_offset_commit", lambda self, *member, **options: Errors.NONE)
+    patches.set(ConsumerGroup, "partition_check", lambda self, member_id, generation: None)
+
+
+@fault("A heartbeat is answered before its records are committed", *ANSWERS)
+def heartbeats_answered_too_early(patches):
+    def append(self, hosted, effect):
+        base_offset = hosted.log.log_end_offset
+        for batch in self._encoded(effect):
+            error = self._write(hosted, batch, effect)
+            if error:
+                return group_shell._failed(hosted, effect.append_id, error)
+        hosted.shard.append_written(effect.append_id, base_offset)
+        return hosted.shard.append_finished(effect.append_id, Errors.NONE, wall_ms())
+
+    patches.set(GroupShell, "_append", append)
+
+
+@fault("A coordinator that takes over reads members up to the high watermark only", *ANSWERS)
+def members_loaded_too_little(patches):
+    class Below:
+        """A log as far as its high watermark."""
+
+        def __init__(self, log):
+            self.log_start_offset, self.log_end_offset = log.log_start_offset, log.high_watermark
+            self.read = lambda offset, most, limit: log.read(offset, most, "high_watermark")
+
+    patches.set(
+        group_shell, "replay_log", lambda log, *rest, **options: replay_log(Below(log), *rest, **options)
+    )
