@@ -4,7 +4,6 @@ from bowstring.engine.errors import Errors
 from bowstring.engine.groups import shell as group_shell
 from bowstring.engine.groups.consumer import heartbeat, membership, reconciliation
 from bowstring.engine.groups.consumer.group import ConsumerGroup
-from bowstring.engine.groups.consumer.member import MemberState
 from bowstring.engine.groups.consumer.reconciliation import Reconciliation
 from bowstring.engine.groups.log_replay import replay_log
 from bowstring.engine.groups.shell import GroupShell
@@ -31,19 +30,6 @@ def revocation_is_not_awaited(patches):
     patches.set(reconciliation, "_has_any", lambda owned, partitions: False)
 
 
-@fault("A member that waits for partitions counts as complete", "BecomesHealthy")
-def waiting_is_stable(patches):
-    right = Reconciliation._step
-
-    def step(self, epoch, owned):
-        new = right(self, epoch, owned)
-        if new.state is MemberState.UNRELEASED_PARTITIONS:
-            return new._replace(state=MemberState.STABLE)
-        return new
-
-    patches.set(Reconciliation, "_step", step)
-
-
 @fault("Members that fall silent stay in their group", "BecomesHealthy")
 def no_sessions(patches):
     for module in (heartbeat, membership):
@@ -63,7 +49,7 @@ def heartbeats_answered_too_early(patches):
         for batch in self._encoded(effect):
             error = self._write(hosted, batch, effect)
             if error:
-                return group_shell._failed(hosted, effect.append_id, error)
+                return hosted.shard.append_finished(effect.append_id, error, wall_ms())
         hosted.shard.append_written(effect.append_id, base_offset)
         return hosted.shard.append_finished(effect.append_id, Errors.NONE, wall_ms())
 
