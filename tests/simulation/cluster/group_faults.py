@@ -45,15 +45,14 @@ def anybody_commits(patches):
 @fault("A heartbeat is answered before its records are committed", *ANSWERS)
 def heartbeats_answered_too_early(patches):
     def append(self, hosted, effect):
-        base_offset = hosted.log.log_end_offset
+        base_offset, error = hosted.log.log_end_offset, Errors.NONE
         for batch in self._encoded(effect):
-            error = self._write(hosted, batch, effect)
-            if error:
-                return hosted.shard.append_finished(effect.append_id, error, wall_ms())
-        hosted.shard.append_written(effect.append_id, base_offset)
-        return hosted.shard.append_finished(effect.append_id, Errors.NONE, wall_ms())
+            error = error or self._write(hosted, batch, effect)
+        if not error:
+            hosted.shard.append_written(effect.append_id, base_offset)
+        self._carry(hosted, hosted.shard.append_finished(effect.append_id, error, wall_ms()))
 
-    patches.set(GroupShell, "_append", append)
+    patches.add(GroupShell, "_append", append)
 
 
 @fault("A coordinator that takes over reads members up to the high watermark only", *ANSWERS)
