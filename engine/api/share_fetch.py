@@ -79,7 +79,7 @@ async def handle(broker: "BrokerServices", request: "Request") -> ShareFetchResp
                 error_code=Errors.INVALID_SHARE_SESSION_EPOCH.code, acquisition_lock_timeout_ms=lock_ms
             )
         fetched = _with_news(session, fetched)
-    return _answer(broker, request, fetched, outcomes, lock_ms)
+    return await _answer(broker, request, fetched, outcomes, lock_ms)
 
 
 async def _pause(broker: "BrokerServices", connection_id: int, seconds: float) -> None:
@@ -118,10 +118,12 @@ async def _session(
     named = [each async for each in _named(broker, body)]
     if epoch == INITIAL_EPOCH:
         return sessions.open(member, request.connection_id, named)
-    session = sessions.advance(member, epoch)
     forgotten = [
-        (topic.topic_id, index) for topic in body.forgotten_topics_data for index in topic.partitions
+        (topic.topic_id, index)
+        async for topic in broker.time_slices.each(body.forgotten_topics_data)
+        async for index in broker.time_slices.each(topic.partitions)
     ]
+    session = sessions.advance(member, epoch)
     session.update(named, forgotten)
     return session
 
@@ -187,7 +189,7 @@ def _with_news(
     }
 
 
-def _answer(
+async def _answer(
     broker: "BrokerServices",
     request: "Request",
     fetched: dict[SessionPartition, Fetched],
@@ -207,7 +209,7 @@ def _answer(
             topics[topic_id] = ShareFetchableTopicResponse(topic_id=topic_id)
         topics[topic_id].partitions.append(partition)
 
-    for (topic_id, index, _), found in fetched.items():
+    async for (topic_id, index, _), found in broker.time_slices.each(list(fetched.items())):
         acquired = [
             AcquiredRecords(first_offset=first, last_offset=last, delivery_count=deliveries)
             for first, last, deliveries in found.acquired
@@ -221,7 +223,7 @@ def _answer(
                 acquired_records=acquired,
             ),
         )
-    for topic_id, index in list(outcomes):
+    async for topic_id, index in broker.time_slices.each(list(outcomes)):
         add(topic_id, PartitionData(partition_index=index, records=b""))
     return ShareFetchResponse(
         acquisition_lock_timeout_ms=lock_ms, responses=list(topics.values()), node_endpoints=leaders.endpoints

@@ -16,7 +16,7 @@ from bowstring.engine.raft.leader import LeaderState
 from tests.simulation.cluster.clients import GroupMember, Producer, Reader
 from tests.simulation.cluster.committed import CommittedLog
 from tests.simulation.cluster.coordinator import TOPIC as OFFSETS_TOPIC
-from tests.simulation.cluster.group_clients import Consumer, Member
+from tests.simulation.cluster.group_clients import Consumer
 from tests.simulation.cluster.group_rules import GROUP_RULES
 from tests.simulation.cluster.invariants import INVARIANTS, Losses
 from tests.simulation.cluster.logs import Medium
@@ -162,7 +162,7 @@ class ClusterWorld(World):
         return topic.name != LATE_WORK or self.now >= LATE_MS
 
     @property
-    def members(self) -> list[Member]:
+    def members(self):
         """All members of the group, of the present and of the past."""
         return [each for consumer in self.consumers for each in consumer.instances]
 
