@@ -98,7 +98,7 @@ class Member:
         self, note: str, rows: dict[int, Acks] | None = None, *, topic_id: bytes | None = None, **more: Any
     ) -> Any:
         fields = {
-            "max_wait_ms": 0,
+            "max_wait_ms": 500,  # a loaded broker may not have the records at hand at once
             "min_bytes": 1,
             "max_bytes": 1 << 20,
             "max_records": 500,
