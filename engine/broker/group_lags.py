@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, NamedTuple, Protocol
 
+from bowstring._native.log.partition_log import LogError
 from bowstring.engine.errors import KafkaError
 
 ROUND_S: Final = 5.0
@@ -147,7 +148,7 @@ class GroupLags:
                 continue
             try:
                 data = log.read(max(offset, log.log_start_offset), 1)
-            except Exception:  # the log was closed or truncated meanwhile: the next round sees it
+            except LogError:  # closed, truncated or damaged: the next round, or who reads it, sees that
                 continue
             if len(data) >= _BASE_TIMESTAMP_AT + _BASE_TIMESTAMP.size:
                 self._times_ms[topic, partition, offset] = _BASE_TIMESTAMP.unpack_from(
