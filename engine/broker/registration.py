@@ -3,7 +3,13 @@
 from typing import TYPE_CHECKING, Final
 
 from bowstring.engine.metadata.elections import elect
-from bowstring.engine.metadata.features import METADATA_VERSION, SUPPORTED_FEATURES, missing_levels
+from bowstring.engine.metadata.features import (
+    BOWSTRING_VERSION,
+    METADATA_VERSION,
+    REGISTERED_BY_BOWSTRING,
+    SUPPORTED_FEATURES,
+    missing_levels,
+)
 from bowstring.engine.metadata.snapshot import SnapshotError, decode_bootstrap
 from bowstring.engine.protocol import random_uuid
 from bowstring.engine.protocol.records.cluster_metadata.nodes import (
@@ -47,7 +53,10 @@ def start_records(broker: "Broker") -> list[MetadataRecord]:
             ],
             features=[
                 BrokerFeature(name=name, min_supported_version=low, max_supported_version=high)
-                for name, (low, high) in SUPPORTED_FEATURES.items()
+                for name, (low, high) in {
+                    **SUPPORTED_FEATURES,
+                    BOWSTRING_VERSION: REGISTERED_BY_BOWSTRING,
+                }.items()
             ],
             rack=broker.configs.value("broker.rack"),
             fenced=False,

@@ -15,6 +15,9 @@ HIGHEST_SHARE_VERSION: Final = 1
 STREAMS_VERSION: Final = "streams.version"
 HIGHEST_STREAMS_VERSION: Final = 1
 HIGHEST_METADATA_VERSION: Final = 30
+BOWSTRING_VERSION: Final = "bowstring.version"
+"""In the registration of a node alone: tells Bowstring's registration from Kafka's. It is never finalized."""
+REGISTERED_BY_BOWSTRING: Final = (0, 1)
 
 # Level 30 is Kafka 4.3's; 7 is the first that Kafka 4 reads. A level that another broker finalized in the
 # same metadata log is kept.
@@ -43,6 +46,8 @@ GROUP_VERSION_BY_DEFAULT_SINCE: Final = 22
 """... new clusters have group.version 1 unless formatted otherwise (KIP-848)."""
 TRANSACTION_VERSION_BY_DEFAULT_SINCE: Final = 24
 """... new clusters have the newest transaction.version unless formatted otherwise (KIP-890)."""
+SHARE_VERSION_BY_DEFAULT_SINCE: Final = 28
+"""... new clusters have share.version 1 unless formatted otherwise (KIP-932)."""
 STREAMS_VERSION_BY_DEFAULT_SINCE: Final = 29
 """... new clusters have streams.version 1 unless formatted otherwise (KIP-1071)."""
 ELR_BY_DEFAULT_SINCE: Final = 26

@@ -20,7 +20,12 @@ from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.configs.definition import OWN_PREFIX
 from bowstring.engine.configs.effective import why_unenforced
 from bowstring.engine.configs.files import parse_properties
-from bowstring.engine.metadata.features import HIGHEST_METADATA_VERSION, METADATA_VERSION
+from bowstring.engine.metadata.features import (
+    BOWSTRING_VERSION,
+    GROUP_VERSION,
+    HIGHEST_METADATA_VERSION,
+    METADATA_VERSION,
+)
 from bowstring.engine.metadata.image import BROKER_RESOURCE
 from bowstring.engine.metadata.store.log import MetadataLog
 from bowstring.engine.metadata.store.reader import MetadataState, read_metadata
@@ -38,7 +43,6 @@ from bowstring.engine.storage.log_dir import (
 )
 
 Target = Literal["kafka", "bowstring"]
-_GROUP_FEATURE: Final = "group.version"
 _YES: Final = 1
 
 
@@ -75,7 +79,9 @@ def written_by(state: MetadataState, node_id: int) -> Target | None:
     broker = state.image.brokers.get(node_id)
     if broker is None:
         return None
-    return "kafka" if any(name == _GROUP_FEATURE for name, _, _ in broker.features) else "bowstring"
+    features = {name for name, _, _ in broker.features}
+    # Versions of Bowstring without the mark did not register group.version either.
+    return "kafka" if GROUP_VERSION in features and BOWSTRING_VERSION not in features else "bowstring"
 
 
 def migrate(

@@ -22,6 +22,8 @@ from bowstring.engine.metadata.features import (
     GROUP_VERSION_BY_DEFAULT_SINCE,
     KRAFT_VERSION,
     METADATA_VERSION,
+    SHARE_VERSION,
+    SHARE_VERSION_BY_DEFAULT_SINCE,
     STREAMS_VERSION,
     STREAMS_VERSION_BY_DEFAULT_SINCE,
     SUPPORTED_FEATURES,
@@ -294,6 +296,7 @@ def _features(asked: Mapping[str, int], *, dynamic: bool) -> dict[str, int]:
     for name, since in (
         (TRANSACTION_VERSION, TRANSACTION_VERSION_BY_DEFAULT_SINCE),
         (GROUP_VERSION, GROUP_VERSION_BY_DEFAULT_SINCE),
+        (SHARE_VERSION, SHARE_VERSION_BY_DEFAULT_SINCE),
         (STREAMS_VERSION, STREAMS_VERSION_BY_DEFAULT_SINCE),
     ):
         if version < since and name not in asked:

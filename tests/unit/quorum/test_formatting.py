@@ -52,6 +52,7 @@ def test_standalone(tmp_path):
         "eligible.leader.replicas.version": 1,
         "transaction.version": 2,
         "group.version": 1,
+        "share.version": 1,
         "streams.version": 1,
     }
     assert facts(tmp_path / "b")["directory.id"] != found["directory.id"]
