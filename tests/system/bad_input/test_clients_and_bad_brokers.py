@@ -15,6 +15,7 @@ from bowstring.clients.consumer.consumer import Consumer
 from bowstring.clients.errors import ClientError
 from bowstring.clients.producer.producer import Producer
 from bowstring.clients.records import TopicPartition
+from bowstring.clients.share.consumer import ShareConsumer
 from tests.support.waiting import HANG_S, pause
 from tests.system.bad_input.meddler import WAYS, Meddler
 
@@ -32,7 +33,9 @@ PATIENCE_S = HANG_S
 PATIENCE_MS = int(PATIENCE_S * 1000)
 TIMES = {"request_timeout_ms": 200}
 # Of a member whose JoinGroup is lost the coordinator waits until its session is over: no client's doing.
-BUT_JOINING = {0, 1, 2, 3, 8, 9, 10, 12, 13, 14, 18, 19, 22, 60}
+BUT_JOINING = {0, 1, 2, 3, 8, 9, 10, 12, 13, 14, 18, 19, 22, 60, 68}
+EACH_CONSUMER = {1, 2, 3, 8, 9, 10, 18}
+OF_THE_PROTOCOL = {"classic": 14, "consumer": 68}
 
 
 @pytest.fixture(scope="module")
@@ -93,8 +96,9 @@ def test_producer(broker, topic, way):
     assert set(acknowledged) <= set(found)
 
 
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
 @pytest.mark.parametrize("way", TRIED)
-def test_consumer(broker, topic, way):
+def test_consumer(broker, topic, way, protocol):
     with Producer(broker) as producer:
         for value in range(COUNT):
             producer.send(topic, str(value))
@@ -104,6 +108,7 @@ def test_consumer(broker, topic, way):
         consumer = Consumer(
             meddler.bootstrap,
             group_id=topic,
+            group_protocol=protocol,
             auto_offset_reset="earliest",
             max_poll_records=10,
             default_timeout_ms=PATIENCE_MS,
@@ -125,7 +130,37 @@ def test_consumer(broker, topic, way):
         except ClientError as error:
             errors.append(error)
     assert values == list(range(COUNT))
-    assert {1, 2, 3, 8, 9, 10, 14, 18} <= set(meddler.spoiled)
+    assert {*EACH_CONSUMER, OF_THE_PROTOCOL[protocol]} <= set(meddler.spoiled)
+    assert len(errors) <= len(meddler.spoiled), errors
+
+
+@pytest.mark.parametrize("way", TRIED)
+def test_share_consumer(admin, broker, topic, way):
+    """Each record comes; again only where an answer was spoiled."""
+    with Producer(broker) as producer:
+        for value in range(COUNT):
+            producer.send(topic, str(value))
+    admin.alter_configs("group", topic, set={"share.auto.offset.reset": "earliest"})
+    started = time.monotonic()
+    errors = []
+    with Meddler(broker, way, {0, 1, 2, 3, 10, 18, 76, 78, 79}) as meddler:
+        consumer = ShareConsumer(
+            meddler.bootstrap, group_id=topic, max_poll_records=10, fetch_max_wait_ms=50, **TIMES
+        )
+        consumer.subscribe(topic)
+        values = []
+        while len(set(values)) < COUNT:
+            assert time.monotonic() - started < PATIENCE_S, errors
+            try:
+                values += [int(record.value) for record in consumer.poll(timeout=0.2)]
+            except ClientError as error:
+                errors.append(error)
+        try:
+            consumer.close()
+        except ClientError as error:
+            errors.append(error)
+    assert sorted(set(values)) == list(range(COUNT))
+    assert {3, 10, 18, 76, 78} <= set(meddler.spoiled)
     assert len(errors) <= len(meddler.spoiled), errors
 
 

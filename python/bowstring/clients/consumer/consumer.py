@@ -167,7 +167,9 @@ class Consumer(
             self._join_group(config, auto_commit_interval_ms / 1000 if enable_auto_commit else None)
 
     def _join_group(self, config: GroupConfig, auto_commit_s: float | None) -> None:
-        threads = HeartbeatThreads(self._client.client_id, config, self._client.wakeup)
+        threads = HeartbeatThreads(
+            self._client.client_id, config, self._client.request_timeout_s, self._client.wakeup
+        )
         self._group = Membership(
             self._fetcher, self._owner, config, threads=threads, auto_commit_s=auto_commit_s
         )

@@ -14,10 +14,13 @@ class HeartbeatThreads:
     """The heartbeats of one consumer.
 
     Args:
+        request_timeout_s: a request of the protocol "consumer" is repeated when no answer came for so long.
         on_news: called on a thread when the next poll has something to do.
     """
 
-    def __init__(self, client_id: str, config: GroupConfig, on_news: Callable[[], None]):
+    def __init__(
+        self, client_id: str, config: GroupConfig, request_timeout_s: float, on_news: Callable[[], None]
+    ):
         self.classic = Heartbeat(client_id, config, on_news)
         membership = ConsumerMembership(
             config.group_id,
@@ -28,7 +31,11 @@ class HeartbeatThreads:
             rack=config.rack,
         )
         self.consumer = MemberThread(
-            client_id, membership, max_poll_interval_s=config.max_poll_interval_s, on_news=on_news
+            client_id,
+            membership,
+            max_poll_interval_s=config.max_poll_interval_s,
+            request_timeout_s=request_timeout_s,
+            on_news=on_news,
         )
 
     def close(self) -> None:

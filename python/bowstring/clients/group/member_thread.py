@@ -30,6 +30,7 @@ class MemberThread:
     Args:
         membership: guarded by the lock of this object from now on.
         max_poll_interval_s: the member leaves when its consumer does not poll for so long.
+        request_timeout_s: a request without an answer is repeated after this; at most REQUEST_TIMEOUT_S.
         on_news: called on the thread when there is something to do in the next poll.
     """
 
@@ -39,11 +40,13 @@ class MemberThread:
         membership: Membership,
         *,
         max_poll_interval_s: float,
+        request_timeout_s: float,
         on_news: Callable[[], None],
     ):
         self._client_id = client_id
         self._membership = membership
         self._max_poll_interval_s = max_poll_interval_s
+        self._request_timeout_s = min(request_timeout_s, REQUEST_TIMEOUT_S)
         self._on_news = on_news
         self._wake = threading.Condition()
         self._thread: threading.Thread | None = None
@@ -134,7 +137,7 @@ class MemberThread:
     # ------------------------------------------------------------ the thread
 
     def _run(self) -> None:
-        client = NetworkClient(self._client_id, request_timeout_ms=int(REQUEST_TIMEOUT_S * 1000))
+        client = NetworkClient(self._client_id, request_timeout_ms=int(self._request_timeout_s * 1000))
         try:
             while (asked := self._next()) is not None:
                 if self._tell(client, *asked):
@@ -166,7 +169,7 @@ class MemberThread:
             if self._coordinator is None:
                 self._coordinator = self._locate(client)
             client.poll(0)  # detects a connection that was closed meanwhile
-            timeout_s = LEAVE_TIMEOUT_S if leaving else REQUEST_TIMEOUT_S
+            timeout_s = LEAVE_TIMEOUT_S if leaving else self._request_timeout_s
             pending = client.send(self._coordinator, self._membership.api, body, timeout_s=timeout_s)
             answer = client.wait(pending)
             self.error = None
@@ -177,8 +180,7 @@ class MemberThread:
             member = self._membership
             if answer is None:
                 if self.error is not None and not self.error.retriable:
-                    member.refusal = Refusal(-1, str(self.error), member.epoch > 0)
-                    member.phase = Phase.FAILED
+                    member.fail(-1, str(self.error), time.monotonic())
                 else:
                     member.failed(time.monotonic())
             elif member.answered(answer, time.monotonic()):

@@ -38,7 +38,8 @@ class Phase(Enum):
     """Progress of a member.
 
     LOST means that the coordinator removed the member, or that it left because its consumer did not poll: it
-    joins again when `release` says that its partitions are given up.
+    joins again when `release` says that its partitions are given up. FAILED means that waiting cannot help:
+    once the error has been raised, the next poll tries to join again.
     """
 
     OUTSIDE = "outside"
@@ -106,6 +107,10 @@ class Membership(ABC):
         self._used_regex = self._used_regex or regex is not None
         if self.phase is Phase.OUTSIDE:
             self._join()
+        elif self.phase is Phase.FAILED and self.refusal is None:
+            due_at = self._due_at
+            self._join()
+            self._due_at = due_at
         elif self.phase is Phase.MEMBER and self._told_topics != (self._topics, regex):
             self._due_at = 0.0
 
@@ -247,9 +252,18 @@ class Membership(ABC):
             if code in _PASSING[:1]:
                 self.refusal = Refusal(code, answer.error_message, self.epoch > JOIN_EPOCH)
         else:
-            self.refusal = Refusal(code, answer.error_message, self.epoch > JOIN_EPOCH)
-            self.phase = Phase.FAILED
+            self.fail(code, answer.error_message, now)
         return False
+
+    def fail(self, code: int, message: str | None, now: float) -> None:
+        """Stops with an error that the consumer must raise.
+
+        Args:
+            code: the coordinator's error; -1 for one of the client.
+        """
+        self.refusal = Refusal(code, message, self.epoch > JOIN_EPOCH)
+        self.phase = Phase.FAILED
+        self._due_at = now + RETRY_PAUSE_S  # polls in a loop do not flood the coordinator
 
     def _left(self) -> None:
         self._must_leave = False

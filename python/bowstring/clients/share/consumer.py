@@ -114,6 +114,7 @@ class ShareConsumer(ShareReading, Acknowledging):
             client_id,
             member,
             max_poll_interval_s=max_poll_interval_ms / 1000,
+            request_timeout_s=request_timeout_ms / 1000,
             on_news=self._client.wakeup,
         )
         self._finalizer = weakref.finalize(self, _abandon, self._thread, self._client)
@@ -200,6 +201,9 @@ class ShareConsumer(ShareReading, Acknowledging):
     def _follow_group(self) -> float:
         group = f"share group {self._group_id!r}"
         refusal = self._thread.take_refusal()
+        if self._thread.phase is Phase.FAILED:
+            self._target = None
+            self._fetcher.forget()
         if refusal is not None and refusal.code >= 0:
             raise broker_error(refusal.code, group, refusal.message)
         if refusal is not None and self._thread.error is not None:

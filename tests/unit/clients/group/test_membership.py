@@ -149,6 +149,12 @@ def test_errors_that_waiting_cannot_solve_are_raised(error):
     one.answered(refusal(error), 0.0)
     assert (one.phase, one.due_at) == (Phase.FAILED, None)
     assert one.refusal == Refusal(error.code, "because", False)
+    one.subscribe(["t"])
+    assert one.phase is Phase.FAILED, "the error is raised first"
+    one.refusal = None
+    one.subscribe(["t"])
+    assert (one.phase, one.epoch) == (Phase.JOINING, 0)
+    assert one.due_at > 0.0, "polls in a loop do not flood the coordinator"
 
 
 def test_access_to_a_topic_is_asked_for_again():
