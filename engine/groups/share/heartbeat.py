@@ -16,6 +16,7 @@ from bowstring.engine.groups.share.settings import (
     heartbeat_interval_ms,
     session_timeout_ms,
 )
+from bowstring.engine.groups.share.state_partitions import NO_PARTITIONS
 from bowstring.engine.groups.state import RequestContext, ShardState
 from bowstring.engine.protocol.messages.share_group_heartbeat import (
     Assignment as AssignmentBody,
@@ -27,6 +28,9 @@ from bowstring.engine.protocol.messages.share_group_heartbeat import (
 )
 
 JOIN_EPOCH = 0
+# The interval told to a member that waits for an assignment. Kafka tells the usual one, and the first records
+# of a new group come after five seconds.
+WAITING_INTERVAL_MS = 200
 
 
 def heartbeat(
@@ -86,13 +90,16 @@ class _Heartbeat:
         response = ShareGroupHeartbeatResponse(
             member_id=result.member_id,
             member_epoch=result.member_epoch,
-            heartbeat_interval_ms=heartbeat_interval_ms(state, group.group_id),
         )
         is_full = request.subscribed_topic_names is not None
         if self._joins or is_full or result.assigned != member.assigned:
             response.assignment = _body(result.assigned)
         names = self._subscribed(group, member, updated)
         begun = state_changes.begin(state, group, names, self._changes, self._now_ms)
+        interval_ms = heartbeat_interval_ms(state, group.group_id)
+        if begun or target_epoch < epoch or self._awaits_state(group, names):
+            interval_ms = min(interval_ms, WAITING_INTERVAL_MS)
+        response.heartbeat_interval_ms = interval_ms
         self._changes.commit(
             state,
             token,
@@ -164,6 +171,12 @@ class _Heartbeat:
         )
 
     @staticmethod
+    def _awaits_state(group: ShareGroup, names: Iterable[str]) -> bool:
+        """Whether share coordinators are creating the state of subscribed partitions."""
+        held = group.partitions or NO_PARTITIONS
+        return not {topic.name for topic in held.initializing.values()}.isdisjoint(names)
+
+    @staticmethod
     def _subscribed(group: ShareGroup, member: ShareMember, updated: ShareMember) -> Iterable[str]:
         """Returns the names of all topics to which members subscribe after the request."""
         if updated.subscribed_topics == member.subscribed_topics:
@@ -228,7 +241,9 @@ class _Heartbeat:
     def _may_assign(self, group: ShareGroup) -> bool:
         last_ms = group.assignment_timestamp_ms
         interval_ms = assignment_interval_ms(self._state, group.group_id)
-        return last_ms == 0 or interval_ms == 0 or self._now_ms >= last_ms + interval_ms
+        # An assignment of nothing, before the first partition had its state, delays no other.
+        is_first = not any(group.target.values())
+        return is_first or interval_ms == 0 or self._now_ms >= last_ms + interval_ms
 
     def _reconciled(
         self, member: ShareMember, epoch: int, target: Assignment, *, subscription_changed: bool

@@ -159,6 +159,12 @@ DELIBERATE: Final[tuple[Deliberate, ...]] = (
         "Kafka trips over an isolation level it does not know; here it reads like read_uncommitted",
     ),
     Deliberate(
+        "test_share_*",
+        "heartbeat_interval_ms",
+        "a member that waits for its first assignment is told to ask again soon, not after five seconds",
+        (5000, 200),
+    ),
+    Deliberate(
         "test_transactions::test_produce*",
         "*.log_start_offset",
         "told also with batches that the coordinator refuses, where Kafka has not looked at the log yet",

@@ -3,6 +3,7 @@
 import pytest
 
 from bowstring.engine.errors import Errors
+from bowstring.engine.groups.share.heartbeat import WAITING_INTERVAL_MS
 from tests.support.share_group_harness import ShareMember, ShareShell, settle_share
 
 
@@ -17,7 +18,7 @@ def test_a_member_gets_partitions_once_they_have_state(shell):
     member = ShareMember(shell, "a", "t")
     answer = member.step()
     assert (answer.error_code, answer.member_epoch, answer.assignment.topic_partitions) == (0, 2, [])
-    assert answer.heartbeat_interval_ms == 5_000
+    assert answer.heartbeat_interval_ms == WAITING_INTERVAL_MS
     (asked,) = shell.asked
     assert (asked.group_id, asked.state_epoch) == ("g", 2)
     assert asked.partitions == tuple((shell.image.topics["t"].id, index) for index in range(2))
@@ -27,6 +28,7 @@ def test_a_member_gets_partitions_once_they_have_state(shell):
     answer = member.step()
     assert answer.member_epoch == 3
     assert answer.assignment.topic_partitions[0].partitions == [0, 1]
+    assert answer.heartbeat_interval_ms == 5_000
     assert member.step().assignment is None
 
 
@@ -106,6 +108,8 @@ def test_own_configs_of_a_group(shell):
     shell.configure("share.session.timeout.ms", "50000")
     shell.configure("share.heartbeat.interval.ms", "6000")
     member = ShareMember(shell, "a", "t")
+    member.step()
+    shell.initialized()
     assert member.step().heartbeat_interval_ms == 6000
     shell.advance(49_000)
     assert shell.share_group().members
@@ -119,10 +123,14 @@ def test_assignments_wait_for_the_interval():
     member = ShareMember(shell, "a", "t")
     member.step()
     shell.initialized()
-    assert member.step().member_epoch == 2
-    shell.now_ms += 1000
-    assert member.step().member_epoch == 3
+    assert member.step().member_epoch == 3, "an assignment of nothing delays no other"
     assert member.partitions == [0]
+    shell.create("u", 1)
+    other = ShareMember(shell, "b", "t", "u")
+    answer = other.step()
+    assert (answer.member_epoch, answer.heartbeat_interval_ms) == (3, WAITING_INTERVAL_MS)
+    shell.now_ms += 1000
+    assert other.step().member_epoch == 4
 
 
 def test_full_groups():
