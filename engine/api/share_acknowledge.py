@@ -52,7 +52,7 @@ async def handle(broker: "BrokerServices", request: "Request") -> ShareAcknowled
     await acknowledgements.begin(body.topics)
     outcomes = await acknowledgements.outcomes()
     if body.share_session_epoch == FINAL_EPOCH and (session := share.sessions.remove(member)) is not None:
-        share.release(session)
+        await share.release(session)
     return _answer(broker, request, outcomes, share.settings(member.group_id).lock_ms)
 
 

@@ -28,6 +28,9 @@ class Outcome(NamedTuple):
     reason: str | None = None
 
 
+_DONE: Final = Outcome(0)
+
+
 def member_of(broker: "BrokerServices", body: Any) -> SessionKey:
     """Returns the member that sent a request.
 
@@ -53,7 +56,7 @@ class Acknowledgements:
         self._renews = renews
         self._outcomes: dict[PartitionKey, Outcome] = {}
         self._empty: list[PartitionKey] = []
-        self._stored: dict[PartitionKey, asyncio.Future[Error]] = {}
+        self._stored: list[tuple[PartitionKey, asyncio.Future[Error]]] = []
         self._any = False
 
     async def begin(self, topics: Iterable[Any]) -> None:
@@ -68,7 +71,12 @@ class Acknowledgements:
                 key = (topic.topic_id, partition.partition_index)
                 outcome = self._acknowledge(key, partition.acknowledgement_batches)
                 if outcome is not None:
-                    self._outcomes[key] = outcome
+                    self._note(key, outcome)
+
+    def _note(self, key: PartitionKey, outcome: Outcome) -> None:
+        """Notes an outcome. A partition that is named twice fails if one of them fails."""
+        if not self._outcomes.get(key, _DONE).error_code:
+            self._outcomes[key] = outcome
 
     def _acknowledge(self, key: PartitionKey, batches: Collection[Any]) -> Outcome | None:
         topic = self._broker.metadata.image.topics_by_id.get(key[0])
@@ -93,17 +101,18 @@ class Acknowledgements:
         code, reason, stored = found.acknowledge(share.member_number(self._member), batches)
         if stored is None:
             return Outcome(code, reason)
-        self._stored[key] = stored
+        self._stored.append((key, stored))
         return None
 
     async def outcomes(self) -> dict[PartitionKey, Outcome]:
         """Returns the outcome of each partition, once all changes are stored or refused."""
-        for key, stored in self._stored.items():
+        for key, stored in self._stored:
             error = await stored
-            self._outcomes[key] = Outcome(error.code, error.message if error is not Errors.NONE else None)
+            self._note(key, Outcome(error.code, error.message if error is not Errors.NONE else None))
         if self._any:
             # As in Kafka: partitions without acknowledgements are named beside those that have some.
-            self._outcomes |= {key: Outcome(0) for key in self._empty}
+            for key in self._empty:
+                self._note(key, _DONE)
         return self._outcomes
 
 

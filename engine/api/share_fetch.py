@@ -15,6 +15,7 @@ from bowstring.engine.api.share_acknowledgements import (
 )
 from bowstring.engine.errors import Error, Errors, KafkaError
 from bowstring.engine.protocol.messages.share_fetch import (
+    AcknowledgementBatch,
     AcquiredRecords,
     LeaderIdAndEpoch,
     NodeEndpoint,
@@ -27,6 +28,7 @@ from bowstring.engine.share.leader.share_fetch import Fetched, ShareFetch, Share
 from bowstring.engine.share.sessions import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
+    SESSION_PARTITIONS_MAX,
     SessionKey,
     SessionPartition,
     ShareSession,
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from bowstring.engine.requests.request import Request
 
 _RECORD_LIMIT: Final = 1
+_RELEASE: Final = 2
 
 
 async def handle(broker: "BrokerServices", request: "Request") -> ShareFetchResponse:
@@ -71,10 +74,12 @@ async def handle(broker: "BrokerServices", request: "Request") -> ShareFetchResp
     outcomes = await acknowledgements.outcomes()
     share = broker.share_partitions
     if session is None and (closed := share.sessions.remove(member)) is not None:
-        share.release(closed)
+        await share.release(closed)
     lock_ms = share.settings(member.group_id).lock_ms
     if session is not None and body.share_session_epoch != INITIAL_EPOCH:
         if session.epoch != next_epoch(body.share_session_epoch):
+            # Another connection has used the session meanwhile. The member does not get these records.
+            _give_back(broker, member, fetched)
             return ShareFetchResponse(
                 error_code=Errors.INVALID_SHARE_SESSION_EPOCH.code, acquisition_lock_timeout_ms=lock_ms
             )
@@ -115,16 +120,19 @@ async def _session(
         return None
     if epoch == INITIAL_EPOCH and has_acknowledgements:
         raise KafkaError(Errors.INVALID_REQUEST)
-    named = [each async for each in _named(broker, body)]
     if epoch == INITIAL_EPOCH:
+        named: list[SessionPartition] = []
+        async for each in _named(broker, body):
+            if len(named) == SESSION_PARTITIONS_MAX:
+                raise KafkaError(Errors.SHARE_SESSION_LIMIT_REACHED)
+            named.append(each)
         return sessions.open(member, request.connection_id, named)
-    forgotten = [
-        (topic.topic_id, index)
-        async for topic in broker.time_slices.each(body.forgotten_topics_data)
-        async for index in broker.time_slices.each(topic.partitions)
-    ]
     session = sessions.advance(member, epoch)
-    session.update(named, forgotten)
+    async for each in _named(broker, body):
+        sessions.add(session, each)
+    async for topic in broker.time_slices.each(body.forgotten_topics_data):
+        async for index in broker.time_slices.each(topic.partitions):
+            sessions.forget(session, (topic.topic_id, index))
     return session
 
 
@@ -187,6 +195,22 @@ def _with_news(
             failed=found.error is not Errors.NONE,
         )
     }
+
+
+def _give_back(
+    broker: "BrokerServices", member: SessionKey, fetched: dict[SessionPartition, Fetched]
+) -> None:
+    """Releases records that no answer names, or nobody could have them before their locks end."""
+    share = broker.share_partitions
+    for wanted, found in fetched.items():
+        partition = share.find(member.group_id, wanted.topic_id, wanted.partition)
+        if partition is None or not found.acquired:
+            continue
+        released = [
+            AcknowledgementBatch(first_offset=first, last_offset=last, acknowledge_types=[_RELEASE])
+            for first, last, _ in found.acquired
+        ]
+        partition.acknowledge(share.member_number(member), released)
 
 
 async def _answer(

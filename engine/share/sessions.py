@@ -10,9 +10,15 @@ INITIAL_EPOCH: Final = 0
 """Opens a session."""
 FINAL_EPOCH: Final = -1
 """Closes the session."""
+SESSION_PARTITIONS_MAX: Final = 100_000
+"""Partitions of one session."""
+PARTITIONS_MAX: Final = 1_000_000
+"""Partitions of all sessions of a broker. Each takes some hundred bytes, whether it exists or not."""
 _EPOCH_MAX: Final = 0x7FFFFFFF
 # Connections that ended while a request of theirs was still decoded; so many are remembered.
 _ENDED_KEPT: Final = 4096
+# Groups that a connection has left are remembered until it ends, but not more of them.
+_GROUPS_KEPT: Final = 64
 
 
 class SessionKey(NamedTuple):
@@ -62,12 +68,14 @@ class ShareSession:
         """Iterates in the order in which they are served."""
         return (partition for partition, _ in self._partitions.values())
 
-    def update(self, added: Iterable[SessionPartition], forgotten: Iterable[tuple[bytes, int]]) -> None:
-        """Adds and removes partitions."""
-        for each in added:
-            self._partitions.setdefault((each.topic_id, each.partition), (each, True))
-        for key in forgotten:
-            self._partitions.pop(key, None)
+    def add(self, partition: SessionPartition) -> bool:
+        """Adds a partition; whether it is new."""
+        key = (partition.topic_id, partition.partition)
+        return self._partitions.setdefault(key, added := (partition, True)) is added
+
+    def forget(self, key: tuple[bytes, int]) -> bool:
+        """Removes a partition; whether it was there."""
+        return self._partitions.pop(key, None) is not None
 
     def must_answer(self, topic_id: bytes, partition: int, *, has_records: bool, failed: bool) -> bool:
         """Returns whether an answer names a partition, and notes what was said. What had records moves to
@@ -95,6 +103,7 @@ class ShareSessions:
 
     def __init__(self, max_sessions: int) -> None:
         self.max_sessions = max_sessions
+        self._partition_count = 0
         self._sessions: dict[SessionKey, ShareSession] = {}
         self._by_connection: dict[int, dict[SessionKey, None]] = {}
         self._groups: dict[int, set[str]] = {}
@@ -125,9 +134,15 @@ class ShareSessions:
             KafkaError: SHARE_SESSION_LIMIT_REACHED.
         """
         self.remove(key)
-        if len(self._sessions) >= self.max_sessions or connection_id in self._ended:
+        session = ShareSession(key, connection_id, partitions)
+        if (
+            len(self._sessions) >= self.max_sessions
+            or connection_id in self._ended
+            or self._partition_count + len(session) > PARTITIONS_MAX
+        ):
             raise KafkaError(Errors.SHARE_SESSION_LIMIT_REACHED)
-        session = self._sessions[key] = ShareSession(key, connection_id, partitions)
+        self._sessions[key] = session
+        self._partition_count += len(session)
         self._by_connection.setdefault(connection_id, {})[key] = None
         self._groups.setdefault(connection_id, set()).add(key.group_id)
         self._members[key.group_id] = self._members.get(key.group_id, 0) + 1
@@ -145,11 +160,28 @@ class ShareSessions:
         session.epoch = next_epoch(epoch)
         return session
 
+    def add(self, session: ShareSession, partition: SessionPartition) -> None:
+        """Adds a partition to a session.
+
+        Raises:
+            KafkaError: SHARE_SESSION_LIMIT_REACHED.
+        """
+        if len(session) >= SESSION_PARTITIONS_MAX or self._partition_count >= PARTITIONS_MAX:
+            raise KafkaError(Errors.SHARE_SESSION_LIMIT_REACHED)
+        added = session.add(partition)
+        self._partition_count += added and self._sessions.get(session.key) is session
+
+    def forget(self, session: ShareSession, key: tuple[bytes, int]) -> None:
+        """Removes a partition from a session."""
+        forgotten = session.forget(key)
+        self._partition_count -= forgotten and self._sessions.get(session.key) is session
+
     def remove(self, key: SessionKey) -> ShareSession | None:
         """Forgets a session and returns it."""
         session = self._sessions.pop(key, None)
         if session is None:
             return None
+        self._partition_count -= len(session)
         keys = self._by_connection[session.connection_id]
         del keys[key]
         if not keys:
@@ -169,9 +201,22 @@ class ShareSessions:
         ended = [self.remove(key) for key in list(self._by_connection.get(connection_id, ()))]
         return [session for session in ended if session is not None], self._groups.pop(connection_id, set())
 
+    def left_groups(self, connection_id: int) -> set[str]:
+        """Forgets and returns the groups that a connection has left, once there are many."""
+        groups = self._groups.get(connection_id, set())
+        if len(groups) <= _GROUPS_KEPT:
+            return set()
+        left = {group_id for group_id in groups if group_id not in self._members}
+        groups -= left
+        return left
+
     def has_ended(self, connection_id: int) -> bool:
         """Whether a connection ended, as far as that is remembered."""
         return connection_id in self._ended
+
+    def has(self, key: SessionKey) -> bool:
+        """Whether a member has a session."""
+        return key in self._sessions
 
     def has_members(self, group_id: str) -> bool:
         """Whether a member of the group has a session."""

@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from typing import Any, Final, NamedTuple
 
+from bowstring._native.log.partition_log import LogError
 from bowstring._native.share.partition import SharePartition, StateChange
 from bowstring.engine import event_log
 from bowstring.engine.errors import Error, Errors, KafkaError
@@ -93,14 +94,20 @@ class LedSharePartition:
 
     # ------------------------------------------------------------ loading
 
-    def load(self, start_offset: StartOffset) -> None:
+    def load(self, start_offset: StartOffset, after: "asyncio.Task[None] | None" = None) -> None:
         """Begins to read the state.
 
         Args:
             start_offset: For a group that has no offset yet.
+            after: Writes of the last one that had the state here; they may still succeed.
         """
         assert self._loading is None
-        self._loading = asyncio.get_running_loop().create_task(self._load(start_offset))
+        self._loading = asyncio.get_running_loop().create_task(self._load(start_offset, after))
+
+    @property
+    def writing(self) -> "asyncio.Task[None] | None":
+        """Runs while changes are stored."""
+        return self._writing
 
     @property
     def load_error(self) -> Error | None:
@@ -110,7 +117,9 @@ class LedSharePartition:
         error = self._loading.result()
         return None if error is Errors.NONE else error
 
-    async def _load(self, start_offset: StartOffset) -> Error:
+    async def _load(self, start_offset: StartOffset, after: "asyncio.Task[None] | None") -> Error:
+        if after is not None:
+            await asyncio.wait([after])
         try:
             found = await self._persister.read_state(self.key, self.leader_epoch)
             error = _told(found.error)
@@ -130,6 +139,8 @@ class LedSharePartition:
                 )
         except KafkaError as failed:
             error = failed.error
+        except LogError as failed:
+            error = Errors.of(failed.code)
         except ValueError as failed:
             event_log.error(
                 "the stored state of a share partition is not usable; reset the group's offsets",
@@ -271,10 +282,16 @@ class LedSharePartition:
     def schedule(self) -> None:
         """Sets the timer for the next end of a lock. Call it after records were acquired."""
         assert self._window is not None
-        if self._timer is None and not self.dropped and self._window.next_deadline_ms is not None:
-            loop = asyncio.get_running_loop()
-            due_s = max(self._window.next_deadline_ms / 1000, loop.time()) + _LOCKS_TOGETHER_S
-            self._timer = loop.call_at(due_s, self._expire)
+        if self.dropped or self._window.next_deadline_ms is None:
+            return
+        loop = asyncio.get_running_loop()
+        due_s = max(self._window.next_deadline_ms / 1000, loop.time()) + _LOCKS_TOGETHER_S
+        if self._timer is not None:
+            # Locks may be shorter now, or a change of records whose lock is over could not be stored.
+            if self._timer.when() <= due_s:
+                return
+            self._timer.cancel()
+        self._timer = loop.call_at(due_s, self._expire)
 
     def _expire(self) -> None:
         assert self._window is not None

@@ -66,7 +66,9 @@ class SharePartitions:
         self._leader_log = leader_log
         self._partitions: dict[SharePartitionKey, LedSharePartition] = {}
         self._by_partition: dict[tuple[bytes, int], set[SharePartitionKey]] = {}
+        self._ending: dict[SharePartitionKey, asyncio.Task[None]] = {}
         self._settings: dict[str, tuple[dict[str, str], ShareSettings]] = {}
+        self._common_settings: ShareSettings | None = None
         self._waiters: LogWaiters | None = None
         self._log_waits: dict[int, tuple[SessionPartition, Callable[[SessionPartition], None]]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -78,6 +80,11 @@ class SharePartitions:
         """Returns a group's configs; the same object while they stay as they are."""
         image = self._metadata.image
         own = image.resource_configs(GROUP_RESOURCE, group_id)
+        if not own:
+            # One for all of them, because anybody can name any number of groups.
+            if self._common_settings is None:
+                self._common_settings = share_settings(group_id, image, self._configs)
+            return self._common_settings
         kept = self._settings.get(group_id)
         if kept is None or kept[0] != own:
             if len(self._settings) >= _SETTINGS_KEPT:
@@ -113,7 +120,7 @@ class SharePartitions:
             found = None
         if found is None:
             found = self._add(key, epoch)
-            found.load(lambda reset: self._start_offset(log, reset))
+            found.load(lambda reset: self._start_offset(log, reset), self._ending.get(key))
         return found, log
 
     def find(self, group_id: str, topic_id: bytes, partition: int) -> LedSharePartition | None:
@@ -146,10 +153,17 @@ class SharePartitions:
         if self._partitions.get(key) is not partition:
             return
         del self._partitions[key]
+        if (writing := partition.writing) is not None:
+            self._ending[key] = writing
+            writing.add_done_callback(lambda _: self._ended(key, writing))
         keys = self._by_partition[key.topic_id, key.partition]
         keys.discard(key)
         if not keys:
             del self._by_partition[key.topic_id, key.partition]
+
+    def _ended(self, key: SharePartitionKey, writing: "asyncio.Task[None]") -> None:
+        if self._ending.get(key) is writing:
+            del self._ending[key]
 
     def role_changed(self, topic: str, partition: int) -> None:
         """Drops what a new leader epoch makes invalid. Call it when the data plane has the new role."""
@@ -173,9 +187,11 @@ class SharePartitions:
 
     # ------------------------------------------------------------ sessions
 
-    def release(self, session: ShareSession) -> None:
-        """Gives back what the member of an ended session holds."""
-        self._spawn(self._release(session))
+    async def release(self, session: ShareSession) -> None:
+        """Gives back what the member of an ended session holds. Storing it takes longer than this call."""
+        stored = await self._release(session)
+        if groups := self.sessions.left_groups(session.connection_id):
+            self._spawn(self._drop_groups(stored, groups))
 
     def connection_ended(self, connection_id: int) -> None:
         """Ends the sessions of a connection, and requests of it that wait."""
@@ -202,21 +218,29 @@ class SharePartitions:
                 self._when_ended.pop(connection_id, None)
 
     async def _end(self, sessions: list[ShareSession], groups: set[str]) -> None:
+        stored: list[asyncio.Future[Error]] = []
         for session in sessions:
-            await self._release(session)
+            stored += await self._release(session)
+        await self._drop_groups(stored, groups)
+
+    async def _drop_groups(self, stored: list[asyncio.Future[Error]], groups: set[str]) -> None:
+        """Drops the share partitions of groups without sessions, once what was given back is stored."""
+        if stored:
+            await asyncio.wait(stored)
         gone = {group_id for group_id in groups if not self.sessions.has_members(group_id)}
         for key in [key for key in self._partitions if key.group_id in gone]:
             self.drop(self._partitions[key])
 
-    async def _release(self, session: ShareSession) -> None:
+    async def _release(self, session: ShareSession) -> list[asyncio.Future[Error]]:
         group_id, number = session.key.group_id, self.member_number(session.key)
         stored: list[asyncio.Future[Error]] = []
         async for each in self.time_slices.each(list(session)):
+            if self.sessions.has(session.key):
+                break  # The member is back, and what it holds now is its own.
             found = self.find(group_id, each.topic_id, each.partition)
             if found is not None and (done := found.release(number)) is not None:
                 stored.append(done)
-        if stored:
-            await asyncio.wait(stored)
+        return stored
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -256,10 +280,11 @@ class SharePartitions:
 
     async def stop(self) -> None:
         """Stops everything. Call it before the data plane is freed."""
-        for task in list(self._tasks):
+        running = [*self._tasks, *self._ending.values()]
+        for task in running:
             task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        if running:
+            await asyncio.wait(running)
         for partition in list(self._partitions.values()):
             await partition.stop()
         if self._waiters is not None:

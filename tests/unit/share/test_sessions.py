@@ -3,6 +3,7 @@
 import pytest
 
 from bowstring.engine.errors import Errors, KafkaError
+from bowstring.engine.share import sessions as share_sessions
 from bowstring.engine.share.sessions import SessionKey, SessionPartition, ShareSessions, next_epoch
 
 ANN, BEN = SessionKey("g", "ann"), SessionKey("g", "ben")
@@ -54,8 +55,43 @@ def test_answers_name_what_is_new():
     assert named(0, has_records=True)
     assert [each.partition for each in session] == [1, 0]
     assert named(1, failed=True) and named(1) and not named(1)
-    session.update(parts(0, 2), [])
+    assert [session.add(each) for each in parts(0, 2)] == [False, True]
     assert not named(0) and named(2) and not named(2)
-    session.update([], [(TOPIC, 1), (TOPIC, 9)])
+    assert [session.forget((TOPIC, each)) for each in (1, 9)] == [True, False]
     assert [each.partition for each in session] == [0, 2] and len(session) == 2
     assert named(1, has_records=True) and not named(1)
+
+
+def test_sessions_have_only_so_many_partitions(monkeypatch):
+    """Whether they exist is not asked, so a client could name as many as it likes."""
+    monkeypatch.setattr(share_sessions, "PARTITIONS_MAX", 5)
+    monkeypatch.setattr(share_sessions, "SESSION_PARTITIONS_MAX", 4)
+    sessions = ShareSessions(9)
+    ann = sessions.open(ANN, 7, parts(0, 1, 2))
+    assert refused(sessions.open, BEN, 7, parts(0, 1, 2)) is Errors.SHARE_SESSION_LIMIT_REACHED
+    sessions.add(ann, *parts(2))
+    sessions.add(ann, *parts(3))
+    assert refused(sessions.add, ann, *parts(4)) is Errors.SHARE_SESSION_LIMIT_REACHED
+    ben = sessions.open(BEN, 7, parts(0))
+    assert refused(sessions.add, ben, *parts(1)) is Errors.SHARE_SESSION_LIMIT_REACHED
+    sessions.forget(ann, (TOPIC, 0))
+    sessions.forget(ann, (TOPIC, 0))
+    sessions.add(ben, *parts(1))
+    assert refused(sessions.add, ben, *parts(2)) is Errors.SHARE_SESSION_LIMIT_REACHED
+    sessions.remove(ANN)
+    assert len(sessions.open(ANN, 7, parts(0, 1, 2))) == 3
+
+
+def test_a_connection_remembers_few_groups_that_it_has_left():
+    """Their share partitions end with it, or earlier if there are many."""
+    sessions = ShareSessions(2)
+    sessions.open(ANN, 7, [])
+    left = set()
+    for number in range(200):
+        key = SessionKey(f"g{number}", "m")
+        sessions.open(key, 7, [])
+        sessions.remove(key)
+        left |= sessions.left_groups(7)
+    assert "g" not in left and len(left) > 100
+    assert sessions.connection_ended(7)[1] == {"g", *(f"g{each}" for each in range(200))} - left
+    assert sessions.left_groups(7) == set()

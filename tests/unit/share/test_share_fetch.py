@@ -7,11 +7,13 @@ import pytest
 
 from bowstring.engine.api.share_acknowledgements import RENEW_VERSION
 from bowstring.engine.errors import Errors
-from bowstring.engine.protocol import encode_request
+from bowstring.engine.protocol import decode_response, encode_request
 from bowstring.engine.protocol.messages import delete_topics as dt
 from bowstring.engine.protocol.messages import incremental_alter_configs as iac
+from bowstring.engine.protocol.messages import share_acknowledge as sa
 from bowstring.engine.protocol.messages import share_fetch as sf
 from bowstring.engine.share.persister.interface import SharePartitionKey
+from bowstring.engine.share.sessions import SessionKey, SessionPartition
 from tests.support.embedded import loop_of
 from tests.support.log_batches import batch
 from tests.support.served_broker import Served
@@ -340,3 +342,152 @@ def test_a_deleted_topic(served, topic):
     )
     assert waiting()[0].error_code == Errors.UNKNOWN_TOPIC_OR_PARTITION.code
     assert ann.acknowledge(0, 0, ACCEPT) == Errors.UNKNOWN_TOPIC_ID.code
+
+
+def test_what_is_pipelined_behind_a_fetch_waits_for_its_answer(topic):
+    records = topic()
+    records.produce(1)
+    ann = records.member()
+    assert ann.acquire(0) == [(0, 0, 1)]
+    common = {"group_id": ann.group, "member_id": ann.id}
+    waits = {"max_wait_ms": FOR_EVER_MS, "min_bytes": 1, "max_bytes": 1 << 20, "max_records": 9}
+    batches = [sa.AcknowledgementBatch(first_offset=0, last_offset=1, acknowledge_types=[ACCEPT])]
+    part = sa.AcknowledgePartition(partition_index=0, acknowledgement_batches=batches)
+    for request in (
+        sf.ShareFetchRequest(share_session_epoch=1, **common, **waits),
+        sa.ShareAcknowledgeRequest(
+            share_session_epoch=2,
+            topics=[sa.AcknowledgeTopic(topic_id=records.id, partitions=[part])],
+            **common,
+        ),
+    ):
+        ann.client.send(encode_request(request, RENEW_VERSION, 1, "test"))
+    records.produce(1)
+    fetched = decode_response(78, RENEW_VERSION, ann.client.receive())[1]
+    assert fetched.error_code == 0
+    assert fetched.responses[0].partitions[0].acquired_records[0].first_offset == 1
+    acknowledged = decode_response(79, RENEW_VERSION, ann.client.receive())[1]
+    assert acknowledged.error_code == 0
+    assert acknowledged.responses[0].partitions[0].error_code == 0
+
+
+def test_a_fetch_gives_back_what_its_answer_cannot_name(topic):
+    """Another connection of the member has used the session meanwhile."""
+    records = topic()
+    ann = records.member()
+    ann.fetch(0)
+    share = records.served.engine.share_partitions.find(records.group, records.id, 0)
+    waiting = in_background(lambda: ann.fetch_answer(max_wait_ms=FOR_EVER_MS))
+    wait_until(lambda: share.waiting)
+    other = ShareMember(records.served.connect(), ann.group, ann.topic_id, ann.id)
+    other.epoch = 2
+    assert other.fetch() == {}
+    records.produce(2)
+    assert waiting().error_code == Errors.INVALID_SHARE_SESSION_EPOCH.code
+    assert records.keeper.acquire(0, max_wait_ms=FOR_EVER_MS) == [(0, 1, 2)]
+    other.client.close()
+
+
+def test_a_partition_named_twice_has_the_first_error(topic):
+    records = topic()
+    records.produce(2)
+    ann = records.member()
+    assert ann.acquire(0) == [(0, 1, 1)]
+
+    def part(first, last):
+        batches = (
+            []
+            if first is None
+            else [sa.AcknowledgementBatch(first_offset=first, last_offset=last, acknowledge_types=[ACCEPT])]
+        )
+        return sa.AcknowledgePartition(partition_index=0, acknowledgement_batches=batches)
+
+    for ranges in ([(5, 5), (0, 0), (None, None)], [(1, 1), (0, 9)], [(None, None), (3, 2)]):
+        topics = [sa.AcknowledgeTopic(topic_id=records.id, partitions=[part(*each) for each in ranges])]
+        answer = ann.client.ask(
+            sa.ShareAcknowledgeRequest(
+                group_id=ann.group, member_id=ann.id, share_session_epoch=ann.epoch, topics=topics
+            )
+        )
+        ann.epoch += 1
+        (only,) = answer.responses[0].partitions
+        assert only.error_code in (Errors.INVALID_REQUEST.code, Errors.INVALID_RECORD_STATE.code)
+
+
+def test_locks_that_are_shorter_now_end_before_older_ones(topic):
+    records = topic()
+    records.configure(share_record_lock_duration_ms="60000")
+    records.produce(1)
+    ann = records.member()
+    assert ann.acquire(0) == [(0, 0, 1)]
+    records.configure(share_record_lock_duration_ms="1000")
+    records.produce(1)
+    assert ann.acquire(0) == [(1, 1, 1)]
+    assert records.keeper.acquire(0, max_wait_ms=FOR_EVER_MS) == [(1, 1, 2)]
+
+
+def on_loop(served, work):
+    async def run():
+        return work()
+
+    return asyncio.run_coroutine_threadsafe(run(), loop_of(served.broker)).result(HANG_S)
+
+
+def test_state_is_read_after_what_is_still_being_written(served, topic, monkeypatch):
+    """The leader drops the state while an acknowledgement is on its way, which then succeeds."""
+    records = topic()
+    records.produce(2)
+    ann = records.member()
+    assert ann.acquire(0) == [(0, 1, 1)]
+    share = served.engine.share_partitions
+    begun, may_write = threading.Event(), asyncio.Event()
+    write_state = served.engine.persister.write_state
+
+    async def slowly(*arguments):
+        begun.set()
+        await may_write.wait()
+        return await write_state(*arguments)
+
+    monkeypatch.setattr(served.engine.persister, "write_state", slowly)
+    waiting = in_background(lambda: ann.acknowledge(0, 0, ACCEPT))
+    assert begun.wait(HANG_S)
+    on_loop(served, lambda: share.drop(share.find(records.group, records.id, 0)))
+    fetching = in_background(lambda: records.keeper.acquire(0, max_wait_ms=FOR_EVER_MS))
+    wanted = SessionPartition(records.id, 0, records.name)
+    loaded = on_loop(served, lambda: share.get(records.group, wanted)[0])
+    wait_until(lambda: loaded.waiting or loaded.is_active)
+    on_loop(served, may_write.set)
+    assert waiting() == 0
+    assert fetching() == [(1, 1, 1)]
+
+
+@pytest.mark.parametrize("reset", ["by_duration:P999999999999D", "by_duration:PT0S"])
+def test_a_group_starts_so_long_ago(topic, reset):
+    records = topic(start_offset=-1)
+    records.configure(share_auto_offset_reset=reset)
+    records.produce(2)
+    ann = records.member()
+    found = ann.acquire(0, max_wait_ms=FOR_EVER_MS, min_bytes=0)
+    records.produce(1)
+    found += ann.acquire(0, max_wait_ms=FOR_EVER_MS)
+    assert (found[0][0], found[-1][1]) == (2 if reset.endswith("PT0S") else 0, 2)
+
+
+def test_a_member_that_comes_back_keeps_what_it_has(served, topic):
+    """What ends its last session may be late."""
+    records = topic()
+    records.produce(2)
+    ann = records.member()
+    assert ann.acquire(0) == [(0, 1, 1)]
+    share, key = served.engine.share_partitions, SessionKey(records.group, ann.id)
+
+    async def come_back():
+        ended = share.sessions.remove(key)
+        assert ended is not None
+        late = asyncio.ensure_future(share.release(ended))
+        share.sessions.open(key, ended.connection_id, list(ended))
+        await late
+
+    asyncio.run_coroutine_threadsafe(come_back(), loop_of(served.broker)).result(HANG_S)
+    ann.epoch = 1
+    assert ann.acknowledge(0, 1, ACCEPT) == 0
