@@ -99,6 +99,7 @@ class ClassicGroup:
         self.new_member_added = False
         self.initial_delay_ms = 0
         self.initial_remaining_ms: int | None = None
+        # Members that support a protocol. One that names it twice counts once.
         self.protocol_counts: Counter[str] = Counter()
 
     def __repr__(self) -> str:
@@ -261,7 +262,7 @@ class ClassicGroup:
         if self.leader_id is None:
             self.leader_id = member.member_id
         self.members[member.member_id] = member
-        self.protocol_counts.update(name for name, _ in member.protocols)
+        self.protocol_counts.update({name for name, _ in member.protocols})
         self.set_join_token(member, join_token)
         self.pending_join_members.discard(member.member_id)
 
@@ -269,7 +270,7 @@ class ClassicGroup:
         """Removes a member or a reserved id; the next member in order of arrival leads."""
         member = self.members.pop(member_id, None)
         if member is not None:
-            self.protocol_counts.subtract(name for name, _ in member.protocols)
+            self.protocol_counts.subtract({name for name, _ in member.protocols})
             self.set_join_token(member, None)
             if member.group_instance_id is not None:
                 del self.static_members[member.group_instance_id]
@@ -304,8 +305,8 @@ class ClassicGroup:
         join_token: object | None,
     ) -> None:
         """Updates a member from its new JoinGroup."""
-        self.protocol_counts.subtract(name for name, _ in member.protocols)
-        self.protocol_counts.update(name for name, _ in protocols)
+        self.protocol_counts.subtract({name for name, _ in member.protocols})
+        self.protocol_counts.update({name for name, _ in protocols})
         member.protocols = protocols
         member.rebalance_timeout_ms = rebalance_timeout_ms
         member.session_timeout_ms = session_timeout_ms

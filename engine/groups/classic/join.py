@@ -30,6 +30,7 @@ from bowstring.engine.protocol.messages.sync_group import SyncGroupResponse
 
 MEMBER_ID_REQUIRED_VERSION = 4
 SKIP_ASSIGNMENT_VERSION = 9
+_STRING_MAX_BYTES = 0x7FFF
 # types of groups that a classic group takes the place of
 _REPLACED_WHEN_EMPTY = ("consumer", "streams")
 
@@ -165,7 +166,7 @@ def _has_room(state: ShardState, group: ClassicGroup, member_id: str) -> bool:
 def _join_new(attempt: Attempt, group: ClassicGroup) -> None:
     state, request, context = attempt.state, attempt.request, attempt.context
     instance_id = request.group_instance_id
-    new_id = f"{context.client_id if instance_id is None else instance_id}-{state.new_uuid()}"
+    new_id = _with_id(context.client_id if instance_id is None else instance_id, state.new_uuid())
     if instance_id in group.static_members:
         _replace_static(attempt, group, group.static_members[instance_id], new_id)
     elif instance_id is None and context.api_version >= MEMBER_ID_REQUIRED_VERSION:
@@ -175,6 +176,12 @@ def _join_new(attempt: Attempt, group: ClassicGroup) -> None:
         attempt.refuse(Errors.MEMBER_ID_REQUIRED, new_id)
     else:
         _add_member(attempt, group, new_id)
+
+
+def _with_id(name: str, unique: str) -> str:
+    """Returns a member id, in which the name is cut if the whole would be too long to be sent and stored."""
+    most_bytes = _STRING_MAX_BYTES - len(unique) - 1
+    return f"{name.encode()[:most_bytes].decode(errors='ignore')}-{unique}"
 
 
 def _add_member(attempt: Attempt, group: ClassicGroup, member_id: str) -> None:

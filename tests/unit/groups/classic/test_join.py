@@ -221,3 +221,21 @@ def test_a_request_sent_again_while_parked_replaces_the_first():
     assert shell.ask(parked).error_code == Errors.REBALANCE_IN_PROGRESS.code
     assert again not in shell.answers
     assert shell.group().awaiting_join == 1
+
+
+@pytest.mark.parametrize("client", ["c" * 32767, "é" * 16383])
+def test_a_member_id_fits_into_messages_and_records(client):
+    shell = Shell()
+    member_id = shell.ask(shell.join(client=client)).member_id
+    assert 32700 < len(member_id.encode()) <= 32767
+    assert member_id.endswith("-id1")
+
+
+def test_a_protocol_that_is_named_twice_counts_once():
+    shell = Shell()
+    first, token = shell.join_twice(protocols=[("range", subscription("t")), ("range", subscription("u"))])
+    shell.advance(10_000)
+    assert shell.answers[token].error_code == 0
+    second = shell.ask(shell.join(protocols=[("other", b""), ("range", b"")])).member_id
+    tokens = shell.join(second, protocols=[("other", b""), ("range", b"")]), shell.join(first)
+    assert [shell.answers[each].protocol_name for each in tokens] == ["range", "range"]
