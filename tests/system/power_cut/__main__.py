@@ -26,6 +26,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.support.serving import Process, steady_port
 from tests.support.waiting import HANG_S, pause, wait_until
+from tests.system.power_cut.sharing import Sharing
+from tests.system.power_cut.transactions import Transfers
 
 # linux/fs.h: _IOR('X', 125, __u32); the flag keeps the journal from being written first
 FS_IOC_SHUTDOWN = 0x8004587D
@@ -63,6 +65,11 @@ SETTINGS = [
     "offsets.topic.num.partitions=2",
     "offsets.topic.segment.bytes=1048576",
     "group.initial.rebalance.delay.ms=0",
+    "transaction.state.log.num.partitions=2",
+    "transaction.state.log.segment.bytes=1048576",
+    "share.coordinator.state.topic.num.partitions=2",
+    "share.coordinator.state.topic.segment.bytes=1048576",
+    "share.coordinator.snapshot.update.records.per.snapshot=20",
     "socket.request.max.bytes=209715200",
 ]
 
@@ -128,6 +135,7 @@ class Load:
             ),
             threading.Thread(target=self._commit, daemon=True),
         ]
+        self._works = (Transfers(port), Sharing(port))
         for thread in self._threads:
             thread.start()
 
@@ -194,17 +202,26 @@ class Load:
                 pause(0.02, "the pace of the load")
 
     def progress(self) -> str:
-        return f"{self.count()}, refusals {self.refusals}"
+        refusals = [self.refusals, *(work.refusals for work in self._works)]
+        return f"{self.count()}, refusals {refusals}"
 
     def count(self) -> dict[str, int]:
-        return {topic: len(records) for topic, records in self.acknowledged.items()} | {
-            "commits": sum(self.committed.values())
-        }
+        found = {topic: len(records) for topic, records in self.acknowledged.items()}
+        found["commits"] = sum(self.committed.values())
+        for work in self._works:
+            found |= work.count()
+        return found
+
+    def check_works(self) -> None:
+        for work in self._works:
+            work.check()
 
     def end(self) -> None:
         self._over.set()
         for thread in self._threads:
             thread.join()
+        for work in self._works:
+            work.end()
 
 
 def contents(port: int, topic: str) -> dict[tuple[int, int], Record]:
@@ -265,6 +282,7 @@ def check(port: int, load: Load) -> None:
     found = committed(port)
     late = {p: (offset, found[p]) for p, offset in commits.items() if found[p] < offset}
     assert not late, f"committed offsets went back: {late}"
+    load.check_works()
 
 
 def check_all(topic: str, records, found) -> None:
