@@ -6,10 +6,10 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer
 from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from bowstring.clients.errors import ClientError, ProducerFencedError
+from bowstring.clients.errors import ClientError, ClientTimeoutError, ProducerFencedError
 from bowstring.clients.producer.producer import Producer
 from bowstring.clients.records import TopicPartition
-from tests.support.waiting import HANG_S, wait_until
+from tests.support.waiting import HANG_S, pause, wait_until
 
 TOPIC, GROUP, TRANSACTIONAL_ID = "halves", "transfers", "transfers"
 PARTITIONS = 2
@@ -78,9 +78,12 @@ class Transfers:
             except ProducerFencedError as error:
                 self.refusals["transaction"] = str(error)
                 return False
+            except ClientTimeoutError as error:  # the same call tells the outcome
+                self.refusals["transaction"] = str(error)
             except ClientError as error:
                 self.refusals["transaction"] = str(error)
-                commits = commits and error.retriable
+                commits = False
+                pause(0.02, "the pace of the load")
             else:
                 (self.committed if commits else self.aborted).add(self._number)
                 return True

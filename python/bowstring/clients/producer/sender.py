@@ -543,6 +543,8 @@ class Sender:
         self.last_error = batch.error
         if isinstance(batch.error, TransactionAbortedError):
             return  # that it is aborted is known, and why
+        if self.transactions is not None and self.transactions.aborting:
+            return  # its caller has given up the records
         now = time.monotonic()
         if now - self._told_at >= TOLD_EVERY_S:
             self._told_at = now
