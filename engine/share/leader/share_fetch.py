@@ -78,10 +78,18 @@ class ShareFetch:
         self._log_waits: dict[SessionPartition, int] = {}
         self._woken = asyncio.Event()
         self._given_up = False
+        self._time_over = False
 
     def give_up(self) -> None:
         """Acquires nothing more: the connection ended, and nobody would get or give back the records."""
         self._given_up = True
+        self._woken.set()
+
+    def _end_wait(self) -> None:
+        """Ends the wait, also when the timer rings before the loop's clock has reached the deadline: uvloop's
+        has whole milliseconds.
+        """
+        self._time_over = True
         self._woken.set()
 
     async def run(self) -> dict[SessionPartition, Fetched]:
@@ -92,16 +100,18 @@ class ShareFetch:
         deadline = loop.time() + self._options.max_wait_ms / 1000
         timer: asyncio.TimerHandle | None = None
         try:
-            while not self._given_up and not await self._attempt(is_last=loop.time() >= deadline):
+            while not self._given_up and not await self._attempt(
+                is_last=self._time_over or loop.time() >= deadline
+            ):
                 if timer is None:
-                    timer = loop.call_at(deadline, self._woken.set)
+                    timer = loop.call_at(deadline, self._end_wait)
                 if self._wait_for_logs() and not self._given_up:
                     await self._woken.wait()
         finally:
             if timer is not None:
                 timer.cancel()
             for partition in self._joined.values():
-                partition.waiting.discard(self._woken)
+                partition.waiting.pop(self._woken, None)
             for number in self._log_waits.values():
                 self._partitions.stop_waiting(number)
         return self._answers
@@ -137,9 +147,9 @@ class ShareFetch:
             return None
         if joined is not partition:
             if joined is not None:
-                joined.waiting.discard(self._woken)
+                joined.waiting.pop(self._woken, None)
             self._joined[wanted] = partition
-            partition.waiting.add(self._woken)
+            partition.waiting[self._woken] = None
         if not partition.is_active or not partition.take_turn():
             return None
         if not partition.window.can_acquire:

@@ -77,7 +77,7 @@ class LedSharePartition:
         self.key = key
         self.leader_epoch = leader_epoch
         self.dropped = False
-        self.waiting: set[asyncio.Event] = set()
+        self.waiting: dict[asyncio.Event, None] = {}  # woken in the order in which they came
         self.bytes_per_record = 1024.0
         self._persister = persister
         self._settings = settings
