@@ -179,11 +179,25 @@ class ShareShard:
     def initialize(
         self, key: SharePartitionKey, state_epoch: int, start_offset: int, token: object, now_ms: int
     ) -> list[Effect]:
-        """Handles InitializeShareGroupState; replaces a state that is there."""
+        """Handles InitializeShareGroupState; replaces a state that is there, unless the start offset is -1.
+
+        Group coordinators ask again with -1 when they do not know what became of an earlier request. Unlike
+        in Kafka, that takes nothing back from members that have begun meanwhile.
+        """
         refusal = self._refusal(key, state_epoch=state_epoch)
         if refusal is not None:
             return self._answer(token, refusal)
         held = self.of(key)
+        if held is not None and start_offset == UNINITIALIZED_START_OFFSET:
+            if state_epoch <= held.state_epoch:
+                return self._answer(token, _DONE)
+            kept = held._replace(
+                snapshot_epoch=held.snapshot_epoch + 1,
+                state_epoch=state_epoch,
+                created_ms=now_ms,
+                written_ms=now_ms,
+            )
+            return self._append([(key, kept)], token)
         state = PartitionState(
             0 if held is None else held.snapshot_epoch + 1,
             state_epoch,

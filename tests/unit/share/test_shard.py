@@ -67,6 +67,23 @@ def test_a_newer_state_fences_older_writes():
     assert (share.read().start_offset, share.read().batches) == (9, ())
 
 
+def test_a_late_initialization_takes_nothing_back():
+    """A group coordinator asks again when it does not know what became of its first request."""
+    share = ShareHarness()
+    share.initialize(state_epoch=4, start_offset=-1)
+    share.write((7, 9, 2, 1), state_epoch=4, start_offset=7, count=3)
+    records = len(share.log)
+    assert share.initialize(state_epoch=4, start_offset=-1) is Errors.NONE
+    assert len(share.log) == records
+    assert share.initialize(state_epoch=6, start_offset=-1) is Errors.NONE
+    assert share.write((10, 10, 2, 1), state_epoch=4) is Errors.FENCED_STATE_EPOCH
+    for each in (share, share.restarted()):
+        state = each.read(leader_epoch=-1)
+        assert (state.state_epoch, state.start_offset) == (6, 7)
+        assert [tuple(batch) for batch in state.batches] == [(7, 9, 2, 1)]
+        assert state.delivery_complete_count == 3
+
+
 def test_what_is_not_written_changes_nothing():
     share = ShareHarness()
     share.initialize()
