@@ -348,7 +348,8 @@ class GroupShell(CoordinatorRuntime[GroupShard]):
 
     def _ring(self) -> None:
         self._alarm = None
-        now_ms = self._steady_ms()
+        # The clock may be a little behind the alarm; rung for nothing, it would be set again at once.
+        now_ms = max(self._steady_ms(), self._alarm_ms)
         for partition in self._due.pop_due(now_ms):
             hosted = self._hosted.get(partition)
             if hosted is None:
