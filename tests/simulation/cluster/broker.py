@@ -275,6 +275,12 @@ class SimulatedBroker:
     def client_ask(self, request, answer):
         self.coordinator.ask(request, answer)
 
+    def client_share(self, request, answer):
+        self.coordinator.share(request, answer)
+
+    def on_connection_ended(self, asked):
+        self.coordinator.connection_ended(asked)
+
     def client_stable_offset(self, request, answer):
         self.coordinator.fetch(request, answer, require_stable=True)
 
@@ -292,3 +298,7 @@ class SimulatedBroker:
 
     def advanced(self, part):
         self.coordinator.advanced(part)
+
+    def log_moved(self, part):
+        if self.world.plan.shares:
+            self.coordinator.log_moved(part)

@@ -117,7 +117,8 @@ class Client:
             up = [node for node in self.world.nodes if node.is_up]
             node = self.random.choice(up) if up else None
             topic = node.image.topics.get(self.key[0]) if node is not None else None
-            if topic is not None and topic.partitions[self.key[1]].leader >= 0:
+            is_there = topic is not None and self.key[1] < len(topic.partitions)
+            if is_there and topic.partitions[self.key[1]].leader >= 0:
                 self.leader = self.world.nodes[topic.partitions[self.key[1]].leader]
         return self.leader
 

@@ -18,6 +18,7 @@ from bowstring.engine.controller.batches import split
 from bowstring.engine.controller.decision import Decision
 from bowstring.engine.controller.state import ControllerState
 from bowstring.engine.errors import Errors, KafkaError
+from bowstring.engine.metadata.topic_changes import create_partitions
 from bowstring.engine.protocol.records.cluster_metadata.settings import FeatureLevelRecord
 
 LOOKS_PER_SESSION = 8
@@ -208,8 +209,21 @@ class SimulatedController:
             due = [each for each in wanted if self.world.is_due(each)]
             for topic in due:
                 self.run(lambda state, now_ms, topic=topic: topics.create(state, topic), lambda answer: None)
-        if wanted:
+        if len(active) == len(self.world.nodes):
+            self.grow_topics()
+        if wanted or self.world.ungrown(self.state.image):
             self.node.after(100, self.create_topics, epoch)
+
+    def grow_topics(self):
+        """Adds the partitions that come later, as CreatePartitions does."""
+        for name, count in self.world.ungrown(self.state.image):
+            if self.world.now >= self.world.GROWS_MS:
+                self.run(
+                    lambda state, now_ms, name=name, count=count: Decision(
+                        create_partitions(state.image, name, count, None, state.random), None
+                    ),
+                    lambda answer: None,
+                )
 
 
 def _nothing(is_committed):

@@ -30,7 +30,7 @@ _fault = into(FAULTS)
 
 def fault(what, *rules, first=1, **plan):
     """As `into` has it; without transactions and groups, which have faults of their own."""
-    return _fault(what, *rules, first=first, transactions=False, groups=False, **plan)
+    return _fault(what, *rules, first=first, transactions=False, groups=False, shares=False, **plan)
 
 
 # ---------------------------------------------------------------- followers

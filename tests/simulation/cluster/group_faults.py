@@ -17,7 +17,7 @@ ANSWERS = ("EpochsOfAnswersGrow", "AnsweredOffsetsAreFound", "GroupOffsetsNeverG
 
 
 def fault(what, *rules, first=1, **plan):
-    return _fault(what, *rules, first=first, transactions=False, groups=True, **plan)
+    return _fault(what, *rules, first=first, transactions=False, groups=True, shares=False, **plan)
 
 
 @fault("A member of a group gets partitions that another one still has", *OWNERS)

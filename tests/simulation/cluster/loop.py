@@ -13,12 +13,19 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
 
     def __init__(self, node, pause_ms, broken):
         self.node = node
+        self.world = node.world
+        self._life = node.life + 1  # which begins once the broker is there
         self.broken = broken
         self._pause_ms = pause_ms
         self._ready: deque[asyncio.Handle] = deque()
 
     def __repr__(self):
         return f"<loop of node {self.node.id}, life {self.node.life}>"
+
+    @property
+    def is_alive(self):
+        """Whether the broker's life, and the run, go on."""
+        return self.world.nodes and self.node.life == self._life
 
     # ---- time
 
@@ -27,6 +34,8 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
 
     def call_soon(self, callback, *args, context=None):
         handle = asyncio.Handle(callback, args, self, context)
+        if not self.is_alive:
+            return handle  # coroutines of a life that is over are cleared away
         self._ready.append(handle)
         if len(self._ready) == 1:
             self.node.after(0, self._run)
@@ -57,7 +66,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
                 self._ready.popleft()
         finally:
             asyncio._set_running_loop(None)
-        self.node.world.raise_violation()
+        self.world.raise_violation()
 
     # ---- what asyncio needs
 
@@ -78,11 +87,22 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         done = self.create_future()
 
         def run():
-            if not done.done():
+            if done.done():
+                return
+            try:
                 done.set_result(call(*args))
+            except Exception as error:
+                done.set_exception(error)
 
         self.node.after(self._pause_ms(), self.call_soon, run)
         return done
+
+    def add_reader(self, fd, callback, *args):
+        """Of a simulated descriptor, which calls when it is readable."""
+        fd.when_readable(callback, *args)
+
+    def remove_reader(self, fd):
+        fd.when_readable(None)
 
     def call_exception_handler(self, context):
         if context.get("exception") is not None:

@@ -35,11 +35,16 @@ class ClusterPlan(Plan):
     group_session_ms: int = 1500
     assignment_interval_ms: int = 0
     repeat: float = 0.0
+    # consumers of a share group
+    shares: bool = False
+    lock_ms: int = 1000
+    delivery_limit: int = 5
+    updates_per_snapshot: int = 500
 
     @property
     def shells(self):
         """Whether the shipped shells of coordinators run."""
-        return self.transactions or self.groups
+        return self.transactions or self.groups or self.shares
 
 
 TROUBLES = {
@@ -97,6 +102,7 @@ def draw(seed, **forced):
     )
     _draw_transactions(plan, Random(f"{seed} transactions"))
     _draw_groups(plan, Random(f"{seed} groups"))
+    _draw_shares(plan, Random(f"{seed} shares"))
     for name, value in forced.items():
         setattr(plan, name, value)
     plan.observers = plan.nodes - plan.voters
@@ -115,6 +121,13 @@ def _draw_groups(plan, random):
     plan.group_session_ms = random.choice([1000, 2500])
     plan.assignment_interval_ms = random.choice([0, 0, 300])
     plan.repeat = random.choice([0.0, 0.05, 0.2])
+
+
+def _draw_shares(plan, random):
+    plan.shares = random.random() < 0.2
+    plan.lock_ms = random.choice([1000, 1000, 2500])
+    plan.delivery_limit = random.choice([2, 3, 5])
+    plan.updates_per_snapshot = random.choice([0, 3, 20])
 
 
 def _draw_actions(plan, random):

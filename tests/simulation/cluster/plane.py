@@ -327,6 +327,7 @@ class SimulatedPlane:
 
     def wake(self, part):
         """Looks at the fetches that wait again."""
+        self.broker.log_moved(part)
         for waiter in list(part.fetches):
             found = self.look(waiter[0], is_fresh=False)
             if found is not None and waiter in part.fetches:

@@ -23,13 +23,19 @@ from bowstring.engine.quorum.network import NoAnswerError
 from bowstring.engine.requests import broker_services
 from bowstring.engine.requests.broker_services import BrokerServices
 from bowstring.engine.requests.time_slices import TimeSlices
+from bowstring.engine.share.leader import share_partition, share_partitions
+from bowstring.engine.share.persister import network
+from bowstring.engine.storage.disk_reads import DiskReads
 from bowstring.engine.transactions.shell import marker_sender, marker_writer, verifier
 from tests.simulation.cluster.loop import SimulatedLoop
+from tests.simulation.cluster.share_services import LogWaiters, ToldPartition, ToldWindow
 from tests.simulation.quorum.invariants import Violation
 
 OFFSETS = "__consumer_offsets"
 TRANSACTIONS = "__transaction_state"
-COORDINATED = (OFFSETS, TRANSACTIONS)
+SHARE_STATE = "__share_group_state"
+COORDINATED = (OFFSETS, TRANSACTIONS, SHARE_STATE)
+LISTENER = SimpleNamespace(name="PLAINTEXT")
 FOR_EVER_NS = 1 << 62
 
 
@@ -56,8 +62,11 @@ def simulated_clocks():
             for module in (runtime, marker_writer, broker_services):
                 stack.enter_context(patch.object(module, "time", clock))
             stack.enter_context(patch.object(runtime, "gc", still))
-            for module in (marker_sender, verifier):
+            for module in (marker_sender, verifier, network):
                 stack.enter_context(patch.object(module, "Peers", _Peers))
+            stack.enter_context(patch.object(share_partitions, "LogWaiters", LogWaiters))
+            stack.enter_context(patch.object(share_partitions, "LedSharePartition", ToldPartition))
+            stack.enter_context(patch.object(share_partition, "SharePartition", ToldWindow))
             yield
     finally:
         logger.disabled = before
@@ -87,9 +96,22 @@ class _Logs:
         stored = self._node.logs.logs.get((topic, partition))
         return None if stored is None else stored.log
 
+    def is_missing(self, topic, partition):
+        return False
+
     def of_topic(self, topic):
         found = self._node.image.topics.get(topic)
         return [self.get(topic, number) for number in range(len(found.partitions))] if found else []
+
+
+class _Replicas:
+    """What a broker leads."""
+
+    def __init__(self, manager):
+        self._manager = manager
+
+    def leads(self, topic_id, partition):
+        return (topic_id, partition) in self._manager.isr_changes.partitions
 
 
 class _ProducerIds:
@@ -166,6 +188,9 @@ class Shells(BrokerServices):
         self.metadata = self.node
         self.logs = _Logs(self.node)
         self.plane = broker.plane
+        self.replication = _Replicas(broker.manager)
+        self.disk_reads = DiskReads()
+        self.log_waiters: list[LogWaiters] = []
         self.changes = _Changes()
         self.producer_ids = _ProducerIds(self.world)
         self.time_slices = TimeSlices()
@@ -187,7 +212,7 @@ class Shells(BrokerServices):
     # ---- what the data plane tells
 
     def role_changed(self, part):
-        if part.key[0] in COORDINATED:
+        if part.key[0] in COORDINATED or self.world.plan.shares:
             self.loop.call_soon(self.coordinator_role_changed, *part.key)
         self._wake(part.key)
 
@@ -199,6 +224,11 @@ class Shells(BrokerServices):
     def _wake(self, key):
         if self.watched.pop(key, None) is not None:
             self.node.after(self.world.control_ms(), self.loop.call_soon, self.high_watermark_advanced, *key)
+
+    def log_moved(self, part):
+        """More can be read of a partition, or another broker leads it."""
+        for waiters in self.log_waiters:
+            waiters.wake(part.key)
 
     def watch(self, part, offset):
         if part.log.high_watermark >= offset:
@@ -216,17 +246,40 @@ class Shells(BrokerServices):
 
         self.node.after(self.world.control_ms(), self.loop.call_soon, lambda: self.loop.create_task(call()))
 
-    async def handle(self, request, version):
+    async def handle(self, request, version, connection_id=0):
         """Answers a request as the shipped handler does."""
         module = import_module(f"bowstring.engine.api.{HANDLERS[request.api_key]}")
         copy = decode(type(request), version, encode(request, version))
-        return await module.handle(
-            self, SimpleNamespace(body=copy, version=version, client_id="c", peer="h:1")
-        )
+        received = SimpleNamespace(body=copy, version=version, client_id="c", peer="h:1")
+        received.connection_id, received.listener = connection_id, LISTENER
+        received.api_key = request.api_key
+        return await module.handle(self, received)
 
     def ask(self, request, answer):
         """A client's request: its message and version."""
         self.run(lambda: self.handle(*request), lambda body: answer(0, body))
+
+    def share(self, asked, answer):
+        """A share member's request, on a connection of this life."""
+        if asked.life != self.node.life:
+            return
+
+        async def work():
+            self.world.tell("share_asked", self.node, asked)
+            body = await self.handle(asked.request, asked.version, asked.connection)
+            self.world.tell("share_answered", self.node, asked, body)
+            return body
+
+        self.run(work, lambda body: answer(0, body))
+
+    def connection_ended(self, asked):
+        """A share member's connection ended."""
+
+        def end():
+            self.world.tell("share_connection_ended", self.node, asked)
+            self.connections_ended([asked.connection])
+
+        self.node.after(self.world.control_ms(), self.loop.call_soon, end)
 
     def commit(self, request, answer):
         self._of_group(

@@ -28,7 +28,7 @@ ODD = (*LEDGER, "MarkersFollowDecisions", "AnsweredIsDecided", "CommittedReaders
 
 
 def fault(what, *rules, first=1, **plan):
-    return _fault(what, *rules, first=first, transactions=True, groups=False, **plan)
+    return _fault(what, *rules, first=first, transactions=True, groups=False, shares=False, **plan)
 
 
 # ---------------------------------------------------------------- the coordinator

@@ -173,7 +173,8 @@ class Instance:
             up = [node for node in self.world.nodes if node.is_up]
             node = self.random.choice(up) if up else None
             topic = node.image.topics.get(key[0]) if node is not None else None
-            if topic is not None and topic.partitions[key[1]].leader >= 0:
+            is_there = topic is not None and key[1] < len(topic.partitions)
+            if is_there and topic.partitions[key[1]].leader >= 0:
                 known = self.leaders[key] = self.world.nodes[topic.partitions[key[1]].leader]
         return known
 

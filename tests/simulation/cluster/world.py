@@ -4,15 +4,16 @@ from contextlib import nullcontext
 from random import Random
 
 from bowstring.engine.configs import BrokerConfigs
-from bowstring.engine.metadata.image import ClusterImage
+from bowstring.engine.metadata.image import GROUP_RESOURCE, ClusterImage
 from bowstring.engine.metadata.topic_changes import NewTopic
 from bowstring.engine.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,
 )
-from bowstring.engine.protocol.records.cluster_metadata.settings import FeatureLevelRecord
+from bowstring.engine.protocol.records.cluster_metadata.settings import ConfigRecord, FeatureLevelRecord
 from bowstring.engine.raft.leader import LeaderState
+from bowstring.engine.share.persister.interface import SharePartitionKey
 from tests.simulation.cluster.clients import GroupMember, Producer, Reader
 from tests.simulation.cluster.committed import CommittedLog
 from tests.simulation.cluster.coordinator import TOPIC as OFFSETS_TOPIC
@@ -23,7 +24,9 @@ from tests.simulation.cluster.logs import Medium
 from tests.simulation.cluster.node import ClusterNode
 from tests.simulation.cluster.plan import CALM_MS
 from tests.simulation.cluster.readers import CommittedReader
-from tests.simulation.cluster.services import TRANSACTIONS, simulated_clocks
+from tests.simulation.cluster.services import SHARE_STATE, TRANSACTIONS, simulated_clocks
+from tests.simulation.cluster.share_clients import SHARERS, ShareConsumer
+from tests.simulation.cluster.share_rules import SHARE_RULES, ShareLedger
 from tests.simulation.cluster.transaction_rules import TRANSACTION_RULES, Ledger
 from tests.simulation.cluster.transactional_clients import OLD, Copier, Transaction, Writer
 from tests.simulation.quorum.invariants import Violation
@@ -60,6 +63,8 @@ OWN_HOOKS = (
     *("out_of_order", "passes", "transaction_ended", "reads_committed"),
     *("member_answered", "member_given", "member_refused"),
     *("member_asks", "member_found", "member_committed"),
+    *("share_asked", "share_answered", "share_acquired", "share_connection_ended"),
+    *("share_member_answered", "share_refused"),
 )
 
 
@@ -71,9 +76,11 @@ class ClusterWorld(World):
         topics: What the controller creates.
     """
 
-    INVARIANTS = (*INVARIANTS, *TRANSACTION_RULES, *GROUP_RULES)
+    INVARIANTS = (*INVARIANTS, *TRANSACTION_RULES, *GROUP_RULES, *SHARE_RULES)
     HOOKS = (*HOOKS, *OWN_HOOKS)
     NODE = ClusterNode
+    # When topics get more partitions.
+    GROWS_MS = 3000
 
     def __init__(self, plan):
         self.medium = Medium()
@@ -83,6 +90,7 @@ class ClusterWorld(World):
         self.violation: Violation | None = None
         self.producer_ids = 5000
         self.transactional_values = 0
+        self.connections = 0
         super().__init__(plan)
         self.pace = Random(f"{plan.seed} control threads")
         self.configs = BrokerConfigs(
@@ -92,6 +100,7 @@ class ClusterWorld(World):
                 "default.replication.factor": str(plan.replicas),
                 **(TRANSACTION_CONFIGS if plan.shells else {}),
                 **(self.group_configs(plan) if plan.groups else {}),
+                **(self.share_configs(plan) if plan.shares else {}),
             }
         )
         names = [(TOPIC, plan.partitions), (OFFSETS_TOPIC, 1)]
@@ -100,6 +109,10 @@ class ClusterWorld(World):
         self.topics = [NewTopic(name, count, plan.replicas) for name, count in names]
         if plan.groups:
             self.topics += [NewTopic(WORK, 3, 1), NewTopic(LATE_WORK, 2, 1)]
+        if plan.shares:
+            self.topics.append(NewTopic(SHARE_STATE, 1, plan.replicas))
+        # By topic, how many partitions it has in the end.
+        self.grown: dict[str, int] = {}
         keys = [(TOPIC, number) for number in range(plan.partitions)]
         self.clients = [Producer(self, id, keys[id % len(keys)]) for id in range(plan.producers)]
         self.clients += [Reader(self, 100 + id, key) for id, key in enumerate(keys)]
@@ -112,6 +125,11 @@ class ClusterWorld(World):
         if plan.groups:
             self.consumers = [Consumer(self, 400 + number, (WORK, LATE_WORK)) for number in range(3)]
             self.clients += self.consumers
+        self.sharers: list[ShareConsumer] = []
+        if plan.shares:
+            self.grown[TOPIC] = plan.partitions + 1
+            self.sharers = [ShareConsumer(self, 500 + number, TOPIC) for number in range(3)]
+            self.clients += [Producer(self, 6, (TOPIC, plan.partitions)), *self.sharers]
         self.slowed: dict[int, float] = {}
 
     def add_transactional_clients(self, keys):
@@ -132,6 +150,20 @@ class ClusterWorld(World):
             "group.consumer.heartbeat.interval.ms": "200",
             "group.consumer.min.heartbeat.interval.ms": "200",
             "group.consumer.assignment.interval.ms": interval_ms,
+        }
+
+    @staticmethod
+    def share_configs(plan):
+        return {
+            "group.share.session.timeout.ms": str(plan.group_session_ms),
+            "group.share.heartbeat.interval.ms": "200",
+            "group.share.assignment.interval.ms": str(plan.assignment_interval_ms),
+            "group.share.record.lock.duration.ms": str(plan.lock_ms),
+            "group.share.delivery.count.limit": str(plan.delivery_limit),
+            "group.share.initialize.retry.interval.ms": "2000",
+            "share.coordinator.snapshot.update.records.per.snapshot": str(plan.updates_per_snapshot),
+            "share.coordinator.write.timeout.ms": "1500",
+            "share.coordinator.cold.partition.snapshot.interval.ms": "2000",
         }
 
     def close(self):
@@ -155,7 +187,33 @@ class ClusterWorld(World):
                 * self.plan.transactions
             ),
             *([FeatureLevelRecord(name="group.version", feature_level=1)] * self.plan.groups),
+            *(self.share_records() if self.plan.shares else ()),
         ]
+
+    @staticmethod
+    def share_records():
+        """Share groups are on, and this one begins where logs do."""
+        return [
+            FeatureLevelRecord(name="share.version", feature_level=1),
+            ConfigRecord(
+                resource_type=GROUP_RESOURCE,
+                resource_name=SHARERS,
+                name="share.auto.offset.reset",
+                value="earliest",
+            ),
+        ]
+
+    def ungrown(self, image):
+        """Topics that are to have more partitions: name and count."""
+        return [
+            (name, count)
+            for name, count in self.grown.items()
+            if name in image.topics and len(image.topics[name].partitions) < count
+        ]
+
+    def count_of(self, topic):
+        """How many partitions a topic has in the end."""
+        return self.grown.get(topic.name, topic.partitions)
 
     def is_due(self, topic):
         """Whether a topic is to be created already."""
@@ -175,6 +233,20 @@ class ClusterWorld(World):
         wanted = sorted((name, at) for name, count in ((WORK, 3), (LATE_WORK, 2)) for at in range(count))
         return None if owned == wanted else f"{owned} have owners"
 
+    def undelivered(self):
+        """Says which records the share group has not done with; None when there are none."""
+        for topic in self.topics:
+            if topic.name != TOPIC:
+                continue
+            topic_id = self.newest_image().topics[TOPIC].id
+            for number in range(self.count_of(topic)):
+                kept = self.rule(ShareLedger).kept[SharePartitionKey(SHARERS, topic_id, number)]
+                end = self.log_of((TOPIC, number)).end
+                left = [offset for offset in range(max(0, kept.start), end) if not kept.is_done(offset)]
+                if left:
+                    return f"the share group has not done with {TOPIC}-{number}: {left}"
+        return None
+
     def min_in_sync(self, topic):
         return min(self.plan.min_in_sync, self.plan.replicas)
 
@@ -191,7 +263,7 @@ class ClusterWorld(World):
 
     def may_lose_some(self):
         """Whether committed records of any partition may be lost in the documented way."""
-        keys = [(topic.name, number) for topic in self.topics for number in range(topic.partitions)]
+        keys = [(topic.name, number) for topic in self.topics for number in range(self.count_of(topic))]
         return any(self.may_be_lost(key) for key in keys)
 
     def begin_transaction(self, user):
@@ -208,6 +280,10 @@ class ClusterWorld(World):
     def new_producer_id(self):
         self.producer_ids += 1
         return self.producer_ids
+
+    def new_connection(self):
+        self.connections += 1
+        return self.connections
 
     def new_value(self):
         self.transactional_values += 1
@@ -382,6 +458,8 @@ class ClusterWorld(World):
         for topic in self.topics:
             if topic.name not in image.topics:
                 return f"{topic.name} is not created"
+            if len(image.topics[topic.name].partitions) < self.count_of(topic):
+                return f"{topic.name} has not got its partitions"
             for number, partition in enumerate(image.topics[topic.name].partitions):
                 key = (topic.name, number)
                 if self.waits_for_an_operator(partition):
@@ -400,13 +478,15 @@ class ClusterWorld(World):
             client.rest()
         busy = [str(each) for each in asked if not each.is_idle()]
         if busy:
-            return f"{busy[0]} does not end its transaction"
+            return f"{busy[0]} does not come to its end"
         return self.unequal(image, lost) or (self.unended() if is_whole else None)
 
     def unended(self):
         """Says which transaction has no end."""
         left = self.rule(Ledger).still_open()
-        return f"transactions are open for ever: {left}" if left else None
+        if left:
+            return f"transactions are open for ever: {left}"
+        return self.undelivered() if self.plan.shares else None
 
     def waits_for_an_operator(self, partition):
         """Whether nobody may lead without losing records that others may have: the disk of the last leader was
