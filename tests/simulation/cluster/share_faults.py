@@ -62,7 +62,9 @@ def states_not_taken_over(patches):
     patches.set(NetworkPersister, "read_state", read_state)
 
 
-@fault("Records that were acquired when their leader went away are not delivered again", "ShareLedger", first=6)
+@fault(
+    "Records that were acquired when their leader went away are not delivered again", "ShareLedger", first=6
+)
 def gaps_are_left(patches):
     right = NetworkPersister.read_state
 
@@ -99,7 +101,9 @@ def former_leaders_write(patches):
     patches.set(ShareShard, "write", write)
 
 
-@fault("A second initialization of a share partition takes acknowledgements back, as in Kafka", *KEPT, first=10)
+@fault(
+    "A second initialization of a share partition takes acknowledgements back, as in Kafka", *KEPT, first=10
+)
 def initialized_twice(patches):
     right = ShareShard.initialize
 
