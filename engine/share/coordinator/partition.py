@@ -69,9 +69,9 @@ class SharePartition:
             self.updates = 0
 
     def update(self, change: StateUpdate) -> None:
-        """Applies an update record."""
+        """Applies an update record. One that arrives late has an older start offset, which does not count."""
         held = self.state
-        start_offset = held.start_offset if change.start_offset == -1 else change.start_offset
+        start_offset = max(held.start_offset, change.start_offset)
         self.newest_leader_epoch = max(self.newest_leader_epoch, change.leader_epoch)
         self.state = held._replace(
             leader_epoch=held.leader_epoch if change.leader_epoch == -1 else change.leader_epoch,

@@ -273,9 +273,17 @@ class ShareShard:
     def _changed(
         self, key: SharePartitionKey, written: WrittenState, leader_epoch: int, now_ms: int
     ) -> PartitionState | StateUpdate:
-        """Returns a change as an update, or as a snapshot when there were enough updates."""
+        """Returns a change as an update, or as a snapshot when there were enough updates.
+
+        A write that its leader has repeated may arrive late. Unlike in Kafka, the start offset does not go
+        back then.
+        """
         held = self._partitions[key]
         state = held.state
+        if -1 != written.start_offset < state.start_offset:
+            written = written._replace(
+                start_offset=state.start_offset, delivery_complete_count=state.delivery_complete_count
+            )
         if held.updates < self._config.share_coordinator_snapshot_update_records_per_snapshot:
             return StateUpdate(
                 state.snapshot_epoch,

@@ -1,5 +1,7 @@
 """The state of share partitions: epochs, snapshots, failed writes, the log."""
 
+import pytest
+
 from bowstring.engine.coordinators.effects import AppendRecords
 from bowstring.engine.errors import Errors
 from bowstring.engine.share.coordinator.records import SNAPSHOT, UPDATE, read_record
@@ -82,6 +84,22 @@ def test_a_late_initialization_takes_nothing_back():
         assert (state.state_epoch, state.start_offset) == (6, 7)
         assert [tuple(batch) for batch in state.batches] == [(7, 9, 2, 1)]
         assert state.delivery_complete_count == 3
+
+
+@pytest.mark.parametrize("updates", [0, 500])
+def test_a_late_write_takes_nothing_back(updates):
+    """A leader repeats a write when it has no answer, and the first request arrives after later writes."""
+    share = ShareHarness(updates)
+    share.initialize()
+    for _ in range(2):
+        share.write((0, 4, 2, 1), (9, 9, 2, 1), start_offset=0, count=6)
+        share.write((5, 5, 0, 1), start_offset=5, count=1)
+    for each in (share, share.restarted()):
+        state = each.read(leader_epoch=-1)
+        assert (state.start_offset, state.delivery_complete_count) == (5, 1)
+        assert [tuple(batch) for batch in state.batches] == [(5, 5, 0, 1), (9, 9, 2, 1)]
+    share.write((0, 4, 2, 1), start_offset=0, count=6)
+    assert share.read().delivery_complete_count == 1
 
 
 def test_what_is_not_written_changes_nothing():
