@@ -29,7 +29,9 @@ class SessionKey(NamedTuple):
 
 
 class SessionPartition(NamedTuple):
-    """A partition of a session. `topic` is None if no topic had the id when the partition was added."""
+    """A partition of a session. `topic` is None if no topic had the id when the partition was added; one may
+    have it later.
+    """
 
     topic_id: bytes
     partition: int

@@ -105,6 +105,16 @@ def test_a_fetch_ends_when_its_time_is_over(topic):
         assert not records.keeper.fetch(0, max_wait_ms=7)
 
 
+def test_a_session_serves_a_topic_once_the_broker_knows_it(served, topic):
+    records = topic()
+    records.produce(1)
+    ann = records.member()
+    assert not ann.fetch()
+    session = served.engine.share_partitions.sessions.get(SessionKey(records.group, ann.id))
+    session.update([SessionPartition(records.id, 0, None)], [])
+    assert ann.acquire(0) == [(0, 0, 1)]
+
+
 def test_records_go_to_one_member_and_are_done_when_acknowledged(topic):
     records = topic()
     records.produce(3)
