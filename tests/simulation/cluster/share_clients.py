@@ -20,6 +20,7 @@ SHARERS = "sharers"
 GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
 HEARTBEAT_VERSION, SHARE_VERSION = 1, 2
 MAX_BYTES = 1 << 20
+QUIET_MS = 300
 LOST_SESSION = {
     each.code
     for each in (
@@ -132,21 +133,14 @@ class ShareMember(Instance):
                 yield RETRY_MS
 
     def heartbeat(self, request):
-        ask = Ask(GROUP_KEY, "ask", (request, HEARTBEAT_VERSION))
-        if self.random.random() < self.world.plan.repeat and not self.user.is_calm:
-            self.world.after(self.random.choice((5, 100, 1000)), self.repeat, (ask,))
-        (found,) = yield [ask]
+        # None arrives twice: it may move the member to another assignment, which only its own answer tells.
+        (found,) = yield [Ask(GROUP_KEY, "ask", (request, HEARTBEAT_VERSION))]
         if found is None or found[0]:
             self.leaders.pop(GROUP_KEY, None)
             return None
         if found[1].error_code in RETRIED:
             self.leaders.pop(GROUP_KEY, None)
         return found[1]
-
-    def repeat(self, ask):
-        node = self.leader(GROUP_KEY)
-        if node is not None:
-            node.receive(None, "on_client", (ask.kind, ask.request, lambda *result: None))
 
     def follow(self, answer):
         self.world.tell("share_member_answered", self, answer.member_epoch)
@@ -411,6 +405,7 @@ class ShareConsumer(User):
         super().__init__(world, id, [])
         self.key = GROUP_KEY
         self.topic = topic
+        self.quiet_since = 0.0
 
     def __str__(self):
         return f"ShareConsumer {self.id}"
@@ -425,11 +420,13 @@ class ShareConsumer(User):
         return 20 if self.is_calm else super().pause_ms()
 
     def wants_more(self, instance):
-        """Once it rests, it goes on until the group has all records."""
+        """Once it rests, it goes on until the group has done with all records, and no more come."""
         is_last = instance is self.instances[-1]
-        if self.rests:
-            return is_last and self.world.undelivered() is not None
-        return is_last or not self.is_calm
+        if not self.rests:
+            return is_last or not self.is_calm
+        if self.world.is_written_to() or self.world.undelivered() is not None:
+            self.quiet_since = self.world.now
+        return is_last and self.world.now < self.quiet_since + QUIET_MS
 
 
 def _batches(cls, batches):

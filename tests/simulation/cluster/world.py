@@ -233,6 +233,11 @@ class ClusterWorld(World):
         wanted = sorted((name, at) for name, count in ((WORK, 3), (LATE_WORK, 2)) for at in range(count))
         return None if owned == wanted else f"{owned} have owners"
 
+    def is_written_to(self):
+        """Whether somebody may still write, once all rest: a client, or the end of a transaction."""
+        writers = [each for each in self.clients if each not in self.sharers]
+        return not all(each.is_idle() for each in writers) or bool(self.rule(Ledger).still_open())
+
     def undelivered(self):
         """Says which records the share group has not done with; None when there are none."""
         for topic in self.topics:
