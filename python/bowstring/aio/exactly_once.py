@@ -66,13 +66,12 @@ async def transform(
         "commit_interval_ms": commit_interval_ms,
         "timeout": timeout,
     }
-    stopped = threading.Event()
-    call = _transform(function, producer, options, lambda: stopped.is_set() or bool(until and until()))
-    running = asyncio.ensure_future(consumer.lend(call))
+    run = _Run(function, producer, options, until)
+    running = asyncio.ensure_future(consumer.lend(run.call))
     try:
         return await asyncio.shield(running)
     except asyncio.CancelledError:
-        stopped.set()
+        run.cancel()
         consumer.wakeup()
         await asyncio.wait([running])
         if not running.cancelled():
@@ -80,22 +79,50 @@ async def transform(
         raise
 
 
-def _transform(
-    function: Callable[..., Awaitable[object]],
-    producer: Producer,
-    options: dict[str, Any],
-    until: Callable[[], bool],
-) -> Callable[[ThreadedConsumer, OnLoop], int]:
-    """Returns what the consumer's thread calls."""
+class _Run:
+    """One run of `transform`: what the consumer's thread calls, and how the loop cancels it."""
 
-    async def process(batch: Any) -> None:
-        await function(batch, producer)
-        await producer.settled()
+    def __init__(
+        self,
+        function: Callable[..., Awaitable[object]],
+        producer: Producer,
+        options: dict[str, Any],
+        until: Callable[[], bool] | None,
+    ):
+        self._function = function
+        self._producer = producer
+        self._options = options
+        self._until = until
+        self._cancelled = threading.Event()
+        self._processing: asyncio.Task[Any] | None = None
 
-    def call(consumer: ThreadedConsumer, run: OnLoop) -> int:
+    def call(self, consumer: ThreadedConsumer, run: OnLoop) -> int:
+        """Transforms. In the consumer's thread."""
+
         def on_loop(batch: Any, _: object) -> None:
-            run(functools.partial(process, batch))
+            run(functools.partial(self._process, batch))
 
-        return exactly_once.transform(consumer, on_loop, producer.threaded, until=until, **options)
+        return exactly_once.transform(
+            consumer, on_loop, self._producer.threaded, until=self._ends, **self._options
+        )
 
-    return call
+    def cancel(self) -> None:
+        """Makes the transform abort and end: cancels the function, or the next step. On the loop."""
+        self._cancelled.set()
+        if self._processing is not None:
+            self._processing.cancel()
+
+    def _ends(self) -> bool:
+        if self._cancelled.is_set():
+            raise asyncio.CancelledError
+        return self._until is not None and self._until()
+
+    async def _process(self, batch: Any) -> None:
+        if self._cancelled.is_set():
+            raise asyncio.CancelledError
+        self._processing = asyncio.current_task()
+        try:
+            await self._function(batch, self._producer)
+            await self._producer.settled()
+        finally:
+            self._processing = None

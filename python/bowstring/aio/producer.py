@@ -255,7 +255,6 @@ class Producer(WorkersClient):
         return await self._worker.call(call, required=True)
 
     init_transactions = awaited(ThreadedProducer.init_transactions)
-    begin_transaction = awaited(ThreadedProducer.begin_transaction)
     prepare_transaction = awaited(ThreadedProducer.prepare_transaction)
     send_offsets = awaited(ThreadedProducer.send_offsets)
     send_offsets_to_transaction = awaited(ThreadedProducer.send_offsets_to_transaction)
@@ -274,6 +273,14 @@ class Producer(WorkersClient):
     def threaded(self) -> ThreadedProducer:
         """The blocking producer that sends the records. For `transform`."""
         return self._producer
+
+    async def begin_transaction(self, timeout: float | None = None) -> None:
+        """Like `bowstring.Producer.begin_transaction`; a cancelled call leaves no transaction open."""
+        producer = self._producer
+        await self._worker.call(
+            functools.partial(producer.begin_transaction, timeout),
+            undo=lambda _: producer.abort_because_of(asyncio.CancelledError()),
+        )
 
     async def commit_transaction(self, timeout: float | None = None) -> None:
         """Like `bowstring.Producer.commit_transaction`; waits for the futures of all records."""
@@ -313,15 +320,11 @@ class Producer(WorkersClient):
         await self.begin_transaction()
         try:
             yield self
+            await self._await_lines(None)
         except BaseException as error:
             await self._abort_because_of(error)
             raise
-        try:
-            await self.commit_transaction()
-        except (TransactionFailedError, asyncio.CancelledError) as error:
-            if isinstance(error, TransactionFailedError):
-                await self._abort_because_of(error)
-            raise
+        await self._call(_commit_or_abort)
 
     async def _abort_because_of(self, error: BaseException) -> None:
         self._drop_lines()
@@ -407,6 +410,15 @@ class Outcomes:
                 future.set_result(sent.result(0))
             except Exception as error:  # the record's error
                 future.set_exception(error)
+
+
+def _commit_or_abort(producer: ThreadedProducer) -> None:
+    """Ends the transaction of a block, in one call: it goes on when the block's task is cancelled."""
+    try:
+        producer.commit_transaction()
+    except TransactionFailedError as error:
+        producer.abort_because_of(error)
+        raise
 
 
 def _length(data: Any) -> int:

@@ -238,6 +238,7 @@ ADVICE: dict[str, str] = {
     "NOT_ENOUGH_REPLICAS": "Wait for replicas to come back, or lower min.insync.replicas",
     "NON_EMPTY_GROUP": "Stop the group's consumers first",
     "INVALID_REPLICATION_FACTOR": "Request at most as many replicas as there are brokers",
+    "INVALID_TXN_STATE": "The transaction has ended already, for example by transaction_timeout_ms",
     "PRODUCER_FENCED": "Close this producer; the other one goes on",
     "UNSUPPORTED_COMPRESSION_TYPE": "Use a codec that this broker supports",
 }

@@ -24,7 +24,7 @@ from bowstring.clients.group.heartbeat import GroupConfig
 from bowstring.clients.group.heartbeat_threads import HeartbeatThreads
 from bowstring.clients.group.member import GroupMember
 from bowstring.clients.group.offset_queries import committed_offsets
-from bowstring.clients.group.offset_requests import fetch_request, fetched_offsets
+from bowstring.clients.group.offset_requests import fetch_request, fetched_offsets, is_about_member
 from bowstring.clients.group.protocol_choice import UndecidedMember
 from bowstring.clients.net.client import NetworkClient
 from bowstring.clients.net.connection import Pending
@@ -79,6 +79,7 @@ class Membership:
         self._member = self._first_member()
         self._auto_commit_s = auto_commit_s
         self._commit_at = 0.0
+        self._load_at = 0.0
         self._listeners: Listeners = (None, None, None)
         self.watchers: tuple[Listener, Listener] | None = None  # of partitions revoked, before all else; lost
         self._pattern: re.Pattern[str] | None = None
@@ -193,8 +194,7 @@ class Membership:
         wait_s = self._member.tick(join=self.subscribed)
         if self._choose_protocol():
             wait_s = 0.0
-        self._load_positions()
-        return min(wait_s, self._auto_commit())
+        return min(wait_s, self._load_positions(), self._auto_commit())
 
     def _note_pattern(self, pattern: re.Pattern[str]) -> None:
         what = f"pattern {pattern.pattern!r}"
@@ -210,20 +210,27 @@ class Membership:
         self._member.error = self._commit_error = None
         return error
 
-    def _load_positions(self) -> None:
-        """Asks for the committed offsets of partitions without a position."""
+    def _load_positions(self) -> float:
+        """Asks for the committed offsets of partitions without a position; returns seconds until the next
+        check.
+        """
         unknown = [p for p in self._fetcher.without_position() if not self._positions[p].asked]
         if not unknown or self._member.coordinator is None:
-            return
+            return 3600.0
+        left_s = self._load_at - time.monotonic()
+        if left_s > 0:
+            return left_s
         asked = self._positions.ask(unknown)
+        reader = self._member.reader()
         self._client.send(
             self._member.coordinator,
             OffsetFetchRequest,
-            fetch_request(self._group_id, unknown, require_stable=True),
-            callback=lambda pending: self._loaded(pending, asked),
+            fetch_request(self._group_id, unknown, require_stable=True, member=reader),
+            callback=lambda pending: self._loaded(pending, asked, reader),
         )
+        return 3600.0
 
-    def _loaded(self, pending: Pending, asked: Epochs) -> None:
+    def _loaded(self, pending: Pending, asked: Epochs, reader: tuple[str, int] | None) -> None:
         still_asked = self._positions.answered(asked)
         try:
             committed = fetched_offsets(self._group_id, pending.result())
@@ -231,7 +238,10 @@ class Membership:
             if error.retriable:
                 if pending.error is None:
                     self._client.troubles.note(self._stored, error, grace_s=GRACE_S)
-                self._member.coordinator_lost(pending.node)
+                if not is_about_member(error):
+                    self._member.coordinator_lost(pending.node)
+                elif self._member.reader() == reader:  # the heartbeat that tells is under way or to come
+                    self._load_at = time.monotonic() + RETRY_PAUSE_S
             elif still_asked:
                 self._fetcher.error = error
             return
@@ -303,7 +313,9 @@ class Membership:
         self, partitions: list[TopicPartition], timeout_s: float
     ) -> dict[TopicPartition, OffsetAndMetadata]:
         """Returns the group's committed offsets; partitions without one are left out."""
-        return committed_offsets(self._cluster, self._group_id, partitions, timeout_s)
+        return committed_offsets(
+            self._cluster, self._group_id, partitions, timeout_s, lambda: self._member.reader()
+        )
 
     def _note_commit_error(self, error: ClientError | None) -> None:
         if error is not None and error.retriable:

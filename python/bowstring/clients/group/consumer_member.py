@@ -142,6 +142,10 @@ class ConsumerGroupMember(CoordinatedMember):
         member_id, epoch = self._thread.member
         return member_id, epoch if epoch > JOIN_EPOCH else -1
 
+    def reader(self) -> tuple[str, int] | None:
+        """See CoordinatedMember. A member that has lost its place asks as nobody."""
+        return self.identity() if self._thread.phase is Phase.MEMBER else None
+
     def _watch_commit(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], done: Done
     ) -> Callable[[TopicPartition, int], None]:

@@ -158,6 +158,10 @@ class CoordinatedMember(ABC):
         """Returns the member id and the newest generation, or epoch, that the coordinator has told."""
         return self.member_id, self.generation
 
+    def reader(self) -> tuple[str, int] | None:
+        """Returns the member id and epoch with which committed offsets are asked for; None for neither."""
+        return None
+
     def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], done: Done) -> None:
         """Sends a commit; `done` gets None, or the error (retriable when it may be sent again)."""
         if self._coordinator is None:

@@ -123,17 +123,28 @@ def find_coordinator(cluster: Cluster, group: str, timeout_s: float) -> Node:
 
 
 def committed_offsets(
-    cluster: Cluster, group: str, partitions: Iterable[TopicPartition] | None, timeout_s: float
+    cluster: Cluster,
+    group: str,
+    partitions: Iterable[TopicPartition] | None,
+    timeout_s: float,
+    member: Callable[[], tuple[str, int] | None] = lambda: None,
 ) -> dict[TopicPartition, OffsetAndMetadata]:
     """Returns a group's committed offsets; partitions without one are left out.
+
+    Args:
+        cluster, group: whom to ask.
+        partitions: None for all.
+        timeout_s: seconds.
+        member: returns the id and the epoch of the member that asks, None for nobody.
 
     Raises:
         NoBrokerError, BrokerError: not answered within `timeout_s`.
     """
-    request = fetch_request(group, partitions, require_stable=True)
+    asked = None if partitions is None else list(partitions)
 
     def attempt(left_s: float) -> dict[TopicPartition, OffsetAndMetadata]:
         node = find_coordinator(cluster, group, left_s)
+        request = fetch_request(group, asked, require_stable=True, member=member())
         pending = cluster.client.send(node, OffsetFetchRequest, request, timeout_s=left_s)
         return fetched_offsets(group, cluster.client.wait(pending))
 

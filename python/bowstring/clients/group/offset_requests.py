@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from bowstring.clients.errors import broker_error
+from bowstring.clients.errors import BrokerError, ClientError, broker_error
 from bowstring.clients.group.protocol import by_topic
 from bowstring.clients.records import OffsetAndMetadata, Record, TopicPartition
+from bowstring.engine.errors import Errors
 from bowstring.engine.protocol.messages.find_coordinator import FindCoordinatorRequest
 from bowstring.engine.protocol.messages.list_offsets import (
     ListOffsetsPartition,
@@ -32,6 +33,9 @@ COORDINATOR_KEYS_VERSION = 4
 
 # From this version on one request may name several groups (KIP-709).
 GROUPS_VERSION = 8
+
+# From this version on OffsetFetch may name the member that asks, in its epoch (KIP-848).
+MEMBER_VERSION = 9
 
 # From this version on OffsetFetch can ask for every partition of the group.
 ALL_PARTITIONS_VERSION = 2
@@ -96,9 +100,16 @@ def commit_results(response: OffsetCommitResponse) -> dict[TopicPartition, int]:
 
 
 def fetch_request(
-    group: str, partitions: Iterable[TopicPartition] | None, *, require_stable: bool = False
+    group: str,
+    partitions: Iterable[TopicPartition] | None,
+    *,
+    require_stable: bool = False,
+    member: tuple[str, int] | None = None,
 ) -> Callable[[int], OffsetFetchRequest]:
-    """Returns a request for the committed offsets of `partitions`, or of all when None."""
+    """Returns a request for the committed offsets of `partitions`, or of all when None.
+
+    `member`, an id and its epoch, is refused when the group has changed meanwhile (KIP-848).
+    """
     wanted = None if partitions is None else by_topic(partitions)
 
     def build(version: int) -> OffsetFetchRequest:
@@ -108,6 +119,8 @@ def fetch_request(
             if wanted is not None:
                 topics = [OffsetFetchRequestTopics(name=n, partition_indexes=p) for n, p in wanted.items()]
             asked = OffsetFetchRequestGroup(group_id=group, topics=topics)
+            if member is not None and version >= MEMBER_VERSION:
+                asked.member_id, asked.member_epoch = member
             return OffsetFetchRequest(groups=[asked], require_stable=stable)
         old = None
         if wanted is not None:
@@ -117,18 +130,25 @@ def fetch_request(
     return build
 
 
+# The group has changed since the member heard of it; its next heartbeat tells how.
+_MEMBER_CHANGED = (Errors.STALE_MEMBER_EPOCH.code, Errors.UNKNOWN_MEMBER_ID.code)
+
+
 def fetched_offsets(group: str, response: OffsetFetchResponse) -> dict[TopicPartition, OffsetAndMetadata]:
     """Returns the committed offsets; partitions without one are left out.
 
     Raises:
-        BrokerError: the coordinator refused, for the group or for a partition.
+        BrokerError: the coordinator refused, for the group or for a partition; retriable also when it knows
+            the member that asked in another epoch, or no longer.
     """
     code = response.error_code
     topics: Iterable[object] = response.topics
     for answer in response.groups:
         code, topics = answer.error_code, answer.topics
     if code:
-        raise broker_error(code, f"group {group!r}")
+        refused = broker_error(code, f"group {group!r}")
+        refused.retriable = refused.retriable or code in _MEMBER_CHANGED
+        raise refused
     found = {}
     for topic in topics:
         for part in topic.partitions:  # type: ignore[attr-defined]
@@ -140,6 +160,11 @@ def fetched_offsets(group: str, response: OffsetFetchResponse) -> dict[TopicPart
                     part.committed_offset, part.committed_leader_epoch, part.metadata or ""
                 )
     return found
+
+
+def is_about_member(error: ClientError) -> bool:
+    """Whether `error` says that the group has changed since the member that asked heard of it."""
+    return isinstance(error, BrokerError) and error.code in _MEMBER_CHANGED
 
 
 # What a coordinator coordinates.

@@ -393,6 +393,8 @@ class NetworkClient:
                 if now >= connection.deadline:
                     reason = f"no answer within {self._connect_timeout_s:g} s"
                     self._drop(connection, BrokerUnreachableError(connection.node, reason))
+                else:
+                    connection.expire_waiting(now)
             else:
                 sent = (*connection.in_flight, *connection.unanswered)
                 late = next((p for p in sent if now >= p.deadline), None)
@@ -405,5 +407,5 @@ class NetworkClient:
             if connection.ready:
                 deadlines = [p.deadline for p in (*connection.in_flight, *connection.unanswered)]
             else:
-                deadlines = [connection.deadline]
+                deadlines = [connection.deadline, *(p.deadline for p in connection.waiting)]
             self.poller.alarm = min([self.poller.alarm, *deadlines])

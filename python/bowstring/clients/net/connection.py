@@ -22,6 +22,7 @@ from bowstring.clients.errors import (
     ClientError,
     GarbledAnswerError,
     ProtocolError,
+    RequestTimedOutError,
     UnsupportedApiError,
 )
 from bowstring.clients.net import frames
@@ -355,6 +356,16 @@ class Connection:
             request = self.waiting.popleft()
             if not request.done:
                 self._encode(request)
+
+    def expire_waiting(self, now: float) -> None:
+        """Fails the requests that were never sent and whose time is over."""
+        late = [pending for pending in self.waiting if now >= pending.deadline]
+        for pending in late:
+            self.waiting.remove(pending)
+        for pending in late:
+            pending.complete(
+                None, RequestTimedOutError(frames.api_name(pending.api), pending.node, pending.timeout_s)
+            )
 
     def close(self, error: ClientError) -> None:
         """Closes the socket; fails all requests in flight with `error`."""

@@ -46,7 +46,8 @@ class PreparedTransaction(NamedTuple):
             timeout: seconds.
 
         Raises:
-            ProducerFencedError: it is aborted, by a later producer or by its timeout.
+            ProducerFencedError: it is aborted, by a later producer.
+            BrokerError: INVALID_TXN_STATE: it has ended otherwise, by its timeout or by another `complete`.
             ClientError: not answered within `timeout` seconds, or refused.
         """
         client = NetworkClient("bowstring-prepared", transactional=True)
@@ -64,8 +65,8 @@ def complete_all(
     """Commits or aborts many transactions; the requests to one broker are in flight together.
 
     Returns:
-        Those that have ended otherwise: PRODUCER_FENCED after a later producer or the timeout,
-        INVALID_TXN_STATE after another `complete_all`.
+        Those that have ended otherwise: PRODUCER_FENCED after a later producer, INVALID_TXN_STATE after the
+        timeout (PRODUCER_FENCED before transaction version 2) or another `complete_all`.
 
     Raises:
         ClientError: not all were answered within `timeout_s` seconds, or one was refused.

@@ -104,6 +104,17 @@ def test_a_listener_that_never_answers_is_unreachable():
     client.close()
 
 
+def test_a_short_request_does_not_wait_for_a_listener_that_never_answers(client):
+    """Not for connect_timeout_ms: the other requests to that listener still wait."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        node = Node(1, *silent.getsockname())
+        patient = client.send(node, MetadataRequest, MetadataRequest())
+        hurried = client.send(node, MetadataRequest, MetadataRequest(), timeout_s=0.1)
+        with pytest.raises(RequestTimedOutError):
+            client.wait(hurried)
+        assert not patient.done
+
+
 @pytest.mark.parametrize(
     "garbage", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\x00\x00\x00\x04\x7f\x7f\x7f\x7f", b"\xff" * 8]
 )
