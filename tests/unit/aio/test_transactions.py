@@ -55,11 +55,13 @@ def test_a_cancelled_begin_leaves_the_transaction_of_another_task_alone(bootstra
     topic = new_topic()
 
     async def main():
-        async with aio.Producer(bootstrap, transactional_id=new_group) as producer:
-            async with producer.transaction():
-                await producer.send(topic, b"mine")
-                await cancelled_after(asyncio.create_task(producer.begin_transaction()), 1)
-                await producer.send(topic, b"mine, too")
+        async with (
+            aio.Producer(bootstrap, transactional_id=new_group) as producer,
+            producer.transaction(),
+        ):
+            await producer.send(topic, b"mine")
+            await cancelled_after(asyncio.create_task(producer.begin_transaction()), 1)
+            await producer.send(topic, b"mine, too")
 
     asyncio.run(asyncio.wait_for(main(), HANG_S))
     assert committed(bootstrap, topic, 2) == [b"mine", b"mine, too"]

@@ -313,9 +313,7 @@ class Membership:
         self, partitions: list[TopicPartition], timeout_s: float
     ) -> dict[TopicPartition, OffsetAndMetadata]:
         """Returns the group's committed offsets; partitions without one are left out."""
-        return committed_offsets(
-            self._cluster, self._group_id, partitions, timeout_s, lambda: self._member.reader()
-        )
+        return committed_offsets(self._cluster, self._group_id, partitions, timeout_s, self._member.reader)
 
     def _note_commit_error(self, error: ClientError | None) -> None:
         if error is not None and error.retriable:
