@@ -1,6 +1,7 @@
 """A fake broker that also coordinates a group of one member, and answers when a test lets it."""
 
 import threading
+import time
 
 from bowstring.clients.group.protocol import encode_assignment
 from bowstring.clients.records import TopicPartition
@@ -45,6 +46,14 @@ from tests.support.waiting import HANG_S
 PATIENCE_S = HANG_S
 CONSUMER_HEARTBEAT_KEY = ConsumerGroupHeartbeatRequest.api_key
 MEMBER = "the-member"
+
+
+def poll_until(consumer, condition):
+    """Polls until the condition holds."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline
+        consumer.poll(timeout=0.02)
 
 
 class Gate:

@@ -1,7 +1,6 @@
 """An answer counts only for the assignment, the seek and the generation that asked."""
 
 import contextlib
-import time
 
 import pytest
 
@@ -23,7 +22,7 @@ from bowstring.engine.protocol.messages.offset_commit import OffsetCommitRequest
 from bowstring.engine.protocol.messages.offset_fetch import OffsetFetchRequest
 from bowstring.engine.protocol.messages.sync_group import SyncGroupRequest
 from tests.support.fake_broker import TOPIC_ID
-from tests.support.fake_group import MEMBER, PATIENCE_S, FakeGroup, Gate
+from tests.support.fake_group import MEMBER, FakeGroup, Gate, poll_until
 
 P = TopicPartition("t", 0)
 
@@ -48,13 +47,6 @@ def consumer_of(broker):
     yield make
     for consumer in made:
         consumer.close()
-
-
-def poll_until(consumer, condition):
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline
-        consumer.poll(timeout=0.02)
 
 
 def assign_anew(consumer):

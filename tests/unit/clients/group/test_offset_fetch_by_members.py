@@ -1,7 +1,5 @@
 """Members of KIP-848 groups ask for committed offsets by their id and epoch, which coordinators check."""
 
-import time
-
 import pytest
 
 from bowstring.clients.consumer.consumer import Consumer
@@ -19,7 +17,7 @@ from bowstring.engine.protocol.messages.offset_fetch import (
     OffsetFetchResponseGroup,
 )
 from tests.support.fake_broker import TOPIC_ID, FakeBroker
-from tests.support.fake_group import PATIENCE_S, FakeGroup
+from tests.support.fake_group import PATIENCE_S, FakeGroup, poll_until
 
 P = TopicPartition("t", 0)
 
@@ -77,13 +75,6 @@ def consumer(broker):
     with Consumer(broker.bootstrap, auto_offset_reset="none", **options) as made:
         made.subscribe(["t"])
         yield made
-
-
-def poll_until(consumer, condition):
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline
-        consumer.poll(timeout=0.02)
 
 
 def test_a_member_asks_again_when_its_epoch_has_gone_up(broker, consumer):
