@@ -2,6 +2,7 @@
 
 import asyncio
 import atexit
+import os
 import shutil
 import tempfile
 import threading
@@ -56,6 +57,7 @@ class Broker:
         self._started = threading.Event()
         self._error: BaseException | None = None
         self._broker: _Broker | None = None
+        self._owner = os.getpid()
 
     # ------------------------------------------------------------ facts
 
@@ -92,6 +94,7 @@ class Broker:
         """Starts the broker; it accepts clients when this returns."""
         if self._thread is not None:
             raise RuntimeError("the broker is already running")
+        self._owner = os.getpid()
         directory = self._given_dir
         if directory is None:
             directory = self._temporary = Path(tempfile.mkdtemp(prefix="bowstring-"))
@@ -114,7 +117,9 @@ class Broker:
         return self
 
     def stop(self) -> None:
-        """Stops the broker cleanly. Further calls have no effect."""
+        """Stops the broker cleanly. Further calls have no effect, nor have calls in a forked child."""
+        if self._owner != os.getpid():
+            return  # the broker, its thread and its files are the parent's
         thread, self._thread = self._thread, None
         if thread is None or self._loop is None or self._stopping is None:
             return

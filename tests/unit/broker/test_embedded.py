@@ -106,3 +106,18 @@ def test_a_program_that_forgets_to_stop_ends_cleanly(tmp_path):
     )
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "end\n", "")
     assert (tmp_path / "data" / ".kafka_cleanshutdown").exists()
+
+
+def test_the_end_of_a_forked_child_leaves_the_broker_to_its_parent():
+    """Also when the child leaves the block of the broker by an exception."""
+    code = """if True:
+        import os, sys, bowstring
+        with bowstring.Broker() as broker:
+            child = os.fork()
+            if child == 0:
+                sys.exit(7)
+            ended = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+            print(ended, (broker.data_dir / "meta.properties").exists())
+    """
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=HANG_S)
+    assert (done.stdout, done.stderr) == ("7 True\n", "")
