@@ -57,8 +57,12 @@ def offset_tombstone(group_id: str, topic: str, partition: int) -> Record:
     return encode_key(OFFSET_COMMIT, OffsetCommitKey(group=group_id, topic=topic, partition=partition)), None
 
 
-def group_metadata(group: ClassicGroup, assignments: dict[str, bytes]) -> Record:
-    """Encodes the group's present generation with the given assignment by member id."""
+def group_metadata(group: ClassicGroup, assignments: dict[str, bytes], *, rebalances: bool = False) -> Record:
+    """Encodes the group's present generation with the given assignment by member id.
+
+    Args:
+        rebalances: The group is about to rebalance, also after a restart. Then the record has no leader.
+    """
     members = [
         MemberMetadata(
             member_id=member.member_id,
@@ -76,7 +80,7 @@ def group_metadata(group: ClassicGroup, assignments: dict[str, bytes]) -> Record
         protocol_type=group.protocol_type or "",
         generation=group.generation,
         protocol=group.protocol_name,
-        leader=group.leader_id,
+        leader=None if rebalances else group.leader_id,
         current_state_timestamp=_timestamp(group),
         members=members,
     )

@@ -6,9 +6,9 @@ from bowstring._native.protocol.message_codec import ProtocolError, decode
 from bowstring._native.protocol.offset_commits import decode_offset_commits
 from bowstring.engine.groups.classic.group import ClassicGroup, GroupState, Member
 from bowstring.engine.groups.classic.rebalance import prepare_rebalance, restart_session
-from bowstring.engine.groups.consumer import membership as consumer_membership
 from bowstring.engine.groups.consumer import records as consumer_records
 from bowstring.engine.groups.consumer import replay as consumer_replay
+from bowstring.engine.groups.consumer import timers as consumer_timers
 from bowstring.engine.groups.consumer.group import ConsumerGroup
 from bowstring.engine.groups.modern.group import ModernGroup
 from bowstring.engine.groups.offsets.store import NO_EXPIRY, CommittedOffset, PartitionOffsets
@@ -93,7 +93,7 @@ class Replay:
             if isinstance(group, ClassicGroup):
                 _start_classic(state, group, now_ms)
             elif isinstance(group, ConsumerGroup):
-                consumer_membership.start_sessions(state, group)
+                consumer_timers.start_sessions(state, group)
             elif isinstance(group, ShareGroup):
                 share_membership.start_sessions(state, group)
             elif isinstance(group, StreamsGroup):
@@ -164,7 +164,10 @@ def _start_classic(state: ShardState, group: ClassicGroup, now_ms: int) -> None:
     for member in group.members.values():
         restart_session(state, group, member)
     size = len(group.members)
-    if size > state.config.group_max_size:
+    if size and group.leader_id is None:
+        group.leader_id = next(iter(group.members))
+        prepare_rebalance(state, group, "it became a classic group just before", now_ms)
+    elif size > state.config.group_max_size:
         prepare_rebalance(state, group, f"{size} members exceed group.max.size", now_ms)
 
 
@@ -231,7 +234,6 @@ def _group_metadata(
     group.generation = body.generation
     group.protocol_type = body.protocol_type or None
     group.protocol_name = body.protocol
-    group.leader_id = body.leader
     for member in body.members:
         rebalance_ms = member.rebalance_timeout
         group.add(
@@ -249,6 +251,7 @@ def _group_metadata(
         )
     if group.members:
         group.state = GroupState.STABLE
+        group.leader_id = body.leader  # not the first member
     group.refresh_subscribed_topics()
     state.groups[group_id] = group
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from bowstring.engine.coordinators.effects import (
     AppendMarker,
@@ -19,6 +19,9 @@ from bowstring.engine.groups.effects import CancelTimer, Effect, ResolveRegexes,
 from bowstring.engine.groups.group import Group
 from bowstring.engine.groups.modern.cluster import ClusterView, NoCluster
 from bowstring.engine.groups.offsets.store import OffsetStore
+
+# Kafka's coordinators wait as long before they retry what a timer does.
+RETRY_MS: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +100,10 @@ class ShardState:
     def set_timer(self, key: TimerKey, delay_ms: int) -> None:
         """Starts or restarts a timer."""
         self.outbox.append(SetTimer(key, delay_ms))
+
+    def retry_timer(self, key: TimerKey) -> None:
+        """Lets a timer fire again soon because what it asked for could not be written."""
+        self.set_timer(key, RETRY_MS)
 
     def cancel_timer(self, key: TimerKey) -> None:
         """Stops a timer."""

@@ -2,9 +2,12 @@
 
 import heapq
 from collections.abc import Iterator
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from bowstring.engine.groups.effects import TimerKey
+
+# A heap of so many entries may be of cancelled keys alone.
+_SPARE_ENTRIES: Final = 64
 
 K = TypeVar("K", TimerKey, int)
 
@@ -40,13 +43,23 @@ class TimerQueue(Generic[K]):
         if entry_ms is None or deadline_ms < entry_ms:
             self._entries[key] = deadline_ms
             heapq.heappush(self._heap, (deadline_ms, key))
+            self._tidy()
 
     def cancel(self, key: K) -> None:
         """Removes the timer if there is one."""
         self._deadlines.pop(key, None)
-        if not self._deadlines:
+        if self._deadlines:
+            self._tidy()
+        else:
             self._heap.clear()
             self._entries.clear()
+
+    def _tidy(self) -> None:
+        """Makes the heap anew when most entries are of cancelled keys: their deadlines may be days away."""
+        if len(self._heap) > 2 * len(self._deadlines) + _SPARE_ENTRIES:
+            self._heap = [(deadline_ms, key) for key, deadline_ms in self._deadlines.items()]
+            heapq.heapify(self._heap)
+            self._entries = dict(self._deadlines)
 
     def next_deadline_ms(self) -> int | None:
         """Returns a lower bound for the next deadline; None when there are no timers."""

@@ -117,8 +117,8 @@ class Shell:
         assert token not in self.answers, f"request {token} is answered twice: {effect.body}"
         self.answers[token] = effect.body
 
-    def release(self) -> None:
-        """Raises the high watermark to the log end."""
+    def release(self, error: Error = Errors.NONE) -> None:
+        """Raises the high watermark to the log end. With an error, who waits for that has waited for too long."""
         self.hold = False
         while self.held:
             item = self.held.popleft()
@@ -127,7 +127,7 @@ class Shell:
                 self._respond(item)
                 self.held = held
             else:
-                self._carry(self.shard.append_finished(item, Errors.NONE, self.now_ms))
+                self._carry(self.shard.append_finished(item, error, self.now_ms))
 
     def advance(self, delay_ms: int) -> None:
         """Advances the clock and fires every timer at its time."""

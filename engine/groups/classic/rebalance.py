@@ -77,7 +77,7 @@ def rebalance_or_complete_join(state: ShardState, group: ClassicGroup, reason: s
 def prepare_rebalance(state: ShardState, group: ClassicGroup, reason: str, now_ms: int) -> None:
     """Enters PreparingRebalance and tells members that wait for an assignment to join again."""
     if group.state is GroupState.COMPLETING_REBALANCE:
-        reset_assignments(state, group, Errors.REBALANCE_IN_PROGRESS)
+        propagate_assignments(state, group, Errors.REBALANCE_IN_PROGRESS)
     group.pending_sync_members.clear()
     state.cancel_timer(sync_timer(group.group_id))
 
@@ -172,15 +172,10 @@ def remove_member(state: ShardState, group: ClassicGroup, member: Member) -> Non
     group.remove(member.member_id)
 
 
-def reset_assignments(state: ShardState, group: ClassicGroup, error: Error) -> None:
-    """Clears the assignments; answers members that wait for one with `error`."""
-    for member in group.members.values():
-        member.assignment = b""
-    propagate_assignments(state, group, error)
-
-
 def propagate_assignments(state: ShardState, group: ClassicGroup, error: Error) -> None:
-    """Answers every parked SyncGroup with the member's assignment, or with `error`."""
+    """Answers every parked SyncGroup with the member's assignment, or with `error`. After an error members
+    keep the assignment of an earlier generation, because cooperative ones still use it.
+    """
     for member in group.members.values():
         if member.sync_token is None:
             continue

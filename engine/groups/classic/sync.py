@@ -12,7 +12,6 @@ from bowstring.engine.groups.classic.rebalance import (
     prepare_rebalance,
     propagate_assignments,
     rebalance_or_complete_join,
-    reset_assignments,
     session_timer,
     sync_timer,
 )
@@ -82,7 +81,7 @@ def _assignment_written(state: ShardState, assignment: Assignment, error: Error,
         return
     if error:
         refusal = append_error_of_group(error)
-        reset_assignments(state, group, refusal)
+        propagate_assignments(state, group, refusal)
         reason = f"{refusal.name} when writing the assignment of generation {group.generation}"
         rebalance_or_complete_join(state, group, reason, now_ms)
         return

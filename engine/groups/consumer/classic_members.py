@@ -8,6 +8,7 @@ have then.
 from dataclasses import dataclass
 
 from bowstring.engine.errors import Error, Errors, KafkaError
+from bowstring.engine.groups.append_errors import append_error_of_group
 from bowstring.engine.groups.classic.rebalance import session_timer
 from bowstring.engine.groups.consumer import membership, migration
 from bowstring.engine.groups.consumer.group import FREE, ConsumerGroup
@@ -182,14 +183,25 @@ def _enter_downgraded(attempt: _Join, present: Member, token: object) -> None:
         present.subscribed_regex or "",
     )
     is_new_metadata = state.cluster.metadata_hash(group.subscribed_topics) != group.metadata_hash
-    rebalances = not same or is_new_metadata or group.assignment_epoch < group.epoch
+    others_wait = any(
+        not each.is_reconciled_to(group.assignment_epoch)
+        for each in group.members.values()
+        if each is not present
+    )
+    rebalances = not same or is_new_metadata or group.assignment_epoch < group.epoch or others_wait
     if not rebalances and not updated.is_reconciled_to(group.assignment_epoch):
         subscribed = state.cluster.topic_ids(updated.subscribed_topics)
         target = group.target_of(updated)
         step = Reconciliation(group, updated, target, group.assignment_epoch, subscribed)
         updated = step.next(attempt.owned, subscription_changed=False)
-    new = migration.downgrade(state, group, [present], updated, attempt.now_ms)
-    state.respond(token, _joined(updated))
+
+    def finished(error: Error) -> None:
+        refusal = append_error_of_group(error)
+        state.respond(token, _refused_join(refusal) if error else _joined(updated))
+
+    new = migration.downgrade(
+        *(state, group, [present], updated, attempt.now_ms), rebalances=rebalances, finished=finished
+    )
     if rebalances:
         migration.rebalance(state, new, "the group became a classic one", attempt.now_ms)
 
@@ -270,16 +282,28 @@ def heartbeat(state: ShardState, group: ConsumerGroup, request: HeartbeatRequest
     else:
         assert member.classic is not None
         state.set_timer(session_timer(group.group_id, member.member_id), member.classic.session_timeout_ms)
-        if _should_rejoin(group, member):
+        if _should_rejoin(state, group, member):
             error = Errors.REBALANCE_IN_PROGRESS
             _expect_join(state, group, member)
     state.respond(token, HeartbeatResponse(error_code=error.code))
 
 
-def _should_rejoin(group: ConsumerGroup, member: Member) -> bool:
+def _should_rejoin(state: ShardState, group: ConsumerGroup, member: Member) -> bool:
     if member.member_epoch < group.assignment_epoch or member.state is MemberState.UNREVOKED_PARTITIONS:
         return True
+    if group.classic_count == len(group.members) and _is_assignment_old(state, group):
+        return True  # nobody sends the heartbeats of the new protocol, which assign
     return member.state is MemberState.UNRELEASED_PARTITIONS and not _waits(group, member)
+
+
+def _is_assignment_old(state: ShardState, group: ConsumerGroup) -> bool:
+    version = state.cluster.topics_version
+    if group.epoch > group.assignment_epoch or group.refreshed_version == version:
+        return group.epoch > group.assignment_epoch
+    if state.cluster.metadata_hash(group.subscribed_topics) != group.metadata_hash:
+        return True
+    group.refreshed_version = version
+    return False
 
 
 def _waits(group: ConsumerGroup, member: Member) -> bool:

@@ -2,14 +2,13 @@
 
 from collections.abc import Callable, Collection, Iterable
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from bowstring.engine.errors import Error, Errors, KafkaError
-from bowstring.engine.groups.classic.rebalance import session_timer
+from bowstring.engine.groups.append_errors import append_error_of_group
 from bowstring.engine.groups.consumer import migration, records
 from bowstring.engine.groups.consumer.group import ConsumerGroup, counts_with
 from bowstring.engine.groups.consumer.member import NO_PARTITIONS, Member, MemberState
-from bowstring.engine.groups.consumer.settings import session_timeout_ms
 from bowstring.engine.groups.consumer.timers import (
     JOIN,
     MEMBER_KEY_PARTS,
@@ -17,7 +16,6 @@ from bowstring.engine.groups.consumer.timers import (
     SESSION,
     SYNC,
     cancel_timers,
-    rebalance_timer,
 )
 from bowstring.engine.groups.effects import TimerKey
 from bowstring.engine.groups.modern.changes import Changes
@@ -109,40 +107,46 @@ def leave(state: ShardState, request: ConsumerGroupHeartbeatRequest, token: obje
 
 
 class Answer(NamedTuple):
-    """The answer to a request when its changes are committed, and the one for an error."""
+    """The answer to a request when its changes are committed, and the one for an error.
+
+    Attributes:
+        failed: Called if the changes could not be written.
+    """
 
     token: object
     body: Any
     refused: Callable[[Error], Any]
+    failed: Callable[[], None] | None = None
 
-
-_NOBODY: Final = Answer(None, None, lambda error: None)
+    def give(self, state: ShardState, error: Error) -> None:
+        """Answers, after an append with or without an error."""
+        if self.token is not None:
+            state.respond(self.token, self.refused(append_error_of_group(error)) if error else self.body)
 
 
 def remove(
-    state: ShardState,
-    group: ConsumerGroup,
-    members: Collection[Member],
-    now_ms: int,
-    answer: Answer = _NOBODY,
+    state: ShardState, group: ConsumerGroup, members: Collection[Member], now_ms: int, answer: Answer
 ) -> None:
     """Removes members in one append, and answers when that is committed. The group gets a new epoch; if only
     classic members are left, it becomes a classic group.
     """
     group_id = group.group_id
     if migration.may_downgrade(state, group, members):
-        new = migration.downgrade(state, group, members, None, now_ms)
-        if answer.token is not None:
-            state.respond(answer.token, answer.body)
+        new = migration.downgrade(
+            *(state, group, members, None, now_ms),
+            finished=partial(answer.give, state),
+            failed=answer.failed,
+        )
         return migration.rebalance(state, new, "members of the new protocol have left", now_ms)
     changes = Changes()
     for member in members:
         for record in records.member_tombstones(group_id, member.member_id):
             changes.add(record)
         changes.then(partial(group.remove_member, member.member_id))
-        cancel_timers(state, group_id, member.member_id)
+        # not before: a member that stays because of an error needs them
+        changes.then(partial(cancel_timers, state, group_id, member.member_id))
     _new_epoch_without(state, group, members, changes)
-    return changes.commit(state, *answer)
+    return changes.commit(state, answer.token, answer.body, answer.refused, failed=answer.failed)
 
 
 def _new_epoch_without(
@@ -191,14 +195,5 @@ def timer_fired(state: ShardState, group: ConsumerGroup, key: TimerKey, now_ms: 
     else:
         return
     state.note(f"group {group.group_id}: member {member.member_id} removed, {why}")
-    remove(state, group, [member], now_ms)
-
-
-def start_sessions(state: ShardState, group: ConsumerGroup) -> None:
-    """Starts the timers of all members after the group was read from the log."""
-    for member in group.members.values():
-        state.set_timer(
-            session_timer(group.group_id, member.member_id), session_timeout_ms(state, group.group_id)
-        )
-        if member.state is MemberState.UNREVOKED_PARTITIONS:
-            state.set_timer(rebalance_timer(group.group_id, member.member_id), member.rebalance_timeout_ms)
+    answer = Answer(None, None, _refused, failed=partial(state.retry_timer, key))
+    remove(state, group, [member], now_ms, answer)

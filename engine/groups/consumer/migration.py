@@ -4,7 +4,7 @@ group.consumer.migration.policy says which way is allowed. A group is upgraded w
 with the new protocol, and downgraded when the last of these members leaves.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from typing import Final
 
@@ -15,15 +15,16 @@ from bowstring.engine.groups.classic import group as classic
 from bowstring.engine.groups.classic.group import ClassicGroup, GroupState
 from bowstring.engine.groups.classic.rebalance import (
     answer_join,
+    join_timer,
     prepare_rebalance,
     propagate_assignments,
     restart_session,
     session_timer,
 )
 from bowstring.engine.groups.consumer import records
-from bowstring.engine.groups.consumer.group import ConsumerGroup
-from bowstring.engine.groups.consumer.member import ClassicMember, Member
-from bowstring.engine.groups.consumer.timers import cancel_timers
+from bowstring.engine.groups.consumer.group import FREE, ConsumerGroup
+from bowstring.engine.groups.consumer.member import ClassicMember, Member, MemberState
+from bowstring.engine.groups.consumer.timers import cancel_timers, start_sessions
 from bowstring.engine.groups.consumer_protocol import (
     decoded_assignment,
     decoded_subscription,
@@ -35,6 +36,7 @@ from bowstring.engine.groups.modern.cluster import ClusterView
 from bowstring.engine.groups.modern.group import NO_ASSIGNMENT, Assignment
 from bowstring.engine.groups.state import ShardState
 from bowstring.engine.protocol.messages.join_group import JoinGroupResponse
+from bowstring.engine.protocol.records.consumer_protocol import ConsumerProtocolSubscription
 
 DISABLED: Final = "disabled"
 _UPGRADES: Final = ("bidirectional", "upgrade")
@@ -91,18 +93,40 @@ def _check_upgrade(state: ShardState, group: ClassicGroup) -> None:
 def _consumer_group(state: ShardState, group: ClassicGroup) -> ConsumerGroup:
     new = ConsumerGroup(group.group_id)
     new.set_target_epoch(group.generation, 0)
-    for each in group.members.values():
-        member, assignment = _consumer_member(state.cluster, group, each)
+    found = [_consumer_member(state.cluster, group, each) for each in group.members.values()]
+    for member, assignment, _ in found:
         new.set_target(member.member_id, assignment)
         new.put_member(member)
+    # newest claims first
+    for member, _, subscription in sorted(found, key=lambda each: -each[2].generation_id):
+        _keep_owned(state.cluster, new, member, subscription)
     metadata_hash = state.cluster.metadata_hash(new.subscribed_topics)
     new.set_epoch(group.generation, metadata_hash, state.cluster.topics_version)
     return new
 
 
+def _keep_owned(
+    cluster: ClusterView, group: ConsumerGroup, member: Member, subscription: ConsumerProtocolSubscription
+) -> None:
+    """Notes partitions that a member had when it joined and that nobody has been assigned since. A
+    cooperative member uses them until it has the answer to its SyncGroup: nobody gets them before it rejoins
+    without them.
+    """
+    pending: dict[bytes, dict[int, int]] = {}
+    for topic in subscription.owned_partitions:
+        topic_id = cluster.topic_id(topic.topic)
+        if topic_id is None:
+            continue
+        free = [index for index in topic.partitions if group.partition_epoch(topic_id, index) == FREE]
+        if free:
+            pending.setdefault(topic_id, {}).update(dict.fromkeys(sorted(free), member.member_epoch))
+    if pending:
+        group.put_member(member._replace(state=MemberState.UNREVOKED_PARTITIONS, pending_revocation=pending))
+
+
 def _consumer_member(
     cluster: ClusterView, group: ClassicGroup, each: classic.Member
-) -> tuple[Member, Assignment]:
+) -> tuple[Member, Assignment, ConsumerProtocolSubscription]:
     assert group.protocol_name is not None, group
     subscription = decoded_subscription(each.metadata(group.protocol_name))
     assignment = decoded_assignment(each.assignment) if each.assignment else None
@@ -132,7 +156,7 @@ def _consumer_member(
         },
         classic=ClassicMember(each.session_timeout_ms, tuple(each.protocols)),
     )
-    return member, partitions
+    return member, partitions, subscription
 
 
 def _unreadable(group: ClassicGroup, why: str) -> KafkaError:
@@ -177,6 +201,10 @@ def downgrade(
     leaving: Collection[Member],
     joining: Member | None,
     now_ms: int,
+    *,
+    rebalances: bool = True,
+    finished: Callable[[Error], None],
+    failed: Callable[[], None] | None = None,
 ) -> ClassicGroup:
     """Replaces a consumer group by a classic one at once; its records follow. If they cannot be written, the
     consumer group comes back.
@@ -184,9 +212,46 @@ def downgrade(
     Args:
         leaving: Members that the classic group does not have.
         joining: A static member in the place of one that leaves.
+        rebalances: The caller calls `rebalance` next. A coordinator that loads the group does so, too.
+        finished: Called when the records are committed, or with an error.
+        failed: Called when the consumer group has come back.
     """
     group_id = group.group_id
-    new = ClassicGroup(group_id, now_ms)
+    new = _classic_group(state, group, leaving, joining, now_ms=now_ms)
+    for member_id in group.members:
+        cancel_timers(state, group_id, member_id)
+    state.groups[group_id] = new
+    in_log: list[int] = []
+
+    def ended(error: Error, now_ms: int) -> None:
+        if error and not in_log and state.groups.get(group_id) is new:
+            _come_back(state, group)
+            if failed is not None:
+                failed()
+        finished(error)
+
+    assignments = {each.member_id: each.assignment for each in new.members.values()}
+    metadata = group_records.group_metadata(new, assignments, rebalances=rebalances)
+    state.append(
+        [*records.group_tombstones(group), metadata],
+        written=in_log.append,
+        finished=ended,
+    )
+    for each in new.members.values():
+        restart_session(state, new, each)
+    state.note(f"group {group_id}: becomes a classic group with {len(new.members)} members")
+    return new
+
+
+def _classic_group(
+    state: ShardState,
+    group: ConsumerGroup,
+    leaving: Collection[Member],
+    joining: Member | None,
+    *,
+    now_ms: int,
+) -> ClassicGroup:
+    new = ClassicGroup(group.group_id, now_ms)
     new.generation = group.epoch
     gone = {member.member_id for member in leaving}
     members = [member for member in group.members.values() if member.member_id not in gone]
@@ -206,22 +271,15 @@ def downgrade(
             else group.target.get(member.member_id, NO_ASSIGNMENT)
         )
         each.assignment = classic_assignment(state.cluster, version, target)
-    for member_id in group.members:
-        cancel_timers(state, group_id, member_id)
-    state.groups[group_id] = new
-
-    def finished(error: Error, now_ms: int) -> None:
-        if error and state.groups.get(group_id) is new:
-            state.groups[group_id] = group
-
-    assignments = {each.member_id: each.assignment for each in new.members.values()}
-    state.append(
-        [*records.group_tombstones(group), group_records.group_metadata(new, assignments)], finished=finished
-    )
-    for each in new.members.values():
-        restart_session(state, new, each)
-    state.note(f"group {group_id}: becomes a classic group with {len(members)} members")
     return new
+
+
+def _come_back(state: ShardState, group: ConsumerGroup) -> None:
+    """Undoes a downgrade that is not in the log. Nobody waits for the classic group yet."""
+    state.groups[group.group_id] = group
+    group.resolving = False
+    state.cancel_timer(join_timer(group.group_id))
+    start_sessions(state, group)
 
 
 def rebalance(state: ShardState, group: ClassicGroup, reason: str, now_ms: int) -> None:

@@ -14,11 +14,12 @@ class Changes:
     the records cannot be written.
     """
 
-    __slots__ = ("_steps", "records")
+    __slots__ = ("_is_written", "_steps", "records")
 
     def __init__(self) -> None:
         self.records: list[Record] = []
         self._steps: list[Callable[[], None]] = []
+        self._is_written = False
 
     def add(self, record: Record, apply: Callable[[], None] | None = None) -> None:
         """Adds a record and what it changes."""
@@ -32,6 +33,7 @@ class Changes:
 
     def written(self, base_offset: int) -> None:
         """Applies the changes."""
+        self._is_written = True
         for apply in self._steps:
             apply()
 
@@ -43,6 +45,7 @@ class Changes:
         refused: Callable[[Error], Any],
         *,
         committed: Callable[[], None] | None = None,
+        failed: Callable[[], None] | None = None,
     ) -> None:
         """Writes the records and answers the request when they are committed; without records, answers.
 
@@ -52,6 +55,7 @@ class Changes:
             body: The answer.
             refused: Returns the answer if the records could not be written.
             committed: Called before the answer, when the records are committed.
+            failed: Called before the answer, when nothing has changed because the records are not in the log.
         """
         if not self.records:
             self.written(-1)
@@ -62,6 +66,8 @@ class Changes:
         def finished(error: Error, now_ms: int) -> None:
             if committed is not None and not error:
                 committed()
+            if failed is not None and error and not self._is_written:
+                failed()
             if token is not None:
                 state.respond(token, refused(append_error_of_group(error)) if error else body)
 

@@ -1,5 +1,6 @@
 """Removes members of share groups: they leave, or their sessions end."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -69,7 +70,13 @@ def leave(state: ShardState, request: ShareGroupHeartbeatRequest, token: object)
 
 
 def _remove(
-    state: ShardState, group: ShareGroup, member: ShareMember, token: object = None, body: Any = None
+    state: ShardState,
+    group: ShareGroup,
+    member: ShareMember,
+    token: object = None,
+    body: Any = None,
+    *,
+    failed: Callable[[], None] | None = None,
 ) -> None:
     """Removes a member, and answers when that is committed. The group gets a new epoch."""
     group_id = group.group_id
@@ -77,7 +84,8 @@ def _remove(
     for record in records.member_tombstones(group_id, member.member_id):
         changes.add(record)
     changes.then(partial(group.remove_member, member.member_id))
-    state.cancel_timer(session_timer(group_id, member.member_id))
+    # not before: a member that stays because of an error needs it
+    changes.then(partial(state.cancel_timer, session_timer(group_id, member.member_id)))
     names = dict(group.topic_counts)
     count_all(names, member.subscribed_topics, -1)
     metadata_hash = state.cluster.metadata_hash(names)
@@ -86,7 +94,7 @@ def _remove(
         records.group_epoch(group_id, epoch, metadata_hash),
         partial(group.set_epoch, epoch, metadata_hash, state.cluster.topics_version),
     )
-    changes.commit(state, token, body, refusal)
+    changes.commit(state, token, body, refusal, failed=failed)
 
 
 def timer_fired(state: ShardState, group: ShareGroup, key: TimerKey, now_ms: int) -> None:
@@ -96,7 +104,7 @@ def timer_fired(state: ShardState, group: ShareGroup, key: TimerKey, now_ms: int
     if kind != SESSION or member is None:
         return
     state.note(f"share group {group.group_id}: member {member_id} removed, its session timed out")
-    _remove(state, group, member)
+    _remove(state, group, member, failed=partial(state.retry_timer, key))
 
 
 def start_sessions(state: ShardState, group: ShareGroup) -> None:

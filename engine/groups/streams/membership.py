@@ -1,7 +1,9 @@
 """Removes members of streams groups, and does what timers ask for."""
 
+from functools import partial
 from typing import Final
 
+from bowstring.engine.errors import Error
 from bowstring.engine.groups.effects import TimerKey
 from bowstring.engine.groups.modern.changes import Changes
 from bowstring.engine.groups.state import ShardState
@@ -39,8 +41,9 @@ def fence(state: ShardState, group: StreamsGroup, member_id: str, changes: Chang
     changes.add(tombstones[-1], lambda: group.remove_member(member_id))
     facts = group.facts()._replace(epoch=group.epoch + 1)
     changes.add(records.group(group.group_id, facts), lambda: group.set_facts(facts))
-    state.cancel_timer(session_timer(group.group_id, member_id))
-    state.cancel_timer(rebalance_timer(group.group_id, member_id))
+    # not before: a member that stays because of an error needs them
+    changes.then(partial(state.cancel_timer, session_timer(group.group_id, member_id)))
+    changes.then(partial(state.cancel_timer, rebalance_timer(group.group_id, member_id)))
 
 
 def timer_fired(state: ShardState, group: StreamsGroup, key: TimerKey, now_ms: int) -> None:
@@ -58,7 +61,11 @@ def timer_fired(state: ShardState, group: StreamsGroup, key: TimerKey, now_ms: i
     changes = Changes()
     fence(state, group, member.member_id, changes)
     state.note(f"streams group {group.group_id}: member {member.member_id} removed, {why}")
-    state.append(changes.records, written=changes.written)
+    changes.commit(state, None, None, _nobody, failed=partial(state.retry_timer, key))
+
+
+def _nobody(error: Error) -> None:
+    """Answers nobody."""
 
 
 def _assign_first(state: ShardState, group: StreamsGroup, now_ms: int) -> None:

@@ -203,3 +203,14 @@ def test_timer_queue_stays_small_under_heartbeats():
         list(timers.pop_due(now_ms))
         timers.cancel(("join",))
     assert len(timers._heap) <= 4
+
+
+def test_timer_queue_forgets_cancelled_timers_that_were_far_away():
+    timers = TimerQueue()
+    timers.set(("session",), 1_000)
+    for number in range(10_000):
+        timers.set(("sync member", number), 1 << 31)
+        timers.cancel(("sync member", number))
+    assert len(timers._heap) < 100
+    assert timers.next_deadline_ms() == 1_000
+    assert list(timers.pop_due(1 << 32)) == [("session",)]

@@ -2,9 +2,16 @@
 
 import pytest
 
+from bowstring._native.protocol.message_codec import encode
 from bowstring.engine.errors import Errors
-from bowstring.engine.groups.classic.group import ClassicGroup
+from bowstring.engine.groups.classic.group import ClassicGroup, GroupState
 from bowstring.engine.groups.consumer.group import ConsumerGroup
+from bowstring.engine.groups.consumer.member import MemberState
+from bowstring.engine.groups.consumer_protocol import encoded_assignment
+from bowstring.engine.protocol.records.consumer_protocol import (
+    ConsumerProtocolSubscription,
+    ConsumerProtocolSubscriptionTopicPartition,
+)
 from tests.support.consumer_group_harness import ConsumerShell, Member
 
 
@@ -135,3 +142,70 @@ def test_a_classic_member_that_does_not_sync_is_removed():
     assert shell.ask(shell.sync(old.member_id, joined.generation_id)).error_code == (
         Errors.UNKNOWN_MEMBER_ID.code
     )
+
+
+def cooperative(*owned):
+    """How a cooperative consumer joins that still has partitions."""
+    topics = [ConsumerProtocolSubscriptionTopicPartition(topic="t", partitions=list(owned))] if owned else []
+    body = ConsumerProtocolSubscription(topics=["t"], owned_partitions=topics, generation_id=1)
+    return {"protocols": [("range", b"\x00\x02" + encode(body, 2))]}
+
+
+def rejoined(shell, old):
+    """Lets another classic member join, and `old` rejoin with its partitions; returns ids and generation."""
+    other, waits = shell.join_twice(**cooperative())
+    assert shell.heartbeat(old.member_id, old.generation) == Errors.REBALANCE_IN_PROGRESS.code
+    joined = shell.ask(shell.join(old.member_id, **cooperative(0, 1, 2, 3)))
+    assert shell.ask(waits).generation_id == joined.generation_id
+    assert joined.leader == old.member_id
+    return other, joined.generation_id
+
+
+def test_an_upgrade_in_a_rebalance_leaves_members_what_they_use():
+    """A rebalance that begins anew before its leader has assigned makes no partition free."""
+    shell = shell_with()
+    old = classic(shell)
+    rejoined(shell, old)
+    shell.join_twice(**cooperative())
+    new = Member(shell, "new", "t")
+    new.step()
+    assert new.partitions == []
+    member = shell.consumer_group().members[old.member_id]
+    assert [sorted(indexes) for indexes in member.assigned.values()] == [[0, 1, 2, 3]]
+
+
+def test_an_upgrade_waits_for_what_a_member_is_about_to_give_up():
+    """Cooperative members use partitions until they have the assignment without them, and then rejoin."""
+    shell = shell_with()
+    old = classic(shell)
+    other, generation = rejoined(shell, old)
+    plan = {old.member_id: encoded_assignment(1, {"t": [0, 1]}), other: encoded_assignment(1, {})}
+    assert shell.ask(shell.sync(old.member_id, generation, plan)).error_code == 0
+    new = Member(shell, "new", "t")
+    new.step()
+    new.step()
+    assert new.partitions == []
+    assert shell.consumer_group().members[old.member_id].state is MemberState.UNREVOKED_PARTITIONS
+    shell.restart()
+    assert shell.heartbeat(old.member_id, generation) == Errors.REBALANCE_IN_PROGRESS.code
+    assert shell.ask(shell.join(old.member_id, **cooperative(0, 1))).error_code == 0
+    new.step()
+    assert new.partitions != []
+
+
+def test_a_downgrade_by_a_static_member_rebalances_who_waits():
+    """A classic group that is stable leaves partitions to nobody if a member still waited for them."""
+    shell = shell_with()
+    static = Member(shell, "s1", "t", instance_id="i")
+    together(shell, static)
+    olds = [shell.classic_member("t")]
+    together(shell, *olds, static)
+    olds.append(shell.classic_member("t"))
+    for _ in range(3):
+        olds[1].step()  # it waits for partitions of the others
+    waiting = shell.consumer_group().members[olds[1].member_id]
+    assert waiting.state is MemberState.UNRELEASED_PARTITIONS
+    static.leave(-2)
+    shell.join(instance="i")
+    assert isinstance(shell.shard.state.groups["g"], ClassicGroup)
+    assert shell.group().state is GroupState.PREPARING_REBALANCE
