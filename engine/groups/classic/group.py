@@ -270,7 +270,7 @@ class ClassicGroup:
         """Removes a member or a reserved id; the next member in order of arrival leads."""
         member = self.members.pop(member_id, None)
         if member is not None:
-            self.protocol_counts.subtract({name for name, _ in member.protocols})
+            self._forget_protocols(member)
             self.set_join_token(member, None)
             if member.group_instance_id is not None:
                 del self.static_members[member.group_instance_id]
@@ -305,12 +305,17 @@ class ClassicGroup:
         join_token: object | None,
     ) -> None:
         """Updates a member from its new JoinGroup."""
-        self.protocol_counts.subtract({name for name, _ in member.protocols})
+        self._forget_protocols(member)
         self.protocol_counts.update({name for name, _ in protocols})
         member.protocols = protocols
         member.rebalance_timeout_ms = rebalance_timeout_ms
         member.session_timeout_ms = session_timeout_ms
         self.set_join_token(member, join_token)
+
+    def _forget_protocols(self, member: Member) -> None:
+        self.protocol_counts.subtract({name for name, _ in member.protocols})
+        # Names that nobody has any more would fill the memory if clients made up new ones.
+        self.protocol_counts = +self.protocol_counts
 
     def set_join_token(self, member: Member, token: object | None) -> None:
         """Parks or releases a member's JoinGroup, and updates the count of parked ones."""

@@ -111,12 +111,14 @@ class Answer(NamedTuple):
 
     Attributes:
         failed: Called if the changes could not be written.
+        note: What the broker's log says when they are written.
     """
 
     token: object
     body: Any
     refused: Callable[[Error], Any]
     failed: Callable[[], None] | None = None
+    note: str = ""
 
     def give(self, state: ShardState, error: Error) -> None:
         """Answers, after an append with or without an error."""
@@ -132,6 +134,8 @@ def remove(
     """
     group_id = group.group_id
     if migration.may_downgrade(state, group, members):
+        if answer.note:
+            state.note(answer.note)
         new = migration.downgrade(
             *(state, group, members, None, now_ms),
             finished=partial(answer.give, state),
@@ -146,6 +150,8 @@ def remove(
         # not before: a member that stays because of an error needs them
         changes.then(partial(cancel_timers, state, group_id, member.member_id))
     _new_epoch_without(state, group, members, changes)
+    if answer.note:  # not before: it may be tried again and again
+        changes.then(partial(state.note, answer.note))
     return changes.commit(state, answer.token, answer.body, answer.refused, failed=answer.failed)
 
 
@@ -194,6 +200,6 @@ def timer_fired(state: ShardState, group: ConsumerGroup, key: TimerKey, now_ms: 
         why = "it did not send JoinGroup or SyncGroup within its rebalance timeout"
     else:
         return
-    state.note(f"group {group.group_id}: member {member.member_id} removed, {why}")
-    answer = Answer(None, None, _refused, failed=partial(state.retry_timer, key))
+    note = f"group {group.group_id}: member {member.member_id} removed, {why}"
+    answer = Answer(None, None, _refused, failed=partial(state.retry_timer, key), note=note)
     remove(state, group, [member], now_ms, answer)

@@ -64,9 +64,8 @@ def leave(state: ShardState, request: ShareGroupHeartbeatRequest, token: object)
     """
     group = found_group(state, request.group_id)
     member = found_member(group, request.member_id)
-    state.note(f"share group {group.group_id}: member {member.member_id} left")
     body = ShareGroupHeartbeatResponse(member_id=member.member_id, member_epoch=request.member_epoch)
-    _remove(state, group, member, token, body)
+    _remove(state, group, member, token, body, why="it left")
 
 
 def _remove(
@@ -76,6 +75,7 @@ def _remove(
     token: object = None,
     body: Any = None,
     *,
+    why: str,
     failed: Callable[[], None] | None = None,
 ) -> None:
     """Removes a member, and answers when that is committed. The group gets a new epoch."""
@@ -84,6 +84,7 @@ def _remove(
     for record in records.member_tombstones(group_id, member.member_id):
         changes.add(record)
     changes.then(partial(group.remove_member, member.member_id))
+    changes.then(partial(state.note, f"share group {group_id}: member {member.member_id} removed, {why}"))
     # not before: a member that stays because of an error needs it
     changes.then(partial(state.cancel_timer, session_timer(group_id, member.member_id)))
     names = dict(group.topic_counts)
@@ -103,8 +104,7 @@ def timer_fired(state: ShardState, group: ShareGroup, key: TimerKey, now_ms: int
     member = group.members.get(member_id)
     if kind != SESSION or member is None:
         return
-    state.note(f"share group {group.group_id}: member {member_id} removed, its session timed out")
-    _remove(state, group, member, failed=partial(state.retry_timer, key))
+    _remove(state, group, member, failed=partial(state.retry_timer, key), why="its session timed out")
 
 
 def start_sessions(state: ShardState, group: ShareGroup) -> None:

@@ -60,7 +60,8 @@ def timer_fired(state: ShardState, group: StreamsGroup, key: TimerKey, now_ms: i
         why = f"it did not give up tasks within {member.rebalance_timeout_ms} ms"
     changes = Changes()
     fence(state, group, member.member_id, changes)
-    state.note(f"streams group {group.group_id}: member {member.member_id} removed, {why}")
+    note = f"streams group {group.group_id}: member {member.member_id} removed, {why}"
+    changes.then(partial(state.note, note))
     changes.commit(state, None, None, _nobody, failed=partial(state.retry_timer, key))
 
 

@@ -155,3 +155,13 @@ def test_everyone_gone_during_the_initial_rebalance():
     assert shell.ask(token).error_code == Errors.UNKNOWN_MEMBER_ID.code
     shell.advance(3_000)
     assert shell.group().state is GroupState.EMPTY
+
+
+def test_protocols_that_nobody_has_any_more_are_forgotten():
+    shell = Shell(group_initial_rebalance_delay_ms=0)
+    member_id, _ = shell.join_twice()
+    shell.advance(1)
+    for number in range(50):
+        shell.join(member_id, protocols=[("range", b""), (f"made up {number}", b"")])
+        shell.advance(1)
+    assert set(shell.group().protocol_counts) == {"range", "made up 49"}
