@@ -48,6 +48,7 @@ cdef extern from *:
 
 
 cdef enum:
+    REPLACED_BYTES = 3      # of UTF-8 for what stands for a byte that is not
     LAZY_BYTES = 4096       # larger arrays of a lazy message stay in the received bytes
 
 cdef tuple EMPTY = ()
@@ -200,6 +201,10 @@ cdef int write_text(const Op *op, object value, Writer *w, Trail *trail) except 
         data = PyUnicode_AsUTF8AndSize(value, &size)
     except UnicodeEncodeError as error:
         fail(trail, f"is not valid Unicode: {error.reason}")
+    if size > MAX_STRING and op.is_explanation:
+        size = MAX_STRING
+        while data[size] & 0xC0 == 0x80:                 # not inside a character
+            size -= 1
     if size > MAX_STRING:
         fail(trail, f"has {size} bytes of UTF-8, at most {MAX_STRING} are allowed")
     if op.compact:
@@ -645,7 +650,10 @@ cdef object read_blob(const Op *op, int kind, Reader *r, const uint8_t *begin, T
         return PyBytes_FromStringAndSize(at, length)
     if length > MAX_STRING:
         fail(trail, f"is text of {length} bytes, at most {MAX_STRING} are allowed")
-    return PyUnicode_DecodeUTF8(at, length, "replace")
+    text = PyUnicode_DecodeUTF8(at, length, "replace")
+    if length > MAX_STRING // REPLACED_BYTES and len(text.encode()) > MAX_STRING:
+        fail(trail, f"is text of {length} bytes that are not UTF-8, too many to be written again")
+    return text
 
 
 cdef object read_array(const Op *op, Reader *r, const uint8_t *begin, Trail *trail):

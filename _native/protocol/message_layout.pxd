@@ -48,6 +48,7 @@ cdef struct Op:
     int8_t element          # of an array, else -1
     bint compact            # lengths are varints, one higher than the length
     bint nullable
+    bint is_explanation     # an error message, which is cut where it is too long
     int32_t tag             # -1: not a tagged field
 
 cdef struct Trail:

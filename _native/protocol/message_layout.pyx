@@ -212,6 +212,7 @@ cdef class Plan:
         op.element = field.element
         op.compact = self.flexible if field.flexible is None else field.flexible
         op.nullable = field.nullable[0] <= self.version <= field.nullable[1]
+        op.is_explanation = field.kind == KIND_STRING and field.name.endswith(("error_message", "status_detail"))
         op.tag = field.tag
         if field.struct is not None:
             inner = plan_of(field.struct, self.version, self.flexible)

@@ -14,6 +14,10 @@ from bowstring._native.server.mailbox cimport post
 from bowstring._native.server.slow_batches cimport slow_cost, slow_look_inside, slow_waiting_gone, slow_working_add
 from bowstring._native.server.types cimport MAIL_REPLY, MAIL_SLOW_BATCH, REACTOR_SHIFT, Partition
 
+cdef enum:
+    STRING_MAX = 0x7FFF             # bytes of UTF-8, of any text that is sent or stored
+    REPLACED_MAX = STRING_MAX // 3  # bytes that fit even if each is replaced by U+FFFD
+
 
 @no_gc_clear
 cdef class LargeBody:
@@ -147,6 +151,14 @@ cdef RecordErrors *told(str reason):
     return errors
 
 
+cdef str decoded_id(const char *at, int64_t length):
+    """A client id as Java decodes it. One that could not be written again is cut."""
+    cdef str text = at[:length].decode("utf-8", "replace")
+    if length > REPLACED_MAX and len(text.encode()) > STRING_MAX:
+        text = at[:REPLACED_MAX].decode("utf-8", "replace")
+    return text
+
+
 cdef ControlRequest new_request(ControlMessage *m, Plane *plane, object owner):
     cdef ControlRequest request = ControlRequest.__new__(ControlRequest)
     cdef LargeBody body
@@ -157,7 +169,7 @@ cdef ControlRequest new_request(ControlMessage *m, Plane *plane, object owner):
     request.api_version = m.header.api_version
     request.correlation_id = m.header.correlation_id
     if m.header.client_id_length >= 0:
-        request.client_id = (<char *>m.header.client_id)[:m.header.client_id_length].decode("utf-8", "replace")
+        request.client_id = decoded_id(<char *>m.header.client_id, m.header.client_id_length)
     request.received_ns = m.received_ns
     request.peer = (<bytes>m.peer).decode("ascii")
     request.listener = m.listener

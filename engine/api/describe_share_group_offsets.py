@@ -98,9 +98,17 @@ async def _summaries(
 
     found: dict[SharePartitionKey, StateSummary] = {}
     async for portion in broker.time_slices.each(portions(keys(), _AT_ONCE)):
-        summaries = await asyncio.gather(*(broker.persister.read_summary(key) for key in portion))
+        summaries = await asyncio.gather(*(_summary(broker, key) for key in portion))
         found.update(zip(portion, summaries, strict=True))
     return found
+
+
+async def _summary(broker: "BrokerServices", key: SharePartitionKey) -> StateSummary:
+    topic = broker.metadata.image.topics_by_id.get(key.topic_id)
+    if topic is None or not 0 <= key.partition < len(topic.partitions):
+        # The persister would wait for it: a share coordinator may hear of a topic later.
+        return StateSummary(Errors.UNKNOWN_TOPIC_OR_PARTITION)
+    return await broker.persister.read_summary(key)
 
 
 def _has_lag(summary: StateSummary) -> bool:

@@ -30,6 +30,7 @@ from bowstring.engine.groups.effects import (
     InitializeShareState,
     ResolveRegexes,
     SetTimer,
+    TimerKey,
 )
 from bowstring.engine.groups.hosted import HostedGroups
 from bowstring.engine.groups.log_replay import READ_BYTES, replay_log
@@ -358,9 +359,21 @@ class GroupShell(CoordinatorRuntime[GroupShard]):
             for key in _groups(hosted).timers.pop_due(now_ms):
                 if hosted.dismissed:
                     break
-                self._carry(hosted, hosted.shard.timer_fired(key, wall_ms()))
+                self._fire(hosted, key)
             self._schedule(hosted)
         self._arm()
+
+    def _fire(self, hosted: HostedShard[GroupShard], key: TimerKey) -> None:
+        """Fires a timer. A bug in it must not keep other groups from going on."""
+        try:
+            self._carry(hosted, hosted.shard.timer_fired(key, wall_ms()))
+        except Exception:
+            event_log.error(
+                "bug: a timer of a group failed; report the traceback",
+                traceback=True,
+                partition=f"{self.topic.name}-{hosted.partition}",
+                timer=str(key),
+            )
 
     async def _expire_for_ever(self) -> None:
         while True:

@@ -5,12 +5,15 @@ import pytest
 from bowstring.engine.api import list_config_resources, list_offsets
 from bowstring.engine.broker.request_counters import RequestCounters
 from bowstring.engine.errors import Errors, KafkaError
-from bowstring.engine.protocol import API_VERSIONS, encode_request
+from bowstring.engine.protocol import API_VERSIONS, decode_response, encode_request
+from bowstring.engine.protocol.messages import consumer_group_heartbeat as cgh
+from bowstring.engine.protocol.messages import find_coordinator as fc
 from bowstring.engine.protocol.messages import list_config_resources as lcr
 from bowstring.engine.protocol.messages import list_offsets as lo
 from bowstring.engine.protocol.messages import metadata as md
 from bowstring.engine.requests.answers import error_response
 from tests.support.served_broker import Served
+from tests.support.waiting import wait_until
 
 
 def lines(caplog, word):
@@ -91,3 +94,24 @@ def test_a_running_broker_says_what_is_wrong_with_a_second_start(served, tmp_pat
         served.broker.start()
     with pytest.raises(Exception, match="in use by another broker"):
         Served(tmp_path / "data")
+
+
+def test_a_client_id_that_could_not_be_stored_is_cut(served):
+    """Each byte that is not UTF-8 becomes three; a group stores the ids of its members' clients."""
+    find = fc.FindCoordinatorRequest(coordinator_keys=["g"])
+    wait_until(lambda: served.ask(find).coordinators[0].error_code == 0)
+    beat = cgh.ConsumerGroupHeartbeatRequest(
+        group_id="g",
+        member_id="m",
+        rebalance_timeout_ms=1000,
+        subscribed_topic_names=["t"],
+        topic_partitions=[],
+    )
+    frame = encode_request(beat, 1, 1, "Z" * 20_000).replace(b"Z" * 20_000, b"\xff" * 20_000)
+
+    def answered():
+        served.client.send(frame)
+        answer = decode_response(68, 1, served.client.receive())[1]
+        return answer.error_code == 0 and answer
+
+    assert wait_until(answered).member_epoch > 0

@@ -232,6 +232,22 @@ def test_timers_run_on_the_loop():
     asyncio.run(main())
 
 
+def test_a_bug_in_the_timer_of_one_group_leaves_the_others_theirs(monkeypatch):
+    async def main():
+        broker = await started(**{"group.min.session.timeout.ms": "1"})
+        names = [f"group-{number}" for number in range(6)]
+        for name in names:
+            assert (await join(broker, name, session_ms=50)).error_code == 0
+        groups = {name: broker.groups.shard_of(name).state.classic(name) for name in names}
+        monkeypatch.setattr(groups[names[0]], "members", None)
+        await wait_until_async(
+            lambda: not any(groups[name].members for name in names[1:]), "they wait for it"
+        )
+        await broker.groups.stop()
+
+    asyncio.run(main())
+
+
 def test_stopping_answers_those_who_wait():
     async def main():
         broker = await started(**{"group.initial.rebalance.delay.ms": "60000"})

@@ -21,6 +21,11 @@ from bowstring.engine.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
 )
 from bowstring.engine.protocol.messages.fetch import FetchRequest
+from bowstring.engine.protocol.messages.initialize_share_group_state import (
+    InitializeShareGroupStateResponse,
+    InitializeStateResult,
+    PartitionResult,
+)
 from bowstring.engine.protocol.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -76,6 +81,14 @@ class TestEncode:
     )
     def test_wrong_values(self, values, field):
         assert refused(encode, topics_with(**values), 13).field == f"topics[1].partitions[0].{field}"
+
+    @pytest.mark.parametrize(("character", "kept"), [("x", 32767), ("é", 16383), ("日", 10922), ("🚀", 8191)])
+    def test_an_error_message_is_cut_to_what_fits(self, character, kept):
+        answer = InitializeShareGroupStateResponse(
+            results=[InitializeStateResult(partitions=[PartitionResult(error_message=character * 32768)])]
+        )
+        read = decode(InitializeShareGroupStateResponse, 0, encode(answer, 0))
+        assert read.results[0].partitions[0].error_message == character * kept
 
     @pytest.mark.parametrize("name", [b"bytes", 7, "\ud800", "é" * 16384, "x" * 32768])
     def test_wrong_text(self, name):
@@ -210,6 +223,14 @@ class TestDecode:
     def test_text_longer_than_kafka_allows(self):
         data = b"\x02" + b"\x81\x80\x02" + b"x" * 32768 + b"\x00\x01\x00\x00\x00"
         assert "32768 bytes" in refused(decode, MetadataRequest, 9, data).reason
+
+    def test_text_that_could_not_be_written_again(self):
+        """Each byte that is not UTF-8 becomes three: what is stored or answered would be too long."""
+        head = b"\x00\x00\x00\x01"
+        assert decode(MetadataRequest, 0, head + b"\x2a\xaa" + b"\xff" * 10922).topics
+        for text in (b"\xff" * 10923, b"\xff" * 5000 + b"x" * 27767):
+            data = head + len(text).to_bytes(2, "big") + text
+            assert "not UTF-8" in refused(decode, MetadataRequest, 0, data).reason
 
     def test_text_that_is_not_utf8_is_read_as_java_does(self):
         request = decode(MetadataRequest, 0, b"\x00\x00\x00\x01\x00\x03a\xffb")
