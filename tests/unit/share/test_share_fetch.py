@@ -111,7 +111,7 @@ def test_a_session_serves_a_topic_once_the_broker_knows_it(served, topic):
     ann = records.member()
     assert not ann.fetch()
     session = served.engine.share_partitions.sessions.get(SessionKey(records.group, ann.id))
-    session.update([SessionPartition(records.id, 0, None)], [])
+    session.add(SessionPartition(records.id, 0, None))
     assert ann.acquire(0) == [(0, 0, 1)]
 
 
