@@ -53,6 +53,8 @@ HANDOVER_MS: Final = 5000
 _NO_LEADER_S: Final = 10.0
 """After how long without a leader, and how often then, the broker's log tells about it."""
 _SLICE_NS: Final = 5_000_000
+# From the steady clock, which nobody sets, to the time of day, which the batches of the log carry.
+_CLOCK_MS: Final = (time.time_ns() - time.monotonic_ns()) // 1_000_000
 _CLIENT_ID: Final = "raft-client-{}"
 _ENDED: Final = messages.ErrorResponse(Errors.BROKER_NOT_AVAILABLE)
 
@@ -469,7 +471,7 @@ class Quorum:
 
     @staticmethod
     def _now_ms() -> int:
-        return time.monotonic_ns() // 1_000_000
+        return time.monotonic_ns() // 1_000_000 + _CLOCK_MS
 
     def _event(self, handle: Callable[[], list[effects.Effect]]) -> None:
         """Lets the replica handle an event, and carries out what it asks for."""

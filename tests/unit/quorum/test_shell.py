@@ -1,13 +1,16 @@
 """Three controllers elect a leader and replicate records over real sockets."""
 
 import asyncio
+import time
 
 import pytest
 
+from bowstring._native.record.decode import decode_batches
 from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.protocol.records.cluster_metadata.topics import TopicRecord
 from bowstring.engine.raft.keys import OffsetAndEpoch
 from bowstring.engine.raft.messages import FetchRequest
+from bowstring.engine.storage.log_dir import METADATA_PARTITION_DIRECTORY
 from tests.support.quorum_nodes import Controllers
 from tests.support.waiting import FOR_EVER_MS, HANG_S, wait_until_async
 
@@ -47,6 +50,20 @@ def test_records_reach_all_controllers(tmp_path):
         assert await leader.quorum.append([topic(1), topic(2)]) == first + 2
         assert (2, first + 2, leader.quorum.epoch) in applied  # the leader may append records of its own
         await everywhere(controllers, {"t1", "t2"})
+
+    run(tmp_path, scenario)
+
+
+def test_records_carry_the_time_of_day(tmp_path):
+    async def scenario(controllers):
+        before_ms = time.time_ns() // 1_000_000
+        await controllers.start()
+        leader = await controllers.leader()
+        await leader.quorum.append([topic(1)])
+        (segment,) = (tmp_path / str(leader.node_id) / METADATA_PARTITION_DIRECTORY).glob("*.log")
+        written = [record.timestamp for record in decode_batches(segment.read_bytes())]
+        # A clock may be set while the test runs.
+        assert all(abs(timestamp - before_ms) < 3_600_000 for timestamp in written) and written
 
     run(tmp_path, scenario)
 
