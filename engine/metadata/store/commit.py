@@ -1,7 +1,7 @@
 """Carries out the changes of a commit to the metadata log: creates and retires logs, applies configs."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from bowstring._native.log.partition_log import LogError
 from bowstring.engine import event_log
@@ -11,7 +11,6 @@ from bowstring.engine.metadata.directory_ids import MIGRATING, change_of_directo
 from bowstring.engine.metadata.image import (
     BROKER_RESOURCE,
     CLIENT_METRICS_RESOURCE,
-    GROUP_RESOURCE,
     TOPIC_RESOURCE,
     ClusterImage,
     Metadata,
@@ -30,8 +29,6 @@ from bowstring.engine.protocol.schema import MetadataRecord
 
 if TYPE_CHECKING:
     from bowstring.engine.storage.log_manager import TopicLogs
-
-_WITHOUT_EFFECT: Final = {GROUP_RESOURCE: "group", CLIENT_METRICS_RESOURCE: "client metrics subscription"}
 
 
 class ClusterChanges:
@@ -116,12 +113,12 @@ class ClusterChanges:
             self.load_dynamic_configs(image)
             await self._logs.configure_all(image)
         for record in records:
-            if record.resource_type in _WITHOUT_EFFECT and record.value is not None:
+            if record.resource_type == CLIENT_METRICS_RESOURCE and record.value is not None:
                 event_log.warning(
                     "a config is stored and reported, but has no effect yet; remove it to silence this "
                     "warning",
                     config=record.name,
-                    of=f"{_WITHOUT_EFFECT[record.resource_type]} {record.resource_name}",
+                    of=f"client metrics subscription {record.resource_name}",
                 )
         for name in {record.resource_name for record in records if record.resource_type == TOPIC_RESOURCE}:
             if name not in image.topics:
