@@ -58,7 +58,8 @@ async def handle(broker: "BrokerServices", request: "Request") -> UpdateFeatures
     """Changes all features that are named, or none.
 
     Behaviour: the controller of a cluster makes the same checks. The levels are in effect when the answer is
-    sent. kraft.version 1 puts this node into the log as the only voter.
+    sent. kraft.version 1 puts this node into the log as the only voter, before the other levels: if that
+    fails, nothing has changed.
 
     Versions: 1 has kinds of downgrades and validate_only; 2 has no results.
     """
@@ -70,10 +71,10 @@ async def handle(broker: "BrokerServices", request: "Request") -> UpdateFeatures
     body = UpdateFeaturesRequest(feature_updates=updates, validate_only=body.validate_only)
     async with broker.metadata.changing():
         decision = update_features(NodeAlone(broker), body, request.version)
-        await broker.changes.commit(decision.records)
         version = decision.kraft_version
         if version is not None and version > broker.metadata.quorum.kraft_version:
             await _upgrade_kraft_version(broker, version)
+        await broker.changes.commit(decision.records)
     return decision.answer
 
 
@@ -81,7 +82,8 @@ async def _upgrade_kraft_version(broker: "BrokerServices", version: int) -> None
     voter = VotersRecordVoter(
         voter_id=broker.node_id,
         voter_directory_id=broker.directory.directory_id,
-        # Those for clients: it has no listener for controllers, and nobody else asks it for votes.
+        # Those for clients: it has no listener for controllers, and nobody else asks it for votes. When it
+        # starts as the first of a cluster, it leads and puts that listener into the log.
         endpoints=[Endpoint(name=each.name, host=each.host, port=each.port) for each in broker.advertised],
         kraft_version_feature=_KRAFT_VERSIONS,
     )

@@ -19,18 +19,19 @@ from bowstring.engine.broker.replication import Replication
 from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.metadata.features import names_directories
 from bowstring.engine.metadata.image import PartitionImage
+from bowstring.engine.metadata.quorum import QUORUM_STATE, has_voters_in_log
 from bowstring.engine.quorum.settings import CONTROLLER, quorum_settings
 from bowstring.engine.quorum.shell import Quorum
 from bowstring.engine.requests.listeners import Listener
-from bowstring.engine.storage.log_dir import META_PROPERTIES
+from bowstring.engine.storage.log_dir import META_PROPERTIES, METADATA_PARTITION_DIRECTORY
 
 
 def is_alone(settings: Mapping[str, str]) -> bool:
     """Whether no other node can be there or join: then the broker needs no quorum.
 
     Settings that name only this node as a controller, as those of Kafka's quick start do, make it the first
-    of a cluster if its directory was formatted for one; otherwise it runs alone, and a log line says how to
-    change that.
+    of a cluster if its directory was formatted for one or the node is a voter in its log (kraft.version 1);
+    otherwise it runs alone, and a log line says how to change that.
 
     Raises:
         ConfigError: The settings of the quorum are wrong.
@@ -48,13 +49,28 @@ def is_alone(settings: Mapping[str, str]) -> bool:
     if not (path / META_PROPERTIES).exists():
         _tell_alone(path, "stop it and run bowstring format before its first start")
         return True
-    if not quorum.voters and not (path / BOOTSTRAP_CHECKPOINT).exists():
-        voter = f"{node_id}@{quorum.bootstrap[0].host}:{quorum.bootstrap[0].port}"
-        _tell_alone(
-            path, f"set controller.quorum.voters={voter} on this node and on those that join, and restart it"
+    if quorum.voters or (path / BOOTSTRAP_CHECKPOINT).exists() or _is_in_its_log(configs, path):
+        return False
+    voter = f"{node_id}@{quorum.bootstrap[0].host}:{quorum.bootstrap[0].port}"
+    _tell_alone(
+        path, f"set controller.quorum.voters={voter} on this node and on those that join, and restart it"
+    )
+    return True
+
+
+def _is_in_its_log(configs: BrokerConfigs, directory: Path) -> bool:
+    """Whether a node that ran alone has put itself into the log as a voter (UpdateFeatures), and listens for
+    others.
+    """
+    names = {text.partition("://")[0].upper() for text in configs.value("listeners")}
+    if names.isdisjoint(name.upper() for name in configs.value("controller.listener.names")):
+        return False
+    try:
+        return has_voters_in_log(
+            (directory / METADATA_PARTITION_DIRECTORY / QUORUM_STATE).read_text(encoding="utf-8")
         )
-        return True
-    return False
+    except (OSError, UnicodeDecodeError):
+        return False  # the start says what is wrong
 
 
 def _tell_alone(directory: Path, cure: str) -> None:

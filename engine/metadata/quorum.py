@@ -101,6 +101,15 @@ class QuorumFacts:
         return json.dumps(state, separators=(",", ":"))
 
 
+def has_voters_in_log(text: str) -> bool:
+    """Whether the voters are in the log, by a node's `quorum-state`; False if that cannot be read."""
+    try:
+        state = json.loads(text)
+    except ValueError:
+        return False
+    return isinstance(state, dict) and state.get("data_version") == 1
+
+
 def quorum_epoch(text: str) -> int:
     """Returns the epoch in a `quorum-state`.
 

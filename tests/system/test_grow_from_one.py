@@ -4,10 +4,12 @@ import pytest
 
 import bowstring
 from bowstring.clients.admin.admin import Admin
+from bowstring.engine.protocol.messages import update_features as uf
 from tests.support.quorum_nodes import CLUSTER_ID
 from tests.support.quorum_processes import run_format
 from tests.support.serving import Process, steady_port
 from tests.support.waiting import HANG_S, wait_until
+from tests.support.wire_client import WireClient
 
 
 class Nodes:
@@ -96,6 +98,46 @@ def test_a_broker_joins_a_node_that_ran_alone(nodes):
         found = []
         wait_until(lambda: found.extend(consumer.poll(1.0)) or len(found) >= 100)
     assert [int(record.value) for record in found] == list(range(100))
+
+
+def test_others_join_a_node_that_has_put_itself_into_its_log(nodes):
+    """UpdateFeatures makes a node alone a voter with its listener for clients. As the first of a cluster it leads and
+    puts the listener of its controller there, so that brokers and a second controller find it.
+    """
+    servers = {"controller_quorum_bootstrap_servers": f"127.0.0.1:{nodes.controller}"}
+    path = nodes.config(1, **servers)
+    alone = nodes.start(path)
+    with bowstring.Producer(nodes.bootstrap, acks="all") as producer:
+        producer.send("old", b"0")
+    feature = uf.FeatureUpdateKey(feature="kraft.version", max_version_level=1, upgrade_type=1)
+    client = WireClient(nodes.ports[1])
+    assert client.ask(uf.UpdateFeaturesRequest(feature_updates=[feature])).error_code == 0
+    client.close()
+    alone.stop()
+    nodes.running.clear()
+    first = nodes.start(path)
+    assert not [line for line in first.lines if "runs alone" in line["message"]]
+    nodes.ports[2], second_controller = steady_port(), steady_port()
+    second = nodes.config(
+        2,
+        **servers,
+        process_roles="broker,controller",
+        listeners=f"PLAINTEXT://127.0.0.1:{nodes.ports[2]},CONTROLLER://127.0.0.1:{second_controller}",
+        controller_quorum_auto_join_enable="true",
+    )
+    nodes.format(second, "--no-initial-controllers", cluster_id=first.facts["cluster_id"])
+    nodes.start(second)
+    replicated(nodes)
+    with Admin(nodes.bootstrap, timeout_ms=int(HANG_S * 1000)) as admin:
+        found = wait_until(lambda: len((now := admin.describe_quorum()).voters) == 2 and now)
+    assert found.endpoints == {
+        1: [("CONTROLLER", "127.0.0.1", nodes.controller)],
+        2: [("CONTROLLER", "127.0.0.1", second_controller)],
+    }
+    with bowstring.Consumer(nodes.bootstrap, auto_offset_reset="earliest") as consumer:
+        consumer.assign([("old", 0)])
+        (record,) = wait_until(lambda: consumer.poll(1.0))
+    assert record.value == b"0"
 
 
 def test_a_new_directory_must_be_formatted_before_others_join(nodes):
