@@ -21,11 +21,12 @@ class GroupReader:
         errors: What a client cannot retry by itself.
     """
 
-    def __init__(self, bootstrap: str, topic: str) -> None:
+    def __init__(self, bootstrap: str, topic: str, **options: Any) -> None:
         self.read: dict[int, list[tuple[int, bytes]]] = defaultdict(list)
         self.errors: list[str] = []
         self._bootstrap = bootstrap
         self._topic = topic
+        self._options = options
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._work)
 
@@ -47,6 +48,7 @@ class GroupReader:
                 "enable.auto.commit": False,
                 "error_cb": self._on_error,
             }
+            | self._options
         )
         client.subscribe([self._topic])
         try:

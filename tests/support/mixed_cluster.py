@@ -2,11 +2,14 @@
 
 import signal
 import subprocess
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
+from bowstring.engine.coordinators.partitioning import coordinator_partition
 from bowstring.engine.errors import Errors
 from bowstring.engine.protocol.messages import api_versions as av
 from bowstring.engine.protocol.messages import create_topics as ct
@@ -16,7 +19,7 @@ from bowstring.engine.protocol.schema import Request
 from tests.support import peers
 from tests.support.quorum_nodes import CLUSTER_ID
 from tests.support.quorum_processes import directory_id, run_format
-from tests.support.serving import Process, steady_port
+from tests.support.serving import hear_hangups, steady_port
 from tests.support.target import kafka_java
 from tests.support.waiting import HANG_S, wait_until
 from tests.support.wire_client import WireClient
@@ -25,12 +28,20 @@ KAFKA = "kafka"
 BOWSTRING = "bowstring"
 BOTH = "broker,controller"
 
-# Of Kafka's features, those that Bowstring has no coordinators for.
-WITHOUT = ("group.version", "share.version", "streams.version")
-
 # A broker of Kafka that becomes a leader between two pipelined batches refuses the first, and takes the second for a
 # gap. librdkafka then raises its epoch, and what another leader has stored and not acknowledged yet is stored twice.
 ONE_IN_FLIGHT = {"max.in.flight.requests.per.connection": 1}
+
+# The internal topics, and what their coordinators need of them.
+INTERNAL = {
+    "__consumer_offsets": {"cleanup.policy": "compact", "compression.type": "producer"},
+    "__transaction_state": {
+        "cleanup.policy": "compact",
+        "compression.type": "uncompressed",
+        "min.insync.replicas": "2",
+    },
+    "__share_group_state": {"cleanup.policy": "delete", "retention.ms": "-1", "min.insync.replicas": "2"},
+}
 
 _LOG4J = """\
 rootLogger.level = info
@@ -51,7 +62,9 @@ class Node:
     roles: str
     port: int
     controller_port: int
-    process: Any = None
+    process: subprocess.Popen[bytes] | None = None
+    # where the log of the process begins
+    log_begins: int = 0
 
     @property
     def is_broker(self) -> bool:
@@ -61,8 +74,8 @@ class Node:
 class MixedCluster:
     """Nodes 1 to n. `nodes` gives the program and the roles of each: `[(KAFKA, BOTH), (BOWSTRING, "broker")]`.
 
-    The directories are formatted by the program that the node has at first; `without` names features that Kafka
-    gives level 0 then.
+    Directories of controllers are formatted by the program that the node has at first, so that a JVM is started for
+    few of them.
     """
 
     def __init__(
@@ -70,12 +83,10 @@ class MixedCluster:
         directory: Path,
         nodes: list[tuple[str, str]],
         *,
-        without: Sequence[str] = WITHOUT,
         configs: Mapping[str, str] | None = None,
     ) -> None:
         self.directory = directory
         self.configs = dict(configs or {})
-        self._without = without
         self.nodes = {
             id: Node(id, program, roles, steady_port(), steady_port())
             for id, (program, roles) in enumerate(nodes, 1)
@@ -83,7 +94,6 @@ class MixedCluster:
         (directory / "log4j2.properties").write_text(_LOG4J)
         for node in self.nodes.values():
             self._write_config(node)
-        # One JVM formats nothing that another one could: each takes a second.
         for node in self.nodes.values():
             self._format(node)
 
@@ -120,11 +130,16 @@ class MixedCluster:
             "broker.session.timeout.ms": "3000",
             "broker.heartbeat.interval.ms": "500",
             "replica.lag.time.max.ms": "3000",
-            "offsets.topic.num.partitions": "3",
+            # A broker that stood still is fenced, and leads again soon.
+            "leader.imbalance.check.interval.seconds": "1",
+            "offsets.topic.num.partitions": "2",
             "offsets.topic.replication.factor": "3",
-            "transaction.state.log.num.partitions": "3",
+            "transaction.state.log.num.partitions": "2",
             "transaction.state.log.replication.factor": "3",
             "transaction.state.log.min.isr": "2",
+            "share.coordinator.state.topic.num.partitions": "2",
+            "share.coordinator.state.topic.replication.factor": "3",
+            "share.coordinator.state.topic.min.isr": "2",
             "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
             "group.initial.rebalance.delay.ms": "0",
             "log.cleaner.dedupe.buffer.size": "16777216",
@@ -145,11 +160,10 @@ class MixedCluster:
         voters = (
             ["--initial-controllers", listed] if "controller" in node.roles else ["--no-initial-controllers"]
         )
-        if node.program == BOWSTRING:
+        if node.program == BOWSTRING or "controller" not in node.roles:
             done = run_format(*config, *voters)
         else:
-            features = [part for name in self._without for part in ("--feature", f"{name}=0")]
-            command = [*self._java(), "kafka.tools.StorageTool", "format", *config, *voters, *features]
+            command = [*self._java(), "kafka.tools.StorageTool", "format", *config, *voters]
             done = subprocess.run(command, capture_output=True, text=True, timeout=HANG_S, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
 
@@ -164,24 +178,28 @@ class MixedCluster:
         for id in ids or tuple(self.nodes):
             node = self.nodes[id]
             if node.program == BOWSTRING:
-                node.process = Process("--config", str(self.file(id)), wait=False)
+                command = [sys.executable, "-m", "bowstring", "serve", "--log-format", "json", "--config"]
             else:
-                with (self.directory / f"{id}.kafka.log").open("ab") as log:
-                    node.process = subprocess.Popen(
-                        [*self._java(), "kafka.Kafka", str(self.file(id))],
-                        stdout=log,
-                        stderr=subprocess.STDOUT,
-                    )
+                command = [*self._java(), "kafka.Kafka"]
+            # A pipe that nobody reads would stop a broker that says much.
+            with self._log(id).open("ab") as log:
+                node.log_begins = log.tell()
+                node.process = subprocess.Popen(
+                    [*command, str(self.file(id))],
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    preexec_fn=hear_hangups,
+                )
         for id in ids or tuple(self.nodes):
             self._wait_until_served(self.nodes[id])
 
     def _wait_until_served(self, node: Node) -> None:
-        if node.program == BOWSTRING:
-            node.process.facts = node.process.wait_for("ready")
-            return
-
         def serves() -> bool:
+            assert node.process is not None
             assert node.process.poll() is None, self.said_by(node.id)
+            if node.program == BOWSTRING:
+                return '"message": "ready"' in self._said(node)
             try:
                 client = WireClient(node.port if node.is_broker else node.controller_port)
             except OSError:
@@ -191,35 +209,39 @@ class MixedCluster:
             finally:
                 client.close()
 
-        wait_until(serves, lambda: self.said_by(node.id))
+        wait_until(serves, lambda: self.said_by(node.id), every_s=0.1)
+
+    def _log(self, id: int) -> Path:
+        return self.directory / f"{id}.log"
+
+    def _said(self, node: Node) -> str:
+        """What the present process of a node has logged."""
+        with self._log(node.id).open("rb") as log:
+            log.seek(node.log_begins)
+            return log.read().decode()
 
     def said_by(self, id: int) -> str:
-        """The end of what a node of Kafka has logged."""
-        return (self.directory / f"{id}.kafka.log").read_text()[-4000:]
+        """The end of what a node has logged."""
+        return self._said(self.nodes[id])[-4000:]
 
     def truncations(self, id: int) -> str:
         """What a node has logged of truncations."""
-        process = self.nodes[id].process
-        if isinstance(process, Process):
-            process.read_for(0.01)
-            said = [str(line) for line in process.lines]
-            return "\n".join(line for line in said if "a follower cut its log" in line)
-        text = (self.directory / f"{id}.kafka.log").read_text()
-        return "\n".join(line for line in text.splitlines() if "Truncating" in line)
+        node = self.nodes[id]
+        words = "a follower cut its log" if node.program == BOWSTRING else "Truncating"
+        return "\n".join(line for line in self._said(node).splitlines() if words in line)
 
     def send(self, id: int, number: int) -> None:
         """Sends a signal to a node."""
         process = self.nodes[id].process
-        (process.process if isinstance(process, Process) else process).send_signal(number)
+        assert process is not None
+        process.send_signal(number)
 
     def end(self, id: int, number: int = signal.SIGTERM) -> None:
         """Sends a signal to a node and waits until it has ended."""
+        self.send(id, number)
         node = self.nodes[id]
-        if isinstance(node.process, Process):
-            status = node.process.stop(number)
-        else:
-            node.process.send_signal(number)
-            status = node.process.wait(HANG_S)
+        assert node.process is not None
+        status = node.process.wait(HANG_S)
         node.process = None
         # A JVM ends with 128 + 15 after its shutdown hooks.
         assert number == signal.SIGKILL or status in (0, 143), (id, status)
@@ -251,6 +273,17 @@ class MixedCluster:
         finally:
             client.close()
 
+    # ------------------------------------------------------------ coordinators
+
+    def create_internal_topics(self, first: int, second: int, third: int) -> None:
+        """Creates the topics of coordinators with two partitions each, which two brokers lead.
+
+        Left alone, controllers choose the leaders, and one of two brokers may coordinate nothing.
+        """
+        made = [(first, second, third), (second, third, first)]
+        for name, configs in INTERNAL.items():
+            self.create_topic(name, made, through=third, **configs)
+
     # ------------------------------------------------------------ topics
 
     def create_topic(
@@ -277,7 +310,9 @@ class MixedCluster:
         (answer,) = self.ask(id, md.MetadataRequest(topics=[md.MetadataRequestTopic(name=topic)])).topics
         return sorted(answer.partitions, key=lambda each: each.partition_index)
 
-    def _running(self) -> list[int]:
+    @property
+    def running(self) -> list[int]:
+        """The ids of the brokers that run."""
         return [node.id for node in self.nodes.values() if node.is_broker and node.process is not None]
 
     def wait_for_isr(self, topic: str, index: int, isr: Iterable[int]) -> None:
@@ -285,24 +320,33 @@ class MixedCluster:
         wanted = set(isr)
 
         def known() -> bool:
-            found = [self.partitions(topic, id) for id in self._running()]
+            found = [self.partitions(topic, id) for id in self.running]
             return all(
                 len(each) > index and set(each[index].isr_nodes) == wanted and each[index].leader_id >= 0
                 for each in found
             )
 
-        wait_until(
-            known, lambda: (wanted, [self.partitions(topic, id) for id in self._running()]), every_s=0.1
-        )
+        wait_until(known, lambda: (wanted, [self.partitions(topic, id) for id in self.running]), every_s=0.1)
 
     def leader(self, topic: str, index: int, *, other_than: int = -1) -> int:
         """Waits until all running brokers agree on a leader, and returns it."""
 
         def found() -> int:
-            leaders = {self.partitions(topic, id)[index].leader_id for id in self._running()}
+            leaders = {self.partitions(topic, id)[index].leader_id for id in self.running}
             return leaders.pop() if len(leaders) == 1 and not leaders & {-1, other_than} else 0
 
-        return int(wait_until(found, lambda: self.partitions(topic, self._running()[0]), every_s=0.1))
+        return int(wait_until(found, lambda: self.partitions(topic, self.running[0]), every_s=0.1))
+
+    def wait_for_preferred(self, topic: str, assignments: Sequence[Sequence[int]]) -> None:
+        """Waits until all replicas are in sync, and the controller has moved the leaders to the first ones."""
+        for index, replicas in enumerate(assignments):
+            self.wait_for_isr(topic, index, replicas)
+        preferred = [replicas[0] for replicas in assignments]
+        wait_until(
+            lambda: [self.leader(topic, index) for index in range(len(preferred))] == preferred,
+            lambda: (preferred, self.partitions(topic, self.running[0])),
+            every_s=0.1,
+        )
 
     def elect_preferred(self, topic: str, through: int) -> None:
         """Moves the leaders of a topic back to their preferred replicas."""
@@ -333,3 +377,9 @@ class MixedCluster:
             return len(logs) == 1 and b"" not in logs
 
         wait_until(are_equal, sizes, every_s=0.1)
+
+
+def key_of(prefix: str, partition: int, partitions: int = 2) -> str:
+    """A transactional id, or the name of a group, that hashes to a partition of its coordinators' topic."""
+    names = (f"{prefix}-{number}" for number in count())
+    return next(name for name in names if coordinator_partition(name, partitions) == partition)

@@ -1,5 +1,6 @@
 """A transactional producer of KIP-890's protocol as raw requests, each to the broker of a cluster that must answer it."""
 
+import time
 from typing import Any, Protocol
 
 from bowstring._native.record.encode import encode_batch
@@ -19,9 +20,12 @@ RETRIED = {
         Errors.CONCURRENT_TRANSACTIONS,
         Errors.COORDINATOR_LOAD_IN_PROGRESS,
         Errors.COORDINATOR_NOT_AVAILABLE,
+        Errors.NETWORK_EXCEPTION,
         Errors.NOT_COORDINATOR,
         Errors.NOT_ENOUGH_REPLICAS,
+        Errors.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
         Errors.NOT_LEADER_OR_FOLLOWER,
+        Errors.REQUEST_TIMED_OUT,
     )
 }
 TIMEOUT_MS = 60_000
@@ -76,7 +80,8 @@ class RawProducer:
         sequence = self._sequences.get((topic, partition), 0)
         self._sequences[topic, partition] = sequence + 1
         batch = encode_batch(
-            [(None, value, 0, ())],
+            # An old record would soon be deleted.
+            [(None, value, time.time_ns() // 1_000_000, ())],
             producer_id=self.producer_id,
             producer_epoch=self.epoch,
             base_sequence=sequence,

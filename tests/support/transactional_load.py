@@ -10,6 +10,8 @@ from confluent_kafka import KafkaException, TopicPartition
 
 from tests.support.waiting import HANG_S, wait_until
 
+TIMEOUT_MS = int(HANG_S * 1000)
+
 QUICK = {
     "reconnect.backoff.ms": 20,
     "reconnect.backoff.max.ms": 200,
@@ -64,8 +66,7 @@ def read_committed(
     ended: set[int] = set()
 
     def is_done() -> bool:
-        message = consumer.poll(0.2)
-        if message is not None:
+        for message in consumer.consume(1000, 0.2):
             error = message.error()
             if error is None:
                 values.append(message.value())
@@ -95,9 +96,11 @@ class Transfers:
         self.error: BaseException | None = None
         self._id = id
         self._topic = topic
-        self._producer = transactional_producer(bootstrap, id)
+        # A coordinator that ends a transaction on a slow machine would fence its producer.
+        self._producer = transactional_producer(bootstrap, id, **{"transaction.timeout.ms": 3 * TIMEOUT_MS})
         self._stops = threading.Event()
-        self._thread = threading.Thread(target=self._run)
+        # A test that fails does not wait for what its transactions wait for.
+        self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
     @property
@@ -126,8 +129,12 @@ class Transfers:
         done = end(self._producer, commit=commit)
         (self.committed if done else self.aborted).append(number)
 
-    def stop(self) -> None:
+    def end(self) -> None:
+        """Ends the thread after its transaction, however that ends."""
         self._stops.set()
+
+    def stop(self) -> None:
+        self.end()
         self._thread.join(HANG_S)
         assert not self._thread.is_alive(), "the producer hangs"
         if self.error is not None:

@@ -1,23 +1,16 @@
 """Three nodes of Apache Kafka become three of ours, one after the other on their directories, and Kafka again.
 
-An idempotent producer and a consumer group go on meanwhile, and notice nothing.
+An idempotent producer and a consumer group of KIP-848 go on meanwhile, and notice nothing. The cluster keeps the features
+that Kafka gives a new one.
 """
 
-from bowstring.engine.protocol.messages import update_features as uf
 from tests.support.acked_load import AckedLoad
 from tests.support.group_reader import GroupReader, committed
-from tests.support.mixed_cluster import BOTH, BOWSTRING, KAFKA, ONE_IN_FLIGHT, WITHOUT, MixedCluster
+from tests.support.mixed_cluster import BOTH, BOWSTRING, KAFKA, ONE_IN_FLIGHT, MixedCluster
 from tests.support.waiting import wait_until
 
 TOPIC = "t"
 ASSIGNMENTS = [(1, 2, 3), (2, 3, 1), (3, 1, 2)]
-
-
-def give_up_features(cluster) -> None:
-    """As `kafka-features downgrade` does it."""
-    updates = [uf.FeatureUpdateKey(feature=name, max_version_level=0, upgrade_type=2) for name in WITHOUT]
-    answer = cluster.ask(1, uf.UpdateFeaturesRequest(feature_updates=updates))
-    assert (answer.error_code, answer.error_message) == (0, None)
 
 
 def replace(cluster, id, program) -> None:
@@ -34,13 +27,12 @@ def replace(cluster, id, program) -> None:
 
 
 def test_a_cluster_of_kafka_becomes_ours_and_kafka_again(tmp_path):
-    cluster = MixedCluster(tmp_path, [(KAFKA, BOTH)] * 3, without=())
+    cluster = MixedCluster(tmp_path, [(KAFKA, BOTH)] * 3)
     try:
         cluster.start()
-        give_up_features(cluster)
         cluster.create_topic(TOPIC, ASSIGNMENTS, through=1, **{"min.insync.replicas": "2"})
         load = AckedLoad(cluster.bootstrap, TOPIC, len(ASSIGNMENTS), **ONE_IN_FLIGHT)
-        with GroupReader(cluster.bootstrap, TOPIC) as reader:
+        with GroupReader(cluster.bootstrap, TOPIC, **{"group.protocol": "consumer"}) as reader:
             with load:
                 for program in (BOWSTRING, KAFKA):
                     for id in (1, 2, 3):
