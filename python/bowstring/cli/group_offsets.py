@@ -212,7 +212,7 @@ def read_offsets(path: Path, group: str) -> Offsets:
     """
     found: Offsets = {}
     try:
-        with path.open(newline="", encoding="utf-8") as file:
+        with path.open(newline="", encoding="utf-8-sig") as file:
             for number, row in enumerate(csv.reader(file), 1):
                 if not row:
                     continue

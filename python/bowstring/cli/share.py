@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Share groups: records that are acknowledged one by one.", no_args_is_help=True)
 
 POLL_S = 0.5
-# The coordinator assigns partitions with the second heartbeat, after it has read the state of the group.
-JOIN_S = 10.0
 
 
 @app.command()
@@ -45,8 +43,9 @@ def consume(
 ) -> None:
     """Print records that a share group delivers to this member, and accept them.
 
-    Without --follow it ends when no records come any more.
+    Without --follow it ends when no records come any more, and fails if no partition is assigned in time.
     """
+    from bowstring.clients.errors import ClientTimeoutError
     from bowstring.clients.share.consumer import ShareConsumer
     from bowstring.clients.share.records import Acknowledgement
 
@@ -67,7 +66,8 @@ def consume(
         max_poll_records=min(left, 500),
     ) as consumer:
         consumer.subscribe(topic)
-        quiet_at = time.monotonic() + JOIN_S
+        quiet_at = time.monotonic() + timeout
+        assigned = False
         while left and (follow or time.monotonic() < quiet_at):
             records = consumer.poll(POLL_S)
             for record in records[:left]:
@@ -76,10 +76,16 @@ def consume(
             consumer.acknowledge(records[:left], kind)
             consumer.acknowledge(records[left:], Acknowledgement.RELEASE)
             left -= min(left, len(records))
-            if records or (consumer.assignment() and quiet_at > time.monotonic() + 2 * POLL_S):
+            if records or (not assigned and consumer.assignment()):
+                assigned = True
                 quiet_at = time.monotonic() + 2 * POLL_S
             if records and release and not follow:
                 break  # they would come again
+        if not assigned:
+            raise ClientTimeoutError(
+                f"share group {group!r} has assigned no partition of {topic!r} within {timeout:g} s: check "
+                "that the topic exists, or raise --timeout"
+            )
 
 
 def _line(record: ShareRecord, json: bool, verbose: bool) -> str:

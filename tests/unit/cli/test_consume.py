@@ -14,6 +14,7 @@ from bowstring.cli.consume import COMMIT_EVERY_S
 from bowstring.clients.admin.admin import Admin
 from bowstring.clients.consumer.consumer import Consumer
 from bowstring.clients.producer.producer import Producer
+from tests.support.serving import steady_port
 from tests.support.waiting import HANG_S, wait_until
 
 PATIENCE_S = HANG_S
@@ -249,3 +250,11 @@ def test_partitions_that_cannot_be_kept(cli, admin, topic, copy_of):
 def test_keep_partitions_needs_json_and_no_other_place(offline, more):
     result = offline("produce", "t", "--keep-partitions", *more)
     assert result.code == 2 and "--keep-partitions needs --format json" in result.err
+
+
+def test_a_share_group_without_partitions_is_an_error(offline):
+    """A script must not take it for a topic without records."""
+    nowhere = f"127.0.0.1:{steady_port()}"
+    done = offline("share", "consume", "t", "-g", "workers", "--timeout", 0.2, "-b", nowhere)
+    assert done.code == 1
+    assert "has assigned no partition of 't' within 0.2 s" in done.err

@@ -21,5 +21,5 @@ def test_a_malformed_file_is_refused(tmp_path, data):
 
 def test_lines_of_the_group_count(tmp_path):
     path = tmp_path / "offsets.csv"
-    path.write_text('t,0,5\n\ng,"a,b",1,7\nother,t,0,9\n')
+    path.write_text('t,0,5\n\ng,"a,b",1,7\nother,t,0,9\n', encoding="utf-8-sig")  # as spreadsheets write it
     assert read_offsets(path, "g") == {TopicPartition("t", 0): 5, TopicPartition("a,b", 1): 7}
