@@ -42,16 +42,16 @@ async def handle(broker: "BrokerServices", request: "Request") -> ShareAcknowled
         if body.share_session_epoch == INITIAL_EPOCH:
             raise KafkaError(Errors.INVALID_SHARE_SESSION_EPOCH)
         if body.share_session_epoch == FINAL_EPOCH:
-            share.sessions.get(member)
+            session = share.sessions.get(member)
         else:
-            share.sessions.advance(member, body.share_session_epoch)
+            session = share.sessions.advance(member, body.share_session_epoch)
     except KafkaError as error:
         return ShareAcknowledgeResponse(error_code=error.code)
     renews = request.version >= RENEW_VERSION and body.is_renew_ack
     acknowledgements = Acknowledgements(broker, member, renews=renews)
     await acknowledgements.begin(body.topics)
     outcomes = await acknowledgements.outcomes()
-    if body.share_session_epoch == FINAL_EPOCH and (session := share.sessions.remove(member)) is not None:
+    if body.share_session_epoch == FINAL_EPOCH and share.sessions.close(session):
         await share.release(session)
     return _answer(broker, request, outcomes, share.settings(member.group_id).lock_ms)
 

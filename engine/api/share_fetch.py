@@ -69,14 +69,15 @@ async def handle(broker: "BrokerServices", request: "Request") -> ShareFetchResp
     if has_acknowledgements:
         await acknowledgements.begin(body.topics)
     fetched: dict[SessionPartition, Fetched] = {}
-    if session is not None and not renews:
+    closes = body.share_session_epoch == FINAL_EPOCH
+    if not closes and not renews:
         fetched = await _fetch(broker, request, member, session)
     outcomes = await acknowledgements.outcomes()
     share = broker.share_partitions
-    if session is None and (closed := share.sessions.remove(member)) is not None:
-        await share.release(closed)
+    if closes and share.sessions.close(session):
+        await share.release(session)
     lock_ms = share.settings(member.group_id).lock_ms
-    if session is not None and body.share_session_epoch != INITIAL_EPOCH:
+    if body.share_session_epoch not in (INITIAL_EPOCH, FINAL_EPOCH):
         if session.epoch != next_epoch(body.share_session_epoch):
             # Another connection has used the session meanwhile. The member does not get these records.
             _give_back(broker, member, fetched)
@@ -105,8 +106,8 @@ async def _has_acknowledgements(broker: "BrokerServices", body: ShareFetchReques
 
 async def _session(
     broker: "BrokerServices", request: "Request", member: SessionKey, *, has_acknowledgements: bool
-) -> ShareSession | None:
-    """Opens or finds the session; None when this request closes it.
+) -> ShareSession:
+    """Opens or finds the session.
 
     Raises:
         KafkaError: SHARE_SESSION_NOT_FOUND, INVALID_SHARE_SESSION_EPOCH, SHARE_SESSION_LIMIT_REACHED;
@@ -116,8 +117,7 @@ async def _session(
     sessions = broker.share_partitions.sessions
     epoch = body.share_session_epoch
     if epoch == FINAL_EPOCH:
-        sessions.get(member)
-        return None
+        return sessions.get(member)
     if epoch == INITIAL_EPOCH and has_acknowledgements:
         raise KafkaError(Errors.INVALID_REQUEST)
     if epoch == INITIAL_EPOCH:

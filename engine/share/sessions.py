@@ -193,6 +193,13 @@ class ShareSessions:
             del self._members[key.group_id]
         return session
 
+    def close(self, session: ShareSession) -> bool:
+        """Forgets a session. False if the member has another one already: what closed this one was late."""
+        if self._sessions.get(session.key) is not session:
+            return False
+        self.remove(session.key)
+        return True
+
     def connection_ended(self, connection_id: int) -> tuple[list[ShareSession], set[str]]:
         """Forgets the sessions of a connection, which opens no others. Returns them, and the groups of which
         it ever had one.

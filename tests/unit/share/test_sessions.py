@@ -45,6 +45,14 @@ def test_a_connection_takes_its_sessions_along():
     assert sessions.connection_ended(7) == ([], {"g"})
 
 
+def test_a_late_close_leaves_the_next_session():
+    sessions = ShareSessions(2)
+    first = sessions.open(ANN, 7, [])
+    second = sessions.open(ANN, 8, [])
+    assert not sessions.close(first) and sessions.get(ANN) is second
+    assert sessions.close(second) and not sessions.close(second) and not len(sessions)
+
+
 def test_answers_name_what_is_new():
     session = ShareSessions(1).open(ANN, 7, parts(0, 1))
 
