@@ -131,7 +131,6 @@ def delete_groups(state: ShardState, group_ids: list[str], token: object) -> Non
         doomed += of_group
         doomed_records += [records.offset_tombstone(*key) for key in of_group]
         doomed_records += tombstones(group)
-        cancel_timers(state, group)
     return state.append(
         doomed_records,
         written=partial(_forget, state, doomed, groups),
@@ -154,6 +153,7 @@ def _forget(state: ShardState, offsets: list[OffsetKey], groups: list[Group], ba
     for key in offsets:
         state.offsets.remove(*key)
     for group in groups:
+        cancel_timers(state, group)  # not before: a group that stays because of an error needs them
         state.groups.pop(group.group_id, None)
 
 
@@ -196,7 +196,6 @@ def expire(state: ShardState, now_ms: int) -> None:
             and not (isinstance(group, ClassicGroup) and group.pending_join_members)
         ):
             gone.append(group)
-            cancel_timers(state, group)
     if not doomed and not gone:
         return
     state.note(f"retention: deleting {len(doomed)} offsets and {len(gone)} groups")

@@ -169,3 +169,16 @@ def test_members_that_stay_keep_their_partitions_meanwhile():
     shell.advance(1_000)
     settle(stays)
     assert stays.partitions == [0, 1, 2, 3]
+
+
+def test_a_group_whose_deletion_cannot_be_written_keeps_its_timers():
+    """An id that was given to a member is forgotten when its session ends; the group can go only then."""
+    shell = ConsumerShell()
+    assert shell.ask(shell.join()).error_code == Errors.MEMBER_ID_REQUIRED.code
+    shell.fail = Errors.NOT_ENOUGH_REPLICAS
+    assert shell.delete_groups("g") == [REFUSED]
+    shell.fail = None
+    shell.advance(SILENCE_MS)
+    assert not shell.group().pending_join_members
+    assert shell.delete_groups("g") == [0]
+    assert len(shell.timers) == 0
