@@ -179,10 +179,10 @@ class Transactions:
             operation = Operation(Kind.OFFSETS, offsets, group)
             try:
                 self._run(operation, timeout_s)
-            except ClientTimeoutError as error:
+            except BaseException as error:  # also an interrupt: abort() must not wait behind the offsets
                 self.requests.withdraw(operation)
                 self._operation = None
-                self.doom(error)
+                self.doom(error if isinstance(error, Exception) else ClientError("interrupted"))
                 raise
 
     def commit(self, timeout_s: float | None) -> None:

@@ -1,5 +1,6 @@
 """Transactions of a producer whose coordinators answer as they do when they move, load, or still end the last one."""
 
+import signal
 import threading
 
 import pytest
@@ -275,6 +276,22 @@ def test_a_late_refusal_of_offsets_does_not_end_aborting(broker):
         waits.join()
         assert aborted == [None]
         assert not producer.in_transaction
+
+
+def test_an_abort_does_not_wait_behind_offsets_that_were_interrupted(broker):
+    """Their coordinator loads, for longer than anybody waits."""
+
+    def commit(version, request):
+        if len(broker.seen(TxnOffsetCommitRequest)) == 1:
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+        return broker.commit(request, Errors.COORDINATOR_LOAD_IN_PROGRESS.code)
+
+    broker.handlers[TxnOffsetCommitRequest] = commit
+    with producer_of(broker) as producer:
+        with pytest.raises(KeyboardInterrupt), producer.transaction():
+            producer.send_offsets(OFFSETS, "g")
+        assert not producer.in_transaction
+    assert [request.committed for request in broker.seen(EndTxnRequest)] == [False]
 
 
 def test_closing_aborts(broker):
