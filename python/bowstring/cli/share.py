@@ -45,7 +45,6 @@ def consume(
 
     Without --follow it ends when no records come any more, and fails if no partition is assigned in time.
     """
-    from bowstring.clients.errors import ClientTimeoutError
     from bowstring.clients.share.consumer import ShareConsumer
     from bowstring.clients.share.records import Acknowledgement
 
@@ -82,10 +81,16 @@ def consume(
             if records and release and not follow:
                 break  # they would come again
         if not assigned:
-            raise ClientTimeoutError(
-                f"share group {group!r} has assigned no partition of {topic!r} within {timeout:g} s: check "
-                "that the topic exists, or raise --timeout"
-            )
+            raise _unassigned(topic, group, timeout)
+
+
+def _unassigned(topic: str, group: str, timeout_s: float) -> Exception:
+    from bowstring.clients.errors import ClientTimeoutError
+
+    return ClientTimeoutError(
+        f"share group {group!r} has assigned no partition of {topic!r} within {timeout_s:g} s: check that the "
+        "topic exists, or raise --timeout"
+    )
 
 
 def _line(record: ShareRecord, json: bool, verbose: bool) -> str:
