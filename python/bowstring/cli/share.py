@@ -88,8 +88,8 @@ def _unassigned(topic: str, group: str, timeout_s: float) -> Exception:
     from bowstring.clients.errors import ClientTimeoutError
 
     return ClientTimeoutError(
-        f"share group {group!r} has assigned no partition of {topic!r} within {timeout_s:g} s: check that the "
-        "topic exists, or raise --timeout"
+        f"share group {group!r} has assigned no partition of {topic!r} within {timeout_s:g} s: check that "
+        "the topic exists, or raise --timeout"
     )
 
 
