@@ -242,6 +242,7 @@ OUTER_PACKAGES = {
             "engine",
             "engine.broker",
             "engine.configs",
+            "engine.metadata",
             "engine.migration",
             "engine.protocol",
             "engine.quorum",

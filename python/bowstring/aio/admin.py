@@ -63,6 +63,8 @@ class Admin(WorkersClient):
     describe_quorum = awaited(ThreadedAdmin.describe_quorum)
     add_raft_voter = awaited(ThreadedAdmin.add_raft_voter)
     remove_raft_voter = awaited(ThreadedAdmin.remove_raft_voter)
+    describe_features = awaited(ThreadedAdmin.describe_features)
+    update_features = awaited(ThreadedAdmin.update_features)
     describe_configs = awaited(ThreadedAdmin.describe_configs)
     topic_configs = awaited(ThreadedAdmin.topic_configs)
     alter_configs = awaited(ThreadedAdmin.alter_configs)

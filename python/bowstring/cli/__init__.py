@@ -3,8 +3,8 @@
 Imported by: the entry points.
 May import: _native.base, _native.log, _native.protocol, _native.record, clients, clients.admin,
 clients.config, clients.consumer, clients.net, clients.producer, clients.share, cluster, demo, engine,
-engine.broker, engine.configs, engine.migration, engine.protocol, engine.quorum, engine.storage, pipeline,
-serve, spark, version.
+engine.broker, engine.configs, engine.metadata, engine.migration, engine.protocol, engine.quorum,
+engine.storage, pipeline, serve, spark, version.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from bowstring.cli.configs import app as configs
 from bowstring.cli.consume import consume
 from bowstring.cli.demo import demo
 from bowstring.cli.dump_log import dump_log
+from bowstring.cli.features import app as features
 from bowstring.cli.format import format_directories
 from bowstring.cli.groups import app as groups
 from bowstring.cli.leaders import app as leaders
@@ -74,6 +75,7 @@ app.add_typer(brokers, name="brokers", rich_help_panel=OPERATE)
 app.add_typer(reassign, name="reassign", rich_help_panel=OPERATE)
 app.add_typer(leaders, name="leaders", rich_help_panel=OPERATE)
 app.add_typer(quorum, name="quorum", rich_help_panel=OPERATE)
+app.add_typer(features, name="features", rich_help_panel=OPERATE)
 app.command("spark-jar", rich_help_panel=RECORDS)(spark_jar)
 app.command("dump-log", rich_help_panel=MANAGE)(dump_log)
 app.command("scrub", rich_help_panel=MANAGE)(scrub)

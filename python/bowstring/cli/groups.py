@@ -16,7 +16,24 @@ if TYPE_CHECKING:
     from bowstring.clients.admin.admin import Admin
     from bowstring.clients.admin.results import GroupDescription, GroupLag, GroupMemberDescription
 
-app = typer.Typer(help="Groups of all types: members and progress.", no_args_is_help=True)
+HELP = """\
+Show and change groups of all types (consumer, share, streams, classic): members, offsets, lag.
+
+`bowstring configs` shows and changes their settings with --group.
+"""
+TYPES = ("classic", "consumer", "share", "streams")
+STATES = (
+    "Empty",
+    "Stable",
+    "Assigning",
+    "Reconciling",
+    "NotReady",
+    "PreparingRebalance",
+    "CompletingRebalance",
+    "Dead",
+)
+
+app = typer.Typer(help=HELP, no_args_is_help=True)
 
 Group = Annotated[str, typer.Argument(metavar="GROUP", help="Name of the group.")]
 Groups = Annotated[list[str], typer.Argument(metavar="GROUP...", help="Names of groups.")]
@@ -31,16 +48,18 @@ def _admin(bootstrap: str, timeout: float) -> Admin:
 @app.command("list")
 def list_groups(
     state: Annotated[
-        list[str], typer.Option("--state", help="Only groups in this state, e.g. stable or empty.")
+        list[str], typer.Option("--state", help=f"Only groups in this state: {', '.join(STATES)}.")
     ] = [],  # noqa: B006 - typer copies it
     type_: Annotated[
-        list[str], typer.Option("--type", help="Only this type: classic, consumer, share or streams.")
+        list[str], typer.Option("--type", help=f"Only groups of this type: {', '.join(TYPES)}.")
     ] = [],  # noqa: B006 - typer copies it
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
     timeout: Timeout = TIMEOUT_DEFAULT_S,
     json: Json = False,
 ) -> None:
     """List groups."""
+    _check(state, STATES, "--state")
+    _check(type_, TYPES, "--type")
     with _admin(bootstrap, timeout) as admin:
         groups = admin.list_groups(state, type_)
     if json:
@@ -50,6 +69,12 @@ def list_groups(
         print_table(["group", "state", "type", "protocol"], rows)
     else:
         console().print("there are no groups")
+
+
+def _check(values: list[str], known: tuple[str, ...], option: str) -> None:
+    for value in values:
+        if value.casefold() not in map(str.casefold, known):
+            raise typer.BadParameter(f"{value!r} is not one of {', '.join(known)}", param_hint=option)
 
 
 @app.command()

@@ -70,6 +70,11 @@ def print_note(message: str) -> None:
     error_console().print(f"[green]✓[/] {escape(message)}")
 
 
+def print_hint(message: str) -> None:
+    """Prints why nothing was done; on standard error, so that it never mixes with data."""
+    error_console().print(escape(message))
+
+
 def print_json(value: Any) -> None:
     """Prints JSON: indented on a terminal, otherwise in one line."""
     indent = 2 if sys.stdout.isatty() else None

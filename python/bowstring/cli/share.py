@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
+import functools
 import json as json_module
 import sys
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from bowstring.cli.consume import record_json
 from bowstring.cli.options import BOOTSTRAP_DEFAULT, TIMEOUT_DEFAULT_S, Bootstrap, Json, Timeout
-from bowstring.cli.output import payload_text
+from bowstring.cli.output import payload_text, print_hint
+from bowstring.clients.errors import ClientTimeoutError
 from bowstring.clients.records import Record
+from bowstring.clients.share.records import Acknowledgement
 
 if TYPE_CHECKING:
+    from bowstring.clients.share.consumer import ShareConsumer
     from bowstring.clients.share.records import ShareRecord
 
-app = typer.Typer(help="Share groups: records that are acknowledged one by one.", no_args_is_help=True)
+HELP = """\
+Read in share groups (KIP-932): each record is delivered to one member, which acknowledges it.
+
+`bowstring groups` and `bowstring configs` show and change share groups as well.
+"""
+
+app = typer.Typer(help=HELP, no_args_is_help=True)
 
 POLL_S = 0.5
 
@@ -43,10 +54,12 @@ def consume(
 ) -> None:
     """Print records that a share group delivers to this member, and accept them.
 
-    Without --follow it ends when no records come any more, and fails if no partition is assigned in time.
+    Without --follow it ends when no records come any more, and fails if no partition is assigned in time. A
+    new group begins at the end of the topic; with
+    `bowstring configs alter --group GROUP --set share.auto.offset.reset=earliest` at the first record.
     """
+    from bowstring.clients.admin.admin import Admin
     from bowstring.clients.share.consumer import ShareConsumer
-    from bowstring.clients.share.records import Acknowledgement
 
     if release and reject:
         raise typer.BadParameter("give one of --release and --reject")
@@ -54,43 +67,61 @@ def consume(
     if release or reject:
         kind = Acknowledgement.RELEASE if release else Acknowledgement.REJECT
 
-    left = sys.maxsize if count is None else count
+    timeout_ms = int(timeout * 1000)
+    with Admin(bootstrap, timeout_ms=timeout_ms, client_id="bowstring-cli") as admin:
+        admin.describe_topic(topic)  # a member would wait until the topic exists
+    wanted = sys.maxsize if count is None else count
     with ShareConsumer(
         bootstrap,
         group_id=group,
         client_id="bowstring-cli",
         acknowledgement_mode="explicit",
         acquire_mode="record_limit",
-        default_timeout_ms=int(timeout * 1000),
-        max_poll_records=min(left, 500),
+        default_timeout_ms=timeout_ms,
+        max_poll_records=min(wanted, 500),
     ) as consumer:
         consumer.subscribe(topic)
-        quiet_at = time.monotonic() + timeout
-        assigned = False
-        while left and (follow or time.monotonic() < quiet_at):
-            records = consumer.poll(POLL_S)
-            for record in records[:left]:
-                sys.stdout.write(_line(record, json, verbose) + "\n")
-            sys.stdout.flush()
-            consumer.acknowledge(records[:left], kind)
-            consumer.acknowledge(records[left:], Acknowledgement.RELEASE)
-            left -= min(left, len(records))
-            if records or (not assigned and consumer.assignment()):
-                assigned = True
-                quiet_at = time.monotonic() + 2 * POLL_S
-            if records and release and not follow:
-                break  # they would come again
-        if not assigned:
-            raise _unassigned(topic, group, timeout)
+        line = functools.partial(_line, json=json, verbose=verbose)
+        printed = _print(consumer, kind, wanted, line, timeout_s=timeout, follow=follow)
+        if printed is None:
+            raise ClientTimeoutError(
+                f"share group {group!r} has assigned no partition of {topic!r} within {timeout:g} s; raise "
+                "--timeout"
+            )
+        if not printed:
+            print_hint(
+                f"no records for group {group}: others have them, or they are done, or the group is new "
+                f"and begins at the end; `bowstring groups lag {group}` shows its progress"
+            )
 
 
-def _unassigned(topic: str, group: str, timeout_s: float) -> Exception:
-    from bowstring.clients.errors import ClientTimeoutError
-
-    return ClientTimeoutError(
-        f"share group {group!r} has assigned no partition of {topic!r} within {timeout_s:g} s: check that "
-        "the topic exists, or raise --timeout"
-    )
+def _print(
+    consumer: ShareConsumer,
+    kind: Acknowledgement,
+    wanted: int,
+    line: Callable[[ShareRecord], str],
+    *,
+    timeout_s: float,
+    follow: bool,
+) -> int | None:
+    """Prints and acknowledges up to `wanted` records; returns how many, None if no partition was assigned."""
+    left = wanted
+    quiet_at = time.monotonic() + timeout_s
+    assigned = False
+    while left and (follow or time.monotonic() < quiet_at):
+        records = consumer.poll(POLL_S)
+        for record in records[:left]:
+            sys.stdout.write(line(record) + "\n")
+        sys.stdout.flush()
+        consumer.acknowledge(records[:left], kind)
+        consumer.acknowledge(records[left:], Acknowledgement.RELEASE)
+        left -= min(left, len(records))
+        if records or (not assigned and consumer.assignment()):
+            assigned = True
+            quiet_at = time.monotonic() + 2 * POLL_S
+        if records and kind is Acknowledgement.RELEASE and not follow:
+            break  # they would come again
+    return wanted - left if assigned else None
 
 
 def _line(record: ShareRecord, json: bool, verbose: bool) -> str:

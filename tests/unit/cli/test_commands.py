@@ -186,6 +186,8 @@ def test_cluster_status(cli, topic):
         (["topics", "alter", "x"], 2, "nothing to change"),
         (["dump-log"], 2, "at least one file"),
         (["dump-log", "/no/such/file.log"], 2, "/no/such/file.log"),
+        (["groups", "list", "--type", "shared"], 2, "share"),
+        (["groups", "list", "--state", "idle"], 2, "Stable"),
         (["topics", "list", "-b", "127.0.0.1:1", "--timeout", "0.3"], 1, "127.0.0.1:1"),
         (["topics", "list", "-b", "nonsense:x"], 2, "host:port"),
         (["cluster", "status", "-b", "127.0.0.1:1", "--timeout", "0.3"], 1, "127.0.0.1:1"),

@@ -20,7 +20,6 @@ from tests.support.waiting import HANG_S
 
 # How many blocks of a page are not run; each says why in a comment above it.
 NO_RUN = {
-    "docs/guide/operating.md": 1,
     "docs/guide/pipelines.md": 1,
     "docs/how-to/cluster.md": 2,
     "docs/how-to/container.md": 4,

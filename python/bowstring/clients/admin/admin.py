@@ -13,6 +13,7 @@ from typing import Any, Self
 from bowstring.clients import forks
 from bowstring.clients.admin.cluster import AdminCluster
 from bowstring.clients.admin.configs import AdminConfigs
+from bowstring.clients.admin.features import AdminFeatures
 from bowstring.clients.admin.groups import AdminGroups
 from bowstring.clients.admin.results import ClusterDescription, LogDir, NewTopic, ReplicaSize
 from bowstring.clients.admin.transactions import AdminTransactions
@@ -38,6 +39,7 @@ from bowstring.engine.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirTopic,
 )
+from bowstring.engine.protocol.messages.api_versions import ApiVersionsRequest
 from bowstring.engine.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsTopic,
@@ -72,6 +74,7 @@ LAG_S = 5.0
 LAG_LOOK_S = 0.02
 # Requests that change nothing.
 QUESTIONS = {
+    ApiVersionsRequest,
     DescribeClusterRequest,
     DescribeConfigsRequest,
     DescribeQuorumRequest,
@@ -79,7 +82,7 @@ QUESTIONS = {
 }
 
 
-class Admin(AdminConfigs, AdminGroups, AdminCluster, AdminTransactions):
+class Admin(AdminConfigs, AdminGroups, AdminCluster, AdminFeatures, AdminTransactions):
     """Inspects and changes a cluster. Any number of threads may share one.
 
     Args:

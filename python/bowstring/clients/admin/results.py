@@ -184,6 +184,20 @@ class QuorumReplica(NamedTuple):
     last_caught_up_ms: int
 
 
+class FeatureLevels(NamedTuple):
+    """The level of a feature in the cluster (0: disabled) and the range that a broker supports.
+
+    Attributes:
+        level: in the cluster.
+        lowest: that the broker supports.
+        highest: that the broker supports.
+    """
+
+    level: int
+    lowest: int
+    highest: int
+
+
 class QuorumDescription(NamedTuple):
     """The metadata quorum as its leader describes it. `endpoints`: (listener, host, port) of each voter by
     its id; empty if they are not told (before Kafka 3.9).

@@ -14,7 +14,7 @@ from bowstring.clients.admin.results import (
 )
 from bowstring.clients.errors import broker_error
 from bowstring.clients.group.protocol import by_topic
-from bowstring.clients.records import Node, TopicPartition
+from bowstring.clients.records import Node, TopicInfo, TopicPartition
 from bowstring.engine.errors import Errors
 from bowstring.engine.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from bowstring.engine.protocol.messages.describe_transactions import DescribeTransactionsRequest
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 # Of a broker: transaction.max.timeout.ms. An older transaction without an owner hangs.
 MAX_TIMEOUT_MS = 900_000
+STATE_TOPIC = "__transaction_state"
 _OPEN = frozenset({"Ongoing", "PrepareCommit", "PrepareAbort"})
 
 
@@ -43,6 +44,8 @@ class AdminTransactions:
         def _by_leader(self, partitions: Iterable[TopicPartition]) -> dict[Node, list[TopicPartition]]: ...
 
         def describe_cluster(self) -> ClusterDescription: ...  # noqa: D102
+
+        def topics(self, *, internal: bool = False) -> dict[str, TopicInfo]: ...  # noqa: D102
 
     def list_transactions(
         self, states: Iterable[str] = (), producer_ids: Iterable[int] = ()
@@ -99,6 +102,8 @@ class AdminTransactions:
                 )
             if found.error_code != Errors.NOT_COORDINATOR.code:
                 code = found.error_code
+        if code == Errors.COORDINATOR_NOT_AVAILABLE.code and STATE_TOPIC not in self.topics(internal=True):
+            code = Errors.TRANSACTIONAL_ID_NOT_FOUND.code  # no producer has had a transactional id yet
         raise broker_error(code, f"describing transactional id {transactional_id!r}")
 
     def describe_producers(

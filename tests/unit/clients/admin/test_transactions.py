@@ -84,3 +84,8 @@ def test_a_fenced_producer(admin, producer, bootstrap):
     with pytest.raises(KafkaException):
         producer.commit_transaction(HANG_S)
     assert admin.describe_transaction("x").state == "Empty"
+
+
+def test_no_producer_has_had_a_transactional_id(admin):
+    with pytest.raises(BrokerError, match="TRANSACTIONAL_ID_NOT_FOUND"):
+        admin.describe_transaction("x")
