@@ -201,8 +201,8 @@ class ShareSessions:
         return True
 
     def connection_ended(self, connection_id: int) -> tuple[list[ShareSession], set[str]]:
-        """Forgets the sessions of a connection, which opens no others. Returns them, and the groups of which
-        it ever had one.
+        """Forgets the sessions of an ended connection, which cannot open others. Returns them, and the groups
+        that the connection had sessions of.
         """
         self._ended[connection_id] = None
         if len(self._ended) > _ENDED_KEPT:

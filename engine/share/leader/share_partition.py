@@ -176,7 +176,7 @@ class LedSharePartition:
         return self._window
 
     def drop(self) -> None:
-        """Uses the state no more: another broker may lead, or the group is gone."""
+        """Stops using the state: another broker may lead, or the group is gone."""
         self.dropped = True
         if self._timer is not None:
             self._timer.cancel()

@@ -237,6 +237,7 @@ ADVICE: dict[str, str] = {
     "RECORD_LIST_TOO_LARGE": "Raise segment.bytes on the topic, or send smaller batches",
     "NOT_ENOUGH_REPLICAS": "Wait for replicas to come back, or lower min.insync.replicas",
     "NON_EMPTY_GROUP": "Stop the group's consumers first",
+    "INCONSISTENT_GROUP_PROTOCOL": "The group may be of another type; see `bowstring groups describe`",
     "INVALID_REPLICATION_FACTOR": "Request at most as many replicas as there are brokers",
     "INVALID_TXN_STATE": "The transaction has ended already, for example by transaction_timeout_ms",
     "PRODUCER_FENCED": "Close this producer; the other one goes on",

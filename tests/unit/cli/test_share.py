@@ -19,3 +19,5 @@ def test_share_consume(cli, topic):
     assert (done.code, done.out) == (0, "") and f"no records for group {group}" in done.err
     assert group in cli("groups", "list", "--type", "share", "--state", "Empty").out
     assert cli(*read, "--release", "--reject").code == 2
+    wrong = cli("consume", topic, "--group", group)
+    assert wrong.code == 1 and "see `bowstring groups describe`" in wrong.err

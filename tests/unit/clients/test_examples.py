@@ -76,7 +76,8 @@ def test_docstring(name):
 
 
 def test_every_client_has_an_example():
-    for name in ("Producer", "Consumer", "Admin", "aio.Producer", "aio.Consumer", "aio.Admin"):
+    for name in ("Producer", "Consumer", "ShareConsumer", "Admin"):
+        assert f"bowstring.aio.{name}" in TESTS
         assert f"bowstring.{name}" in TESTS
 
 

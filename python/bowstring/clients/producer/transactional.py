@@ -109,7 +109,7 @@ class TransactionalSending:
         self._transactions().init(bounded(timeout))
 
     def begin_transaction(self, timeout: float | None = None) -> None:
-        """Begins a transaction; `send` and its kin belong to it until it is committed or aborted.
+        """Begins a transaction. All that is sent until its commit or abort belongs to it.
 
         Args:
             timeout: seconds for the first call, which is `init_transactions`; None for max_block_ms.

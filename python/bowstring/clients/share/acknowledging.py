@@ -44,7 +44,7 @@ class Acknowledging:
         mask: Any = None,
         offsets: Any = None,
     ) -> None:
-        """Says what happens to delivered records. Brokers hear it with the next poll or commit.
+        """Acknowledges delivered records. The next poll or commit sends it to the brokers.
 
         Args:
             records: a record, several records, or a batch of `poll_arrow`, which needs its columns topic,
@@ -74,7 +74,7 @@ class Acknowledging:
                     self._held.say(place, record.offset, record.offset, kind)
 
     def accept(self, records: Records, *, mask: Any = None, offsets: Any = None) -> None:
-        """Says that records are done.
+        """Acknowledges records as done.
 
         Args:
             records, mask, offsets: as for `acknowledge`.
@@ -82,7 +82,7 @@ class Acknowledging:
         self.acknowledge(records, Acknowledgement.ACCEPT, mask=mask, offsets=offsets)
 
     def release(self, records: Records, *, mask: Any = None, offsets: Any = None) -> None:
-        """Gives records back: the group delivers them again, up to group.share.delivery.count.limit times.
+        """Gives records back: the group delivers them again, up to share.delivery.count.limit times.
 
         Args:
             records, mask, offsets: as for `acknowledge`.
@@ -90,7 +90,7 @@ class Acknowledging:
         self.acknowledge(records, Acknowledgement.RELEASE, mask=mask, offsets=offsets)
 
     def reject(self, records: Records, *, mask: Any = None, offsets: Any = None) -> None:
-        """Says that records cannot be processed: they are never delivered again.
+        """Acknowledges records that cannot be processed: they are never delivered again.
 
         Args:
             records, mask, offsets: as for `acknowledge`.

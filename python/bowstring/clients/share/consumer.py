@@ -33,8 +33,8 @@ _log = logging.getLogger("bowstring.share")
 
 
 class ShareConsumer(ShareReading, Acknowledging):
-    """Reads records of a share group. Any number of members share each partition, and the group keeps for
-    each record whether it is done. Used by one thread at a time.
+    """Reads records of a share group (KIP-932). Any number of members share each partition. Each record goes
+    to one member, and the group remembers which records are done. Used by one thread at a time.
 
     Args:
         bootstrap_servers: `host:port,host:port`, or a list of them; or a mapping with other clients' names.
@@ -61,8 +61,20 @@ class ShareConsumer(ShareReading, Acknowledging):
     Raises:
         ConfigError: an argument is invalid.
 
-    Where a group begins, how long records stay with a consumer, and how often they are delivered are configs
-    of the group: share.auto.offset.reset, share.record.lock.duration.ms, share.delivery.count.limit.
+    A new group begins at the end of a topic. Configs of the group say where it begins, how long records stay
+    with a consumer and how often they are delivered: share.auto.offset.reset, share.record.lock.duration.ms,
+    share.delivery.count.limit.
+
+    Examples:
+        >>> with Producer("localhost:9092") as producer:
+        ...     sent = producer.send("greetings", b"hello")
+        >>> with Admin("localhost:9092") as admin:
+        ...     admin.alter_configs("group", "jobs", set={"share.auto.offset.reset": "earliest"})
+        >>> with ShareConsumer("localhost:9092", group_id="jobs") as consumer:
+        ...     consumer.subscribe("greetings")
+        ...     for record in consumer.poll(timeout=10):
+        ...         print(record.value, record.delivery_count)
+        b'hello' 1
     """
 
     @configurable(SHARE_CONSUMER)
