@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 HELP = """\
 Show and change the feature levels of a cluster (KIP-584).
 
-Levels decide which groups and transactions a cluster has. A new data directory has the newest levels. An
-older one keeps its levels until they are raised.
+Levels decide which groups and transactions a cluster has. Older data directories keep their levels.
 """
 
 app = typer.Typer(help=HELP, no_args_is_help=True)

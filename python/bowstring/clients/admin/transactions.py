@@ -64,7 +64,9 @@ class AdminTransactions:
                 raise broker_error(response.error_code, f"listing the transactions of {broker}")
             if response.unknown_state_filters:
                 unknown = ", ".join(response.unknown_state_filters)
-                raise broker_error(Errors.INVALID_REQUEST.code, f"no state of transactions: {unknown}")
+                raise broker_error(
+                    Errors.INVALID_REQUEST.code, "listing transactions", f"no such state: {unknown}"
+                )
             for each in response.transaction_states:
                 found[each.transactional_id] = TransactionListing(
                     each.transactional_id, each.producer_id, each.transaction_state, broker

@@ -45,7 +45,7 @@ def test_lists_and_descriptions(admin, producer):
     assert admin.list_transactions(producer_ids=[listed.producer_id]) == [listed]
     described = admin.describe_transaction("x")
     assert described.partitions == [PLACE] and described.producer_id == listed.producer_id
-    with pytest.raises(BrokerError):
+    with pytest.raises(BrokerError, match="no such state: Odd"):
         admin.list_transactions(["Odd"])
     with pytest.raises(BrokerError):
         admin.describe_transaction("?")
