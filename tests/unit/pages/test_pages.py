@@ -24,7 +24,7 @@ NO_RUN = {
     "docs/how-to/cluster.md": 2,
     "docs/how-to/container.md": 4,
     "docs/how-to/controllers.md": 3,
-    "docs/how-to/moving-a-cluster.md": 2,
+    "docs/how-to/moving-a-cluster.md": 1,
     "docs/how-to/moving-from-kafka.md": 3,
     "docs/how-to/operate-a-cluster.md": 5,
     "docs/how-to/systemd.md": 1,
