@@ -1,12 +1,9 @@
 """Handles StreamsGroupDescribe: returns topology, epochs and members of streams groups (KIP-1071)."""
 
-from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
-from bowstring.engine.api.authorized_operations import GROUP_OPERATIONS
+from bowstring.engine.api.group_descriptions import described_groups
 from bowstring.engine.api.streams_group_heartbeat import supports_streams_groups
-from bowstring.engine.coordinators.effects import Respond
-from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.protocol.messages.streams_group_describe import (
     DescribedGroup,
     StreamsGroupDescribeRequest,
@@ -21,29 +18,13 @@ if TYPE_CHECKING:
 
 async def handle(broker: "BrokerServices", request: "Request") -> StreamsGroupDescribeResponse:
     """Describes every requested group, in order."""
-    return StreamsGroupDescribeResponse(groups=streamed(_described(broker, request.body)))
-
-
-async def _described(
-    broker: "BrokerServices", body: StreamsGroupDescribeRequest
-) -> AsyncIterator[DescribedGroup]:
-    for group_id in body.group_ids:
-        try:
-            described = await _describe(broker, group_id)
-        except KafkaError as error:
-            described = DescribedGroup(group_id=group_id, error_code=error.code)
-        if body.include_authorized_operations and not described.error_code:
-            described.authorized_operations = GROUP_OPERATIONS
-        yield described
-
-
-async def _describe(broker: "BrokerServices", group_id: str) -> DescribedGroup:
-    """Describes a group as it is now, once that is committed."""
-    if not supports_streams_groups(broker):
-        raise KafkaError(Errors.UNSUPPORTED_VERSION)
-    if not group_id:
-        raise KafkaError(Errors.INVALID_GROUP_ID)
-    described: DescribedGroup = await broker.groups.ask(
-        group_id, lambda shard, token, now_ms: [Respond(token, shard.describe_streams_group(group_id))]
+    body: StreamsGroupDescribeRequest = request.body
+    described = described_groups(
+        broker,
+        body.group_ids,
+        lambda shard, group_id: shard.describe_streams_group(group_id),
+        refused=DescribedGroup,
+        with_operations=body.include_authorized_operations,
+        enabled=supports_streams_groups(broker),
     )
-    return described
+    return StreamsGroupDescribeResponse(groups=streamed(described))

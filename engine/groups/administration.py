@@ -12,6 +12,7 @@ from bowstring.engine.groups.classic.group import ClassicGroup, GroupState, Memb
 from bowstring.engine.groups.classic.rebalance import join_timer, session_timer, sync_timer
 from bowstring.engine.groups.consumer import records as consumer_records
 from bowstring.engine.groups.consumer.group import ConsumerGroup
+from bowstring.engine.groups.descriptions import converted
 from bowstring.engine.groups.group import Group
 from bowstring.engine.groups.offsets.store import NO_EXPIRY, ZERO_TOPIC_ID, CommittedOffset, OffsetKey
 from bowstring.engine.groups.share import records as share_records
@@ -94,18 +95,25 @@ def describe_group(state: ShardState, group_id: str, api_version: int) -> Descri
         group_state=str(group.state),
         protocol_type=group.protocol_type or "",
         protocol_data=protocol or "",
-        members=[_described_member(member, protocol) for member in group.members.values()],
+        members=converted(
+            [
+                (each, b"" if protocol is None else each.metadata(protocol), each.assignment)
+                for each in group.members.values()
+            ],
+            _described_member,
+        ),
     )
 
 
-def _described_member(member: Member, protocol: str | None) -> DescribedGroupMember:
+def _described_member(told: tuple[Member, bytes, bytes]) -> DescribedGroupMember:
+    member, metadata, assignment = told
     return DescribedGroupMember(
         member_id=member.member_id,
         group_instance_id=member.group_instance_id,
         client_id=member.client_id,
         client_host=member.client_host,
-        member_metadata=b"" if protocol is None else member.metadata(protocol),
-        member_assignment=member.assignment,
+        member_metadata=metadata,
+        member_assignment=assignment,
     )
 
 

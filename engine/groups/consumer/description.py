@@ -1,12 +1,13 @@
 """Describes consumer groups for admin clients (ConsumerGroupDescribe, KIP-848)."""
 
 from collections.abc import Iterable
-from typing import Any, Final
+from functools import partial
 
 from bowstring.engine.errors import Errors
 from bowstring.engine.groups.consumer.assignors import enabled_assignors
 from bowstring.engine.groups.consumer.group import ConsumerGroup
 from bowstring.engine.groups.consumer.member import CLASSIC, CONSUMER, Member
+from bowstring.engine.groups.descriptions import converted
 from bowstring.engine.groups.modern.cluster import ClusterView
 from bowstring.engine.groups.modern.group import NO_ASSIGNMENT
 from bowstring.engine.groups.modern.group import Assignment as Target
@@ -17,8 +18,6 @@ from bowstring.engine.protocol.messages.consumer_group_describe import (
     TopicPartitions,
 )
 from bowstring.engine.protocol.messages.consumer_group_describe import Member as DescribedMember
-
-_AT_ONCE: Final = 100
 
 
 def describe(state: ShardState, group_id: str) -> DescribedGroup:
@@ -38,20 +37,15 @@ def describe(state: ShardState, group_id: str) -> DescribedGroup:
         assignment_epoch=group.assignment_epoch,
         assignor_name=group.preferred_assignor()
         or enabled_assignors(state.config.group_consumer_assignors)[0],
-        members=_members(state.cluster, group),
+        members=converted(
+            [(each, group.target.get(each.member_id, NO_ASSIGNMENT)) for each in group.members.values()],
+            partial(_member, state.cluster),
+        ),
     )
 
 
-def _members(cluster: ClusterView, group: ConsumerGroup) -> Any:
-    """Returns the members as they are now; a large group is converted only while the answer is encoded."""
-    members = [
-        (member, group.target.get(member.member_id, NO_ASSIGNMENT)) for member in group.members.values()
-    ]
-    described = (_member(cluster, member, target) for member, target in members)
-    return described if len(members) > _AT_ONCE else list(described)
-
-
-def _member(cluster: ClusterView, member: Member, target: Target) -> DescribedMember:
+def _member(cluster: ClusterView, member_and_target: tuple[Member, Target]) -> DescribedMember:
+    member, target = member_and_target
     held: dict[bytes, list[int]] = {}
     for partitions in (member.assigned, member.pending_revocation):
         for topic_id, epochs in partitions.items():

@@ -1,6 +1,9 @@
 """Describes share groups for admin clients (ShareGroupDescribe, KIP-932)."""
 
+from functools import partial
+
 from bowstring.engine.errors import Errors, KafkaError
+from bowstring.engine.groups.descriptions import converted
 from bowstring.engine.groups.modern.cluster import ClusterView
 from bowstring.engine.groups.share.assignor import NAME
 from bowstring.engine.groups.share.group import ShareGroup
@@ -29,7 +32,7 @@ def describe(state: ShardState, group_id: str) -> DescribedGroup:
         group_epoch=group.epoch,
         assignment_epoch=group.assignment_epoch,
         assignor_name=NAME,
-        members=[_member(state.cluster, member) for member in group.members.values()],
+        members=converted(list(group.members.values()), partial(_member, state.cluster)),
     )
 
 

@@ -3,12 +3,13 @@
 from collections.abc import Iterable, Mapping
 
 from bowstring.engine.errors import KafkaError
+from bowstring.engine.groups.descriptions import converted
 from bowstring.engine.groups.state import ShardState
 from bowstring.engine.groups.streams.configuration import ConfiguredTopology, InternalTopic
 from bowstring.engine.groups.streams.group import StreamsGroup
 from bowstring.engine.groups.streams.heartbeat import existing_group
 from bowstring.engine.groups.streams.member import StreamsMember
-from bowstring.engine.groups.streams.tasks import in_order
+from bowstring.engine.groups.streams.tasks import Tasks, in_order
 from bowstring.engine.groups.streams.topology import Topology
 from bowstring.engine.protocol.messages import streams_group_describe as messages
 from bowstring.engine.protocol.records.streams_group import TopicInfo
@@ -29,7 +30,9 @@ def describe(state: ShardState, group_id: str) -> messages.DescribedGroup:
         group_epoch=group.epoch,
         assignment_epoch=group.assignment_epoch,
         topology=_topology(group),
-        members=[_member(group, member) for member in group.members.values()],
+        members=converted(
+            [(each, group.target_of(each.member_id)) for each in group.members.values()], _member
+        ),
     )
 
 
@@ -92,8 +95,8 @@ def _sent_topics(topics: Iterable[TopicInfo]) -> list[messages.TopicInfo]:
     ]
 
 
-def _member(group: StreamsGroup, member: StreamsMember) -> messages.Member:
-    target = group.target_of(member.member_id)
+def _member(member_and_target: tuple[StreamsMember, Tasks]) -> messages.Member:
+    member, target = member_and_target
     endpoint = member.user_endpoint
     return messages.Member(
         member_id=member.member_id,

@@ -1,0 +1,54 @@
+"""Describes groups one by one, for the describe API of each group type."""
+
+from collections.abc import AsyncIterator, Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from bowstring.engine.api.authorized_operations import GROUP_OPERATIONS
+from bowstring.engine.coordinators.effects import Respond
+from bowstring.engine.errors import Errors, KafkaError
+
+if TYPE_CHECKING:
+    from bowstring.engine.groups.shard import GroupShard
+    from bowstring.engine.requests.broker_services import BrokerServices
+
+Describe = Callable[["GroupShard", str], Any]
+
+
+async def described_groups(
+    broker: "BrokerServices",
+    group_ids: Iterable[str],
+    describe: Describe,
+    *,
+    refused: Callable[..., Any],
+    with_operations: bool,
+    enabled: bool = True,
+    allows_empty_id: bool = False,
+) -> AsyncIterator[Any]:
+    """Yields what describes each group, in order; an error in the place of a group that cannot be described.
+
+    Args:
+        describe: Returns the description of a group, by its shard.
+        refused: Makes a description from a group id and an error code.
+        with_operations: Whether descriptions tell the operations that the client may do.
+        enabled: Whether the group type is enabled here.
+        allows_empty_id: Whether "" is a group id.
+    """
+    for group_id in group_ids:
+        try:
+            if not enabled:
+                raise KafkaError(Errors.UNSUPPORTED_VERSION)
+            if not (group_id or allows_empty_id):
+                raise KafkaError(Errors.INVALID_GROUP_ID)
+            described = await _described(broker, group_id, describe)
+        except KafkaError as error:
+            described = refused(group_id=group_id, error_code=error.code)
+        if with_operations and not described.error_code:
+            described.authorized_operations = GROUP_OPERATIONS
+        yield described
+
+
+async def _described(broker: "BrokerServices", group_id: str, describe: Describe) -> Any:
+    """Describes a group as it is now, once that is committed."""
+    return await broker.groups.ask(
+        group_id, lambda shard, token, now_ms: [Respond(token, describe(shard, group_id))]
+    )
