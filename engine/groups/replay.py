@@ -10,7 +10,7 @@ from bowstring.engine.groups.consumer import records as consumer_records
 from bowstring.engine.groups.consumer import replay as consumer_replay
 from bowstring.engine.groups.consumer import timers as consumer_timers
 from bowstring.engine.groups.consumer.group import ConsumerGroup
-from bowstring.engine.groups.modern.group import ModernGroup
+from bowstring.engine.groups.modern.group import SubscribingGroup
 from bowstring.engine.groups.offsets.store import NO_EXPIRY, CommittedOffset, PartitionOffsets
 from bowstring.engine.groups.records import GROUP_METADATA, LEGACY_OFFSET_COMMIT, OFFSET_COMMIT
 from bowstring.engine.groups.share import membership as share_membership
@@ -112,7 +112,7 @@ class Replay:
         self._apply_all({key: groups.pop(key) for key in classic}, go_on)
         self._apply_all(groups, go_on)
         for group in self._state.groups.values():
-            if isinstance(group, ModernGroup):
+            if isinstance(group, SubscribingGroup):
                 group.replayed()
 
     def _apply_latest(self, go_on: Callable[[], bool] = lambda: True) -> None:

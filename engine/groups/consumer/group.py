@@ -7,7 +7,7 @@ from typing import NamedTuple
 from bowstring.engine.errors import Error, Errors
 from bowstring.engine.groups.consumer.member import Member, PartitionEpochs
 from bowstring.engine.groups.group import PartitionCheck
-from bowstring.engine.groups.modern.group import NO_ASSIGNMENT, Assignment, ModernGroup, count_all
+from bowstring.engine.groups.modern.group import NO_ASSIGNMENT, Assignment, SubscribingGroup, count_all
 
 FREE = -1
 # OffsetCommit names member epochs
@@ -26,7 +26,7 @@ class ResolvedRegex(NamedTuple):
 NOTHING_RESOLVED = ResolvedRegex()
 
 
-class ConsumerGroup(ModernGroup[Member]):
+class ConsumerGroup(SubscribingGroup[Member]):
     """A consumer group of KIP-848. Members of the classic protocol may be in it, too.
 
     Attributes:

@@ -23,18 +23,25 @@ class ModernMember(Protocol):
     def member_id(self) -> str:
         """The member's id."""
 
-    @property
-    def subscribed_topics(self) -> frozenset[str]:
-        """Names of the topics to which the member subscribes."""
-
     def is_reconciled_to(self, epoch: int) -> bool:
         """Whether the member has its target assignment of this epoch."""
 
 
+class SubscribingMember(ModernMember, Protocol):
+    """A member that names the topics that it reads."""
+
+    @property
+    def subscribed_topics(self) -> frozenset[str]:
+        """Names of the topics to which the member subscribes."""
+
+
 M = TypeVar("M", bound=ModernMember)
+S = TypeVar("S", bound=SubscribingMember)
+# what a member is to have
+T = TypeVar("T")
 
 
-class ModernGroup(Generic[M]):
+class ModernGroup(Generic[M, T]):
     """Members, epochs and target assignment of one group. Implements most of `group.Group`.
 
     Change members only with `put_member` and `remove_member`, which keep what is counted about them.
@@ -43,10 +50,8 @@ class ModernGroup(Generic[M]):
         epoch: Group epoch. It rises when members, subscriptions or subscribed topics change.
         assignment_epoch: The group epoch for which `target` was computed.
         assignment_timestamp_ms: When it was computed, wall time; 0 if unknown.
-        metadata_hash: `ClusterView.metadata_hash` of the subscribed topics in this group epoch.
+        metadata_hash: `ClusterView.metadata_hash` of the topics that the group needs, in this group epoch.
         target: The target assignment, by member id.
-        topic_counts: How many members subscribe to a topic by name.
-        refreshed_version: The `ClusterView.topics_version` with which `metadata_hash` was last compared.
     """
 
     group_type: str
@@ -59,9 +64,7 @@ class ModernGroup(Generic[M]):
         self.assignment_timestamp_ms = 0
         self.metadata_hash = 0
         self.members: dict[str, M] = {}
-        self.target: dict[str, Assignment] = {}
-        self.topic_counts: dict[str, int] = {}
-        self.refreshed_version = -1
+        self.target: dict[str, T] = {}
 
     def __repr__(self) -> str:
         size = len(self.members)
@@ -86,17 +89,8 @@ class ModernGroup(Generic[M]):
             return "Stable"
         return "Reconciling"
 
-    def is_subscribed_to(self, topic: str) -> bool:
-        """Whether a member reads `topic`."""
-        return topic in self.topic_counts
-
-    @property
-    def subscribed_topics(self) -> Iterable[str]:
-        """Names of all topics to which members subscribe."""
-        return self.topic_counts
-
     def check_offset_delete(self) -> Error:
-        """Allows the deletion of offsets; subscribed topics are refused one by one."""
+        """Allows the deletion of offsets; topics that the group reads are refused one by one."""
         return Errors.NONE
 
     def check_delete(self) -> Error:
@@ -109,18 +103,12 @@ class ModernGroup(Generic[M]):
 
     # ---- changes
 
-    def set_epoch(self, epoch: int, metadata_hash: int, topics_version: int) -> None:
-        """Sets the group epoch, and the metadata of the subscribed topics in it."""
-        self.epoch = epoch
-        self.metadata_hash = metadata_hash
-        self.refreshed_version = topics_version
-
     def set_target_epoch(self, epoch: int, timestamp_ms: int) -> None:
         """Sets the epoch of the target assignment and when it was computed."""
         self.assignment_epoch = epoch
         self.assignment_timestamp_ms = timestamp_ms
 
-    def set_target(self, member_id: str, assignment: Assignment) -> None:
+    def set_target(self, member_id: str, assignment: T) -> None:
         """Sets the target assignment of a member."""
         self.target[member_id] = assignment
 
@@ -139,6 +127,38 @@ class ModernGroup(Generic[M]):
 
     def _member_changed(self, old: M | None, new: M | None) -> None:
         """Updates what is counted. A subclass that counts more calls this one, too."""
+
+
+class SubscribingGroup(ModernGroup[S, Assignment]):
+    """A group whose members subscribe to topics and share their partitions.
+
+    Attributes:
+        topic_counts: How many members subscribe to a topic by name.
+        refreshed_version: The `ClusterView.topics_version` with which `metadata_hash` was last compared.
+    """
+
+    def __init__(self, group_id: str) -> None:
+        super().__init__(group_id)
+        self.topic_counts: dict[str, int] = {}
+        self.refreshed_version = -1
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        """Whether a member reads `topic`."""
+        return topic in self.topic_counts
+
+    @property
+    def subscribed_topics(self) -> Iterable[str]:
+        """Names of all topics to which members subscribe."""
+        return self.topic_counts
+
+    def set_epoch(self, epoch: int, metadata_hash: int, topics_version: int) -> None:
+        """Sets the group epoch, and the metadata of the subscribed topics in it."""
+        self.epoch = epoch
+        self.metadata_hash = metadata_hash
+        self.refreshed_version = topics_version
+
+    def _member_changed(self, old: S | None, new: S | None) -> None:
+        super()._member_changed(old, new)
         before = frozenset() if old is None else old.subscribed_topics
         after = frozenset() if new is None else new.subscribed_topics
         if before != after:

@@ -2,12 +2,12 @@
 
 from bowstring.engine.errors import Error, Errors
 from bowstring.engine.groups.group import PartitionCheck
-from bowstring.engine.groups.modern.group import ModernGroup
+from bowstring.engine.groups.modern.group import SubscribingGroup
 from bowstring.engine.groups.share.member import ShareMember
 from bowstring.engine.groups.share.state_partitions import StatePartitions
 
 
-class ShareGroup(ModernGroup[ShareMember]):
+class ShareGroup(SubscribingGroup[ShareMember]):
     """A share group of KIP-932. It has no committed offsets, and never expires.
 
     Attributes:

@@ -1,6 +1,6 @@
 """Rebuilds share groups from their records in the log.
 
-Records come in any order, each key with its last value; `ModernGroup.replayed` counts afterwards.
+Records come in any order, each key with its last value; `SubscribingGroup.replayed` counts afterwards.
 """
 
 from collections.abc import Callable, Iterable

@@ -7,31 +7,25 @@ from typing import Final
 from bowstring.engine.coordinators.effects import Record
 from bowstring.engine.errors import Error, Errors
 from bowstring.engine.groups.group import PartitionCheck
+from bowstring.engine.groups.modern.group import ModernGroup
 from bowstring.engine.groups.streams import records
 from bowstring.engine.groups.streams.configuration import ConfiguredTopology
 from bowstring.engine.groups.streams.member import StreamsMember
 from bowstring.engine.groups.streams.tasks import NO_TASKS, CurrentTasks, TaskId, Tasks, flat
 from bowstring.engine.groups.streams.topology import Topology
 
-FIRST_EPOCH: Final = 1
-DELETED_EPOCH: Final = -1
 MEMBER_EPOCH_VERSION: Final = 9
 """The version of OffsetCommit that members must use."""
 NOT_VALIDATED: Final = -1
 """Topology epoch of a group whose topics do not fit its topology yet."""
 
 
-class StreamsGroup:
-    """A group of Kafka Streams members. Change members only with `put_member` and `remove_member`.
+class StreamsGroup(ModernGroup[StreamsMember, Tasks]):
+    """A group of Kafka Streams members.
 
     Attributes:
-        epoch: Group epoch. It rises when members, the topology, its topics or assignment configs change.
-        assignment_epoch: The group epoch for which `target` was computed.
-        assignment_timestamp_ms: When it was computed, wall time; 0 if unknown.
-        metadata_hash: Hash of the topics that the topology needs, in this group epoch.
         validated_topology_epoch: Epoch of the topology once its topics fit it.
         assignment_configs: Configs with which the group epoch was last raised.
-        target: Target assignment by member id.
         configured: What the topology means with the present topics; None after a start.
         configured_version: The cluster's version of topics with which that was last compared.
         is_delayed: Whether the first assignment waits for more members.
@@ -44,15 +38,9 @@ class StreamsGroup:
     protocol_type = "streams"
 
     def __init__(self, group_id: str) -> None:
-        self.group_id = group_id
-        self.epoch = FIRST_EPOCH
-        self.assignment_epoch = FIRST_EPOCH
-        self.assignment_timestamp_ms = 0
-        self.metadata_hash = 0
+        super().__init__(group_id)
         self.validated_topology_epoch = NOT_VALIDATED
         self.assignment_configs: Mapping[str, str] = {}
-        self.members: dict[str, StreamsMember] = {}
-        self.target: dict[str, Tasks] = {}
         self.topology: Topology | None = None
         self.configured: ConfiguredTopology | None = None
         self.configured_version = -1
@@ -64,30 +52,13 @@ class StreamsGroup:
         # by process, subtopology and partition: standby and warm-up copies
         self._copies: Counter[tuple[str, str, int]] = Counter()
 
-    def __repr__(self) -> str:
-        size = len(self.members)
-        return f"StreamsGroup({self.group_id!r}, {self.state}, epoch={self.epoch}, {size} members)"
-
     # ---- questions
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether the group has no members."""
-        return not self.members
 
     @property
     def state(self) -> str:
         """The state's name, as in ListGroups."""
-        if not self.members:
-            return "Empty"
-        if self.topology is None or self.topology.epoch != self.validated_topology_epoch:
-            return "NotReady"
-        if self.epoch > self.assignment_epoch:
-            return "Assigning"
-        epoch = self.assignment_epoch
-        if all(member.is_reconciled_to(epoch) for member in self.members.values()):
-            return "Stable"
-        return "Reconciling"
+        fits = self.topology is not None and self.topology.epoch == self.validated_topology_epoch
+        return super().state if fits or not self.members else "NotReady"
 
     def target_of(self, member_id: str) -> Tasks:
         """Returns the target assignment of a member."""
@@ -182,41 +153,22 @@ class StreamsGroup:
             return Errors.UNKNOWN_MEMBER_ID
         return Errors.NONE if member_epoch == member.member_epoch else Errors.STALE_MEMBER_EPOCH
 
-    def check_offset_delete(self) -> Error:
-        """Allows the deletion of offsets; topics that the group reads are refused one by one."""
-        return Errors.NONE
-
-    def check_delete(self) -> Error:
-        """Allows the deletion of empty groups only."""
-        return Errors.NON_EMPTY_GROUP if self.members else Errors.NONE
-
-    def offset_expiry_base_ms(self, commit_timestamp_ms: int) -> int | None:
-        """Time from which retention counts for an offset committed then."""
-        return commit_timestamp_ms
-
     def tombstones(self) -> list[Record]:
         """Returns the records that delete the group, which has no members."""
         return records.group_tombstones(self.group_id)
 
     # ---- changes
 
-    def put_member(self, member: StreamsMember) -> None:
-        """Adds a member, or replaces the one with the same id."""
-        old = self.members.get(member.member_id)
+    def _member_changed(self, old: StreamsMember | None, new: StreamsMember | None) -> None:
+        super()._member_changed(old, new)
         if old is not None:
             self._release(old)
-        self.members[member.member_id] = member
-        self._hold(member)
-
-    def remove_member(self, member_id: str) -> None:
-        """Removes a member and its target assignment."""
-        old = self.members.pop(member_id, None)
-        self.target.pop(member_id, None)
-        self.rebalance_epochs.pop(member_id, None)
-        if old is not None:
-            self._release(old)
-        if not self.members:
-            self.shutdown_member_id = None
+        if new is not None:
+            self._hold(new)
+        elif old is not None:
+            self.rebalance_epochs.pop(old.member_id, None)
+            if not self.members:
+                self.shutdown_member_id = None
 
     def set_facts(self, facts: records.GroupFacts) -> None:
         """Takes over the group's own record."""
@@ -224,11 +176,6 @@ class StreamsGroup:
         self.metadata_hash = facts.metadata_hash
         self.validated_topology_epoch = facts.validated_topology_epoch
         self.assignment_configs = facts.assignment_configs
-
-    def set_assignment_epoch(self, epoch: int, timestamp_ms: int) -> None:
-        """Says that `target` is the assignment of an epoch."""
-        self.assignment_epoch = epoch
-        self.assignment_timestamp_ms = timestamp_ms
 
     def set_configured(self, configured: ConfiguredTopology, version: int) -> None:
         """Says what the topology means with the present topics."""

@@ -6,8 +6,9 @@ from typing import Any
 
 from bowstring._native.protocol.message_codec import decode
 from bowstring.engine.groups.classic.group import ClassicGroup
+from bowstring.engine.groups.modern.group import DELETED_EPOCH
 from bowstring.engine.groups.state import ShardState
-from bowstring.engine.groups.streams.group import DELETED_EPOCH, StreamsGroup
+from bowstring.engine.groups.streams.group import StreamsGroup
 from bowstring.engine.groups.streams.member import MemberState, StreamsMember
 from bowstring.engine.groups.streams.records import GroupFacts
 from bowstring.engine.groups.streams.tasks import CurrentTasks, Tasks, task_set
@@ -68,9 +69,9 @@ def _member(state: ShardState, group: StreamsGroup, name: Any, body: Any) -> Non
 
 def _target_epoch(state: ShardState, group: StreamsGroup, name: Any, body: Any) -> None:
     if body is None:
-        group.set_assignment_epoch(DELETED_EPOCH, 0)
+        group.set_target_epoch(DELETED_EPOCH, 0)
     else:
-        group.set_assignment_epoch(body.assignment_epoch, body.assignment_timestamp)
+        group.set_target_epoch(body.assignment_epoch, body.assignment_timestamp)
 
 
 def _target(state: ShardState, group: StreamsGroup, name: Any, body: Any) -> None:

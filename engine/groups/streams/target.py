@@ -39,6 +39,6 @@ def compute_target(
     changes.then(lambda: group.target.update(changed))
     changes.add(
         records.target_epoch(group.group_id, plan.epoch, plan.now_ms),
-        lambda: group.set_assignment_epoch(plan.epoch, plan.now_ms),
+        lambda: group.set_target_epoch(plan.epoch, plan.now_ms),
     )
     return targets
