@@ -1,23 +1,32 @@
 """Returns the settings of one group: its own config, within the broker's bounds, or the broker's config."""
 
+from collections.abc import Iterable
+from typing import Final
+
 from bowstring.engine.groups.state import ShardState
 
+LOWEST: Final = "min"
+HIGHEST: Final = "max"
 
-def setting(state: ShardState, group_id: str, kind: str, name: str) -> int:
+
+def setting(
+    state: ShardState, group_id: str, kind: str, name: str, bounds: Iterable[str] = (LOWEST, HIGHEST)
+) -> int:
     """Returns a setting that groups have themselves.
 
     Args:
         kind: "consumer", "share" or "streams".
         name: Without the kind: "session.timeout.ms".
+        bounds: Which bounds the broker has for it. They may have changed since the group's value was set.
     """
     own = state.cluster.group_configs(group_id).get(f"{kind}.{name}")
     if own is None:
         return _of_broker(state, f"group.{kind}.{name}")
     value = int(own)
-    lowest = state.cluster.broker_config(f"group.{kind}.min.{name}")
-    highest = state.cluster.broker_config(f"group.{kind}.max.{name}")
-    if lowest is not None and highest is not None:
-        value = max(lowest, min(value, highest))
+    for bound in bounds:
+        limit = state.cluster.broker_config(f"group.{kind}.{bound}.{name.removeprefix('num.')}")
+        if limit is not None:
+            value = max(value, limit) if bound == LOWEST else min(value, limit)
     return value
 
 

@@ -128,7 +128,7 @@ class _Heartbeat:
         """Carries the heartbeat out."""
         request = self.request
         group, is_known = self._group()
-        config = settings(self.state.config, self.cluster.group_configs(group.group_id))
+        config = settings(self.state, group.group_id)
         member = self._member(group)
         described = self._described(member)
         topology = self._topology(group)

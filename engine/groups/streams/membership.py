@@ -83,7 +83,7 @@ def _assign_first(state: ShardState, group: StreamsGroup, now_ms: int) -> None:
 
 def start_sessions(state: ShardState, group: StreamsGroup) -> None:
     """Starts the timers of all members of a group that was read from the log."""
-    config = settings(state.config, state.cluster.group_configs(group.group_id))
+    config = settings(state, group.group_id)
     for member in group.members.values():
         state.set_timer(session_timer(group.group_id, member.member_id), config.session_timeout_ms)
         if member.state is MemberState.UNREVOKED_TASKS:

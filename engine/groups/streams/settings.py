@@ -1,9 +1,10 @@
-"""Reads what a streams group is configured to: its own configs, or else the broker's."""
+"""Reads the settings of a streams group: its own within the broker's bounds, or the broker's."""
 
-from collections.abc import Mapping
+from functools import partial
 from typing import NamedTuple
 
-from bowstring.engine.groups.config import GroupConfig
+from bowstring.engine.groups.modern.settings import HIGHEST, setting
+from bowstring.engine.groups.state import ShardState
 
 STANDBY_REPLICAS = "num.standby.replicas"
 
@@ -23,15 +24,13 @@ class StreamsSettings(NamedTuple):
         return {STANDBY_REPLICAS: str(self.num_standby_replicas)}
 
 
-def settings(config: GroupConfig, overrides: Mapping[str, str]) -> StreamsSettings:
-    """Returns the settings of a group.
-
-    Args:
-        overrides: The configs set on the group itself.
-    """
-
-    def value(name: str) -> int:
-        own = overrides.get("streams." + name.replace("_", "."))
-        return int(getattr(config, "group_streams_" + name) if own is None else own)
-
-    return StreamsSettings(*map(value, StreamsSettings._fields))
+def settings(state: ShardState, group_id: str) -> StreamsSettings:
+    """Returns the settings of a group."""
+    value = partial(setting, state, group_id, "streams")
+    return StreamsSettings(
+        session_timeout_ms=value("session.timeout.ms"),
+        heartbeat_interval_ms=value("heartbeat.interval.ms"),
+        assignment_interval_ms=value("assignment.interval.ms"),
+        initial_rebalance_delay_ms=value("initial.rebalance.delay.ms", bounds=()),
+        num_standby_replicas=value(STANDBY_REPLICAS, bounds=(HIGHEST,)),
+    )

@@ -37,20 +37,23 @@ class ShareSettings(NamedTuple):
 
 
 def share_settings(group_id: str, image: ClusterImage, configs: BrokerConfigs) -> ShareSettings:
-    """Returns the configs of a group: its own, else the broker's."""
+    """Returns the configs of a group: its own within the broker's bounds, else the broker's."""
     own = image.resource_configs(GROUP_RESOURCE, group_id)
 
     def number(name: str) -> int:
-        found = GROUPS[name].parse(own[name]) if name in own else configs.value(f"group.{name}")
-        return int(found)
+        if f"share.{name}" not in own:
+            return int(configs.value(f"group.share.{name}"))
+        # the bounds may have changed since the group's value was set
+        lowest, highest = (int(configs.value(f"group.share.{bound}.{name}")) for bound in ("min", "max"))
+        return max(lowest, min(int(GROUPS[f"share.{name}"].parse(own[f"share.{name}"])), highest))
 
     def text(name: str) -> str:
         return own.get(name) or GROUPS[name].default or ""
 
     return ShareSettings(
-        delivery_count=number("share.delivery.count.limit"),
-        record_locks=number("share.partition.max.record.locks"),
-        lock_ms=number("share.record.lock.duration.ms"),
+        delivery_count=number("delivery.count.limit"),
+        record_locks=number("partition.max.record.locks"),
+        lock_ms=number("record.lock.duration.ms"),
         renew=text("share.renew.acknowledge.enable").lower() == "true",
         committed=text("share.isolation.level") == "read_committed",
         offset_reset=text("share.auto.offset.reset"),

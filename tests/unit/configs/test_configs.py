@@ -151,6 +151,12 @@ PROTECTIONS = [
     ("client.quota.callback.class", "com.example.Quotas", ""),
     ("create.topic.policy.class.name", "com.example.Policy", ""),
     ("alter.config.policy.class.name", "com.example.Policy", ""),
+    (
+        "group.share.assignors",
+        "com.example.Assignor",
+        "org.apache.kafka.coordinator.group.assignor.SimpleAssignor",
+    ),
+    ("group.share.persister.class.name", "com.example.Persister", None),
 ]
 
 

@@ -6,6 +6,7 @@ from bowstring.engine.groups.config import GroupConfig
 from bowstring.engine.groups.modern.cluster import ClusterView
 from bowstring.engine.groups.modern.settings import setting
 from bowstring.engine.groups.state import ShardState
+from bowstring.engine.groups.streams.settings import settings
 from tests.support.consumer_group_harness import ConsumerShell
 
 BROKER = {
@@ -15,12 +16,17 @@ BROKER = {
 }
 
 
-def timeout_ms(own, broker):
+def state_of(own, broker, **defaults):
     shell = ConsumerShell()
-    if own is not None:
-        shell.configure("consumer.session.timeout.ms", own)
+    for name, value in own.items():
+        shell.configure(name, value)
     view = ClusterView(shell, None if broker is None else broker.get)
-    state = ShardState(GroupConfig(group_consumer_session_timeout_ms=1), lambda: "", view)
+    return ShardState(GroupConfig(**defaults), lambda: "", view)
+
+
+def timeout_ms(own, broker):
+    own = {} if own is None else {"consumer.session.timeout.ms": own}
+    state = state_of(own, broker, group_consumer_session_timeout_ms=1)
     return setting(state, "g", "consumer", "session.timeout.ms")
 
 
@@ -38,3 +44,11 @@ def timeout_ms(own, broker):
 )
 def test_a_setting(own, broker, found):
     assert timeout_ms(own, broker) == found
+
+
+def test_settings_of_a_streams_group_are_within_bounds_too():
+    own = {"streams.session.timeout.ms": "99", "streams.num.standby.replicas": "9"}
+    bounds = {"group.streams.min.session.timeout.ms": 45_000, "group.streams.max.standby.replicas": 2}
+    found = settings(state_of(own, {**bounds, "group.streams.heartbeat.interval.ms": 6_000}), "g")
+    assert (found.session_timeout_ms, found.num_standby_replicas) == (45_000, 2)
+    assert (found.heartbeat_interval_ms, found.initial_rebalance_delay_ms) == (6_000, 3_000)
