@@ -12,6 +12,7 @@ from bowstring.engine.groups.append_errors import append_error_of_group
 from bowstring.engine.groups.classic.group import ClassicGroup
 from bowstring.engine.groups.classic.rebalance import restart_session
 from bowstring.engine.groups.group import Group
+from bowstring.engine.groups.offsets.collected import CollectedOffsets
 from bowstring.engine.groups.offsets.store import NO_EXPIRY, CommittedOffset, OffsetKey
 from bowstring.engine.groups.state import RequestContext, ShardState
 from bowstring.engine.protocol.messages.offset_commit import (
@@ -52,30 +53,20 @@ def commit(
     expire_ms = (
         NO_EXPIRY if request.retention_time_ms == NO_RETENTION_TIME else now_ms + request.retention_time_ms
     )
-    offsets: list[tuple[OffsetKey, CommittedOffset]] = []
-    topics = []
-    for topic in request.topics:
-        answers = []
-        for part in topic.partitions:
-            metadata = part.committed_metadata or ""
-            too_large = utf16_length(metadata) > state.config.offset_metadata_max_bytes
-            code = Errors.OFFSET_METADATA_TOO_LARGE.code if too_large else 0
-            answers.append(
-                OffsetCommitResponsePartition(partition_index=part.partition_index, error_code=code)
+    collected = CollectedOffsets(request.group_id, now_ms, expire_ms, state.config.offset_metadata_max_bytes)
+    response = OffsetCommitResponse(
+        topics=[
+            OffsetCommitResponseTopic(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partitions=collected.add(
+                    topic.name, topic.topic_id, topic.partitions, OffsetCommitResponsePartition
+                ),
             )
-            if not too_large:
-                offset = CommittedOffset(
-                    part.committed_offset,
-                    part.committed_leader_epoch,
-                    metadata,
-                    now_ms,
-                    expire_ms,
-                    topic.topic_id,
-                    -1,
-                )
-                offsets.append(((request.group_id, topic.name, part.partition_index), offset))
-        topics.append(OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=answers))
-    response = OffsetCommitResponse(topics=topics)
+            for topic in request.topics
+        ]
+    )
+    offsets: list[tuple[OffsetKey, CommittedOffset]] = collected.offsets
     if not offsets:
         return state.respond(token, response)
     return state.append(
@@ -116,11 +107,6 @@ def _check_commit(
 def first_error(errors: Iterable[Error]) -> Error:
     """Returns the first error, or NONE."""
     return next((error for error in errors if error), Errors.NONE)
-
-
-def utf16_length(text: str) -> int:
-    """Returns the length as Java counts it."""
-    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def _apply_commit(

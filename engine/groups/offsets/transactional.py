@@ -9,7 +9,8 @@ from bowstring.engine.errors import Error, Errors
 from bowstring.engine.groups import records
 from bowstring.engine.groups.append_errors import append_error_of_group
 from bowstring.engine.groups.classic.group import ClassicGroup
-from bowstring.engine.groups.offsets.requests import first_error, utf16_length
+from bowstring.engine.groups.offsets.collected import CollectedOffsets
+from bowstring.engine.groups.offsets.requests import first_error
 from bowstring.engine.groups.offsets.store import NO_EXPIRY, CommittedOffset, OffsetKey
 from bowstring.engine.groups.state import ShardState
 from bowstring.engine.protocol.messages.txn_offset_commit import (
@@ -56,30 +57,19 @@ def commit(
     error = _check(state, request, topic_ids, now_ms)
     if error:
         return state.respond(token, commit_error(request, error))
-    offsets: list[tuple[OffsetKey, CommittedOffset]] = []
-    topics = []
-    for topic in request.topics:
-        answers = []
-        for part in topic.partitions:
-            metadata = part.committed_metadata or ""
-            too_large = utf16_length(metadata) > state.config.offset_metadata_max_bytes
-            code = Errors.OFFSET_METADATA_TOO_LARGE.code if too_large else 0
-            answers.append(
-                TxnOffsetCommitResponsePartition(partition_index=part.partition_index, error_code=code)
+    collected = CollectedOffsets(request.group_id, now_ms, NO_EXPIRY, state.config.offset_metadata_max_bytes)
+    response = TxnOffsetCommitResponse(
+        topics=[
+            TxnOffsetCommitResponseTopic(
+                name=topic.name,
+                partitions=collected.add(
+                    topic.name, topic_ids[topic.name], topic.partitions, TxnOffsetCommitResponsePartition
+                ),
             )
-            if not too_large:
-                offset = CommittedOffset(
-                    part.committed_offset,
-                    part.committed_leader_epoch,
-                    metadata,
-                    now_ms,
-                    NO_EXPIRY,
-                    topic_ids[topic.name],
-                    -1,
-                )
-                offsets.append(((request.group_id, topic.name, part.partition_index), offset))
-        topics.append(TxnOffsetCommitResponseTopic(name=topic.name, partitions=answers))
-    response = TxnOffsetCommitResponse(topics=topics)
+            for topic in request.topics
+        ]
+    )
+    offsets: list[tuple[OffsetKey, CommittedOffset]] = collected.offsets
     if not offsets:
         return state.respond(token, response)
     return state.append(
