@@ -346,6 +346,18 @@ class Broker(BrokerServices):
         """Returns the shards of groups that this broker coordinates; none before the first member asks."""
         return () if self._groups is None else self._groups.shards()
 
+    def share_lags(self) -> Iterable[tuple[str, str, int, int, int]]:
+        """Returns `ShareCoordinator.unread` of this broker."""
+        return () if self._share_coordinator is None else self._share_coordinator.unread()
+
+    def group_rebalances(self) -> Mapping[str, int]:
+        """Returns how many rebalances this broker has coordinated since it started, by group type."""
+        return {} if self._groups is None else self._groups.rebalances
+
+    def led_share_partitions(self) -> Iterable[tuple[str, str, int, int]]:
+        """Returns `SharePartitions.in_flight` of this broker."""
+        return () if self._share_partitions is None else self._share_partitions.in_flight()
+
     async def stop_coordinators(self) -> None:
         """Stops the coordinators that have begun; requests that wait for them are refused."""
         if self._transactions is not None:

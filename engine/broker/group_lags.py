@@ -59,6 +59,7 @@ class GroupLags:
     Args:
         shards: returns the shards of groups, each with its `offsets`; raises KafkaError while one is loading.
         log_of: returns the log of a topic's partition, None without one.
+        shares: returns group, topic, partition, start offset and records done after it, of share partitions.
         clock: returns seconds since 1970.
     """
 
@@ -66,10 +67,12 @@ class GroupLags:
         self,
         shards: Callable[[], Iterable[tuple[int, Any]]],
         log_of: Callable[[str, int], Log | None],
+        shares: Callable[[], Iterable[tuple[str, str, int, int, int]]] = tuple,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._shards = shards
         self._log_of = log_of
+        self._shares = shares
         self._clock = clock
         self._measured_at = -ROUND_S
         self._task: asyncio.Task[None] | None = None
@@ -112,23 +115,30 @@ class GroupLags:
         largest: list[tuple[int, Key, int]] = []
         count = behind = 0
         try:
-            for _, shard in self._shards():
-                for group, topics in list(shard.offsets):
-                    for topic, partitions in list(topics.items()):
-                        for partition, committed in list(partitions.items()):
-                            count += 1
-                            lag = self._lag(topic, partition, committed.offset)
-                            if lag is not None:
-                                behind += lag > 0
-                                row = (lag, (group, topic, partition), committed.offset)
-                                _keep(largest, row)
-                    if count >= PORTION:
-                        count = 0
-                        yield True
+            for key, offset, done in self._places():
+                count += 1
+                lag = self._lag(key[1], key[2], offset)
+                if lag is not None:
+                    lag = max(0, lag - done)
+                    behind += lag > 0
+                    _keep(largest, (lag, key, offset))
+                if count >= PORTION:
+                    count = 0
+                    yield True
         except KafkaError:
             return  # a shard is being loaded: the measurement before stays
         self.left_out = max(0, behind - len(largest))
         self._rows = sorted(largest, reverse=True)
+
+    def _places(self) -> Iterator[tuple[Key, int, int]]:
+        """Yields where each group is, and how many records after that it has done."""
+        for _, shard in self._shards():
+            for group, topics in list(shard.offsets):
+                for topic, partitions in list(topics.items()):
+                    for partition, committed in list(partitions.items()):
+                        yield (group, topic, partition), committed.offset, 0
+        for group, topic, partition, start_offset, done in self._shares():
+            yield (group, topic, partition), start_offset, done
 
     def _lag(self, topic: str, partition: int, offset: int) -> int | None:
         log = self._log_of(topic, partition)

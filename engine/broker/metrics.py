@@ -6,6 +6,7 @@ Counters live in the data plane and the dispatcher. They are read here without l
 
 import time
 from collections.abc import Callable, Iterable, Iterator
+from heapq import nlargest
 from typing import TYPE_CHECKING, Final
 
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
@@ -13,7 +14,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from bowstring.engine.broker.cluster_metrics import QuorumCollector, ReplicasCollector, partition_counts
-from bowstring.engine.broker.group_lags import GroupLags
+from bowstring.engine.broker.group_lags import ROWS_MAX, GroupLags
 from bowstring.engine.broker.request_counters import LATENCY_BUCKETS
 from bowstring.engine.protocol import API_VERSIONS
 
@@ -30,7 +31,7 @@ class BrokerCollector(Collector):
 
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
-        self._lags = GroupLags(broker.group_shards, broker.logs.get)
+        self._lags = GroupLags(broker.group_shards, broker.logs.get, broker.share_lags)
 
     def collect(self) -> Iterable[Metric]:
         """Yields every metric of the broker."""
@@ -44,6 +45,7 @@ class BrokerCollector(Collector):
         yield from self._storage()
         yield from self._scrubber()
         yield from self._local_reads()
+        yield from self._groups()
         yield from self._group_lags()
 
     def _requests(self) -> Iterator[Metric]:
@@ -271,13 +273,34 @@ class BrokerCollector(Collector):
             local.connections,
         )
 
+    def _groups(self) -> Iterator[Metric]:
+        rebalances = CounterMetricFamily(
+            "bowstring_group_rebalances",
+            "Rebalances of groups that this broker coordinates, by group type: assignments of classic groups "
+            "(Kafka: group-completed-rebalance-count), new epochs of the others "
+            "(consumer-group-rebalance-count, share-group-rebalance-count, streams-group-rebalance-count).",
+            labels=["type"],
+        )
+        for group_type, count in sorted(self._broker.group_rebalances().items()):
+            rebalances.add_metric([group_type], count)
+        in_flight = GaugeMetricFamily(
+            "bowstring_share_in_flight_records",
+            "Records of the partition, led here, that the share group has in flight: those between its start "
+            "and end offsets (Kafka: InFlightMessageCount). Of the 2,000 partitions with most.",
+            labels=["group", "topic", "partition"],
+        )
+        led = self._broker.led_share_partitions()
+        for group, topic, partition, records in nlargest(ROWS_MAX, led, key=lambda row: row[3]):
+            in_flight.add_metric([group, topic, str(partition)], records)
+        yield from (rebalances, in_flight)
+
     def _group_lags(self) -> Iterator[Metric]:
         labels = ["group", "topic", "partition"]
         lags = GaugeMetricFamily(
             "bowstring_group_lag_records",
             "Records that the group has not committed in the partition: high watermark less committed "
-            "offset. Of the 2,000 partitions most behind that this broker has a replica of, for groups that "
-            "it coordinates.",
+            "offset; of a share group, those that it has not acknowledged. Of the 2,000 partitions most "
+            "behind that this broker has a replica of, for groups that it coordinates.",
             labels=labels,
         )
         ages = GaugeMetricFamily(

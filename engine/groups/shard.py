@@ -1,5 +1,6 @@
 """Coordinates the groups of one partition of ``__consumer_offsets``: events in, effects out."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Set
 from typing import Any
 
@@ -58,9 +59,15 @@ class GroupShard:
     """
 
     def __init__(
-        self, config: GroupConfig, new_uuid: Callable[[], str], cluster: ClusterView | None = None
+        self,
+        config: GroupConfig,
+        new_uuid: Callable[[], str],
+        cluster: ClusterView | None = None,
+        rebalances: Counter[str] | None = None,
     ) -> None:
         self.state = ShardState(config, new_uuid)
+        if rebalances is not None:
+            self.state.rebalances = rebalances
         if cluster is not None:
             self.state.cluster = cluster
         self._replay: Replay | None = Replay(self.state)

@@ -6,6 +6,7 @@ coordinators is in engine/coordinators.
 
 import asyncio
 import uuid
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
@@ -79,6 +80,9 @@ class GroupShell(CoordinatorRuntime[GroupShard]):
 
     The data plane says who leads: call `role_changed` after it got a partition's role. A shard answers
     nothing while the data plane has another role than the one in which its log was read.
+
+    Attributes:
+        rebalances: Since the start, by group type.
     """
 
     topic: ClassVar = _TOPIC
@@ -97,6 +101,7 @@ class GroupShell(CoordinatorRuntime[GroupShard]):
         read_bytes: int = READ_BYTES,
     ) -> None:
         super().__init__(configs, metadata, logs, plane, changes)
+        self.rebalances: Counter[str] = Counter()
         self._at_once_bytes = replayed_at_once_bytes
         self._read_bytes = read_bytes
         self._persister = persister
@@ -135,7 +140,7 @@ class GroupShell(CoordinatorRuntime[GroupShard]):
     # ------------------------------------------------------------ shards
 
     def _new_shard(self) -> GroupShard:
-        return GroupShard(self._config, lambda: str(uuid.uuid4()), self._cluster)
+        return GroupShard(self._config, lambda: str(uuid.uuid4()), self._cluster, self.rebalances)
 
     def _host(self, partition: int, log: PartitionLog, leader_epoch: int) -> HostedGroups:
         return HostedGroups(partition, self._new_shard(), log, leader_epoch)

@@ -1,5 +1,6 @@
 """Holds the state of one shard and collects its effects for the shell."""
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -58,6 +59,9 @@ class ShardState:
     pending_appends: dict[int, PendingAppend] = field(default_factory=dict)
     last_append_id: int = 0
     outbox: list[Effect] = field(default_factory=list)
+    # by group type, as Kafka counts them: assignments of classic groups, and epochs of others that heartbeats
+    # or regular expressions raised
+    rebalances: Counter[str] = field(default_factory=Counter)
 
     def classic(self, group_id: str) -> ClassicGroup | None:
         """Returns the group if it exists and is a classic one."""

@@ -89,6 +89,7 @@ def _assignment_written(state: ShardState, assignment: Assignment, error: Error,
         member.assignment = assignment.parts.get(member.member_id, b"")
     propagate_assignments(state, group, Errors.NONE)
     group.transition_to(GroupState.STABLE, now_ms)
+    state.rebalances[group.group_type] += 1
 
 
 def sync_timer_fired(state: ShardState, group: ClassicGroup, now_ms: int) -> None:

@@ -159,6 +159,7 @@ def resolved(state: ShardState, group_id: str, lookup: Lookup) -> None:
             records.group_epoch(group_id, epoch, metadata_hash),
             partial(group.set_epoch, epoch, metadata_hash, state.cluster.topics_version),
         )
+        state.rebalances[group.group_type] += 1
         state.note(f"group {group_id}: epoch {epoch}, topics of regular expressions changed")
 
     def finished(error: Error, now_ms: int) -> None:

@@ -110,6 +110,7 @@ class MemberUpdate:
         why = f"member {updated.member_id} changed its subscription" if bumps else "topics changed"
         self._state.note(f"group {group.group_id}: epoch {epoch}, {why}")
         self.bumped = True
+        self._state.rebalances[group.group_type] += 1
         return epoch
 
     def _subscribed(self, updated: Member) -> Iterable[str]:

@@ -203,6 +203,7 @@ class _Heartbeat:
             records.group_epoch(group.group_id, epoch, metadata_hash),
             partial(group.set_epoch, epoch, metadata_hash, version),
         )
+        self._state.rebalances[group.group_type] += 1
         return epoch, True
 
     # ---- assignments

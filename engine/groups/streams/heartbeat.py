@@ -151,6 +151,7 @@ class _Heartbeat:
         if is_changed or facts != group.facts():
             facts = facts._replace(epoch=group.epoch + 1)
             self.changes.add(records.group(group.group_id, facts), lambda: group.set_facts(facts))
+            self.state.rebalances[group.group_type] += 1
         self._begin_delay(group, config)
         target = self._target(group, facts.epoch, described, configured, config)
         reconciled = self._reconciled(group, described, target)

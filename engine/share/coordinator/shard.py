@@ -80,6 +80,10 @@ class ShareShard:
         found = self._partitions.get(key)
         return None if found is None else found.state
 
+    def states(self) -> list[tuple[SharePartitionKey, PartitionState]]:
+        """Returns all share partitions with their states, as they are now."""
+        return [(key, partition.state) for key, partition in self._partitions.items()]
+
     # ---- the log
 
     def replay(self, offset: int, key: bytes | None, value: bytes | None) -> None:

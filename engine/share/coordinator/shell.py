@@ -1,7 +1,7 @@
 """Hosts the shards of the partitions of ``__share_group_state`` that this broker leads."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from bowstring._native.log.partition_log import LogError, PartitionLog
@@ -17,6 +17,7 @@ from bowstring.engine.share.coordinator.config import ShareCoordinatorConfig
 from bowstring.engine.share.coordinator.results import partition_result
 from bowstring.engine.share.coordinator.shard import Effect, Outcome, ShareShard
 from bowstring.engine.share.persister.interface import (
+    UNINITIALIZED_START_OFFSET,
     SharePartitionKey,
     StateBatch,
     WrittenState,
@@ -104,6 +105,17 @@ class ShareCoordinator(CoordinatorRuntime[ShareShard]):
         deleted = self._deleted.pop(hosted.partition, None)
         if deleted:
             self._carry(hosted, hosted.shard.topics_deleted(deleted))
+
+    def unread(self) -> Iterator[tuple[str, str, int, int, int]]:
+        """Yields group, topic, partition, start offset, and the number of records from there on that need no
+        delivery any more, of the share partitions that this broker coordinates and whose groups have read.
+        """
+        for hosted in self.ready():
+            for key, state in hosted.shard.states():
+                topic = self._metadata.image.topics_by_id.get(key.topic_id)
+                if topic is not None and state.start_offset != UNINITIALIZED_START_OFFSET:
+                    done = max(0, state.delivery_complete_count)
+                    yield key.group_id, topic.name, key.partition, state.start_offset, done
 
     # ------------------------------------------------------------ requests
 

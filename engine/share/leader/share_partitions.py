@@ -128,6 +128,13 @@ class SharePartitions:
         found = self._partitions.get(SharePartitionKey(group_id, topic_id, partition))
         return found if found is not None and found.is_active else None
 
+    def in_flight(self) -> Iterator[tuple[str, str, int, int]]:
+        """Yields group, topic, partition and records in flight of the share partitions that are led here."""
+        for key, partition in self._partitions.items():
+            topic = self._metadata.image.topics_by_id.get(key.topic_id)
+            if topic is not None and partition.is_active:
+                yield key.group_id, topic.name, key.partition, partition.window.in_flight
+
     def _add(self, key: SharePartitionKey, epoch: int) -> LedSharePartition:
         added = LedSharePartition(
             key, epoch, self._persister, lambda: self.settings(key.group_id), when_fenced=self.drop

@@ -77,3 +77,11 @@ def test_a_record_that_cannot_be_read_has_no_age(data):
     log.read = lambda offset, max_bytes: data
     lags = GroupLags(lambda: [(0, Shard({("g", "t", 0): 90}))], lambda *_: log)
     assert list(lags.rows()) == [Lag("g", "t", 0, 10, None)]
+
+
+def test_records_that_a_share_group_has_done_are_not_behind():
+    shares = [("s", "t", 0, 90, 4), ("s", "t", 1, 99, 9), ("s", "gone", 0, 1, 0)]
+    lags = GroupLags(
+        list, lambda topic, _: FakeLog() if topic == "t" else None, lambda: shares, lambda: 100.0
+    )
+    assert list(lags.rows()) == [Lag("s", "t", 0, 6, 10.0), Lag("s", "t", 1, 0, 0.0)]

@@ -6,6 +6,7 @@ import threading
 import pytest
 
 from bowstring.engine.api.share_acknowledgements import RENEW_VERSION
+from bowstring.engine.broker.metrics import registry
 from bowstring.engine.errors import Errors
 from bowstring.engine.protocol import decode_response, encode_request
 from bowstring.engine.protocol.messages import delete_topics as dt
@@ -508,3 +509,23 @@ def test_a_member_that_comes_back_keeps_what_it_has(served, topic):
     asyncio.run_coroutine_threadsafe(come_back(), loop_of(served.broker)).result(HANG_S)
     ann.epoch = 1
     assert ann.acknowledge(0, 1, ACCEPT) == 0
+
+
+def test_metrics_tell_what_is_in_flight_and_behind(topic):
+    records = topic()
+    records.produce(4)
+    ann = records.member()
+    assert ann.acquire(0) == [(0, 3, 1)]
+    labels = {"group": records.group, "topic": records.name, "partition": "0"}
+    engine = records.served.engine
+
+    def measured(name):
+        return on_loop(records.served, lambda: registry(engine).get_sample_value(name, labels))
+
+    assert measured("bowstring_share_in_flight_records") == 4
+    assert measured("bowstring_group_lag_records") == 4
+    assert ann.acknowledge(0, 1, ACCEPT) == 0
+    assert measured("bowstring_share_in_flight_records") == 2
+    assert measured("bowstring_group_lag_records") == 2
+    assert ann.acknowledge(3, 3, ACCEPT) == 0
+    assert measured("bowstring_group_lag_records") == 1
