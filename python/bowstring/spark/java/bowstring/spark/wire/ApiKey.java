@@ -7,13 +7,19 @@ package bowstring.spark.wire;
  * tagged fields (KIP-482).
  */
 public enum ApiKey {
-  PRODUCE(0, 3, 11, 9),
+  PRODUCE(0, 3, 12, 9),
   FETCH(1, 4, 17, 12),
   LIST_OFFSETS(2, 1, 7, 6),
   METADATA(3, 1, 12, 9),
+  OFFSET_COMMIT(8, 2, 8, 8),
+  OFFSET_FETCH(9, 2, 7, 6),
+  FIND_COORDINATOR(10, 1, 4, 3),
   API_VERSIONS(18, 0, 3, 3),
   INIT_PRODUCER_ID(22, 0, 4, 2),
-  DESCRIBE_CONFIGS(32, 1, 4, 4);
+  ADD_PARTITIONS_TO_TXN(24, 0, 3, 3),
+  END_TXN(26, 0, 5, 3),
+  DESCRIBE_CONFIGS(32, 1, 4, 4),
+  DESCRIBE_TRANSACTIONS(65, 0, 0, 0);
 
   /** The API's number on the wire. */
   public final short id;

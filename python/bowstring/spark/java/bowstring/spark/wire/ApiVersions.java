@@ -10,6 +10,12 @@ public final class ApiVersions {
   private record Range(short min, short max) {}
 
   private static final int SOFTWARE_NAME_SINCE = 3;
+
+  /** The tag of the finalized features (KIP-584), and the one of them that transactions depend on (KIP-890). */
+  private static final int FINALIZED_FEATURES = 2;
+
+  private static final String TRANSACTION_VERSION = "transaction.version";
+
   /** The jar's manifest has it from the Python package. */
   private static final String SOFTWARE_VERSION =
       Objects.requireNonNullElse(ApiVersions.class.getPackage().getImplementationVersion(), "unknown");
@@ -19,6 +25,7 @@ public final class ApiVersions {
 
   private final Map<ApiKey, Range> ranges = new EnumMap<>(ApiKey.class);
   private final HostPort broker;
+  private short transactionVersion;
 
   private ApiVersions(HostPort broker) {
     this.broker = broker;
@@ -42,7 +49,41 @@ public final class ApiVersions {
       versions.note(response.int16(), response.int16(), response.int16());
       response.tags();
     }
+    if (response.version() >= SOFTWARE_NAME_SINCE) {
+      response.int32(); // throttle_time_ms
+      ResponseReader rest = response;
+      rest.tags(tag -> {
+        if (tag == FINALIZED_FEATURES) {
+          versions.noteFeatures(rest);
+        }
+      });
+    }
     return versions;
+  }
+
+  private void noteFeatures(ResponseReader response) throws WireException.MalformedResponse {
+    for (int n = response.array(); n > 0; n--) {
+      String name = response.string();
+      short level = response.int16(); // max_version_level
+      response.int16(); // min_version_level
+      response.tags();
+      if (TRANSACTION_VERSION.equals(name)) {
+        transactionVersion = level;
+      }
+    }
+  }
+
+  /**
+   * Whether brokers add partitions to transactions by themselves, and each end of one raises its producer's epoch
+   * (KIP-890).
+   */
+  public boolean hasTransactionVersion2() {
+    return transactionVersion >= 2;
+  }
+
+  /** The highest version of an API for transactions: some rely on version 2 of transactions from {@code since} on. */
+  public int forTransactions(ApiKey api, int since) throws WireException.UnsupportedByBroker {
+    return hasTransactionVersion2() ? common(api) : Math.min(common(api), since - 1);
   }
 
   private void note(short id, short min, short max) {

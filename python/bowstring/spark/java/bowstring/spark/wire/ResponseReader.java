@@ -92,12 +92,29 @@ public final class ResponseReader {
 
   /** Skips the tagged fields that end a structure, where the version has them. */
   public void tags() throws WireException.MalformedResponse {
+    tags(tag -> { });
+  }
+
+  /** Reads a tagged field, all of it or only its beginning. */
+  @FunctionalInterface
+  interface TaggedField {
+    void read(int tag) throws WireException.MalformedResponse;
+  }
+
+  /** Reads the tagged fields that end a structure, where the version has them. */
+  void tags(TaggedField field) throws WireException.MalformedResponse {
     if (!flexible) {
       return;
     }
     for (int n = unsignedVarint(); n > 0; n--) {
-      unsignedVarint();
-      skip(unsignedVarint());
+      int tag = unsignedVarint();
+      int size = unsignedVarint();
+      int end = need(size).position() + size;
+      field.read(tag);
+      if (buffer.position() > end) {
+        throw malformed("a tagged field of " + size + " bytes that is longer");
+      }
+      buffer.position(end);
     }
   }
 
