@@ -18,6 +18,7 @@ from bowstring.engine.errors import Errors
 from bowstring.engine.protocol.messages import alter_partition_reassignments as ar
 from bowstring.engine.protocol.messages import delete_records as dr
 from tests.support.acked_load import AckedLoad, produce_one_by_one, read_all
+from tests.support.group_reader import GroupReader
 from tests.support.mixed_cluster import BOTH, BOWSTRING, INTERNAL, KAFKA, ONE_IN_FLIGHT, MixedCluster, key_of
 from tests.support.raw_transactions import GROUP_TYPE, TRANSACTION_TYPE, RawProducer, coordinator_of
 from tests.support.transactional_load import Transfers, read_committed
@@ -100,17 +101,28 @@ def test_replicas_of_both_hold_the_same_bytes(cluster, pair):
 
 @with_our_controllers
 def test_what_is_acknowledged_survives_kills_of_both(cluster, pair):
-    """Each leads, is killed under load, comes back, catches up, and leads again."""
+    """Each leads and coordinates, is killed under load, comes back, catches up, and leads again. A member of a group of
+    KIP-848 reads everything; members of streams groups keep their epochs and tasks.
+    """
     topic = "killed"
     made = topic_of(cluster, topic, pair, through=pair[0], **{"min.insync.replicas": "2"})
-    with AckedLoad(cluster.bootstrap, topic, 3, **ONE_IN_FLIGHT) as load:
+    streams = [mixed_groups.StreamsGroup(cluster, topic, partition) for partition in (0, 1)]
+    with (
+        GroupReader(cluster.bootstrap, topic, **{"group.protocol": "consumer"}) as reader,
+        AckedLoad(cluster.bootstrap, topic, 3, **ONE_IN_FLIGHT) as load,
+    ):
         load.wait_for_more()
         for id in pair:
+            check_groups(streams)
             cluster.kill(id)
             load.wait_for_more()
+            check_groups(streams)
+            reader.wait_until_read({index: dict(records) for index, records in load.acked.items()})
             cluster.start(id)
             wait_for_leaders(cluster, pair, topic)
             load.wait_for_more()
+        check_groups(streams)
+        reader.wait_until_read({index: dict(records) for index, records in load.acked.items()})
     load.check()
     cluster.check_equal_logs(topic, made)
 
