@@ -133,6 +133,9 @@ def _join(
         raise KafkaError(Errors.INCONSISTENT_GROUP_PROTOCOL)
     attempt = _Join(state, group, request, context, now_ms, member_id, subscription)
     if instance_id is None:
+        if subscription.owned_partitions and member_id not in group.members:
+            # It was removed, and others may have its partitions: it must not use them until it has synced.
+            raise KafkaError(Errors.UNKNOWN_MEMBER_ID)
         return _enter(attempt, group.members.get(member_id, Member(member_id)), Changes(), token)
     present = group.static_member(instance_id)
     if not is_new:

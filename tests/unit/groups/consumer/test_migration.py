@@ -209,3 +209,14 @@ def test_a_downgrade_by_a_static_member_rebalances_who_waits():
     shell.join(instance="i")
     assert isinstance(shell.shard.state.groups["g"], ClassicGroup)
     assert shell.group().state is GroupState.PREPARING_REBALANCE
+
+
+def test_a_classic_member_that_was_removed_hears_so_when_it_rejoins():
+    """A cooperative one would go on with its partitions until it has synced."""
+    shell = shell_with()
+    old, new = classic(shell), Member(shell, "new", "t")
+    new.step()
+    shell.leave(old.member_id)
+    again = shell.ask(shell.join(old.member_id, **cooperative(0, 1, 2, 3)))
+    assert again.error_code == Errors.UNKNOWN_MEMBER_ID.code
+    assert shell.ask(shell.join("given before", **cooperative())).error_code == 0
