@@ -148,9 +148,8 @@ async def _named(broker: "BrokerServices", body: ShareFetchRequest) -> AsyncIter
 def _unknown(broker: "BrokerServices", partition: SessionPartition) -> Error | None:
     topic = broker.metadata.image.topics_by_id.get(partition.topic_id)
     if topic is None and partition.topic is None:
-        return (
-            Errors.UNKNOWN_TOPIC_ID
-        )  # until this broker hears of it; for Kafka, as long as the session lasts
+        # Until this broker hears of it; in Kafka as long as the session lasts.
+        return Errors.UNKNOWN_TOPIC_ID
     if topic is None or not 0 <= partition.partition < len(topic.partitions):
         return Errors.UNKNOWN_TOPIC_OR_PARTITION
     return None
