@@ -4,6 +4,7 @@ from bowstring.engine.errors import Errors
 from bowstring.engine.groups import shell as group_shell
 from bowstring.engine.groups.consumer import heartbeat, membership, reconciliation
 from bowstring.engine.groups.consumer.group import ConsumerGroup
+from bowstring.engine.groups.consumer.member import MemberState
 from bowstring.engine.groups.consumer.reconciliation import Reconciliation
 from bowstring.engine.groups.log_replay import replay_log
 from bowstring.engine.groups.shell import GroupShell
@@ -28,6 +29,18 @@ def nobody_waits_for_partitions(patches):
 @fault("A group coordinator does not wait until a member has given partitions up", *OWNERS)
 def revocation_is_not_awaited(patches):
     patches.set(reconciliation, "_has_any", lambda owned, partitions: False)
+
+
+@fault("A member that waits until others have given partitions up counts as settled", "BecomesHealthy")
+def waiting_is_stable(patches):
+    right = Reconciliation.next
+
+    def next_step(self, owned, *, subscription_changed):
+        new = right(self, owned, subscription_changed=subscription_changed)
+        is_waiting = new.state is MemberState.UNRELEASED_PARTITIONS
+        return new._replace(state=MemberState.STABLE) if is_waiting else new
+
+    patches.set(Reconciliation, "next", next_step)
 
 
 @fault("Members that fall silent stay in their group", "BecomesHealthy")

@@ -248,6 +248,30 @@ def test_a_bug_in_the_timer_of_one_group_leaves_the_others_theirs(monkeypatch):
     asyncio.run(main())
 
 
+def test_a_timer_rings_once():
+    """A time in ms may be less in ms again once it was in seconds; what is due then is due all the same."""
+    session_ms = 50
+    due_ms = next(
+        each
+        for each in range(1_000_000, 2_000_000)
+        if int(each / 1000 * 1000) < each and int((each - session_ms) / 1000 * 1000) == each - session_ms
+    )
+
+    async def main():
+        loop = asyncio.get_running_loop()
+        loop.time = lambda: (due_ms - session_ms) / 1000
+        broker = await started(**{"group.min.session.timeout.ms": "1"})
+        await join(broker, session_ms=session_ms)
+        group = broker.groups.shard_of("g").state.classic("g")
+        loop.time = lambda: due_ms / 1000
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert not group.members, "its session does not end while the clock stands still"
+        await broker.groups.stop()
+
+    asyncio.run(main())
+
+
 def test_stopping_answers_those_who_wait():
     async def main():
         broker = await started(**{"group.initial.rebalance.delay.ms": "60000"})
