@@ -4,6 +4,8 @@
 """
 
 import os
+import re
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +15,7 @@ from tests.simulation.cluster.story import lines
 from tests.simulation.cluster.world import outcome
 from tests.simulation.quorum.shrink import shrink
 
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "internals" / "simulation.md"
 SEEDS = 256
 # Each found something once: a broker that dies before its logs are open, a reader beyond what is left, a leader that did
 # not hear of active brokers, a follower that joined after the high watermark had passed it, a last known leader with a new
@@ -52,6 +55,14 @@ def test_a_fault_is_found(fault):
     found = SIMULATION.found_by(fault, range(fault.first, fault.first + SEEDS_FOR_A_FAULT))
     assert found is not None, f"{fault.what}: nothing notices"
     assert found[2] in fault.rules, f"seed {found[0]}: {found[2]} notices first"
+
+
+def test_the_table_has_each_fault():
+    """What the page says of a fault: which rule finds it, and the seed, at which its test begins."""
+    told = re.findall(r"^\| ([^|`]+) \| (\w+) \| (\d+) \|$", PAGE.read_text(), re.MULTILINE)
+    assert [what for what, _, _ in told] == [each.what for each in SIMULATION.faults]
+    for fault, (_, rule, seed) in zip(SIMULATION.faults, told, strict=True):
+        assert rule in fault.rules and int(seed) >= fault.first, fault.what
 
 
 @pytest.mark.parametrize("part", [None, "transactions", "groups", "shares"])

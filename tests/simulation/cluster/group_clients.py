@@ -1,11 +1,13 @@
 """Members of a consumer group (KIP-848): they join, follow assignments, commit, leave, crash, or fall silent for a while.
 
+Some users have an instance id: their members are static, and leave for a while, so that the next one gets their place.
+
 A user keeps one member at work, and sometimes an older one beside it. A member is a script, as transactional instances
 are. It reads nothing: a position is a number that grows while the member owns the partition.
 """
 
 from bowstring.engine.errors import Errors
-from bowstring.engine.groups.modern.group import LEAVE_EPOCH
+from bowstring.engine.groups.modern.group import LEAVE_EPOCH, LEAVE_STATIC_EPOCH
 from bowstring.engine.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     TopicPartitions,
@@ -20,12 +22,15 @@ from bowstring.engine.protocol.messages.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from tests.simulation.cluster.clients import RETRY_MS
-from tests.simulation.cluster.transactional_clients import GROUP_KEY, RETRIED, Ask, Instance, User
+from tests.simulation.cluster.transactional_clients import GROUP_KEY, RETRIED, Ask, Fenced, Instance, User
 
 CONSUMERS = "consumers"
 FENCED = {
     each.code for each in (Errors.FENCED_MEMBER_EPOCH, Errors.UNKNOWN_MEMBER_ID, Errors.STALE_MEMBER_EPOCH)
 }
+REPLACED = Errors.FENCED_INSTANCE_ID.code
+# Also of those whose instance id another member has.
+REFUSED = FENCED | {REPLACED, Errors.UNRELEASED_INSTANCE_ID.code}
 SILENT_MS = 5000
 HEARTBEAT_VERSION, COMMIT_VERSION = 1, 9
 
@@ -103,7 +108,10 @@ class Member(Instance):
         self.choose_again()
         is_full = self.told is None
         request = ConsumerGroupHeartbeatRequest(
-            group_id=CONSUMERS, member_id=self.id, member_epoch=self.epoch
+            group_id=CONSUMERS,
+            member_id=self.id,
+            member_epoch=self.epoch,
+            instance_id=self.user.instance_id,
         )
         if is_full:
             request.rebalance_timeout_ms = self.user.rebalance_timeout_ms
@@ -111,7 +119,9 @@ class Member(Instance):
         if is_full or self.told != self.owned:
             request.topic_partitions = self.topic_partitions()
         tells = set(self.owned)
-        # The protocol cannot tell a late heartbeat that names fewer partitions from a new one: Kafka relies on order.
+        self.world.tell("member_beats", self)
+        # Nothing tells a late heartbeat that says what its member has, be it nothing, from a new one: Kafka relies on
+        # the order of a connection.
         answer = yield from self.request(
             request, HEARTBEAT_VERSION, may_repeat=request.topic_partitions is None
         )
@@ -128,6 +138,8 @@ class Member(Instance):
             self.world.say(None, f"{self} is refused", Errors.of(error))
             self.world.tell("member_refused", self, error)
             self.drop()
+            if error == REPLACED:
+                raise Fenced
 
     def choose_again(self):
         """Changes the subscription now and then."""
@@ -244,8 +256,12 @@ class Member(Instance):
         if self.epoch <= 0:
             return
         self.owned = set()
+        comes_back = self.user.instance_id is not None and self.random.random() < 0.7
         request = ConsumerGroupHeartbeatRequest(
-            group_id=CONSUMERS, member_id=self.id, member_epoch=LEAVE_EPOCH
+            group_id=CONSUMERS,
+            member_id=self.id,
+            member_epoch=LEAVE_STATIC_EPOCH if comes_back else LEAVE_EPOCH,
+            instance_id=self.user.instance_id,
         )
         yield from self.request(request, HEARTBEAT_VERSION, may_repeat=True)
 
@@ -260,6 +276,7 @@ class Consumer(User):
         self.key = GROUP_KEY
         self.all_topics = frozenset(topics)
         self.rebalance_timeout_ms = self.random.choice((300, 1500))
+        self.instance_id = self.random.choice((None, f"i{id}"))
 
     def __str__(self):
         return f"Consumer {self.id}"

@@ -7,6 +7,7 @@ from bowstring.engine.groups.consumer.group import ConsumerGroup
 from bowstring.engine.groups.consumer.member import MemberState
 from bowstring.engine.groups.consumer.reconciliation import Reconciliation
 from bowstring.engine.groups.log_replay import replay_log
+from bowstring.engine.groups.modern.group import LEAVE_STATIC_EPOCH
 from bowstring.engine.groups.shell import GroupShell
 from tests.simulation.cluster.services import FOR_EVER_NS, wall_ms
 from tests.simulation.quorum.faults import Fault, into
@@ -41,6 +42,21 @@ def waiting_is_stable(patches):
         return new._replace(state=MemberState.STABLE) if is_waiting else new
 
     patches.set(Reconciliation, "next", next_step)
+
+
+class AnyEpoch(int):
+    """Not another one than any epoch."""
+
+    __hash__ = int.__hash__
+    __eq__ = int.__eq__
+
+    def __ne__(self, other):
+        return False
+
+
+@fault("A member takes the place of a static member that has not left", *OWNERS, first=18)
+def static_members_are_pushed_out(patches):
+    patches.set(heartbeat, "LEAVE_STATIC_EPOCH", AnyEpoch(LEAVE_STATIC_EPOCH))
 
 
 @fault("Members that fall silent stay in their group", "BecomesHealthy")

@@ -10,9 +10,10 @@ from bowstring._native.protocol.message_codec import decode
 from bowstring._native.record.decode import batch_headers, decode_batches
 from bowstring.engine.errors import Errors
 from bowstring.engine.groups.consumer import records
+from bowstring.engine.groups.modern.group import LEAVE_STATIC_EPOCH
 from bowstring.engine.protocol.records import consumer_group as logged
 from bowstring.engine.protocol.records.offsets import OffsetCommitKey, OffsetCommitValue
-from tests.simulation.cluster.group_clients import CONSUMERS, FENCED
+from tests.simulation.cluster.group_clients import CONSUMERS, REFUSED
 from tests.simulation.cluster.services import OFFSETS
 from tests.simulation.cluster.transaction_rules import OFFSET_COMMIT, TransactionRule
 
@@ -123,7 +124,8 @@ class GroupLedger(TransactionRule):
             self.removed[id] += before is not None
             return
         body = decode(logged.ConsumerGroupCurrentMemberAssignmentValue, 0, record.value, 2)
-        if before is not None and body.member_epoch < before.epoch:
+        is_away = body.member_epoch == LEAVE_STATIC_EPOCH
+        if before is not None and not is_away and body.member_epoch < before.epoch:
             self.fail(f"{id} is in epoch {body.member_epoch} after {before.epoch}")
         new = self.members[id] = Has()
         new.epoch = body.member_epoch
@@ -150,16 +152,24 @@ class GroupLedger(TransactionRule):
 
 
 class OneOwner(TransactionRule):
-    """A member is given a partition once the one before has given it up, or was removed."""
+    """A member is given a partition once the one before has given it up, or was removed.
+
+    Attributes:
+        asked, given: By member id, how often it was removed before its last heartbeat, and before the one with whose answer
+            it got its first partition.
+    """
 
     def __init__(self, world):
         super().__init__(world)
+        self.asked: dict[str, int] = {}
         self.given: dict[str, int] = {}
 
+    def member_beats(self, member):
+        self.asked[member.id] = self.world.rule(GroupLedger).removed[member.id]
+
     def member_answered(self, member):
-        removed = self.world.rule(GroupLedger).removed
         if not member.owned:
-            self.given[member.id] = removed[member.id]
+            self.given[member.id] = self.asked[member.id]
 
     def member_given(self, member, keys):
         removed = self.world.rule(GroupLedger).removed
@@ -188,7 +198,7 @@ class EpochsOfAnswersGrow(TransactionRule):
             self.fail(f"{member} is told epoch {member.epoch}; {known} is committed")
 
     def member_refused(self, member, error):
-        if error not in FENCED:
+        if error not in REFUSED:
             self.fail(f"{member} is refused: {Errors.of(error)}")
 
 

@@ -61,7 +61,7 @@ OWN_HOOKS = (
         "offset_found",
     ),
     *("out_of_order", "passes", "transaction_ended", "reads_committed"),
-    *("member_answered", "member_given", "member_refused"),
+    *("member_beats", "member_answered", "member_given", "member_refused"),
     *("member_asks", "member_found", "member_committed"),
     *("share_asked", "share_answered", "share_acquired", "share_connection_ended"),
     *("share_member_answered", "share_refused"),
@@ -108,7 +108,7 @@ class ClusterWorld(World):
             names += [(TRANSACTIONS, 1), (COPIES, 1)]
         self.topics = [NewTopic(name, count, plan.replicas) for name, count in names]
         if plan.groups:
-            self.topics += [NewTopic(WORK, 3, 1), NewTopic(LATE_WORK, 2, 1)]
+            self.topics += [NewTopic(WORK, 2, 1), NewTopic(LATE_WORK, 2, 1)]
         if plan.shares:
             self.topics.append(NewTopic(SHARE_STATE, 1, plan.replicas))
         # By topic, how many partitions it has in the end.
@@ -123,6 +123,7 @@ class ClusterWorld(World):
             self.add_transactional_clients(keys)
         self.consumers: list[Consumer] = []
         if plan.groups:
+            self.grown[WORK] = 3
             self.consumers = [Consumer(self, 400 + number, (WORK, LATE_WORK)) for number in range(3)]
             self.clients += self.consumers
         self.sharers: list[ShareConsumer] = []
@@ -230,7 +231,8 @@ class ClusterWorld(World):
     def unsettled(self):
         """Says which partitions of the group have no owner; None when each has one."""
         owned = sorted(key for each in self.members for key in each.owned)
-        wanted = sorted((name, at) for name, count in ((WORK, 3), (LATE_WORK, 2)) for at in range(count))
+        topics = [each for each in self.topics if each.name in (WORK, LATE_WORK)]
+        wanted = sorted((each.name, at) for each in topics for at in range(self.count_of(each)))
         return None if owned == wanted else f"{owned} have owners"
 
     def is_written_to(self):
