@@ -2,7 +2,7 @@
 
 from bowstring.engine.errors import Errors
 from bowstring.engine.groups import shell as group_shell
-from bowstring.engine.groups.consumer import heartbeat, membership, reconciliation
+from bowstring.engine.groups.consumer import heartbeat, reconciliation, timers
 from bowstring.engine.groups.consumer.group import ConsumerGroup
 from bowstring.engine.groups.consumer.member import MemberState
 from bowstring.engine.groups.consumer.reconciliation import Reconciliation
@@ -61,7 +61,7 @@ def static_members_are_pushed_out(patches):
 
 @fault("Members that fall silent stay in their group", "BecomesHealthy")
 def no_sessions(patches):
-    for module in (heartbeat, membership):
+    for module in (heartbeat, timers):
         patches.set(module, "session_timeout_ms", lambda state, group_id: FOR_EVER_NS)
 
 

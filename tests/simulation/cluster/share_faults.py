@@ -39,7 +39,7 @@ def acknowledgements_answered_too_early(patches):
     patches.set(LedSharePartition, "acknowledge", acknowledge)
 
 
-@fault("Locks of records never end", "BecomesHealthy", first=25)
+@fault("Locks of records never end", "BecomesHealthy", first=54)
 def locks_never_end(patches):
     patches.set(LedSharePartition, "schedule", lambda self: None)
 
@@ -63,7 +63,7 @@ def states_not_taken_over(patches):
 
 
 @fault(
-    "Records that were acquired when their leader went away are not delivered again", "ShareLedger", first=6
+    "Records that were acquired when their leader went away are not delivered again", "ShareLedger", first=8
 )
 def gaps_are_left(patches):
     right = NetworkPersister.read_state
@@ -91,7 +91,7 @@ def delivery_counts_not_stored(patches):
 # ---------------------------------------------------------------- share coordinators
 
 
-@fault("Share coordinators take what former leaders write", *KEPT, first=7)
+@fault("Share coordinators take what former leaders write", *KEPT, first=13)
 def former_leaders_write(patches):
     right = ShareShard.write
 
@@ -102,7 +102,7 @@ def former_leaders_write(patches):
 
 
 @fault(
-    "A second initialization of a share partition takes acknowledgements back, as in Kafka", *KEPT, first=10
+    "A second initialization of a share partition takes acknowledgements back, as in Kafka", *KEPT, first=62
 )
 def initialized_twice(patches):
     right = ShareShard.initialize
