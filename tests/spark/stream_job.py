@@ -6,8 +6,8 @@ from bowstring.spark.sessions import session
 
 
 def main(servers: str, source: str, target: str, checkpoint: str, *how: str) -> None:
-    """Copies until it is killed; `how` is engine, delivery and rows per batch."""
-    engine, delivery, rows_per_batch = how
+    """Copies until it is killed; `how` is engine and rows per batch."""
+    engine, rows_per_batch = how
     settings = {"spark.driver.memory": "700m", "spark.ui.enabled": "false", "spark.log.level": "ERROR"}
     spark = session("copy", master="local[2]", fast_checkpoints=True, **settings)
     rows = (
@@ -20,7 +20,7 @@ def main(servers: str, source: str, target: str, checkpoint: str, *how: str) -> 
         rows.select("key", "value")
         .writeStream.format("bowstring")
         .options(**{"kafka.bootstrap.servers": servers, "topic": target})
-        .options(checkpointLocation=checkpoint, engine=engine, delivery=delivery)
+        .options(checkpointLocation=checkpoint, engine=engine, delivery="exactly-once")
         .start()
     )
     print("begun", flush=True)

@@ -1,132 +1,48 @@
-"""The sink of the Python engine with `delivery=exactly-once`: who may die when, and what is then in the topic.
+"""The sinks of both engines with `delivery=exactly-once`: who may die when, and what is then in the topic.
 
-Most tests run the tasks and the driver of a query themselves, without a JVM: so they stop between any two steps.
+Most tests run the tasks and the driver of a query themselves: so they stop between any two steps.
 """
 
 from __future__ import annotations
 
-import pickle
-import uuid
+import contextlib
+import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
-from pyspark.sql.types import StringType, StructType
 
 import bowstring
 from bowstring.clients.errors import ClientError, ConfigError
+from bowstring.clients.net.client import NetworkClient
+from bowstring.clients.net.metadata import Cluster, parse_bootstrap
 from bowstring.clients.producer.prepared import PreparedTransaction
+from bowstring.engine.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from bowstring.spark import exactly_once
-from bowstring.spark.exactly_once import (
-    CheckpointError,
-    Coordination,
-    DecidedLostError,
-    Task,
-    UndecidedError,
-    Written,
-    group_of,
-)
-from bowstring.spark.python_sink import batch_writer, stream_writer
+from bowstring.spark.exactly_once import Coordination, Task, group_of
+from bowstring.spark.python_sink import batch_writer
+from tests.spark.micro_batches import SCHEMA, Context, Died, PythonQuery, Query, committed, ended, make_query
 from tests.spark.python_workers import in_time
 from tests.support.waiting import HANG_S, wait_until
 
-SCHEMA = StructType().add("value", StringType())
+ENGINES = ("python", "columnar")
+# The session of each engine: a fixture.
+SESSIONS = (("python", "python_spark"), ("columnar", "spark"))
 
 
-class Died(BaseException):
-    """The process ended."""
-
-
-class Context:
-    """A TaskContext of Spark; `running` is the one of the task that runs."""
-
-    running: Context
-
-    def __init__(self, query: str, batch: int, partition: int, attempt: int):
-        self._task = (partition, attempt)
-        self._local = {"sql.streaming.queryId": query, "streaming.sql.batchId": str(batch)}
-
-    @classmethod
-    def get(cls) -> Context:
-        return cls.running
-
-    def partitionId(self) -> int:
-        return self._task[0]
-
-    def attemptNumber(self) -> int:
-        return self._task[1]
-
-    def getLocalProperty(self, name: str) -> str | None:
-        return self._local.get(name)
-
-
-class Query:
-    """The tasks and the driver of a streaming query."""
-
-    def __init__(self, servers: str, topic: str, **options: str):
-        self.servers, self.topic = servers, topic
-        self.id = str(uuid.uuid4())
-        self.options = {"kafka.bootstrap.servers": servers, "topic": topic, "delivery": "exactly-once"}
-        self.options |= {name.replace("_", "."): text for name, text in options.items()}
-
-    def task(self, batch: int, values: Sequence[str], partition: int = 0, attempt: int = 0) -> Written:
-        """Runs an attempt of a task in a worker."""
-        Context.running = Context(self.id, batch, partition, attempt)
-        rows = (pa.record_batch({"value": [each]}) for each in values)
-        written = stream_writer(self.options, SCHEMA).write(self._failing_at_none(rows))
-        return pickle.loads(pickle.dumps(written))
-
-    @staticmethod
-    def _failing_at_none(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for each in rows:
-            if each["value"].null_count:
-                raise OSError("a row cannot be read")
-            yield each
-
-    def commit(self, batch: int, *messages: Written | None) -> None:
-        """Commits in the driver."""
-        stream_writer(self.options, SCHEMA).commit(list(messages), batch)
-
-    def abort(self, batch: int, *messages: Written | None) -> None:
-        """Ends a failed batch in the driver."""
-        stream_writer(self.options, SCHEMA).abort(list(messages), batch)
-
-    def run(self, batch: int, *parts: Sequence[str]) -> None:
-        """Runs a batch, of one task for each part."""
-        self.commit(batch, *(self.task(batch, values, at) for at, values in enumerate(parts)))
-
-    def has(self, *values: str) -> None:
-        """Waits until readers of committed records see these values; nothing may be open."""
-
-        def is_there() -> bool:
-            found = committed(self.servers, self.topic)
-            return found == sorted(values) and ended(self.servers, self.topic)
-
-        wait_until(is_there, lambda: f"{committed(self.servers, self.topic)} instead of {sorted(values)}")
-
-
-def committed(servers: str, topic: str) -> list[str]:
-    """Returns what readers of committed records see."""
-    table = bowstring.read(topic, bootstrap_servers=servers, isolation_level="read_committed")
-    return sorted(value.decode() for value in table["value"].to_pylist())
-
-
-def ended(servers: str, topic: str) -> bool:
-    """Returns whether no transaction is open in the topic."""
-    ends = []
-    for isolation in ("read_committed", "read_uncommitted"):
-        with bowstring.Consumer(servers, isolation_level=isolation) as consumer:
-            ends.append(consumer.end_offsets(consumer.partitions_for(topic)))
-    return ends[0] == ends[1]
+@pytest.fixture(params=ENGINES)
+def query(
+    request: pytest.FixtureRequest, servers: str, make_topic: Callable[..., str], as_task: None
+) -> Query:
+    """A new query of each engine that writes a new topic."""
+    return make_query(request.param, request, servers, make_topic(servers, 2))
 
 
 @pytest.fixture
-def query(servers: str, make_topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> Query:
-    """A new query that writes a new topic."""
+def as_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets this process run tasks of the Python engine."""
     monkeypatch.setattr(exactly_once, "TaskContext", Context)
-    return Query(servers, make_topic(servers, 2))
 
 
 def test_batches_follow_each_other(query: Query) -> None:
@@ -150,24 +66,51 @@ def test_the_batch_of_a_driver_that_died_before_it_decided_runs_again(
 @pytest.mark.parametrize("commits", [0, 1, 2])
 def test_a_decided_batch_is_committed_and_not_sent_again(query: Query, commits: int) -> None:
     query.run(0, ["a"])
-    messages = [query.task(1, ["b"], 0), query.task(1, ["c"], 1)]
-    with pytest.MonkeyPatch.context() as patch:
-        complete = Coordination.commit
-
-        def die(self: Coordination, chosen: Sequence[PreparedTransaction], what: str) -> None:
-            complete(self, chosen[:commits], what)
-            raise Died
-
-        patch.setattr(Coordination, "commit", die)
-        with pytest.raises(Died):
-            query.commit(1, *messages)
-    query.abort(1, *messages)  # what Spark calls after a failed commit
+    reports = [query.task(1, ["b"], 0), query.task(1, ["c"], 1)]
+    query.decide(1, [each.prepared for each in reports if each.prepared is not None], commits)
+    query.abort(1, *reports)  # what Spark calls after a failed commit
     again = [query.task(1, [value], at) for at, value in enumerate(("c", "b", "x"))]
     assert [each.records for each in again] == [0, 0, 0]
     query.commit(1, *again)
     query.has("a", "b", "c")
     query.run(2, ["d"])
     query.has("a", "b", "c", "d")
+
+
+def test_the_driver_decides_before_it_commits(as_task: None, broker: Any, make_topic: Any) -> None:
+    query = PythonQuery(broker.bootstrap_servers, make_topic(broker.bootstrap_servers, 2))
+    reports = [query.task(0, ["a"], 0), query.task(0, ["b"], 1)]
+    with pytest.MonkeyPatch.context() as patch:
+
+        def die(self: Coordination, chosen: Sequence[PreparedTransaction], what: str) -> None:
+            raise Died
+
+        patch.setattr(Coordination, "commit", die)
+        with pytest.raises(Died):
+            query.commit(0, *reports)
+    assert query.decision() == (0, [each.prepared for each in reports])
+
+
+@pytest.mark.parametrize("first", ENGINES)
+def test_a_query_changes_its_engine(
+    request: pytest.FixtureRequest, servers: str, make_topic: Callable[..., str], as_task: None, first: str
+) -> None:
+    topic = make_topic(servers, 2)
+    before = make_query(first, request, servers, topic)
+    (second,) = {*ENGINES} - {first}
+    after = make_query(second, request, servers, topic, before.id)
+    before.run(0, ["a"])
+    reports = [before.task(1, ["b"], 0), before.task(1, ["c"], 1)]
+    before.task(1, ["b"], 0, attempt=1)  # the next batch sweeps it away
+    chosen = [each.prepared for each in reports if each.prepared is not None]
+    before.decide(1, chosen, commits=1)
+    assert after.decision() == (1, chosen)
+    after.run(1, ["c"], ["b"])
+    before.task(2, ["d"])
+    after.run(2, ["d"])
+    after.has("a", "b", "c", "d")
+    before.run(3, ["e"])
+    before.has("a", "b", "c", "d", "e")
 
 
 def test_a_committed_batch_that_spark_does_not_know_of(query: Query) -> None:
@@ -179,7 +122,7 @@ def test_a_committed_batch_that_spark_does_not_know_of(query: Query) -> None:
 
 def test_a_task_that_fails_is_repeated(query: Query) -> None:
     with pytest.raises(OSError):
-        query.task(0, ["a", None], attempt=0)  # type: ignore[list-item]
+        query.task(0, ["a", None], attempt=0)
     query.commit(0, query.task(0, ["a", "b"], attempt=1))
     query.has("a", "b")
 
@@ -204,17 +147,15 @@ def test_of_two_attempts_the_one_that_spark_chose_counts(query: Query, chosen: i
 
 def test_a_zombie_prepares_at_most(query: Query) -> None:
     query.run(0, ["a"])
-    Context.running = Context(query.id, 1, 0, 0)
-    reached: list[Written] = []
 
-    def rows() -> Iterator[pa.RecordBatch]:
-        yield pa.record_batch({"value": ["b"]})
+    def rows() -> Iterator[str]:
+        yield "b"
         query.run(1, ["b"])  # meanwhile: another driver, another run
         query.has("a", "b")
-        yield pa.record_batch({"value": ["late"]})
+        yield "late"
 
-    with pytest.raises(ClientError):
-        reached.append(stream_writer(query.options, SCHEMA).write(rows()))
+    with pytest.raises(query.error):
+        query.task(1, rows())
     # One that begins after the decision sends nothing; one that looked just before it is swept away.
     assert query.task(1, ["b"]).prepared is None
     with bowstring.Producer(
@@ -237,18 +178,17 @@ def test_a_failed_batch_is_aborted_at_once(query: Query) -> None:
 
 
 def test_what_was_aborted_too_early_is_told(query: Query) -> None:
-    written = query.task(0, ["a"])
-    assert written.prepared is not None
-    written.prepared.complete(query.servers, commit=False)
-    with pytest.raises(UndecidedError, match="Start the query again"):
-        query.commit(0, written)
-    written, other = query.task(0, ["a"], 0), query.task(0, ["b"], 1)
-    assert written.prepared is not None and other.prepared is not None
-    with Coordination(query.servers, query.id) as coordination:
-        coordination.decide(0, query.topic, [written.prepared, other.prepared])
-    written.prepared.complete(query.servers, commit=False)
+    report = query.task(0, ["a"])
+    assert report.prepared is not None
+    report.prepared.complete(query.servers, commit=False)
+    with pytest.raises(query.error, match="Start the query again"):
+        query.commit(0, report)
+    report, other = query.task(0, ["a"], 0), query.task(0, ["b"], 1)
+    assert report.prepared is not None and other.prepared is not None
+    query.decide(0, [report.prepared, other.prepared])
+    report.prepared.complete(query.servers, commit=False)
     for _ in range(2):
-        with pytest.raises(DecidedLostError, match=f"1 of 2 .*delete the group '{group_of(query.id)}'"):
+        with pytest.raises(query.error, match=f"1 of 2 .*delete the group '{group_of(query.id)}'"):
             query.commit(0, query.task(0, ["a"], 0))
     query.has("b")
 
@@ -256,15 +196,17 @@ def test_what_was_aborted_too_early_is_told(query: Query) -> None:
 def test_a_checkpoint_that_is_older_than_the_topic_is_told(query: Query) -> None:
     query.run(0, ["a"])
     query.run(1, ["b"])
-    with pytest.raises(CheckpointError, match="the checkpoint is at batch 0, but batch 1"):
+    with pytest.raises(query.error, match="the checkpoint is at batch 0, but batch 1"):
         query.task(0, ["a"])
 
 
 def test_metadata_of_others_is_told(query: Query) -> None:
-    with bowstring.Admin(query.servers) as admin:
-        admin.alter_offsets(group_of(query.id), {bowstring.TopicPartition(query.topic, 0): 1})
-    with pytest.raises(CheckpointError, match="has other metadata"):
-        query.task(0, ["a"])
+    for metadata in ("", "1:", "1:abc~", "1:Xk~0{Zv?hb", "2:Xk~0{Zv?hb"):
+        at = bowstring.OffsetAndMetadata(1, metadata=metadata)
+        with bowstring.Admin(query.servers) as admin:
+            admin.alter_offsets(group_of(query.id), {bowstring.TopicPartition(query.topic, 0): at})
+        with pytest.raises(query.error, match="has other metadata"):
+            query.task(0, ["a"])
 
 
 def test_more_tasks_than_a_decision_can_name_are_told(query: Query) -> None:
@@ -272,14 +214,40 @@ def test_more_tasks_than_a_decision_can_name_are_told(query: Query) -> None:
         PreparedTransaction(
             Task(query.id, 0, number, 0).transactional_id, number * 7919 % 10_007, number % 97
         )
-        for number in range(2000)
+        for number in range(1000)
     ]
-    with Coordination(query.servers, query.id) as coordination:
-        coordination.decide(0, query.topic, many[:300])
-        assert coordination.decision() == (0, many[:300])
-        with pytest.raises(ClientError, match="write with fewer tasks"):
-            coordination.decide(1, query.topic, many)
-        assert coordination.is_decided(0) and not coordination.is_decided(1)
+    query.decide(0, many[:300])
+    assert query.decision() == (0, many[:300])
+    with pytest.raises(query.error, match="write with fewer tasks"):
+        query.decide(1, many)
+    assert query.decision() == (0, many[:300])
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_brokers_before_version_2_of_transactions(
+    request: pytest.FixtureRequest, make_topic: Callable[..., str], as_task: None, engine: str
+) -> None:
+    with bowstring.Broker() as old:
+        servers = old.bootstrap_servers
+        set_feature(servers, "transaction.version", 0)
+        query = make_query(engine, request, servers, make_topic(servers, 2))
+        query.run(0, ["a"], ["b", "c", "d"])
+        query.task(1, ["e"])
+        query.run(1, ["e"])
+        reports = [query.task(2, ["f"]), query.task(2, ["g"], 1)]
+        query.decide(2, [each.prepared for each in reports if each.prepared is not None], commits=1)
+        query.run(2, ["g"], ["f"])
+        query.has("a", "b", "c", "d", "e", "f", "g")
+
+
+def set_feature(servers: str, feature: str, level: int) -> None:
+    """Sets the finalized level of a feature."""
+    with contextlib.closing(NetworkClient("tests")) as client:
+        cluster = Cluster(client, parse_bootstrap(servers), allow_auto_create=False)
+        update = FeatureUpdateKey(feature=feature, max_version_level=level, upgrade_type=2)
+        body = UpdateFeaturesRequest(feature_updates=[update])
+        answer = cluster.call(cluster.any_node, UpdateFeaturesRequest, body, HANG_S)
+    assert answer.error_code == 0, answer
 
 
 @pytest.mark.parametrize(
@@ -291,19 +259,31 @@ def test_more_tasks_than_a_decision_can_name_are_told(query: Query) -> None:
         ({"asyncProgressTrackingEnabled": "true"}, "asyncProgressTrackingEnabled contradicts"),
     ],
 )
-def test_options_that_contradict(broker: bowstring.Broker, options: dict[str, str], says: str) -> None:
+def test_options_that_contradict(
+    spark: Any, broker: bowstring.Broker, options: dict[str, str], says: str
+) -> None:
     given = {"kafka.bootstrap.servers": broker.bootstrap_servers, "topic": "t", "delivery": "exactly-once"}
     with pytest.raises(ConfigError, match=says):
         batch_writer(given | options, SCHEMA, False)
+    writer = spark.sql("SELECT 'v' value").write.format("bowstring").options(**(given | options))
+    with pytest.raises(Exception, match=says):
+        writer.mode("append").save()
 
 
+@pytest.mark.parametrize(("engine", "session"), SESSIONS)
 def test_spark_runs_a_batch_again(
-    python_spark: Any, broker: bowstring.Broker, make_topic: Any, tmp_path: Path
+    request: pytest.FixtureRequest,
+    broker: bowstring.Broker,
+    make_topic: Any,
+    tmp_path: Path,
+    engine: str,
+    session: str,
 ) -> None:
     servers = broker.bootstrap_servers
     source, target = make_topic(servers, 3), make_topic(servers, 2)
     rows = (
-        python_spark.readStream.format("bowstring")
+        request.getfixturevalue(session)
+        .readStream.format("bowstring")
         .options(**{"kafka.bootstrap.servers": servers, "subscribe": source, "startingOffsets": "earliest"})
         .options(**{"kafka.isolation.level": "read_committed"})
         .load()
@@ -334,16 +314,21 @@ def test_spark_runs_a_batch_again(
     assert in_time(lambda: stream.start().awaitTermination(HANG_S))
     assert last.exists()
     assert committed(servers, target) == sorted(expected)
+    (query,) = (line["id"] for line in map(json.loads, (tmp_path / "metadata").read_text().splitlines()))
+    with bowstring.Admin(servers) as admin:
+        offsets = admin.committed_offsets(group_of(query))
+    assert max(each.offset for each in offsets.values()) == int(last.name) + 1, engine
 
 
+@pytest.mark.parametrize(("engine", "session"), SESSIONS)
 def test_a_batch_job_is_committed_whole_or_not_at_all(
-    python_spark: Any, broker: bowstring.Broker, make_topic: Any
+    request: pytest.FixtureRequest, broker: bowstring.Broker, make_topic: Any, engine: str, session: str
 ) -> None:
     servers = broker.bootstrap_servers
     topic = make_topic(servers, 2)
 
     def write(select: str) -> None:
-        frame = python_spark.range(0, 100, 1, 3).selectExpr(select)
+        frame = request.getfixturevalue(session).range(0, 100, 1, 3).selectExpr(select)
         options = {"kafka.bootstrap.servers": servers, "topic": topic, "delivery": "exactly-once"}
         frame.write.format("bowstring").options(**options).mode("append").save()
 
@@ -355,10 +340,29 @@ def test_a_batch_job_is_committed_whole_or_not_at_all(
     wait_until(lambda: committed(servers, topic) == sorted(map(str, range(100))))
 
 
-def test_the_columnar_engine_refuses(spark: Any, broker: bowstring.Broker) -> None:
-    options = {"kafka.bootstrap.servers": broker.bootstrap_servers, "topic": "t", "delivery": "exactly-once"}
-    writer = spark.sql("SELECT 'v' value").write.format("bowstring").options(**options).mode("append")
-    with pytest.raises(Exception, match=r'add \.option\("engine", "python"\)'):
-        writer.save()
-    with pytest.raises(Exception, match="it must be at-least-once or exactly-once"):
-        writer.option("delivery", "twice").save()
+@pytest.mark.parametrize("trigger", [{"continuous": "1 second"}, {"realTime": "60 seconds"}])
+def test_queries_without_micro_batches_are_refused(
+    spark: Any, broker: bowstring.Broker, make_topic: Any, tmp_path: Path, trigger: dict[str, str]
+) -> None:
+    servers = broker.bootstrap_servers
+    source, target = make_topic(servers), make_topic(servers)
+    if "continuous" in trigger:
+        rows = spark.readStream.format("rate").load()
+    else:
+        reader = spark.readStream.format("bowstring").option("kafka.bootstrap.servers", servers)
+        rows = reader.options(subscribe=source, startingOffsets="earliest").load()
+    spark.conf.set("spark.sql.streaming.realTimeMode.allowlistCheck", "false")
+    try:
+        stream = (
+            rows.selectExpr("cast(timestamp AS string) value")
+            .writeStream.format("bowstring")
+            .options(**{"kafka.bootstrap.servers": servers, "topic": target, "delivery": "exactly-once"})
+            .options(checkpointLocation=str(tmp_path), _asyncProgressTrackingOverrideSinkSupportCheck="true")
+            .outputMode("append" if "continuous" in trigger else "update")
+            .trigger(**trigger)
+        )
+        with pytest.raises(Exception, match=r"needs micro-batches, .*trigger is (RealTime|.*continuous)"):
+            stream.start().awaitTermination(HANG_S)
+    finally:
+        spark.conf.unset("spark.sql.streaming.realTimeMode.allowlistCheck")
+    assert committed(servers, target) == []

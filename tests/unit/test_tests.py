@@ -11,7 +11,7 @@ TESTS = ROOT / "tests"
 # (columns of Spark's frames, its gateway to the JVM, codes of librdkafka, pytest-xdist, kafka-python), which have no other.
 NOT_OURS = {
     *("_replace", "_asdict", "_fields", "_exit"),
-    *("_error", "_bad", "_jvm", "_jdf", "_jsc", "_jsparkSession"),
+    *("_error", "_bad", "_jvm", "_jdf", "_jsc", "_jsparkSession", "_gateway"),
     *("_FATAL", "_BAD_MSG", "_PARTITION_EOF", "_assign_work_unit", "_coordinator"),
 }
 # Our own private names that tests use, by file, each with the reason why there is no public one.

@@ -6,6 +6,7 @@ import bowstring.spark.wire.Connection;
 import bowstring.spark.wire.ErrorCode;
 import bowstring.spark.wire.HostPort;
 import bowstring.spark.wire.Metadata;
+import bowstring.spark.wire.OpenTransaction;
 import bowstring.spark.wire.RequestWriter;
 import bowstring.spark.wire.ResponseReader;
 import bowstring.spark.wire.TopicPartition;
@@ -25,7 +26,7 @@ import org.slf4j.LoggerFactory;
  * Sends sealed batches to their partitions' leaders: several requests in flight, each partition in order.
  *
  * <p>A batch that fails with a retriable error is sent again with its sequence number, until kafka.delivery.timeout.ms
- * is over; any other error ends the task. Everything runs on the task's thread: answers are read when the limit of
+ * is over; any other error ends the task. In a transaction, so does the loss of a producer's state. Everything runs on the task's thread: answers are read when the limit of
  * requests in flight is reached, and in {@link #flush}.
  */
 final class BatchSender implements AutoCloseable {
@@ -39,6 +40,7 @@ final class BatchSender implements AutoCloseable {
   private final Map<HostPort, BrokerLink> links = new HashMap<>();
   private ProducerIdentity identity;
   private UUID identityTopic;
+  private TaskTransaction transaction;
   private boolean sequenceLost;
 
   BatchSender(SinkOptions options, BufferPool pool) {
@@ -68,8 +70,22 @@ final class BatchSender implements AutoCloseable {
     }
   }
 
+  /** Makes everything sent from now on part of a transaction, which begins. */
+  void begin(String transactionalId) throws IOException {
+    transaction = TaskTransaction.begin(transactionalId, options, cluster);
+    identity = ProducerIdentity.of(transaction.opened());
+  }
+
+  /** The transaction that everything was sent in, after {@link #flush}; null if there is none. */
+  OpenTransaction prepared() {
+    return transaction == null ? null : transaction.opened();
+  }
+
   /** Takes a sealed batch and sends it as soon as its partition's order allows. */
   void send(RecordBatch batch) throws IOException {
+    if (transaction != null) {
+      transaction.join(batch.partition);
+    }
     if (options.idempotent) {
       if (identity == null) {
         identityTopic = cluster.topicId(batch.partition.topic());
@@ -191,8 +207,10 @@ final class BatchSender implements AutoCloseable {
     link.sent(new ArrayList<>(chosen.values()));
     try {
       Connection connection = link.connection();
-      RequestWriter request = connection.request(ApiKey.PRODUCE);
-      request.string(null).int16(options.acks).int32(options.client.requestTimeoutMs()).array(byTopic.size());
+      RequestWriter request = transaction == null ? connection.request(ApiKey.PRODUCE)
+          : connection.request(ApiKey.PRODUCE, transaction.produceVersion(connection));
+      request.string(transaction == null ? null : transaction.id());
+      request.int16(options.acks).int32(options.client.requestTimeoutMs()).array(byTopic.size());
       for (Map.Entry<String, List<RecordBatch>> topic : byTopic.entrySet()) {
         request.string(topic.getKey()).array(topic.getValue().size());
         for (RecordBatch batch : topic.getValue()) {
@@ -256,6 +274,9 @@ final class BatchSender implements AutoCloseable {
       case OUT_OF_ORDER_SEQUENCE_NUMBER, UNKNOWN_PRODUCER_ID, INVALID_PRODUCER_EPOCH -> {
         // For a later batch, the error only follows from an earlier failure; for the first, the broker has lost the
         // sequence.
+        if (first && transaction != null) {
+          throw failure;
+        }
         sequenceLost |= first;
         retryLater(queue, failure);
       }
@@ -369,7 +390,7 @@ final class BatchSender implements AutoCloseable {
 
   /** After {@link #flush}: keeps connections and producer id for the next task. */
   void done() {
-    if (identity != null) {
+    if (identity != null && transaction == null) {
       identity.giveBack(identityTopic);
       identity = null;
     }

@@ -34,7 +34,7 @@ final class BatchSplitter {
     RecordBatch part = new RecordBatch(whole.partition, pool);
     try {
       part.copyFrom(whole, from, to);
-      part.seal(options.compression, options.compressionLevel);
+      part.seal(options);
     } catch (IOException | RuntimeException failed) {
       part.release();
       throw failed;

@@ -2,7 +2,12 @@ package bowstring.spark.write;
 
 import bowstring.spark.DriverFailure;
 import bowstring.spark.wire.ClusterClient;
+import bowstring.spark.write.once.Attempt;
+import bowstring.spark.write.once.Coordination;
+import bowstring.spark.write.once.Ends;
+import bowstring.spark.write.once.MicroBatches;
 import java.io.IOException;
+import org.apache.spark.TaskContext;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.connector.metric.CustomMetric;
 import org.apache.spark.sql.connector.write.BatchWrite;
@@ -15,32 +20,41 @@ import org.apache.spark.sql.connector.write.streaming.StreamingDataWriterFactory
 import org.apache.spark.sql.connector.write.streaming.StreamingWrite;
 
 /**
- * A write to topics, as a batch or as a stream: at least once.
+ * A write to topics, as a batch or as a stream: at least once, or exactly once.
  *
- * <p>A task that returns has every record acknowledged, so there is nothing to commit for the job. As with Spark's own
- * Kafka sink, a task that runs again writes its rows again.
+ * <p>A task that returns has every record acknowledged, so at least once there is nothing to commit for the job. As with
+ * Spark's own Kafka sink, a task that runs again writes its rows again. With exactly once, each task has sent in a
+ * transaction, which is committed here ({@link Ends}).
  */
 final class BowstringWrite implements Write, BatchWrite, StreamingWrite {
   private final SinkOptions options;
   private final RowLayout layout;
 
-  BowstringWrite(SinkOptions options, RowLayout layout) {
+  /** Of the streaming query, from its checkpoint; or of this batch job. */
+  private final String id;
+
+  BowstringWrite(SinkOptions options, RowLayout layout, String id) {
     this.options = options;
     this.layout = layout;
+    this.id = id;
   }
 
-  private record Factory(SinkOptions options, RowLayout layout)
+  private record Factory(SinkOptions options, RowLayout layout, String id)
       implements DataWriterFactory, StreamingDataWriterFactory {
     private static final long serialVersionUID = 1L;
 
     @Override
     public DataWriter<InternalRow> createWriter(int partitionId, long taskId) {
-      return new RowWriter(options, layout, false);
+      return new RowWriter(options, layout, attempt(Attempt.NO_BATCH, partitionId), false);
     }
 
     @Override
     public DataWriter<InternalRow> createWriter(int partitionId, long taskId, long epochId) {
-      return new RowWriter(options, layout, true);
+      return new RowWriter(options, layout, attempt(epochId, partitionId), true);
+    }
+
+    private Attempt attempt(long batch, int partition) {
+      return options.exactlyOnce ? new Attempt(id, batch, partition, TaskContext.get().attemptNumber()) : null;
     }
   }
 
@@ -51,6 +65,9 @@ final class BowstringWrite implements Write, BatchWrite, StreamingWrite {
 
   @Override
   public StreamingWrite toStreaming() {
+    if (options.exactlyOnce) {
+      onDriver(coordination -> MicroBatches.require(id));
+    }
     return reached();
   }
 
@@ -69,12 +86,12 @@ final class BowstringWrite implements Write, BatchWrite, StreamingWrite {
 
   @Override
   public DataWriterFactory createBatchWriterFactory(PhysicalWriteInfo info) {
-    return new Factory(options, layout);
+    return new Factory(options, layout, id);
   }
 
   @Override
   public StreamingDataWriterFactory createStreamingWriterFactory(PhysicalWriteInfo info) {
-    return new Factory(options, layout);
+    return new Factory(options, layout, id);
   }
 
   @Override
@@ -82,24 +99,45 @@ final class BowstringWrite implements Write, BatchWrite, StreamingWrite {
     return false;
   }
 
+  /** A step of the driver with the brokers. */
+  @FunctionalInterface
+  private interface Step {
+    void take(Coordination coordination) throws IOException;
+  }
+
+  private void onDriver(Step step) {
+    try {
+      step.take(new Coordination(options.client, id));
+    } catch (IOException failed) {
+      throw DriverFailure.of(failed);
+    }
+  }
+
+  /** At least once, every task has waited for its acknowledgements, and acknowledged records stay. */
   @Override
   public void commit(WriterCommitMessage[] messages) {
-    // Every task has waited for its acknowledgements.
+    if (options.exactlyOnce) {
+      onDriver(coordination -> Ends.commitJob(coordination, messages));
+    }
   }
 
   @Override
   public void abort(WriterCommitMessage[] messages) {
-    // Acknowledged records stay: at least once.
+    abort(Attempt.NO_BATCH, messages);
   }
 
   @Override
   public void commit(long epochId, WriterCommitMessage[] messages) {
-    commit(messages);
+    if (options.exactlyOnce) {
+      onDriver(coordination -> Ends.commitBatch(coordination, epochId, messages));
+    }
   }
 
   @Override
   public void abort(long epochId, WriterCommitMessage[] messages) {
-    abort(messages);
+    if (options.exactlyOnce) {
+      onDriver(coordination -> Ends.abort(coordination, epochId, messages));
+    }
   }
 
   @Override

@@ -27,6 +27,6 @@ public final class BowstringWriteBuilder implements SupportsTruncate, SupportsSt
   @Override
   public Write build() {
     SinkOptions options = SinkOptions.of(info.options());
-    return new BowstringWrite(options, RowLayout.of(info.schema(), options.topic));
+    return new BowstringWrite(options, RowLayout.of(info.schema(), options.topic), info.queryId());
   }
 }

@@ -1,12 +1,9 @@
 package bowstring.spark.write;
 
-import bowstring.spark.wire.ApiKey;
 import bowstring.spark.wire.ClusterClient;
-import bowstring.spark.wire.ErrorCode;
-import bowstring.spark.wire.RequestWriter;
-import bowstring.spark.wire.ResponseReader;
+import bowstring.spark.wire.OpenTransaction;
 import bowstring.spark.wire.TopicPartition;
-import bowstring.spark.wire.WireException;
+import bowstring.spark.wire.TransactionRequests;
 import java.io.IOException;
 import java.util.ArrayDeque;
 import java.util.HashMap;
@@ -47,6 +44,14 @@ final class ProducerIdentity {
     return made;
   }
 
+  /** The producer of a transaction. */
+  static ProducerIdentity of(OpenTransaction transaction) {
+    ProducerIdentity made = new ProducerIdentity();
+    made.id = transaction.producerId();
+    made.epoch = transaction.epoch();
+    return made;
+  }
+
   /** Keeps it for another task; only if none of its batches is unanswered. */
   void giveBack(UUID topicId) {
     synchronized (IDLE) {
@@ -61,25 +66,10 @@ final class ProducerIdentity {
   }
 
   private void ask(ClusterClient cluster) throws IOException {
-    cluster.retrying("Asking for a producer id", () -> {
-      cluster.askAny(connection -> {
-        RequestWriter request = connection.request(ApiKey.INIT_PRODUCER_ID);
-        request.string(null).int32(NO_TIMEOUT_MS);
-        if (request.version() >= 3) {
-          request.int64(-1).int16(-1);
-        }
-        ResponseReader response = connection.call(request.tags());
-        response.int32(); // throttle_time_ms
-        short code = response.int16();
-        if (code != 0) {
-          throw new WireException.BrokerError(ErrorCode.of(code), code, "Asking for a producer id");
-        }
-        id = response.int64();
-        epoch = response.int16();
-        return null;
-      });
-      return null;
-    });
+    TransactionRequests.Producer given = cluster.retrying("Asking for a producer id", () -> cluster.askAny(
+        connection -> TransactionRequests.initProducerId(connection, null, NO_TIMEOUT_MS)));
+    id = given.id();
+    epoch = given.epoch();
   }
 
   /** Gives a batch the sequence numbers after the partition's batches so far. */

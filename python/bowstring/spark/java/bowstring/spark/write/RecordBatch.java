@@ -30,6 +30,9 @@ final class RecordBatch {
   private static final int BASE_SEQUENCE_AT = 53;
   private static final int COUNT_AT = 57;
 
+  /** Set in the attributes of batches that are part of a transaction. */
+  private static final int TRANSACTIONAL = 0x10;
+
   /** Maximum size of a length, attributes, two deltas, two lengths and a header count. */
   private static final int RECORD_OVERHEAD_BYTES = 5 + 1 + 10 + 5 + 5 + 5 + 5;
 
@@ -161,12 +164,13 @@ final class RecordBatch {
   }
 
   /** Ends filling: compresses the records. {@link #stamp} writes the header. */
-  void seal(Compression compression, int level) throws IOException {
+  void seal(SinkOptions options) throws IOException {
     sealedNanos = System.nanoTime();
-    int attributes = compression.ordinal();
+    Compression compression = options.compression;
+    int attributes = compression.ordinal() | (options.exactlyOnce ? TRANSACTIONAL : 0);
     if (compression != Compression.NONE) {
       ByteBuffer records = buffer.duplicate().position(HEADER_BYTES).limit(position);
-      compressed = compression.compress(records, level, HEADER_BYTES);
+      compressed = compression.compress(records, options.compressionLevel, HEADER_BYTES);
     }
     ByteBuffer batch = contents();
     batch.putLong(0, 0).putInt(LENGTH_AT, batch.limit() - EPOCH_AT).putInt(EPOCH_AT, -1).put(MAGIC_AT, (byte) 2);

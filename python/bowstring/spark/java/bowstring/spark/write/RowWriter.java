@@ -1,6 +1,10 @@
 package bowstring.spark.write;
 
+import bowstring.spark.wire.OpenTransaction;
 import bowstring.spark.wire.TopicPartition;
+import bowstring.spark.write.once.Attempt;
+import bowstring.spark.write.once.Coordination;
+import bowstring.spark.write.once.Written;
 import java.io.IOException;
 import java.util.HashMap;
 import java.util.Map;
@@ -11,13 +15,13 @@ import org.apache.spark.sql.connector.write.DataWriter;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
 import org.apache.spark.unsafe.types.UTF8String;
 
-/** One task's writer: each row goes to its partition's open batch; a full batch is sealed and sent. */
+/**
+ * One task's writer: each row goes to its partition's open batch; a full batch is sealed and sent.
+ *
+ * <p>With exactly once, the first row begins a transaction, which the driver ends. If the batch is decided already, all
+ * rows are dropped: they are in the topic.
+ */
 final class RowWriter implements DataWriter<InternalRow> {
-  /** A task's report when all its records are acknowledged. */
-  record Done(long records, long bytes) implements WriterCommitMessage {
-    private static final long serialVersionUID = 1L;
-  }
-
   private final SinkOptions options;
   private final RowLayout layout;
   private final BufferPool pool = new BufferPool();
@@ -30,6 +34,14 @@ final class RowWriter implements DataWriter<InternalRow> {
   /** Whether the present row may go to any partition. */
   private boolean anywhere;
 
+  /** Null without exactly once. */
+  private final Attempt attempt;
+
+  /** Whether a transaction has to begin before the next row. */
+  private boolean begins;
+
+  private boolean isDecided;
+
   private final ScheduledFuture<?> linger;
   private Exception lingerFailure;
   private boolean closed;
@@ -37,9 +49,12 @@ final class RowWriter implements DataWriter<InternalRow> {
   /**
    * A writer of one task.
    *
+   * @param attempt the task; null without exactly once
    * @param lingers whether open batches are also sent when no more rows come for some time
    */
-  RowWriter(SinkOptions options, RowLayout layout, boolean lingers) {
+  RowWriter(SinkOptions options, RowLayout layout, Attempt attempt, boolean lingers) {
+    this.attempt = attempt;
+    this.begins = attempt != null;
     this.options = options;
     this.layout = layout;
     this.sender = new BatchSender(options, pool);
@@ -55,6 +70,15 @@ final class RowWriter implements DataWriter<InternalRow> {
     synchronized (this) {
       rethrow();
       append(row);
+    }
+  }
+
+  private void begin() throws IOException {
+    begins = false;
+    isDecided = attempt.batch() != Attempt.NO_BATCH
+        && new Coordination(options.client, attempt.write()).isDecided(attempt.batch());
+    if (!isDecided) {
+      sender.begin(attempt.transactionalId());
     }
   }
 
@@ -81,6 +105,12 @@ final class RowWriter implements DataWriter<InternalRow> {
   }
 
   private void append(InternalRow row) throws IOException {
+    if (begins) {
+      begin();
+    }
+    if (isDecided) {
+      return;
+    }
     if (layout.topic() >= 0 || topic == null) {
       topic = topic(row);
     }
@@ -198,7 +228,7 @@ final class RowWriter implements DataWriter<InternalRow> {
     RecordBatch batch = of.open[partition];
     of.open[partition] = null;
     try {
-      batch.seal(options.compression, options.compressionLevel);
+      batch.seal(options);
     } catch (IOException | RuntimeException failed) {
       batch.release();
       throw failed;
@@ -221,11 +251,13 @@ final class RowWriter implements DataWriter<InternalRow> {
     rethrow();
     sendAll();
     sender.flush();
+    OpenTransaction prepared = sender.prepared();
     sender.done();
-    return new Done(metrics.records, metrics.bytes);
+    String written = topics.keySet().stream().map(UTF8String::toString).sorted().findFirst().orElse(null);
+    return new Written(metrics.records, metrics.bytes, prepared, isDecided, written);
   }
 
-  /** Records that were acknowledged stay in the topics: at least once. */
+  /** Records that were acknowledged stay in the topics; in a transaction, until somebody aborts it. */
   @Override
   public void abort() {
     // close() follows and drops what was not sent.

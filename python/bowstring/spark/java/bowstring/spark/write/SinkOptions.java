@@ -21,6 +21,9 @@ final class SinkOptions implements Serializable {
   /** Half of the largest size of a frame or a buffer. */
   private static final int LARGEST_REQUEST_BYTES = 1 << 30;
 
+  /** transaction.max.timeout.ms of brokers by default: how long a driver may be away before it commits. */
+  private static final int LONGEST_TRANSACTION_MS = 900_000;
+
   /** The topic of all rows, or null: each row has its own. */
   final String topic;
 
@@ -30,6 +33,11 @@ final class SinkOptions implements Serializable {
   final short acks;
 
   final boolean idempotent;
+
+  /** Whether tasks write in transactions, which the driver commits. */
+  final boolean exactlyOnce;
+
+  final int transactionTimeoutMs;
   final int batchBytes;
   final int maxRequestBytes;
   final long bufferBytes;
@@ -43,23 +51,33 @@ final class SinkOptions implements Serializable {
 
   private SinkOptions(Map<String, String> options) {
     String named = null;
+    boolean once = false;
+    boolean asynchronous = false;
     for (Map.Entry<String, String> option : options.entrySet()) {
       String name = option.getKey().toLowerCase(Locale.ROOT);
       if (name.equals("topic")) {
         named = option.getValue().trim();
       }
       if (name.equals("delivery")) {
-        checkDelivery(option.getValue().trim());
+        once = isExactlyOnce(option.getValue().trim());
+      }
+      if (name.equals("asyncprogresstrackingenabled")) {
+        asynchronous = option.getValue().trim().equalsIgnoreCase("true");
       }
       refuse(name);
     }
     topic = named;
+    exactlyOnce = once;
     client = ClientOptions.of(options);
     acks = acksOf(client.get("acks"));
     maxInFlight = intOf("max.in.flight.requests.per.connection", 5, 1);
     lingerMs = client.getLong("linger.ms", 5, 0);
     retries = client.getLong("retries", Integer.MAX_VALUE, 0);
     idempotent = isIdempotent();
+    transactionTimeoutMs = intOf("transaction.timeout.ms", LONGEST_TRANSACTION_MS, 1);
+    if (exactlyOnce) {
+      checkExactlyOnce(asynchronous);
+    }
     maxRequestBytes = Math.min(intOf("max.request.size", 1 << 20, 0), LARGEST_REQUEST_BYTES);
     batchBytes = Math.min(intOf("batch.size", BATCH_BYTES, 0), Math.max(maxRequestBytes, 1));
     bufferBytes = client.getLong("buffer.memory", 32L << 20, 0);
@@ -78,13 +96,26 @@ final class SinkOptions implements Serializable {
     return new SinkOptions(options);
   }
 
-  private static void checkDelivery(String delivery) {
-    switch (delivery.toLowerCase(Locale.ROOT)) {
-      case "at-least-once" -> { }
-      case "exactly-once" -> throw new IllegalArgumentException("option delivery is exactly-once, which the columnar "
-          + "engine does not offer: add .option(\"engine\", \"python\").");
+  private static boolean isExactlyOnce(String delivery) {
+    return switch (delivery.toLowerCase(Locale.ROOT)) {
+      case "at-least-once" -> false;
+      case "exactly-once" -> true;
       default -> throw new IllegalArgumentException(
           "option delivery is '" + delivery + "', it must be at-least-once or exactly-once");
+    };
+  }
+
+  private void checkExactlyOnce(boolean asynchronous) {
+    String contradicts = acks != -1 ? "kafka.acks" : retries == 0 ? "kafka.retries"
+        : maxInFlight > 5 ? "kafka.max.in.flight.requests.per.connection"
+        : !idempotent ? "kafka.enable.idempotence" : null;
+    if (contradicts != null) {
+      throw new IllegalArgumentException(
+          "option " + contradicts + " contradicts delivery=exactly-once: leave it out");
+    }
+    if (asynchronous) {
+      throw new IllegalArgumentException("option asyncProgressTrackingEnabled contradicts delivery=exactly-once: a "
+          + "repeated batch could have other rows. Leave it out");
     }
   }
 
@@ -97,7 +128,7 @@ final class SinkOptions implements Serializable {
       case "kafka.partitioner.class" -> throw new IllegalArgumentException("Kafka option 'partitioner.class' is not "
           + "supported here: give the partition in a column 'partition'.");
       case "kafka.transactional.id" -> throw new IllegalArgumentException("Kafka option 'transactional.id' is not "
-          + "supported: for exactly once, use the options delivery=exactly-once and engine=python.");
+          + "supported: for exactly once, use the option delivery=exactly-once.");
       default -> { }
     }
   }
