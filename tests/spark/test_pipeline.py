@@ -148,19 +148,16 @@ def test_check_finds_what_a_run_would(spark, topics, tmp_path, find, put, messag
 @pytest.mark.parametrize(
     ("sink", "options"),
     [
-        ({}, {"delivery": "exactly-once", "engine": "python"}),
+        ({}, {"delivery": "exactly-once"}),
         ({"delivery": "at-least-once"}, {"delivery": "at-least-once"}),
         ({"options": {"kafka.acks": "1"}}, {}),
-        ({"mode": "update"}, {}),
+        ({"options": {"engine": "python"}, "mode": "update"}, {"delivery": "exactly-once"}),
     ],
 )
 def test_who_chooses_the_delivery(sink, options):
     table = {"name": "x", "checkpoint": "x", "source": {"a": {"topics": ["t"]}}}
     pipeline = declared(table | {"sink": {"b": {"from": "a", "topic": "u", **sink}}})
     assert job.delivery_options(pipeline.sink["b"]) == options
-    with pytest.raises(PipelineError, match="no update mode"):
-        update = {"from": "a", "topic": "u", "mode": "update", "delivery": "exactly-once"}
-        declared(table | {"sink": {"b": update}})
     with pytest.raises(PipelineError, match="delivery are allowed for a topic only"):
         declared(table | {"sink": {"b": {"from": "a", "console": True, "delivery": "at-least-once"}}})
 

@@ -94,8 +94,7 @@ class Sink(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, rename={"or
     Attributes:
         origin: `from` in the file: name of the source or view.
         topic: Name of a topic; rows become JSON objects unless `value` is given.
-        delivery: Of a topic: "exactly-once" (the default in append mode), by Spark's Python engine; or
-            "at-least-once", by the columnar engine, which is faster.
+        delivery: Of a topic: "exactly-once" (the default) or "at-least-once".
         key, value: SQL expressions of a topic's records, text or binary.
         parquet, delta: Directories. iceberg: a table's name.
         console: Shows rows on standard output.
@@ -238,17 +237,7 @@ def _complaints(pipeline: Pipeline) -> Iterator[str]:
             yield f"sink.{name}: give exactly one of {', '.join(SINK_KINDS)}; given: {found}"
         if (sink.key or sink.value or sink.delivery) and not sink.topic:
             yield f"sink.{name}: key, value and delivery are allowed for a topic only"
-    yield from _impossible_deliveries(pipeline)
     yield from _unknown_options(pipeline)
-
-
-def _impossible_deliveries(pipeline: Pipeline) -> Iterator[str]:
-    for name, sink in pipeline.sink.items():
-        if sink.delivery == "exactly-once" and sink.mode == "update":
-            yield (
-                f"sink.{name}: Spark has no update mode for exactly-once, which is in Python; use "
-                'delivery = "at-least-once", or another mode'
-            )
 
 
 def _unknown_options(pipeline: Pipeline) -> Iterator[str]:

@@ -17,13 +17,7 @@ if TYPE_CHECKING:
 
 FORMAT = "bowstring"
 # Options of a topic's sink with which a pipeline does not choose exactly once by itself.
-CHOOSES_DELIVERY = {
-    "delivery",
-    "engine",
-    "kafka.acks",
-    "kafka.enable.idempotence",
-    "asyncprogresstrackingenabled",
-}
+CHOOSES_DELIVERY = {"delivery", "kafka.acks", "kafka.enable.idempotence", "asyncprogresstrackingenabled"}
 RECORD_FIELDS = ("key", "topic", "partition", "offset", "timestamp", "timestampType")
 # Text that follows the reason in Spark's messages.
 _NOT_THE_REASON = (";\n", "\n\n", "\nJVM stacktrace", "\n=== Streaming Query ===", "\n\tat ")
@@ -187,17 +181,15 @@ def writer(
 
 
 def delivery_options(sink: Sink) -> dict[str, str]:
-    """Returns the options by which a topic gets each row once, unless the sink's own say otherwise, or its
-    mode is not append.
+    """Returns the option by which a topic gets each row once, unless the sink's own say otherwise.
 
     Args:
         sink: one that writes a topic.
     """
     given = {name.lower() for name in sink.options}
-    if sink.delivery is None and (given & CHOOSES_DELIVERY or sink.mode != "append"):
+    if sink.delivery is None and given & CHOOSES_DELIVERY:
         return {}
-    delivery = sink.delivery or "exactly-once"
-    return {"delivery": delivery} | ({"engine": "python"} if delivery == "exactly-once" else {})
+    return {"delivery": sink.delivery or "exactly-once"}
 
 
 def start(spark: SparkSession, pipeline: Pipeline) -> list[Any]:
