@@ -116,7 +116,12 @@ class MemberUpdate:
     def _subscribed(self, updated: Member) -> Iterable[str]:
         """Returns the names of all topics to which members subscribe after the update."""
         group, member = self._group, self._member
-        names = counts_with(group.topic_counts, member.subscribed_topics, updated.subscribed_topics)
+        counts = group.topic_counts
+        names = counts.keys() | updated.subscribed_topics
+        # sets, because a member may name very many topics
+        names -= {
+            each for each in member.subscribed_topics - updated.subscribed_topics if counts.get(each) == 1
+        }
         by_regex = group.regex_topic_counts
         old = member.subscribed_regex
         if (
@@ -126,7 +131,7 @@ class MemberUpdate:
             and old in group.resolved
         ):
             by_regex = counts_with(by_regex, group.resolved[old].topics, ())
-        return names.keys() | by_regex.keys() if by_regex else names
+        return names | by_regex.keys() if by_regex else names
 
     # ---- the target assignment
 

@@ -1,7 +1,7 @@
 """Shows groups what they need of the cluster: topics, racks, and the configs of groups."""
 
 import struct
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from typing import Final, NamedTuple
 
 from xxhash import xxh3_64_intdigest
@@ -72,7 +72,7 @@ class ClusterView:
     def topic_ids(self, names: Iterable[str]) -> frozenset[bytes]:
         """Returns the ids of those topics that exist."""
         topics = self._source.image.topics
-        return frozenset(topics[name].id for name in names if name in topics)
+        return frozenset([topics[name].id for name in _among(names, topics)])
 
     def broker_config(self, name: str) -> int | None:
         """Returns a config of this broker; None if the view does not show configs."""
@@ -87,7 +87,9 @@ class ClusterView:
         racks (Kafka 4.1). It is 0 if none of them exists, and otherwise Kafka's, as a signed int64.
         """
         topics = self._source.image.topics
-        known = sorted((name for name in names if name in topics), key=_java_order)
+        # names of topics are ASCII, so this is Java's order
+        # in Java's order, which is Python's: names of topics are ASCII
+        known = sorted(_among(names, topics))
         if not known:
             return 0
         hashes = [self._topic_hash(topics[name]) for name in known]
@@ -115,6 +117,11 @@ class ClusterView:
                 text = _string(rack)
                 parts += (text[-4:], text)
         return b"".join(parts)
+
+
+def _among(names: Iterable[str], topics: Mapping[str, TopicImage]) -> Iterable[str]:
+    """Returns the names of topics that exist; very many names cost little if they are a set."""
+    return topics.keys() & names if isinstance(names, Set) else filter(topics.__contains__, names)
 
 
 def _string(text: str) -> bytes:

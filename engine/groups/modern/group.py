@@ -162,8 +162,8 @@ class SubscribingGroup(ModernGroup[S, Assignment]):
         before = frozenset() if old is None else old.subscribed_topics
         after = frozenset() if new is None else new.subscribed_topics
         if before != after:
-            count_all(self.topic_counts, before, -1)
-            count_all(self.topic_counts, after, 1)
+            count_all(self.topic_counts, before - after, -1)
+            count_all(self.topic_counts, after - before, 1)
 
     def replayed(self) -> None:
         """Counts anew after `members` was filled from the log without `put_member`."""
@@ -174,9 +174,9 @@ class SubscribingGroup(ModernGroup[S, Assignment]):
 
 def count_all(counts: dict[str, int], names: Iterable[str], change: int) -> None:
     """Adds `change` to the count of each name; a count of 0 is removed."""
+    get = counts.get
     for name in names:
-        count = counts.get(name, 0) + change
-        if count:
+        if count := get(name, 0) + change:
             counts[name] = count
         else:
             counts.pop(name, None)
