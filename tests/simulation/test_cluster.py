@@ -23,6 +23,8 @@ SEEDS = 256
 KNOWN = (480, 899, 1327, 2028, 3145, 5694, 9102)
 # A coordinator that took over sent markers of decisions that were not committed.
 KNOWN_OF_TRANSACTIONS = (278, 342)
+# An acknowledgement of a record that was done already was answered before that was stored.
+KNOWN_OF_SHARE_GROUPS = (392,)
 TESTS = 16
 # A fault that needs more is one that the simulation hardly finds.
 SEEDS_FOR_A_FAULT = 150
@@ -48,6 +50,11 @@ def test_what_a_seed_found(seed):
 @pytest.mark.parametrize("seed", KNOWN_OF_TRANSACTIONS)
 def test_what_a_seed_found_of_transactions(seed):
     holds(draw(seed, transactions=True, groups=False, shares=False))
+
+
+@pytest.mark.parametrize("seed", KNOWN_OF_SHARE_GROUPS)
+def test_what_a_seed_found_of_share_groups(seed):
+    holds(draw(seed, transactions=False, groups=False, shares=True))
 
 
 @pytest.mark.parametrize("fault", SIMULATION.faults, ids=[each.name for each in SIMULATION.faults])

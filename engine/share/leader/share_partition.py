@@ -87,6 +87,7 @@ class LedSharePartition:
         self._window: SharePartition | None = None
         self._configured: ShareSettings | None = None
         self._state_epoch = 0
+        self._stored_start = 0
         self._loading: asyncio.Task[Error] | None = None
         self._writes: deque[_Write] = deque()
         self._writing: asyncio.Task[None] | None = None
@@ -129,6 +130,7 @@ class LedSharePartition:
                     offset = await start_offset(self._settings().offset_reset)
                 self._window = SharePartition(offset, found.batches)
                 self._state_epoch = found.state_epoch
+                self._stored_start = offset
             elif error is not Errors.NONE:
                 event_log.info(
                     "a share partition could not be loaded; its members try again",
@@ -215,9 +217,18 @@ class LedSharePartition:
         self.schedule()
         if change.error:
             return change.error, change.reason, None
-        if not len(change):
+        if not len(change) and not self._begins_below_the_start(batches):
             return 0, None, None
         return 0, None, self._store(change, pending=True)
+
+    def _begins_below_the_start(self, batches: Collection[Any]) -> bool:
+        """Whether records are acknowledged that are done already, and that is not stored yet: their locks
+        have ended after the last delivery. Storing the start offset keeps them done.
+        """
+        start_offset = self.window.start_offset
+        return self._stored_start < start_offset and any(
+            self._stored_start <= each.last_offset and each.first_offset < start_offset for each in batches
+        )
 
     def release(self, member: int) -> "asyncio.Future[Error] | None":
         """Gives back what a member holds."""
@@ -260,7 +271,10 @@ class LedSharePartition:
             self._window.delivery_complete_count,
             batches,
         )
-        return _told(await self._persister.write_state(self.key, written))
+        error = _told(await self._persister.write_state(self.key, written))
+        if error is Errors.NONE:
+            self._stored_start = written.start_offset
+        return error
 
     def _stored(self, together: list[_Write], error: Error) -> None:
         assert self._window is not None
