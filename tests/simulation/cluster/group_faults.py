@@ -54,7 +54,7 @@ class AnyEpoch(int):
         return False
 
 
-@fault("A member takes the place of a static member that has not left", *OWNERS, first=18)
+@fault("A member takes the place of a static member that has not left", *OWNERS)
 def static_members_are_pushed_out(patches):
     patches.set(heartbeat, "LEAVE_STATIC_EPOCH", AnyEpoch(LEAVE_STATIC_EPOCH))
 

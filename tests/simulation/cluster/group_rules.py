@@ -50,6 +50,8 @@ class GroupLedger(TransactionRule):
         self.targets: dict[str, set] = {}
         self.epoch = self.target_epoch = 0
         self.offsets: dict[tuple[str, int], tuple[int, str]] = {}
+        # Partitions of members that the present batch removes.
+        self.pushed_out: set[tuple[bytes, int]] = set()
         self.apply = {
             records.GROUP_EPOCH: self.group_epoch,
             records.TARGET_EPOCH: self.assigned_epoch,
@@ -64,6 +66,7 @@ class GroupLedger(TransactionRule):
         if header.control or header.transactional:
             return
         kinds = set()
+        self.pushed_out = set()
         for record in decode_batches(batch.data):
             kind = int.from_bytes(record.key[:2], "big")
             kinds.add(kind)
@@ -122,6 +125,8 @@ class GroupLedger(TransactionRule):
         before = self.members.pop(id, None)
         if record.value is None:
             self.removed[id] += before is not None
+            if before is not None and before.epoch != LEAVE_STATIC_EPOCH:
+                self.pushed_out |= before.partitions
             return
         body = decode(logged.ConsumerGroupCurrentMemberAssignmentValue, 0, record.value, 2)
         is_away = body.member_epoch == LEAVE_STATIC_EPOCH
@@ -132,6 +137,8 @@ class GroupLedger(TransactionRule):
         new.partitions = partitions_of(body.assigned_partitions) | partitions_of(
             body.partitions_pending_revocation
         )
+        if new.partitions & self.pushed_out:
+            self.fail(f"{id} takes the place of a member that has not left")
 
     def offset(self, record):
         name = decode(OffsetCommitKey, 0, record.key, 2)
@@ -173,6 +180,8 @@ class OneOwner(TransactionRule):
 
     def member_given(self, member, keys):
         removed = self.world.rule(GroupLedger).removed
+        if removed[member.id] != self.given.get(member.id):
+            return  # the answer is older than its removal
         for other in self.world.members:
             both = other.owned & keys
             if other is not member and both and removed[other.id] == self.given.get(other.id):
