@@ -200,7 +200,8 @@ def test_no_broker(spark):
 
 
 def write_nowhere(frame):
-    return failure(write, frame, "127.0.0.1:1", "t", kafka_default_api_timeout_ms=500)
+    waits = {"kafka_default_api_timeout_ms": 500, "kafka_max_block_ms": 2000}
+    return failure(write, frame, "127.0.0.1:1", "t", **waits)
 
 
 @pytest.mark.parametrize(

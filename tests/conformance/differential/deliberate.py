@@ -159,6 +159,11 @@ DELIBERATE: Final[tuple[Deliberate, ...]] = (
         "Kafka trips over an isolation level it does not know; here it reads like read_uncommitted",
     ),
     Deliberate(
+        "test_group_changes::test_a_static_member_restarts*",
+        "groups.0.members.*.member_assignment",
+        "cooperative members go on with the last assignment while a rebalance begins anew, so it is kept",
+    ),
+    Deliberate(
         "test_share_*",
         "heartbeat_interval_ms",
         "a member that waits for its first assignment is told to ask again soon, not after five seconds",
