@@ -3,13 +3,13 @@
 Versions: 1 member ids that clients make, and subscription by regular expression.
 """
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from bowstring.engine.api.join_group import request_context
+from bowstring.engine.api.join_group import client_host, request_context
 from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.groups.append_errors import append_error_of_group
 from bowstring.engine.groups.consumer.assignors import enabled_assignors
-from bowstring.engine.groups.consumer.heartbeat import JOIN_EPOCH, refusal
+from bowstring.engine.groups.consumer.heartbeat import JOIN_EPOCH, only_kept_alive, refusal
 from bowstring.engine.groups.modern.group import LEAVE_EPOCH, LEAVE_STATIC_EPOCH
 from bowstring.engine.metadata.features import GROUP_VERSION
 from bowstring.engine.protocol.messages.consumer_group_heartbeat import (
@@ -37,6 +37,17 @@ def supports_consumer_groups(broker: "BrokerServices") -> bool:
     """Whether the protocol of KIP-848 is enabled, by the cluster's level and by this broker's config."""
     return broker.metadata.image.features.get(GROUP_VERSION, 0) > 0 and "consumer" in broker.configs.value(
         "group.coordinator.rebalance.protocols"
+    )
+
+
+def at_once(broker: "BrokerServices", body: ConsumerGroupHeartbeatRequest, client_id: str, peer: str) -> Any:
+    """Answers without a task if nothing is to be waited for, as mostly; None: call `handle`."""
+    if body.member_epoch <= JOIN_EPOCH or not supports_consumer_groups(broker):
+        return None
+    return broker.groups.heartbeat_at_once(
+        body.group_id,
+        body.member_id,
+        lambda state: only_kept_alive(state, body, client_id, client_host(peer)),
     )
 
 

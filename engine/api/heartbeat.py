@@ -1,13 +1,21 @@
 """Handles Heartbeat: keeps a member's session alive and tells it when to rejoin."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bowstring.engine.errors import Errors, KafkaError
+from bowstring.engine.groups.classic.membership import only_kept_alive
 from bowstring.engine.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 if TYPE_CHECKING:
     from bowstring.engine.requests.broker_services import BrokerServices
     from bowstring.engine.requests.request import Request
+
+
+def at_once(broker: "BrokerServices", body: HeartbeatRequest, client_id: str, peer: str) -> Any:
+    """Answers without a task if nothing is to be waited for, as mostly; None: call `handle`."""
+    return broker.groups.heartbeat_at_once(
+        body.group_id, body.member_id, lambda state: only_kept_alive(state, body)
+    )
 
 
 async def handle(broker: "BrokerServices", request: "Request") -> HeartbeatResponse:

@@ -20,9 +20,13 @@ _PROTOCOLS_MAX = 1000
 
 
 def request_context(request: "Request") -> RequestContext:
-    """Returns the context for the group coordinator; formats the host like Java."""
-    host = request.peer.rpartition(":")[0].removeprefix("[").removesuffix("]")
-    return RequestContext(request.version, request.client_id or "", f"/{host}")
+    """Returns the context for the group coordinator."""
+    return RequestContext(request.version, request.client_id or "", client_host(request.peer))
+
+
+def client_host(peer: str) -> str:
+    """Returns the host of a peer, formatted like Java."""
+    return "/" + peer.rpartition(":")[0].removeprefix("[").removesuffix("]")
 
 
 async def handle(broker: "BrokerServices", request: "Request") -> JoinGroupResponse:

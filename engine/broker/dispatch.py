@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from bowstring.engine.requests.broker_services import BrokerServices
 
 Handler = Callable[["BrokerServices", Request], Awaitable[Response]]
+AtOnce = Callable[["BrokerServices", Any, str, str], Response | None]
+"""Answers a decoded request of a client id and a peer; None: it has to wait, or there is an error to tell."""
 
 _API_VERSIONS_KEY: Final = 18
 # An error made up after a bug would mislead clients of these APIs (Produce, InitProducerId): close the
@@ -62,6 +64,7 @@ class Dispatcher:
         self._looking_over: ThreadPoolExecutor | None = None
         self._services = services
         self._handlers: dict[int, Handler] = {}
+        self._at_once: dict[int, AtOnce | None] = {}
         self._running: set[asyncio.Task[None]] = set()
         self._slow_batches: SlowBatches | None = None
         self._checks: TransactionChecks | None = None
@@ -90,7 +93,7 @@ class Dispatcher:
         for item in plane.take_requests():
             if isinstance(item, SlowBatch):
                 self._take_batch(item)
-            else:
+            elif not self._answer_at_once(item):
                 self._spawn(self._answer(item))
         if self._slow_batches is not None:
             self._slow_batches.begin()
@@ -136,6 +139,34 @@ class Dispatcher:
 
     # ------------------------------------------------------------ one request
 
+    def _answer_at_once(self, message: ControlRequest) -> bool:
+        """Answers a request that waits for nothing, without a task, which would cost more than the answer."""
+        key, version = message.api_key, message.api_version
+        at_once = self._at_once.get(key)
+        if at_once is None or message.body_bytes >= _LAZY_BYTES:
+            return False
+        try:
+            answer = at_once(
+                self._services,
+                decode_request(key, version, message.body),
+                message.client_id or "",
+                message.peer,
+            )
+            if answer is None:
+                return False
+            payload = encode_response(key, version, message.correlation_id, answer)
+        except Exception:
+            return False  # the long way finds the same, and tells it
+        self._services.plane.reply(message.connection_id, message.slot, payload)
+        self._count(message, failed=False)
+        return True
+
+    def _count(self, message: ControlRequest, *, failed: bool) -> None:
+        counters = self.counters.get(message.api_key)
+        if counters is None:
+            counters = self.counters[message.api_key] = RequestCounters()
+        counters.count(time.monotonic_ns() - message.received_ns, failed=failed)
+
     async def _answer(self, message: ControlRequest) -> None:
         failed = True
         payload: bytes | Encoding | None = None
@@ -161,10 +192,7 @@ class Dispatcher:
             payload = self._payload_of_bug(message)
         finally:
             self._services.plane.reply(message.connection_id, message.slot, payload)
-            counters = self.counters.get(message.api_key)
-            if counters is None:
-                counters = self.counters[message.api_key] = RequestCounters()
-            counters.count(time.monotonic_ns() - message.received_ns, failed=failed)
+            self._count(message, failed=failed)
 
     async def _payload(self, message: ControlRequest) -> tuple[bytes | Encoding | None, bool]:
         key, version = message.api_key, message.api_version
@@ -225,6 +253,7 @@ class Dispatcher:
         if handler is None:
             module = import_module(f"bowstring.engine.api.{self._services.handlers[key]}")
             handler = self._handlers[key] = module.handle
+            self._at_once[key] = getattr(module, "at_once", None)
         return handler
 
     def _refuse(self, message: ControlRequest, event: str, detail: str) -> None:

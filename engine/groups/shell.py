@@ -23,6 +23,7 @@ from bowstring.engine.coordinators.runtime import (
 )
 from bowstring.engine.errors import Error, Errors
 from bowstring.engine.groups.append_errors import append_error_of_group
+from bowstring.engine.groups.classic.rebalance import session_timer
 from bowstring.engine.groups.config import GroupConfig
 from bowstring.engine.groups.consumer.regexes import Search
 from bowstring.engine.groups.effects import (
@@ -37,6 +38,7 @@ from bowstring.engine.groups.hosted import HostedGroups
 from bowstring.engine.groups.log_replay import READ_BYTES, replay_log
 from bowstring.engine.groups.modern.cluster import ClusterView
 from bowstring.engine.groups.shard import GroupShard
+from bowstring.engine.groups.state import KeptAlive, ShardState
 from bowstring.engine.groups.timers import TimerQueue
 from bowstring.engine.metadata.names import GROUPS_TOPIC
 from bowstring.engine.share.persister.interface import (
@@ -193,6 +195,26 @@ class GroupShell(CoordinatorRuntime[GroupShard]):
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._carry(hosted, event(hosted.shard, answer, wall_ms()))
         return answer
+
+    def heartbeat_at_once(
+        self, group_id: str, member_id: str, only_kept_alive: Callable[[ShardState], KeptAlive | None]
+    ) -> Any:
+        """Answers a heartbeat that only restarts a session, as most do. None: it does more, or has to wait
+        for earlier changes of its shard, so `ask` instead.
+        """
+        hosted = self._hosted.get(self.partition_of(group_id))
+        if hosted is None or hosted.shard.loading or hosted.is_carrying or hosted.waiting:
+            return None
+        if hosted.end_offset > hosted.log.high_watermark or not self._leads(hosted):
+            return None
+        kept = only_kept_alive(hosted.shard.state)
+        timers = _groups(hosted).timers
+        timer = session_timer(group_id, member_id)
+        if kept is None or timer not in timers:
+            return None
+        # Later than before, so the alarm that is set rings early enough.
+        timers.set(timer, self._steady_ms() + kept.session_timeout_ms)
+        return kept.response
 
     def begin_verification(self, group_id: str, producer_id: int, epoch: int, *, adds: bool) -> int:
         """Returns the token with which a producer may begin a transaction in the group's partition once its

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from bowstring.engine.coordinators.effects import (
     AppendMarker,
@@ -23,6 +23,17 @@ from bowstring.engine.groups.offsets.store import OffsetStore
 
 # Kafka's coordinators wait as long before they retry what a timer does.
 RETRY_MS: Final = 500
+
+
+class KeptAlive(NamedTuple):
+    """What becomes of a heartbeat that does nothing but restart a session.
+
+    Attributes:
+        response: The answer.
+    """
+
+    session_timeout_ms: int
+    response: Any
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from bowstring.engine.coordinators.effects import Respond
 from bowstring.engine.errors import Errors
+from bowstring.engine.groups.classic.rebalance import session_timer
 from bowstring.engine.groups.consumer.group import ConsumerGroup
+from bowstring.engine.groups.consumer.heartbeat import only_kept_alive
 from bowstring.engine.groups.consumer_protocol import decoded_assignment, encoded_assignment
+from bowstring.engine.groups.effects import SetTimer
 from bowstring.engine.groups.state import RequestContext
 from bowstring.engine.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -90,7 +94,12 @@ class ConsumerShell(Shell):
         )
         token = next(self._tokens)
         context = RequestContext(1, client, "/127.0.0.1")
-        self._carry(self.shard.consumer_group_heartbeat(request, context, token, self.now_ms))
+        kept = only_kept_alive(self.shard.state, request, client, context.client_host)
+        effects = self.shard.consumer_group_heartbeat(request, context, token, self.now_ms)
+        if kept is not None:  # the short way of a broker does the same
+            timer = SetTimer(session_timer(group, member_id), kept.session_timeout_ms)
+            assert effects == [timer, Respond(token, kept.response)], effects
+        self._carry(effects)
         return token
 
     def classic_member(self, topic: str) -> ClassicConsumer:

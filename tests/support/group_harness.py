@@ -10,6 +10,8 @@ from bowstring._native.protocol.message_codec import encode
 from bowstring.engine.coordinators.effects import AppendRecords, Note, Record, Respond
 from bowstring.engine.errors import Error, Errors
 from bowstring.engine.groups.classic.group import ClassicGroup, GroupState
+from bowstring.engine.groups.classic.membership import only_kept_alive
+from bowstring.engine.groups.classic.rebalance import session_timer
 from bowstring.engine.groups.config import GroupConfig
 from bowstring.engine.groups.consumer.regexes import Search
 from bowstring.engine.groups.effects import (
@@ -240,7 +242,12 @@ class Shell:
             group_id=group, generation_id=generation, member_id=member_id, group_instance_id=instance
         )
         token = next(self._tokens)
-        self._carry(self.shard.heartbeat(request, token))
+        kept = only_kept_alive(self.shard.state, request)
+        effects = self.shard.heartbeat(request, token)
+        if kept is not None:  # the short way of a broker does the same
+            timer = SetTimer(session_timer(group, member_id), kept.session_timeout_ms)
+            assert effects == [timer, Respond(token, kept.response)], effects
+        self._carry(effects)
         return token
 
     def leave(self, *members: str | tuple[str, str | None], group: str = "g") -> list[int]:

@@ -10,7 +10,7 @@ from bowstring.engine.groups.classic.rebalance import (
     restart_session,
     session_timer,
 )
-from bowstring.engine.groups.state import ShardState
+from bowstring.engine.groups.state import KeptAlive, ShardState
 from bowstring.engine.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from bowstring.engine.protocol.messages.leave_group import (
     LeaveGroupRequest,
@@ -30,6 +30,16 @@ def heartbeat(state: ShardState, request: HeartbeatRequest, token: object) -> No
         if group.state is GroupState.PREPARING_REBALANCE:
             error = Errors.REBALANCE_IN_PROGRESS
     state.respond(token, HeartbeatResponse(error_code=error.code))
+
+
+def only_kept_alive(state: ShardState, request: HeartbeatRequest) -> KeptAlive | None:
+    """Returns the answer to a heartbeat that does nothing but restart a session; otherwise None."""
+    group = state.groups.get(request.group_id)
+    if not isinstance(group, ClassicGroup) or group.state is GroupState.PREPARING_REBALANCE:
+        return None
+    if _check_heartbeat(group, request):
+        return None
+    return KeptAlive(group.members[request.member_id].session_timeout_ms, HeartbeatResponse())
 
 
 def _check_heartbeat(group: ClassicGroup | None, request: HeartbeatRequest) -> Error:

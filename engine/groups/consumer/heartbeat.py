@@ -14,7 +14,7 @@ from bowstring.engine.groups.consumer.settings import heartbeat_interval_ms, ses
 from bowstring.engine.groups.consumer.update import MemberUpdate
 from bowstring.engine.groups.modern.changes import Changes
 from bowstring.engine.groups.modern.group import LEAVE_EPOCH, LEAVE_STATIC_EPOCH, NO_ASSIGNMENT
-from bowstring.engine.groups.state import RequestContext, ShardState
+from bowstring.engine.groups.state import KeptAlive, RequestContext, ShardState
 from bowstring.engine.protocol.messages.consumer_group_heartbeat import (
     Assignment,
     ConsumerGroupHeartbeatRequest,
@@ -40,6 +40,42 @@ def heartbeat(
             _Heartbeat(state, request, context, now_ms).answer(token)
     except KafkaError as error:
         state.respond(token, refusal(error.error, error.detail))
+
+
+def only_kept_alive(
+    state: ShardState, request: ConsumerGroupHeartbeatRequest, client_id: str, client_host: str
+) -> KeptAlive | None:
+    """Returns the answer to a heartbeat that does nothing but restart the member's session: it tells nothing
+    new, and the group is settled. Otherwise None.
+    """
+    if (
+        request.subscribed_topic_names is not None
+        or request.subscribed_topic_regex is not None
+        or request.topic_partitions is not None
+        or request.server_assignor is not None
+        or request.rack_id is not None
+        or request.rebalance_timeout_ms != -1
+    ):
+        return None
+    group = state.groups.get(request.group_id)
+    if not isinstance(group, ConsumerGroup) or group.regex_counts:
+        return None
+    epoch = group.assignment_epoch
+    if epoch < group.epoch or group.refreshed_version != state.cluster.topics_version:
+        return None
+    member = group.members.get(request.member_id)
+    if member is None or request.member_epoch != epoch or not member.is_reconciled_to(epoch):
+        return None
+    told = (request.instance_id, client_id, client_host, None)
+    if told != (member.instance_id, member.client_id, member.client_host, member.classic):
+        return None
+    group_id = group.group_id
+    response = ConsumerGroupHeartbeatResponse(
+        member_id=member.member_id,
+        member_epoch=epoch,
+        heartbeat_interval_ms=heartbeat_interval_ms(state, group_id),
+    )
+    return KeptAlive(session_timeout_ms(state, group_id), response)
 
 
 def refusal(error: Error, detail: str | None = None) -> ConsumerGroupHeartbeatResponse:

@@ -11,12 +11,14 @@ from bowstring._native.record.encode import encode_batch
 from bowstring.engine.coordinators.runtime import wall_ms
 from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.groups import records
+from bowstring.engine.groups.classic.membership import only_kept_alive
 from bowstring.engine.groups.config import GroupConfig
 from bowstring.engine.groups.log_replay import replay_log
 from bowstring.engine.groups.offsets.store import CommittedOffset
 from bowstring.engine.groups.replay import NO_PRODUCER, Replay
 from bowstring.engine.groups.shard import GroupShard
 from bowstring.engine.metadata.names import GROUPS_TOPIC as TOPIC
+from bowstring.engine.protocol.messages.heartbeat import HeartbeatRequest
 from bowstring.engine.protocol.messages.sync_group import SyncGroupRequest
 from tests.support.group_shell import FakeBroker, MemoryLog, commit, error_of, fetched, join, started
 from tests.support.waiting import pause_async, wait_until_async
@@ -461,6 +463,40 @@ def test_sync_through_the_shell():
         assert answer.error_code == 0
         (listed,) = [each for _, shard in broker.groups.shards() for each in shard.list_groups()]
         assert listed.group_state == "Stable"
+        await broker.groups.stop()
+
+    asyncio.run(main())
+
+
+def test_heartbeats_that_change_nothing_are_answered_at_once():
+    async def main():
+        broker = await started(**{"group.min.session.timeout.ms": "1"})
+        joined = await join(broker, session_ms=60)
+        log = broker.open_logs[broker.groups.partition_of("g")]
+        sync = SyncGroupRequest(group_id="g", generation_id=1, member_id=joined.member_id)
+        await broker.groups.ask("g", lambda shard, token, now: shard.sync(sync, token, now))
+
+        def beat(member_id=joined.member_id, generation=1):
+            request = HeartbeatRequest(group_id="g", generation_id=generation, member_id=member_id)
+            return broker.groups.heartbeat_at_once(
+                "g", member_id, lambda state: only_kept_alive(state, request)
+            )
+
+        for _ in range(10):
+            await pause_async(0.02, "longer than the session in all")
+            assert beat().error_code == 0
+        assert beat("other") is None and beat(generation=2) is None, "errors are told by the long way"
+        log.held = True
+        writing = asyncio.ensure_future(commit(broker))
+        await asyncio.sleep(0)
+        assert beat() is None, "its answer waits for what was written before"
+        log.high_watermark = log.log_end_offset
+        broker.groups.advanced(broker.groups.partition_of("g"))
+        await writing
+        assert beat().error_code == 0
+        group = broker.groups.shard_of("g").state.classic("g")
+        await wait_until_async(lambda: not group.members, "its session does not end")
+        assert beat() is None
         await broker.groups.stop()
 
     asyncio.run(main())
