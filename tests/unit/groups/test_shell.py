@@ -472,7 +472,11 @@ def test_heartbeats_that_change_nothing_are_answered_at_once():
     async def main():
         broker = await started(**{"group.min.session.timeout.ms": "1"})
         joined = await join(broker, session_ms=60)
-        log = broker.open_logs[broker.groups.partition_of("g")]
+        partition = broker.groups.partition_of("g")
+        log = broker.open_logs[partition]
+        neighbour = next(
+            each for each in map(str, range(99)) if broker.groups.partition_of(each) == partition
+        )
         sync = SyncGroupRequest(group_id="g", generation_id=1, member_id=joined.member_id)
         await broker.groups.ask("g", lambda shard, token, now: shard.sync(sync, token, now))
 
@@ -487,11 +491,11 @@ def test_heartbeats_that_change_nothing_are_answered_at_once():
             assert beat().error_code == 0
         assert beat("other") is None and beat(generation=2) is None, "errors are told by the long way"
         log.held = True
-        writing = asyncio.ensure_future(commit(broker))
-        await asyncio.sleep(0)
+        writing = asyncio.ensure_future(commit(broker, neighbour))
+        await pause_async(0.01, "until it is written")
         assert beat() is None, "its answer waits for what was written before"
         log.high_watermark = log.log_end_offset
-        broker.groups.advanced(broker.groups.partition_of("g"))
+        broker.groups.advanced(partition)
         await writing
         assert beat().error_code == 0
         group = broker.groups.shard_of("g").state.classic("g")
