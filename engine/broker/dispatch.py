@@ -155,8 +155,16 @@ class Dispatcher:
             if answer is None:
                 return False
             payload = encode_response(key, version, message.correlation_id, answer)
-        except Exception:
+        except ProtocolError:
             return False  # the long way finds the same, and tells it
+        except Exception:
+            event_log.error(
+                "bug: a request could not be answered at once; report the traceback",
+                traceback=True,
+                api=API_VERSIONS[key].name,
+                version=version,
+            )
+            return False
         self._services.plane.reply(message.connection_id, message.slot, payload)
         self._count(message, failed=False)
         return True

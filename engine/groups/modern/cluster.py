@@ -87,8 +87,7 @@ class ClusterView:
         racks (Kafka 4.1). It is 0 if none of them exists, and otherwise Kafka's, as a signed int64.
         """
         topics = self._source.image.topics
-        # names of topics are ASCII, so this is Java's order
-        # in Java's order, which is Python's: names of topics are ASCII
+        # Names of topics are ASCII, so this is Java's order.
         known = sorted(_among(names, topics))
         if not known:
             return 0

@@ -37,7 +37,6 @@ _NOT_OFFERED: Final = {
     "security comes with a later issue": (17, 29, 30, 31, 36, 38, 39, 40, 41, 50, 51),
     "client quotas come with a later issue": (48, 49),
     "one broker has nothing to reassign, elect or unregister": (43, 45, 46, 64, 80, 81),
-    "features are those of the version that runs": (57,),
 }
 
 _BROKER_CONFIGS = "test_configs::test_d*"
@@ -113,13 +112,10 @@ DELIBERATE: Final[tuple[Deliberate, ...]] = (
         for reason, keys in _NOT_OFFERED.items()
         for key in keys
     ),
-    *(
-        Deliberate(
-            _API_VERSIONS,
-            f"*_features.{name}.version",
-            "a feature is claimed when its coordinator is there",
-        )
-        for name in ("group", "streams", "eligible.leader.replicas")
+    Deliberate(
+        _API_VERSIONS,
+        "*_features.eligible.leader.replicas.version",
+        "a broker alone has no replicas to elect",
     ),
     Deliberate(
         "test_*",

@@ -15,9 +15,6 @@ from tests.support.waiting import FOR_EVER_MS, wait_until
 ACCEPT, RELEASE, REJECT, RENEW = 1, 2, 3, 4
 GROUP_RESOURCE = 32
 PASSING = {Errors.NOT_COORDINATOR.code, Errors.COORDINATOR_LOAD_IN_PROGRESS.code}
-# Kafka on a busy machine may fail to read the state of a share partition: UNKNOWN_SERVER_ERROR to the first fetch.
-ATTEMPTS = 5
-
 Acks = list[tuple[int, int, list[int]]]
 
 
@@ -147,7 +144,7 @@ class Member:
         return answer
 
 
-@conversation(versions("ShareFetch"), attempts=ATTEMPTS)
+@conversation(versions("ShareFetch"))
 def test_records_and_their_acknowledgement(talk: Talk) -> None:
     group = Group(talk)
     ann, ben = Member(group), Member(group, "b")
@@ -169,7 +166,7 @@ def test_records_and_their_acknowledgement(talk: Talk) -> None:
     ben.fetch("with wrong acknowledgements", {0: [(5, 6, [ACCEPT])]})
 
 
-@conversation(versions("ShareFetch"), attempts=ATTEMPTS)
+@conversation(versions("ShareFetch"))
 def test_sessions(talk: Talk) -> None:
     group = Group(talk, partitions=2)
     ann = Member(group)
@@ -193,7 +190,7 @@ def test_sessions(talk: Talk) -> None:
     ann.fetch("closes again", share_session_epoch=-1)
 
 
-@conversation(attempts=ATTEMPTS)
+@conversation()
 def test_malformed(talk: Talk) -> None:
     group = Group(talk, 2)
     ann = Member(group)
@@ -216,7 +213,7 @@ def test_malformed(talk: Talk) -> None:
     ann.acknowledge("nothing")
 
 
-@conversation(attempts=ATTEMPTS)
+@conversation()
 def test_record_limit_and_renewal(talk: Talk) -> None:
     group = Group(talk)
     ann = Member(group)
@@ -237,7 +234,7 @@ def test_record_limit_and_renewal(talk: Talk) -> None:
     ann.acknowledge("accepts", (0, 0, [ACCEPT]))
 
 
-@conversation(attempts=ATTEMPTS)
+@conversation()
 def test_batches_and_ranges(talk: Talk) -> None:
     group = Group(talk)
     ann = Member(group)
@@ -252,7 +249,7 @@ def test_batches_and_ranges(talk: Talk) -> None:
     ann.fetch("and the rest")
 
 
-@conversation(attempts=ATTEMPTS)
+@conversation()
 def test_deliveries_are_limited(talk: Talk) -> None:
     group = Group(talk)
     group.configure(share_delivery_count_limit="4")
@@ -266,7 +263,7 @@ def test_deliveries_are_limited(talk: Talk) -> None:
             ann.acknowledge("gives back", (each.first_offset, each.last_offset, [RELEASE]))
 
 
-@conversation(attempts=ATTEMPTS)
+@conversation()
 def test_no_more_than_the_locks(talk: Talk) -> None:
     group = Group(talk)
     group.configure(share_partition_max_record_locks="100")
@@ -328,7 +325,7 @@ def write_transaction(talk: Talk, topic: str, *, commits: bool) -> None:
     )
 
 
-@conversation(attempts=ATTEMPTS)
+@conversation()
 def test_transactions(talk: Talk) -> None:
     group = Group(talk)
     group.configure(share_isolation_level="read_committed")
@@ -350,7 +347,7 @@ def test_transactions(talk: Talk) -> None:
     talk.note("acquired", [(each.first_offset, each.last_offset, each.delivery_count) for each in ranges])
 
 
-@conversation(attempts=ATTEMPTS)
+@conversation()
 def test_where_a_group_starts(talk: Talk) -> None:
     for reset in ("earliest", "latest"):
         group = Group(talk, name=reset[:2], start_offset=-1)
