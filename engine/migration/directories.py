@@ -29,7 +29,7 @@ from bowstring.engine.metadata.features import (
 from bowstring.engine.metadata.image import BROKER_RESOURCE
 from bowstring.engine.metadata.store.log import MetadataLog
 from bowstring.engine.metadata.store.reader import MetadataState, read_metadata
-from bowstring.engine.migration.settings import open_listeners, server_properties
+from bowstring.engine.migration.settings import open_listeners, refusal, server_properties, unenforced
 from bowstring.engine.protocol.records.cluster_metadata.nodes import BrokerRegistrationChangeRecord
 from bowstring.engine.protocol.records.cluster_metadata.security import AccessControlEntryRecord
 from bowstring.engine.protocol.records.cluster_metadata.settings import ClientQuotaRecord, ConfigRecord
@@ -57,6 +57,7 @@ class Migration:
         backup: Copy of the metadata log from before the change; None when it was not changed.
         properties: The server.properties to start with.
         command: The command that starts the other broker.
+        refused: Why Bowstring would not start with `properties` as it is; None when it would.
     """
 
     directories: list[str]
@@ -72,6 +73,7 @@ class Migration:
     backup: str | None = None
     properties: str = ""
     command: str = ""
+    refused: str | None = None
 
 
 def written_by(state: MetadataState, node_id: int) -> Target | None:
@@ -133,6 +135,10 @@ def migrate(
     changes = _for_kafka(done, state) if to == "kafka" else _for_bowstring(done, state)
     _change_metadata(done, list(changes), home, backup, dry_run)
     path = properties or home / "server.properties"
+    if to == "bowstring":
+        done.warnings += [
+            f"{reason}; it is a comment in {path.name} now" for reason in unenforced(settings).values()
+        ]
     text = server_properties(
         to,
         settings,
@@ -300,6 +306,7 @@ def _write_properties(done: Migration, path: Path, text: str, dry_run: bool) -> 
     done.command = f"bin/kafka-server-start.sh {path}"
     if done.to == "bowstring":
         done.command = f"bowstring serve --config {path}"
+        done.refused = refusal(text)
         if reached := open_listeners(text):
             done.command += " --listen-unauthenticated"
             done.warnings.append(

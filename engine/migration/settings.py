@@ -5,6 +5,7 @@ from typing import Final, Literal
 
 from bowstring.engine.configs import BrokerConfigs, ConfigError
 from bowstring.engine.configs.definition import OWN_PREFIX
+from bowstring.engine.configs.effective import why_unenforced
 from bowstring.engine.configs.files import parse_properties
 from bowstring.engine.metadata.image import BrokerImage
 from bowstring.engine.requests.listeners import client_listeners, is_loopback
@@ -50,6 +51,8 @@ def server_properties(
         settings: The present settings; those that the other broker supports are kept.
         broker: The registration in the metadata log, so that clients find the broker at the same addresses.
         voters_in_log: kraft.version is 1; otherwise the file must tell Kafka the voters.
+
+    Settings in `unenforced` are written as comments: Bowstring would refuse to start with them.
     """
     made = {name: value for name, value in settings.items() if name not in _REPLACED}
     for name, value in _addresses(broker).items():
@@ -58,8 +61,36 @@ def server_properties(
     if to == "kafka":
         made = {name: value for name, value in made.items() if not name.startswith(OWN_PREFIX)}
         made = _ONE_COPY | made | _controller(made, node_id, voters_in_log, controller_port)
-    lines = [f"{name}={_escaped(value)}\n" for name, value in made.items()]
+    refused = unenforced(made) if to == "bowstring" else {}
+    lines = [f"{'# ' if name in refused else ''}{name}={_escaped(value)}\n" for name, value in made.items()]
     return "# Written by bowstring migrate-dir\n" + "".join(lines)
+
+
+def unenforced(settings: Mapping[str, str]) -> dict[str, str]:
+    """Returns why Bowstring refuses settings that ask for a protection which it lacks, by name.
+
+    Invalid values are not among them: a start refuses them with its own error.
+    """
+    found = {}
+    for name, value in settings.items():
+        try:
+            reason = why_unenforced(name, value)
+        except ConfigError:
+            continue
+        if reason is not None:
+            found[name] = reason
+    return found
+
+
+def refusal(properties: str) -> str | None:
+    """Returns why Bowstring cannot listen as a server.properties says; None when it can."""
+    settings = {name: value for name, value, _ in parse_properties(properties)}
+    allowed = {name: settings[name] for name in _OF_LISTENERS if name in settings} | _ALLOWED
+    try:
+        client_listeners(BrokerConfigs(allowed))
+    except ConfigError as error:
+        return str(error)
+    return None
 
 
 def open_listeners(properties: str) -> list[str]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from bowstring.cli.options import Json
-from bowstring.cli.output import console, print_error, print_json, print_note
+from bowstring.cli.output import console, print_error, print_hint, print_json, print_note
 
 if TYPE_CHECKING:
     from bowstring.engine.migration.directories import Migration
@@ -85,10 +85,17 @@ def _show(done: Migration, dry_run: bool) -> None:
         f"partitions, metadata.version {done.metadata_version}",
         markup=False,
     )
-    for line in done.changes:
-        print_note(f"not done: {line}" if dry_run else line)
-    if done.backup is not None:
-        print_note(f"{'not done: ' if dry_run else ''}copied the metadata log to {done.backup}")
+    if dry_run:
+        print_hint("nothing is changed; without --dry-run:")
+    for line in [*done.changes, *([f"copied the metadata log to {done.backup}"] if done.backup else [])]:
+        if dry_run:
+            print_hint(f"  {line}")
+        else:
+            print_note(line)
     for warning in done.warnings:
         console().print(f"note: {warning}", markup=False)
-    console().print(f"start it with: {done.command}", markup=False)
+    if done.refused is not None:
+        console().print(f"change {done.properties} before the start: {done.refused}", markup=False)
+    console().print(
+        f"{'then start' if dry_run or done.refused else 'start'} it with: {done.command}", markup=False
+    )

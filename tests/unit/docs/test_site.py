@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from docs.generate import PAGES, render
+from docs.generate import PAGES
 from docs.generate.links import ROOT_PAGES, anchors, for_site, is_relative, links, slugify
 from docs.generate.nav import navigation, title
 
@@ -92,7 +92,7 @@ def test_anchors_are_those_of_github(heading, anchor):
 
 @pytest.mark.parametrize("source", [*WRITTEN, *ROOT_PAGES])
 def test_links_of_written_pages_lead_somewhere(source):
-    """Without MkDocs, so that it is always tested: files exist, and headings."""
+    """Without MkDocs, so that it is always tested: files exist in a checkout, and headings."""
     text = (ROOT / source).read_text()
     assert title(text), "a page begins with its title"
     wrong = []
@@ -101,10 +101,7 @@ def test_links_of_written_pages_lead_somewhere(source):
         if path and not is_relative(target):
             continue
         file = ((ROOT / source).parent / path if path else ROOT / source).resolve()
-        page = file.relative_to(ROOT / "docs").as_posix() if file.is_relative_to(ROOT / "docs") else ""
-        if page in PAGES:
-            there = render(page)
-        elif file.exists():
+        if file.exists():
             there = file.read_text() if file.suffix == ".md" else ""
         else:
             wrong.append(target)

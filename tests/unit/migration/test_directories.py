@@ -93,7 +93,10 @@ def test_a_dry_run_changes_nothing(offline, stopped):
     before = content(stopped)
     done = offline("migrate-dir", stopped, "--dry-run")
     assert done.code == 0
-    assert "not done: removed bowstring.durability of t" in done.err
+    assert (
+        "nothing is changed; without --dry-run:\n  removed bowstring.durability of t" in done.err
+        and "✓" not in done.err
+    )
     assert content(stopped) == before
 
 
@@ -109,6 +112,34 @@ def test_back_to_bowstring_changes_no_record(offline, stopped):
     assert "process.roles" not in settings and settings["node.id"] == "1"
     with Broker(config=settings | {"listeners": "PLAINTEXT://127.0.0.1:0"}, data_dir=stopped) as broker:
         assert broker.port
+
+
+def test_settings_that_ask_for_a_missing_protection_become_comments(offline, stopped, tmp_path):
+    """The file that the command names starts, and says what it leaves out."""
+    config = tmp_path / "kafka.properties"
+    config.write_text(
+        "listeners=PLAINTEXT://localhost:19092\nnum.partitions=5\nsuper.users=User:admin\n"
+        "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer\n"
+    )
+    done = offline("migrate-dir", stopped, "--to", "bowstring", "--config", config)
+    assert done.code == 0, done.err
+    text = (stopped / "server.properties").read_text()
+    assert "\n# authorizer.class.name=org.apache" in text and "\n# super.users=User:admin" in text
+    assert "note: authorizer.class.name" in done.out and "note: super.users" in done.out
+    assert f"\nstart it with: bowstring serve --config {stopped}/server.properties" in done.out
+    settings = load(stopped / "server.properties")
+    assert settings["num.partitions"] == "5"
+    with Broker(config=settings | {"listeners": "PLAINTEXT://127.0.0.1:0"}, data_dir=stopped) as broker:
+        assert broker.port
+
+
+def test_listeners_that_cannot_be_served_are_named_before_the_start(offline, stopped, tmp_path):
+    config = tmp_path / "kafka.properties"
+    config.write_text("listeners=SASL_SSL://localhost:19092\n")
+    done = offline("migrate-dir", stopped, "--to", "bowstring", "--config", config)
+    assert done.code == 0, done.err
+    assert f"change {stopped}/server.properties before the start: " in done.out and "SASL_SSL" in done.out
+    assert "then start it with: bowstring serve" in done.out
 
 
 def set_dynamically(path, **configs):
