@@ -135,10 +135,6 @@ def migrate(
     changes = _for_kafka(done, state) if to == "kafka" else _for_bowstring(done, state)
     _change_metadata(done, list(changes), home, backup, dry_run)
     path = properties or home / "server.properties"
-    if to == "bowstring":
-        done.warnings += [
-            f"{reason}; it is a comment in {path.name} now" for reason in unenforced(settings).values()
-        ]
     text = server_properties(
         to,
         settings,
@@ -148,7 +144,7 @@ def migrate(
         voters_in_log=state.quorum.kraft_version > 0,
         controller_port=controller_port,
     )
-    _write_properties(done, path, text, dry_run)
+    _write_properties(done, path, text, settings, dry_run)
     return done
 
 
@@ -301,12 +297,16 @@ def _for_bowstring(done: Migration, state: MetadataState) -> Iterator[MetadataRe
             yield ConfigRecord(resource_type=BROKER_RESOURCE, resource_name=resource, name=name, value=None)
 
 
-def _write_properties(done: Migration, path: Path, text: str, dry_run: bool) -> None:
+def _write_properties(
+    done: Migration, path: Path, text: str, settings: Mapping[str, str], dry_run: bool
+) -> None:
     done.properties = str(path)
     done.command = f"bin/kafka-server-start.sh {path}"
     if done.to == "bowstring":
         done.command = f"bowstring serve --config {path}"
         done.refused = refusal(text)
+        reasons = unenforced(settings).values()
+        done.warnings += [f"{reason}; it is a comment in {path.name} now" for reason in reasons]
         if reached := open_listeners(text):
             done.command += " --listen-unauthenticated"
             done.warnings.append(
