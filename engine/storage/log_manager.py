@@ -526,15 +526,19 @@ class TopicLogs:
     # ------------------------------------------------------------ changes
 
     async def configure(self, topic: str, image: ClusterImage) -> None:
-        """Applies a topic's configs to its logs."""
+        """Applies a topic's configs to its logs. The image may be newer than the logs: it may lack the topic,
+        or have another one of that name with fewer partitions; the change that says so follows.
+        """
+        found = image.topics.get(topic)
+        if found is None:
+            return
         overrides = image.topic_configs(topic)
         config = self._configs.log_config(overrides)
         min_insync = self._configs.topic_value("min.insync.replicas", overrides)
-        for index, log in enumerate(self.of_topic(topic)):
+        for index, (log, partition) in enumerate(zip(self.of_topic(topic), found.partitions, strict=False)):
             if log is not None:
                 log.configure(config)
-                least = image.topics[topic].partitions[index].min_in_sync(min_insync)
-                self.set_min_in_sync(topic, index, least)
+                self.set_min_in_sync(topic, index, partition.min_in_sync(min_insync))
         for index, log in enumerate(self.of_topic(topic)):
             if log is not None:
                 await self._switch_durability(topic, index, overrides)
