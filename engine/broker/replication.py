@@ -94,9 +94,14 @@ class _ServedLogs:
         taken, self._new = self._new, {}
         return taken
 
-    def create(self, image: ClusterImage, topic: TopicImage, partition: int) -> None:
-        """Notes a new partition. `TopicLogs.open_new` has opened its log, on another thread."""
+    def create(self, image: ClusterImage, topic: TopicImage, partition: int) -> bool:
+        """Notes a new partition. `TopicLogs.open_new` has opened its log, on another thread; not one that was
+        assigned to this broker since.
+        """
+        if self._logs.get(topic.name, partition) is None and not self._logs.is_missing(topic.name, partition):
+            return False
         self._new.setdefault(topic.name, []).append(partition)
+        return True
 
     def remove(self, topic: str, partition: int) -> None:
         """Renames the log's directory; it is unlinked later."""

@@ -59,8 +59,13 @@ class DataPlaneReplicas(Protocol):
 class ReplicaLogs(Protocol):
     """The logs of this broker."""
 
-    def create(self, image: ClusterImage, topic: TopicImage, partition: int) -> None:
-        """Opens or creates a log and serves it as a follower. It may be served already."""
+    def create(self, image: ClusterImage, topic: TopicImage, partition: int) -> bool:
+        """Opens or creates a log and serves it as a follower. It may be served already.
+
+        Returns:
+            Whether it is served. If not, the image is newer than the logs: it assigned the partition to this
+            broker after they were opened, and a later change names the partition again.
+        """
 
     def remove(self, topic: str, partition: int) -> None:
         """Removes a log that is no longer served."""
@@ -159,10 +164,11 @@ class ReplicaManager:
         if before is not None and partition.partition_epoch < before.partition_epoch:
             return False
         if before is None:
+            if not self._logs.create(image, topic, key[1]):
+                return False
             self._names[key[0]] = topic.name
             self._ids[topic.name] = key[0]
             self._indexes.setdefault(key[0], set()).add(key[1])
-            self._logs.create(image, topic, key[1])
         self._applied[key] = partition
         if partition.leader != self.broker_id:
             self._follow(image, key, partition)

@@ -200,6 +200,7 @@ class LogStore:
             self.logs[key] = ReplicaLog(self.medium)
         if self.logs[key].log is None:
             self.logs[key].open(is_commit_mode=self.is_commit_mode)
+        return True
 
     def remove(self, topic, partition):
         self.logs.pop((topic, partition)).kill()

@@ -27,6 +27,7 @@ class Recorder:
     def __getattr__(self, name):
         def call(*args, **named):
             self.calls.append((name, *args, named))
+            return True
 
         return call
 
@@ -87,6 +88,15 @@ def test_a_new_partition_is_created_and_led(manager, plane, logs):
     ((what, topic, index, named),) = plane.take()
     assert (what, topic, index) == ("lead", "topic", 0)
     assert (named["leader_epoch"], named["isr"], named["ineligible"]) == (5, (1, 2, 3), [3])
+
+
+def test_a_partition_whose_log_is_not_open_yet_waits_for_the_change_that_opens_it(manager, plane, logs):
+    logs.create = lambda *_: False  # it was assigned to this broker after the logs of a change were opened
+    manager.apply(image_of(leader=2), [KEY], brokers_changed=True)
+    assert plane.take() == [] and list(manager.partitions()) == []
+    del logs.create
+    manager.apply(image_of(leader=2), [KEY])
+    assert names(plane.take()) == ["follow"]
 
 
 def test_a_follower_learns_the_address_and_changes_of_it(manager, plane):
