@@ -173,7 +173,7 @@ class TopicLogs:
         Raises:
             DataDirectoryError, OSError, LogError: A log could not be opened; the message names its directory.
         """
-        places = find_places(self._directories, image, self._node_id)
+        places = find_places(self._directories, image, self._node_id, is_replicated=self.replicates)
         opener = Opener(self._directories, places)
         self._retire_strays(places)
         topics = list(image.topics.values())

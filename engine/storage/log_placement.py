@@ -47,8 +47,14 @@ def assigned_id(topic: TopicImage, index: int, node_id: int) -> bytes:
     return partition.directories[place] if place < len(partition.directories) else bytes(16)
 
 
-def find_places(directories: LogDirectories, image: ClusterImage, node_id: int) -> Places:
+def find_places(
+    directories: LogDirectories, image: ClusterImage, node_id: int, *, is_replicated: bool = False
+) -> Places:
     """Searches every directory that could be opened.
+
+    Args:
+        is_replicated: The cluster goes on while this node is down, so topics may be deleted and created
+            again meanwhile.
 
     Raises:
         DataDirectoryError: A partition is in two directories, and neither is the assigned one.
@@ -62,7 +68,8 @@ def find_places(directories: LogDirectories, image: ClusterImage, node_id: int) 
             topic, _, number = name.rpartition("-")
             key = topic, int(number)
             known = image.topics.get(topic)
-            if belongs(directory, known, name, key[1]) and _is_replica(known, key[1], node_id):
+            is_its = belongs(directory, known, name, key[1], is_replicated=is_replicated)
+            if is_its and _is_replica(known, key[1], node_id):
                 found.setdefault(key, []).append(directory)
             else:
                 places.strays.append((directory, *key))
@@ -106,15 +113,18 @@ def _both(
     return first, next(home for home in homes if home is not first)
 
 
-def belongs(directory: DataDirectory, topic: TopicImage | None, name: str, index: int) -> bool:
+def belongs(
+    directory: DataDirectory, topic: TopicImage | None, name: str, index: int, *, is_replicated: bool = False
+) -> bool:
     """Returns whether a directory belongs to a partition of this topic, and not to an earlier topic of the
     same name.
     """
     if topic is None or index >= len(topic.partitions):
         return False
-    if directory.was_clean:
+    if directory.was_clean and not is_replicated:
         return True
-    # A crash may have come between the deletion of a topic of this name and the renaming.
+    # A crash may have come between the deletion of a topic of this name and the renaming; in a cluster, the
+    # topic may have been deleted, and another one created, while this node was down.
     found_id = directory.read_partition_metadata(name)
     return found_id is None or found_id == topic.id
 

@@ -33,9 +33,9 @@ class Simulation(NamedTuple):
         """The fault of a name."""
         return next(each for each in self.faults if each.name == name)
 
-    def told(self, plan, violation, last) -> str:
-        """Tells a seed that fails, with as little trouble as needed."""
-        plan = shrink(plan, violation.rule, outcome=self.outcome)
+    def told(self, plan, violation, last, runs) -> str:
+        """Tells a seed that fails, with as little trouble as `runs` runs find."""
+        plan = shrink(plan, violation.rule, runs, outcome=self.outcome)
         world, violation = self.outcome(plan)
         head = [f"seed {plan.seed}: {violation}", f"  {self.about(plan)}"]
         return "\n".join([*head, *(f"  {each}" for each in plan.actions), *self.lines(world, last)])
@@ -75,6 +75,9 @@ class Simulation(NamedTuple):
             "--faults", action="store_true", help="the table: fault, rule, seeds that it takes"
         )
         parser.add_argument("--last", type=int, default=40, help="how many steps of a failing run to print")
+        parser.add_argument(
+            "--shrink", type=int, default=200, help="most runs to find a failing one with less trouble"
+        )
         cores = len(os.sched_getaffinity(0))
         parser.add_argument("--jobs", type=int, default=cores, help=f"processes, {cores} by default")
         chosen = parser.parse_args(arguments)
@@ -82,7 +85,7 @@ class Simulation(NamedTuple):
         if chosen.faults:
             return self.table(seeds)
         fault = self.fault(chosen.fault) if chosen.fault else None
-        trial = Trial(self, fault, chosen.last)
+        trial = Trial(self, fault, chosen.last, chosen.shrink)
         with trial.fault.on() if trial.fault else nullcontext():
             return trial.run(seeds, chosen.until_found, chosen.jobs)
 
@@ -93,13 +96,16 @@ class Trial(NamedTuple):
     simulation: Simulation
     fault: Any
     last: int
+    shrink: int
 
     def one(self, seed) -> tuple[int, str | None]:
         """Runs a seed; returns its steps, and what there is to tell when it fails."""
         simulation, fault = self.simulation, self.fault
         plan = simulation.draw(seed, **(fault.plan if fault else {}))
         world, violation = simulation.outcome(plan)
-        return world.steps, None if violation is None else simulation.told(plan, violation, self.last)
+        return world.steps, None if violation is None else simulation.told(
+            plan, violation, self.last, self.shrink
+        )
 
     def run(self, seeds, until_found, jobs) -> int:
         """Runs seeds and tells those that fail; 1 when one failed."""

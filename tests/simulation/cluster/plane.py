@@ -251,6 +251,8 @@ class SimulatedPlane:
                 answer(error, -1)
             elif self.parts.get(part.key) is part:
                 self.produce(part.key, request.batch, -1, answer, token)
+            else:
+                answer(Errors.UNKNOWN_TOPIC_OR_PARTITION.code, -1)
 
         if token > 0:
             transaction = (request.transactional_id, producer, epoch, request.version)
