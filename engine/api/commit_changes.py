@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from bowstring.engine.errors import Errors, KafkaError
+from bowstring.engine.metadata.image import ImageChange
 from bowstring.engine.protocol.schema import MetadataRecord
 
 if TYPE_CHECKING:
@@ -27,15 +28,20 @@ def check_not_too_many(records: int) -> None:
         raise KafkaError(Errors.POLICY_VIOLATION, TOO_MANY)
 
 
-async def commit(broker: "BrokerServices", records: Sequence[MetadataRecord], results: Iterable[Any]) -> None:
-    """Commits and carries out `records`. Call inside ``metadata.changing()``.
+async def commit(
+    broker: "BrokerServices",
+    change: ImageChange,
+    records: Sequence[MetadataRecord],
+    results: Iterable[Any],
+) -> None:
+    """Commits and carries out `records`, within the change that they were decided in.
 
     Args:
         results: Results of the response, with error_code and error_message. If the metadata log or a log
             directory cannot be written, successful ones become KAFKA_STORAGE_ERROR.
     """
     try:
-        await broker.changes.commit(records)
+        await broker.changes.commit(change, records)
     except KafkaError as error:
         for result in results:
             if result.error_code == 0:

@@ -36,7 +36,8 @@ async def alter_each(
         (resource.resource_type, resource.resource_name) for resource in body.resources
     )
     responses: list[Any] = []
-    async with broker.metadata.changing() as image:
+    async with broker.metadata.changing() as changing:
+        image = changing.image
         records: list[MetadataRecord] = []
         async for resource in broker.time_slices.each(body.resources):
             key = (resource.resource_type, resource.resource_name)
@@ -53,5 +54,5 @@ async def alter_each(
                 response.error_code = error.code
                 response.error_message = error.detail or error.error.message
         if not body.validate_only:
-            await commit(broker, records, responses)
+            await commit(broker, changing, records, responses)
     return responses

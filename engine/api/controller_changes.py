@@ -2,12 +2,13 @@
 configs.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from bowstring.engine.controller.shell import Controller
 from bowstring.engine.errors import Errors, KafkaError
+from bowstring.engine.metadata.image import ImageChange
 from bowstring.engine.protocol.messages.alter_configs import (
     AlterConfigsResourceResponse,
     AlterConfigsResponse,
@@ -22,7 +23,7 @@ from bowstring.engine.protocol.messages.incremental_alter_configs import (
     AlterConfigsResourceResponse as IncrementalResourceResponse,
 )
 from bowstring.engine.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsResponse
-from bowstring.engine.protocol.schema import Response
+from bowstring.engine.protocol.schema import MetadataRecord, Response
 
 if TYPE_CHECKING:
     from bowstring.engine.requests.broker_services import BrokerServices
@@ -42,7 +43,8 @@ class ControllerServices:
 
     Attributes:
         node_id: None: the configs of any broker may change.
-        metadata, changes: The controller.
+        metadata: The controller.
+        changes: Commits; brokers carry the changes out when they follow the log.
         random: For the placement of replicas.
     """
 
@@ -51,8 +53,13 @@ class ControllerServices:
         self.time_slices = broker.time_slices
         self.node_id = None
         self.metadata = controller
-        self.changes = controller
+        self.changes = _Commits()
         self.random = controller.random
+
+
+class _Commits:
+    async def commit(self, change: ImageChange, records: Sequence[MetadataRecord]) -> None:
+        await change.commit(records)
 
 
 async def handle(broker: "BrokerServices", request: "Request") -> Response:

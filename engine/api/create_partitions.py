@@ -27,7 +27,8 @@ async def handle(broker: "BrokerServices", request: "Request") -> CreatePartitio
     body: CreatePartitionsRequest = request.body
     names = await broker.time_slices.different(topic.name for topic in body.topics)
     results: dict[str, CreatePartitionsTopicResult] = {}
-    async with broker.metadata.changing() as image:
+    async with broker.metadata.changing() as change:
+        image = change.image
         records: list[MetadataRecord] = []
         async for topic in broker.time_slices.each(body.topics):
             if topic.name in results:
@@ -53,5 +54,5 @@ async def handle(broker: "BrokerServices", request: "Request") -> CreatePartitio
                 result.error_code = error.code
                 result.error_message = error.detail or error.error.message
         if not body.validate_only:
-            await commit(broker, records, results.values())
+            await commit(broker, change, records, results.values())
     return CreatePartitionsResponse(results=list(results.values()))

@@ -39,7 +39,8 @@ async def handle(broker: "BrokerServices", request: "Request") -> CreateTopicsRe
     counts = await broker.time_slices.different(topic.name for topic in body.topics)
     configs_in_force = _ConfigsInForce(broker.configs, is_asked=request.version >= _CONFIGS_VERSION)
     results: dict[str, CreatableTopicResult] = {}
-    async with broker.metadata.changing() as image:
+    async with broker.metadata.changing() as change:
+        image = change.image
         records: list[MetadataRecord] = []
         partitions = 0
         unified_names: dict[str, str] = {}
@@ -66,7 +67,7 @@ async def handle(broker: "BrokerServices", request: "Request") -> CreateTopicsRe
             unified_names[unified(topic.name)] = topic.name
             results[topic.name] = _success(configs_in_force, topic, topic_id, made)
         if not body.validate_only:
-            await commit(broker, records, results.values())
+            await commit(broker, change, records, results.values())
     return CreateTopicsResponse(topics=list(results.values()))
 
 

@@ -46,7 +46,8 @@ async def handle(broker: "BrokerServices", request: "Request") -> DeleteTopicsRe
             responses=streamed(_result(name, topic_id, error) for name, topic_id in _named(body))
         )
     counts = await broker.time_slices.different(_named(body))
-    async with broker.metadata.changing() as image:
+    async with broker.metadata.changing() as change:
+        image = change.image
         meant, by_id_too = await _meant(broker, image, counts)
         records = []
         results: dict[Named, DeletableTopicResult] = {}
@@ -58,7 +59,7 @@ async def handle(broker: "BrokerServices", request: "Request") -> DeleteTopicsRe
             for result in results.values():
                 result.error_code, result.error_message = Errors.POLICY_VIOLATION.code, TOO_MANY
         else:
-            await commit(broker, records, results.values())
+            await commit(broker, change, records, results.values())
     return DeleteTopicsResponse(
         responses=streamed(
             results[each]

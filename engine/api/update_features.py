@@ -8,6 +8,7 @@ from bowstring.engine.api.commit_changes import check_not_too_many
 from bowstring.engine.controller.features import update_features
 from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.features import HIGHEST_METADATA_VERSION, METADATA_VERSION, SUPPORTED_FEATURES
+from bowstring.engine.metadata.image import ImageChange
 from bowstring.engine.protocol.messages.update_features import (
     FeatureUpdateKey,
     UpdateFeaturesRequest,
@@ -69,16 +70,16 @@ async def handle(broker: "BrokerServices", request: "Request") -> UpdateFeatures
         check_not_too_many(len(updates) + 1)
         updates.append(update)
     body = UpdateFeaturesRequest(feature_updates=updates, validate_only=body.validate_only)
-    async with broker.metadata.changing():
+    async with broker.metadata.changing() as change:
         decision = update_features(NodeAlone(broker), body, request.version)
         version = decision.kraft_version
         if version is not None and version > broker.metadata.quorum.kraft_version:
-            await _upgrade_kraft_version(broker, version)
-        await broker.changes.commit(decision.records)
+            await _upgrade_kraft_version(broker, change, version)
+        await broker.changes.commit(change, decision.records)
     return decision.answer
 
 
-async def _upgrade_kraft_version(broker: "BrokerServices", version: int) -> None:
+async def _upgrade_kraft_version(broker: "BrokerServices", change: ImageChange, version: int) -> None:
     voter = VotersRecordVoter(
         voter_id=broker.node_id,
         voter_directory_id=broker.directory.directory_id,
@@ -88,7 +89,7 @@ async def _upgrade_kraft_version(broker: "BrokerServices", version: int) -> None
         kraft_version_feature=_KRAFT_VERSIONS,
     )
     try:
-        await broker.alone.upgrade_kraft_version(version, VotersRecord(version=0, voters=[voter]))
+        await broker.alone.upgrade_kraft_version(change, version, VotersRecord(version=0, voters=[voter]))
     except (LogError, OSError) as error:
         raise KafkaError(
             Errors.KAFKA_STORAGE_ERROR, f"the metadata log cannot be written: {error}"

@@ -315,7 +315,7 @@ class Broker(BrokerServices):
         """
         self._not_ready = "the broker is stopping"
         await self._stop_serving()
-        await self.alone.stop_snapshots()
+        await self.alone.settle()
         self._close_and_tell()
 
     async def _stop_serving(self) -> None:

@@ -7,7 +7,7 @@ from typing import Any, Final
 from bowstring.engine.broker.directory_assignments import DirectoryAssignments
 from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.errors import Errors, KafkaError
-from bowstring.engine.metadata.image import TopicImage
+from bowstring.engine.metadata.image import ImageChange, TopicImage
 from bowstring.engine.metadata.store.commit import ClusterChanges
 from bowstring.engine.metadata.store.producer_ids import ProducerIds
 from bowstring.engine.metadata.topic_changes import NewTopic
@@ -39,7 +39,7 @@ class ForwardedChanges(ClusterChanges):
         self._quorum = quorum
         self._directories = directories
 
-    async def commit(self, records: Sequence[MetadataRecord]) -> None:
+    async def commit(self, change: ImageChange, records: Sequence[MetadataRecord]) -> None:
         """Refuses: only the active controller writes records.
 
         Raises:

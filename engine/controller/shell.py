@@ -5,7 +5,9 @@
     answer = await controller.run(lambda state, now_ms: brokers.heartbeat(state, request, now_ms))
 
 A decision sees the records that were appended before it, committed or not; its answer is given once its own
-are committed. When the leadership is lost, the state is discarded and all that wait get NOT_CONTROLLER.
+are committed. Records are applied to the state before the first of them goes to the log, so that the log gets
+none that does not apply. When the leadership is lost, the state is discarded and all that wait get
+NOT_CONTROLLER.
 """
 
 import asyncio
@@ -29,6 +31,7 @@ from bowstring.engine.protocol.ids import random_uuid
 from bowstring.engine.protocol.records.cluster_metadata.markers import NoOpRecord
 from bowstring.engine.protocol.records.cluster_metadata.settings import FeatureLevelRecord
 from bowstring.engine.protocol.schema import MetadataRecord
+from bowstring.engine.turns import Turn, Turns
 
 A = TypeVar("A")
 
@@ -78,8 +81,10 @@ class Quorum(Protocol):
     def upgrade_kraft_version(self, version: int) -> "asyncio.Future[int]":
         """Raises kraft.version; the future is that of `append`."""
 
-    def append(self, records: Sequence[MetadataRecord]) -> "asyncio.Future[int]":
-        """Appends a batch. The future ends when it is committed and applied, or with NOT_CONTROLLER."""
+    def append_all(self, batches: Sequence[Sequence[MetadataRecord]]) -> "asyncio.Future[int]":
+        """Appends batches, none if one is malformed. The future ends when they are committed and applied, or
+        with NOT_CONTROLLER.
+        """
 
     def resign(self) -> None:
         """Gives the leadership up."""
@@ -137,8 +142,7 @@ class Controller:
         self.counters = ElectionCounters()
         self._leadership: _Leadership | None = None
         # Decisions take turns. Most do not wait within their turn; handlers that decide in time slices do.
-        self._turn = asyncio.Lock()
-        self._has_turn = False
+        self._turns = Turns()
         self._tasks: set[asyncio.Task[None]] = set()
 
     # ------------------------------------------------------------ leadership
@@ -186,9 +190,14 @@ class Controller:
         try:
             self._activate(epoch)
         except Exception:
-            event_log.error("bug: the controller could not begin and gives the leadership up", traceback=True)
-            self._end()
-            quorum.resign()
+            if quorum.is_leader:  # else it has given up already
+                self._give_up("bug: the controller could not begin and gives the leadership up")
+
+    def _give_up(self, bug: str) -> None:
+        """Discards the state, which may be half changed. The next controller begins with the log."""
+        event_log.error(bug, traceback=True)
+        self._end()
+        self._quorum.resign()
 
     def _activate(self, epoch: int) -> None:
         quorum = self._quorum
@@ -239,10 +248,13 @@ class Controller:
             KafkaError: The decision's own; NOT_CONTROLLER, if the leadership is lost before the commit: then
                 nobody knows whether the change takes effect.
         """
-        async with self._turn:
+        turn = await self._turns.take()
+        try:
             leadership = await self._settled()
             decision = decide(leadership.state, self._now_ms())
             done = self._append(leadership, decision)
+        finally:
+            turn.end()
         await asyncio.shield(done)
         return decision.answer
 
@@ -252,29 +264,20 @@ class Controller:
         return self._quorum.next_offset
 
     @asynccontextmanager
-    async def changing(self) -> AsyncIterator[ClusterImage]:
-        """Blocks other decisions until `commit` has appended its records, or the block ends.
+    async def changing(self) -> AsyncIterator["ControllerChange"]:
+        """Blocks other decisions until the change has appended its records, or the block ends.
 
         Raises:
             KafkaError: NOT_CONTROLLER.
         """
-        await self._turn.acquire()
-        self._has_turn = True
+        turn = await self._turns.take()
         try:
-            yield (await self._settled()).state.image
+            leadership = await self._settled()
+            yield ControllerChange(
+                leadership.state.image, turn, lambda decision: self._append(leadership, decision)
+            )
         finally:
-            self._end_turn()
-
-    async def commit(self, records: Sequence[MetadataRecord]) -> None:
-        """Appends records that were decided upon inside `changing`, and waits for their commit.
-
-        Raises:
-            KafkaError: NOT_CONTROLLER, as for `run`.
-        """
-        assert self._has_turn, "call commit inside `async with changing()`"
-        done = self._append(self._active(), Decision(list(records), None))
-        self._end_turn()  # others need not wait for the commit
-        await asyncio.shield(done)
+            turn.end()
 
     async def _settled(self) -> _Leadership:
         """Waits in its turn until the features are committed; returns the leadership."""
@@ -282,28 +285,30 @@ class Controller:
             await asyncio.shield(leadership.levels)
         return leadership
 
-    def _end_turn(self) -> None:
-        if self._has_turn:
-            self._has_turn = False
-            self._turn.release()
-
     def _append(self, leadership: _Leadership, decision: Decision[A]) -> "asyncio.Future[int]":
-        """Appends the records and applies them to the state; returns what ends with their commit."""
+        """Applies the records to the state and appends them; returns what ends with their commit.
+
+        Raises:
+            KafkaError: NOT_CONTROLLER: the leadership that the decision was made in is over.
+        """
         quorum, state = self._quorum, leadership.state
+        if leadership is not self._active() or not quorum.is_leader or quorum.epoch != leadership.epoch:
+            raise KafkaError(Errors.NOT_CONTROLLER, "This node is not the active controller any more.")
         if decision.records:
             batches = split(decision.records, atomic=decision.atomic, metadata_version=state.metadata_version)
             leadership.idle_since_ms = self._now_ms()
             try:
+                offset = quorum.next_offset
                 for batch in batches:
-                    offset = quorum.next_offset if quorum.is_leader else 0
-                    leadership.last = quorum.append(batch)
-                    leadership.last.add_done_callback(_look_at)
                     state.apply_all(batch, offset)
+                    offset += len(batch)
+                leadership.last = quorum.append_all(batches)
+                leadership.last.add_done_callback(_look_at)
             except Exception:
-                # The state and the log may differ now. The next controller begins with the log.
-                event_log.error("bug: a decision of the controller could not be applied", traceback=True)
-                self._end()
-                quorum.resign()
+                self._give_up(
+                    "bug: a decision of the controller cannot be applied; nothing of it is in the metadata "
+                    "log, and the leadership is given up"
+                )
                 raise
             if any(isinstance(record, FeatureLevelRecord) for record in decision.records):
                 leadership.levels = leadership.last
@@ -344,6 +349,8 @@ class Controller:
             except KafkaError as error:
                 if error.error is not Errors.NOT_CONTROLLER:
                     event_log.error("the controller could not do its work", work=name, detail=str(error))
+            except Exception:
+                event_log.error("bug: the controller could not do its work", work=name, traceback=True)
             if self._leadership is leadership:
                 leadership.timers[name] = loop.call_later(interval_ms / 1000, begin)
 
@@ -374,6 +381,34 @@ class Controller:
             return Decision([NoOpRecord()] if idle else [], None)
 
         await self.run(decide)
+
+
+class ControllerChange:
+    """One change of the cluster, decided in its turn inside `Controller.changing`.
+
+    Attributes:
+        image: The cluster after all records appended so far; nobody changes it before this change ends.
+    """
+
+    def __init__(
+        self, image: ClusterImage, turn: Turn, append: Callable[[Decision[None]], "asyncio.Future[int]"]
+    ) -> None:
+        self.image = image
+        self._turn = turn
+        self._append = append
+
+    async def commit(self, records: Sequence[MetadataRecord]) -> None:
+        """Appends the records, ends the turn, and waits for their commit.
+
+        Raises:
+            KafkaError: NOT_CONTROLLER, as for `Controller.run`; also when another leadership has begun since.
+        """
+        assert self._turn.is_held, "a change commits once, inside `async with changing()`"
+        try:
+            done = self._append(Decision(list(records), None))
+        finally:
+            self._turn.end()  # others need not wait for the commit
+        await asyncio.shield(done)
 
 
 def _or_nothing(decide: Callable[[ControllerState, int], Decision[A] | None]) -> Decide[A | None]:

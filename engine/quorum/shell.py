@@ -14,9 +14,9 @@ import asyncio
 import random
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from typing import Any, Final, NamedTuple
 
 from bowstring._native.log.partition_log import LogError
@@ -24,7 +24,7 @@ from bowstring.engine import event_log
 from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.features import HIGHEST_METADATA_VERSION, METADATA_VERSION
-from bowstring.engine.metadata.image import ClusterImage
+from bowstring.engine.metadata.image import ClusterImage, ImageChange
 from bowstring.engine.metadata.quorum import QuorumFacts
 from bowstring.engine.metadata.records import encode_record
 from bowstring.engine.metadata.snapshot import SnapshotError
@@ -39,6 +39,7 @@ from bowstring.engine.quorum.own_snapshots import OwnSnapshots
 from bowstring.engine.quorum.settings import CONTROLLER, QuorumSettings
 from bowstring.engine.quorum.state_file import QuorumStateFile
 from bowstring.engine.raft import effects, messages, wire
+from bowstring.engine.raft.accumulator import Entry, check_size
 from bowstring.engine.raft.keys import NO_LEADER, OffsetAndEpoch, ReplicaKey
 from bowstring.engine.raft.leader import LeaderState
 from bowstring.engine.raft.replica import RaftReplica
@@ -124,7 +125,6 @@ class Quorum:
         self._appends: deque[_Waiting] = deque()
         self._asked: set[asyncio.Future[messages.Response]] = set()
         self._told: tuple[int, int] = (NO_LEADER, -1)
-        self._changing = asyncio.Lock()
         self._leader_known = asyncio.Event()
         self._no_leader_timer: asyncio.TimerHandle | None = None
         self._watchers: list[tuple[int, asyncio.Future[None]]] = []
@@ -323,7 +323,11 @@ class Quorum:
     # ------------------------------------------------------------ changes of the cluster
 
     def append(self, records: Sequence[MetadataRecord]) -> "asyncio.Future[int]":
-        """Appends records as one batch, all or none.
+        """Appends records as one batch; see `append_all`."""
+        return self.append_all([records])
+
+    def append_all(self, batches: Sequence[Sequence[MetadataRecord]]) -> "asyncio.Future[int]":
+        """Appends batches one after the other, each all or none; nothing if one cannot be encoded.
 
         Returns:
             A future of the offset after the last one. It ends when they are committed and applied here, or
@@ -331,23 +335,37 @@ class Quorum:
             committed before the log tells.
 
         Raises:
-            ValueError: They are too large for one batch.
+            ValueError: One is too large for a batch; nothing is appended.
         """
         done: asyncio.Future[int] = self._loop.create_future()
         state = self._replica.state
-        if not self.is_leader or self._is_stopped or not isinstance(state, LeaderState):
+        if not self.is_leader or self._has_ended or not isinstance(state, LeaderState):
             done.set_exception(self._not_controller())
             return done
         level = self.image.features.get(METADATA_VERSION, HIGHEST_METADATA_VERSION)
-        entries: list[tuple[bytes | None, bytes]] = [(None, encode_record(each, level)) for each in records]
+        encoded: list[list[Entry]] = [
+            [(None, encode_record(each, level)) for each in batch] for batch in batches
+        ]
+        for entries in encoded:
+            check_size(entries)
+        out: list[effects.Effect] = []
         try:
-            offset, out = self._replica.append(state.epoch, entries, self._now_ms())
+            for entries in encoded:
+                end, more = self._replica.append(state.epoch, entries, self._now_ms())
+                out += more
         except KafkaError:
             done.set_exception(self._not_controller())
-            return done
-        self._appends.append(_Waiting(offset + 1, state.epoch, done, time.monotonic_ns()))
+        except (OSError, LogError) as error:
+            self._fail(error)
+            done.set_exception(self._not_controller())
+        else:
+            self._appends.append(_Waiting(end + 1, state.epoch, done, time.monotonic_ns()))
         self._event(lambda: out)
         return done
+
+    @property
+    def _has_ended(self) -> bool:
+        return self._is_stopped or self.failed.done()
 
     def kraft_version_refusal(self, version: int) -> str | None:
         """Returns why this node cannot raise kraft.version to this one now; None when it can."""
@@ -375,21 +393,13 @@ class Quorum:
     def _not_controller(self) -> KafkaError:
         return KafkaError(Errors.NOT_CONTROLLER, f"the active controller is {self.leader_id}")
 
-    @asynccontextmanager
-    async def changing(self) -> AsyncIterator[ClusterImage]:
-        """Blocks other changes of this kind during a decision and its commit."""
-        async with self._changing:
-            yield self.image
-
-    async def commit(self, records: Sequence[MetadataRecord]) -> None:
-        """Appends records and waits until they are committed and applied. Call it inside `changing`.
+    def changing(self) -> AbstractAsyncContextManager[ImageChange]:
+        """Refuses: only the active controller changes the cluster, by `append_all`.
 
         Raises:
             KafkaError: NOT_CONTROLLER.
         """
-        assert self._changing.locked(), "call commit inside `async with changing()`"
-        if records:
-            await self.append(records)
+        raise self._not_controller()
 
     def resign(self) -> None:
         """Gives the leadership up, as after an error of the controller."""
@@ -459,7 +469,7 @@ class Quorum:
 
     async def ask(self, message: messages.Request) -> messages.Response:
         """Has the replica answer a message; BROKER_NOT_AVAILABLE once it has ended."""
-        if self._is_stopped or self.failed.done():
+        if self._has_ended:
             return _ENDED
         token: asyncio.Future[messages.Response] = self._loop.create_future()
         self._asked.add(token)
@@ -475,7 +485,7 @@ class Quorum:
 
     def _event(self, handle: Callable[[], list[effects.Effect]]) -> None:
         """Lets the replica handle an event, and carries out what it asks for."""
-        if self._is_stopped or self.failed.done():
+        if self._has_ended:
             return
         try:
             self._effects += handle()
@@ -486,7 +496,7 @@ class Quorum:
             self._fail(error)
 
     def _fail(self, error: BaseException) -> None:
-        if self.failed.done() or self._is_stopped:
+        if self._has_ended:
             return
         event_log.error(
             "the replica of the metadata quorum ends, and this node with it; check detail, then restart the "
@@ -506,7 +516,7 @@ class Quorum:
     def _tell_of_no_leader(self) -> None:
         """Logs that there is no leader, until there is one."""
         self._no_leader_timer = None
-        if self._leader_known.is_set() or self._is_stopped or self.failed.done():
+        if self._leader_known.is_set() or self._has_ended:
             return
         silent = sorted(id for id in self._exchanges.unreachable if id >= 0)
         event_log.warning(
@@ -657,7 +667,7 @@ class Quorum:
 
     def _apply(self) -> None:
         """Applies what is committed, a slice at a time."""
-        if self._is_stopped or self.failed.done():
+        if self._has_ended:
             return
         try:
             until_ns = time.monotonic_ns() + _SLICE_NS

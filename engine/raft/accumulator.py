@@ -1,5 +1,6 @@
 """Collects the records that a leader appends until they are written as a batch."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -11,6 +12,18 @@ _RECORD_OVERHEAD_BYTES: Final = 32
 
 Entry = tuple[bytes | None, bytes]
 """Key and value; only control records have keys."""
+
+
+def check_size(entries: Sequence[Entry]) -> int:
+    """Returns an upper bound of the bytes of a batch.
+
+    Raises:
+        ValueError: It is too large.
+    """
+    size_bytes = sum(len(value) + _RECORD_OVERHEAD_BYTES for _, value in entries)
+    if size_bytes > MAX_BATCH_BYTES:
+        raise ValueError(f"{size_bytes} bytes are too much for a batch of {MAX_BATCH_BYTES}")
+    return size_bytes
 
 
 @dataclass(slots=True)
@@ -47,9 +60,7 @@ class BatchAccumulator:
         Raises:
             ValueError: They are too large for a batch.
         """
-        size_bytes = sum(len(value) + _RECORD_OVERHEAD_BYTES for _, value in entries)
-        if size_bytes > MAX_BATCH_BYTES:
-            raise ValueError(f"{size_bytes} bytes are too much for a batch of {MAX_BATCH_BYTES}")
+        size_bytes = check_size(entries)
         last = self._batches[-1] if self._batches else None
         if last is None or last.control or last.size_bytes + size_bytes > MAX_BATCH_BYTES:
             last = self._begin(control=False, now_ms=now_ms)

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from bowstring._native.log.future_replica import LogCopy
     from bowstring._native.server.data_plane import DataPlane
     from bowstring.engine.configs import BrokerConfigs
-    from bowstring.engine.metadata.image import ChangingImage
+    from bowstring.engine.metadata.image import ImageSource
     from bowstring.engine.storage.log_dirs import LogDirectories
     from bowstring.engine.storage.log_manager import TopicLogs
 
@@ -108,7 +108,7 @@ class LogMoves:
     def __init__(
         self,
         configs: "BrokerConfigs",
-        metadata: "ChangingImage",
+        metadata: "ImageSource",
         directories: "LogDirectories",
         logs: "TopicLogs",
         plane: "DataPlane",

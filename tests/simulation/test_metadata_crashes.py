@@ -30,8 +30,8 @@ def changes_after_start(root: Path, more: int, disk: Disk | None = None) -> list
     first = sum(bool(parts) for parts in found)
 
     async def commit(change: int) -> None:
-        async with log.changing():
-            await log.commit(
+        async with log.changing() as changing:
+            await changing.commit(
                 [ConfigRecord(resource_type=2, resource_name="t", name=f"{change}.{part}", value="v" * 300) for part in range(PARTS)]
             )  # fmt: skip
 

@@ -52,14 +52,15 @@ class FakeQuorum:
         done.set_result(len(self.log))
         return done
 
-    def append(self, records: Sequence[MetadataRecord]) -> "asyncio.Future[int]":
-        """Appends a batch."""
+    def append_all(self, batches: Sequence[Sequence[MetadataRecord]]) -> "asyncio.Future[int]":
+        """Appends batches."""
         done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         if not self.is_leader:
             done.set_exception(KafkaError(Errors.NOT_CONTROLLER))
             return done
-        self.log += records
-        self.batches.append(len(records))
+        for records in batches:
+            self.log += records
+            self.batches.append(len(records))
         self._waiting.append((len(self.log), done))
         if self.commits_at_once:
             asyncio.get_running_loop().call_soon(self.commit)

@@ -13,6 +13,7 @@ from bowstring.engine.metadata.image import (
     CLIENT_METRICS_RESOURCE,
     TOPIC_RESOURCE,
     ClusterImage,
+    ImageChange,
     Metadata,
     TopicImage,
 )
@@ -42,13 +43,13 @@ class ClusterChanges:
         self.when_changed: Callable[[], None] = lambda: None
         self.when_topic_deleted: Callable[[str, bytes], None] = lambda name, topic_id: None
 
-    async def commit(self, records: Sequence[MetadataRecord]) -> None:
-        """Commits records and carries them out. Call only inside ``metadata.changing()``.
+    async def commit(self, change: ImageChange, records: Sequence[MetadataRecord]) -> None:
+        """Commits records and carries them out, within the change that they were decided in.
 
         Raises:
             KafkaError: KAFKA_STORAGE_ERROR when the metadata log cannot be written.
         """
-        image = self._metadata.image
+        image = change.image
         self._assign_directories(image, records)
         removed = {
             record.topic_id: image.topics_by_id[record.topic_id].name
@@ -57,7 +58,7 @@ class ClusterChanges:
         }
         delays = {name: self._delete_delay_ms(image, name) for name in removed.values()}
         try:
-            await self._metadata.commit(records)
+            await change.commit(records)
         except LogError as error:
             raise KafkaError(
                 Errors.KAFKA_STORAGE_ERROR, f"the metadata log cannot be written: {error}"
@@ -136,11 +137,11 @@ class ClusterChanges:
         Raises:
             KafkaError: UNKNOWN_TOPIC_ID: the topic is deleted. KAFKA_STORAGE_ERROR.
         """
-        async with self._metadata.changing() as image:
-            found = image.topics_by_id.get(topic.id)
+        async with self._metadata.changing() as change:
+            found = change.image.topics_by_id.get(topic.id)
             if found is None:
                 raise KafkaError(Errors.UNKNOWN_TOPIC_ID)
-            await self.commit([change_of_directory(found, index, self._node_id, directory_id)])
+            await self.commit(change, [change_of_directory(found, index, self._node_id, directory_id)])
 
     async def create_missing_topic(self, name: str) -> None:
         """Creates a topic that a client asks for, with the default counts, unless it exists.
@@ -148,9 +149,10 @@ class ClusterChanges:
         Raises:
             KafkaError: With the error that CreateTopics answers.
         """
-        async with self._metadata.changing() as image:
-            if name not in image.topics:
-                await self.commit(create_topic(image, self._configs, NewTopic(name), random_uuid()))
+        async with self._metadata.changing() as change:
+            if name not in change.image.topics:
+                records = create_topic(change.image, self._configs, NewTopic(name), random_uuid())
+                await self.commit(change, records)
 
     async def create_internal_topic(
         self, name: str, partitions: int, replication_factor: int, configs: Mapping[str, str]
@@ -159,11 +161,12 @@ class ClusterChanges:
 
         Returns whether it was created by this call.
         """
-        async with self._metadata.changing() as image:
+        async with self._metadata.changing() as change:
+            image = change.image
             if name in image.topics:
                 return False
             wanted = NewTopic(name, partitions, min(replication_factor, len(image.brokers)), None, configs)
-            await self.commit(create_topic(image, self._configs, wanted, random_uuid()))
+            await self.commit(change, create_topic(image, self._configs, wanted, random_uuid()))
             return True
 
     async def create_topics(self, topics: Sequence[NewTopic]) -> dict[str, KafkaError]:
@@ -178,7 +181,8 @@ class ClusterChanges:
         records: list[MetadataRecord] = []
         unified_names: dict[str, str] = {}
         partitions = 0
-        async with self._metadata.changing() as image:
+        async with self._metadata.changing() as change:
+            image = change.image
             for topic in topics:
                 if topic.name in image.topics:
                     continue
@@ -197,5 +201,5 @@ class ClusterChanges:
                     continue
                 records += made
             if records:
-                await self.commit(records)
+                await self.commit(change, records)
         return failed

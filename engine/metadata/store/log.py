@@ -7,8 +7,8 @@ replaces the records below its end, so that the log and its replay time stay bou
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -18,15 +18,23 @@ from bowstring._native.record.encode import encode_batch
 from bowstring._native.record.types import CorruptBatch, Record
 from bowstring.engine import event_log
 from bowstring.engine.configs import BrokerConfigs
-from bowstring.engine.metadata.features import HIGHEST_METADATA_VERSION, METADATA_VERSION
-from bowstring.engine.metadata.image import ClusterImage, MetadataError
+from bowstring.engine.metadata.features import (
+    HIGHEST_METADATA_VERSION,
+    METADATA_VERSION,
+    TRANSACTIONS_SINCE,
+)
+from bowstring.engine.metadata.image import ClusterImage, ImageChange, MetadataError
 from bowstring.engine.metadata.quorum import QUORUM_STATE, QuorumFacts, leader_change, quorum_epoch
 from bowstring.engine.metadata.records import decode_record, encode_record
 from bowstring.engine.metadata.snapshot import SnapshotId, encode_snapshot
 from bowstring.engine.metadata.store.snapshots import MetadataSnapshots
 from bowstring.engine.protocol import ProtocolError
 from bowstring.engine.protocol.ids import METADATA_TOPIC_ID
-from bowstring.engine.protocol.records.cluster_metadata.markers import AbortTransactionRecord
+from bowstring.engine.protocol.records.cluster_metadata.markers import (
+    AbortTransactionRecord,
+    BeginTransactionRecord,
+    EndTransactionRecord,
+)
 from bowstring.engine.protocol.records.control import VotersRecord
 from bowstring.engine.protocol.records.control_batch import decode_control_key
 from bowstring.engine.protocol.schema import MetadataRecord
@@ -36,6 +44,7 @@ from bowstring.engine.storage.log_dir import (
     METADATA_PARTITION_DIRECTORY,
     DataDirectory,
 )
+from bowstring.engine.turns import Turn, Turns
 
 # Kafka's own limit for a batch of the metadata log; a larger change is split into several batches.
 MAX_BATCH_BYTES: Final = 8 * 1024 * 1024
@@ -64,8 +73,8 @@ def metadata_log_config(configs: BrokerConfigs) -> dict[str, int]:
 class MetadataLog:
     """The metadata log and the current image.
 
-    Only `commit` changes the image. A change reads the image, decides, and commits inside one ``async with
-    changing()``, so that no two decisions use the same state.
+    A change reads the image, decides, and commits inside one ``async with changing()``, so that no two
+    decisions use the same state. A record is written only if it can be applied.
 
     Attributes:
         image: The cluster after all records of the log.
@@ -77,7 +86,8 @@ class MetadataLog:
         self.image = ClusterImage()
         self.quorum = QuorumFacts()
         self.leader_epoch = 0
-        self._lock = asyncio.Lock()
+        self._turns = Turns()
+        self._not_undone: LogError | None = None
         self._log: PartitionLog | None = None
         self._path = Path()
         self._configs: BrokerConfigs
@@ -227,56 +237,107 @@ class MetadataLog:
     # ------------------------------------------------------------ changes
 
     @asynccontextmanager
-    async def changing(self) -> AsyncIterator[ClusterImage]:
+    async def changing(self) -> AsyncIterator["LogChange"]:
         """Blocks all other changes during a decision and its commit."""
-        async with self._lock:
-            yield self.image
-
-    async def commit(self, records: Sequence[MetadataRecord]) -> None:
-        """Appends and syncs the records, then applies them to the image. Call only inside `changing`.
-
-        Raises:
-            LogError: The log could not be written; the image is unchanged.
-        """
-        assert self._lock.locked(), "call commit inside `async with changing()`"
-        if records:
-            for batch in self._batches(records):
-                self._append(batch)
-                await asyncio.get_running_loop().run_in_executor(None, self.log.flush)
-            self._apply(records)
-            self.watch_snapshots()
+        turn = await self._turns.take()
+        try:
+            yield LogChange(self, turn)
+        finally:
+            turn.end()
 
     def commit_alone(self, records: Sequence[MetadataRecord]) -> None:
         """Commits without `changing`, before the event loop serves requests or after it has stopped
         serving.
+
+        Raises:
+            LogError: As for `LogChange.commit`.
+            MetadataError: A record cannot be applied; nothing is written.
         """
         if records:
-            for batch in self._batches(records):
-                self._append(batch)
-                self.log.flush()
+            start = self.end_offset
+            for batch in self.prepared(records):
+                with self._undone_on_failure(start):
+                    self._append(batch)
+                    self.log.flush()
             self._apply(records)
 
-    async def upgrade_kraft_version(self, version: int, voters: VotersRecord) -> None:
-        """Raises kraft.version, which puts the one voter into the log (KIP-853). Call only inside `changing`.
+    def prepared(self, records: Sequence[MetadataRecord]) -> list[bytes]:
+        """Returns the batches to write, all encoded and checked before the first is written.
+
+        Raises:
+            MetadataError: A record cannot be applied.
+            LogError: An earlier failure has left the log in a state in which nothing can be written.
+        """
+        if self._not_undone is not None:
+            raise self._not_undone
+        self.image.check(records)
+        batches = list(self._batches(records))
+        level = self.image.features.get(METADATA_VERSION, HIGHEST_METADATA_VERSION)
+        if len(batches) > 1 and level >= TRANSACTIONS_SINCE:
+            # A crash between two batches leaves nothing of the change (KIP-868).
+            begin, end = (
+                list(self._batches([each])) for each in (BeginTransactionRecord(), EndTransactionRecord())
+            )
+            return [*begin, *batches, *end]
+        return batches
+
+    async def write(self, batches: Sequence[bytes], apply: Callable[[], None]) -> None:
+        """Appends and syncs batches one after the other, and then applies their records: all or none.
+
+        Raises:
+            LogError: The log cannot be written. It ends where it did before.
+        """
+        start = self.end_offset
+        for batch in batches:
+            with self._undone_on_failure(start):
+                self._append(batch)
+                await asyncio.get_running_loop().run_in_executor(None, self.log.flush)
+        apply()
+        self.log.advance_high_watermark(self.end_offset)
+        self.watch_snapshots()
+
+    async def upgrade_kraft_version(self, change: ImageChange, version: int, voters: VotersRecord) -> None:
+        """Raises kraft.version, which puts the one voter into the log (KIP-853), within a change.
 
         Raises:
             LogError, OSError: The log or `quorum-state` could not be written. The next start writes
                 `quorum-state` again.
         """
-        assert self._lock.locked(), "call upgrade_kraft_version inside `async with changing()`"
+        assert isinstance(change, LogChange), change
         facts = QuorumFacts()
         facts.kraft_version, facts.voters = version, voters
         now_ms = time.time_ns() // 1_000_000
         records = [(key, value, now_ms, None) for key, value in facts.records()]
-        self._append(encode_batch(records, control=True))
-        loop = asyncio.get_running_loop()
-        await loop.run_in_executor(None, self.log.flush)
-        self.quorum = facts
-        self._apply([])
-        self.watch_snapshots()
+
+        def apply() -> None:
+            self.quorum = facts
+
+        await change.write([*self.prepared([]), encode_batch(records, control=True)], apply)
         (voter,) = facts.voter_ids()
         state = facts.quorum_state(voter, self.leader_epoch)
-        await loop.run_in_executor(None, replace_file, self._path / QUORUM_STATE, state)
+        await asyncio.get_running_loop().run_in_executor(None, replace_file, self._path / QUORUM_STATE, state)
+
+    @contextmanager
+    def _undone_on_failure(self, offset: int) -> Iterator[None]:
+        """Cuts the log back to where a change began that could not be written.
+
+        What is left of it would be replayed at the next start, although the image does not have it: a
+        repeated request would write it a second time.
+        """
+        try:
+            yield
+        except LogError as error:
+            try:
+                self.log.truncate_to(offset)
+            except LogError:
+                self._not_undone = error
+                event_log.error(
+                    "the metadata log could not be written, nor cut back to its last change; nothing can be "
+                    "changed before a restart. Check the disk, then restart the broker",
+                    directory=str(self._path),
+                    detail=str(error),
+                )
+            raise
 
     def _batches(self, records: Sequence[MetadataRecord]) -> Iterator[bytes]:
         """Splits records into batches of a bounded size.
@@ -291,12 +352,13 @@ class MetadataLog:
         size_bytes = 0
         for record in records:
             value = encode_record(record, level)
-            if size_bytes + len(value) > MAX_BATCH_BYTES // 2:
+            if entries and size_bytes + len(value) > MAX_BATCH_BYTES // 2:
                 yield encode_batch(entries)
                 entries, size_bytes = [], 0
             entries.append((None, value, now_ms, None))
             size_bytes += len(value) + 32
-        yield encode_batch(entries)
+        if entries:
+            yield encode_batch(entries)
 
     def _append(self, batch: bytes) -> None:
         now_ms = time.time_ns() // 1_000_000
@@ -330,7 +392,7 @@ class MetadataLog:
     async def _snapshot(self) -> None:
         # Another thread reads the image, so changes must wait. Readers need not.
         try:
-            async with self._lock:
+            async with self.changing():
                 await asyncio.get_running_loop().run_in_executor(None, self.write_snapshot)
         except (OSError, LogError) as error:
             event_log.error(
@@ -368,10 +430,45 @@ class MetadataLog:
             self.log.delete_expired_files(now_ms)
         return id
 
-    async def stop_snapshots(self) -> None:
-        """Starts no more snapshots and waits for the one in progress."""
+    async def settle(self) -> None:
+        """Starts no more snapshots; waits for the one in progress and for a change that is being written."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         if self._snapshotting is not None:
             await self._snapshotting
+        async with self.changing():
+            pass
+
+
+class LogChange:
+    """One change of the cluster by a node alone, inside `MetadataLog.changing`."""
+
+    def __init__(self, log: MetadataLog, turn: Turn) -> None:
+        self._log = log
+        self._turn = turn
+
+    @property
+    def image(self) -> ClusterImage:
+        """The cluster, which nobody else changes until this change ends."""
+        return self._log.image
+
+    async def commit(self, records: Sequence[MetadataRecord]) -> None:
+        """Appends and syncs the records, then applies them to the image: all or none.
+
+        Raises:
+            LogError: The log could not be written; the log and the image are unchanged.
+            MetadataError: A record cannot be applied; nothing is written.
+        """
+        if records:
+            log = self._log
+            await self.write(log.prepared(records), lambda: log.image.apply_all(records))
+
+    async def write(self, batches: Sequence[bytes], apply: Callable[[], None]) -> None:
+        """Writes batches and then applies them, even if the task is cancelled: else the image would lack what
+        the log has. The turn lasts until all is written.
+        """
+        assert self._turn.is_held, "commit inside `async with changing()`"
+        writing = asyncio.get_running_loop().create_task(self._log.write(batches, apply))
+        self._turn.end_after(writing)
+        await asyncio.shield(writing)

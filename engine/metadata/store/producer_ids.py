@@ -41,7 +41,8 @@ class ProducerIds:
         Raises:
             KafkaError: KAFKA_STORAGE_ERROR when the metadata log cannot be written.
         """
-        async with self._metadata.changing() as image:
+        async with self._metadata.changing() as change:
+            image = change.image
             first = image.next_producer_id
             record = ProducerIdsRecord(
                 broker_id=self._node_id,
@@ -49,7 +50,7 @@ class ProducerIds:
                 next_producer_id=first + BLOCK_SIZE,
             )
             try:
-                await self._metadata.commit([record])
+                await change.commit([record])
             except LogError as error:
                 raise KafkaError(
                     Errors.KAFKA_STORAGE_ERROR, f"the metadata log cannot be written: {error}"

@@ -191,7 +191,7 @@ class SteadyBroker:
         await self.broker.moves.stop()
         await self.broker.stop_coordinators()
         self.broker.plane.stop()
-        await self.broker.alone.stop_snapshots()
+        await self.broker.alone.settle()
         self.broker.close()
 
     def abandon(self) -> None:

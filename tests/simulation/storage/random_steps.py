@@ -453,8 +453,8 @@ class Work:
 
     async def changed(self, records: Callable[[Any], list[MetadataRecord]]) -> None:
         """Commits records to the metadata log and carries them out."""
-        async with self.broker.broker.metadata.changing() as image:
-            await self.broker.broker.changes.commit(records(image))
+        async with self.broker.broker.metadata.changing() as change:
+            await self.broker.broker.changes.commit(change, records(change.image))
 
     def change(self, records: Callable[[Any], list[MetadataRecord]]) -> None:
         """Like `changed`, run to its end."""

@@ -103,7 +103,7 @@ def test_the_only_voter_comes_into_the_log_and_stays(served):
 
 
 def test_levels_stay_when_the_voter_cannot_be_written(served, monkeypatch):
-    async def fail(version, voters):
+    async def fail(change, version, voters):
         raise OSError(28, "No space left on device")
 
     before = levels(served)

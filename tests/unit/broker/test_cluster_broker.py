@@ -259,7 +259,8 @@ def test_a_broker_changes_nothing_itself(tmp_path):
     async def scenario(broker, controllers, played):
         await broker.start()
         try:
-            await broker.changes.commit(created())
+            async with broker.metadata.changing() as change:
+                await broker.changes.commit(change, created())
         except KafkaError as error:
             assert error.error is Errors.NOT_CONTROLLER
         else:

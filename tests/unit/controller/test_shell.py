@@ -258,10 +258,10 @@ def test_handlers_decide_in_turn_and_do_not_wait_for_each_others_commits():
         order = []
 
         async def change(name: str) -> None:
-            async with controller.changing() as image:
-                order.append((name, len(image.resource_configs(4, ""))))
+            async with controller.changing() as changing:
+                order.append((name, len(changing.image.resource_configs(4, ""))))
                 await asyncio.sleep(0)  # as between two time slices
-                await controller.commit([config(name=name)])
+                await changing.commit([config(name=name)])
 
         quorum.commits_at_once = False
         changes = [asyncio.ensure_future(change(name)) for name in ("a", "b", "c")]

@@ -1,23 +1,32 @@
 """The metadata log on disk: epochs, snapshots, their retention, and what is done about damage."""
 
+import asyncio
+import errno
 import json
-from contextlib import contextmanager
+import threading
+from contextlib import contextmanager, suppress
 
 import pytest
 
+from bowstring._native.log.partition_log import LogError
 from bowstring._native.record.decode import decode_batches
 from bowstring._native.record.encode import encode_batch
 from bowstring.engine.configs import BrokerConfigs
+from bowstring.engine.metadata.image import MetadataError
 from bowstring.engine.metadata.quorum import control_record, quorum_epoch
 from bowstring.engine.metadata.store.log import MetadataLog
 from bowstring.engine.metadata.store.reader import read_metadata
-from bowstring.engine.protocol.records.cluster_metadata.markers import BeginTransactionRecord
+from bowstring.engine.protocol.records.cluster_metadata.markers import (
+    BeginTransactionRecord,
+    EndTransactionRecord,
+)
 from bowstring.engine.protocol.records.cluster_metadata.settings import ConfigRecord, FeatureLevelRecord
-from bowstring.engine.protocol.records.cluster_metadata.topics import TopicRecord
+from bowstring.engine.protocol.records.cluster_metadata.topics import RemoveTopicRecord, TopicRecord
 from bowstring.engine.protocol.records.control import VotersRecord, VotersRecordVoter
 from bowstring.engine.protocol.records.control_batch import ControlRecordType, decode_control_key
 from bowstring.engine.storage.directory_lock import DataDirectoryError
 from bowstring.engine.storage.log_dir import DataDirectory
+from tests.support import faults
 from tests.support.embedded import engine_of
 from tests.support.waiting import wait_until
 
@@ -216,3 +225,135 @@ def test_snapshots_are_taken_by_bytes_and_by_time(serve):
     wait_until(lambda: len(list(folder.glob("*.checkpoint"))) > 1)
     broker.restart()
     assert set(engine_of(broker.broker).metadata.image.topics) == {"few", "many"}
+
+
+# ------------------------------------------------------------ changes that fail, or end early
+
+
+def topic(name, number=1):
+    return TopicRecord(name=name, topic_id=bytes([number]) * 16)
+
+
+async def change(log, *records):
+    async with log.changing() as changing:
+        await changing.commit(records)
+
+
+def test_a_record_that_does_not_apply_is_not_written(directory):
+    with opened(directory) as log:
+        asyncio.run(change(log, topic("t")))
+        end = log.end_offset
+        for wrong in (topic("t", 2), RemoveTopicRecord(topic_id=b"?" * 16), EndTransactionRecord()):
+            with pytest.raises(MetadataError):
+                asyncio.run(change(log, config("a"), wrong))
+            with pytest.raises(MetadataError):
+                log.commit_alone([config("a"), wrong])
+        assert log.end_offset == end and names(log) == set()
+    with opened(directory) as log:
+        assert set(log.image.topics) == {"t"}
+
+
+def test_a_change_is_written_although_its_task_is_cancelled(directory):
+    """Else the image would lack what the log has, and the next decision would write it again."""
+    syncing, may_go_on = threading.Event(), threading.Event()
+
+    def slow(original):
+        def sync(file):
+            syncing.set()
+            may_go_on.wait()
+            return original(file)
+
+        return sync
+
+    async def scenario(log):
+        with faults.replaced("sync", slow):
+            writing = asyncio.ensure_future(change(log, topic("t")))
+            await asyncio.to_thread(syncing.wait)
+            writing.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await writing
+            following = asyncio.ensure_future(change(log, topic("t", 2)))
+            await asyncio.sleep(0)
+            assert not following.done()
+            may_go_on.set()
+            with pytest.raises(MetadataError):
+                await following
+        await log.settle()
+        assert set(log.image.topics) == {"t"}
+
+    with opened(directory) as log:
+        asyncio.run(scenario(log))
+    with opened(directory) as log:
+        assert log.image.topics["t"].id == topic("t").topic_id
+
+
+LARGE = [topic("t"), *(config(f"{number}", "v" * 100) for number in range(4))]
+
+
+class FailingThirdAppend:
+    """A log whose third append fails, as for want of a descriptor; the directory stays in service."""
+
+    def __init__(self, log):
+        self.log, self.appends = log, 0
+
+    def __getattr__(self, name):
+        return getattr(self.log, name)
+
+    def append(self, *arguments):
+        self.appends += 1
+        if self.appends == 3:
+            raise LogError(56, "Too many open files")
+        return self.log.append(*arguments)
+
+
+@pytest.mark.parametrize("level", [12, 20])
+def test_nothing_is_left_of_a_change_whose_later_batches_fail(directory, level, monkeypatch):
+    """Else the request, sent again, would create the topic a second time in the log."""
+    monkeypatch.setattr("bowstring.engine.metadata.store.log.MAX_BATCH_BYTES", 200)
+    with opened(directory) as log:
+        log.commit_alone([FeatureLevelRecord(name="metadata.version", feature_level=level)])
+        end = log.end_offset
+        log._log = FailingThirdAppend(log._log)
+        with pytest.raises(LogError):
+            asyncio.run(change(log, *LARGE))
+        assert log.end_offset == end and not log.image.topics
+        asyncio.run(change(log, *LARGE))
+    with opened(directory) as log:
+        assert names(log) == {"0", "1", "2", "3"}
+
+
+@pytest.mark.parametrize("operation", ["pwritev", "sync"])
+def test_a_full_disk_leaves_nothing_of_a_change(directory, operation, monkeypatch):
+    """The log writes no more before a restart."""
+    monkeypatch.setattr("bowstring.engine.metadata.store.log.MAX_BATCH_BYTES", 200)
+    log = MetadataLog()
+    log.open(directory, BrokerConfigs({}))
+    with faults.failing(operation, errno.ENOSPC, after=2), pytest.raises(LogError):
+        asyncio.run(change(log, *LARGE))
+    for _ in range(2):
+        with pytest.raises(LogError):
+            asyncio.run(change(log, *LARGE))
+    assert not log.image.topics
+    with suppress(LogError):  # when it cannot be synced
+        log.close()
+    directory.close()
+    again = DataDirectory(directory.path)
+    again.open(node_id=1)
+    with opened(again) as log:
+        assert not log.image.topics and not names(log)
+        asyncio.run(change(log, *LARGE))
+    again.close()
+
+
+def test_a_crash_leaves_all_of_a_large_change_or_nothing(directory, monkeypatch):
+    monkeypatch.setattr("bowstring.engine.metadata.store.log.MAX_BATCH_BYTES", 200)
+    with opened(directory) as log:
+        batches = log.prepared([config(f"{number}", "v" * 100) for number in range(4)])
+        assert len(batches) > 4
+        for batch in batches[:-1]:
+            log.log.append(batch, log.leader_epoch, 0)
+    with opened(directory) as log:
+        assert names(log) == set()
+        log.commit_alone([config(f"{number}", "v" * 100) for number in range(4)])
+    with opened(directory) as log:
+        assert names(log) == {"0", "1", "2", "3"}
