@@ -34,12 +34,16 @@ TOPIC_ID = bytes(range(16))
 
 
 class FakeBroker:
-    """`handlers` maps request classes to functions of (version, request) that return a response, CLOSE or SILENCE."""
+    """`handlers` maps request classes to functions of (version, request) that return a response, CLOSE or SILENCE.
+
+    The requests of a connection are answered one by one: behind one that a handler keeps waiting, all others wait.
+    """
 
     def __init__(self, partitions=1, api_versions_max=4, port=0):
         self.partitions = partitions
         self.api_versions_max = api_versions_max
         self.requests = []
+        self.by_connection = []  # their classes, by connection
         self.spoil = None  # changes the bytes of an encoded answer
         self.write = lambda connection, data: connection.sendall(data)
         self.lock = threading.Lock()
@@ -112,12 +116,15 @@ class FakeBroker:
     def _serve(self, connection):
         with contextlib.suppress(OSError), connection:
             stream = connection.makefile("rb")
+            here = []
+            self.by_connection.append(here)
             while len(prefix := stream.read(4)) == 4:
                 frame = stream.read(struct.unpack(">i", prefix)[0])
                 head = frames.decode_request_header(frame)
                 request = frames.decode_request(head.api_key, head.api_version, frame, head.body_offset)
                 with self.lock:
                     self.requests.append(request)
+                    here.append(type(request))
                 answer = self.handlers[type(request)](head.api_version, request)
                 if answer is CLOSE:
                     return

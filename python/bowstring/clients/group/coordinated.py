@@ -12,6 +12,7 @@ from bowstring.clients.group.offset_requests import commit_request, commit_resul
 from bowstring.clients.net.client import NetworkClient
 from bowstring.clients.net.connection import Pending
 from bowstring.clients.net.metadata import Cluster
+from bowstring.clients.net.purposes import Purpose
 from bowstring.clients.records import Node, OffsetAndMetadata, TopicPartition
 from bowstring.clients.troubles import GRACE_S
 from bowstring.engine.errors import Errors
@@ -190,7 +191,13 @@ class CoordinatedMember(ABC):
             member_id=self.member_id,
             group_instance_id=self._group_instance_id,
         )
-        self._client.send(self._coordinator, OffsetCommitRequest, request, callback=answered)
+        self._client.send(
+            self._coordinator, OffsetCommitRequest, request, callback=answered, purpose=self._purpose()
+        )
+
+    def _purpose(self) -> Purpose | None:
+        """Returns the connection for requests that must not wait for the group; None for the usual one."""
+        return None
 
     def _watch_commit(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], done: Done

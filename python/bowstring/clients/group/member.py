@@ -31,6 +31,7 @@ from bowstring.clients.group.protocol import (
 from bowstring.clients.net.client import NetworkClient
 from bowstring.clients.net.connection import Api, Body, Pending
 from bowstring.clients.net.metadata import Cluster
+from bowstring.clients.net.purposes import Purpose
 from bowstring.clients.records import OffsetAndMetadata, TopicPartition
 from bowstring.engine.errors import Errors
 from bowstring.engine.protocol.messages.join_group import (
@@ -176,6 +177,11 @@ class GroupMember(CoordinatedMember):
         if member_id and self._config.group_instance_id is None:
             request = leave_request(self._config.group_id, member_id, "left while joining")
             self._client.send(joined.node, LeaveGroupRequest, request, timeout_s=LEAVE_TIMEOUT_S)
+
+    def _purpose(self) -> Purpose | None:
+        """See CoordinatedMember: the coordinator keeps a member that joins waiting for the others."""
+        joining = self.state in (State.JOINING, State.SYNCING) and self._pending is not None
+        return Purpose.GENERAL if joining else None
 
     # ------------------------------------------------------------ joining
 
@@ -369,6 +375,7 @@ class GroupMember(CoordinatedMember):
             self._heartbeat.close()
         else:
             self._heartbeat.stop()
+        purpose = self._purpose()
         self._begin_anew()
         if self._coordinator is None or not self.member_id or self._config.group_instance_id is not None:
             return
@@ -377,6 +384,7 @@ class GroupMember(CoordinatedMember):
             LeaveGroupRequest,
             leave_request(self._config.group_id, self.member_id, "the consumer was closed"),
             timeout_s=LEAVE_TIMEOUT_S,
+            purpose=purpose,
         )
         while not pending.done:
             self._client.poll(LEAVE_TIMEOUT_S)

@@ -1,5 +1,8 @@
 """Sends requests and receives replies over the connections to one cluster, many in flight on each.
 
+There are up to three connections to a broker, one for each purpose (purposes.py): no request waits behind
+a long poll.
+
 `NetworkClient` belongs to one thread at a time. Its owner sends, then polls until the expected reply is
 there. Replies complete `Pending` objects inside `poll`.
 """
@@ -26,10 +29,13 @@ from bowstring.clients.errors import (
 )
 from bowstring.clients.net import frames
 from bowstring.clients.net.connection import CLOSED, CONNECTING, Api, Body, Connection, Pending
+from bowstring.clients.net.purposes import Purpose, purpose_of
 from bowstring.clients.records import Node
 from bowstring.clients.troubles import Troubles, broker_name
 
 ALARM_MAX_S = 3600.0
+# Brokers close connections that are idle for minutes (connections.max.idle.ms).
+IDLE_CHECK_S = 10.0
 CLIENT_ID_BYTES_MAX = 32767  # its length is an int16
 
 
@@ -75,7 +81,7 @@ class NetworkClient:
         self._epoll = select.epoll()
         self.poller = Poller(self._epoll.fileno())
         self._watched: dict[int, Connection] = {}  # by descriptor
-        self._connections: dict[tuple[str, int], Connection] = {}
+        self._connections: dict[tuple[str, int, Purpose], Connection] = {}
         self._interest: dict[Connection, int] = {}
         self._failures: dict[tuple[str, int], tuple[int, float, ClientError]] = {}
         self._wake_reader, self._wake_writer = socket.socketpair()
@@ -99,9 +105,17 @@ class NetworkClient:
         timeout_s: float | None = None,
         callback: Callable[[Pending], None] | None = None,
         expects_reply: bool = True,
+        purpose: Purpose | None = None,
     ) -> Pending:
         """Sends a request as soon as its connection allows; never blocks, and never raises because of the
         network.
+
+        Args:
+            node, api, body: whom to ask for what.
+            timeout_s: seconds until the request fails; None for request_timeout_ms.
+            callback: called in `poll` with the outcome.
+            expects_reply: whether the broker answers; otherwise the request is done when it is written.
+            purpose: the connection; None for the one that requests of this API take.
         """
         if self._closed:
             raise self._forked or ClosedError("this client is closed")
@@ -113,7 +127,7 @@ class NetworkClient:
             expects_reply=expects_reply,
         )
         try:
-            connection = self._connection(node)
+            connection = self._connection(node, purpose or purpose_of(api))
         except ClientError as error:  # unreachable now or recently
             pending.complete(None, error)
         else:
@@ -197,25 +211,32 @@ class NetworkClient:
                 self._guarded(connection, connection.flush)
 
     def ready_connection(self, node: Node) -> Connection | None:
-        """Returns the connection to `node` if it can send requests at once."""
-        connection = self._connections.get((node.host, node.port))
+        """Returns the general connection to `node` if it can send requests at once."""
+        connection = self._connections.get((node.host, node.port, Purpose.GENERAL))
         return connection if connection is not None and connection.ready else None
 
     def ready(self, node: Node) -> bool:
-        """Whether there is a connection to `node` that can send requests at once."""
+        """Whether the general connection to `node` can send requests at once."""
         return self.ready_connection(node) is not None
 
     def in_flight(self, node: Node) -> int:
-        """Number of requests to `node` that are sent or waiting."""
-        connection = self._connections.get((node.host, node.port))
+        """Number of requests that are sent or waiting on the general connection to `node`."""
+        connection = self._connections.get((node.host, node.port, Purpose.GENERAL))
         if connection is None:
             return 0
         return len(connection.in_flight) + len(connection.unanswered) + len(connection.waiting)
 
+    def hang_up(self, node: Node, purpose: Purpose) -> None:
+        """Closes one connection to `node`: its requests fail, but it is no failure of the broker."""
+        connection = self._connections.pop((node.host, node.port, purpose), None)
+        if connection is not None:
+            self._unwatch(connection)
+            connection.close(ConnectionLostError(node, "this client closed the connection"))
+
     def versions(self, node: Node) -> dict[int, tuple[int, int]]:
-        """Returns the API versions of `node`, empty before the connection is ready."""
-        connection = self._connections.get((node.host, node.port))
-        return connection.versions if connection else {}
+        """Returns the API versions of `node`, empty before a connection is ready."""
+        found = (self._connections.get((node.host, node.port, purpose)) for purpose in Purpose)
+        return next((each.versions for each in found if each is not None and each.ready), {})
 
     def transaction_version(self) -> int:
         """Returns the lowest transaction.version of connected brokers; without any the last known."""
@@ -262,32 +283,38 @@ class NetworkClient:
 
     # ------------------------------------------------------------ connections
 
-    def _connection(self, node: Node) -> Connection:
+    def _connection(self, node: Node, purpose: Purpose) -> Connection:
         address = (node.host, node.port)
-        connection = self._connections.get(address)
+        connection = self._connections.get((*address, purpose))
+        if connection is not None and connection.is_idle(IDLE_CHECK_S):
+            self._guarded(connection, self._receive, connection)  # the broker may have closed it meanwhile
+            connection = self._connections.get((*address, purpose))
         if connection is not None:
             return connection
         failure = self._failures.get(address)
         if failure is not None and time.monotonic() < failure[1]:
             raise failure[2]
         connection = Connection(
-            node, self.client_id, self._connect_timeout_s, transactional=self._transactional
+            node, self.client_id, self._connect_timeout_s, purpose=purpose, transactional=self._transactional
         )
         try:
             connection.connect()
         except BrokerUnreachableError as error:
             self._note_failure(address, error)
             raise
-        self._connections[address] = connection
+        self._connections[*address, purpose] = connection
         self.poller.alarm = min(self.poller.alarm, connection.deadline)
         self.watch(connection)
         return connection
 
-    def _note_failure(self, address: tuple[str, int], error: ClientError, *, told: bool = True) -> None:
-        count = self._failures[address][0] + 1 if address in self._failures else 1
+    def _note_failure(self, address: tuple[str, int], error: ClientError) -> None:
+        now, known = time.monotonic(), self._failures.get(address)
+        if known is not None and now < known[1]:
+            return  # another connection to the same broker has failed a moment ago
+        count = known[0] + 1 if known is not None else 1
         pause_s = min(self._backoff_max_s, self._backoff_s * 2 ** min(count - 1, 10))
-        self._failures[address] = (count, time.monotonic() + pause_s, error)
-        if told and not self._closed:
+        self._failures[address] = (count, now + pause_s, error)
+        if not self._closed:
             self.troubles.note(broker_name(*address), error)
 
     def watch(self, connection: Connection) -> None:
@@ -367,11 +394,11 @@ class NetworkClient:
         self.losses += 1
         address = (connection.node.host, connection.node.port)
         self._unwatch(connection)
-        if self._connections.get(address) is connection:
-            del self._connections[address]
-        # Brokers close idle connections; that is not an error.
-        idle = connection.ready and not (connection.in_flight or connection.unanswered or connection.waiting)
-        self._note_failure(address, error, told=not idle)
+        if self._connections.get((*address, connection.purpose)) is connection:
+            del self._connections[*address, connection.purpose]
+        # Brokers close idle connections; that is not an error, and others to the same broker may be in use.
+        if not connection.is_idle(0.0):
+            self._note_failure(address, error)
         connection.close(error)
 
     def _drain_wakeups(self) -> None:

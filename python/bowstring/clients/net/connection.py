@@ -26,6 +26,7 @@ from bowstring.clients.errors import (
     UnsupportedApiError,
 )
 from bowstring.clients.net import frames
+from bowstring.clients.net.purposes import Purpose
 from bowstring.clients.records import Node
 from bowstring.engine.protocol.messages.api_versions import ApiVersionsRequest
 from bowstring.engine.protocol.schema import Request
@@ -107,8 +108,17 @@ class Pending:
 class Connection:
     """One socket to one broker and its requests in flight."""
 
-    def __init__(self, node: Node, client_id: str, connect_timeout_s: float, *, transactional: bool = False):
+    def __init__(
+        self,
+        node: Node,
+        client_id: str,
+        connect_timeout_s: float,
+        *,
+        purpose: Purpose = Purpose.GENERAL,
+        transactional: bool = False,
+    ):
         self.node = node
+        self.purpose = purpose
         self.versions: dict[int, tuple[int, int]] = {}
         self.features: dict[str, int] = {}
         self._transactional = transactional
@@ -143,6 +153,11 @@ class Connection:
     def ready(self) -> bool:
         """Whether the broker's API versions are known."""
         return self.state == READY
+
+    def is_idle(self, seconds: float) -> bool:
+        """Whether nothing has been under way for so long."""
+        busy = not self.ready or self.in_flight or self.unanswered or self.waiting
+        return not busy and time.monotonic() - self.last_used >= seconds
 
     def connect(self) -> None:
         """Starts connecting to the first address that the name resolves to.

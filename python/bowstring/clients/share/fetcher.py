@@ -16,6 +16,7 @@ from bowstring.clients.group.membership import Place
 from bowstring.clients.net.client import NetworkClient
 from bowstring.clients.net.connection import Api, Body, Pending
 from bowstring.clients.net.metadata import Cluster
+from bowstring.clients.net.purposes import Purpose
 from bowstring.clients.records import Node, TopicPartition
 from bowstring.clients.share.held import HeldRange, HeldRecords, Said
 from bowstring.clients.share.records import Acknowledgement, OffsetRange, Outcome
@@ -66,6 +67,8 @@ class Way:
     def __init__(self) -> None:
         self.session = ShareSession()
         self.busy = False
+        self.speaks = False
+        """Whether the request under way acknowledges records."""
         self.retry_at = 0.0
 
 
@@ -138,13 +141,15 @@ class ShareFetcher:
         said = {} if way.session.is_new else self._held.take(node)
         topics, forgotten = way.session.fetch_topics(wanted, self._by_place(said))
         config, epoch = self._config, way.session.epoch
+        # A fetch that waits for records would hold back the answer to its acknowledgements.
+        max_wait_ms = 0 if said else config.max_wait_ms
 
         def request(version: int) -> ShareFetchRequest:
             body = ShareFetchRequest(
                 group_id=config.group_id,
                 member_id=config.member_id,
                 share_session_epoch=epoch,
-                max_wait_ms=config.max_wait_ms,
+                max_wait_ms=max_wait_ms,
                 min_bytes=config.min_bytes,
                 max_bytes=config.max_bytes,
                 max_records=config.max_records,
@@ -156,7 +161,7 @@ class ShareFetcher:
                 body.share_acquire_mode = 1 if config.record_limit else 0
             return body
 
-        timeout_s = self._client.request_timeout_s + config.max_wait_ms / 1000
+        timeout_s = self._client.request_timeout_s + max_wait_ms / 1000
         self._send(node, way, (ShareFetchRequest, request), said, timeout_s=timeout_s)
 
     def _acknowledge(self, node: Node, way: Way, *, last: bool = False) -> None:
@@ -189,6 +194,7 @@ class ShareFetcher:
         timeout_s: float | None = None,
     ) -> None:
         way.busy = True
+        way.speaks = bool(said)
         self._client.send(
             node,
             *request,
@@ -202,7 +208,7 @@ class ShareFetcher:
     # ------------------------------------------------------------ answers
 
     def _answered(self, pending: Pending, way: Way, said: dict[TopicPartition, list[Said]]) -> None:
-        way.busy = False
+        way.busy = way.speaks = False
         error = pending.error
         if error is None and pending.response.error_code:
             answer = pending.response
@@ -275,8 +281,8 @@ class ShareFetcher:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether no request is under way, and nothing is left to say."""
-        return not any(way.busy for way in self._ways.values()) and not self._held.nodes()
+        """Whether nothing is left to say, and nothing said is under way."""
+        return not any(way.speaks for way in self._ways.values()) and not self._held.nodes()
 
     def speak(self, wait: Callable[[float], None], deadline: float) -> None:
         """Sends all acknowledgements and waits until they are answered, or until `deadline`."""
@@ -302,11 +308,13 @@ class ShareFetcher:
                 self._report(self._held.take(node), broker_error(code, f"acknowledging at {node}"))
 
     def close(self, wait: Callable[[float], None]) -> None:
-        """Ends the sessions: brokers release what is not acknowledged."""
+        """Ends the sessions: brokers release what is not acknowledged, and what they were about to send."""
         deadline = time.monotonic() + CLOSE_TIMEOUT_S
         self.speak(wait, deadline)
         for node, way in self._ways.items():
-            if not way.busy and not way.session.is_new:
+            if way.busy and not way.speaks:
+                self._client.hang_up(node, Purpose.FETCH)  # it waits for records; the session ends with it
+            elif not way.busy and not way.session.is_new:
                 self._acknowledge(node, way, last=True)
         while any(way.busy for way in self._ways.values()) and (left := deadline - time.monotonic()) > 0:
             wait(left)
