@@ -14,6 +14,7 @@ from bowstring.engine.configs import (
     ConfigType,
     Origin,
     broker_key,
+    rendered,
     shown,
 )
 from bowstring.engine.configs.definition import READ_ONLY
@@ -44,6 +45,11 @@ if TYPE_CHECKING:
 
 _BROKER_LOGGER: Final = 8
 _BROKER_LOGGER_SOURCE: Final = 6
+_SCOPED_SOURCES: Final = (
+    ConfigSource.TOPIC_CONFIG,
+    ConfigSource.GROUP_CONFIG,
+    ConfigSource.CLIENT_METRICS_CONFIG,
+)
 
 
 async def handle(broker: "BrokerServices", request: "Request") -> DescribeConfigsResponse:
@@ -53,7 +59,8 @@ async def handle(broker: "BrokerServices", request: "Request") -> DescribeConfig
     Behaviour: without keys, or with an empty list, returns every config of the resource. The cluster's
     defaults include only configs that are set there. A topic config that Kafka does not have is returned only
     if the topic sets it or the request names it, because tools that copy configs to another cluster would
-    fail on it. Values of passwords are null.
+    fail on it. Values of passwords are null. A value in force is shown as Kafka writes what it parsed; the
+    broker configs it may come from, and the cluster's defaults, as they were written.
 
     Versions: 1 adds source and synonyms (KIP-226); 3 types and documentation (KIP-569).
     """
@@ -132,7 +139,8 @@ def _topic_entries(broker: "BrokerServices", topic: str, asked: Collection[str])
             value: str | None = overrides[name]
         else:
             value = configs.topic_default(name)
-        return _entry(TOPIC_CONFIGS[name], name, value, origins, read_only=False)
+        key = TOPIC_CONFIGS[name]
+        return _entry(key, name, rendered(key, value), origins, read_only=False)
 
     names = (
         name
@@ -151,7 +159,7 @@ def _group_entries(broker: "BrokerServices", group: str) -> Entries:
         origins = group_origins(name, broker.configs)
         if name in overrides:
             origins = [Origin(name, overrides[name], ConfigSource.GROUP_CONFIG), *origins]
-        return _entry(GROUPS[name], name, origins[0].text, origins, read_only=False)
+        return _entry(GROUPS[name], name, rendered(GROUPS[name], origins[0].text), origins, read_only=False)
 
     return GROUPS, describe
 
@@ -164,9 +172,9 @@ def _client_metrics_entries(broker: "BrokerServices", subscription: str) -> Entr
     def describe(name: str) -> DescribeConfigsResourceResult:
         key = CLIENT_METRICS[name]
         if name not in overrides:
-            return _entry(key, name, key.default, [], read_only=False)
+            return _entry(key, name, rendered(key, key.default), [], read_only=False)
         origin = Origin(name, overrides[name], ConfigSource.CLIENT_METRICS_CONFIG)
-        return _entry(key, name, origin.text, [origin], read_only=False)
+        return _entry(key, name, rendered(key, origin.text), [origin], read_only=False)
 
     return CLIENT_METRICS, describe
 
@@ -199,7 +207,9 @@ def _check_broker_id(broker: "BrokerServices", name: str) -> None:
 def _broker_entry(configs: BrokerConfigs, name: str) -> DescribeConfigsResourceResult:
     origins = _from(configs.origins(name), name)
     key = broker_key(name)
-    return _entry(key, name, configs.text(name), origins, read_only=key.update_mode == READ_ONLY)
+    text = configs.text(name)
+    value = rendered(key, text) if name in BROKER_CONFIGS else shown(key, text)
+    return _entry(key, name, value, origins, read_only=key.update_mode == READ_ONLY)
 
 
 def _from(origins: list[Origin], name: str) -> list[Origin]:
@@ -212,7 +222,8 @@ def _from(origins: list[Origin], name: str) -> list[Origin]:
 def _default_entry(configs: BrokerConfigs, name: str) -> DescribeConfigsResourceResult:
     value = configs.dynamic_default[name]
     origins = [Origin(name, value, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG)]
-    return _entry(broker_key(name), name, value, origins, read_only=False)
+    key = broker_key(name)
+    return _entry(key, name, shown(key, value), origins, read_only=False)
 
 
 def _entry(
@@ -220,12 +231,16 @@ def _entry(
 ) -> DescribeConfigsResourceResult:
     return DescribeConfigsResourceResult(
         name=name,
-        value=shown(key, value),
+        value=value,
         read_only=read_only,
         config_source=(origins[0].source if origins else ConfigSource.DEFAULT_CONFIG).value,
         is_sensitive=key.type is ConfigType.PASSWORD,
         synonyms=[
-            DescribeConfigsSynonym(name=each.name, value=shown(key, each.text), source=each.source.value)
+            DescribeConfigsSynonym(
+                name=each.name,
+                value=(rendered if each.source in _SCOPED_SOURCES else shown)(key, each.text),
+                source=each.source.value,
+            )
             for each in origins
         ],
         config_type=key.type.value,

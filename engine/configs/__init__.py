@@ -9,6 +9,7 @@ from bowstring.engine.configs.effective import (
     BrokerConfigs,
     ConfigSource,
     Origin,
+    rendered,
     shown,
     validate_topic_configs,
 )
@@ -25,6 +26,7 @@ __all__ = [
     "Origin",
     "broker_key",
     "nearest",
+    "rendered",
     "shown",
     "validate_topic_configs",
 ]

@@ -1,6 +1,9 @@
 """Defines a config: name, type, default, valid values, how it may change, and its documentation."""
 
+import math
+import re
 from collections.abc import Iterable, Iterator
+from decimal import Decimal
 from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
@@ -70,6 +73,9 @@ def protects(lacking: str, *off: str) -> Effect:
 OWN_PREFIX: Final = "bowstring."
 
 _BITS: Final = {SHORT: 15, INT: 31, LONG: 63}
+_SPACES: Final = bytes(range(33)).decode()  # what String.trim removes
+_DOUBLE: Final = re.compile(r"[+-]?(?:NaN|Infinity|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[dDfF]?)", re.ASCII)
+_REPLICAS: Final = "replicas"  # valid values: pairs of a partition and a broker
 
 
 class ConfigError(ValueError):
@@ -160,7 +166,7 @@ class ConfigKey(NamedTuple):
 
         Raises ConfigError when the text is not of the config's type or not a valid value.
         """
-        text = text.strip()
+        text = text.strip(_SPACES)
         kind = self.type
         if kind in _BITS:
             value: Any = self._integer(text, _BITS[kind])
@@ -169,16 +175,31 @@ class ConfigKey(NamedTuple):
                 raise self.invalid(text, "Expected value to be either true or false")
             value = text.lower() == "true"
         elif kind is DOUBLE:
-            try:
-                value = float(text)
-            except ValueError:
-                raise self.invalid(text, "Not a number of type DOUBLE") from None
+            if not _DOUBLE.fullmatch(text):
+                raise self.invalid(text, "Not a number of type DOUBLE")
+            value = float(text.rstrip("dDfF"))
         elif kind is LIST:
             value = [item.strip() for item in text.split(",")] if text else []
+            if self.valid != _REPLICAS:
+                value = list(dict.fromkeys(value))
         else:
             value = text
         self._check(value, text)
         return value
+
+    def rendered(self, text: str) -> str:
+        """Returns the value of `text` as Kafka writes it (ConfigDef.convertToString): `compact,delete` for
+        `" compact , delete "`. Returns `text` itself where it is not valid.
+        """
+        try:
+            value = self.parse(text)
+        except ConfigError:
+            return text
+        if self.type is BOOLEAN:
+            return "true" if value else "false"
+        if self.type is DOUBLE:
+            return _java_double(value)
+        return ",".join(value) if self.type is LIST else str(value)
 
     def _integer(self, text: str, bits: int) -> int:
         digits = text[1:] if text[:1] in "+-" else text
@@ -193,7 +214,7 @@ class ConfigKey(NamedTuple):
         valid = self.valid
         if not valid:
             return
-        if valid == "replicas":
+        if valid == _REPLICAS:
             if value != ["*"] and not all(_is_replica(item) for item in value):
                 raise self.invalid(text, "Must be the literal '*' or a list of partition:broker pairs")
         elif ".." in valid:
@@ -219,6 +240,21 @@ class ConfigKey(NamedTuple):
         """Returns the error for a value that is refused. It does not show passwords."""
         shown = "[hidden]" if self.type is PASSWORD else text
         return ConfigError(f"Invalid value {shown} for configuration {self.name}: {reason}")
+
+
+def _java_double(value: float) -> str:
+    """Returns what Double.toString writes: plain from 0.001 to below 10,000,000, with an exponent beyond."""
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
+    assert isinstance(exponent, int)
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        plain = f"{Decimal(repr(value)).normalize():f}"
+        return plain if "." in plain else f"{plain}.0"
+    text = "".join(map(str, digits))
+    return f"{'-' if sign else ''}{text[0]}.{text[1:] or '0'}E{exponent + len(text) - 1}"
 
 
 def _is_replica(text: str) -> bool:

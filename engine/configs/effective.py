@@ -238,5 +238,10 @@ def validate_topic_configs(overrides: Mapping[str, str], configs: BrokerConfigs)
 
 
 def shown(key: ConfigKey, text: str | None) -> str | None:
-    """Returns the value as it may be shown to a client or in a log."""
+    """Returns a value, as it was written, as it may be shown to a client or in a log."""
     return None if key.type is PASSWORD else text
+
+
+def rendered(key: ConfigKey, text: str | None) -> str | None:
+    """Returns a value in force as it may be shown: parsed and written again, as Kafka does it."""
+    return None if text is None or key.type is PASSWORD else key.rendered(text)

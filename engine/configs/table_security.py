@@ -1,5 +1,7 @@
 """Lists the broker configs of TLS, SASL, delegation tokens and access control."""
 
+from typing import Final
+
 from bowstring.engine.configs.definition import (
     BOOLEAN,
     CLASS,
@@ -26,6 +28,23 @@ _SASL = protects("there is no authentication yet, so clients are not authenticat
 _TLS = protects("there is no TLS yet, so what clients and the broker send is not encrypted")
 _ACCESS = protects("there is no access control yet, so every client may read, write and delete everything")
 _EVERYONE = protects(_ACCESS.lacking, "true")
+
+# Dynamic only as listener.name.<listener>.<config> (SslConfigs.RECONFIGURABLE_CONFIGS, KIP-226).
+PER_LISTENER: Final = frozenset(
+    f"ssl.{name}"
+    for name in (
+        "key.password",
+        "keystore.certificate.chain",
+        "keystore.key",
+        "keystore.location",
+        "keystore.password",
+        "keystore.type",
+        "truststore.certificates",
+        "truststore.location",
+        "truststore.password",
+        "truststore.type",
+    )
+)
 
 # (name, type, default, valid values, importance, how it changes, whether it is acted on, doc[, internal])
 # fmt: off
@@ -204,7 +223,7 @@ SECURITY = _rows((
      "Password of the trust store."),
     ("ssl.truststore.type", STRING, "JKS", "", MEDIUM, PER_BROKER, STORED,
      "Format of the trust store."),
-    ("super.users", LIST, "", "", LOW, READ_ONLY, _ACCESS,
+    ("super.users", STRING, "", "", LOW, READ_ONLY, _ACCESS,
      "Principals to whom the authorizer allows everything, separated by semicolons.", True),
 ))
 # fmt: on

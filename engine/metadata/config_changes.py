@@ -15,6 +15,7 @@ from bowstring.engine.configs import (
 from bowstring.engine.configs.definition import PER_BROKER, READ_ONLY
 from bowstring.engine.configs.scoped import INTERVAL_MS, validate_client_metrics, validate_group_configs
 from bowstring.engine.configs.table_groups import CLIENT_METRICS, GROUPS
+from bowstring.engine.configs.table_security import PER_LISTENER
 from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.features import ELIGIBLE_LEADER_REPLICAS
 from bowstring.engine.metadata.image import (
@@ -233,6 +234,13 @@ def _check_broker_result(
     if fixed:
         raise KafkaError(
             Errors.INVALID_REQUEST, f"Cannot update these configs dynamically: {', '.join(fixed)}"
+        )
+    unprefixed = sorted(PER_LISTENER.intersection(keys))
+    if unprefixed:
+        raise KafkaError(
+            Errors.INVALID_REQUEST,
+            "These security configs can be dynamically updated only per-listener using the listener prefix: "
+            + ", ".join(unprefixed),
         )
     own = sorted(name for name, key in keys.items() if key.update_mode == PER_BROKER)
     if own and not per_broker:

@@ -217,6 +217,67 @@ def test_incremental_alter_broker(talk: Talk) -> None:
     show("in the end", "log.cleanup.policy", "message.max.bytes")
 
 
+AS_TYPED = (
+    ("cleanup.policy", " compact , delete "),
+    ("cleanup.policy", "compact,compact"),
+    ("retention.ms", " 60000 "),
+    ("retention.ms", "+5"),
+    ("segment.bytes", "+2000000 "),
+    ("preallocate", "TRUE"),
+    ("min.cleanable.dirty.ratio", "0.50"),
+    ("min.cleanable.dirty.ratio", "1e-1"),
+    ("min.cleanable.dirty.ratio", ".0005"),
+    ("compression.type", " gzip "),
+    ("leader.replication.throttled.replicas", " 0:1 , 0:1 "),
+)
+
+
+@conversation(versions("DescribeConfigs"))
+def test_topic_configs_as_typed(talk: Talk) -> None:
+    for number, (name, value) in enumerate(AS_TYPED):
+        topic = talk.name(f"t{number}")
+        row = {
+            "name": topic,
+            "num_partitions": 1,
+            "replication_factor": 1,
+            "configs": [{"name": name, "value": value}],
+        }
+        made = talk.quietly("CreateTopics", 7, topics=[row]).topics[0]
+        shown = {each.name: each.value for each in made.configs or ()}
+        talk.note(f"created {name}={value!r}", {"error": made.error_code, "shown": shown.get(name)})
+        talk.know(topic, made.topic_id)
+        talk.led(topic)
+        describe(talk, f"{name}={value!r}", TOPIC, topic, name, include_synonyms=True)
+
+
+@conversation(versions("IncrementalAlterConfigs"))
+def test_other_configs_as_typed(talk: Talk) -> None:
+    group, metrics = talk.name("g"), talk.name("m")
+    for kind, resource, name, value, parsed, default in (
+        (BROKER, "", "log.retention.ms", " +5000000 ", "5000000", "604800000"),
+        (BROKER, "1", "log.cleanup.policy", " compact , delete ", "compact,delete", "delete"),
+        (BROKER, "1", "log.cleaner.min.cleanable.ratio", "5e-1", "0.5", "0.5"),
+        (BROKER, "1", "log.preallocate", " TRUE", "true", "false"),
+        (GROUP, group, "consumer.session.timeout.ms", " +50000", "50000", "45000"),
+        (GROUP, group, "share.isolation.level", " read_committed ", "read_committed", "read_uncommitted"),
+        (CLIENT_METRICS, metrics, "interval.ms", " +500", "500", "300000"),
+        (CLIENT_METRICS, metrics, "metrics", " a. , b. ,a.", "a.,b.", ""),
+    ):
+        alter(talk, f"{name}={value!r}", kind, resource, (name, SET, value))
+        settled(talk, resource or "1", name, parsed, kind)
+        for each in dict.fromkeys((resource, resource or "1")):
+            describe(talk, f"{name} of {each!r}", kind, each, name, own_version=False, include_synonyms=True)
+        alter(talk, f"{name} deleted", kind, resource, (name, DELETE, None))
+        settled(talk, resource or "1", name, default, kind)
+
+
+@conversation(versions("IncrementalAlterConfigs"))
+def test_key_stores_change_only_for_a_listener(talk: Talk) -> None:
+    for resource in ("1", ""):
+        for name in ("ssl.truststore.type", "ssl.keystore.type", "ssl.key.password"):
+            alter(talk, f"{name} of {resource!r}", BROKER, resource, (name, SET, "PKCS12"))
+
+
 @conversation(versions("IncrementalAlterConfigs"))
 def test_unknown_broker_configs(talk: Talk) -> None:
     for name in ("1", ""):

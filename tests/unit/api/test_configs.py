@@ -136,6 +136,37 @@ def test_groups_and_client_metrics_have_configs(served, caplog, kind, config, va
     assert listed(served, 1, kind) == (Errors.NONE, set())
 
 
+def test_values_in_force_are_shown_as_parsed_and_kept_as_written(serve):
+    served = serve(log_cleanup_policy=" compact , delete ", log_flush_interval_ms=" +7 ")
+    served.create_topic("t", retention_ms=" 60000 ", preallocate="TRUE", min_cleanable_dirty_ratio="1e-1")
+    assert values(served, TOPIC, "t", "retention.ms", "preallocate", "min.cleanable.dirty.ratio") == {
+        "retention.ms": ("60000", 1),
+        "preallocate": ("true", 1),
+        "min.cleanable.dirty.ratio": ("0.1", 1),
+    }
+    (retention,) = describe(served, TOPIC, "t", ["retention.ms"], include_synonyms=True).configs
+    assert [(each.value, each.source) for each in retention.synonyms] == [("60000", 1)]
+    assert values(served, TOPIC, "t", "cleanup.policy", "flush.ms") == {
+        "cleanup.policy": ("compact,delete", 4),
+        "flush.ms": ("7", 4),
+    }
+    assert values(served, BROKER, "1", "log.cleanup.policy") == {"log.cleanup.policy": ("compact,delete", 4)}
+
+    for kind, name, config in (
+        (BROKER, "", "log.retention.ms"),
+        (GROUP, "g", "consumer.session.timeout.ms"),
+        (CLIENT_METRICS, "m", "interval.ms"),
+    ):
+        assert alter(served, kind, name, (config, SET, " +50000")) == (Errors.NONE, None)
+    # The cluster's defaults are what was written, as in Kafka; what is in force on a broker is what was parsed.
+    assert values(served, BROKER, "", "log.retention.ms") == {"log.retention.ms": (" +50000", 3)}
+    assert values(served, BROKER, "1", "log.retention.ms") == {"log.retention.ms": ("50000", 3)}
+    assert values(served, GROUP, "g", "consumer.session.timeout.ms") == {
+        "consumer.session.timeout.ms": ("50000", 8)
+    }
+    assert values(served, CLIENT_METRICS, "m", "interval.ms") == {"interval.ms": ("50000", 7)}
+
+
 def test_what_kafka_does_not_have_is_shown_where_it_is_set_or_asked_for(served):
     served.create_topic("plain")
     answer = served.ask(

@@ -22,7 +22,7 @@ from bowstring.engine.configs.scoped import (
 from bowstring.engine.configs.table_bowstring import BOWSTRING
 from bowstring.engine.configs.table_cluster import CLUSTER
 from bowstring.engine.configs.table_coordinators import COORDINATORS
-from bowstring.engine.configs.table_groups import GROUPS
+from bowstring.engine.configs.table_groups import CLIENT_METRICS, GROUPS
 from bowstring.engine.configs.table_logs import LOGS
 from bowstring.engine.configs.table_remote import REMOTE
 from bowstring.engine.configs.table_security import SECURITY
@@ -38,6 +38,41 @@ def test_every_default_is_valid(key):
     assert key.doc.endswith(".")
     if key.default is not None:
         key.parse(key.default)
+
+
+@pytest.mark.parametrize(
+    "key, written, shown",
+    [
+        (TOPIC_CONFIGS["cleanup.policy"], " compact , delete ", "compact,delete"),
+        (TOPIC_CONFIGS["cleanup.policy"], "compact,compact", "compact"),
+        (TOPIC_CONFIGS["cleanup.policy"], "", ""),
+        (TOPIC_CONFIGS["leader.replication.throttled.replicas"], "0:1, 0:1", "0:1,0:1"),
+        (TOPIC_CONFIGS["retention.ms"], " 60000 ", "60000"),
+        (TOPIC_CONFIGS["retention.ms"], "+5", "5"),
+        (TOPIC_CONFIGS["retention.ms"], "007", "7"),
+        (TOPIC_CONFIGS["retention.ms"], "soon", "soon"),
+        (TOPIC_CONFIGS["segment.bytes"], " +2000000", "2000000"),
+        (TOPIC_CONFIGS["preallocate"], "TRUE", "true"),
+        (TOPIC_CONFIGS["preallocate"], " False ", "false"),
+        (TOPIC_CONFIGS["compression.type"], " gzip ", "gzip"),
+        (TOPIC_CONFIGS["min.cleanable.dirty.ratio"], "0.50", "0.5"),
+        (TOPIC_CONFIGS["min.cleanable.dirty.ratio"], "1e-1", "0.1"),
+        (TOPIC_CONFIGS["min.cleanable.dirty.ratio"], "1", "1.0"),
+        (TOPIC_CONFIGS["min.cleanable.dirty.ratio"], ".0005", "5.0E-4"),
+        (TOPIC_CONFIGS["min.cleanable.dirty.ratio"], "1_0", "1_0"),
+        (BROKER_CONFIGS["log.cleaner.io.max.bytes.per.second"], "12300000", "1.23E7"),
+        (BROKER_CONFIGS["log.cleaner.io.max.bytes.per.second"], "9999999", "9999999.0"),
+        (BROKER_CONFIGS["log.cleaner.io.max.bytes.per.second"], "-0.25f", "-0.25"),
+        (BROKER_CONFIGS["log.cleaner.io.max.bytes.per.second"], "Infinity", "Infinity"),
+        (BROKER_CONFIGS["broker.session.timeout.ms"], "+9000", "9000"),
+        (BROKER_CONFIGS["offsets.topic.replication.factor"], " +3", "3"),
+        (BROKER_CONFIGS["principal.builder.class"], " a.B ", "a.B"),
+        (GROUPS["consumer.session.timeout.ms"], " +50000", "50000"),
+        (CLIENT_METRICS["metrics"], " a. , b. ,a.", "a.,b."),
+    ],
+)
+def test_a_value_is_rendered_as_kafka_writes_what_it_parsed(key, written, shown):
+    assert key.rendered(written) == shown
 
 
 def test_a_topic_config_is_one_row(monkeypatch):

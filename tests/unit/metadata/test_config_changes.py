@@ -2,7 +2,8 @@
 
 import pytest
 
-from bowstring.engine.configs import BrokerConfigs
+from bowstring.engine.configs import BROKER_CONFIGS, BrokerConfigs
+from bowstring.engine.configs.table_security import PER_LISTENER
 from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.config_changes import (
     APPEND,
@@ -86,7 +87,11 @@ def test_what_changes_nothing_writes_nothing():
         (ALL_BROKERS, Change("log.retention.ms", SET, "x"), Errors.INVALID_REQUEST),
         (ALL_BROKERS, Change("max.connections", SET, "100"), Errors.INVALID_CONFIG),
         (THIS_BROKER, Change("listener.name.plaintext.max.connections", SET, "1"), Errors.INVALID_CONFIG),
-        (THIS_BROKER, Change("ssl.keystore.location", SET, "/k"), Errors.INVALID_CONFIG),
+        (
+            THIS_BROKER,
+            Change("listener.name.external.ssl.keystore.location", SET, "/k"),
+            Errors.INVALID_CONFIG,
+        ),
         (THIS_BROKER, Change("sasl.enabled.mechanisms", APPEND, "PLAIN"), Errors.INVALID_CONFIG),
         (THIS_BROKER, Change("authorizer.class.name", SET, "x"), Errors.INVALID_REQUEST),
         ((99, "x"), Change("a", SET, "1"), Errors.INVALID_REQUEST),
@@ -103,11 +108,23 @@ def test_a_protection_that_is_not_there_is_refused_with_the_reason_and_can_be_ta
         KafkaError, match=r"max\.connections=100 is not enforced: connections are not .* 2147483647"
     ):
         alter(image_with(), ALL_BROKERS, Change("max.connections", SET, "100"))
-    with pytest.raises(KafkaError, match=r"ssl\.key\.password=\[hidden\] is not enforced"):
-        alter(image_with(), THIS_BROKER, Change("ssl.key.password", SET, "s3cret"))
+    with pytest.raises(KafkaError, match=r"external\.ssl\.key\.password=\[hidden\] is not enforced"):
+        alter(image_with(), THIS_BROKER, Change("listener.name.external.ssl.key.password", SET, "s3cret"))
     off = Change("max.connections", SET, "2147483647")
     assert alter(image_with(), ALL_BROKERS, off) == {"max.connections": "2147483647"}
     alter(image_with(), ALL_BROKERS, Change("max.connections", DELETE, None))
+
+
+@pytest.mark.parametrize("name", sorted(PER_LISTENER))
+@pytest.mark.parametrize("resource", [THIS_BROKER, ALL_BROKERS])
+def test_stores_of_keys_change_only_for_a_listener(resource, name):
+    with pytest.raises(KafkaError, match="only per-listener") as caught:
+        alter(image_with(), resource, Change(name, SET, "PKCS12"))
+    assert caught.value.error is Errors.INVALID_REQUEST
+    named = f"listener.name.external.{name}"
+    if BROKER_CONFIGS[name].effect.lacking:
+        return
+    assert alter(image_with(), THIS_BROKER, Change(named, SET, "PKCS12")) == {named: "PKCS12"}
 
 
 def test_keys_named_twice_are_refused():
