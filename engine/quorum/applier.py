@@ -12,6 +12,7 @@ from bowstring.engine.metadata.image import ClusterImage, MetadataError
 from bowstring.engine.metadata.quorum import QuorumFacts
 from bowstring.engine.metadata.records import decode_record
 from bowstring.engine.metadata.snapshot import SnapshotError
+from bowstring.engine.metadata.store.reader import unusable_record
 from bowstring.engine.protocol import ProtocolError
 from bowstring.engine.protocol.records.control_batch import decode_control_key
 from bowstring.engine.protocol.schema import MetadataRecord
@@ -120,10 +121,7 @@ class ImageApplier:
                     return False
                 self._apply(batch)
             except (ProtocolError, MetadataError, CorruptBatch) as error:
-                raise DataDirectoryError(
-                    f"{self._log.path}, record {batch.offset}: {error}; if a newer version wrote it, start "
-                    "that version"
-                ) from error
+                raise unusable_record(self._log.path, batch.offset, error) from error
             self._check_version(self.image)
             self._batches.popleft()
             self.applied, self.epoch = batch.end_offset, batch.epoch

@@ -45,6 +45,7 @@ from bowstring.engine.raft.leader import LeaderState
 from bowstring.engine.raft.replica import RaftReplica
 from bowstring.engine.raft.states import NEVER, Resigned
 from bowstring.engine.raft.voters import Endpoints, Node, Voter, VoterSet, node_at
+from bowstring.engine.storage.directory_lock import DataDirectoryError
 from bowstring.engine.storage.log_dir import DataDirectory
 
 LeaderListener = Callable[[int, int], None]
@@ -302,7 +303,11 @@ class Quorum:
         for _, reached in self._watchers:
             reached.cancel()
         await self._loop.run_in_executor(None, self._disk.shutdown)
-        self.close()
+        try:
+            self.close()
+        except (OSError, LogError):
+            if not self.has_failed:  # else it is known
+                raise
 
     def _refuse_asked(self) -> None:
         """Answers what waits for the replica: who asked would wait until the request's timeout."""
@@ -380,7 +385,9 @@ class Quorum:
         state = self._replica.state
         try:
             offset, out = self._replica.upgrade_kraft_version(state.epoch, version, self._now_ms())
-        except KafkaError:
+        except (KafkaError, OSError, LogError) as error:
+            if not isinstance(error, KafkaError):
+                self._fail(error)
             done.set_exception(self._not_controller())
             return done
         if offset is None:
@@ -498,16 +505,25 @@ class Quorum:
     def _fail(self, error: BaseException) -> None:
         if self._has_ended:
             return
-        event_log.error(
-            "the replica of the metadata quorum ends, and this node with it; check detail, then restart the "
-            "node",
-            detail=f"{type(error).__name__}: {error}",
-            traceback=not isinstance(error, OSError | LogError),
-        )
+        if isinstance(error, OSError | LogError):
+            event_log.error(
+                "the metadata log cannot be written, so this node ends; free space in its directory, or repair "
+                "the disk, then start the node again",
+                directory=str(self._directory.path),
+                detail=str(error),
+            )
+        else:
+            event_log.error(
+                "the replica of the metadata quorum ends, and this node with it; check detail, then restart "
+                "the node",
+                detail=f"{type(error).__name__}: {error}",
+                traceback=not isinstance(error, DataDirectoryError),
+            )
         self._fail_appends(lambda each: True)
         self._refuse_asked()
         self.failed.set_exception(error)
         self.failed.exception()  # it need not be looked at
+        self._tell(NO_LEADER, self._told[1])
 
     def _wait_for_leader(self) -> None:
         if self._no_leader_timer is None:
@@ -729,8 +745,12 @@ class Quorum:
         else:
             self._leader_known.clear()
             self._wait_for_leader()
+        self._tell(leader_id, state.epoch)
+
+    def _tell(self, leader_id: int, epoch: int) -> None:
+        self._told = (leader_id, epoch)
         for listener in list(self.on_leader_change):
-            listener(leader_id, state.epoch)
+            listener(leader_id, epoch)
 
 
 _CARRY_OUT: Final[dict[type, Callable[[Quorum, Any], None]]] = {

@@ -27,6 +27,7 @@ from bowstring.engine.metadata.image import ClusterImage, ImageChange, MetadataE
 from bowstring.engine.metadata.quorum import QUORUM_STATE, QuorumFacts, leader_change, quorum_epoch
 from bowstring.engine.metadata.records import decode_record, encode_record
 from bowstring.engine.metadata.snapshot import SnapshotId, encode_snapshot
+from bowstring.engine.metadata.store.reader import unusable_record
 from bowstring.engine.metadata.store.snapshots import MetadataSnapshots
 from bowstring.engine.protocol import ProtocolError
 from bowstring.engine.protocol.ids import METADATA_TOPIC_ID
@@ -171,10 +172,7 @@ class MetadataLog:
                         self._replay_one(record)
                         offset += 1
             except (ProtocolError, MetadataError, CorruptBatch) as error:
-                raise DataDirectoryError(
-                    f"{self._path}, record {offset}: {error}; if a newer version wrote it, start that "
-                    "version; otherwise restore the directory from a copy"
-                ) from error
+                raise unusable_record(self._path, offset, error) from error
 
     def _replay_one(self, record: Record) -> None:
         self._last_timestamp_ms = record.timestamp

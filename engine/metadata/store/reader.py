@@ -16,6 +16,28 @@ from bowstring.engine.storage.directory_lock import DataDirectoryError
 
 _PREFIX_BYTES: Final = 12
 _EPOCH_AT: Final = 12
+_RECORD_LETTERS: Final = 500
+
+
+def unusable_record(
+    path: Path, offset: int, error: ProtocolError | MetadataError | CorruptBatch
+) -> DataDirectoryError:
+    """Returns the error for a record of a metadata log that cannot be applied, and what to do about it.
+
+    Args:
+        path: The directory of the log.
+        offset: Of the record, or of the end of its metadata transaction.
+    """
+    if not isinstance(error, MetadataError):
+        return DataDirectoryError(
+            f"{path}, record {offset}: {error}; if a newer version wrote it, start that version; otherwise "
+            "restore the directory from a copy"
+        )
+    return DataDirectoryError(
+        f"{path}, record {offset} cannot be applied: {error}. It is {repr(error.record)[:_RECORD_LETTERS]}. "
+        f"If a newer version wrote it, start that version; otherwise leave the record out: bowstring quorum "
+        f"repair --directory {path.parent} --dry-run, and docs/how-to/repair-metadata.md"
+    )
 
 
 class MetadataState(NamedTuple):
@@ -69,10 +91,13 @@ def _read_segment(path: Path, state: MetadataState) -> MetadataState:
                 offset = _apply_batch(data[position:end], state)
             except CorruptBatch:
                 break
-            except (ProtocolError, MetadataError) as error:
+            except ProtocolError as error:
                 raise DataDirectoryError(
                     f"{path}, byte {position}: {error}; a newer version may have written it"
                 ) from error
+            except MetadataError as error:
+                first = int.from_bytes(data[position : position + 8], "big")
+                raise unusable_record(path.parent, first, error) from error
             epoch = int.from_bytes(data[position + _EPOCH_AT : position + _EPOCH_AT + 4], "big", signed=True)
             state = state._replace(
                 end_offset=max(state.end_offset, offset), epoch=max(state.epoch, epoch), torn_bytes=0

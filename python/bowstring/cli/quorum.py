@@ -1,4 +1,4 @@
-"""Implements `bowstring quorum`: describe, add, remove."""
+"""Implements `bowstring quorum`: describe, add, remove, repair."""
 
 from __future__ import annotations
 
@@ -214,3 +214,55 @@ def remove(
         print_json({"id": node_id, "directory_id": format_uuid(own_id), "removed": True})
     else:
         print_note(f"controller {node_id} is no voter any more")
+
+
+@app.command()
+def repair(
+    directory: Annotated[
+        Path,
+        typer.Option("--directory", metavar="DIR", help="metadata.log.dir of the stopped node."),
+    ],
+    through: Annotated[
+        int | None,
+        typer.Option(
+            "--through",
+            metavar="OFFSET",
+            help="Leave out such records up to this offset, which every voter must have; default: those of "
+            "the first batch that has one.",
+            min=0,
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show the records without changing anything.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Leave records out of a node's metadata that cannot be applied, so that the node starts again.
+
+    Writes a snapshot that replaces the log up to there; the log itself stays. Repair every node that names
+    the record, with the same options (docs/how-to/repair-metadata.md).
+    """
+    from bowstring.cli.output import print_error, print_hint
+    from bowstring.engine.quorum.repair import repair as repair_log
+    from bowstring.engine.storage.directory_lock import DataDirectoryError
+
+    try:
+        done = repair_log(directory, through=through, dry_run=dry_run)
+    except (DataDirectoryError, OSError) as error:
+        print_error(str(error))
+        raise typer.Exit(1) from None
+    if json:
+        found = [each._asdict() for each in done.dropped]
+        print_json(done._asdict() | {"dropped": found, "snapshot": str(done.snapshot), "dry_run": dry_run})
+        return
+    for each in done.dropped:
+        console().print(f"{each.offset}  {each.record}\n  {each.why}", markup=False)
+    if not done.dropped:
+        print_hint(f"every record up to offset {done.log_end_offset} can be applied; nothing to repair")
+    elif dry_run:
+        print_hint(
+            f"nothing is changed; without --dry-run {len(done.dropped)} records are left out, and a snapshot "
+            f"replaces the log up to offset {done.end_offset} of {done.log_end_offset}"
+        )
+    else:
+        print_note(f"left {len(done.dropped)} records out; wrote {done.snapshot}")

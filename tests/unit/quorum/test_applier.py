@@ -1,5 +1,7 @@
 """The image follows large batches in slices: the control thread has heartbeats and votes to answer meanwhile."""
 
+from pathlib import Path
+
 import pytest
 
 from bowstring._native.record.encode import encode_batch
@@ -18,7 +20,7 @@ AT_ONCE = 0  # CLOCK_MONOTONIC: every slice is over at its first look
 class Log:
     """A log with one batch: a topic and its partitions."""
 
-    path = "log"
+    path = Path("data/log")
 
     def __init__(self):
         records = [TopicRecord(name="topic", topic_id=ID)]

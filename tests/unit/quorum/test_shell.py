@@ -1,6 +1,8 @@
 """Three controllers elect a leader and replicate records over real sockets."""
 
 import asyncio
+import errno
+import os
 import time
 
 import pytest
@@ -11,6 +13,7 @@ from bowstring.engine.protocol.records.cluster_metadata.topics import TopicRecor
 from bowstring.engine.raft.keys import OffsetAndEpoch
 from bowstring.engine.raft.messages import FetchRequest
 from bowstring.engine.storage.log_dir import METADATA_PARTITION_DIRECTORY
+from tests.support import faults
 from tests.support.quorum_nodes import Controllers
 from tests.support.waiting import FOR_EVER_MS, HANG_S, wait_until_async
 
@@ -163,3 +166,30 @@ def fetch_of(node, leader):
     end = OffsetAndEpoch(leader.log_end_offset, leader.epoch)
     key = next(each.key for each in leader.voters if each.key.id == node.node_id)
     return FetchRequest(None, key, leader.epoch, end, end.offset, FOR_EVER_MS, 1000)
+
+
+@pytest.mark.parametrize("operation", ["pwritev", "sync"])
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EDQUOT, errno.EIO])
+def test_a_disk_that_fails_under_a_decision_is_no_bug(tmp_path, caplog, operation, error):
+    """The controller gives up, the log names the directory and the cure, and the node is to end."""
+
+    async def scenario(controllers):
+        await controllers.start()
+        leader = await controllers.leader()
+        controller = leader.server.controller
+        await wait_until_async(lambda: controller.is_active)
+        with faults.failing(operation, error), pytest.raises(KafkaError) as refused:
+            async with controller.changing() as changing:
+                await changing.commit([topic(1)])
+        assert refused.value.error is Errors.NOT_CONTROLLER
+        assert leader.quorum.has_failed and not leader.quorum.is_leader and not controller.is_active
+        with pytest.raises(KafkaError) as later:
+            await leader.quorum.append([topic(1)])
+        assert later.value.error is Errors.NOT_CONTROLLER
+
+    run(tmp_path, scenario, count=1)
+    (said,) = [each for each in caplog.records if "so this node ends" in each.getMessage()]
+    assert "free space in its directory" in said.getMessage()
+    assert vars(said)["facts"]["directory"] == str(tmp_path / "1")
+    assert os.strerror(error) in vars(said)["facts"]["detail"]
+    assert "bug" not in caplog.text and "Traceback" not in caplog.text
