@@ -507,8 +507,8 @@ class Quorum:
             return
         if isinstance(error, OSError | LogError):
             event_log.error(
-                "the metadata log cannot be written, so this node ends; free space in its directory, or repair "
-                "the disk, then start the node again",
+                "the metadata log cannot be written, so this node ends; free space in its directory, or "
+                "repair the disk, then start the node again",
                 directory=str(self._directory.path),
                 detail=str(error),
             )
