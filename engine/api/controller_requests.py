@@ -38,6 +38,8 @@ _WITH_VERSION: Final[dict[int, Callable[[ControllerState, Any, int], Decision[An
 }
 _REGISTRATION: Final = 62
 _HEARTBEAT: Final = 63
+_URGENT: Final = frozenset({56, 62, 63, 67, 70, 73})
+"""What brokers and controllers ask for themselves; it does not wait behind what their clients ask for."""
 
 
 async def handle(broker: "BrokerServices", request: "Request") -> Response:
@@ -52,14 +54,15 @@ async def handle(broker: "BrokerServices", request: "Request") -> Response:
     assert controller is not None, "only nodes with a controller have listeners of controllers"
     body, version = request.body, request.version
 
+    if request.api_key == _HEARTBEAT:
+        return await controller.heartbeat(body, request.received_ns // 1_000_000 or None)
+
     def decide(state: ControllerState, now_ms: int) -> Decision[Any]:
-        if request.api_key == _HEARTBEAT:
-            return brokers.heartbeat(state, body, now_ms)
         if request.api_key == _REGISTRATION:
             return brokers.register(state, body, version, controller.next_offset, now_ms)
         if request.api_key in _WITH_VERSION:
             return _WITH_VERSION[request.api_key](state, body, version)
         return _WITH_BODY[request.api_key](state, body)
 
-    answer: Response = await controller.run(decide)
+    answer: Response = await controller.run(decide, urgent=request.api_key in _URGENT)
     return answer

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from bowstring.engine.api.forwarded import client_of
 from bowstring.engine.errors import Error, Errors
 from bowstring.engine.metadata.names import METADATA_TOPIC
 from bowstring.engine.protocol.messages.describe_quorum import (
@@ -41,7 +42,9 @@ async def handle(broker: "BrokerServices", request: "Request") -> DescribeQuorum
         if request.listener.is_controller:
             described = await broker.quorum.request(body, request.version)
         else:
-            described = await broker.quorum.ask_leader(body, version=request.version)
+            described = await broker.quorum.ask_leader(
+                body, version=request.version, client=client_of(request)
+            )
         return described
     return DescribeQuorumResponse(
         error_message=None,

@@ -30,7 +30,9 @@ _RETRY_S: Final = 0.05
 async def handle(broker: "BrokerServices", request: "Request") -> Response:
     """Sends the request on, and the answer back.
 
-    Behaviour: NOT_CONTROLLER when no controller answers within request.timeout.ms. After a connection that
+    Behaviour: NOT_CONTROLLER when no controller answers within request.timeout.ms; REQUEST_TIMED_OUT when the
+    request waited so long behind others. One request of a client is on its way at a time. With too many that
+    wait it is refused with THROTTLING_QUOTA_EXCEEDED. After a connection that
     ended without an answer it is sent again, as in Kafka: what the first time did, the second one may refuse.
     Log levels are this broker's own, and stay here.
 
@@ -67,25 +69,30 @@ async def _ask_controller(quorum: "Quorum", request: "Request", body: Any, timeo
         request_principal=_PRINCIPAL_VERSION.to_bytes(2, "big") + encode(principal, _PRINCIPAL_VERSION),
         client_host_address=_address(request.peer),
     )
-    answer = await _ask_until_answered(quorum, envelope, timeout_ms)
+    answer = await _ask_until_answered(quorum, envelope, timeout_ms, client_of(request))
     if answer.error_code:
         raise KafkaError(Errors.of(answer.error_code))
     _, response = decode_response(request.api_key, request.version, answer.response_data or b"")
     return response
 
 
+def client_of(request: "Request") -> str:
+    """Returns what tells clients apart: principal, host and client id. Connections of one client share it."""
+    return f"{request.principal} {request.peer.rpartition(':')[0]} {request.client_id or ''}"
+
+
 async def _ask_until_answered(
-    quorum: "Quorum", envelope: EnvelopeRequest, timeout_ms: int
+    quorum: "Quorum", envelope: EnvelopeRequest, timeout_ms: int, client: str
 ) -> EnvelopeResponse:
     loop = asyncio.get_running_loop()
     deadline_s = loop.time() + timeout_ms / 1000
     while True:
         left_ms = max(1, int((deadline_s - loop.time()) * 1000))
         try:
-            answer: EnvelopeResponse = await quorum.ask_leader(envelope, left_ms)
+            answer: EnvelopeResponse = await quorum.ask_leader(envelope, left_ms, None, client)
             return answer
-        except KafkaError:
-            if loop.time() + _RETRY_S >= deadline_s:
+        except KafkaError as error:
+            if error.error is not Errors.NOT_CONTROLLER or loop.time() + _RETRY_S >= deadline_s:
                 raise
         await asyncio.sleep(_RETRY_S)
 

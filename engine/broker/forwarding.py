@@ -87,7 +87,7 @@ class ForwardedChanges(ClusterChanges):
             replication_factor=replication_factor,
             configs=[CreatableTopicConfig(name=key, value=value) for key, value in configs.items()],
         )
-        is_new = await self._create(topic)
+        is_new = await self._create(topic, "internal topics")  # does not wait behind those of clients
         await self._until_open(name)
         return is_new
 
@@ -121,8 +121,9 @@ class ForwardedChanges(ClusterChanges):
             if result.error_code and result.error_code != Errors.TOPIC_ALREADY_EXISTS.code
         }
 
-    async def _create(self, topic: CreatableTopic) -> bool:
-        answer: Any = await self._quorum.ask_leader(CreateTopicsRequest(topics=[topic]))
+    async def _create(self, topic: CreatableTopic, client: str = "") -> bool:
+        request = CreateTopicsRequest(topics=[topic])
+        answer: Any = await self._quorum.ask_leader(request, None, None, client)
         (result,) = answer.topics
         error = Errors.of(result.error_code)
         if error and error is not Errors.TOPIC_ALREADY_EXISTS:
@@ -155,6 +156,9 @@ class AllocatedProducerIds(ProducerIds):
         """
         request = AllocateProducerIdsRequest(broker_id=self._node_id, broker_epoch=self._broker_epoch())
         answer: Any = await self._quorum.ask_leader(request)
+        if answer.error_code == Errors.UNKNOWN_SERVER_ERROR.code:
+            # An idempotent producer would act on that; this has it ask again, as in Kafka.
+            raise KafkaError(Errors.COORDINATOR_LOAD_IN_PROGRESS)
         if answer.error_code:
             raise KafkaError(Errors.of(answer.error_code))
         return answer.producer_id_start, answer.producer_id_start + answer.producer_id_len

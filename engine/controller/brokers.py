@@ -171,6 +171,36 @@ class _Next:
     MAY_STOP: Final = 3
 
 
+def note_contact(state: ControllerState, request: BrokerHeartbeatRequest, arrived_ms: int) -> None:
+    """Notes that a heartbeat has arrived, whenever its turn comes (as Kafka's trackBrokerHeartbeat).
+
+    Args:
+        arrived_ms: Steady time.
+    """
+    broker = state.image.brokers.get(request.broker_id)
+    if broker is not None and broker.epoch == request.broker_epoch:
+        state.sessions.heard(broker.id, broker.epoch, arrived_ms)
+
+
+def unchanging_answer(
+    state: ControllerState, request: BrokerHeartbeatRequest
+) -> BrokerHeartbeatResponse | None:
+    """Returns the answer to a heartbeat that changes nothing, as nearly all; None for others. It needs no
+    turn among the decisions.
+
+    Raises:
+        KafkaError: STALE_BROKER_EPOCH.
+    """
+    broker = state.broker(request.broker_id, request.broker_epoch)
+    session = state.sessions[broker.id]
+    is_caught_up = request.current_metadata_offset >= state.registration_offsets[broker.id]
+    after = _next(state, session, request, is_caught_up=is_caught_up)
+    if after != _state(session) or after == _Next.MAY_STOP or _directory_changes(state, broker, request):
+        return None
+    state.sessions.touch(broker.id, after == _Next.FENCED, request.current_metadata_offset)
+    return BrokerHeartbeatResponse(is_caught_up=is_caught_up, is_fenced=after == _Next.FENCED)
+
+
 def heartbeat(
     state: ControllerState, request: BrokerHeartbeatRequest, now_ms: int
 ) -> Decision[BrokerHeartbeatResponse]:

@@ -87,9 +87,13 @@ class Sessions:
     # ------------------------------------------------------------ time
 
     def heard(self, broker: int, epoch: int, now_ms: int) -> None:
-        """Notes that a broker was heard now."""
-        self._heard_ms.pop((broker, epoch), None)
-        self._heard_ms[broker, epoch] = now_ms
+        """Notes when a broker was heard; an earlier time than the last one changes nothing."""
+        before_ms = self._heard_ms.pop((broker, epoch), now_ms)
+        self._heard_ms[broker, epoch] = max(before_ms, now_ms)
+
+    def extend(self, by_ms: int) -> None:
+        """Makes all sessions longer, after a time in which this node itself stood still and heard nobody."""
+        self._heard_ms = {session: heard_ms + by_ms for session, heard_ms in self._heard_ms.items()}
 
     def end(self, broker: int, epoch: int) -> None:
         """Ends the session of a broker that may stop: its successor need not wait to register."""

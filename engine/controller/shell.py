@@ -28,6 +28,10 @@ from bowstring.engine.controller.state import ControllerState, ElectionCounters
 from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.image import ClusterImage
 from bowstring.engine.protocol.ids import random_uuid
+from bowstring.engine.protocol.messages.broker_heartbeat import (
+    BrokerHeartbeatRequest,
+    BrokerHeartbeatResponse,
+)
 from bowstring.engine.protocol.records.cluster_metadata.markers import NoOpRecord
 from bowstring.engine.protocol.records.cluster_metadata.settings import FeatureLevelRecord
 from bowstring.engine.protocol.schema import MetadataRecord
@@ -98,13 +102,14 @@ class _Leadership:
         levels: The same of the last change of a feature's level. Until then the log takes records as of the
             old levels, so no decision may be made upon the new ones.
         idle_since_ms: When the last record was appended.
+        looked_ms: When the sessions of brokers were looked at last.
     """
 
     def __init__(self, epoch: int, state: ControllerState, last: "asyncio.Future[int]", now_ms: int) -> None:
         self.epoch = epoch
         self.state = state
         self.last = self.levels = last
-        self.idle_since_ms = now_ms
+        self.idle_since_ms = self.looked_ms = now_ms
         self.timers: dict[str, asyncio.TimerHandle] = {}
 
 
@@ -241,14 +246,18 @@ class Controller:
 
     # ------------------------------------------------------------ decisions
 
-    async def run(self, decide: Decide[A]) -> A:
+    async def run(self, decide: Decide[A], *, urgent: bool = False) -> A:
         """Decides, appends the records, and returns the answer once they are committed.
+
+        Args:
+            urgent: The decision comes before others that wait: it keeps brokers or partitions in service.
 
         Raises:
             KafkaError: The decision's own; NOT_CONTROLLER, if the leadership is lost before the commit: then
-                nobody knows whether the change takes effect.
+                nobody knows whether the change takes effect. REQUEST_TIMED_OUT: its turn did not come within
+                request.timeout.ms; it has no effect.
         """
-        turn = await self._turns.take()
+        turn = await self._take_turn(urgent=urgent)
         try:
             leadership = await self._settled()
             decision = decide(leadership.state, self._now_ms())
@@ -268,9 +277,9 @@ class Controller:
         """Blocks other decisions until the change has appended its records, or the block ends.
 
         Raises:
-            KafkaError: NOT_CONTROLLER.
+            KafkaError: NOT_CONTROLLER; REQUEST_TIMED_OUT as for `run`.
         """
-        turn = await self._turns.take()
+        turn = await self._take_turn(urgent=False)
         try:
             leadership = await self._settled()
             yield ControllerChange(
@@ -278,6 +287,35 @@ class Controller:
             )
         finally:
             turn.end()
+
+    async def heartbeat(
+        self, request: BrokerHeartbeatRequest, arrived_ms: int | None = None
+    ) -> BrokerHeartbeatResponse:
+        """Answers a heartbeat. The broker counts as heard at once, however long decisions take.
+
+        Args:
+            arrived_ms: When this node received it, steady time; default: now.
+
+        Raises:
+            KafkaError: STALE_BROKER_EPOCH, NOT_CONTROLLER.
+        """
+        leadership = self._active()
+        heard_ms = self._now_ms() if arrived_ms is None else arrived_ms
+        brokers.note_contact(leadership.state, request, heard_ms)
+        answer = brokers.unchanging_answer(leadership.state, request)
+        if answer is None:
+            return await self.run(lambda state, _: brokers.heartbeat(state, request, heard_ms), urgent=True)
+        await asyncio.shield(leadership.last)
+        return answer
+
+    async def _take_turn(self, *, urgent: bool) -> Turn:
+        timeout_s = self._configs.value("request.timeout.ms") / 1000
+        try:
+            return await self._turns.take(urgent=urgent, timeout_s=timeout_s)
+        except TimeoutError as error:
+            raise KafkaError(
+                Errors.REQUEST_TIMED_OUT, "The controller was busy with other changes for request.timeout.ms."
+            ) from error
 
     async def _settled(self) -> _Leadership:
         """Waits in its turn until the features are committed; returns the leadership."""
@@ -324,7 +362,9 @@ class Controller:
     def _set_timers(self, leadership: _Leadership) -> None:
         value = self._configs.value
         session_ms = value("broker.session.timeout.ms")
-        self._every(leadership, "fence", max(1, session_ms // _LOOKS_PER_SESSION), self._fence_stale)
+        look_ms = max(1, session_ms // _LOOKS_PER_SESSION)
+        leadership.looked_ms = self._now_ms()
+        self._every(leadership, "fence", look_ms, lambda: self._fence_stale(leadership, look_ms))
         if value("auto.leader.rebalance.enable"):
             interval_ms = value("leader.imbalance.check.interval.seconds") * 1000
             self._every(leadership, "balance", interval_ms, lambda: self._elect(elections.balance))
@@ -361,8 +401,13 @@ class Controller:
 
         leadership.timers[name] = loop.call_later(interval_ms / 1000, begin)
 
-    async def _fence_stale(self) -> None:
-        while (broker := await self.run(_or_nothing(brokers.fence_stale))) is not None:
+    async def _fence_stale(self, leadership: _Leadership, look_ms: int) -> None:
+        now_ms = self._now_ms()
+        late_ms, leadership.looked_ms = now_ms - leadership.looked_ms - look_ms, now_ms
+        if late_ms > look_ms:
+            # This node stood still. Heartbeats of that time are still in its queues.
+            leadership.state.sessions.extend(late_ms)
+        while (broker := await self.run(_or_nothing(brokers.fence_stale), urgent=True)) is not None:
             event_log.warning(
                 "a broker sent no heartbeat for broker.session.timeout.ms and is fenced; check whether it "
                 "runs and reaches the controller",
@@ -370,7 +415,7 @@ class Controller:
             )
 
     async def _elect(self, elect: Callable[[ControllerState], Decision[bool] | None]) -> None:
-        while await self.run(_or_nothing(lambda state, now_ms: elect(state))):
+        while await self.run(_or_nothing(lambda state, now_ms: elect(state)), urgent=True):
             pass
 
     async def _write_no_op(self, idle_ms: int) -> None:
@@ -380,7 +425,7 @@ class Controller:
             idle = self._active().idle_since_ms + idle_ms <= now_ms
             return Decision([NoOpRecord()] if idle else [], None)
 
-        await self.run(decide)
+        await self.run(decide, urgent=True)
 
 
 class ControllerChange:

@@ -81,6 +81,8 @@ class PeerConnection:
         """As `exchange`; `prepare(version)` returns the request for a version."""
         try:
             async with asyncio.timeout(timeout_s), self._turn:
+                if self._writer is not None and self._reader.at_eof():
+                    self.close()  # the other node closed it while it was idle
                 if self._writer is None:
                     await self._connect()
                 version = self._version(key, versions)

@@ -33,6 +33,7 @@ from bowstring.engine.protocol.schema import Message, MetadataRecord
 from bowstring.engine.quorum.applier import ImageApplier
 from bowstring.engine.quorum.exchanges import Exchanges, ask_leader
 from bowstring.engine.quorum.formatting import read_bootstrap
+from bowstring.engine.quorum.forwards import Forwards
 from bowstring.engine.quorum.log import MetadataRaftLog
 from bowstring.engine.quorum.network import Peers, has_ended
 from bowstring.engine.quorum.own_snapshots import OwnSnapshots
@@ -58,6 +59,11 @@ _SLICE_NS: Final = 5_000_000
 # From the steady clock, which nobody sets, to the time of day, which the batches of the log carry.
 _CLOCK_MS: Final = (time.time_ns() - time.monotonic_ns()) // 1_000_000
 _CLIENT_ID: Final = "raft-client-{}"
+_OWN: Final = {
+    **dict.fromkeys((62, 63, 70), "registration and heartbeats"),
+    **{56: "AlterPartition", 67: "AllocateProducerIds", 73: "AssignReplicasToDirs"},
+}
+"""Connections of their own for this node's requests to the active controller, by API key, as in Kafka."""
 _ENDED: Final = messages.ErrorResponse(Errors.BROKER_NOT_AVAILABLE)
 
 
@@ -110,8 +116,10 @@ class Quorum:
         self._disk = ThreadPoolExecutor(1, thread_name_prefix="quorum-disk")
         self._peers = Peers(_CLIENT_ID.format(node_id))
         self._exchanges = Exchanges(self._peers, self.listener, settings.config.request_timeout_ms, directory)
-        # Apart from the connections of the replica, whose Fetch may wait at the leader.
-        self._forwards = Peers(_CLIENT_ID.format(node_id))
+        # Apart from the connections of the replica, whose Fetch may wait at the leader. What keeps this node
+        # alive in the cluster, or its partitions in service, does not wait behind other things.
+        self._own = {name: Peers(_CLIENT_ID.format(node_id)) for name in set(_OWN.values())}
+        self._forwards = Forwards(_CLIENT_ID.format(node_id))
         self._effects: deque[effects.Effect] = deque()
         self._is_blocked = False
         self._is_carrying_out = False
@@ -297,6 +305,8 @@ class Quorum:
             await asyncio.wait(self._tasks)
         await self._own_snapshots.stop()
         self._peers.close()
+        for own in self._own.values():
+            own.close()
         self._forwards.close()
         self._refuse_asked()
         self._fail_appends(lambda each: True)
@@ -450,17 +460,34 @@ class Quorum:
         clock_ms = time.time_ns() // 1_000_000 - self._now_ms()
         return wire.response_body(kind, response, version, self.listener, clock_ms)
 
-    async def ask_leader(self, body: Any, timeout_ms: int | None = None, version: int | None = None) -> Any:
+    async def ask_leader(
+        self, body: Any, timeout_ms: int | None = None, version: int | None = None, client: str = ""
+    ) -> Any:
         """Sends a request to the active controller; returns the response's body.
 
         Without a version, it is sent in the newest one that both nodes have. It is sent again to another one
         after NOT_CONTROLLER, but not when an answer is missing.
 
+        Args:
+            client: Whose request it is. Those of clients wait for each other (`Forwards`), this node's own do
+                not.
+
         Raises:
-            KafkaError: NOT_CONTROLLER: none is known in time, or it does not answer.
+            KafkaError: NOT_CONTROLLER: none is known in time, or it does not answer. REQUEST_TIMED_OUT,
+                THROTTLING_QUOTA_EXCEEDED: requests of clients are before it.
         """
         timeout_ms = timeout_ms or self._settings.config.request_timeout_ms
-        return await ask_leader(body, version, lambda: self.leader_node, self._forwards, timeout_ms)
+        own = _OWN.get(body.api_key)
+        if own is not None:
+            return await ask_leader(body, version, self._leader_node, self._own[own], timeout_ms)
+        deadline_s = self._loop.time() + timeout_ms / 1000
+        size_bytes = len(getattr(body, "request_data", b""))
+        async with self._forwards.turn(client, size_bytes, timeout_ms / 1000) as peers:
+            left_ms = max(1, int((deadline_s - self._loop.time()) * 1000))
+            return await ask_leader(body, version, self._leader_node, peers, left_ms)
+
+    def _leader_node(self) -> Node | None:
+        return self.leader_node
 
     async def has_lost_majority(self) -> bool:
         """Whether the processes of so many voters have ended that no controller can be active."""

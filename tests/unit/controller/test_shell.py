@@ -181,8 +181,12 @@ def test_a_broker_whose_session_ends_is_fenced():
     async def scenario(controller, quorum, clock):
         epoch = await register(controller, 1)
         await heartbeat(controller, 1, epoch)
-        clock.ms += 81
-        await wait_until_async(lambda: quorum.image.brokers[1].fenced)
+
+        def is_fenced() -> bool:
+            clock.ms += 5
+            return quorum.image.brokers[1].fenced
+
+        await wait_until_async(is_fenced)
 
     run(scenario, broker_session_timeout_ms="80")
 
@@ -300,3 +304,95 @@ def test_a_refused_decision_changes_nothing():
         assert controller.is_active
 
     run(scenario)
+
+
+def beat(epoch: int, broker: int = 1, **fields) -> BrokerHeartbeatRequest:
+    facts = {"current_metadata_offset": FAR} | fields
+    return BrokerHeartbeatRequest(broker_id=broker, broker_epoch=epoch, **facts)
+
+
+def test_heartbeats_that_change_nothing_do_not_wait_for_a_decision():
+    async def scenario(controller, quorum, clock):
+        epoch = await register(controller, 1)
+        await controller.heartbeat(beat(epoch))
+        async with controller.changing():
+            clock.ms += 5000
+            answer = await controller.heartbeat(beat(epoch), clock.ms)
+            assert not answer.is_fenced and answer.is_caught_up
+            with pytest.raises(KafkaError) as stale:
+                await controller.heartbeat(beat(epoch + 1))
+            assert stale.value.error is Errors.STALE_BROKER_EPOCH
+        clock.ms += 8000
+        await wait_until_async(lambda: controller._leadership.looked_ms == clock.ms)
+        assert not quorum.image.brokers[1].fenced
+
+    run(scenario, broker_session_timeout_ms="9000")
+
+
+def test_a_heartbeat_counts_from_its_arrival_although_its_turn_comes_late():
+    async def scenario(controller, quorum, clock):
+        epoch = await register(controller, 1)
+        await heartbeat(controller, 1, epoch)
+        sessions = controller._leadership.state.sessions
+        async with controller.changing():
+            clock.ms += 5000
+            stopping = asyncio.ensure_future(controller.heartbeat(beat(epoch, want_fence=True), clock.ms))
+            await asyncio.sleep(0)
+            assert not stopping.done()
+            assert sessions.is_valid(1, epoch, clock.ms + 9000)
+        assert (await stopping).is_fenced
+
+    run(scenario, broker_session_timeout_ms="9000")
+
+
+def test_what_keeps_brokers_in_service_comes_before_requests_of_clients():
+    async def scenario(controller, quorum, clock):
+        epoch = await register(controller, 1)
+        order = []
+
+        async def client(number: int) -> None:
+            async with controller.changing():
+                order.append(number)
+
+        async def broker() -> None:
+            await controller.heartbeat(beat(epoch))
+            order.append("unfenced")
+
+        async with controller.changing():
+            waiting = [asyncio.ensure_future(client(number)) for number in range(20)]
+            await asyncio.sleep(0)
+            waiting.append(asyncio.ensure_future(broker()))
+            await asyncio.sleep(0)
+        await asyncio.gather(*waiting)
+        assert order.index("unfenced") <= 3  # after its commit
+        assert not quorum.image.brokers[1].fenced
+
+    run(scenario)
+
+
+def test_a_decision_whose_turn_does_not_come_is_refused():
+    async def scenario(controller, quorum, clock):
+        before = len(quorum.log)
+        async with controller.changing():
+            refused = controller.run(lambda state, now_ms: Decision([config()], None))
+            assert await error_of(refused) is Errors.REQUEST_TIMED_OUT
+        await register(controller, 1)
+        assert len(quorum.log) == before + 1
+
+    run(scenario, request_timeout_ms="20")
+
+
+def test_a_controller_that_stood_still_fences_nobody_for_that():
+    async def scenario(controller, quorum, clock):
+        epoch = await register(controller, 1)
+        await heartbeat(controller, 1, epoch)
+        clock.ms += 60_000  # the process stood still; heartbeats wait in its sockets
+        await wait_until_async(lambda: controller._leadership.looked_ms == clock.ms)
+        await controller.run(lambda state, now_ms: Decision([], None))
+        assert not quorum.image.brokers[1].fenced
+        for _ in range(10):  # but it is fenced when time goes on without a heartbeat
+            clock.ms += 15
+            await wait_until_async(lambda: controller._leadership.looked_ms == clock.ms)
+        await wait_until_async(lambda: quorum.image.brokers[1].fenced)
+
+    run(scenario, broker_session_timeout_ms="80")

@@ -134,3 +134,13 @@ def test_a_node_has_one_connection_until_it_moves():
     assert peers.at(2, "a", 1) is not first
     assert peers.at(1, "b", 1) is not first
     peers.close()
+
+
+def test_a_connection_that_was_closed_while_idle_is_made_again():
+    async def scenario(connection):
+        await ask(connection)
+        await asyncio.sleep(0)
+        connection._reader.feed_eof()
+        assert (await ask(connection))[1] == 2
+
+    run(Peer(), scenario)

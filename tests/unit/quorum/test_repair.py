@@ -1,6 +1,7 @@
 """A metadata log with records that cannot be applied: the start names the record, and the repair leaves it out."""
 
 import asyncio
+from functools import partial
 
 import pytest
 from typer.testing import CliRunner
@@ -25,6 +26,10 @@ from bowstring.engine.storage.directory_lock import DataDirectoryError
 from bowstring.engine.storage.log_dir import DataDirectory
 from tests.support.quorum_nodes import Controllers
 from tests.support.waiting import wait_until_async
+
+
+def has_failed_or_topics(quorum):
+    return quorum.has_failed or quorum.image.topics
 
 
 def topic(name, number):
@@ -192,7 +197,7 @@ def test_the_nodes_of_a_quorum_start_again_and_agree(tmp_path):
         await controllers.start()
         await wait_until_async(lambda: any(node.quorum.is_leader for node in controllers.nodes.values()))
         for id, node in list(controllers.nodes.items()):
-            await wait_until_async(lambda node=node: node.quorum.has_failed or node.quorum.image.topics)
+            await wait_until_async(partial(has_failed_or_topics, node.quorum))
             if node.quorum.has_failed:
                 await controllers.stop(id)
                 assert repair(tmp_path / str(id)).dropped

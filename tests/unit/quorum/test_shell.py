@@ -9,6 +9,10 @@ import pytest
 
 from bowstring._native.record.decode import decode_batches
 from bowstring.engine.errors import Errors, KafkaError
+from bowstring.engine.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from bowstring.engine.protocol.messages.alter_partition import AlterPartitionRequest
+from bowstring.engine.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
+from bowstring.engine.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from bowstring.engine.protocol.records.cluster_metadata.topics import TopicRecord
 from bowstring.engine.raft.keys import OffsetAndEpoch
 from bowstring.engine.raft.messages import FetchRequest
@@ -193,3 +197,38 @@ def test_a_disk_that_fails_under_a_decision_is_no_bug(tmp_path, caplog, operatio
     assert vars(said)["facts"]["directory"] == str(tmp_path / "1")
     assert os.strerror(error) in vars(said)["facts"]["detail"]
     assert "bug" not in caplog.text and "Traceback" not in caplog.text
+
+
+def test_what_keeps_a_node_alive_does_not_wait_behind_clients(tmp_path):
+    """The controller is busy, and more requests of clients wait for it than there are connections."""
+
+    async def scenario(controllers):
+        await controllers.start()
+        leader = await controllers.leader()
+        other = next(node for node in controllers.nodes.values() if node is not leader)
+        controller = leader.server.controller
+        await wait_until_async(lambda: controller.is_active)
+        asked = CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=1)], validate_only=True)
+        async with controller.changing():
+            waiting = [
+                asyncio.ensure_future(other.quorum.ask_leader(asked, FOR_EVER_MS, None, f"{number % 10}"))
+                for number in range(100)
+            ]
+            await asyncio.sleep(0.05)  # they reach the controller, and wait for its turn
+            heartbeat = BrokerHeartbeatRequest(broker_id=9, broker_epoch=9)
+            answer = await other.quorum.ask_leader(heartbeat, FOR_EVER_MS)
+            assert answer.error_code == Errors.STALE_BROKER_EPOCH.code
+            urgent = [
+                asyncio.ensure_future(other.quorum.ask_leader(each, FOR_EVER_MS))
+                for each in (
+                    AllocateProducerIdsRequest(broker_id=9, broker_epoch=9),
+                    AlterPartitionRequest(broker_id=9, broker_epoch=9),
+                )
+            ]
+            await wait_until_async(lambda: len(controller._turns._urgent) >= 2)
+            assert not any(each.done() for each in waiting)
+        for each in await asyncio.gather(*urgent):
+            assert each.error_code == Errors.STALE_BROKER_EPOCH.code
+        assert all(each.topics for each in await asyncio.gather(*waiting))
+
+    run(tmp_path, scenario)
