@@ -43,11 +43,11 @@ check: lint
 test: ext
 	$(BIN)/python -m pytest --numprocesses auto
 
-# An hour of clients and restarts, one of clusters in trouble, and one of power cuts under a real file system (as
-# root); SECONDS=60 for less.
+# An hour of clients and restarts, one of clusters in trouble, one of administrators at cross purposes, and one of
+# power cuts under a real file system (as root); SECONDS=60 for less.
 soak: ext
 	BOWSTRING_SOAK_SECONDS=$(or $(SECONDS),3600) $(BIN)/python -m pytest tests/system/test_soak.py \
-		tests/system/test_troubled_cluster.py tests/system/test_power_cut.py tests/system/history
+		tests/system/test_troubled_cluster.py tests/system/test_admin_chaos.py tests/system/test_power_cut.py tests/system/history
 
 # Random work, faults, kills and power cuts over the whole broker's storage, and over staged tails; a quorum and
 # whole clusters under bad networks and disks: thousands of seeds.

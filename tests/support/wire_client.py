@@ -11,7 +11,8 @@ from tests.support.waiting import HANG_S
 class WireClient:
     """One connection to a broker."""
 
-    def __init__(self, port: int, host: str = "127.0.0.1") -> None:
+    def __init__(self, port: int, host: str = "127.0.0.1", client_id: str = "test") -> None:
+        self._client_id = client_id
         self._socket = socket.create_connection((host, port), timeout=HANG_S)
         self._correlation_id = 0
 
@@ -20,7 +21,7 @@ class WireClient:
         if version is None:
             version = API_VERSIONS[request.api_key].highest
         self._correlation_id += 1
-        self.send(encode_request(request, version, self._correlation_id, "test"))
+        self.send(encode_request(request, version, self._correlation_id, self._client_id))
         correlation_id, response = decode_response(request.api_key, version, self.receive())
         assert correlation_id == self._correlation_id
         return response
