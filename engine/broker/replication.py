@@ -47,15 +47,24 @@ def tell_bug(task: "asyncio.Task[None]") -> None:
 
 
 class _RoleChanges:
-    """Collects what the data plane is told, which then takes it over in few stops of its reactors."""
+    """Collects what the data plane is told, which then takes it over in few stops of its reactors.
 
-    def __init__(self, plane: Replicas) -> None:
+    Args:
+        min_in_sync: Returns min.insync.replicas of a topic.
+    """
+
+    def __init__(self, plane: Replicas, min_in_sync: Callable[[str], int]) -> None:
         self._plane = plane
+        self._min_in_sync = min_in_sync
         self._changes: list[tuple[Callable[..., None], tuple[Any, ...], dict[str, Any]]] = []
 
-    def lead(self, *partition: Any, **role: Any) -> None:
-        """As `Replicas.lead`."""
-        self._changes.append((self._plane.lead, partition, role))
+    def lead(self, topic: str, partition: int, **role: Any) -> None:
+        """As `Replicas.lead`. A reassignment may change the number of replicas, and what acks=all needs with
+        it.
+        """
+        least = min(self._min_in_sync(topic), len(role["replicas"]))
+        self._changes.append((self._plane.set_min_in_sync, (topic, partition, least), {}))
+        self._changes.append((self._plane.lead, (topic, partition), role))
 
     def set_isr(self, *isr: Any, **changing: Any) -> None:
         """As `Replicas.set_isr`."""
@@ -155,7 +164,7 @@ class Replication:
         self.plane_replicas.set_rack_aware(selector.endswith(".RackAwareReplicaSelector"))
         self._addresses = BrokerAddresses(inter_broker_listener(configs), self._brokers_moved)
         self._served = _ServedLogs(logs, configs)
-        self._roles = _RoleChanges(self.plane_replicas)
+        self._roles = _RoleChanges(self.plane_replicas, self._min_in_sync)
         self.manager = ReplicaManager(node_id, self._roles, self._served, self._addresses)
         self.repair = CorruptRepair(lambda: quorum.image, logs, self._addresses, node_id=node_id)
         self._is_due = asyncio.Event()
@@ -233,6 +242,10 @@ class Replication:
                 served = {index for _, index in self.manager.keys_of(image.topics[name].id)}
                 self._throttle(name, served.intersection(indexes), is_new=True)
         self._wake()
+
+    def _min_in_sync(self, topic: str) -> int:
+        overrides = self._quorum.image.topic_configs(topic)
+        return int(self._configs.topic_value("min.insync.replicas", overrides))
 
     def drop(self, topic: str, partition: int) -> None:
         """Removes a partition that is served and never had a role."""

@@ -2,10 +2,17 @@
 
 import pytest
 
+from bowstring._native.log.partition_log import LogError
+from bowstring._native.record.encode import encode_batch
 from bowstring.engine.api import forwarded
 from bowstring.engine.controller.partition_index import NO_LEADER
 from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.topic_changes import NewTopic
+from bowstring.engine.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from bowstring.engine.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsTopic,
@@ -238,3 +245,47 @@ def test_the_next_controller_goes_on(tmp_path):
 
     # Nobody is to be fenced while there is no controller.
     run(tmp_path, scenario, **{"broker.session.timeout.ms": "60000"})
+
+
+@pytest.mark.parametrize(("replicas", "moved_to", "is_taken"), [(2, [10], True), (1, [10, 11], False)])
+def test_acks_all_needs_as_many_replicas_as_a_reassignment_leaves(tmp_path, replicas, moved_to, is_taken):
+    """min.insync.replicas is 2, of as many replicas as there are; one of two is not enough."""
+
+    async def scenario(cluster):
+        await cluster.create("t", 1, replicas)
+        await wait_until_async(lambda: "t" in cluster.image().topics)
+        moved = ReassignablePartition(partition_index=0, replicas=moved_to)
+        await cluster.ask(
+            AlterPartitionReassignmentsRequest(topics=[ReassignableTopic(name="t", partitions=[moved])])
+        )
+
+        def settled():
+            partition = cluster.image().topics["t"].partitions[0]
+            return (
+                sorted(partition.in_sync) == moved_to == sorted(partition.replicas)
+                and partition.leader in moved_to
+            )
+
+        await wait_until_async(settled)
+        if not is_taken:
+            await cluster.brokers.pop(other_than(cluster, "t")).stop()
+            await wait_until_async(lambda: len(cluster.image().topics["t"].partitions[0].in_sync) == 1)
+
+        def is_refused():
+            (leader,) = [each for each in cluster.brokers.values() if each.plane.led_epoch("t", 0) >= 0]
+            epoch = leader.plane.led_epoch("t", 0)
+            try:
+                leader.plane.append("t", 0, encode_batch([(b"k", b"v", 1, ())]), leader_epoch=epoch, now_ms=1)
+            except LogError as error:
+                return error.code == Errors.NOT_ENOUGH_REPLICAS.code
+            return False
+
+        await wait_until_async(lambda: is_refused() is not is_taken)
+
+    run(tmp_path, scenario, min_insync_replicas="2")
+
+
+def other_than(cluster, topic):
+    """The broker that does not lead the topic's only partition."""
+    leader = cluster.image().topics[topic].partitions[0].leader
+    return next(id for id in cluster.brokers if id != leader)
