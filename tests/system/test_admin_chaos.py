@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from statistics import median
 from typing import Any, Final
 
 import pytest
@@ -224,35 +225,35 @@ def test_the_same_topics_created_deleted_and_grown_at_once():
 
 CONNECTIONS: Final = 60
 PARTITIONS: Final = 9000
-ANSWER_MAX_S: Final = 20.0
-"""Most that another client waits. A request of it waits for one of each client at the same broker; on a machine
-that does nothing else that is under a second."""
+BETWEEN_MAX: Final = 6
+"""How many requests of the client with many are answered, at most, while one of another client waits. That does not
+depend on the machine; on one that does nothing else the other client waits for less than a second."""
 
 
 def test_many_large_validations_fence_no_broker():
     """Heartbeats do not wait behind the requests of clients, and clients not behind one with many requests."""
     seconds = SOAK_SECONDS or 20.0
-    with cluster_of_three(broker_session_timeout_ms=9000, broker_heartbeat_interval_ms=1000) as cluster:
+    with cluster_of_three(broker_session_timeout_ms=9000, broker_heartbeat_interval_ms=2000) as cluster:
         with Admin(cluster.bootstrap_servers, timeout_ms=int(HANG_S * 1000)) as admin:
             leader = admin.describe_quorum().leader_id
         troubled = next(id for id in BROKERS if id != leader)
         large = CreateTopicsRequest(
-            topics=[CreatableTopic(name="large", num_partitions=PARTITIONS, replication_factor=1)],
+            topics=[CreatableTopic(name="large", num_partitions=PARTITIONS, replication_factor=3)],
             validate_only=True,
         )
-        threads, answered, slowest_s = Threads(seconds), Counter[int](), [0.0]
+        threads, answered = Threads(seconds), Counter[int]()
+        between: list[int] = []
 
         def flood(client: WireClient) -> None:
             (topic,) = client.ask(large).topics
             answered[topic.error_code] += 1
 
         def other(client: WireClient) -> None:
-            began_s = time.monotonic()
+            before = answered.total()
             small = CreatableTopic(name="small", num_partitions=1, replication_factor=1)
             (topic,) = client.ask(CreateTopicsRequest(topics=[small], validate_only=True)).topics
             assert topic.error_code == 0, topic
-            slowest_s[0] = max(slowest_s[0], time.monotonic() - began_s)
-            time.sleep(0.05)
+            between.append(answered.total() - before)
 
         for _ in range(CONNECTIONS):
             client = connected(cluster, troubled, "flood")
@@ -261,6 +262,6 @@ def test_many_large_validations_fence_no_broker():
         threads.start(lambda: other(client), client.close)
         threads.join()
         assert set(answered) <= {0, Errors.REQUEST_TIMED_OUT.code} and answered[0] > 0, answered
-        assert slowest_s[0] < ANSWER_MAX_S
+        assert median(between) <= BETWEEN_MAX, sorted(between)
         check_nobody_was_fenced(cluster)
         check_agreement(cluster)
