@@ -48,7 +48,7 @@ pytestmark = pytest.mark.timeout(2 * SOAK_SECONDS + FOR_EVER_S)
 @contextmanager
 def cluster_of_three(**configs: object) -> Iterator[bowstring.Cluster]:
     settings = {name.replace("_", "."): value for name, value in configs.items()}
-    with bowstring.Cluster(3, config=settings, start_timeout_s=HANG_S) as made:
+    with bowstring.Cluster(3, config=settings, linked=False, start_timeout_s=HANG_S) as made:
         yield made
 
 

@@ -261,8 +261,8 @@ def repair(
         print_hint(f"every record up to offset {done.log_end_offset} can be applied; nothing to repair")
     elif dry_run:
         print_hint(
-            f"nothing is changed; without --dry-run {len(done.dropped)} records are left out, and a snapshot "
-            f"replaces the log up to offset {done.end_offset} of {done.log_end_offset}"
+            f"nothing is changed; without --dry-run {len(done.dropped)} records are left out, and "
+            f"{done.snapshot.name} replaces the log up to offset {done.end_offset} of {done.log_end_offset}"
         )
     else:
         print_note(f"left {len(done.dropped)} records out; wrote {done.snapshot}")
